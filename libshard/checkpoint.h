@@ -1,0 +1,60 @@
+// A checkpoint on disk: one or many safetensors files and one tensor table over them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/file.h"
+#include "libshard/result.h"
+#include "libshard/tensor.h"
+
+namespace shard {
+
+struct SourceFile {
+  fs::path path;
+  std::string name;  // relative to the checkpoint's directory, '/' between parts
+  uint64_t size = 0;
+  uint64_t data_start = 0;
+  std::string header_sha256;  // of the bytes before the tensor data
+  FileIdentity identity;
+};
+
+// Headers only: opening reads no tensor data. Copyable plain data afterwards.
+class Checkpoint {
+ public:
+  // `source` is a directory (with *.safetensors.index.json, or just *.safetensors), one
+  // .safetensors file, or an index file on its own (names_only() is then true: shapes, types and
+  // sizes are unknown). Refused: an index that names a file outside the directory by "..", absolute
+  // path or symlink (the blobs of a Hugging Face cache are allowed), a shard that is missing, index
+  // and headers that disagree, one tensor in two shards.
+  static Result<Checkpoint> Open(const fs::path& source);
+
+  // The directory with config.json and the tokenizer.
+  const fs::path& root() const { return root_; }
+  // What the user named.
+  const fs::path& source() const { return source_; }
+  const std::vector<SourceFile>& files() const { return files_; }
+  // In order of (file, offset). Names are unique.
+  const std::vector<TensorEntry>& tensors() const { return tensors_; }
+  const TensorEntry* Find(std::string_view name) const;
+  bool names_only() const { return names_only_; }
+  // Oddities that do not stop the work: files not in the index, a total_size that is off.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // kCorrupt if any file is no longer what it was when it was opened.
+  Status CheckUnchanged() const;
+
+ private:
+  fs::path root_, source_;
+  std::vector<SourceFile> files_;
+  std::vector<TensorEntry> tensors_;
+  std::vector<uint32_t> by_name_;  // indexes into tensors_, sorted by name
+  bool names_only_ = false;
+  std::vector<std::string> warnings_;
+
+  friend class CheckpointBuilder;
+};
+
+}  // namespace shard

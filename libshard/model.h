@@ -1,0 +1,98 @@
+// A checkpoint understood: every tensor has its part, layer, expert and role, and the experts are
+// complete.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/checkpoint.h"
+#include "libshard/config.h"
+#include "libshard/family.h"
+
+namespace shard {
+
+struct ModelTensor {
+  uint32_t index = 0;  // into Checkpoint::tensors()
+  Part part = Part::kTrunk;
+  const TensorRule* rule = nullptr;
+  std::string_view leaf;
+  int layer = -1;
+  int expert = -1;  // explicit experts only
+  int axis = -1;  // resolved expert axis of packed experts and router tensors, -1 if there is none
+  bool mtp = false;
+
+  bool packed_expert() const { return part == Part::kExpert && expert < 0; }
+};
+
+// A layer with routed experts. Ids have meaning only inside it.
+struct MoeLayer {
+  uint32_t layer = 0;
+  uint32_t experts = 0;
+  uint32_t top_k = 0;  // 0: unknown
+  uint64_t expert_bytes =
+      0;  // bytes of one expert (of the largest, should they differ), all its tensors
+  bool mtp = false;
+};
+
+struct ModelOptions {
+  std::string family_file;  // --family, "" for the built-in list
+  std::string config_file;  // --config, "" for config.json beside the checkpoint
+};
+
+class MoeModel {
+ public:
+  // Opens, classifies and checks: every tensor matched by a rule, every expert of a layer present
+  // with the same tensors, expert axes as long as the layer's expert count, count as config.json
+  // says. With a names-only checkpoint the shape checks are left out.
+  static Result<MoeModel> Open(const fs::path& source, const ModelOptions& options = {});
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const Family& family() const { return *family_; }
+  const ModelConfig& config() const { return config_; }
+  bool has_config() const { return has_config_; }
+  // Same order as Checkpoint::tensors().
+  const std::vector<ModelTensor>& tensors() const { return tensors_; }
+  const TensorEntry& entry(const ModelTensor& tensor) const {
+    return checkpoint_.tensors()[tensor.index];
+  }
+  // Ascending by layer; at least one.
+  const std::vector<MoeLayer>& layers() const { return layers_; }
+  const MoeLayer* FindLayer(uint32_t layer) const;
+  uint32_t max_experts() const;
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  const std::string& gating() const { return gating_; }
+  bool normalize() const { return normalize_; }
+
+  // Digest of what the model is made of (config and the headers of all files), 16 hexadecimal
+  // digits. Two checkpoints with the same names, shapes and files but other weights differ only if
+  // `revision` does.
+  std::string Version(const std::string& revision) const;
+
+ private:
+  Checkpoint checkpoint_;
+  std::shared_ptr<const Family> family_;
+  ModelConfig config_;
+  bool has_config_ = false;
+  std::string config_sha256_;
+  std::vector<ModelTensor> tensors_;
+  std::vector<MoeLayer> layers_;
+  std::vector<std::string> warnings_;
+  std::string gating_;
+  bool normalize_ = true;
+
+  friend class ModelBuilder;
+};
+
+// Weights as people count them: packed integers are unpacked, scales and tables are not counted.
+struct ParameterCount {
+  uint64_t total = 0;   // without multi-token-prediction blocks and towers of other modalities
+  uint64_t active = 0;  // per token: all of the trunk and top_k of the experts
+  uint64_t mtp = 0, other_modalities = 0;
+};
+ParameterCount CountParameters(const MoeModel& model);
+
+}  // namespace shard

@@ -1,0 +1,79 @@
+// Executes sliced output files: reads every source byte once, hashes and writes it to each output
+// that holds it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libshard/checkpoint.h"
+#include "libshard/result.h"
+#include "libshard/slice.h"
+
+namespace shard {
+
+struct FileDigests {
+  std::string sha256;                // of the whole file
+  std::vector<std::string> tensors;  // XXH3-128 of each tensor, in the file's order
+};
+
+struct PackProgress {
+  uint64_t done_bytes = 0, total_bytes = 0;
+};
+
+struct PackOptions {
+  size_t jobs = 0;              // hashing and writing threads; 0: one per core
+  uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes
+  bool keep_partial = false;    // keep what was written when an error ends the run
+  std::function<void(const PackProgress&)>
+      progress;  // called now and then from one thread at a time; may be empty
+};
+
+struct PackResult {
+  std::vector<FileDigests> files;  // same order as the outputs
+  uint64_t read_bytes = 0;         // from the sources
+  uint64_t written_bytes = 0;      // to the outputs, without what an earlier run had written
+  uint64_t resumed_bytes = 0;      // taken over from an earlier, interrupted run
+};
+
+// A directory being written: `<target>.partial` until Publish renames it. Holds a lock; a second
+// process is refused (kIo). Keeps a journal of finished tensors, so that a killed run continues
+// where it was if `identity` (a digest of everything that determines the output bytes) is
+// unchanged; else what is there is discarded.
+class StagingDirectory {
+ public:
+  static Result<StagingDirectory> Open(const fs::path& target, const std::string& identity);
+  StagingDirectory(StagingDirectory&&) noexcept;
+  StagingDirectory& operator=(StagingDirectory&&) = delete;
+  // Removes the directory unless it was published, kept, or the run was interrupted.
+  ~StagingDirectory();
+
+  const fs::path& path() const { return path_; }
+  const fs::path& target() const { return target_; }
+  fs::path journal_path() const;
+  bool resumed() const { return resumed_; }
+  void Keep() { keep_ = true; }
+  // Flushes, removes journal and lock, renames to the target. With `replace`, what was at the
+  // target is moved aside first and deleted last; otherwise an existing target is an error.
+  Status Publish(bool replace);
+
+ private:
+  StagingDirectory() = default;
+  fs::path target_, path_;
+  int lock_fd_ = -1;
+  bool keep_ = false, published_ = false, resumed_ = false;
+};
+
+// Digest of the output layout and of the identity of every source file: equal digests give equal
+// bytes.
+std::string PackIdentity(const std::vector<SourceFile>& sources,
+                         const std::vector<OutputFile>& outputs);
+
+// Writes `outputs` below `staging.path()`. Refuses before the first byte when the disk has not
+// enough room. Sources are checked to be unchanged at the end.
+Result<PackResult> Pack(const std::vector<SourceFile>& sources,
+                        const std::vector<OutputFile>& outputs, StagingDirectory& staging,
+                        const PackOptions& options);
+
+}  // namespace shard

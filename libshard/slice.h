@@ -1,0 +1,84 @@
+// From plan and model to output files: for every output tensor, the source ranges that make it, in
+// order. No bytes move.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libshard/expert_ids.h"
+#include "libshard/model.h"
+#include "libshard/plan.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// `count` runs of `bytes` bytes, the first at `offset` of source file `file`, each `stride` bytes
+// after the one before.
+struct SourceRange {
+  uint32_t file = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t count = 1;
+  uint64_t stride = 0;
+  uint64_t total() const { return bytes * count; }
+  bool operator==(const SourceRange&) const = default;
+};
+
+struct OutputTensor {
+  TensorEntry entry;  // name, dtype, shape, bytes; `offset` is from the start of the output file
+  std::vector<SourceRange> sources;  // concatenated they are the tensor
+  int layer = -1;
+  ExpertIds
+      experts;  // ids held, in their order along the expert axis; empty for tensors without experts
+  std::string source_tensor;  // the name in the source
+};
+
+enum class Role : uint8_t { kTrunk, kGroup, kOverlay, kRemainder };
+std::string_view RoleName(Role role);  // "trunk", "group", "overlay", "remainder"
+
+struct OutputFile {
+  std::string path;  // relative to the distribution, '/' between parts
+  Role role = Role::kTrunk;
+  int group = -1;      // for kGroup
+  std::string prefix;  // bytes in front of the tensors: the container's header
+  std::vector<OutputTensor> tensors;
+  uint64_t size = 0;  // of the whole file
+};
+
+// Which parts of a distribution to write. Default: all.
+struct PartSelection {
+  bool all = true;
+  bool trunk = false, overlay = false, assets = false;
+  std::vector<uint32_t> groups;
+  bool WantsTrunk() const { return all || trunk; }
+  bool WantsOverlay() const { return all || overlay; }
+  bool WantsAssets() const { return all || assets; }
+  bool WantsGroup(uint32_t group) const;
+};
+// "trunk", "group:1", "overlay", "assets", several with commas.
+Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t groups);
+
+struct SliceOptions {
+  PartSelection parts;
+  bool keep_remainder = false;
+  uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.
+};
+
+// The files of a safetensors distribution, trunk first, then groups, overlay, remainder; tensors in
+// source order.
+Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Plan& plan,
+                                                 const SliceOptions& options);
+
+// The ranges of `tensor` that hold the experts `ids` along `axis`, in the order of `ids`. `folded`
+// as in TensorRule. REQUIRES: the axis length is a multiple of `experts`, every id < experts.
+std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t experts,
+                                   const ExpertIds& ids);
+
+// Sets entry.offset, prefix and size of a file whose tensors have names, types, shapes and bytes;
+// data starts congruent to the first source range modulo 4096, so that a file system with shared
+// extents can share them.
+void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata);
+
+}  // namespace shard

@@ -1,0 +1,47 @@
+// Writes a distribution: packs the sliced files, copies the assets, writes README.md and
+// distribution.json last.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/model.h"
+#include "libshard/pack.h"
+#include "libshard/plan.h"
+#include "libshard/slice.h"
+#include "manifest/manifest.h"
+
+namespace manifest {
+
+struct WriteOptions {
+  shard::SliceOptions slice;
+  shard::PackOptions pack;
+  std::string model_id, revision;
+  bool hash_source = false;  // read every source file once more for its SHA-256
+  bool force = false;        // replace an existing output
+  std::vector<std::string> command;
+};
+
+// The file list with exact sizes, before anything is written (--dry-run).
+struct WritePlan {
+  std::vector<shard::OutputFile> files;
+  uint64_t asset_bytes = 0;
+  uint64_t total_bytes() const;
+};
+Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                   const WriteOptions& options);
+
+struct WriteReport {
+  Manifest manifest;
+  shard::PackResult pack;
+};
+
+// Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the
+// same model and partition at `out` is extended. Refuses an `out` that is, or holds, the source.
+Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                      const std::string& out, const WriteOptions& options);
+
+// The README.md of a distribution, from its manifest.
+std::string DistributionReadme(const Manifest& manifest);
+
+}  // namespace manifest

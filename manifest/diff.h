@@ -1,0 +1,29 @@
+// What changed between two distributions, from their manifests alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/result.h"
+#include "manifest/manifest.h"
+
+namespace manifest {
+
+struct Change {
+  std::string what;    // "model", "partition", "overlay", "bundle", "tensor", "asset", "routing"
+  std::string name;    // "group 1, layer 3", "trunk/trunk.safetensors", ...
+  std::string before;  // "" for something new
+  std::string after;   // "" for something gone
+};
+
+struct DiffReport {
+  std::vector<Change> changes;  // grouped by `what`, in a fixed order
+  uint64_t same_bytes = 0;  // of bundles of B that A has with the same digest: need not be copied
+  uint64_t changed_bytes = 0;  // of bundles of B that A has not
+  bool same() const { return changes.empty(); }
+};
+
+DiffReport DiffManifests(const Manifest& a, const Manifest& b);
+
+}  // namespace manifest

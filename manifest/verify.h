@@ -1,0 +1,45 @@
+// Proves a distribution: structure, semantics, digests, and against its source every byte.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libshard/result.h"
+#include "manifest/manifest.h"
+
+namespace manifest {
+
+enum class Severity : uint8_t { kNote, kWarning, kError };
+
+struct Finding {
+  Severity severity = Severity::kError;
+  std::string
+      rule;  // stable name of the check: "expert-accounted", "file-sha256", "tensor-xxh3", ...
+  std::string file;     // relative to the distribution, "" if none
+  std::string tensor;   // "" if none
+  std::string message;  // "<thing>: expected <x>, found <y>"
+};
+
+struct VerifyOptions {
+  bool digests = true;      // hash every file; false: structure and semantics only
+  std::string against;      // the source checkpoint, "" for none
+  std::string family_file;  // for the source, as in shard::ModelOptions
+  std::string config_file;
+  size_t jobs = 0;
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct VerifyReport {
+  std::vector<Finding> findings;
+  std::vector<std::string> rules;  // every rule that was checked, in order
+  uint64_t files = 0, tensors = 0, bytes = 0, source_bytes = 0;
+  bool passed() const;  // no finding of kError
+};
+
+// An Error only when there is nothing to verify (no manifest, unreadable source); what is wrong
+// with the distribution comes as findings.
+Result<VerifyReport> VerifyDistribution(const std::string& directory, const VerifyOptions& options);
+
+}  // namespace manifest
