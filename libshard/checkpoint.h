@@ -55,6 +55,7 @@ class Checkpoint {
   std::vector<std::string> warnings_;
 
   friend class CheckpointBuilder;
+  friend class ModelForTest;  // tests/libshard/model_for_test.h: models without files
 };
 
 }  // namespace shard

@@ -19,7 +19,8 @@ struct ModelConfig {
   uint32_t layers = 0;      // decoder layers, without multi-token-prediction blocks
   uint32_t mtp_layers = 0;  // as announced; the tensors decide
   uint32_t experts = 0;     // routed experts per layer; 0: the config names none (a dense model)
-  uint32_t top_k = 0;       // 0: not stated
+  std::vector<uint32_t> experts_per_layer;  // when the config gives a list
+  uint32_t top_k = 0;                       // 0: not stated
   std::vector<uint32_t>
       top_k_per_layer;  // when the config gives a list (top_k is then its maximum)
   uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;

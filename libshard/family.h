@@ -22,17 +22,19 @@ inline constexpr int kNoAxis = 127;
 //   {M}   a number: the multi-token-prediction block; its layer is (number of decoder layers + M)
 //   {E}   a number: the expert
 //   {N}   a number that does not matter (towers with a numbering of their own)
-//   {W}   a linear layer's weight or one of its companions (kWeightLeaves in family_match.cc):
-//   weight, bias,
-//         weight_scale_inv, weight_packed, scales, ...; also nothing at all when the pattern ends
-//         in ".{W}" and the name ends before it ("experts.gate_up_proj")
-//   {*}   any text without a dot, also within a component ("gate_up_proj_{*}")
-//   {**}  any rest, one character or more
+//   {W}   a linear layer's weight or one of its companions (kWeightLeaves in family_pattern.cc):
+//         weight, bias, weight_scale_inv, weight_packed, scales, ...; at the end only, there also
+//         nothing at all when the name ends before it ("experts.gate_up_proj"); after text it is
+//         the end of a component ("gate_up_proj_{W}" for gate_up_proj_blocks)
+//   {*}   any text without a dot, also none, also within a component ("{*}norm"); once per
+//   component
+//   {**}  any rest, one character or more; at the end only, also after text ("vision_{**}")
+// Numbers are only matched by {L}, {M}, {E} and {N}: a literal component of digits never matches.
 struct TensorRule {
   std::string pattern;
   Part part = Part::kTrunk;
-  std::string role;  // "gate", "up", "down", "gate_up", "router", "selection_bias", "attention",
-                     // "vision", ...
+  std::string role = {};  // "gate", "up", "down", "gate_up", "router", "selection_bias",
+                          // "attention", "vision", "audio", ...; "mtp" marks tensors of MTP blocks
   int expert_axis = kNoAxis;  // packed tensors and router rows: the axis with one entry per expert;
                               // -1 is the last axis
   bool folded =
@@ -64,9 +66,21 @@ struct TensorClass {
   int layer = -1;
   int expert = -1;
   bool mtp = false;
-  std::string_view leaf;  // what {W} stood for: "weight", "weight_scale", ...; empty without {W}.
+  std::string_view leaf;  // what {W} stood for: "weight", "weight_scale", ...; for rows that end in
+                          // {*} or {**} the last component if it is such a word; else empty.
                           // Static storage.
 };
+
+// What the elements of a tensor are, by its leaf. Says how parameters are counted.
+enum class LeafUse : uint8_t {
+  kValues,     // one element per parameter (of a floating-point type): weight, bias, no leaf at all
+  kPacked,     // several parameters per element: weight_packed, qweight, blocks
+  kCompanion,  // no parameters of its own: scales, zero points, shapes, index tables
+};
+LeafUse UseOfLeaf(std::string_view leaf);
+
+// What is wrong with a row, in one clause ("{**} is not at the end"); "" when nothing is.
+std::string RuleProblem(const TensorRule& rule);
 
 // Every family we know, one file each under libshard/families/. The list lives for the whole
 // program.

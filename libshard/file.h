@@ -97,7 +97,7 @@ Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit);
 // AtomicFile in one call.
 Status WriteTextFile(const fs::path& path, std::string_view text);
 
-// pwrite in full; a full disk is kIo with the bytes needed and free in the hint.
+// pwrite in full; a full disk is kIo with a hint.
 Status WriteAt(int fd, const fs::path& path, uint64_t offset, std::span<const std::byte> bytes);
 // fsync of a file or directory.
 Status FlushToDisk(int fd, const fs::path& path);

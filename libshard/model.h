@@ -85,14 +85,17 @@ class MoeModel {
   bool normalize_ = true;
 
   friend class ModelBuilder;
+  friend class ModelForTest;  // tests/libshard/model_for_test.h: models without files
 };
 
 // Weights as people count them: packed integers are unpacked, scales and tables are not counted.
 struct ParameterCount {
-  uint64_t total = 0;   // without multi-token-prediction blocks and towers of other modalities
-  uint64_t active = 0;  // per token: all of the trunk and top_k of the experts
+  uint64_t total = 0;  // without multi-token-prediction blocks and towers of other modalities
+  uint64_t active =
+      0;  // per token: all of the trunk and top_k of the experts; 0 when top_k is unknown
   uint64_t mtp = 0, other_modalities = 0;
 };
+// All zero for a names-only checkpoint.
 ParameterCount CountParameters(const MoeModel& model);
 
 }  // namespace shard

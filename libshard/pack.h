@@ -37,10 +37,10 @@ struct PackResult {
   uint64_t resumed_bytes = 0;      // taken over from an earlier, interrupted run
 };
 
-// A directory being written: `<target>.partial` until Publish renames it. Holds a lock; a second
-// process is refused (kIo). Keeps a journal of finished tensors, so that a killed run continues
-// where it was if `identity` (a digest of everything that determines the output bytes) is
-// unchanged; else what is there is discarded.
+// A directory being written: `<target>.partial/files` until Publish renames it to the target.
+// Beside `files` lie a lock, so that a second process is refused (kIo), and a journal of finished
+// tensors, so that a killed run continues where it was if `identity` (a digest of everything that
+// determines the output bytes) is unchanged; else what is there is discarded.
 class StagingDirectory {
  public:
   static Result<StagingDirectory> Open(const fs::path& target, const std::string& identity);
@@ -49,18 +49,20 @@ class StagingDirectory {
   // Removes the directory unless it was published, kept, or the run was interrupted.
   ~StagingDirectory();
 
-  const fs::path& path() const { return path_; }
+  // Where the files go.
+  fs::path path() const { return root_ / "files"; }
   const fs::path& target() const { return target_; }
   fs::path journal_path() const;
   bool resumed() const { return resumed_; }
   void Keep() { keep_ = true; }
-  // Flushes, removes journal and lock, renames to the target. With `replace`, what was at the
+  // Flushes, renames to the target, removes the rest. With `replace`, what was at the
   // target is moved aside first and deleted last; otherwise an existing target is an error.
   Status Publish(bool replace);
 
  private:
   StagingDirectory() = default;
-  fs::path target_, path_;
+  Status Lock();
+  fs::path target_, root_;
   int lock_fd_ = -1;
   bool keep_ = false, published_ = false, resumed_ = false;
 };

@@ -17,8 +17,11 @@ struct GroupPlan {
   LayerExperts fill;   // added so that every eligible count is equal; owned by another group
 };
 
+// owned ∪ fill: what the group's bundle stores.
+LayerExperts HeldBy(const GroupPlan& group);
+
 struct Plan {
-  std::string scheme;                  // contiguous, modulo, explicit
+  std::string scheme;                  // contiguous, modulo, explicit or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
   std::map<uint32_t, uint32_t> top_k;  // per layer; 0 unknown
   std::vector<GroupPlan> groups;
@@ -33,7 +36,7 @@ struct Plan {
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
 
 struct PlanOptions {
-  uint32_t groups = 0;
+  uint32_t groups = 0;                   // 0 with explicit:FILE: as many as the file lists
   std::string partition = "contiguous";  // contiguous, modulo, explicit:FILE
   std::string overlay_file;              // "" for none
   bool uniform = true;
@@ -57,6 +60,11 @@ Json OverlaysToJson(const Plan& plan);
 // Reads both back; `layers` and `top_k` come from the model.
 Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
                           const std::map<uint32_t, uint32_t>& top_k);
+// The same without CheckPlan (ids are in range all the same): for a verifier, which has to name
+// every broken rule and not only the first.
+Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& document,
+                                   const LayerCounts& layers,
+                                   const std::map<uint32_t, uint32_t>& top_k);
 
 // plan.json: format, model version and family, partition, overlays. Reading refuses a plan made for
 // another model.

@@ -35,7 +35,7 @@ Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<co
 // The bytes in front of the tensor data: length and JSON header, tensors in the given order and
 // packed without holes, offsets counted from 0 in that order (TensorEntry::offset and ::file are
 // ignored). The header is padded with spaces so that the data starts at `data_start_residue` modulo
-// 4096 (which must be a multiple of 8).
+// 4096 (rounded down to a multiple of 8).
 std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
                                    const std::map<std::string, std::string>& metadata,
                                    uint64_t data_start_residue = 0);

@@ -14,15 +14,11 @@
 
 namespace shard {
 
-// `count` runs of `bytes` bytes, the first at `offset` of source file `file`, each `stride` bytes
-// after the one before.
+// `bytes` bytes at `offset` of source file `file`.
 struct SourceRange {
   uint32_t file = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t count = 1;
-  uint64_t stride = 0;
-  uint64_t total() const { return bytes * count; }
   bool operator==(const SourceRange&) const = default;
 };
 
@@ -71,8 +67,8 @@ struct SliceOptions {
 Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Plan& plan,
                                                  const SliceOptions& options);
 
-// The ranges of `tensor` that hold the experts `ids` along `axis`, in the order of `ids`. `folded`
-// as in TensorRule. REQUIRES: the axis length is a multiple of `experts`, every id < experts.
+// The ranges of `tensor` that hold the experts `ids` along `axis`: one per outer index and expert,
+// in the order of `ids`. REQUIRES: the axis length is a multiple of `experts`, every id < experts.
 std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t experts,
                                    const ExpertIds& ids);
 

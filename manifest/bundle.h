@@ -9,6 +9,7 @@
 #include "libshard/pack.h"
 #include "libshard/plan.h"
 #include "libshard/slice.h"
+#include "manifest/assets.h"
 #include "manifest/manifest.h"
 
 namespace manifest {
@@ -25,7 +26,8 @@ struct WriteOptions {
 // The file list with exact sizes, before anything is written (--dry-run).
 struct WritePlan {
   std::vector<shard::OutputFile> files;
-  uint64_t asset_bytes = 0;
+  std::vector<Asset> assets;
+  // Tensor files and assets; distribution.json and README.md come on top.
   uint64_t total_bytes() const;
 };
 Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,

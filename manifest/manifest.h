@@ -92,7 +92,9 @@ struct Manifest {
   std::vector<std::string> command;  // the command line without paths
   uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
 
-  // The document this was read from, with fields this version does not know; they are written back.
+  // The fields of the document this was read from that this version does not know, or carries
+  // without acting on them (stages, calibration, quality, routing.placement). WriteManifest writes
+  // them back; UnknownFields (unknown_fields.h) says which are kept.
   std::shared_ptr<const shard::Json> original;
 
   const BundleRecord* FindBundle(std::string_view file) const;

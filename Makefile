@@ -1,0 +1,48 @@
+# A thin front for CMake and CTest; docs/contributing.md explains the targets.
+#   make demo|test|bench|docs [PRESET=release] [JOBS=2]
+PRESET ?= release
+JOBS   ?= $(shell nproc)
+BUILD  := build/$(PRESET)
+CHECKED_PRESETS := release release-clang debug debug-clang tsan
+SOURCES = $(shell find fixtures quant libshard manifest runtime-shim tools tests -name '*.cc' -o -name '*.h')
+
+.NOTPARALLEL:
+.PHONY: build demo test bench docs check format tidy deps clean
+
+build: deps $(BUILD)/build.ninja
+	@cmake --build $(BUILD) -j $(JOBS)
+
+$(BUILD)/build.ninja: CMakePresets.json
+	@cmake --preset $(PRESET)
+	@touch $@
+
+demo: build
+	@.ci/demo.sh $(BUILD)/moepack
+
+test: build
+	@tests/run_tests.sh $(BUILD)
+
+bench: build
+	@tests/bench/run.sh $(BUILD)
+
+docs: build
+	@tests/tree/cli_reference.sh --write docs/cli.md $(BUILD)/moepack
+
+check:
+	@.ci/install-deps.sh build check
+	@for preset in $(CHECKED_PRESETS); do \
+	  echo "== $$preset"; $(MAKE) --no-print-directory test PRESET=$$preset || exit 1; done
+
+format:
+	@.ci/install-deps.sh check
+	@clang-format -i $(SOURCES)
+
+tidy: build
+	@.ci/install-deps.sh check
+	@clang-tidy --quiet -p $(BUILD) $(filter %.cc,$(SOURCES))
+
+deps:
+	@.ci/install-deps.sh
+
+clean:
+	@rm -rf build

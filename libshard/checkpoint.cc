@@ -1,0 +1,227 @@
+#include "libshard/checkpoint.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "libshard/checkpoint_index.h"
+#include "libshard/digest.h"
+#include "libshard/safetensors.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+// A path given by the user that is no safetensors checkpoint gets the reason, not just "not found".
+Error NoCheckpoint(const fs::path& source) {
+  std::error_code error;
+  if (source.extension() == ".gguf") {
+    return Error{Code::kUnsupported, Cat(source.string(), ": expected safetensors, found GGUF"),
+                 "this version reads safetensors checkpoints"};
+  }
+  const std::string expected = ": expected model.safetensors.index.json or *.safetensors, found ";
+  if (fs::exists(source / "distribution.json", error)) {
+    return Error{Code::kInvalidArgument,
+                 Cat(source.string(), expected, "a distribution that moepack wrote"),
+                 "name the checkpoint it was made from, or use verify, diff or assemble"};
+  }
+  return Error{Code::kNotFound, Cat(source.string(), expected, "neither")};
+}
+
+}  // namespace
+
+// Gathers files and tensors, then hands out a finished Checkpoint.
+class CheckpointBuilder {
+ public:
+  CheckpointBuilder(const fs::path& source, const fs::path& root) {
+    out_.source_ = source;
+    out_.root_ = root;
+  }
+
+  Status AddFile(const std::string& name) {
+    const fs::path path = out_.root_ / name;
+    SHARD_TRY(const MappedFile mapped, MappedFile::Open(path));
+    SHARD_TRY(SafetensorsHeader header,
+              ParseSafetensors(path.string(), mapped.bytes(), mapped.bytes().size()));
+    const auto file = static_cast<uint32_t>(out_.files_.size());
+    out_.files_.push_back({.path = path,
+                           .name = name,
+                           .size = mapped.bytes().size(),
+                           .data_start = header.data_start,
+                           .header_sha256 = Sha256Hex(mapped.bytes().first(header.data_start)),
+                           .identity = mapped.identity()});
+    for (TensorEntry& tensor : header.tensors) {
+      tensor.file = file;
+      out_.tensors_.push_back(std::move(tensor));
+    }
+    return Ok();
+  }
+
+  Status CheckAgainst(const CheckpointIndex& index) {
+    uint64_t total = 0;
+    for (const TensorEntry& tensor : out_.tensors_) {
+      const std::string& file = out_.files_[tensor.file].name;
+      const auto found = index.file_of.find(tensor.name);
+      total += tensor.bytes;
+      if (found != index.file_of.end() && found->second == file) continue;
+      return Error{Code::kCorrupt,
+                   Cat(index.path.string(), ": weight_map: tensor ", Quoted(tensor.name),
+                       ": expected ", file, " which holds it, found ",
+                       found == index.file_of.end() ? "no entry" : found->second)};
+    }
+    for (const auto& [tensor, file] : index.file_of) {
+      if (out_.Find(tensor) != nullptr) continue;
+      return Error{Code::kCorrupt,
+                   Cat((out_.root_ / file).string(), ": tensor ", Quoted(tensor), ": expected by ",
+                       index.path.filename().string(), ", found no such tensor in the file")};
+    }
+    if (index.total_size && *index.total_size != total) {
+      out_.warnings_.push_back(Cat(index.path.string(), ": total_size: expected ", total,
+                                   ", found ", *index.total_size, " (the headers are right)"));
+    }
+    return Ok();
+  }
+
+  // Tensors by name only, from an index whose shards are not here.
+  void AddNames(const CheckpointIndex& index) {
+    out_.names_only_ = true;
+    for (const std::string& name : index.shards) {
+      out_.files_.push_back(
+          {.path = out_.root_ / name, .name = name, .header_sha256 = {}, .identity = {}});
+    }
+    for (const auto& [tensor, file] : index.file_of) {
+      const auto at = std::lower_bound(index.shards.begin(), index.shards.end(), file);
+      TensorEntry entry;
+      entry.name = tensor;
+      entry.file = static_cast<uint32_t>(at - index.shards.begin());
+      out_.tensors_.push_back(std::move(entry));
+    }
+  }
+
+  // Names must be unique over all files.
+  Status IndexNames() {
+    const std::vector<TensorEntry>& tensors = out_.tensors_;
+    std::vector<uint32_t>& order = out_.by_name_;
+    order.resize(tensors.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::sort(order.begin(), order.end(),
+              [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
+    const auto twice = std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+      return tensors[a].name == tensors[b].name;
+    });
+    if (twice == order.end()) return Ok();
+    const TensorEntry& first = tensors[*twice];
+    const TensorEntry& second = tensors[*(twice + 1)];
+    return Error{Code::kCorrupt,
+                 Cat(out_.files_[second.file].path.string(), ": tensor ", Quoted(first.name),
+                     ": expected in one file, found also in ", out_.files_[first.file].name)};
+  }
+
+  void Warn(std::string text) { out_.warnings_.push_back(std::move(text)); }
+  Checkpoint Take() && { return std::move(out_); }
+
+ private:
+  Checkpoint out_;
+};
+
+namespace {
+
+Status CheckShardsPresent(const fs::path& root, const CheckpointIndex& index) {
+  std::vector<std::string> missing;
+  std::error_code error;
+  for (const std::string& shard : index.shards) {
+    if (!fs::exists(root / shard, error)) missing.push_back(shard);
+  }
+  if (missing.empty()) return Ok();
+  return Error{Code::kNotFound,
+               Cat((root / missing[0]).string(), ": expected ", index.shards.size(),
+                   " shards named by ", index.path.filename().string(), ", found ",
+                   index.shards.size() - missing.size(), " (", missing.size(), " missing)"),
+               "finish the download; list-tensors also takes the index file alone"};
+}
+
+Result<Checkpoint> OpenIndexed(const fs::path& source, const fs::path& root,
+                               const fs::path& index_path) {
+  SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(index_path));
+  CheckpointBuilder builder(source, root);
+  SHARD_CHECK(CheckShardsPresent(root, index));
+  for (const std::string& shard : index.shards) {
+    SHARD_CHECK(CheckInside(root, shard));
+    SHARD_CHECK(builder.AddFile(shard));
+  }
+  SHARD_CHECK(builder.IndexNames());
+  SHARD_CHECK(builder.CheckAgainst(index));
+  SHARD_TRY(const std::vector<std::string> present, ListSafetensors(root));
+  for (const std::string& name : present) {
+    if (std::binary_search(index.shards.begin(), index.shards.end(), name)) continue;
+    builder.Warn(Cat((root / name).string(), ": not named by ", index_path.filename().string(),
+                     ", left out"));
+  }
+  return std::move(builder).Take();
+}
+
+Result<Checkpoint> OpenDirectory(const fs::path& directory) {
+  SHARD_TRY(const std::optional<fs::path> index, FindCheckpointIndex(directory));
+  if (index) return OpenIndexed(directory, directory, *index);
+  SHARD_TRY(const std::vector<std::string> names, ListSafetensors(directory));
+  if (names.empty()) return NoCheckpoint(directory);
+  CheckpointBuilder builder(directory, directory);
+  for (const std::string& name : names) {
+    SHARD_CHECK(CheckInside(directory, name));
+    SHARD_CHECK(builder.AddFile(name));
+  }
+  SHARD_CHECK(builder.IndexNames());
+  return std::move(builder).Take();
+}
+
+// With all shards beside it an index stands for its directory; without any of them it is read for
+// its names.
+Result<Checkpoint> OpenIndexFile(const fs::path& source, const fs::path& root) {
+  SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(source));
+  std::error_code error;
+  const bool any = std::any_of(index.shards.begin(), index.shards.end(),
+                               [&](const auto& shard) { return fs::exists(root / shard, error); });
+  if (any) return OpenIndexed(source, root, source);
+  CheckpointBuilder builder(source, root);
+  builder.AddNames(index);
+  SHARD_CHECK(builder.IndexNames());
+  return std::move(builder).Take();
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::Open(const fs::path& source) {
+  std::error_code error;
+  if (!fs::exists(source, error)) {
+    return Error{Code::kNotFound, Cat(source.string(), ": no such file or directory")};
+  }
+  if (fs::is_directory(source, error)) return OpenDirectory(source);
+  const fs::path root = source.has_parent_path() ? source.parent_path() : fs::path(".");
+  const std::string name = source.filename().string();
+  if (name.ends_with(".index.json")) return OpenIndexFile(source, root);
+  if (!name.ends_with(".safetensors")) return NoCheckpoint(source);
+  CheckpointBuilder builder(source, root);
+  SHARD_CHECK(builder.AddFile(name));
+  SHARD_CHECK(builder.IndexNames());
+  return std::move(builder).Take();
+}
+
+const TensorEntry* Checkpoint::Find(std::string_view name) const {
+  const auto at = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [&](uint32_t index, std::string_view n) { return tensors_[index].name < n; });
+  return at != by_name_.end() && tensors_[*at].name == name ? &tensors_[*at] : nullptr;
+}
+
+Status Checkpoint::CheckUnchanged() const {
+  for (const SourceFile& source : files_) {
+    SHARD_TRY(const InputFile file, InputFile::Open(source.path));
+    if (file.identity() == source.identity) continue;
+    return Error{Code::kCorrupt,
+                 Cat(source.path.string(), ": the file was changed while it was read"),
+                 "wait until whatever writes it (a download?) is done, then run the command again"};
+  }
+  return Ok();
+}
+
+}  // namespace shard

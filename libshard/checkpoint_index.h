@@ -1,0 +1,40 @@
+// model.safetensors.index.json and the files of a directory: which shards there are and where every
+// tensor should be.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/file.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+struct CheckpointIndex {
+  fs::path path;                               // of the index file
+  std::map<std::string, std::string> file_of;  // tensor -> shard, as written
+  std::vector<std::string> shards;             // distinct, sorted
+  std::optional<uint64_t> total_size;          // metadata.total_size
+};
+
+// Parses the index. Shard names must be relative paths without "." or ".." parts.
+Result<CheckpointIndex> ReadCheckpointIndex(const fs::path& path);
+
+// model.safetensors.index.json, or the only *.safetensors.index.json of the directory; none if
+// there is none.
+Result<std::optional<fs::path>> FindCheckpointIndex(const fs::path& directory);
+
+// Names of the *.safetensors files directly in `directory`, sorted.
+Result<std::vector<std::string>> ListSafetensors(const fs::path& directory);
+
+// kCorrupt unless `name`, symlinks followed, stays inside `directory` (or inside the blobs of the
+// Hugging Face cache that `directory` is a snapshot of). kNotFound if it is not there.
+Status CheckInside(const fs::path& directory, const std::string& name);
+
+// True for a relative path with '/' between parts, none of them empty, "." or "..", without '\\'
+// and control characters.
+bool IsSafeRelativePath(std::string_view path);
+
+}  // namespace shard

@@ -1,0 +1,22 @@
+// dots.llm1: DeepSeek-V3's MoE with ordinary attention; its config calls sigmoid scores "noaux_tc".
+// Names: transformers (Dots1), llama.cpp's tensor map.
+#include "libshard/families/families.h"
+#include "libshard/families/rows.h"
+
+namespace shard {
+
+Family Dots1Family() {
+  Family family;
+  family.name = "dots1";
+  family.architectures = {"Dots1ForCausalLM"};
+  family.model_types = {"dots1"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddDeepseekMoe(family, "layers.{L}.");
+  AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
+  return family;
+}
+
+}  // namespace shard

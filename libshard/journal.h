@@ -1,0 +1,35 @@
+// The journal of a packing run: which tensors of which outputs are complete, and their digests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/file.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// Appends one line per finished tensor; several threads may append at the same time.
+class Journal {
+ public:
+  // Opens the journal that StagingDirectory made (its first line is the identity of the run).
+  static Result<Journal> Open(const fs::path& path);
+  Journal(Journal&& other) noexcept;
+  Journal& operator=(Journal&&) = delete;
+  ~Journal();
+
+  // What the file said when it was opened: for each output the digests of its first tensors,
+  // without gaps. Lines that are cut short or out of order end an output's list.
+  const std::vector<std::vector<std::string>>& finished() const { return finished_; }
+
+  Status Add(size_t output, size_t tensor, const std::string& xxh3);
+
+ private:
+  Journal() = default;
+  fs::path path_;
+  int fd_ = -1;
+  std::vector<std::vector<std::string>> finished_;
+};
+
+}  // namespace shard

@@ -1,0 +1,55 @@
+// The experts of every layer as the tensors show them: how many, and whether each is whole.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libshard/model.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// More than any router has; keeps a hostile name from making us count for hours.
+inline constexpr uint32_t kMaxExperts = 1u << 16;
+
+// Used while a MoeModel is built: `model` has its checkpoint, config and classified tensors, and
+// gets the resolved expert axes. Errors are kCorrupt and name file, tensor or expert, expected and
+// found.
+class LayerExpertTable {
+ public:
+  LayerExpertTable(const Checkpoint& checkpoint, const ModelConfig& config,
+                   std::vector<ModelTensor>& tensors)
+      : checkpoint_(checkpoint), config_(config), tensors_(tensors) {}
+
+  // Counts experts per layer, checks completeness of explicit ones and shapes along expert axes.
+  Result<std::vector<MoeLayer>> Collect();
+
+ private:
+  // The tensors of one layer's experts. A kind is what an expert has one of: role and leaf,
+  // "down.weight".
+  struct Layer {
+    std::map<std::string, std::vector<uint32_t>>
+        explicit_ids;  // kind -> ids in order of appearance
+    uint64_t packed_bytes = 0;
+    std::map<uint32_t, uint64_t> explicit_bytes;  // id -> bytes of all its tensors
+    uint32_t packed_experts = 0;                  // length of the first packed tensor's expert axis
+    std::string packed_where;                     // that tensor, for messages
+    bool mtp = false;
+  };
+
+  Status AddExpert(const ModelTensor& tensor);
+  Status AddPacked(const ModelTensor& tensor, Layer& layer);
+  Result<uint32_t> CountExplicit(uint32_t number, const Layer& layer) const;
+  Result<MoeLayer> Finish(uint32_t number, const Layer& layer) const;
+  Status ResolveAxis(ModelTensor& tensor, uint32_t experts) const;
+  std::string Where(const ModelTensor& tensor) const;
+
+  const Checkpoint& checkpoint_;
+  const ModelConfig& config_;
+  std::vector<ModelTensor>& tensors_;
+  std::map<uint32_t, Layer> layers_;
+};
+
+}  // namespace shard

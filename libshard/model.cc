@@ -1,0 +1,180 @@
+#include "libshard/model.h"
+
+#include <algorithm>
+
+#include "libshard/digest.h"
+#include "libshard/layer_experts.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+constexpr size_t kVersionDigits = 16;
+// Stands for "more decoder layers than any model has" while they are not known yet.
+constexpr uint32_t kManyLayers = 1u << 24;
+
+std::string Where(const Checkpoint& checkpoint, const TensorEntry& entry) {
+  return Cat(checkpoint.files()[entry.file].path.string(), ": tensor ", Quoted(entry.name));
+}
+
+}  // namespace
+
+// Fills a MoeModel step by step; each step relies on the ones before.
+class ModelBuilder {
+ public:
+  Status OpenFiles(const fs::path& source, const ModelOptions& options) {
+    SHARD_TRY(model_.checkpoint_, Checkpoint::Open(source));
+    model_.warnings_ = model_.checkpoint_.warnings();
+    const bool given = !options.config_file.empty();
+    config_path_ =
+        given ? fs::path(options.config_file) : model_.checkpoint_.root() / "config.json";
+    std::error_code error;
+    if (!given && !fs::exists(config_path_, error)) return Ok();
+    SHARD_TRY(const std::string text, ReadTextFile(config_path_, kMaxConfigBytes));
+    SHARD_TRY(model_.config_, ParseModelConfig(config_path_.string(), text));
+    model_.config_sha256_ = Sha256Hex(text);
+    model_.has_config_ = true;
+    return Ok();
+  }
+
+  Status ChooseFamily(const ModelOptions& options) {
+    if (!options.family_file.empty()) {
+      SHARD_TRY(Family family, ReadFamilyFile(options.family_file));
+      model_.family_ = std::make_shared<const Family>(std::move(family));
+      return Ok();
+    }
+    const std::string source = model_.checkpoint_.source().string();
+    const Family* family = nullptr;
+    if (model_.has_config_) {
+      SHARD_TRY(family, FindFamily(config_path_.string(), model_.config_));
+    } else {
+      std::vector<std::string_view> names;
+      for (const TensorEntry& entry : model_.checkpoint_.tensors()) names.push_back(entry.name);
+      SHARD_TRY(family, FindFamilyByNames(source, names));
+      model_.warnings_.push_back(Cat(source, ": no config.json: family ", family->name,
+                                     " was told from the tensor names, top-k is unknown"));
+    }
+    model_.family_ = std::shared_ptr<const Family>(std::shared_ptr<const Family>(), family);
+    return Ok();
+  }
+
+  Status Classify() {
+    FamilyMatcher matcher(*model_.family_, DecoderLayers());
+    const std::vector<TensorEntry>& entries = model_.checkpoint_.tensors();
+    size_t unknown = 0;
+    const TensorEntry* first_unknown = nullptr;
+    model_.tensors_.reserve(entries.size());
+    for (uint32_t i = 0; i < entries.size(); ++i) {
+      const TensorClass found = matcher.Classify(entries[i].name);
+      if (found.rule == nullptr) {
+        if (unknown++ == 0) first_unknown = &entries[i];
+        continue;
+      }
+      model_.tensors_.push_back({.index = i,
+                                 .part = found.rule->part,
+                                 .rule = found.rule,
+                                 .leaf = found.leaf,
+                                 .layer = found.layer,
+                                 .expert = found.expert,
+                                 .mtp = found.mtp});
+    }
+    if (unknown == 0) return Ok();
+    return Error{Code::kUnsupported,
+                 Cat(Where(model_.checkpoint_, *first_unknown), ": expected a tensor of family ",
+                     model_.family_->name, ", found a name that no rule matches (", unknown,
+                     " such tensors)"),
+                 "describe the model in a family file and name it with --family "
+                 "(docs/families.md)"};
+  }
+
+  // Counts the experts of every layer and checks that each is there with all its tensors.
+  Status CollectLayers() {
+    LayerExpertTable table(model_.checkpoint_, model_.config_, model_.tensors_);
+    SHARD_TRY(model_.layers_, table.Collect());
+    if (!model_.layers_.empty()) return Ok();
+    return Error{Code::kUnsupported,
+                 Cat(model_.checkpoint_.source().string(), ": expected routed experts, found ",
+                     model_.tensors_.size(), " tensors and no expert among them"),
+                 "there is nothing to split in a dense model"};
+  }
+
+  Status CheckConfig() {
+    if (!model_.has_config_) return Ok();
+    const ModelConfig& config = model_.config_;
+    for (MoeLayer& layer : model_.layers_) {
+      layer.top_k = layer.layer < config.top_k_per_layer.size()
+                        ? config.top_k_per_layer[layer.layer]
+                        : config.top_k;
+      if (config.experts != 0 && layer.experts != config.experts) {
+        return Error{Code::kCorrupt,
+                     Cat(config_path_.string(), ": ", config.expert_count_key, ": expected ",
+                         layer.experts, " as layer ", layer.layer, " has, found ", config.experts)};
+      }
+      if (layer.top_k > layer.experts) {
+        return Error{
+            Code::kCorrupt,
+            Cat(config_path_.string(), ": experts per token: expected at most ", layer.experts,
+                " (the experts of layer ", layer.layer, "), found ", layer.top_k)};
+      }
+    }
+    return Ok();
+  }
+
+  MoeModel Take() && {
+    const ModelConfig& config = model_.config_;
+    const RoutingDefaults& usual = model_.family_->routing;
+    model_.gating_ = config.gating.empty() ? usual.gating : config.gating;
+    model_.normalize_ = config.normalize.value_or(usual.normalize);
+    return std::move(model_);
+  }
+
+ private:
+  static constexpr uint64_t kMaxConfigBytes = 16u << 20;
+
+  // As the config says; without one, one more than the highest layer number in the names.
+  uint32_t DecoderLayers() const {
+    if (model_.config_.layers > 0) return model_.config_.layers;
+    FamilyMatcher matcher(*model_.family_, kManyLayers);
+    int highest = -1;
+    for (const TensorEntry& entry : model_.checkpoint_.tensors()) {
+      const TensorClass found = matcher.Classify(entry.name);
+      if (found.rule != nullptr && !found.mtp) highest = std::max(highest, found.layer);
+    }
+    return static_cast<uint32_t>(highest + 1);
+  }
+
+  MoeModel model_;
+  fs::path config_path_;
+};
+
+Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
+  ModelBuilder builder;
+  SHARD_CHECK(builder.OpenFiles(source, options));
+  SHARD_CHECK(builder.ChooseFamily(options));
+  SHARD_CHECK(builder.Classify());
+  SHARD_CHECK(builder.CollectLayers());
+  SHARD_CHECK(builder.CheckConfig());
+  return std::move(builder).Take();
+}
+
+const MoeLayer* MoeModel::FindLayer(uint32_t layer) const {
+  const auto at = std::lower_bound(layers_.begin(), layers_.end(), layer,
+                                   [](const MoeLayer& a, uint32_t b) { return a.layer < b; });
+  return at != layers_.end() && at->layer == layer ? &*at : nullptr;
+}
+
+uint32_t MoeModel::max_experts() const {
+  uint32_t most = 0;
+  for (const MoeLayer& layer : layers_) most = std::max(most, layer.experts);
+  return most;
+}
+
+std::string MoeModel::Version(const std::string& revision) const {
+  std::string facts = Cat(revision, "\n", config_sha256_, "\n");
+  for (const SourceFile& file : checkpoint_.files()) {
+    facts += Cat(file.name, " ", file.size, " ", file.header_sha256, "\n");
+  }
+  return Sha256Hex(facts).substr(0, kVersionDigits);
+}
+
+}  // namespace shard

@@ -1,0 +1,182 @@
+#include "libshard/output_stream.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "libshard/bytes.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+constexpr uint64_t kBlock = 4096;
+// Writeback starts while later bytes are still read and hashed, so that the final flush finds
+// little to do.
+constexpr uint64_t kWritebackStep = 16u << 20;
+
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
+                                        const fs::path& directory, Journal& journal) {
+  OutputStream stream(layout, index, directory / layout.path, journal);
+  std::error_code error;
+  fs::create_directories(stream.path_.parent_path(), error);
+  stream.fd_ = open(stream.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (stream.fd_ < 0) {
+    return Error{Code::kIo, Cat(stream.path_.string(), ": create: ", ErrnoText(errno))};
+  }
+  return stream;
+}
+
+OutputStream::OutputStream(OutputStream&& other) noexcept
+    : layout_(other.layout_),
+      index_(other.index_),
+      path_(std::move(other.path_)),
+      journal_(other.journal_),
+      fd_(std::exchange(other.fd_, -1)),
+      can_share_(other.can_share_),
+      position_(other.position_),
+      flushed_(other.flushed_),
+      tensor_bytes_(other.tensor_bytes_),
+      sha256_(std::move(other.sha256_)),
+      xxh3_(std::move(other.xxh3_)),
+      digests_(std::move(other.digests_)) {}
+
+OutputStream::~OutputStream() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Status OutputStream::Resume(std::span<std::byte> buffer) {
+  const std::vector<std::vector<std::string>>& finished = journal_->finished();
+  if (index_ < finished.size() && !finished[index_].empty() &&
+      finished[index_].size() <= layout_.tensors.size()) {
+    SHARD_TRY(const bool intact, ReadBack(finished[index_], buffer));
+    if (intact) return Ok();
+  }
+  return StartOver();
+}
+
+// True when prefix and tensors on disk are what the journal says; they are then counted as taken.
+Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
+                                    std::span<std::byte> buffer) {
+  SHARD_TRY(const InputFile file, InputFile::Open(path_));
+  const TensorEntry& last = layout_.tensors[expected.size() - 1].entry;
+  const uint64_t end = last.offset + last.bytes;
+  if (file.size() < end) return false;
+  std::string prefix(layout_.prefix.size(), '\0');
+  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(prefix))));
+  if (prefix != layout_.prefix) return false;
+  sha256_.Update(BytesOf(prefix));
+  position_ = prefix.size();
+  SHARD_CHECK(FinishEmptyTensors(false));
+  while (position_ < end) {
+    const auto piece = buffer.first(std::min<uint64_t>(buffer.size(), end - position_));
+    SHARD_CHECK(file.ReadAt(position_, piece));
+    SHARD_CHECK(Hash(piece, false));
+  }
+  digests_.resize(std::min(digests_.size(), expected.size()));
+  flushed_ = position_;
+  return digests_ == expected;
+}
+
+Status OutputStream::StartOver() {
+  sha256_ = Sha256();
+  xxh3_.Reset();
+  digests_.clear();
+  position_ = tensor_bytes_ = flushed_ = 0;
+  if (ftruncate(fd_, 0) != 0) {
+    return Error{Code::kIo, Cat(path_.string(), ": truncate: ", ErrnoText(errno))};
+  }
+  SHARD_CHECK(WriteAt(fd_, path_, 0, BytesOf(layout_.prefix)));
+  sha256_.Update(BytesOf(layout_.prefix));
+  position_ = layout_.prefix.size();
+  return FinishEmptyTensors(true);
+}
+
+Status OutputStream::Append(const InputFile& source, uint64_t offset,
+                            std::span<const std::byte> bytes) {
+  SHARD_CHECK(WriteOrShare(source, offset, bytes));
+  SHARD_CHECK(Hash(bytes, true));
+  StartWriteback();
+  return Ok();
+}
+
+Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
+                                  std::span<const std::byte> bytes) {
+  const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
+  const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
+  can_share_ = can_share_ && offset % kBlock == position_ % kBlock;
+  if (can_share_ && middle > 0) {
+    file_clone_range range{};
+    range.src_fd = source.descriptor();
+    range.src_offset = offset + head;
+    range.src_length = middle;
+    range.dest_offset = position_ + head;
+    can_share_ = ioctl(fd_, FICLONERANGE, &range) == 0;
+  }
+  if (!can_share_ || middle == 0) return WriteAt(fd_, path_, position_, bytes);
+  const uint64_t tail = head + middle;
+  SHARD_CHECK(WriteAt(fd_, path_, position_, bytes.first(head)));
+  return WriteAt(fd_, path_, position_ + tail, bytes.subspan(tail));
+}
+
+void OutputStream::StartWriteback() {
+  if (position_ - flushed_ < kWritebackStep) return;
+  // Only a hint: a file system that cannot do it does it in Finish.
+  (void)sync_file_range(fd_, static_cast<off64_t>(flushed_),
+                        static_cast<off64_t>(position_ - flushed_), SYNC_FILE_RANGE_WRITE);
+  flushed_ = position_;
+}
+
+Status OutputStream::FinishTensor(bool note) {
+  digests_.push_back(xxh3_.Hex());
+  xxh3_.Reset();
+  tensor_bytes_ = 0;
+  return note ? journal_->Add(index_, digests_.size() - 1, digests_.back()) : Ok();
+}
+
+Status OutputStream::FinishEmptyTensors(bool note) {
+  while (digests_.size() < layout_.tensors.size() &&
+         layout_.tensors[digests_.size()].entry.bytes == tensor_bytes_) {
+    SHARD_CHECK(FinishTensor(note));
+  }
+  return Ok();
+}
+
+Status OutputStream::Hash(std::span<const std::byte> bytes, bool note) {
+  sha256_.Update(bytes);
+  position_ += bytes.size();
+  while (!bytes.empty()) {
+    const uint64_t left = layout_.tensors[digests_.size()].entry.bytes - tensor_bytes_;
+    const auto piece = bytes.first(std::min<uint64_t>(left, bytes.size()));
+    xxh3_.Update(piece);
+    tensor_bytes_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+    SHARD_CHECK(FinishEmptyTensors(note));
+  }
+  return Ok();
+}
+
+Result<FileDigests> OutputStream::Finish() {
+  if (position_ != layout_.size || digests_.size() != layout_.tensors.size()) {
+    return Error{Code::kMismatch, Cat(path_.string(), ": expected ", layout_.size,
+                                      " bytes written, found ", position_)};
+  }
+  if (ftruncate(fd_, static_cast<off_t>(layout_.size)) != 0) {
+    return Error{Code::kIo, Cat(path_.string(), ": truncate: ", ErrnoText(errno))};
+  }
+  SHARD_CHECK(FlushToDisk(fd_, path_));
+  return FileDigests{sha256_.Finish(), std::move(digests_)};
+}
+
+}  // namespace shard

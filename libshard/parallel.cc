@@ -1,0 +1,65 @@
+#include "libshard/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace shard {
+
+size_t CoreCount() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) > 0) {
+    return static_cast<size_t>(CPU_COUNT(&cores));
+  }
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::atomic<bool>& InterruptRequested() {
+  static std::atomic<bool> requested{false};
+  return requested;
+}
+
+Status CheckInterrupt() {
+  if (!InterruptRequested().load(std::memory_order_relaxed)) return Ok();
+  return Error{Code::kInterrupted, "interrupted"};
+}
+
+Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)>& work) {
+  const size_t threads = std::min(count, jobs == 0 ? CoreCount() : jobs);
+  std::atomic<size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::optional<Error> first;
+  size_t first_index = count;
+
+  const auto run = [&] {
+    while (!failed.load(std::memory_order_relaxed)) {
+      const size_t index = next.fetch_add(1);
+      if (index >= count) return;
+      Status status = work(index);
+      if (status) continue;
+      const std::lock_guard lock(mutex);
+      failed = true;
+      if (index < first_index) {
+        first_index = index;
+        first = std::move(status).error();
+      }
+    }
+  };
+
+  if (threads <= 1) {
+    run();
+  } else {
+    std::vector<std::jthread> workers;
+    workers.reserve(threads);
+    for (size_t i = 0; i < threads; ++i) workers.emplace_back(run);
+  }
+  if (first) return *std::move(first);
+  return Ok();
+}
+
+}  // namespace shard

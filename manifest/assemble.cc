@@ -1,0 +1,184 @@
+#include "manifest/assemble.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "libshard/config.h"
+#include "libshard/digest.h"
+#include "libshard/expert_name.h"
+#include "libshard/json.h"
+#include "libshard/text.h"
+#include "manifest/assets.h"
+#include "manifest/node_config.h"
+#include "manifest/node_parts.h"
+#include "manifest/output_path.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Json;
+using shard::Ok;
+namespace fs = shard::fs;
+
+constexpr const char* kConfigAsset = "assets/config.json";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr std::string_view kAssetDirectory = "assets/";
+constexpr uint64_t kMaxConfigBytes = 16u << 20;
+
+// Everything about the node that is decided before bytes move.
+struct Node {
+  Manifest manifest;
+  shard::ModelConfig config;
+  NodeConfig node_config;
+  NodeParts parts;
+};
+
+Result<Node> PrepareNode(const std::string& distribution, const AssembleOptions& options) {
+  Node node;
+  SHARD_TRY(node.manifest, ReadManifest(distribution));
+  const shard::Plan& plan = node.manifest.plan;
+  if (options.group >= plan.groups.size()) {
+    return Error{Code::kInvalidArgument, Cat(distribution, ": group: expected 0 to ",
+                                             plan.groups.size() - 1, ", found ", options.group)};
+  }
+  const fs::path config_path = fs::path(distribution) / kConfigAsset;
+  SHARD_TRY(const std::string text, shard::ReadTextFile(config_path, kMaxConfigBytes));
+  SHARD_TRY(node.config, shard::ParseModelConfig(config_path.string(), text));
+  SHARD_TRY(node.node_config,
+            MakeNodeConfig(config_path.string(), text, node.config, plan, options.group));
+  shard::Family from_file;
+  const shard::Family* family = &from_file;
+  if (options.family_file.empty()) {
+    SHARD_TRY(family, shard::FindFamily(config_path.string(), node.config));
+  } else {
+    SHARD_TRY(from_file, shard::ReadFamilyFile(options.family_file));
+  }
+  shard::FamilyMatcher matcher(*family, node.config.layers);
+  SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
+  return node;
+}
+
+std::vector<AssembleReport::File> ListFiles(const Node& node) {
+  std::vector<AssembleReport::File> files;
+  for (const shard::OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
+  for (const AssetRecord& asset : node.manifest.assets) {
+    const uint64_t bytes = asset.file == kConfigAsset ? node.node_config.text.size() : asset.size;
+    files.push_back({asset.file.substr(kAssetDirectory.size()), bytes});
+  }
+  return files;
+}
+
+// Tensors that were copied whole must have the digests that the manifest promises.
+Status CheckDigests(const Node& node, const std::vector<shard::FileDigests>& digests) {
+  for (size_t f = 0; f < node.parts.files.size(); ++f) {
+    const std::vector<shard::OutputTensor>& tensors = node.parts.files[f].tensors;
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const auto expected = node.parts.digests.find(tensors[t].entry.name);
+      if (expected == node.parts.digests.end() || expected->second == digests[f].tensors[t])
+        continue;
+      return Error{Code::kMismatch,
+                   Cat(node.parts.sources[tensors[t].sources[0].file].path.string(), ": tensor ",
+                       shard::Quoted(tensors[t].source_tensor), ": xxh3-128: expected ",
+                       expected->second, ", found ", digests[f].tensors[t]),
+                   "the distribution is damaged: run moepack verify on it"};
+    }
+  }
+  return Ok();
+}
+
+std::string IndexText(const std::vector<shard::OutputFile>& files) {
+  uint64_t total = 0;
+  std::map<std::string, std::string> file_of;
+  for (const shard::OutputFile& file : files) {
+    for (const shard::OutputTensor& tensor : file.tensors) {
+      total += tensor.entry.bytes;
+      file_of[tensor.entry.name] = file.path;
+    }
+  }
+  Json weight_map = Json::object();
+  for (const auto& [tensor, file] : file_of) {
+    weight_map.get_ref<Json::object_t&>().push_back({tensor, Json(file)});
+  }
+  Json index = Json::object();
+  index["metadata"] = {{"total_size", total}};
+  index["weight_map"] = std::move(weight_map);
+  return shard::WriteJson(index);
+}
+
+// What the node is part of, and which expert of the model each of its ids stands for: position i of
+// a layer's list is id i.
+std::string NodeText(const Node& node, uint32_t group) {
+  const Manifest& manifest = node.manifest;
+  shard::LayerExperts eligible;
+  for (const auto& [layer, experts] : manifest.plan.layers) {
+    eligible[layer] = shard::Eligible(manifest.plan, group, layer);
+  }
+  Json versions = Json::object();
+  versions["model"] = manifest.versions.model;
+  versions["shard"] = manifest.versions.shard;
+  versions["replica"] = manifest.versions.replica;
+  Json document = Json::object();
+  document["format"] = "moepack-node";
+  document["format_version"] = "1.0";
+  document["versions"] = std::move(versions);
+  document["group"] = group;
+  document["experts"] = shard::LayerExpertsToJson(eligible, manifest.plan.layers);
+  return shard::WriteJson(document);
+}
+
+Status WriteSmallFiles(const Node& node, const std::string& distribution, const fs::path& to,
+                       uint32_t group) {
+  for (const AssetRecord& asset : node.manifest.assets) {
+    const std::string name = asset.file.substr(kAssetDirectory.size());
+    if (asset.file == kConfigAsset) {
+      SHARD_CHECK(shard::WriteTextFile(to / name, node.node_config.text));
+      continue;
+    }
+    SHARD_TRY(const std::string sha256, CopyAsset(fs::path(distribution) / asset.file, to / name));
+    if (sha256 == asset.sha256) continue;
+    return Error{Code::kMismatch, Cat(distribution, "/", asset.file, ": sha256: expected ",
+                                      asset.sha256, ", found ", sha256)};
+  }
+  SHARD_CHECK(shard::WriteTextFile(to / kIndexName, IndexText(node.parts.files)));
+  return shard::WriteTextFile(to / kNodeFile, NodeText(node, group));
+}
+
+}  // namespace
+
+uint64_t AssembleReport::total_bytes() const {
+  uint64_t total = 0;
+  for (const File& file : files) total += file.bytes;
+  return total;
+}
+
+Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
+                                    const AssembleOptions& options) {
+  SHARD_CHECK(CheckOutputApart(out, distribution));
+  std::error_code error;
+  if (!options.force && !options.dry_run && fs::exists(fs::symlink_status(out, error))) {
+    return OutputExists(out);
+  }
+  SHARD_TRY(const Node node, PrepareNode(distribution, options));
+  AssembleReport report;
+  report.files = ListFiles(node);
+  report.experts = node.parts.experts;
+  report.notes = node.node_config.notes;
+  if (options.dry_run) return report;
+
+  const std::string identity = shard::PackIdentity(node.parts.sources, node.parts.files);
+  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
+  SHARD_TRY(const shard::PackResult packed,
+            shard::Pack(node.parts.sources, node.parts.files, staging, options.pack));
+  SHARD_CHECK(CheckDigests(node, packed.files));
+  SHARD_CHECK(WriteSmallFiles(node, distribution, staging.path(), options.group));
+  SHARD_CHECK(staging.Publish(options.force));
+  return report;
+}
+
+}  // namespace manifest

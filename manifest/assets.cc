@@ -1,0 +1,85 @@
+#include "manifest/assets.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <system_error>
+
+#include "libshard/checkpoint_index.h"
+#include "libshard/digest.h"
+#include "libshard/text.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr uint64_t kMaxAssetBytes = 256u << 20;
+
+struct NamePattern {
+  std::string_view prefix, suffix;
+};
+
+// What Hugging Face repositories keep beside the weights. Python files are the tokenizer and model
+// code of repositories that bring their own.
+constexpr std::array kPatterns = {
+    NamePattern{"config.json", ""},
+    NamePattern{"generation_config.json", ""},
+    NamePattern{"tokenizer", ""},
+    NamePattern{"tekken.json", ""},
+    NamePattern{"tiktoken", ""},
+    NamePattern{"special_tokens_map.json", ""},
+    NamePattern{"added_tokens.json", ""},
+    NamePattern{"vocab.", ""},
+    NamePattern{"merges.txt", ""},
+    NamePattern{"chat_template", ""},
+    NamePattern{"", ".jinja"},
+    NamePattern{"preprocessor_config.json", ""},
+    NamePattern{"processor_config.json", ""},
+    NamePattern{"video_preprocessor_config.json", ""},
+    NamePattern{"hf_quant_config.json", ""},
+    NamePattern{"", ".py"},
+    NamePattern{"LICENSE", ""},
+    NamePattern{"LICENCE", ""},
+    NamePattern{"NOTICE", ""},
+};
+
+bool IsAssetName(std::string_view name) {
+  if (name.ends_with(".safetensors") || name.ends_with(".index.json")) return false;
+  return std::any_of(kPatterns.begin(), kPatterns.end(), [&](const NamePattern& pattern) {
+    return name.starts_with(pattern.prefix) && name.ends_with(pattern.suffix);
+  });
+}
+
+}  // namespace
+
+Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory) {
+  std::error_code error;
+  std::vector<Asset> assets;
+  for (const auto& entry : shard::fs::directory_iterator(directory, error)) {
+    std::error_code status_error;
+    const std::string name = entry.path().filename().string();
+    if (!IsAssetName(name) || !shard::IsSafeRelativePath(name)) continue;
+    if (!entry.is_regular_file(status_error)) continue;
+    SHARD_CHECK(shard::CheckInside(directory, name));
+    const uint64_t size = entry.file_size(status_error);
+    if (!status_error && size <= kMaxAssetBytes) assets.push_back({name, size});
+  }
+  if (error) return Error{Code::kIo, Cat(directory.string(), ": list: ", error.message())};
+  std::sort(assets.begin(), assets.end(),
+            [](const Asset& a, const Asset& b) { return a.name < b.name; });
+  return assets;
+}
+
+Result<std::string> CopyAsset(const shard::fs::path& from, const shard::fs::path& to) {
+  std::error_code error;
+  shard::fs::create_directories(to.parent_path(), error);
+  if (error) return Error{Code::kIo, Cat(to.parent_path().string(), ": create: ", error.message())};
+  SHARD_TRY(const std::string text, shard::ReadTextFile(from, kMaxAssetBytes));
+  SHARD_CHECK(shard::WriteTextFile(to, text));
+  return shard::Sha256Hex(text);
+}
+
+}  // namespace manifest

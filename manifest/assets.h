@@ -1,0 +1,27 @@
+// The files around the weights that a runtime needs: config, tokenizer, chat template, custom code,
+// licence.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/file.h"
+#include "libshard/result.h"
+#include "manifest/manifest.h"
+
+namespace manifest {
+
+struct Asset {
+  std::string name;  // in the checkpoint's directory, and below assets/ in a distribution
+  uint64_t size = 0;
+};
+
+// The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
+// and files over 256 MB are no assets. Refuses links that leave the directory.
+Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
+
+// Copies one file byte for byte, flushed to disk, and returns its SHA-256.
+Result<std::string> CopyAsset(const shard::fs::path& from, const shard::fs::path& to);
+
+}  // namespace manifest

@@ -1,0 +1,230 @@
+#include "manifest/bundle.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "libshard/digest.h"
+#include "libshard/parallel.h"
+#include "libshard/text.h"
+#include "manifest/describe_model.h"
+#include "manifest/output_path.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Ok;
+namespace fs = shard::fs;
+
+BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests) {
+  BundleRecord record;
+  record.role = file.role;
+  record.group = file.group;
+  record.file = file.path;
+  record.format = "safetensors";
+  record.size = file.size;
+  record.sha256 = digests.sha256;
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    const shard::OutputTensor& tensor = file.tensors[i];
+    record.tensors.push_back(
+        {.name = tensor.entry.name,
+         .dtype = tensor.entry.dtype,
+         .shape = tensor.entry.shape,
+         .offset = tensor.entry.offset,
+         .bytes = tensor.entry.bytes,
+         .xxh3 = digests.tensors[i],
+         .layer = tensor.layer,
+         .experts = tensor.experts,
+         .source = tensor.source_tensor == tensor.entry.name ? "" : tensor.source_tensor});
+  }
+  return record;
+}
+
+// Whether `manifest` lists a bundle for every part of its plan.
+bool ListsEveryPart(const Manifest& manifest) {
+  const auto has = [&](shard::Role role, int group) {
+    return std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
+      return bundle.role == role && bundle.group == group;
+    });
+  };
+  for (size_t g = 0; g < manifest.plan.groups.size(); ++g) {
+    if (!has(shard::Role::kGroup, static_cast<int>(g))) return false;
+  }
+  const bool overlay = manifest.plan.overlay_version.empty() || has(shard::Role::kOverlay, -1);
+  return has(shard::Role::kTrunk, -1) && overlay && !manifest.assets.empty();
+}
+
+// The distribution at `out` that a selection of parts is added to; none when there is nothing yet.
+Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
+                                             const WriteOptions& options) {
+  std::error_code error;
+  const bool taken = fs::exists(fs::symlink_status(out, error));
+  if (!taken || (options.force && options.slice.parts.all)) return std::optional<Manifest>();
+  if (options.slice.parts.all) return OutputExists(out);
+  SHARD_TRY(Manifest existing, ReadManifest(out));
+  const Versions& a = existing.versions;
+  const Versions& b = fresh.versions;
+  if (a.model == b.model && a.shard == b.shard && a.replica == b.replica) {
+    return std::optional(std::move(existing));
+  }
+  return Error{
+      Code::kInvalidArgument,
+      Cat(out, ": versions of the distribution there: expected model ", b.model, ", shard ",
+          b.shard, ", replica ", b.replica, ", found ", a.model, ", ", a.shard, ", ", a.replica),
+      "parts can only be added to a distribution of the same model and plan"};
+}
+
+Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
+                        const std::vector<shard::OutputFile>& files, bool force) {
+  for (const shard::OutputFile& file : files) {
+    if (force || existing.FindBundle(file.path) == nullptr) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(out, ": ", file.path, ": expected a part that is not there yet, found one"),
+                 "use --force to write it again"};
+  }
+  return Ok();
+}
+
+template <class Record>
+void MergeByFile(std::vector<Record> fresh, std::vector<Record>& records) {
+  for (Record& record : fresh) {
+    const auto same = std::find_if(records.begin(), records.end(),
+                                   [&](const Record& r) { return r.file == record.file; });
+    if (same == records.end()) {
+      records.push_back(std::move(record));
+    } else {
+      *same = std::move(record);
+    }
+  }
+  if constexpr (std::is_same_v<Record, BundleRecord>) {
+    std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.role, a.group, a.file) < std::tie(b.role, b.group, b.file);
+    });
+  }
+}
+
+// Moves what was staged into the distribution at `out`; its manifest comes last, so that it never
+// names a file that is not there.
+Status AddToExisting(const std::string& out, shard::StagingDirectory& staging,
+                     const Manifest& merged, const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    const fs::path target = fs::path(out) / file;
+    std::error_code error;
+    fs::create_directories(target.parent_path(), error);
+    fs::rename(staging.path() / file, target, error);
+    if (error) return Error{Code::kIo, Cat(target.string(), ": rename: ", error.message())};
+    SHARD_CHECK(shard::FlushDirectory(target.parent_path()));
+  }
+  SHARD_CHECK(shard::WriteTextFile(fs::path(out) / "README.md", DistributionReadme(merged)));
+  return shard::WriteTextFile(fs::path(out) / kManifestFile, WriteManifest(merged));
+}
+
+// SHA-256 of every source file, each read once from front to back.
+Status HashSources(const std::vector<shard::SourceFile>& sources, size_t jobs,
+                   std::vector<SourceRecord>& records) {
+  constexpr size_t kBuffer = 1u << 20;
+  return shard::ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
+    SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(sources[i].path));
+    shard::Sha256 hash;
+    std::vector<std::byte> buffer(kBuffer);
+    for (uint64_t at = 0; at < file.size(); at += kBuffer) {
+      SHARD_CHECK(shard::CheckInterrupt());
+      const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, file.size() - at));
+      SHARD_CHECK(file.ReadAt(at, piece));
+      hash.Update(piece);
+    }
+    records[i].sha256 = hash.Finish();
+    return Ok();
+  });
+}
+
+Result<std::vector<AssetRecord>> CopyAssets(const fs::path& from, const fs::path& to,
+                                            const std::vector<Asset>& assets) {
+  std::vector<AssetRecord> records;
+  for (const Asset& asset : assets) {
+    const std::string file = Cat("assets/", asset.name);
+    SHARD_TRY(std::string sha256, CopyAsset(from / asset.name, to / file));
+    records.push_back({file, asset.size, std::move(sha256)});
+  }
+  return records;
+}
+
+uint64_t SourceDateEpoch() {
+  const char* text = std::getenv("SOURCE_DATE_EPOCH");
+  return text == nullptr ? 0 : shard::ParseUint(text).value_or(0);
+}
+
+std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
+  std::string identity = shard::PackIdentity(model.checkpoint().files(), files.files);
+  for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
+  return shard::Sha256Hex(identity);
+}
+
+}  // namespace
+
+uint64_t WritePlan::total_bytes() const {
+  uint64_t total = 0;
+  for (const shard::OutputFile& file : files) total += file.size;
+  for (const Asset& asset : assets) total += asset.size;
+  return total;
+}
+
+Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                   const WriteOptions& options) {
+  WritePlan out;
+  SHARD_TRY(out.files, shard::SliceSafetensors(model, plan, options.slice));
+  if (options.slice.parts.WantsAssets()) {
+    SHARD_TRY(out.assets, ListAssets(model.checkpoint().root()));
+  }
+  return out;
+}
+
+Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                      const std::string& out, const WriteOptions& options) {
+  SHARD_CHECK(CheckOutputApart(out, model.checkpoint().root()));
+  SHARD_TRY(const WritePlan files, PlanDistribution(model, plan, options));
+  WriteReport report;
+  Manifest& fresh = report.manifest;
+  fresh = DescribeModel(model, plan, options.model_id, options.revision);
+  fresh.command = options.command;
+  fresh.created = SourceDateEpoch();
+  SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
+  if (existing) SHARD_CHECK(CheckPartsAreNew(out, *existing, files.files, options.force));
+
+  SHARD_TRY(shard::StagingDirectory staging,
+            shard::StagingDirectory::Open(out, StagingIdentity(model, files)));
+  const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
+  SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
+  std::vector<std::string> written;
+  for (size_t i = 0; i < files.files.size(); ++i) {
+    fresh.bundles.push_back(DescribeBundle(files.files[i], report.pack.files[i]));
+    written.push_back(files.files[i].path);
+  }
+  if (options.hash_source) {
+    SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));
+  }
+  SHARD_TRY(fresh.assets, CopyAssets(model.checkpoint().root(), staging.path(), files.assets));
+  for (const AssetRecord& asset : fresh.assets) written.push_back(asset.file);
+
+  if (existing) {
+    MergeByFile(std::move(fresh.bundles), existing->bundles);
+    MergeByFile(std::move(fresh.assets), existing->assets);
+    fresh = *std::move(existing);
+    fresh.complete = ListsEveryPart(fresh);
+    SHARD_CHECK(AddToExisting(out, staging, fresh, written));
+    return report;
+  }
+  fresh.complete = options.slice.parts.all;
+  SHARD_CHECK(shard::WriteTextFile(staging.path() / "README.md", DistributionReadme(fresh)));
+  SHARD_CHECK(shard::WriteTextFile(staging.path() / kManifestFile, WriteManifest(fresh)));
+  SHARD_CHECK(staging.Publish(options.force));
+  return report;
+}
+
+}  // namespace manifest

@@ -1,0 +1,69 @@
+// The sections of distribution.json as JSON values: what manifest_write.cc prints and
+// manifest_parse.cc reads. Internal to manifest/.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "manifest/manifest.h"
+
+namespace manifest {
+
+using shard::Json;
+
+// Upper bounds of what a manifest may name; far above any model, low enough that a hostile file
+// cannot ask for much memory with a few bytes ("*": "0-4294967295").
+// A trillion-parameter model of explicit int4 experts needs about 60 MB.
+inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
+inline constexpr uint32_t kMaxLayer = 4095;
+inline constexpr uint32_t kMaxExpertsPerLayer = 1u << 16;
+inline constexpr uint64_t kMaxExperts = 1u << 18;    // of all layers together
+inline constexpr uint64_t kMaxPlanIds = 1u << 26;    // groups times experts of all layers
+inline constexpr uint64_t kMaxTensorIds = 1u << 22;  // ids of all tensors together
+inline constexpr uint64_t kMaxBytes =
+    (uint64_t{1} << 63) - 1;  // of a file; file offsets are signed
+inline constexpr size_t kMaxDimensions = 32;
+inline constexpr size_t kMaxPath = 1024;
+
+Json ModelToJson(const ModelRecord& model);
+Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
+
+// Layer -> number. Written as {"*": n} when all layers have the same number, else one key per
+// layer.
+Json LayerNumbersToJson(const std::map<uint32_t, uint32_t>& numbers);
+
+// {"*": n} or one number per layer, for exactly the layers `layers`, each at most `limit`.
+Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& where,
+                                                          const Json& value,
+                                                          const shard::ExpertIds& layers,
+                                                          uint32_t limit);
+
+// The masked-group policy; "placement" is the one that was read, by default {"rule": "hash"}.
+Json RoutingToJson(const Manifest& manifest);
+
+// A bundle without its tensors; one tensor; one asset.
+Json BundleToJson(const BundleRecord& bundle);
+Json TensorToJson(const TensorRecord& tensor);
+Json AssetToJson(const AssetRecord& asset);
+// `ids_left` is what the tensors read so far have left of kMaxTensorIds.
+Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
+                                    uint64_t& ids_left);
+Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
+
+// Everything in front of "bundles", and everything behind it; both without unknown fields.
+Json HeadToJson(const Manifest& manifest);
+Json TailToJson(const Manifest& manifest);
+
+// Reads a field that must be so many lower-case hexadecimal digits.
+Result<std::string> HexField(const shard::JsonFields& fields, const char* key, size_t digits);
+
+// A whole number of at most `limit`.
+Result<uint64_t> NumberField(const shard::JsonFields& fields, const char* key, uint64_t limit);
+
+// ParseManifest without shard::CheckPlan, for the verifier, which reports every broken rule.
+Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text);
+
+// Refuses everything but a plain relative path that stays inside the distribution.
+Status CheckRelativePath(const std::string& where, const std::string& path);
+
+}  // namespace manifest

@@ -1,0 +1,279 @@
+#include "manifest/node_parts.h"
+
+#include <algorithm>
+
+#include "libshard/digest.h"
+#include "libshard/expert_name.h"
+#include "libshard/file.h"
+#include "libshard/safetensors.h"
+#include "libshard/text.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::ExpertIds;
+using shard::Ok;
+namespace fs = shard::fs;
+
+constexpr const char* kTrunkFile = "model-00001-of-00002.safetensors";
+constexpr const char* kExpertsFile = "model-00002-of-00002.safetensors";
+
+// A tensor of the distribution: what the manifest says of it, and where it is.
+struct PartTensor {
+  const TensorRecord* record = nullptr;
+  shard::TensorEntry entry;  // `file` indexes NodeParts::sources
+};
+
+class NodeCutter {
+ public:
+  NodeCutter(const std::string& distribution, const Manifest& manifest,
+             shard::FamilyMatcher& matcher, uint32_t group)
+      : distribution_(distribution), manifest_(manifest), matcher_(matcher), group_(group) {}
+
+  Result<NodeParts> Cut() {
+    SHARD_CHECK(CheckUniform());
+    SHARD_CHECK(OpenBundles());
+    trunk_.path = kTrunkFile;
+    experts_.path = kExpertsFile;
+    experts_.role = shard::Role::kGroup;
+    for (const PartTensor& tensor : trunk_tensors_) SHARD_CHECK(AddTrunkTensor(tensor));
+    SHARD_CHECK(AddExperts());
+    for (shard::OutputFile* file : {&trunk_, &experts_}) {
+      shard::LayOutSafetensors(*file, {{"format", "pt"}});
+      out_.files.push_back(std::move(*file));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // Model runtimes know one expert count for all layers.
+  Status CheckUniform() {
+    const auto& [first_layer, unused] = *manifest_.plan.layers.begin();
+    out_.experts = static_cast<uint32_t>(EligibleIn(first_layer).size());
+    for (const auto& [layer, count] : manifest_.plan.layers) {
+      const size_t eligible = EligibleIn(layer).size();
+      if (eligible == out_.experts) continue;
+      return Error{
+          Code::kUnsupported,
+          Cat(distribution_, ": group ", group_,
+              ": expected as many eligible experts in "
+              "layer ",
+              layer, " as in layer ", first_layer, " (", out_.experts, "), found ", eligible),
+          "a model directory has one expert count for all layers: plan with --uniform"};
+    }
+    return Ok();
+  }
+
+  Status OpenBundles() {
+    bool trunk = false;
+    bool group = false;
+    bool overlay = manifest_.plan.overlay_version.empty();
+    for (const BundleRecord& bundle : manifest_.bundles) {
+      const bool own =
+          bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group_);
+      trunk = trunk || bundle.role == shard::Role::kTrunk;
+      group = group || own;
+      overlay = overlay || bundle.role == shard::Role::kOverlay;
+      if (bundle.role == shard::Role::kTrunk) SHARD_CHECK(OpenBundle(bundle, trunk_tensors_));
+      if (own || bundle.role == shard::Role::kOverlay) {
+        SHARD_CHECK(OpenBundle(bundle, expert_tensors_));
+      }
+    }
+    if (trunk && group && overlay) return Ok();
+    return Error{Code::kNotFound,
+                 Cat(distribution_, ": ",
+                     !trunk   ? "trunk"
+                     : !group ? Cat("group ", group_)
+                              : "overlay",
+                     ": expected a file in the manifest, found none"),
+                 "this distribution holds only some parts; add them with shard-experts --only"};
+  }
+
+  Status OpenBundle(const BundleRecord& bundle, std::vector<PartTensor>& tensors) {
+    const fs::path path = fs::path(distribution_) / bundle.file;
+    SHARD_TRY(const shard::MappedFile mapped, shard::MappedFile::Open(path));
+    SHARD_TRY(const shard::SafetensorsHeader header,
+              shard::ParseSafetensors(path.string(), mapped.bytes(), mapped.bytes().size()));
+    const auto file = static_cast<uint32_t>(out_.sources.size());
+    out_.sources.push_back(
+        {.path = path,
+         .name = bundle.file,
+         .size = mapped.bytes().size(),
+         .data_start = header.data_start,
+         .header_sha256 = shard::Sha256Hex(mapped.bytes().first(header.data_start)),
+         .identity = mapped.identity()});
+    std::map<std::string_view, const TensorRecord*> records;
+    for (const TensorRecord& record : bundle.tensors) records[record.name] = &record;
+    for (shard::TensorEntry entry : header.tensors) {
+      const auto found = records.find(entry.name);
+      const TensorRecord* record = found == records.end() ? nullptr : found->second;
+      if (record == nullptr || record->offset != entry.offset || record->shape != entry.shape ||
+          record->dtype != entry.dtype || header.tensors.size() != records.size()) {
+        return Error{Code::kMismatch,
+                     Cat(path.string(), ": tensor ", shard::Quoted(entry.name),
+                         ": expected as the manifest says, found otherwise"),
+                     "the distribution is damaged: run moepack verify on it"};
+      }
+      entry.file = file;
+      tensors.push_back({record, std::move(entry)});
+    }
+    return Ok();
+  }
+
+  ExpertIds EligibleIn(uint32_t layer) const {
+    return shard::Eligible(manifest_.plan, group_, layer);
+  }
+
+  shard::OutputTensor Whole(const PartTensor& tensor, const std::string& name) {
+    shard::OutputTensor out;
+    out.entry = tensor.entry;
+    out.entry.name = name;
+    out.sources = {{tensor.entry.file, tensor.entry.offset, tensor.entry.bytes}};
+    out.source_tensor = tensor.entry.name;
+    out_.digests[name] = tensor.record->xxh3;
+    return out;
+  }
+
+  // Router rows are cut to the eligible experts; everything else goes over as it is.
+  Status AddTrunkTensor(const PartTensor& tensor) {
+    const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
+    const bool by_expert = found.rule != nullptr && found.rule->expert_axis != shard::kNoAxis;
+    const auto layer = manifest_.plan.layers.find(static_cast<uint32_t>(found.layer));
+    if (found.rule != nullptr && found.rule->holds_expert_ids) {
+      return Error{Code::kUnsupported,
+                   Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name),
+                       ": expected a router that scores experts, found a table that gives tokens "
+                       "fixed experts, some of which are not on this node")};
+    }
+    if (!by_expert || found.layer < 0 || layer == manifest_.plan.layers.end()) {
+      trunk_.tensors.push_back(Whole(tensor, tensor.entry.name));
+      return Ok();
+    }
+    return AddRouterRows(tensor, *found.rule, layer->first, layer->second);
+  }
+
+  Status AddRouterRows(const PartTensor& tensor, const shard::TensorRule& rule, uint32_t layer,
+                       uint32_t experts) {
+    const auto dimensions = static_cast<int>(tensor.entry.shape.size());
+    const int axis = rule.expert_axis < 0 ? dimensions + rule.expert_axis : rule.expert_axis;
+    const bool there = axis >= 0 && axis < dimensions;
+    const uint64_t length = there ? tensor.entry.shape[static_cast<size_t>(axis)] : 0;
+    if (length == 0 || length % experts != 0) {
+      return Error{Code::kMismatch,
+                   Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name), ": expected ",
+                       experts, " rows, found ", length)};
+    }
+    shard::OutputTensor out;
+    out.entry = tensor.entry;
+    out.sources = shard::SliceAxis(tensor.entry, axis, experts, EligibleIn(layer));
+    out.entry.shape[static_cast<size_t>(axis)] = length / experts * out_.experts;
+    out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
+    out.source_tensor = tensor.entry.name;
+    trunk_.tensors.push_back(std::move(out));
+    return Ok();
+  }
+
+  // In the order of the group's file, then what only the overlay has. A packed tensor takes the
+  // place of its first part.
+  Status AddExperts() {
+    std::map<std::string, std::vector<const PartTensor*>> by_name;
+    for (const PartTensor& tensor : expert_tensors_) by_name[tensor.entry.name].push_back(&tensor);
+    for (const PartTensor& tensor : expert_tensors_) {
+      const std::vector<const PartTensor*>& parts = by_name[tensor.entry.name];
+      if (parts[0] != &tensor) continue;
+      const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
+      const Status added = found.rule != nullptr && found.expert >= 0 ? AddExplicit(tensor, found)
+                                                                      : AddPacked(parts, found);
+      if (!added) return added;
+    }
+    return Ok();
+  }
+
+  Status AddExplicit(const PartTensor& tensor, const shard::TensorClass& found) {
+    const ExpertIds eligible = EligibleIn(static_cast<uint32_t>(found.layer));
+    const auto id = static_cast<uint32_t>(found.expert);
+    const auto at = std::lower_bound(eligible.begin(), eligible.end(), id);
+    if (at == eligible.end() || *at != id) return NotEligible(tensor, id);
+    SHARD_TRY(const std::string name,
+              shard::RenumberExpert(matcher_, tensor.entry.name,
+                                    static_cast<uint32_t>(at - eligible.begin())));
+    experts_.tensors.push_back(Whole(tensor, name));
+    return Ok();
+  }
+
+  Status AddPacked(const std::vector<const PartTensor*>& parts, const shard::TensorClass& found) {
+    const PartTensor& first = *parts[0];
+    if (first.record->experts.empty()) {  // one value for all experts
+      experts_.tensors.push_back(Whole(first, first.entry.name));
+      return Ok();
+    }
+    if (found.rule == nullptr || found.layer < 0 || found.rule->expert_axis == shard::kNoAxis) {
+      return Error{Code::kMismatch, Cat(distribution_, ": tensor ", shard::Quoted(first.entry.name),
+                                        ": expected an expert tensor, found a name that no rule "
+                                        "of the family reads as one")};
+    }
+    const auto dimensions = static_cast<int>(first.entry.shape.size());
+    const int axis = found.rule->expert_axis < 0 ? dimensions + found.rule->expert_axis
+                                                 : found.rule->expert_axis;
+    if (axis != 0) {
+      return Error{Code::kUnsupported,
+                   Cat(distribution_, ": tensor ", shard::Quoted(first.entry.name),
+                       ": expected experts along axis 0, found axis ", axis)};
+    }
+    shard::OutputTensor out;
+    out.entry = first.entry;
+    out.entry.bytes = 0;
+    out.source_tensor = first.entry.name;
+    uint64_t rows_per_expert = 0;
+    for (const uint32_t id : EligibleIn(static_cast<uint32_t>(found.layer))) {
+      const PartTensor* holder = HolderOf(parts, id);
+      if (holder == nullptr) return NotEligible(first, id);
+      const auto held = static_cast<uint32_t>(holder->record->experts.size());
+      const auto at =
+          std::lower_bound(holder->record->experts.begin(), holder->record->experts.end(), id);
+      const auto local = static_cast<uint32_t>(at - holder->record->experts.begin());
+      for (const shard::SourceRange& range : shard::SliceAxis(holder->entry, 0, held, {local})) {
+        out.sources.push_back(range);
+        out.entry.bytes += range.bytes;
+      }
+      rows_per_expert = holder->entry.shape[0] / held;
+    }
+    out.entry.shape[0] = rows_per_expert * out_.experts;
+    experts_.tensors.push_back(std::move(out));
+    return Ok();
+  }
+
+  static const PartTensor* HolderOf(const std::vector<const PartTensor*>& parts, uint32_t id) {
+    for (const PartTensor* part : parts) {
+      if (!part->entry.shape.empty() && shard::Contains(part->record->experts, id)) return part;
+    }
+    return nullptr;
+  }
+
+  Error NotEligible(const PartTensor& tensor, uint32_t id) const {
+    return Error{Code::kMismatch,
+                 Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name), ": expert ", id,
+                     ": expected the experts that the plan gives this node, found others"),
+                 "the distribution is damaged: run moepack verify on it"};
+  }
+
+  const std::string& distribution_;
+  const Manifest& manifest_;
+  shard::FamilyMatcher& matcher_;
+  uint32_t group_;
+  std::vector<PartTensor> trunk_tensors_, expert_tensors_;
+  shard::OutputFile trunk_, experts_;
+  NodeParts out_;
+};
+
+}  // namespace
+
+Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
+                          shard::FamilyMatcher& matcher, uint32_t group) {
+  return NodeCutter(distribution, manifest, matcher, group).Cut();
+}
+
+}  // namespace manifest

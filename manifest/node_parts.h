@@ -1,0 +1,29 @@
+// The weight files of a node, as ranges of a distribution's files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libshard/checkpoint.h"
+#include "libshard/family.h"
+#include "libshard/result.h"
+#include "libshard/slice.h"
+#include "manifest/manifest.h"
+
+namespace manifest {
+
+struct NodeParts {
+  std::vector<shard::SourceFile> sources;      // the distribution's files that the node needs
+  std::vector<shard::OutputFile> files;        // trunk and experts
+  std::map<std::string, std::string> digests;  // output tensor -> XXH3-128, for those copied whole
+  uint32_t experts = 0;                        // eligible per layer
+};
+
+// `matcher` is that of the model's family; borrowed for the call. Each file's own header is
+// compared with the manifest.
+Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
+                          shard::FamilyMatcher& matcher, uint32_t group);
+
+}  // namespace manifest

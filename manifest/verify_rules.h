@@ -1,0 +1,96 @@
+// The checks of `verify`, each under its stable name. Internal to manifest/.
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libshard/file.h"
+#include "libshard/model.h"
+#include "manifest/verify.h"
+
+namespace manifest {
+
+using Findings = std::vector<Finding>;
+
+// Findings of one rule.
+class RuleFindings {
+ public:
+  RuleFindings(const char* rule, Findings& out) : rule_(rule), out_(out) {}
+  void Error(std::string message, std::string file = {}, std::string tensor = {}) {
+    Add(Severity::kError, std::move(message), {std::move(file), std::move(tensor)});
+  }
+  void Warning(std::string message, std::string file = {}) {
+    Add(Severity::kWarning, std::move(message), {std::move(file), ""});
+  }
+  void Note(std::string message) { Add(Severity::kNote, std::move(message), {}); }
+
+ private:
+  void Add(Severity severity, std::string message, std::pair<std::string, std::string> place) {
+    out_.push_back(
+        {severity, rule_, std::move(place.first), std::move(place.second), std::move(message)});
+  }
+  const char* rule_;
+  Findings& out_;
+};
+
+// A rule that needs the manifest alone.
+struct StructureRule {
+  const char* name;
+  void (*check)(const Manifest& manifest, RuleFindings& findings);
+};
+std::span<const StructureRule> PlanRules();    // verify_plan.cc
+std::span<const StructureRule> BundleRules();  // verify_bundles.cc
+
+// The ids that a part (role, and group for kGroup) should hold in a layer.
+shard::ExpertIds PartExperts(const shard::Plan& plan, shard::Role role, int group, uint32_t layer);
+// "trunk", "group 1", "overlay".
+std::string PartText(shard::Role role, int group);
+
+// Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, of each
+// row the slices `ids`, `slice` bytes long. A whole tensor is one row of one slice. As geometry and
+// not as a list of ranges, because an inner expert axis means millions of them.
+struct SourceSlices {
+  const shard::InputFile* file = nullptr;  // null: nothing to compare with
+  uint64_t offset = 0, row = 0, slice = 0;
+  shard::ExpertIds ids = {0};
+};
+
+// One file of the distribution: a bundle or an asset.
+struct CheckedFile {
+  std::string file;
+  uint64_t size = 0;
+  std::string sha256;
+  const BundleRecord* bundle = nullptr;  // null for an asset
+  bool readable = true;                  // false: a finding says already why not
+  // With --against: one entry per tensor of the bundle (in its order), one for an asset.
+  std::vector<SourceSlices> sources;
+};
+
+// verify_files.cc: presence, links, stray files, sizes, container headers.
+inline constexpr const char* kFileRules[] = {"files-present", "no-links-outside", "no-stray-files",
+                                             "file-size",     "container-header", "file-readable"};
+void CheckFiles(const std::string& directory, const Manifest& manifest,
+                std::vector<CheckedFile>& files, Findings& findings);
+
+// verify_bytes.cc: reads every readable file once; hashes it, and compares it with its sources.
+inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "assets-sha256"};
+Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
+                  const VerifyOptions& options, VerifyReport& report);
+
+// verify_source.cc: what the distribution should hold, from the source.
+inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-bytes",
+                                               "source-assets"};
+// Files of the source, open while their bytes are compared.
+struct SourceFiles {
+  std::vector<shard::InputFile> shards;  // same order as Checkpoint::files()
+  std::vector<shard::InputFile> assets;
+};
+void CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model,
+                      RuleFindings& findings);
+// Fills CheckedFile::sources. An Error when a file of the source cannot be opened.
+Result<SourceFiles> MatchSources(const Manifest& manifest, const shard::MoeModel& model,
+                                 std::vector<CheckedFile>& files, Findings& findings);
+
+}  // namespace manifest

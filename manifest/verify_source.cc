@@ -1,0 +1,241 @@
+// Rules that need the source: the model is the same, and every tensor of it is where the plan says.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+
+#include "libshard/text.h"
+#include "manifest/verify_rules.h"
+
+namespace manifest {
+
+namespace fs = std::filesystem;
+using shard::Cat;
+using shard::ExpertIds;
+using shard::ModelTensor;
+using shard::MoeModel;
+using shard::Part;
+using shard::Quoted;
+using shard::Role;
+
+namespace {
+
+constexpr std::string_view kAssets = "assets/";
+
+void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
+  const shard::LayerCounts counts = shard::LayerCountsOf(model);
+  if (manifest.plan.layers != counts) {
+    findings.Error(Cat("experts per layer: expected those of the source (", counts.size(),
+                       " layers), found others (", manifest.plan.layers.size(), " layers)"));
+  }
+  for (const shard::MoeLayer& layer : model.layers()) {
+    const auto found = manifest.model.top_k.find(layer.layer);
+    const uint32_t top_k = found == manifest.model.top_k.end() ? 0 : found->second;
+    if (top_k == layer.top_k) continue;
+    findings.Error(
+        Cat("layer ", layer.layer, ": top-k: expected ", layer.top_k, ", found ", top_k));
+  }
+}
+
+void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
+  std::map<std::string, const SourceRecord*> records;
+  for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
+  for (const shard::SourceFile& file : model.checkpoint().files()) {
+    const auto record = records.find(file.name);
+    if (record == records.end()) {
+      findings.Error(
+          Cat("source file ", Quoted(file.name), ": expected in the manifest, found none"));
+      continue;
+    }
+    const SourceRecord& expected = *record->second;
+    if (expected.size != file.size || expected.header_sha256 != file.header_sha256) {
+      findings.Error(Cat("source file ", Quoted(file.name), ": expected ", expected.size,
+                         " bytes with header ", expected.header_sha256, ", found ", file.size,
+                         " bytes with header ", file.header_sha256));
+    }
+    records.erase(record);
+  }
+  for (const auto& [name, record] : records) {
+    findings.Error(Cat("source file ", Quoted(name), ": expected in the source, found none"));
+  }
+}
+
+// Checks the tensors of bundles against those of the model.
+class Matcher {
+ public:
+  Matcher(const Manifest& manifest, const MoeModel& model, Findings& findings)
+      : manifest_(manifest), model_(model), findings_("source-tensors", findings) {}
+
+  // The geometry of one tensor; without a file when it is not the source's.
+  SourceSlices Match(const BundleRecord& bundle, const TensorRecord& tensor,
+                     const std::vector<shard::InputFile>& shards) {
+    const std::string& name = tensor.source.empty() ? tensor.name : tensor.source;
+    const shard::TensorEntry* entry = model_.checkpoint().Find(name);
+    if (entry == nullptr) {
+      findings_.Error(Cat("tensor: expected one of the source, found ", Quoted(name)), bundle.file,
+                      tensor.name);
+      return {};
+    }
+    const auto index = static_cast<size_t>(entry - model_.checkpoint().tensors().data());
+    holders_[{bundle.role, bundle.group}][index] += 1;
+    const ModelTensor& known = model_.tensors()[index];
+    const ExpertIds ids = ExpectedIds(known, bundle.role, bundle.group);
+    if (!SameTensor(bundle, tensor, known, ids)) return {};
+    return Geometry(known, ids, shards);
+  }
+
+  // Every tensor once in every part that is to hold it, and in no other.
+  void CheckPlaces() {
+    for (const auto& [part, counts] : holders_) {
+      for (size_t index = 0; index < model_.tensors().size(); ++index) {
+        const bool expected = Belongs(model_.tensors()[index], part.first, part.second);
+        const auto found = counts.find(index);
+        const uint32_t count = found == counts.end() ? 0 : found->second;
+        if (count == (expected ? 1 : 0)) continue;
+        findings_.Error(Cat(PartText(part.first, part.second), ": expected ",
+                            expected ? "once" : "elsewhere", ", found ", count, " times"),
+                        "", model_.entry(model_.tensors()[index]).name);
+      }
+    }
+  }
+
+  // A part that is listed but has no tensors holds nothing of what it should.
+  void AddPart(const BundleRecord& bundle) { holders_[{bundle.role, bundle.group}]; }
+
+ private:
+  uint32_t ExpertsOf(const ModelTensor& tensor) const {
+    const shard::MoeLayer* layer =
+        tensor.layer < 0 ? nullptr : model_.FindLayer(static_cast<uint32_t>(tensor.layer));
+    return layer == nullptr ? 0 : layer->experts;
+  }
+
+  // The ids of `tensor` that a part should hold; empty for tensors without an expert axis or id.
+  ExpertIds ExpectedIds(const ModelTensor& tensor, Role role, int group) const {
+    if (tensor.part != Part::kExpert || tensor.layer < 0) return {};
+    const ExpertIds ids =
+        PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
+    if (tensor.expert < 0) return tensor.axis < 0 ? ExpertIds() : ids;
+    const auto expert = static_cast<uint32_t>(tensor.expert);
+    return shard::Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
+  }
+
+  bool Belongs(const ModelTensor& tensor, Role role, int group) const {
+    if (tensor.part != Part::kExpert) return role == Role::kTrunk;
+    if (tensor.layer < 0) return false;
+    const ExpertIds ids =
+        PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
+    return tensor.expert < 0 ? !ids.empty()
+                             : shard::Contains(ids, static_cast<uint32_t>(tensor.expert));
+  }
+
+  bool SameTensor(const BundleRecord& bundle, const TensorRecord& tensor, const ModelTensor& known,
+                  const ExpertIds& ids) {
+    const shard::TensorEntry& entry = model_.entry(known);
+    std::vector<uint64_t> shape = entry.shape;
+    const uint32_t experts = ExpertsOf(known);
+    if (known.packed_expert() && known.axis >= 0 && experts != 0) {
+      uint64_t& axis = shape[static_cast<size_t>(known.axis)];
+      axis = axis / experts * ids.size();
+    }
+    const std::string expected = Cat(entry.dtype, " ", shard::FormatShape(shape), ", layer ",
+                                     known.layer, ", experts \"", shard::FormatIds(ids), "\"");
+    const std::string found =
+        Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", layer ", tensor.layer,
+            ", experts \"", shard::FormatIds(tensor.experts), "\"");
+    if (expected == found) return true;
+    findings_.Error(Cat("tensor: expected ", expected, ", found ", found), bundle.file,
+                    tensor.name);
+    return false;
+  }
+
+  SourceSlices Geometry(const ModelTensor& known, const ExpertIds& ids,
+                        const std::vector<shard::InputFile>& shards) const {
+    const shard::TensorEntry& entry = model_.entry(known);
+    SourceSlices out;
+    if (entry.bytes == 0) return out;
+    out.file = &shards[entry.file];
+    out.offset = entry.offset;
+    out.row = out.slice = entry.bytes;
+    if (!known.packed_expert() || known.axis < 0) return out;
+    uint64_t rows = 1;
+    for (int axis = 0; axis < known.axis; ++axis) rows *= entry.shape[static_cast<size_t>(axis)];
+    out.row = entry.bytes / rows;
+    out.slice = out.row / ExpertsOf(known);
+    out.ids = ids;
+    if (out.slice == 0 || ids.empty()) out.file = nullptr;
+    return out;
+  }
+
+  const Manifest& manifest_;
+  const MoeModel& model_;
+  RuleFindings findings_;
+  std::map<std::pair<Role, int>, std::unordered_map<size_t, uint32_t>> holders_;
+};
+
+// Assets are copies of files beside the checkpoint, under the same name.
+void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::InputFile>& opened,
+                RuleFindings& findings) {
+  if (!file.file.starts_with(kAssets)) {
+    findings.Error("asset: expected a file below \"assets/\", found another", file.file);
+    return;
+  }
+  auto source =
+      shard::InputFile::Open(model.checkpoint().root() / file.file.substr(kAssets.size()));
+  if (!source) {
+    findings.Error(
+        Cat("asset: expected the same file in the source, found none: ", source.error().message),
+        file.file);
+    return;
+  }
+  if (source->size() != file.size) {
+    findings.Error(
+        Cat("asset: expected ", source->size(), " bytes as in the source, found ", file.size),
+        file.file);
+    return;
+  }
+  opened.push_back(std::move(source).value());
+  file.sources = {{&opened.back(), 0, file.size, file.size}};
+  if (file.size == 0) file.sources.clear();
+}
+
+}  // namespace
+
+void CheckSourceModel(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
+  const std::string version = model.Version(manifest.model.revision);
+  if (manifest.versions.model != version) {
+    findings.Error(Cat("model version: expected ", version, " (the source), found ",
+                       Quoted(manifest.versions.model)));
+  }
+  if (manifest.model.family != model.family().name) {
+    findings.Error(Cat("family: expected ", Quoted(model.family().name), ", found ",
+                       Quoted(manifest.model.family)));
+  }
+  CheckLayers(manifest, model, findings);
+  CheckSourceRecords(manifest, model, findings);
+}
+
+Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model,
+                                 std::vector<CheckedFile>& files, Findings& findings) {
+  SourceFiles sources;
+  for (const shard::SourceFile& file : model.checkpoint().files()) {
+    SHARD_TRY(shard::InputFile opened, shard::InputFile::Open(file.path));
+    sources.shards.push_back(std::move(opened));
+  }
+  sources.assets.reserve(files.size());  // CheckedFile::sources points into it
+  Matcher matcher(manifest, model, findings);
+  RuleFindings asset_findings("source-assets", findings);
+  for (CheckedFile& file : files) {
+    if (file.bundle == nullptr) {
+      MatchAsset(model, file, sources.assets, asset_findings);
+      continue;
+    }
+    matcher.AddPart(*file.bundle);
+    for (const TensorRecord& tensor : file.bundle->tensors) {
+      file.sources.push_back(matcher.Match(*file.bundle, tensor, sources.shards));
+    }
+  }
+  matcher.CheckPlaces();
+  return sources;
+}
+
+}  // namespace manifest

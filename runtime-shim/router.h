@@ -1,0 +1,41 @@
+// The router of one MoE layer on plain floats: written to be read, the reference for everything
+// that is faster.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/expert_ids.h"
+#include "libshard/result.h"
+
+namespace runtime {
+
+struct RouterSpec {
+  uint32_t experts = 0;
+  uint32_t top_k = 0;
+  // softmax, sigmoid, softmax-after-topk, sigmoid-after-topk, sqrtsoftplus
+  std::string gating = "softmax";
+  bool normalize = true;            // chosen weights are divided by their sum
+  float scale = 0;                  // of the chosen weights; 0 and 1 change nothing
+  uint32_t expert_groups = 0;       // routing groups of consecutive ids; 0 and 1: none
+  uint32_t expert_groups_used = 0;  // of them, those a token may pick from
+};
+
+// The experts of one token, best first, and their weights.
+struct Selection {
+  std::vector<uint32_t> ids;
+  std::vector<float> weights;
+};
+
+// Picks top_k of the `eligible` ids. The others are masked: their logits count as minus infinity
+// before anything else happens, so that the result is that of a router without their rows. `logits`
+// has one value per expert; `selection_bias` too, or is empty. Ties go to the lower id.
+// kInvalidArgument when sizes or ids do not fit, fewer than top_k experts are eligible, or the
+// chosen routing groups hold fewer than top_k of them.
+shard::Result<Selection> SelectExperts(std::span<const float> logits,
+                                       std::span<const float> selection_bias,
+                                       const RouterSpec& spec, const shard::ExpertIds& eligible);
+
+}  // namespace runtime

@@ -1,0 +1,203 @@
+#include "tests/bench/report.h"
+
+#include <sys/statfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "libshard/json.h"
+#include "libshard/text.h"
+
+namespace bench {
+namespace {
+
+using shard::Cat;
+using shard::Json;
+
+const char* VerdictText(const Row& row) {
+  switch (row.verdict) {
+    case Verdict::kMet:
+      return "met";
+    case Verdict::kMissed:
+      return "**missed**";
+    case Verdict::kNone:
+      break;
+  }
+  return "";
+}
+
+// "model name : X" of /proc/cpuinfo.
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+// By the magic numbers of statfs(2).
+std::string FileSystemName(const std::string& directory) {
+  struct statfs about = {};
+  if (statfs(directory.c_str(), &about) != 0) return "unknown";
+  switch (static_cast<unsigned long>(about.f_type)) {
+    case 0xEF53:
+      return "ext4";
+    case 0x58465342:
+      return "xfs";
+    case 0x9123683E:
+      return "btrfs";
+    case 0x01021994:
+      return "tmpfs";
+    case 0x794C7630:
+      return "overlayfs";
+    default:
+      return Cat("type ", about.f_type);
+  }
+}
+
+// Much above 1 means that others were at work and the figures are too low.
+std::string LoadAverage() {
+  double load = 0;
+  if (getloadavg(&load, 1) != 1) return "unknown";
+  char text[16];
+  std::snprintf(text, sizeof text, "%.1f", load);
+  return text;
+}
+
+std::string Today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&now, &parts);
+  char text[16];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &parts)};
+}
+
+Json Machine(const Report& report) {
+  utsname system = {};
+  uname(&system);
+  const auto memory =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return {{"processor", ProcessorName()},
+          {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
+          {"memory", shard::FormatBytes(memory)},
+          {"file system", FileSystemName(report.scratch)},
+          {"kernel", system.release},
+          {"load average when done", LoadAverage()},
+          {"compiler", MOEPACK_COMPILER},
+          {"date", Today()}};
+}
+
+// Google Benchmark's JSON; an empty list when the file is not there.
+Json MicroResults(const Report& report) {
+  auto document = shard::ReadJsonFile(report.micro_json);
+  if (!document) return Json::array();
+  return document->value("benchmarks", Json::array());
+}
+
+std::string MicroRate(const Json& benchmark) {
+  if (benchmark.contains("bytes_per_second")) {
+    const double rate = benchmark["bytes_per_second"].get<double>();
+    return shard::FormatBytes(static_cast<uint64_t>(rate)) + "/s";
+  }
+  const double rate = benchmark.value("items_per_second", 0.0);
+  return shard::FormatCount(static_cast<uint64_t>(rate)) + " per second";
+}
+
+void WriteRow(std::ostream& out, const std::vector<std::string>& cells) {
+  out << '|';
+  for (const std::string& cell : cells) out << ' ' << cell << " |";
+  out << '\n';
+}
+
+void WriteMicroTable(std::ostream& out, const Json& benchmarks) {
+  out << "\n## Single functions\n\nFrom memory, one thread (Google Benchmark).\n\n";
+  WriteRow(out, {"function", "time", "rate"});
+  WriteRow(out, {"---", "---", "---"});
+  for (const Json& benchmark : benchmarks) {
+    char time[32];
+    std::snprintf(time, sizeof time, "%.2f ms", benchmark.value("real_time", 0.0));
+    WriteRow(out, {benchmark.value("name", ""), time, MicroRate(benchmark)});
+  }
+}
+
+constexpr const char* kMethod =
+    R"(Written by `make bench`; do not edit. Each figure is the median of several whole processes;
+the command and what it is compared with take turns, so that both see the same machine.
+*Warm* means that every byte to be read was in the page cache before each run, as far as it fits,
+*cold* that none was. `cp` is measured twice: followed by fsync of every file it wrote, as moepack
+flushes too (the target compares with this), and plain.
+Peak memory is `ru_maxrss`, which counts mapped files as well.
+)";
+
+}  // namespace
+
+void PrintTable(const std::vector<Row>& rows) {
+  size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row.work.size());
+  for (const Row& row : rows) {
+    std::cout << row.work << std::string(width - row.work.size() + 2, ' ') << row.figure;
+    if (!row.measured.empty()) std::cout << "  (" << row.measured;
+    if (!row.beside.empty()) std::cout << "; " << row.beside;
+    if (!row.measured.empty()) std::cout << ")";
+    if (!row.target.empty()) std::cout << "  target " << row.target << ": ";
+    std::cout << (row.verdict == Verdict::kMissed ? "missed" : VerdictText(row)) << '\n';
+  }
+}
+
+Status WriteMarkdown(const Report& report, const fs::path& path) {
+  std::ofstream out(path, std::ios::trunc);
+  out << "# Benchmarks\n\n" << kMethod << '\n';
+  if (report.quick) out << "Made with MOEPACK_BENCH_QUICK: small sizes, not to be quoted.\n\n";
+  const Json machine = Machine(report);
+  for (const auto& [key, value] : machine.items()) {
+    out << "- " << key << ": " << (value.is_string() ? value.get<std::string>() : value.dump())
+        << '\n';
+  }
+  out << "\n## Whole processes\n\n";
+  WriteRow(out, {"work", "moepack", "beside it", "figure", "target", ""});
+  WriteRow(out, {"---", "---", "---", "---", "---", "---"});
+  for (const Row& row : report.rows) {
+    WriteRow(out, {row.work, row.measured, row.beside, row.figure, row.target, VerdictText(row)});
+  }
+  WriteMicroTable(out, MicroResults(report));
+  out.close();
+  if (!out) return shard::Error{shard::Code::kIo, Cat(path.string(), ": cannot be written")};
+  return shard::Ok();
+}
+
+Status WriteReportJson(const Report& report, const fs::path& path) {
+  Json document = {{"machine", Machine(report)}, {"quick", report.quick}};
+  for (const Row& row : report.rows) {
+    document["rows"].push_back({{"work", row.work},
+                                {"measured", row.measured},
+                                {"beside", row.beside},
+                                {"figure", row.figure},
+                                {"target", row.target},
+                                {"met", row.verdict != Verdict::kMissed}});
+  }
+  for (const Series& series : report.series) {
+    Json samples = Json::array();
+    for (const Sample& sample : series.samples) {
+      samples.push_back({{"seconds", sample.seconds},
+                         {"cpu_seconds", sample.cpu_seconds},
+                         {"peak_bytes", sample.peak_bytes}});
+    }
+    document["series"][series.name] = samples;
+  }
+  document["micro"] = MicroResults(report);
+  std::ofstream out(path, std::ios::trunc);
+  out << shard::WriteJson(document);
+  out.close();
+  if (!out) return shard::Error{shard::Code::kIo, Cat(path.string(), ": cannot be written")};
+  return shard::Ok();
+}
+
+}  // namespace bench

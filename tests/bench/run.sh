@@ -1,0 +1,22 @@
+#!/bin/sh
+# make bench. Scratch files go to $MOEPACK_BENCH_DIR (default build/bench) and are deleted
+# afterwards; MOEPACK_BENCH_QUICK=1 tries everything with small sizes and leaves docs/benchmarks.md
+# alone.
+# usage: run.sh BUILD_DIR   (from the repository root)
+set -eu
+build=$1
+results=build/bench
+scratch=${MOEPACK_BENCH_DIR:-$results}
+mkdir -p "$results" "$scratch"
+
+markdown=docs/benchmarks.md
+quick=
+if [ "${MOEPACK_BENCH_QUICK:-0}" = 1 ]; then
+  markdown=$results/benchmarks.md
+  quick=--quick
+fi
+"$build/tests/bench/bench-micro" --benchmark_out="$results/micro.json" --benchmark_out_format=json
+"$build/tests/bench/bench-whole" --moepack "$build/moepack" \
+  --make-fixtures "$build/fixtures/make-fixtures" --scratch "$scratch" \
+  --micro "$results/micro.json" --markdown "$markdown" --json "$results/benchmarks.json" $quick
+echo "written: $markdown, $results/benchmarks.json"

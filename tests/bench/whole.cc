@@ -1,0 +1,246 @@
+// make bench: shard-experts beside cp, verify beside reading, list-tensors on 100,000 tensors; as
+// whole processes on checkpoints made on the spot.
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+
+#include "libshard/text.h"
+#include "tests/bench/report.h"
+
+namespace bench {
+namespace {
+
+using shard::Cat;
+
+struct Options {
+  std::string moepack, make_fixtures;  // programs
+  fs::path scratch;                    // made, and emptied afterwards
+  std::string micro_json, markdown, json;
+  bool quick = false;
+};
+
+constexpr double kOfPeer = 0.9;           // of cp, of reading
+constexpr uint64_t kMostMemory = 100e6;   // resident, whatever the model
+constexpr double kMostListSeconds = 0.5;  // 100,000 tensors
+
+std::string Fixed(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+std::string Speed(const std::vector<Sample>& samples, uint64_t bytes) {
+  const double seconds = MedianSeconds(samples);
+  const auto rate = static_cast<uint64_t>(static_cast<double>(bytes) / seconds);
+  return Cat(Fixed(seconds, 2), " s, ", shard::FormatBytes(rate), "/s");
+}
+
+Verdict Judge(bool met) { return met ? Verdict::kMet : Verdict::kMissed; }
+
+// The measurements, in the order in which they are made; each adds its rows to the report.
+class Run {
+ public:
+  explicit Run(const Options& options) : options_(options) {
+    report_.scratch = options.scratch.string();
+    report_.micro_json = options.micro_json;
+    report_.quick = options.quick;
+  }
+
+  // Copying, sharding and verifying a checkpoint of `bytes`.
+  Status Shard(uint64_t bytes, int repetitions);
+  Status List(uint64_t tensors, int repetitions);
+  const Report& report() const { return report_; }
+
+ private:
+  using Step = std::function<Result<Sample>()>;
+
+  fs::path In(const char* name) const { return options_.scratch / name; }
+  Status MakeCheckpoint(const fs::path& where, const Command& size);
+  // One run of `step` with nothing of its output left over, nothing waiting to be written, and the
+  // source in the page cache.
+  Result<Sample> WriteFresh(const fs::path& output, const Step& step);
+  Status MeasureWriting(const std::string& size, int repetitions);
+  Status MeasureReading(const std::string& size, int repetitions, bool warm);
+  void AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes);
+
+  const Options& options_;
+  Report report_;
+};
+
+Status Run::MakeCheckpoint(const fs::path& where, const Command& size) {
+  std::cerr << "making " << where.string() << ": " << size[1] << '\n';
+  Command command = {options_.make_fixtures, "qwen3-moe", where.string()};
+  command.insert(command.end(), size.begin(), size.end());
+  SHARD_CHECK(RunCommand(command));
+  return FlushTree(where);
+}
+
+Result<Sample> Run::WriteFresh(const fs::path& output, const Step& step) {
+  fs::remove_all(output);
+  sync();
+  SHARD_CHECK(WarmTree(In("source")));
+  return step();
+}
+
+void Run::AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes) {
+  const double ratio = MedianSeconds(peer.samples) / MedianSeconds(ours.samples);
+  row.measured = Speed(ours.samples, bytes);
+  row.beside = Speed(peer.samples, bytes);
+  row.figure = Fixed(ratio, 2) + row.figure;
+  if (!row.target.empty()) row.verdict = Judge(ratio >= kOfPeer);
+  report_.rows.push_back(row);
+}
+
+Status Run::MeasureWriting(const std::string& size, int repetitions) {
+  const fs::path source = In("source"), copy = In("copy"), out = In("out");
+  const Command cp = {"cp", "-r", source.string(), copy.string()};
+  const Command shard = {options_.moepack, "shard-experts", source.string(), "--groups", "4", "-o",
+                         out.string()};
+  Series ours{Cat("shard-experts ", size), {}}, flushed{Cat("cp and fsync ", size), {}},
+      plain{Cat("cp ", size), {}};
+  for (int i = 0; i < repetitions; ++i) {
+    std::cerr << "shard-experts and cp, " << size << ": " << i + 1 << " of " << repetitions << '\n';
+    SHARD_TRY(Sample cp_plain, WriteFresh(copy, [&] { return RunCommand(cp); }));
+    plain.samples.push_back(cp_plain);
+    SHARD_TRY(Sample cp_flushed, WriteFresh(copy, [&]() -> Result<Sample> {
+                const auto start = std::chrono::steady_clock::now();
+                SHARD_TRY(Sample sample, RunCommand(cp));
+                SHARD_CHECK(FlushTree(copy));
+                const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+                sample.seconds = all.count();
+                return sample;
+              }));
+    flushed.samples.push_back(cp_flushed);
+    fs::remove_all(copy);
+    SHARD_TRY(Sample sharded, WriteFresh(out, [&] { return RunCommand(shard); }));
+    ours.samples.push_back(sharded);
+  }
+  const uint64_t bytes = TreeBytes(source);
+  AddRatio({.work = Cat("shard-experts, ", size, ", warm; beside cp and fsync"),
+            .figure = " of cp",
+            .target = "at least 0.9"},
+           ours, flushed, bytes);
+  AddRatio({.work = Cat("shard-experts, ", size, ", warm; beside plain cp"), .figure = " of cp"},
+           ours, plain, bytes);
+  const uint64_t peak = HighestPeak(ours.samples);
+  report_.rows.push_back({.work = Cat("shard-experts, ", size, ": peak memory"),
+                          .figure = shard::FormatBytes(peak),
+                          .target = "under 100 MB",
+                          .verdict = Judge(peak < kMostMemory)});
+  for (Series* series : {&ours, &flushed, &plain}) report_.series.push_back(std::move(*series));
+  return shard::Ok();
+}
+
+Status Run::MeasureReading(const std::string& size, int repetitions, bool warm) {
+  const fs::path out = In("out");
+  const std::string state = warm ? "warm" : "cold";
+  const Command verify = {options_.moepack, "verify", out.string()};
+  Command cat = {"cat"};
+  for (const auto& entry : fs::recursive_directory_iterator(out)) {
+    if (entry.is_regular_file()) cat.push_back(entry.path().string());
+  }
+  Series ours{Cat("verify ", size, " ", state), {}}, peer{Cat("cat ", size, " ", state), {}};
+  for (int i = 0; i < repetitions; ++i) {
+    std::cerr << "verify and cat, " << size << ", " << state << ": " << i + 1 << " of "
+              << repetitions << '\n';
+    SHARD_CHECK(warm ? WarmTree(out) : ChillTree(out));
+    SHARD_TRY(Sample read, RunCommand(cat));
+    peer.samples.push_back(read);
+    SHARD_CHECK(warm ? WarmTree(out) : ChillTree(out));
+    SHARD_TRY(Sample verified, RunCommand(verify));
+    ours.samples.push_back(verified);
+  }
+  AddRatio({.work = Cat("verify, ", size, ", ", state, "; beside cat"),
+            .figure = " of reading",
+            .target = warm ? "" : "at least 0.9"},
+           ours, peer, TreeBytes(out));
+  for (Series* series : {&ours, &peer}) report_.series.push_back(std::move(*series));
+  return shard::Ok();
+}
+
+Status Run::Shard(uint64_t bytes, int repetitions) {
+  const std::string size = shard::FormatBytes(bytes);
+  // The source and one copy at a time, and a tenth for what else happens on this disk.
+  const uint64_t needed = bytes * 2 + bytes / 5;
+  if (const uint64_t free = fs::space(options_.scratch).available; free < needed) {
+    return shard::Error{
+        shard::Code::kIo,
+        Cat(options_.scratch.string(), ": free space: expected ", shard::FormatBytes(needed),
+            ", found ", shard::FormatBytes(free)),
+        "set MOEPACK_BENCH_DIR to a folder with more space, or MOEPACK_BENCH_QUICK=1"};
+  }
+  SHARD_CHECK(MakeCheckpoint(In("source"), {"--bytes", std::to_string(bytes)}));
+  SHARD_CHECK(MeasureWriting(size, repetitions));
+  fs::remove_all(In("source"));
+  SHARD_CHECK(MeasureReading(size, repetitions, false));
+  SHARD_CHECK(MeasureReading(size, repetitions, true));
+  fs::remove_all(In("out"));
+  return shard::Ok();
+}
+
+Status Run::List(uint64_t tensors, int repetitions) {
+  const fs::path source = In("many-tensors");
+  SHARD_CHECK(MakeCheckpoint(source, {"--tensors", std::to_string(tensors)}));
+  for (const std::string option : {"", "--json", "--summary"}) {
+    Command command = {options_.moepack, "list-tensors", source.string()};
+    if (!option.empty()) command.push_back(option);
+    Series series{option.empty() ? "list-tensors" : "list-tensors " + option, {}};
+    for (int i = 0; i < repetitions; ++i) {
+      SHARD_TRY(Sample sample, RunCommand(command));
+      series.samples.push_back(sample);
+    }
+    const double seconds = MedianSeconds(series.samples);
+    report_.rows.push_back({.work = Cat(series.name, ", ", shard::FormatCount(tensors), " tensors"),
+                            .figure = Fixed(seconds, 3) + " s",
+                            .target = "under 0.5 s",
+                            .verdict = Judge(seconds < kMostListSeconds)});
+    report_.series.push_back(std::move(series));
+  }
+  fs::remove_all(source);
+  return shard::Ok();
+}
+
+Status Measure(const Options& options) {
+  Run run(options);
+  SHARD_CHECK(run.List(100'000, 7));
+  if (options.quick) {
+    SHARD_CHECK(run.Shard(200'000'000, 3));
+  } else {
+    SHARD_CHECK(run.Shard(2'000'000'000, 5));
+    SHARD_CHECK(run.Shard(8'000'000'000, 3));
+  }
+  PrintTable(run.report().rows);
+  SHARD_CHECK(WriteReportJson(run.report(), options.json));
+  return WriteMarkdown(run.report(), options.markdown);
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  bench::Options options;
+  CLI::App app("whole-process benchmarks");
+  std::string scratch;
+  app.add_option("--moepack", options.moepack)->required();
+  app.add_option("--make-fixtures", options.make_fixtures)->required();
+  app.add_option("--scratch", scratch)->required();
+  app.add_option("--micro", options.micro_json)->required();
+  app.add_option("--markdown", options.markdown)->required();
+  app.add_option("--json", options.json)->required();
+  app.add_flag("--quick", options.quick);
+  CLI11_PARSE(app, argc, argv);
+  options.scratch = bench::fs::path(scratch) / "scratch";
+  bench::fs::remove_all(options.scratch);
+  bench::fs::create_directories(options.scratch);
+  const bench::Status status = bench::Measure(options);
+  bench::fs::remove_all(options.scratch);
+  if (status) return 0;
+  std::cerr << "error: " << status.error().message << '\n';
+  if (!status.error().hint.empty()) std::cerr << "hint: " << status.error().hint << '\n';
+  return 1;
+}

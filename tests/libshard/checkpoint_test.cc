@@ -1,0 +1,177 @@
+#include "libshard/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
+#include "libshard/checkpoint_index.h"
+
+namespace shard {
+namespace {
+
+using fixtures::RawTensor;
+using fixtures::TempDir;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+RawTensor Tensor(const std::string& name) { return {name, "U8", {2}, "xy"}; }
+
+void PutIndex(const fs::path& dir, const std::string& weight_map) {
+  ASSERT_TRUE(
+      fixtures::WriteFile(dir / "model.safetensors.index.json",
+                          R"({"metadata":{"total_size":4},"weight_map":{)" + weight_map + "}}"));
+}
+
+void PutTwoShards(const fs::path& dir) {
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "b.safetensors", {Tensor("one")}));
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "a.safetensors", {Tensor("two")}));
+}
+
+std::string NamesOf(const Checkpoint& checkpoint) {
+  std::string names;
+  for (const TensorEntry& tensor : checkpoint.tensors()) {
+    names += tensor.name + "@" + checkpoint.files()[tensor.file].name + " ";
+  }
+  return names;
+}
+
+TEST(Checkpoint, OpensAFileADirectoryAndAnIndex) {
+  const TempDir dir;
+  PutTwoShards(dir.path());
+  EXPECT_EQ(NamesOf(*Checkpoint::Open(dir / "a.safetensors")), "two@a.safetensors ");
+  EXPECT_EQ(NamesOf(*Checkpoint::Open(dir.path())), "two@a.safetensors one@b.safetensors ");
+  PutIndex(dir.path(), R"("one":"b.safetensors","two":"a.safetensors")");
+  const Result<Checkpoint> indexed = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(indexed) << indexed.error().message;
+  EXPECT_EQ(NamesOf(*indexed), "two@a.safetensors one@b.safetensors ");
+  EXPECT_TRUE(indexed->warnings().empty());
+  EXPECT_NE(indexed->Find("two"), nullptr);
+  EXPECT_EQ(indexed->Find("three"), nullptr);
+  EXPECT_TRUE(Checkpoint::Open(dir / "model.safetensors.index.json"));
+}
+
+TEST(Checkpoint, AnIndexWithoutItsShardsGivesNamesOnly) {
+  const TempDir dir;
+  PutIndex(dir.path(), R"("one":"b.safetensors","two":"a.safetensors")");
+  const Result<Checkpoint> names = Checkpoint::Open(dir / "model.safetensors.index.json");
+  ASSERT_TRUE(names) << names.error().message;
+  EXPECT_TRUE(names->names_only());
+  EXPECT_EQ(names->tensors().size(), 2u);
+  EXPECT_EQ(names->files()[names->Find("one")->file].name, "b.safetensors");
+}
+
+TEST(Checkpoint, WarnsOfFilesThatTheIndexDoesNotNameAndOfAWrongTotal) {
+  const TempDir dir;
+  PutTwoShards(dir.path());
+  PutIndex(dir.path(), R"("two":"a.safetensors")");
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_THAT(checkpoint->warnings(), ElementsAre(HasSubstr("expected 2, found 4"),
+                                                  HasSubstr("b.safetensors: not named by")));
+}
+
+TEST(Checkpoint, AMissingShardIsNotFoundAndCounted) {
+  const TempDir dir;
+  PutTwoShards(dir.path());
+  fs::remove(dir / "b.safetensors");
+  PutIndex(dir.path(), R"("one":"b.safetensors","two":"a.safetensors")");
+  const Error error = Checkpoint::Open(dir.path()).error();
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message, HasSubstr("expected 2 shards"));
+  EXPECT_THAT(error.message, HasSubstr("1 missing"));
+}
+
+TEST(Checkpoint, IndexAndHeadersMustAgree) {
+  const TempDir dir;
+  PutTwoShards(dir.path());
+  PutIndex(dir.path(), R"("one":"a.safetensors","two":"b.safetensors")");
+  EXPECT_THAT(Checkpoint::Open(dir.path()).error().message, HasSubstr("which holds it"));
+  PutIndex(dir.path(), R"("one":"b.safetensors","two":"a.safetensors","3":"a.safetensors")");
+  EXPECT_THAT(Checkpoint::Open(dir.path()).error().message,
+              HasSubstr("no such tensor in the file"));
+}
+
+TEST(Checkpoint, OneTensorInTwoShardsIsCorrupt) {
+  const TempDir dir;
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "a.safetensors", {Tensor("same")}));
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "b.safetensors", {Tensor("same")}));
+  const Error error = Checkpoint::Open(dir.path()).error();
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("found also in a.safetensors"));
+}
+
+TEST(Checkpoint, RefusesShardsOutsideTheDirectory) {
+  for (const char* file :
+       {"../x.safetensors", "/etc/passwd", "a/../../x", "./x", "a//b", "a\\\\b"}) {
+    const TempDir dir;
+    PutIndex(dir.path(), "\"one\":\"" + std::string(file) + "\"");
+    const Error error = Checkpoint::Open(dir.path()).error();
+    EXPECT_EQ(error.code, Code::kCorrupt) << file;
+    EXPECT_THAT(error.message, HasSubstr("expected a file inside the directory")) << file;
+  }
+}
+
+TEST(Checkpoint, RefusesLinksOutOfTheDirectory) {
+  const TempDir dir;
+  fs::create_directories(dir / "model");
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "secret.safetensors", {Tensor("one")}));
+  fs::create_symlink("../secret.safetensors", dir / "model/a.safetensors");
+  const Error error = Checkpoint::Open(dir / "model").error();
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("found a link to"));
+}
+
+TEST(Checkpoint, FollowsTheLinksOfAHuggingFaceCache) {
+  const TempDir dir;
+  const fs::path repository = dir / "models--a--b";
+  fs::create_directories(repository / "blobs");
+  fs::create_directories(repository / "snapshots/0123");
+  ASSERT_TRUE(fixtures::WriteSafetensors(repository / "blobs/abcd", {Tensor("one")}));
+  fs::create_symlink("../../blobs/abcd", repository / "snapshots/0123/model.safetensors");
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(repository / "snapshots/0123");
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_EQ(NamesOf(*checkpoint), "one@model.safetensors ");
+}
+
+TEST(Checkpoint, SaysWhatItWasGivenInstead) {
+  const TempDir dir;
+  EXPECT_EQ(Checkpoint::Open(dir / "absent").error().code, Code::kNotFound);
+  EXPECT_EQ(Checkpoint::Open(dir.path()).error().code, Code::kNotFound);
+  ASSERT_TRUE(fixtures::WriteFile(dir / "m.gguf", "GGUF"));
+  EXPECT_EQ(Checkpoint::Open(dir / "m.gguf").error().code, Code::kUnsupported);
+  ASSERT_TRUE(fixtures::WriteFile(dir / "distribution.json", "{}"));
+  EXPECT_THAT(Checkpoint::Open(dir.path()).error().message, HasSubstr("a distribution"));
+}
+
+TEST(Checkpoint, SeveralIndexesNeedAChoice) {
+  const TempDir dir;
+  PutTwoShards(dir.path());
+  for (const char* name : {"x.safetensors.index.json", "y.safetensors.index.json"}) {
+    ASSERT_TRUE(fixtures::WriteFile(dir / name, R"({"weight_map":{"one":"b.safetensors"}})"));
+  }
+  EXPECT_THAT(Checkpoint::Open(dir.path()).error().message, HasSubstr("found 2"));
+  EXPECT_TRUE(Checkpoint::Open(dir / "x.safetensors.index.json"));
+}
+
+TEST(Checkpoint, NoticesAChangeBehindItsBack) {
+  const TempDir dir;
+  PutTwoShards(dir.path());
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint);
+  EXPECT_TRUE(checkpoint->CheckUnchanged());
+  fs::remove(dir / "a.safetensors");
+  ASSERT_TRUE(fixtures::WriteSafetensors(dir / "a.safetensors", {Tensor("other")}));
+  EXPECT_EQ(checkpoint->CheckUnchanged().error().code, Code::kCorrupt);
+}
+
+TEST(SafePath, IsRelativeAndStaysInside) {
+  for (const char* path : {"a", "a/b.c", "..a/b", "a..b"}) EXPECT_TRUE(IsSafeRelativePath(path));
+  for (const char* path :
+       {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "a/./b", "a\nb", "a\\b"}) {
+    EXPECT_FALSE(IsSafeRelativePath(path)) << path;
+  }
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,94 @@
+// Validates a distribution.json against the schema with ajv, then breaks it in every way below and
+// expects each broken document to be refused: a schema that accepts everything proves nothing.
+// usage: node check.mjs SCHEMA DISTRIBUTION_JSON
+import Ajv2020 from 'ajv/dist/2020.js';
+import {readFileSync} from 'node:fs';
+
+// Fields that a reader relies on.
+const REQUIRED = [
+  '/format', '/format_version', '/model', '/versions', '/partition', '/overlays', '/routing',
+  '/bundles', '/assets', '/tool', '/model/family', '/model/layers',
+  '/model/moe_layers', '/model/top_k', '/model/source', '/versions/model', '/versions/shard',
+  '/versions/replica', '/partition/groups', '/routing/policy', '/bundles/0/role',
+  '/bundles/0/file', '/bundles/0/size', '/bundles/0/sha256', '/bundles/0/tensors',
+  '/bundles/0/tensors/0/name', '/bundles/0/tensors/0/dtype', '/bundles/0/tensors/0/shape',
+  '/bundles/0/tensors/0/offset', '/bundles/0/tensors/0/bytes', '/bundles/0/tensors/0/xxh3',
+];
+
+// Values of the right type that no distribution has.
+const NONSENSE = {
+  '/format': 'another-format',
+  '/format_version': '2.0',
+  '/bundles/0/role': 'passenger',
+  '/bundles/0/size': -1,
+  '/bundles/0/sha256': 'abc',
+  '/bundles/0/file': '/etc/passwd',
+  '/bundles/0/tensors/0/offset': 0.5,
+  '/bundles/0/tensors/0/xxh3': 'Z'.repeat(32),
+};
+
+// Readers keep fields they do not know, so the schema lets them pass.
+const EXTENSIBLE = ['', '/model', '/routing', '/bundles/0', '/bundles/0/tensors/0', '/tool'];
+
+const [schemaPath, documentPath] = process.argv.slice(2);
+const read = (path) => JSON.parse(readFileSync(path, 'utf8'));
+const validate = new Ajv2020({strict: true, strictRequired: false}).compile(read(schemaPath));
+const original = read(documentPath);
+const failures = [];
+let checks = 0;
+
+// A copy of the document, changed by `change(parent, key)` at `path` ("/bundles/0/file").
+function changed(path, change) {
+  const document = structuredClone(original);
+  const keys = path.split('/').slice(1);
+  const last = keys.pop();
+  const parent = keys.reduce((value, key) => value?.[key], document);
+  if (parent?.[last] === undefined) failures.push(`${path}: expected in ${documentPath}`);
+  else change(parent, last);
+  return document;
+}
+
+function expect(accepted, document, what) {
+  checks += 1;
+  if (validate(document) !== accepted) {
+    failures.push(`${what}: expected to be ${accepted ? 'accepted' : 'refused'}` +
+      (accepted ? `, found ${JSON.stringify(validate.errors)}` : ''));
+  }
+}
+
+// Every path of the document; of an array the first element stands for all.
+function* paths(value, path = '') {
+  if (value === null || typeof value !== 'object') return;
+  const keys = Array.isArray(value) ? Object.keys(value).slice(0, 1) : Object.keys(value);
+  for (const key of keys) {
+    yield `${path}/${key}`;
+    yield* paths(value[key], `${path}/${key}`);
+  }
+}
+
+function wrongType(value) {
+  if (Array.isArray(value)) return {};
+  return {string: 17, number: 'x', boolean: 'x', object: []}[typeof value];
+}
+
+expect(true, original, documentPath);
+for (const path of paths(original)) {
+  const document = changed(path, (parent, key) => { parent[key] = wrongType(parent[key]); });
+  expect(false, document, `${path} of another type`);
+}
+for (const path of REQUIRED) {
+  expect(false, changed(path, (parent, key) => { delete parent[key]; }), `no ${path}`);
+}
+for (const [path, value] of Object.entries(NONSENSE)) {
+  const document = changed(path, (parent, key) => { parent[key] = value; });
+  expect(false, document, `${path} = ${JSON.stringify(value)}`);
+}
+for (const path of EXTENSIBLE) {
+  const document = structuredClone(original);
+  path.split('/').slice(1).reduce((value, key) => value[key], document).x_unknown = 1;
+  expect(true, document, `an unknown field in ${path || 'the document'}`);
+}
+
+for (const failure of failures) console.log(failure);
+console.log(`${checks} documents checked, ${failures.length} surprises`);
+process.exit(failures.length === 0 ? 0 : 1);

@@ -1,0 +1,147 @@
+// The rules for all commands: streams, exit status, help, "did you mean".
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const char* const kCommands[] = {"list-tensors", "plan", "shard-experts", "build",
+                                 "verify",       "diff", "assemble"};
+
+TEST(CommandLine, WithoutArgumentsTheOverviewIsAUsageError) {
+  const ToolRun run = Workspace().Moepack("");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr("usage: moepack COMMAND"));
+}
+
+TEST(CommandLine, HelpListsEveryCommand) {
+  const ToolRun run = Workspace().Moepack("help");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.err, "");
+  for (const char* command : kCommands) EXPECT_THAT(run.out, HasSubstr(command));
+}
+
+TEST(CommandLine, VersionIsOneLineOnStdout) {
+  const ToolRun run = Workspace().Moepack("--version");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_THAT(run.out, testing::MatchesRegex("moepack [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST(CommandLine, HelpOfEveryCommandOpensWithTwoExamples) {
+  const Workspace workspace;
+  for (const std::string command : kCommands) {
+    const ToolRun run = workspace.Moepack("help " + command);
+    EXPECT_EQ(run.status, 0);
+    const std::string example = "  moepack " + command + " ";
+    EXPECT_THAT(run.out, StartsWith("Examples:\n" + example));
+    EXPECT_NE(run.out.find(example, run.out.find(example) + 1), std::string::npos) << command;
+    EXPECT_EQ(workspace.Moepack(command + " --help").out, run.out);
+  }
+}
+
+TEST(CommandLine, EveryExampleOfTheHelpRuns) {
+  const Workspace workspace;
+  std::istringstream reference(workspace.Moepack("help --markdown").out);
+  size_t examples = 0;
+  for (std::string line; std::getline(reference, line);) {
+    if (!line.starts_with("moepack ")) continue;
+    ++examples;
+    const ToolRun run = workspace.Moepack(line.substr(8));
+    EXPECT_EQ(run.status, 0) << line << "\n" << run.err;
+    EXPECT_NE(run.out, "") << line;
+  }
+  EXPECT_EQ(examples, 2 * std::size(kCommands));
+}
+
+TEST(CommandLine, AMistypedCommandIsSuggested) {
+  const ToolRun run = Workspace().Moepack("verfy out");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.err, "error: unknown command \"verfy\"\nhint: did you mean verify?\n");
+}
+
+TEST(CommandLine, AMistypedOptionIsSuggestedWithTheUsage) {
+  const ToolRun run = Workspace().Moepack("plan fixtures/tiny-moe --grops 3");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(run.err,
+            "error: plan: unknown option \"--grops\"\nhint: did you mean --groups?\n"
+            "usage: moepack plan SRC [options]\n");
+}
+
+TEST(CommandLine, UsageErrorsHaveStatus2AndSayNothingOnStdout) {
+  const Workspace workspace;
+  for (const char* arguments :
+       {"list-tensors", "list-tensors a b", "plan fixtures/tiny-moe",
+        "plan fixtures/tiny-moe --groups 0", "plan fixtures/tiny-moe --groups 17",
+        "plan fixtures/tiny-moe --groups 3 --partition random",
+        "plan fixtures/tiny-moe --groups 3 --json -o -",
+        "shard-experts fixtures/tiny-moe --groups 3",
+        "shard-experts fixtures/tiny-moe --groups 3 -o d --only group:3",
+        "shard-experts fixtures/tiny-moe --groups 3 -o d --memory lots",
+        "shard-experts fixtures/tiny-moe --groups 3 -o d --jobs 0",
+        "shard-experts fixtures/tiny-moe --groups 3 -o d --format zip",
+        "build fixtures/tiny-moe --groups 3 -o d --prove --no-verify", "verify d --format xml",
+        "verify d --format text --json", "help nothing", "help plan more"}) {
+    const ToolRun run = workspace.Moepack(arguments);
+    EXPECT_EQ(run.status, 2) << arguments << "\n" << run.err;
+    EXPECT_EQ(run.out, "") << arguments;
+    EXPECT_THAT(run.err, HasSubstr("error: ")) << arguments;
+  }
+}
+
+TEST(CommandLine, AMissingFileHasStatus5) {
+  const Workspace workspace;
+  for (const char* arguments : {"list-tensors nothing", "verify nothing", "diff nothing nothing",
+                                "assemble nothing --group 0 -o d",
+                                "plan fixtures/tiny-moe --groups 3 --overlay-file nothing"}) {
+    const ToolRun run = workspace.Moepack(arguments);
+    EXPECT_EQ(run.status, 5) << arguments << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr("nothing")) << arguments;
+  }
+}
+
+TEST(CommandLine, ACorruptFileHasStatus3) {
+  const Workspace workspace;
+  std::filesystem::resize_file(workspace / "fixtures/tiny-moe/model-00002-of-00003.safetensors",
+                               1000);
+  const ToolRun run = workspace.Moepack("build fixtures/tiny-moe --groups 3 -o out");
+  EXPECT_EQ(run.status, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("model-00002-of-00003.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(workspace / "out"));
+}
+
+TEST(CommandLine, ADenseModelHasStatus4) {
+  const Workspace workspace;
+  WriteAll(workspace / "fixtures/tiny-moe/config.json",
+           R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+               "num_hidden_layers": 3, "hidden_size": 256})");
+  const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe");
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_EQ(run.out, "");
+}
+
+TEST(CommandLine, AFullStandardOutputIsAnIoError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "/dev/full is absent: 0 checked";
+  const ToolRun run = Workspace().Moepack("list-tensors fixtures/tiny-moe >/dev/full");
+  EXPECT_EQ(run.status, 5);
+  EXPECT_THAT(run.err, HasSubstr("error: standard output: writing failed"));
+}
+
+TEST(CommandLine, NothingIsDrawnIntoAPipe) {
+  const ToolRun run = Workspace().Moepack("build fixtures/tiny-moe --groups 3 -o out");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err.find('\r'), std::string::npos);
+  EXPECT_EQ(run.err.find('\033'), std::string::npos);
+  std::istringstream lines(run.err);
+  for (std::string line; std::getline(lines, line);) EXPECT_THAT(line, StartsWith("warning: "));
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ListTensors, ListsEveryTensorOnItsOwnLine) {
+  const ToolRun run = Workspace().Moepack("list-tensors fixtures/tiny-moe");
+  EXPECT_EQ(run.status, 0);
+  // A heading, 174 tensors, an empty line, the totals.
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 177);
+  EXPECT_THAT(run.out, HasSubstr("174 tensors, 21.1 MB (21,131,520 bytes)"));
+}
+
+TEST(ListTensors, JsonHasTheDocumentedMembers) {
+  const auto json =
+      Workspace().Json("list-tensors fixtures/tiny-moe --json --regex 'experts.7.up'");
+  EXPECT_EQ(json["family"], "qwen3-moe");
+  ASSERT_EQ(json["tensors"].size(), 3u);
+  const auto& tensor = json["tensors"][1];
+  EXPECT_EQ(tensor["name"], "model.layers.1.mlp.experts.7.up_proj.weight");
+  EXPECT_EQ(tensor["dtype"], "BF16");
+  EXPECT_EQ(tensor["shape"], nlohmann::json::array({256, 256}));
+  EXPECT_EQ(tensor["bytes"], 131072);
+  EXPECT_EQ(tensor["part"], "expert");
+  EXPECT_EQ(tensor["layer"], 1);
+  EXPECT_EQ(tensor["expert"], 7);
+  EXPECT_EQ(tensor["role"], "up");
+}
+
+TEST(ListTensors, FiltersMustAllAccept) {
+  const Workspace workspace;
+  const auto count = [&](const std::string& filters) {
+    return workspace.Json("list-tensors fixtures/tiny-moe --json " + filters)["tensors"].size();
+  };
+  EXPECT_EQ(count("--part expert"), 144u);
+  EXPECT_EQ(count("--part router --part expert"), 147u);
+  EXPECT_EQ(count("--part expert --layer 0,2 --expert 1-3"), 18u);
+  EXPECT_EQ(count("--layer 7"), 0u);
+  EXPECT_EQ(count("--regex '^lm_head'"), 1u);
+}
+
+TEST(ListTensors, SummaryTellsTheModelAndTheSizeOfANode) {
+  const ToolRun run = Workspace().Moepack("list-tensors fixtures/tiny-moe --summary");
+  EXPECT_EQ(run.status, 0);
+  for (const char* text : {"qwen3-moe, Qwen3MoeForCausalLM", "3 MoE layers", "16 per layer, top-2",
+                           "10.6M total, 2.3M active (11M-A2.3M, 2.3M-16E)", "18,874,368"}) {
+    EXPECT_THAT(run.out, HasSubstr(text));
+  }
+}
+
+TEST(ListTensors, SummaryAsJsonAddsUp) {
+  const auto json = Workspace().Json("list-tensors fixtures/tiny-moe --summary --json");
+  EXPECT_EQ(json["experts"], 16);
+  EXPECT_EQ(json["moe_layers"].size(), 3u);
+  uint64_t bytes = 0;
+  for (const auto& part : json["parts"]) bytes += part["bytes"].get<uint64_t>();
+  EXPECT_EQ(bytes, 21131520u);
+  ASSERT_EQ(json["node_sizes"].size(), 4u);
+  // Two groups: the trunk and half of the experts.
+  EXPECT_EQ(json["node_sizes"][0]["bytes"]["source"], 2257152 + 18874368 / 2);
+  // All parameters are stored as BF16: q8_0 takes 8.5 of 16 bits.
+  const double source = json["node_sizes"][0]["bytes"]["source"];
+  EXPECT_NEAR(json["node_sizes"][0]["bytes"]["q8_0"].get<double>(), source * 8.5 / 16, 2);
+}
+
+TEST(ListTensors, AnIndexAloneShowsNamesWithoutSizes) {
+  const Workspace workspace;
+  const auto source = workspace / "fixtures/tiny-moe";
+  std::filesystem::create_directories(workspace / "index");
+  for (const char* name : {"model.safetensors.index.json", "config.json"}) {
+    std::filesystem::copy(source / name, workspace / "index");
+  }
+  const std::string index = "index/model.safetensors.index.json";
+  const ToolRun run = workspace.Moepack("list-tensors " + index + " --part router");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("model.layers.0.mlp.gate.weight  -      -          -"));
+  const auto json = workspace.Json("list-tensors " + index + " --json --part router");
+  EXPECT_FALSE(json["tensors"][0].contains("bytes"));
+  EXPECT_THAT(workspace.Moepack("list-tensors " + index + " --summary").out, HasSubstr("unknown"));
+}
+
+TEST(ListTensors, BadFiltersAreUsageErrorsThatNameTheOption) {
+  const Workspace workspace;
+  for (const std::string option : {"--regex '['", "--layer 3-1", "--expert x", "--part none"}) {
+    const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe " + option);
+    EXPECT_EQ(run.status, 2);
+    EXPECT_THAT(run.err, HasSubstr(option.substr(0, option.find(' '))));
+  }
+}
+
+}  // namespace
+}  // namespace cli

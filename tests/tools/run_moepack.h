@@ -1,0 +1,79 @@
+// Runs the built moepack as a user does, from a directory of its own.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fixtures/temp_dir.h"
+
+namespace cli {
+
+struct ToolRun {
+  int status = -1;
+  std::string out, err;
+};
+
+inline std::string ReadAll(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void WriteAll(const std::filesystem::path& path, const std::string& text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// A directory with fixtures/tiny-moe and fixtures/tiny-overlay.json, as in a clone.
+class Workspace {
+ public:
+  Workspace() {
+    std::filesystem::create_directories(path() / "fixtures");
+    const std::filesystem::path source = MOEPACK_SOURCE_DIR "/fixtures";
+    std::filesystem::copy(source / "tiny-moe", path() / "fixtures/tiny-moe");
+    std::filesystem::copy(source / "tiny-overlay.json", path() / "fixtures");
+  }
+
+  const std::filesystem::path& path() const { return dir_.path(); }
+  std::filesystem::path operator/(const std::string& name) const { return path() / name; }
+
+  // `arguments` is shell text.
+  ToolRun Moepack(const std::string& arguments) const {
+    const std::string streams = (logs_ / "run").string();
+    // Redirections in `arguments` come later and win.
+    const std::string command = "cd '" + path().string() + "' && >'" + streams + ".out' 2>'" +
+                                streams + ".err' '" MOEPACK_BINARY "' " + arguments;
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadAll(streams + ".out"),
+            ReadAll(streams + ".err")};
+  }
+
+  // Runs, expects status 0 and one JSON document on stdout.
+  nlohmann::json Json(const std::string& arguments) const {
+    const ToolRun run = Moepack(arguments);
+    EXPECT_EQ(run.status, 0) << arguments << "\n" << run.err;
+    nlohmann::json document = nlohmann::json::parse(run.out, nullptr, false);
+    EXPECT_FALSE(document.is_discarded()) << run.out;
+    return document;
+  }
+
+  // Names of everything in the workspace, for tests that nothing was written.
+  std::string Listing() const {
+    std::string names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path())) {
+      names += entry.path().string() + "\n";
+    }
+    return names;
+  }
+
+ private:
+  fixtures::TempDir dir_, logs_;
+};
+
+}  // namespace cli

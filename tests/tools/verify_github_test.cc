@@ -1,0 +1,34 @@
+#include <gtest/gtest.h>
+
+#include "tools/verify_report.h"
+
+namespace cli {
+namespace {
+
+using manifest::Severity;
+
+TEST(VerifyGithub, WritesOneCommandPerFinding) {
+  manifest::VerifyReport report;
+  report.rules = {"file-size", "note"};
+  report.findings = {{Severity::kError, "file-size", "trunk/t.safetensors", "", "expected 2"},
+                     {Severity::kWarning, "note", "", "", "no assets"},
+                     {Severity::kNote, "note", "", "", "fine"}};
+  EXPECT_EQ(VerifyGithub("out", report),
+            "::error file=out/trunk/t.safetensors,title=moepack verify%3A file-size::"
+            "trunk/t.safetensors: expected 2\n"
+            "::warning file=out/distribution.json,title=moepack verify%3A note::no assets\n"
+            "::notice file=out/distribution.json,title=moepack verify%3A note::fine\n"
+            "out: failed: 1 of 2 rules; 0 files, 0 tensors, 0 B read\n");
+}
+
+TEST(VerifyGithub, HostileTextCannotStartAnotherCommand) {
+  manifest::VerifyReport report;
+  report.findings = {{Severity::kError, "r", "a,b:c\n::warning::x", "", "100%\r\n::error::forged"}};
+  const std::string text = VerifyGithub("o", report);
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "::error file=o/a%2Cb%3Ac%0A%3A%3Awarning%3A%3Ax,title=moepack verify%3A r::"
+            "a,b:c%0A::warning::x: 100%25%0D%0A::error::forged");
+}
+
+}  // namespace
+}  // namespace cli

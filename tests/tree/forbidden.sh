@@ -1,0 +1,41 @@
+#!/bin/sh
+# What must not be anywhere in the code: flags that make bytes depend on the machine, std::regex
+# in the libraries (it recurses on hostile names), notes to self, and folders that collect what
+# has no place.
+# usage: forbidden.sh ROOT
+set -eu
+cd "$1"
+folders="quant libshard manifest runtime-shim tools tests fixtures"
+status=0
+
+# forbid REASON PATTERN PLACES...: this script and its test have to spell what they look for.
+forbid() {
+  reason=$1
+  pattern=$2
+  shift 2
+  found=$(grep -rnIE --exclude-dir=tree --exclude-dir=tiny-moe --exclude-dir=bad \
+    --exclude=package-lock.json -- "$pattern" "$@" || true)
+  if [ -n "$found" ]; then
+    echo "$found" | sed "s/\$/   <- $reason/"
+    status=1
+  fi
+}
+
+# A flag is a word of its own in a build file; a comment that says why it is absent is welcome.
+build_files=$(find CMakeLists.txt CMakePresets.json Makefile .ci $folders -name CMakeLists.txt \
+  -o -name '*.cmake' -o -name Makefile -o -name CMakePresets.json -o -path '.ci/*' -type f)
+forbid "bytes would depend on the machine" '^[^#]*-(march=native|ffast-math|Ofast)' $build_files
+forbid "finish it, or open an issue" '\<(TODO|FIXME|XXX|HACK)\>' $folders
+forbid "std::regex is slow and recurses" '# *include *<regex>' quant libshard manifest
+forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
+  quant libshard manifest runtime-shim
+forbid "libraries do not print" '\<std::(cout|cerr|clog)\>|\<f?printf\(' \
+  quant libshard manifest runtime-shim
+
+found=$(find $folders -type d -o -name '*.cc' -o -name '*.h' |
+  grep -E '/(common|utils?|helpers?|misc)(\.|$)' || true)
+if [ -n "$found" ]; then
+  echo "$found" | sed 's/$/   <- name it after what it is/'
+  status=1
+fi
+exit $status

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Every relative link of every .md file leads to a file of the tree.
+# usage: links.sh ROOT
+set -eu
+cd "$1"
+# "file<TAB>target" per link; code blocks and links that leave the tree are not looked at.
+documents=$(find . \( -name 'build*' -o -name .git \) -prune -o -name '*.md' -print | sort)
+broken=$(echo "$documents" | xargs -r awk '
+    FNR == 1 { code = 0 }
+    /^ *```/ { code = !code }
+    !code {
+      line = $0
+      gsub(/`[^`]*`/, "", line)
+      while (match(line, /\]\([^) ]+/)) {
+        print FILENAME "\t" substr(line, RSTART + 2, RLENGTH - 2)
+        line = substr(line, RSTART + RLENGTH)
+      }
+    }' |
+  while IFS="$(printf '\t')" read -r file target; do
+    case $target in *://* | mailto:* | \#*) continue ;; esac
+    [ -e "$(dirname "$file")/${target%%#*}" ] ||
+      echo "$file: link to $target: expected a file of the tree, found none"
+  done)
+[ -z "$broken" ] || { echo "$broken"; exit 1; }

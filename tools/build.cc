@@ -1,0 +1,114 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/text.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/verify_command.h"
+#include "tools/verify_report.h"
+#include "tools/write_command.h"
+#include "tools/write_report.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Json;
+
+struct Arguments : WriteArguments {
+  bool prove = false, no_verify = false;
+};
+
+std::vector<std::string> RecordCommand(const Arguments& arguments) {
+  std::vector<std::string> words = {"build"};
+  for (const auto& more : {RecordPlanOptions(arguments.plan), RecordWriteOptions(arguments)}) {
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  return words;
+}
+
+// Empty with --no-verify.
+Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments) {
+  if (arguments.no_verify) return std::optional<manifest::VerifyReport>();
+  manifest::VerifyOptions options;
+  options.jobs = arguments.write.pack.jobs;
+  if (arguments.prove) {
+    options.against = arguments.source.source;
+    options.family_file = arguments.source.model.family_file;
+    options.config_file = arguments.source.model.config_file;
+  }
+  SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(arguments.out, options));
+  return std::optional(std::move(report));
+}
+
+std::string NextSteps(const Arguments& arguments) {
+  return Cat("\nnext:\n  moepack verify ", arguments.out, " --against ", arguments.source.source,
+             "\n  moepack assemble ", arguments.out, " --group 0 -o node-0\n");
+}
+
+struct Outcome {
+  const Arguments& arguments;
+  const WriteOutcome& written;
+  const std::optional<manifest::VerifyReport>& verified;
+};
+
+std::string Text(const Outcome& outcome) {
+  std::string text = WrittenText(outcome.written);
+  if (!outcome.verified) return text + NextSteps(outcome.arguments);
+  text += "verification " + VerifyTotals(*outcome.verified) + "\n";
+  return text + (outcome.verified->passed() ? NextSteps(outcome.arguments)
+                                            : VerifyText(outcome.arguments.out, *outcome.verified));
+}
+
+Json Document(const Outcome& outcome) {
+  Json document = WrittenJson(outcome.written);
+  document["verify"] =
+      outcome.verified ? VerifyJson(outcome.arguments.out, *outcome.verified) : Json(nullptr);
+  return document;
+}
+
+Result<int> Run(Arguments& arguments) {
+  SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
+  PrintWarnings(shard::PlanWarnings(model, plan));
+  if (arguments.dry_run) return RunDryRun(model, plan, arguments);
+
+  arguments.write.command = RecordCommand(arguments);
+  SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
+  SHARD_TRY(const auto verified, Verify(arguments));
+  const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};
+  const Outcome outcome{arguments, write_outcome, verified};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(Document(outcome)) : WriteResult(Text(outcome)));
+  if (verified) SHARD_CHECK(CheckPassed(arguments.out, *verified));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddSource(app, arguments->source);
+  AddPlanOptions(app, arguments->plan);
+  AddWriteOptions(app, *arguments);
+  CLI::Option* prove =
+      app.add_flag("--prove", arguments->prove,
+                   "Also compare every byte that was written with its place in the source.");
+  app.add_flag("--no-verify", arguments->no_verify,
+               "Do not read the result back to check structure and digests.")
+      ->excludes(prove);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kBuild = {
+    "build",
+    "Plans, writes and verifies a distribution in one run",
+    "The main job: plan, shard-experts and verify. The result is read back once to check structure "
+    "and digests; --prove compares it with the source byte by byte as well.",
+    {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",
+     "moepack build fixtures/tiny-moe --groups 3 --partition modulo --prove -o out-modulo"},
+    Bind};
+
+}  // namespace cli

@@ -1,0 +1,43 @@
+// A command of moepack: one file that defines a Command, its name below, and one line in main.cc.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <array>
+#include <functional>
+#include <span>
+
+#include "libshard/result.h"
+
+namespace cli {
+
+using shard::Result;
+using shard::Status;
+
+struct Command {
+  const char* name;
+  const char* summary;                  // one line, no full stop
+  const char* description;              // a paragraph or two for the help
+  std::array<const char*, 2> examples;  // run as they stand in a clone of the repository, in the
+                                        // order of the list in main.cc
+  // Adds the options to `app` and returns what runs once they are parsed. The number is the exit
+  // status, for results that are no error and yet not 0.
+  std::function<Result<int>()> (*bind)(CLI::App& app);
+};
+
+extern const Command kListTensors;
+extern const Command kPlan;
+extern const Command kShardExperts;
+extern const Command kBuild;
+extern const Command kVerify;
+extern const Command kDiff;
+extern const Command kAssemble;
+
+using Commands = std::span<const Command* const>;
+
+// Null when there is no such command.
+const Command* FindCommand(Commands commands, std::string_view name);
+
+// Parses the command line, runs the command, prints errors; returns the exit status.
+int RunCommandLine(Commands commands, int argc, const char* const* argv);
+
+}  // namespace cli

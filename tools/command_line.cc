@@ -1,0 +1,116 @@
+// From argv to a command and its exit status; every error ends here.
+#include <CLI/CLI.hpp>
+#include <cstring>
+
+#include "libshard/text.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/help.h"
+#include "tools/output.h"
+#include "tools/suggest.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Quoted;
+
+int Finish(const Result<int>& result) {
+  if (result.has_value()) return *result;
+  PrintError(result.error());
+  return ExitCode(result.error().code);
+}
+
+int PrintText(const std::string& text) {
+  if (const Status written = WriteResult(text); !written) return Finish(written.error());
+  return kExitDone;
+}
+
+Error UnknownCommand(Commands commands, std::string_view name) {
+  std::vector<std::string> known = {"help"};
+  for (const Command* command : commands) known.emplace_back(command->name);
+  const std::string closest = ClosestWord(name, known);
+  return {
+      Code::kInvalidArgument, Cat("unknown command ", Quoted(name)),
+      closest.empty() ? "`moepack help` lists the commands" : Cat("did you mean ", closest, "?")};
+}
+
+// The first of the arguments that the parser could not place.
+Error UnexpectedArgument(const CLI::App& app, const std::string& argument) {
+  if (!argument.starts_with("-"))
+    return {Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argument))};
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  const std::string closest = ClosestWord(argument.substr(0, argument.find('=')), known);
+  return {Code::kInvalidArgument, Cat("unknown option ", Quoted(argument)),
+          closest.empty() ? "" : Cat("did you mean ", closest, "?")};
+}
+
+// Called while the parser's exception is handled.
+Error ParseFailure(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> extras = app.remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty())
+    return UnexpectedArgument(app, extras.front());
+  std::string message = error.what();
+  while (message.ends_with('\n')) message.pop_back();
+  return {Code::kInvalidArgument, message};
+}
+
+int RunCommand(const Command& command, int argc, const char* const* argv) {
+  CLI::App app;
+  app.set_help_flag("-h,--help");
+  const auto run = command.bind(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return PrintText(HelpText(command));
+  } catch (const CLI::ParseError& parse_error) {
+    Error error = ParseFailure(app, parse_error);
+    if (error.hint.empty()) error.hint = Cat("`moepack help ", command.name, "` has two examples");
+    PrintError(std::move(error).Within(command.name));
+    PrintMessage(UsageLine(command, app));
+    return kExitUsage;
+  }
+  return Finish(run());
+}
+
+int RunHelp(Commands commands, int argc, const char* const* argv) {
+  if (argc == 0) return PrintText(OverviewText(commands));
+  const std::string_view topic = argv[0];
+  if (argc > 1)
+    return Finish(Error{Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argv[1])),
+                        "`moepack help COMMAND` explains one command"});
+  if (topic == "--markdown") return PrintText(MarkdownReference(commands));
+  const Command* command = FindCommand(commands, topic);
+  if (command == nullptr) return Finish(UnknownCommand(commands, topic));
+  return PrintText(HelpText(*command));
+}
+
+}  // namespace
+
+const Command* FindCommand(Commands commands, std::string_view name) {
+  for (const Command* command : commands) {
+    if (command->name == name) return command;
+  }
+  return nullptr;
+}
+
+int RunCommandLine(Commands commands, int argc, const char* const* argv) {
+  if (argc < 2) {
+    PrintMessage(OverviewText(commands));
+    return kExitUsage;
+  }
+  const std::string_view name = argv[1];
+  if (name == "--version" || name == "-V") return PrintText(VersionText());
+  if (name == "help" || name == "--help" || name == "-h")
+    return RunHelp(commands, argc - 2, argv + 2);
+  const Command* command = FindCommand(commands, name);
+  if (command == nullptr) return Finish(UnknownCommand(commands, name));
+  return RunCommand(*command, argc - 1, argv + 1);
+}
+
+}  // namespace cli

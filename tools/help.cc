@@ -1,0 +1,151 @@
+#include "tools/help.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "libshard/text.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/table.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+
+constexpr size_t kWidth = 100;
+
+struct OptionHelp {
+  std::string label;  // "-o, --output DIR"
+  std::string text;
+  bool positional = false;
+  bool required = false;
+};
+
+OptionHelp Describe(const CLI::Option& option) {
+  OptionHelp help{"", option.get_description(), option.get_positional(), option.get_required()};
+  const std::string value = option.get_type_name();
+  if (help.positional) {
+    help.label = option.get_name(true);
+    return help;
+  }
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  help.label = shard::Join(names, ", ");
+  if (!value.empty()) help.label += " " + value;
+  return help;
+}
+
+// Every option of a command, arguments first, --help last.
+std::vector<OptionHelp> DescribeAll(const CLI::App& app) {
+  std::vector<OptionHelp> all;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option != app.get_help_ptr()) all.push_back(Describe(*option));
+  }
+  std::stable_partition(all.begin(), all.end(),
+                        [](const OptionHelp& help) { return help.positional; });
+  if (app.get_help_ptr() != nullptr) all.push_back(Describe(*app.get_help_ptr()));
+  return all;
+}
+
+// A command's parser, made only to read its options.
+struct BoundCommand {
+  explicit BoundCommand(const Command& command) {
+    app.set_help_flag("-h,--help", "Print this help.");
+    command.bind(app);
+    options = DescribeAll(app);
+  }
+  CLI::App app;
+  std::vector<OptionHelp> options;
+};
+
+std::string Usage(const Command& command, const std::vector<OptionHelp>& options) {
+  std::string usage = Cat("moepack ", command.name);
+  for (const OptionHelp& option : options) {
+    if (option.positional) usage += " " + option.label;
+  }
+  for (const OptionHelp& option : options) {
+    // The last name is the long one.
+    const size_t last = option.label.rfind(", ");
+    if (option.required && !option.positional)
+      usage += " " + option.label.substr(last == std::string::npos ? 0 : last + 2);
+  }
+  return usage + " [options]";
+}
+
+std::string OptionList(const std::vector<OptionHelp>& options, bool positional) {
+  std::string out;
+  for (const OptionHelp& option : options) {
+    if (option.positional != positional) continue;
+    out += "  " + option.label + "\n" + Wrap(option.text, 6, kWidth);
+  }
+  return out;
+}
+
+std::string EscapeCell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+std::string MarkdownCommand(const Command& command) {
+  const BoundCommand bound(command);
+  std::string out = Cat("## ", command.name, "\n\n", command.summary, ".\n\n```sh\n",
+                        command.examples[0], "\n", command.examples[1], "\n```\n\n");
+  out += Cat(command.description, "\n\nUsage: `", Usage(command, bound.options), "`\n\n");
+  out += "| argument or option | meaning |\n|---|---|\n";
+  for (const OptionHelp& option : bound.options) {
+    out += Cat("| `", EscapeCell(option.label), "` | ", EscapeCell(option.text), " |\n");
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string OverviewText(Commands commands) {
+  std::string out =
+      "moepack splits Mixture-of-Experts checkpoints so that several machines can serve them:\n"
+      "a trunk stored once, one group of experts per node, and a small overlay on every node.\n\n"
+      "usage: moepack COMMAND [options]\n\nCommands:\n";
+  Table table({"", ""});
+  for (const Command* command : commands) table.Row({command->name, command->summary});
+  const std::string rows = table.Render(2);
+  out += rows.substr(rows.find('\n') + 1);
+  out +=
+      "\n`moepack help COMMAND` explains one command and starts with two examples.\n"
+      "`moepack --version` prints the version, `moepack help --markdown` the whole reference.\n";
+  return out;
+}
+
+std::string UsageLine(const Command& command, const CLI::App& app) {
+  return "usage: " + Usage(command, DescribeAll(app));
+}
+
+std::string HelpText(const Command& command) {
+  const BoundCommand bound(command);
+  std::string out =
+      Cat("Examples:\n  ", command.examples[0], "\n  ", command.examples[1],
+          "\n\nusage: ", Usage(command, bound.options), "\n\n", command.summary, ".\n\n");
+  out += Wrap(command.description, 0, kWidth);
+  out += "\nArguments:\n" + OptionList(bound.options, true);
+  out += "\nOptions:\n" + OptionList(bound.options, false);
+  return out;
+}
+
+std::string MarkdownReference(Commands commands) {
+  std::string out;
+  for (const Command* command : commands) out += MarkdownCommand(*command);
+  out += "## Exit status\n\n| status | meaning |\n|---|---|\n";
+  for (const ExitMeaning& exit : kExitMeanings) {
+    out += Cat("| ", exit.status, " | ", exit.meaning, " |\n");
+  }
+  return out;
+}
+
+std::string VersionText() { return "moepack " MOEPACK_VERSION "\n"; }
+
+}  // namespace cli

@@ -1,0 +1,20 @@
+// Help texts and docs/cli.md, both from the options that the parser itself uses.
+#pragma once
+
+#include <string>
+
+#include "tools/command.h"
+
+namespace cli {
+
+// What moepack does and which commands it has.
+std::string OverviewText(Commands commands);
+// Examples first, then usage, description, arguments and options.
+std::string HelpText(const Command& command);
+// "usage: moepack plan [options] SRC --groups N".
+std::string UsageLine(const Command& command, const CLI::App& app);
+// The reference part of docs/cli.md: every command, then the exit status.
+std::string MarkdownReference(Commands commands);
+std::string VersionText();
+
+}  // namespace cli

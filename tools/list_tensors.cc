@@ -1,0 +1,143 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/text.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/model_summary.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/table.h"
+#include "tools/tensor_filter.h"
+
+namespace cli {
+namespace {
+
+using shard::Json;
+
+struct Arguments {
+  SourceArguments source;
+  FilterArguments filter;
+  bool summary = false;
+  bool json = false;
+};
+
+using Selection = std::vector<const shard::ModelTensor*>;
+
+std::string FileName(const shard::MoeModel& model, const shard::TensorEntry& entry) {
+  const auto& files = model.checkpoint().files();
+  return entry.file < files.size() ? files[entry.file].name : "-";
+}
+
+std::string NumberOrDash(int number) { return number < 0 ? "-" : std::to_string(number); }
+
+// Packed tensors hold every expert of their layer.
+std::string ExpertText(const shard::ModelTensor& tensor) {
+  return tensor.packed_expert() ? "all" : NumberOrDash(tensor.expert);
+}
+
+std::string TensorTable(const shard::MoeModel& model, const Selection& selection) {
+  const bool known = !model.checkpoint().names_only();
+  Table table({"name", "dtype", "shape", ">bytes", "file", "part", ">layer", ">expert", "role"});
+  uint64_t bytes = 0;
+  for (const shard::ModelTensor* tensor : selection) {
+    const shard::TensorEntry& entry = model.entry(*tensor);
+    bytes += entry.bytes;
+    table.Row({entry.name, known ? entry.dtype : "-", known ? shard::FormatShape(entry.shape) : "-",
+               known ? std::to_string(entry.bytes) : "-", FileName(model, entry),
+               shard::PartName(tensor->part), NumberOrDash(tensor->layer), ExpertText(*tensor),
+               tensor->rule->role});
+  }
+  std::string text = table.Render() + "\n" + Plural(selection.size(), "tensor");
+  if (known) text += ", " + ExactBytes(bytes);
+  return text + "\n";
+}
+
+Json TensorJson(const shard::MoeModel& model, const shard::ModelTensor& tensor) {
+  const shard::TensorEntry& entry = model.entry(tensor);
+  const auto number = [](int value) { return value < 0 ? Json(nullptr) : Json(value); };
+  Json json = {{"name", entry.name}};
+  if (!model.checkpoint().names_only()) {
+    json["dtype"] = entry.dtype;
+    json["shape"] = entry.shape;
+    json["bytes"] = entry.bytes;
+    json["offset"] = entry.offset;
+  }
+  json["file"] = FileName(model, entry);
+  json["part"] = shard::PartName(tensor.part);
+  json["layer"] = number(tensor.layer);
+  json["expert"] = number(tensor.expert);
+  json["expert_axis"] = number(tensor.axis);
+  json["role"] = tensor.rule->role;
+  json["mtp"] = tensor.mtp;
+  return json;
+}
+
+// One tensor per line: the document is as easy to grep as the table, and is never held as a tree.
+std::string TensorDocument(const shard::MoeModel& model, const Selection& selection) {
+  const auto dump = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string text = "{\n\"source\": " + dump(model.checkpoint().source().string()) +
+                     ",\n\"family\": " + dump(model.family().name) + ",\n\"tensors\": [";
+  const char* separator = "\n";
+  for (const shard::ModelTensor* tensor : selection) {
+    text += separator + dump(TensorJson(model, *tensor));
+    separator = ",\n";
+  }
+  return text + "\n]\n}\n";
+}
+
+Result<int> Run(const Arguments& arguments) {
+  SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
+  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  if (arguments.summary) {
+    SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(model))
+                               : WriteResult(SummaryText(model)));
+    return kExitDone;
+  }
+  Selection selection;
+  for (const shard::ModelTensor& tensor : model.tensors()) {
+    if (filter.Accepts(model, tensor)) selection.push_back(&tensor);
+  }
+  SHARD_CHECK(WriteResult(arguments.json ? TensorDocument(model, selection)
+                                         : TensorTable(model, selection)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddSource(app, arguments->source);
+  CLI::Option* summary = app.add_flag(
+      "--summary", arguments->summary,
+      "Print family, layers, experts, parameters in all and active, bytes by part, and the size of "
+      "one node for several numbers of groups, instead of tensors.");
+  const auto filter = [&](const char* name, auto& value, const char* type, const char* text) {
+    return app.add_option(name, value, text)->type_name(type)->excludes(summary);
+  };
+  filter("--part", arguments->filter.parts, "PART",
+         "Only this part: trunk, router, shared or expert. May be repeated.")
+      ->allow_extra_args(false)
+      ->check(OneOf({"trunk", "router", "shared", "expert"}));
+  filter("--layer", arguments->filter.layers, "IDS", "Only these layers: 0-3,7.");
+  filter("--expert", arguments->filter.experts, "IDS",
+         "Only these experts, and packed tensors that hold one of them.");
+  filter("--regex", arguments->filter.regex, "REGEX",
+         "Only names in which this ECMAScript regular expression matches somewhere.");
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kListTensors = {
+    "list-tensors",
+    "Lists every tensor of a checkpoint with its part, layer, expert and role",
+    "Reads only headers. An index file (model.safetensors.index.json) on its own is enough to see "
+    "names, parts, layers and experts; types, shapes and sizes are then shown as \"-\".",
+    {"moepack list-tensors fixtures/tiny-moe --summary",
+     "moepack list-tensors fixtures/tiny-moe --part expert --layer 0 --expert 0-2"},
+    Bind};
+
+}  // namespace cli

@@ -1,0 +1,48 @@
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iterator>
+#include <new>
+
+#include "libshard/parallel.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+
+namespace {
+
+// In the order in which help lists them.
+const cli::Command* const kCommands[] = {
+    &cli::kListTensors,   //
+    &cli::kPlan,          //
+    &cli::kShardExperts,  //
+    &cli::kBuild,         //
+    &cli::kVerify,        //
+    &cli::kDiff,          //
+    &cli::kAssemble,      //
+};
+
+void RequestInterrupt(int) { shard::InterruptRequested() = true; }
+
+// The first signal asks the running work to stop at the next piece; the second one kills.
+void InstallSignalHandlers() {
+  shard::InterruptRequested() = false;  // constructs it before a handler can run
+  struct sigaction action = {};
+  action.sa_handler = RequestInterrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  InstallSignalHandlers();
+  try {
+    return cli::RunCommandLine(kCommands, argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("error: out of memory\nhint: try a smaller --memory or fewer --jobs\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: internal: %s\n", error.what());
+  }
+  return cli::kExitInternal;
+}

@@ -1,0 +1,42 @@
+// Options that several commands share, and checks for their values.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <optional>
+#include <string>
+
+#include "libshard/model.h"
+#include "libshard/plan.h"
+#include "tools/command.h"
+
+namespace cli {
+
+// For Option::transform: wrong values are usage errors that say what was expected.
+CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
+CLI::Validator AsBytes(uint64_t least);                 // "64M", "2GiB"
+CLI::Validator OneOf(std::vector<std::string> words);
+
+struct SourceArguments {
+  std::string source;
+  shard::ModelOptions model;
+};
+void AddSource(CLI::App& app, SourceArguments& arguments);
+// --family and --config, without the argument SRC.
+void AddModelOptions(CLI::App& app, shard::ModelOptions& options);
+// Opens the model and prints its warnings.
+Result<shard::MoeModel> OpenModel(const SourceArguments& arguments);
+
+void AddJobs(CLI::App& app, size_t& jobs);
+void AddMemory(CLI::App& app, uint64_t& memory);
+void AddJson(CLI::App& app, bool& json);
+void AddDryRun(CLI::App& app, bool& dry_run);
+void AddForce(CLI::App& app, bool& force);
+
+// --groups, --partition, --overlay-file, --uniform.
+void AddPlanOptions(CLI::App& app, shard::PlanOptions& options);
+// Only an explicit partition says by itself how many groups there are.
+Status CheckPlanOptions(const shard::PlanOptions& options);
+// How these options stand in distribution.json: without paths.
+std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options);
+
+}  // namespace cli

@@ -1,0 +1,30 @@
+// Where text goes: results to stdout, everything else to stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/json.h"
+#include "libshard/result.h"
+
+namespace cli {
+
+// Writes a whole result to stdout and flushes it; kIo when that fails (a full disk, a closed pipe).
+shard::Status WriteResult(std::string_view text);
+shard::Status WriteJsonResult(const shard::Json& document);
+
+// One line on stderr.
+void PrintMessage(std::string_view text);
+void PrintWarnings(const std::vector<std::string>& warnings);
+void PrintError(const shard::Error& error);
+
+// "1 file", "3 files".
+std::string Plural(uint64_t count, std::string_view noun);
+// For sizes that may be compared: "12.3 MB (12,345,678 bytes)".
+std::string ExactBytes(uint64_t bytes);
+
+// `text` with every line indented and broken at spaces, so that lines end before `width`.
+std::string Wrap(std::string_view text, size_t indent, size_t width);
+
+}  // namespace cli

@@ -1,0 +1,13 @@
+// "Did you mean": the closest known word to a mistyped one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cli {
+
+// "" when none is close: more than a third of the letters would have to change.
+std::string ClosestWord(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace cli

@@ -1,0 +1,94 @@
+#include "manifest/verify.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/text.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/verify_command.h"
+#include "tools/verify_report.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+struct Arguments {
+  std::string directory;
+  manifest::VerifyOptions verify;
+  shard::ModelOptions model;
+  bool no_digests = false, json = false;
+  std::string format = "text";
+};
+
+Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& report) {
+  const std::string& directory = arguments.directory;
+  if (arguments.json || arguments.format == "json")
+    return WriteJsonResult(VerifyJson(directory, report));
+  if (arguments.format == "github") return WriteResult(VerifyGithub(directory, report));
+  if (arguments.format == "junit") return WriteResult(VerifyJunit(directory, report));
+  return WriteResult(VerifyText(directory, report));
+}
+
+Result<int> Run(Arguments& arguments) {
+  arguments.verify.digests = !arguments.no_digests;
+  arguments.verify.family_file = arguments.model.family_file;
+  arguments.verify.config_file = arguments.model.config_file;
+  SHARD_TRY(const manifest::VerifyReport report,
+            VerifyWithProgress(arguments.directory, arguments.verify));
+  SHARD_CHECK(WriteReport(arguments, report));
+  SHARD_CHECK(CheckPassed(arguments.directory, report));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("DIST", arguments->directory, "The directory of a distribution.")->required();
+  app.add_option("--against", arguments->verify.against,
+                 "Also compare every byte with its place in this source checkpoint.")
+      ->type_name("SRC");
+  app.add_flag("--no-digests", arguments->no_digests,
+               "Check structure, semantics and sizes only; read no tensor data.");
+  CLI::Option* format = app.add_option("--format", arguments->format,
+                                       "How to report: text (default), json, github (workflow "
+                                       "commands of GitHub Actions) or junit (XML).")
+                            ->type_name("FORMAT")
+                            ->transform(OneOf({"text", "json", "github", "junit"}));
+  AddModelOptions(app, arguments->model);
+  AddJobs(app, arguments->verify.jobs);
+  AddJson(app, arguments->json);
+  app.get_option("--json")->excludes(format);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
+                                                  manifest::VerifyOptions options) {
+  Progress progress("verifying");
+  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  return manifest::VerifyDistribution(directory, options);
+}
+
+Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
+  if (report.passed()) return shard::Ok();
+  return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
+               "copy the files that are named again, or run build again"};
+}
+
+constinit const Command kVerify = {
+    "verify",
+    "Proves a distribution: structure, digests, and against its source every byte",
+    "Checks that distribution.json is well formed, that every expert is accounted for, that every "
+    "node can serve its top-k, and that files and tensors have the sizes and digests it states. "
+    "Exit status 6 when something is wrong.",
+    {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
+    Bind};
+
+}  // namespace cli

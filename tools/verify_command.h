@@ -1,0 +1,16 @@
+// Verification as verify and build run it.
+#pragma once
+
+#include <string>
+
+#include "manifest/verify.h"
+#include "tools/progress.h"
+
+namespace cli {
+
+shard::Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
+                                                         manifest::VerifyOptions options);
+// kMismatch when the report has a finding of kError.
+shard::Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report);
+
+}  // namespace cli

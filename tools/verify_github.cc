@@ -1,0 +1,55 @@
+// Workflow commands of GitHub Actions, with the escapes that their runner undoes.
+#include "libshard/text.h"
+#include "tools/verify_report.h"
+
+namespace cli {
+namespace {
+
+using manifest::Severity;
+using shard::Cat;
+
+// The runner reads %25, %0D and %0A in messages, and also %3A and %2C in properties.
+std::string Escape(std::string_view text, bool property) {
+  std::string out;
+  for (const char c : text) {
+    const bool special = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
+    if (!special) {
+      out += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    constexpr const char* kDigits = "0123456789ABCDEF";
+    out += '%';
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out;
+}
+
+const char* CommandName(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "notice";
+  }
+  return "notice";
+}
+
+}  // namespace
+
+std::string VerifyGithub(const std::string& directory, const manifest::VerifyReport& report) {
+  std::string out;
+  for (const manifest::Finding& finding : report.findings) {
+    const std::string file =
+        directory + "/" + (finding.file.empty() ? manifest::kManifestFile : finding.file);
+    out += Cat("::", CommandName(finding.severity), " file=", Escape(file, true),
+               ",title=", Escape("moepack verify: " + finding.rule, true),
+               "::", Escape(FindingText(finding), false), "\n");
+  }
+  return out + Escape(directory + ": " + VerifyTotals(report), false) + "\n";
+}
+
+}  // namespace cli

@@ -1,0 +1,109 @@
+// JUnit XML as GitLab, Jenkins and GitHub reporters read it.
+#include "libshard/text.h"
+#include "tools/verify_report.h"
+
+namespace cli {
+namespace {
+
+using manifest::Severity;
+using shard::Cat;
+
+constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD in UTF-8
+
+// Length of the UTF-8 character at the start of `text`, 0 if there is none that XML 1.0 allows.
+size_t CharacterLength(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 || first == '\t' || first == '\n' || first == '\r' ? 1 : 0;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
+  if (length == 0 || first > 0xF4 || text.size() < length) return 0;
+  uint32_t code = first & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  const bool allowed =
+      code >= kLeast[length] && code <= 0x10FFFF && !surrogate && code != 0xFFFE && code != 0xFFFF;
+  return allowed ? length : 0;
+}
+
+std::string_view Entity(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\n':
+      return "&#10;";
+    case '\r':
+      return "&#13;";
+    case '\t':
+      return "&#9;";
+    default:
+      return "";
+  }
+}
+
+// For attribute values and text alike.
+std::string Escape(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    const std::string_view entity = Entity(text[0]);
+    if (length == 0) {
+      out += kReplacement;
+    } else if (!entity.empty()) {
+      out += entity;
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
+// A failure element for a rule with errors; warnings and notes go to the case's output.
+std::string CaseBody(const RuleOutcome& outcome) {
+  std::string errors, notes, first;
+  for (const manifest::Finding* finding : outcome.findings) {
+    const std::string line = FindingText(*finding);
+    if (finding->severity != Severity::kError) {
+      notes += Cat(Escape(SeverityName(finding->severity)), ": ", Escape(line), "\n");
+      continue;
+    }
+    if (first.empty()) first = line;
+    errors += Escape(line) + "\n";
+  }
+  std::string body;
+  if (!errors.empty())
+    body += Cat("      <failure type=\"", Escape(outcome.rule), "\" message=\"", Escape(first),
+                "\">", errors, "</failure>\n");
+  if (!notes.empty()) body += "      <system-out>" + notes + "</system-out>\n";
+  return body;
+}
+
+}  // namespace
+
+std::string VerifyJunit(const std::string& directory, const manifest::VerifyReport& report) {
+  const std::vector<RuleOutcome> outcomes = OutcomesByRule(report);
+  size_t failures = 0;
+  std::string cases;
+  for (const RuleOutcome& outcome : outcomes) {
+    failures += outcome.failed();
+    const std::string body = CaseBody(outcome);
+    cases += Cat("    <testcase classname=\"moepack.verify\" name=\"", Escape(outcome.rule), "\"",
+                 body.empty() ? "/>\n" : Cat(">\n", body, "    </testcase>\n"));
+  }
+  const std::string counts = Cat("tests=\"", outcomes.size(), "\" failures=\"", failures, "\"");
+  return Cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ", counts,
+             ">\n  <testsuite name=\"moepack verify ", Escape(directory), "\" ", counts, ">\n",
+             cases, "  </testsuite>\n</testsuites>\n");
+}
+
+}  // namespace cli

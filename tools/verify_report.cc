@@ -1,0 +1,108 @@
+#include "tools/verify_report.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libshard/text.h"
+#include "tools/output.h"
+#include "tools/table.h"
+
+namespace cli {
+
+using manifest::Finding;
+using manifest::Severity;
+using manifest::VerifyReport;
+using shard::Cat;
+using shard::Json;
+
+bool RuleOutcome::failed() const {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding* finding) { return finding->severity == Severity::kError; });
+}
+
+std::vector<RuleOutcome> OutcomesByRule(const VerifyReport& report) {
+  std::vector<RuleOutcome> outcomes;
+  for (const std::string& rule : report.rules) outcomes.push_back({rule, {}});
+  for (const Finding& finding : report.findings) {
+    auto outcome =
+        std::find_if(outcomes.begin(), outcomes.end(),
+                     [&](const RuleOutcome& candidate) { return candidate.rule == finding.rule; });
+    if (outcome == outcomes.end()) outcome = outcomes.insert(outcome, {finding.rule, {}});
+    outcome->findings.push_back(&finding);
+  }
+  return outcomes;
+}
+
+std::string_view SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kError:
+      return "error";
+    case Severity::kWarning:
+      return "warning";
+    case Severity::kNote:
+      return "note";
+  }
+  return "";
+}
+
+std::string FindingText(const Finding& finding) {
+  std::string text;
+  if (!finding.file.empty()) text += finding.file + ": ";
+  if (!finding.tensor.empty()) text += Cat("tensor ", shard::Quoted(finding.tensor), ": ");
+  return text + finding.message;
+}
+
+std::string VerifyTotals(const VerifyReport& report) {
+  const std::vector<RuleOutcome> outcomes = OutcomesByRule(report);
+  const auto failed = static_cast<uint64_t>(
+      std::count_if(outcomes.begin(), outcomes.end(),
+                    [](const RuleOutcome& outcome) { return outcome.failed(); }));
+  std::string text = report.passed()
+                         ? Cat("passed: ", Plural(outcomes.size(), "rule"))
+                         : Cat("failed: ", failed, " of ", Plural(outcomes.size(), "rule"));
+  text += Cat("; ", Plural(report.files, "file"), ", ", Plural(report.tensors, "tensor"), ", ",
+              shard::FormatBytes(report.bytes), " read");
+  if (report.source_bytes > 0)
+    text += Cat(", ", shard::FormatBytes(report.source_bytes), " compared with the source");
+  return text;
+}
+
+std::string VerifyText(const std::string& directory, const VerifyReport& report) {
+  Table rules({"", "", ""});
+  for (const RuleOutcome& outcome : OutcomesByRule(report)) {
+    const size_t count = outcome.findings.size();
+    rules.Row({outcome.failed() ? "FAIL" : "ok", outcome.rule,
+               count == 0 ? "" : Plural(count, "finding")});
+  }
+  // The headings are empty: drop their line.
+  std::string text = rules.Render().substr(1);
+  if (!report.findings.empty()) text += "\n";
+  for (const Finding& finding : report.findings) {
+    text +=
+        Cat(SeverityName(finding.severity), ": ", finding.rule, ": ", FindingText(finding), "\n");
+  }
+  return text + Cat("\n", directory, ": ", VerifyTotals(report), "\n");
+}
+
+Json VerifyJson(const std::string& directory, const VerifyReport& report) {
+  Json rules = Json::array();
+  for (const RuleOutcome& outcome : OutcomesByRule(report)) {
+    rules.push_back({{"rule", outcome.rule},
+                     {"passed", !outcome.failed()},
+                     {"findings", outcome.findings.size()}});
+  }
+  Json findings = Json::array();
+  for (const Finding& finding : report.findings) {
+    findings.push_back({{"severity", SeverityName(finding.severity)},
+                        {"rule", finding.rule},
+                        {"file", finding.file},
+                        {"tensor", finding.tensor},
+                        {"message", finding.message}});
+  }
+  return {{"distribution", directory}, {"passed", report.passed()},
+          {"rules", std::move(rules)}, {"findings", std::move(findings)},
+          {"files", report.files},     {"tensors", report.tensors},
+          {"bytes", report.bytes},     {"source_bytes", report.source_bytes}};
+}
+
+}  // namespace cli

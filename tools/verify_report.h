@@ -1,0 +1,36 @@
+// The report of a verification, in the formats that people and CI systems read.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "libshard/json.h"
+#include "manifest/verify.h"
+
+namespace cli {
+
+// One line per rule, then the findings, then totals.
+std::string VerifyText(const std::string& directory, const manifest::VerifyReport& report);
+shard::Json VerifyJson(const std::string& directory, const manifest::VerifyReport& report);
+// GitHub Actions workflow commands: ::error file=...,title=...::message.
+std::string VerifyGithub(const std::string& directory, const manifest::VerifyReport& report);
+// JUnit XML: one test case per rule.
+std::string VerifyJunit(const std::string& directory, const manifest::VerifyReport& report);
+
+// What a rule found, for all formats.
+struct RuleOutcome {
+  std::string rule;
+  std::vector<const manifest::Finding*> findings;
+  bool failed() const;  // has a finding of kError
+};
+// In the order in which rules were checked. Borrows the report.
+std::vector<RuleOutcome> OutcomesByRule(const manifest::VerifyReport& report);
+
+// "error", "warning", "note".
+std::string_view SeverityName(manifest::Severity severity);
+// "trunk/trunk.safetensors: tensor "x": <message>".
+std::string FindingText(const manifest::Finding& finding);
+// "failed: 1 of 14 rules; 5 files, 340 tensors, 21.5 MB".
+std::string VerifyTotals(const manifest::VerifyReport& report);
+
+}  // namespace cli

@@ -1,0 +1,93 @@
+#include "tools/write_command.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/write_report.h"
+
+namespace cli {
+namespace {
+
+constexpr uint64_t kLeastPartSize = 1u << 12;
+
+void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
+  app.add_flag("--keep-remainder", write.slice.keep_remainder,
+               "Also write the experts that are on no node, into remainder/.");
+  app.add_option("--max-part-size", write.slice.max_part_size,
+                 "Cut parts into files of at most this size: 5G, 512MiB. A tensor is never cut.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastPartSize));
+}
+
+void AddRecordOptions(CLI::App& app, manifest::WriteOptions& write) {
+  app.add_option("--model-id", write.model_id,
+                 "Name of the model in distribution.json, such as Qwen/Qwen3-30B-A3B.")
+      ->type_name("ID");
+  app.add_option("--revision", write.revision,
+                 "Revision of the model in distribution.json; part of the model version.")
+      ->type_name("REV");
+  app.add_flag("--hash-source", write.hash_source,
+               "Record the SHA-256 of every source file. Reads the source once more.");
+}
+
+void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
+  AddMemory(app, arguments.write.pack.memory);
+  AddJobs(app, arguments.write.pack.jobs);
+  AddForce(app, arguments.write.force);
+  AddDryRun(app, arguments.dry_run);
+  AddJson(app, arguments.json);
+}
+
+}  // namespace
+
+void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
+  app.add_option("-o,--output", arguments.out,
+                 "The distribution's directory. It is written as DIR.partial and renamed at the "
+                 "end; a run that was killed continues there when it is started again.")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--format", arguments.container, "Format of the bundles: safetensors.")
+      ->type_name("FORMAT")
+      ->transform(OneOf({"safetensors"}));
+  AddLayoutOptions(app, arguments.write);
+  AddRecordOptions(app, arguments.write);
+  app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
+               "Keep what was written when an error ends the run, to continue from there.");
+  AddRunOptions(app, arguments);
+}
+
+Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::Plan& plan,
+                                     const WriteArguments& arguments) {
+  Progress progress("writing");
+  manifest::WriteOptions options = arguments.write;
+  options.pack.progress = [&](const shard::PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(manifest::WriteReport report,
+            manifest::WriteDistribution(model, plan, arguments.out, options));
+  return TimedWrite{std::move(report), progress.seconds()};
+}
+
+Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
+                      const WriteArguments& arguments) {
+  SHARD_TRY(const manifest::WritePlan files,
+            manifest::PlanDistribution(model, plan, arguments.write));
+  const DryRun run{arguments.out, plan, files};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
+  return kExitDone;
+}
+
+std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
+  std::vector<std::string> words;
+  const manifest::WriteOptions& write = arguments.write;
+  if (write.slice.keep_remainder) words.push_back("--keep-remainder");
+  if (write.slice.max_part_size > 0)
+    words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
+  if (write.hash_source) words.push_back("--hash-source");
+  return words;
+}
+
+}  // namespace cli

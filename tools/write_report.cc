@@ -1,0 +1,128 @@
+#include "tools/write_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libshard/text.h"
+#include "tools/node_report.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/table.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::FormatCount;
+using shard::Json;
+
+Json GroupOrNull(int group) { return group < 0 ? Json(nullptr) : Json(group); }
+
+uint64_t TotalBytes(const manifest::Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const manifest::BundleRecord& bundle : manifest.bundles) bytes += bundle.size;
+  for (const manifest::AssetRecord& asset : manifest.assets) bytes += asset.size;
+  return bytes;
+}
+
+std::string WrittenFiles(const manifest::Manifest& manifest) {
+  Table table({"file", ">tensors", ">bytes", "sha256"});
+  for (const manifest::BundleRecord& bundle : manifest.bundles) {
+    table.Row({bundle.file, FormatCount(bundle.tensors.size()), FormatCount(bundle.size),
+               bundle.sha256.substr(0, 16)});
+  }
+  for (const manifest::AssetRecord& asset : manifest.assets) {
+    table.Row({asset.file, "-", FormatCount(asset.size), asset.sha256.substr(0, 16)});
+  }
+  return table.Render();
+}
+
+}  // namespace
+
+std::string WrittenText(const WriteOutcome& outcome) {
+  const manifest::Manifest& manifest = outcome.report.manifest;
+  const shard::PackResult& pack = outcome.report.pack;
+  std::string text = WrittenFiles(manifest) + "\n";
+  const PartBytes bytes = BytesOfManifest(manifest);
+  if (manifest.complete) text += NodeTable(manifest.plan, &bytes) + "\n";
+  text +=
+      Cat("wrote ", shard::FormatBytes(pack.written_bytes), " in ", FormatElapsed(outcome.seconds),
+          " (", FormatRate(pack.written_bytes, outcome.seconds), ")");
+  if (pack.resumed_bytes > 0)
+    text += Cat(", kept ", shard::FormatBytes(pack.resumed_bytes), " of an earlier run");
+  text += Cat("; ", outcome.out, " holds ", ExactBytes(TotalBytes(manifest)));
+  return text + (manifest.complete ? "\n" : "; not complete, some parts were left out\n");
+}
+
+Json WrittenJson(const WriteOutcome& outcome) {
+  const manifest::Manifest& manifest = outcome.report.manifest;
+  Json files = Json::array();
+  for (const manifest::BundleRecord& bundle : manifest.bundles) {
+    files.push_back({{"file", bundle.file},
+                     {"role", shard::RoleName(bundle.role)},
+                     {"group", GroupOrNull(bundle.group)},
+                     {"tensors", bundle.tensors.size()},
+                     {"bytes", bundle.size},
+                     {"sha256", bundle.sha256}});
+  }
+  for (const manifest::AssetRecord& asset : manifest.assets) {
+    files.push_back({{"file", asset.file},
+                     {"role", "asset"},
+                     {"group", nullptr},
+                     {"bytes", asset.size},
+                     {"sha256", asset.sha256}});
+  }
+  const PartBytes bytes = BytesOfManifest(manifest);
+  return {{"output", outcome.out},
+          {"dry_run", false},
+          {"complete", manifest.complete},
+          {"versions",
+           {{"model", manifest.versions.model},
+            {"shard", manifest.versions.shard},
+            {"replica", manifest.versions.replica}}},
+          {"files", std::move(files)},
+          {"bytes", TotalBytes(manifest)},
+          {"nodes", NodesToJson(manifest.plan, &bytes)},
+          {"read_bytes", outcome.report.pack.read_bytes},
+          {"written_bytes", outcome.report.pack.written_bytes},
+          {"resumed_bytes", outcome.report.pack.resumed_bytes},
+          {"seconds", outcome.seconds}};
+}
+
+std::string DryRunText(const DryRun& run) {
+  Table table({"file", ">tensors", ">bytes"});
+  for (const shard::OutputFile& file : run.files.files) {
+    table.Row({file.path, FormatCount(file.tensors.size()), FormatCount(file.size)});
+  }
+  for (const manifest::Asset& asset : run.files.assets) {
+    table.Row({"assets/" + asset.name, "-", FormatCount(asset.size)});
+  }
+  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
+  return Cat(table.Render(), "\n", NodeTable(run.plan, &bytes), "\nwould write ",
+             ExactBytes(run.files.total_bytes()), " to ", run.out,
+             ", and distribution.json and README.md\n");
+}
+
+Json DryRunJson(const DryRun& run) {
+  Json files = Json::array();
+  for (const shard::OutputFile& file : run.files.files) {
+    files.push_back({{"file", file.path},
+                     {"role", shard::RoleName(file.role)},
+                     {"group", GroupOrNull(file.group)},
+                     {"tensors", file.tensors.size()},
+                     {"bytes", file.size}});
+  }
+  for (const manifest::Asset& asset : run.files.assets) {
+    files.push_back({{"file", "assets/" + asset.name},
+                     {"role", "asset"},
+                     {"group", nullptr},
+                     {"bytes", asset.size}});
+  }
+  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
+  return {{"output", run.out},
+          {"dry_run", true},
+          {"files", std::move(files)},
+          {"bytes", run.files.total_bytes()},
+          {"nodes", NodesToJson(run.plan, &bytes)}};
+}
+
+}  // namespace cli

@@ -1,0 +1,27 @@
+// The report of a written (or, with --dry-run, merely planned) distribution.
+#pragma once
+
+#include <string>
+
+#include "libshard/json.h"
+#include "manifest/bundle.h"
+
+namespace cli {
+
+struct WriteOutcome {
+  std::string out;
+  const manifest::WriteReport& report;
+  double seconds = 0;  // of packing
+};
+std::string WrittenText(const WriteOutcome& outcome);
+shard::Json WrittenJson(const WriteOutcome& outcome);
+
+struct DryRun {
+  std::string out;
+  const shard::Plan& plan;
+  const manifest::WritePlan& files;
+};
+std::string DryRunText(const DryRun& run);
+shard::Json DryRunJson(const DryRun& run);
+
+}  // namespace cli
