@@ -1,8 +1,7 @@
 #include "libshard/checkpoint.h"
 
 #include <algorithm>
-#include <numeric>
-#include <set>
+#include <functional>
 
 #include "libshard/checkpoint_index.h"
 #include "libshard/digest.h"
@@ -26,6 +25,17 @@ Error NoCheckpoint(const fs::path& source) {
                  "name the checkpoint it was made from, or use verify, diff or assemble"};
   }
   return Error{Code::kNotFound, Cat(source.string(), expected, "neither")};
+}
+
+// A table with open addressing, at most half full: indexes of tensors, or this.
+constexpr uint32_t kFreeSlot = UINT32_MAX;
+
+// Where `name` is in the table, or the free slot where it would go.
+size_t SlotOf(std::string_view name, const std::vector<TensorEntry>& tensors,
+              const std::vector<uint32_t>& table) {
+  size_t at = std::hash<std::string_view>()(name) % table.size();
+  while (table[at] != kFreeSlot && tensors[table[at]].name != name) at = (at + 1) % table.size();
+  return at;
 }
 
 }  // namespace
@@ -101,20 +111,19 @@ class CheckpointBuilder {
   // Names must be unique over all files.
   Status IndexNames() {
     const std::vector<TensorEntry>& tensors = out_.tensors_;
-    std::vector<uint32_t>& order = out_.by_name_;
-    order.resize(tensors.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::sort(order.begin(), order.end(),
-              [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
-    const auto twice = std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-      return tensors[a].name == tensors[b].name;
-    });
-    if (twice == order.end()) return Ok();
-    const TensorEntry& first = tensors[*twice];
-    const TensorEntry& second = tensors[*(twice + 1)];
-    return Error{Code::kCorrupt,
-                 Cat(out_.files_[second.file].path.string(), ": tensor ", Quoted(first.name),
-                     ": expected in one file, found also in ", out_.files_[first.file].name)};
+    out_.by_name_.assign(2 * tensors.size() + 1, kFreeSlot);
+    for (uint32_t i = 0; i < tensors.size(); ++i) {
+      uint32_t& slot = out_.by_name_[SlotOf(tensors[i].name, tensors, out_.by_name_)];
+      if (slot == kFreeSlot) {
+        slot = i;
+        continue;
+      }
+      return Error{
+          Code::kCorrupt,
+          Cat(out_.files_[tensors[i].file].path.string(), ": tensor ", Quoted(tensors[i].name),
+              ": expected in one file, found also in ", out_.files_[tensors[slot].file].name)};
+    }
+    return Ok();
   }
 
   void Warn(std::string text) { out_.warnings_.push_back(std::move(text)); }
@@ -207,10 +216,9 @@ Result<Checkpoint> Checkpoint::Open(const fs::path& source) {
 }
 
 const TensorEntry* Checkpoint::Find(std::string_view name) const {
-  const auto at = std::lower_bound(
-      by_name_.begin(), by_name_.end(), name,
-      [&](uint32_t index, std::string_view n) { return tensors_[index].name < n; });
-  return at != by_name_.end() && tensors_[*at].name == name ? &tensors_[*at] : nullptr;
+  if (by_name_.empty()) return nullptr;
+  const uint32_t index = by_name_[SlotOf(name, tensors_, by_name_)];
+  return index == kFreeSlot ? nullptr : &tensors_[index];
 }
 
 Status Checkpoint::CheckUnchanged() const {

@@ -50,7 +50,7 @@ class Checkpoint {
   fs::path root_, source_;
   std::vector<SourceFile> files_;
   std::vector<TensorEntry> tensors_;
-  std::vector<uint32_t> by_name_;  // indexes into tensors_, sorted by name
+  std::vector<uint32_t> by_name_;  // hash table of indexes into tensors_; see checkpoint.cc
   bool names_only_ = false;
   std::vector<std::string> warnings_;
 

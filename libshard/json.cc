@@ -1,9 +1,12 @@
 #include "libshard/json.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "libshard/file.h"
@@ -15,29 +18,59 @@ namespace {
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxParserMessage = 240;
 
-// The keys of one object seen so far. Most objects are small: a short list first, a hash set beyond
-// that.
+// The keys of one object seen so far, as 128-bit hashes: a duplicate is always found, and two
+// different keys that collide (which takes intent) only refuse a document that nobody wrote in good
+// faith. Most objects are small: a list first, a table with open addressing beyond that.
 class KeySet {
  public:
   void Clear() {
-    few_.clear();
-    many_.clear();
+    count_ = 0;
+    table_.clear();
   }
   // False if `key` was there already.
   bool Add(const std::string& key) {
-    if (few_.size() < kFew) {
-      if (std::find(few_.begin(), few_.end(), key) != few_.end()) return false;
-      few_.push_back(key);
+    const Hash hash = HashOf(key);
+    if (count_ < few_.size()) {
+      const auto end = few_.begin() + static_cast<std::ptrdiff_t>(count_);
+      if (std::find(few_.begin(), end, hash) != end) return false;
+      few_[count_++] = hash;
       return true;
     }
-    if (many_.empty()) many_.insert(few_.begin(), few_.end());
-    return many_.insert(key).second;
+    if (2 * (count_ + 1) > table_.size()) Grow();
+    if (!Insert(hash)) return false;
+    ++count_;
+    return true;
   }
 
  private:
-  static constexpr size_t kFew = 16;
-  std::vector<std::string> few_;
-  std::unordered_set<std::string> many_;
+  using Hash = std::pair<uint64_t, uint64_t>;
+  static constexpr Hash kFree = {0, 0};
+
+  static Hash HashOf(const std::string& key) {
+    const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+    return {hash.low64 | 1, hash.high64};  // never kFree
+  }
+  bool Insert(const Hash& hash) {
+    size_t at = hash.second % table_.size();
+    while (table_[at] != kFree) {
+      if (table_[at] == hash) return false;
+      at = (at + 1) % table_.size();
+    }
+    table_[at] = hash;
+    return true;
+  }
+  void Grow() {
+    std::vector<Hash> old = std::move(table_);
+    table_.assign(std::max<size_t>(64, 4 * old.size()), kFree);
+    if (old.empty()) old.assign(few_.begin(), few_.end());
+    for (const Hash& hash : old) {
+      if (hash != kFree) Insert(hash);
+    }
+  }
+
+  std::array<Hash, 16> few_ = {};
+  std::vector<Hash> table_;
+  size_t count_ = 0;
 };
 
 // Between nlohmann's parser and JsonEvents: adds the rules that the parser does not have.
@@ -86,6 +119,8 @@ class StrictGate {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..." without the bracket.
     std::string text = problem.what();
     if (const size_t end = text.find("] "); end != std::string::npos) text.erase(0, end + 2);
+    // It shows the text where it stopped, with all control characters written out but this one.
+    std::replace(text.begin(), text.end(), '\x7f', '?');
     return Refuse(text.substr(0, kMaxParserMessage));
   }
 

@@ -21,10 +21,6 @@ bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
   return !checkpoint.names_only() && entry.Elements() == 1;
 }
 
-std::string KindOf(const ModelTensor& tensor) {
-  return tensor.leaf.empty() ? tensor.rule->role : Cat(tensor.rule->role, ".", tensor.leaf);
-}
-
 }  // namespace
 
 std::string LayerExpertTable::Where(const ModelTensor& tensor) const {
@@ -66,9 +62,17 @@ Status LayerExpertTable::AddExpert(const ModelTensor& tensor) {
     return Error{Code::kCorrupt, Cat(Where(tensor), ": expert: expected an id below ", kMaxExperts,
                                      ", found ", expert)};
   }
-  layer.explicit_ids[KindOf(tensor)].push_back(expert);
+  layer.explicit_ids[{tensor.rule->role, tensor.leaf}].push_back(expert);
   layer.explicit_bytes[expert] += checkpoint_.tensors()[tensor.index].bytes;
   return Ok();
+}
+
+std::string LayerExpertTable::Place(uint32_t layer) const {
+  return Cat(checkpoint_.source().string(), ": layer ", layer, ": ");
+}
+
+std::string LayerExpertTable::Spell(const Kind& kind) {
+  return kind.second.empty() ? std::string(kind.first) : Cat(kind.first, ".", kind.second);
 }
 
 // Every kind of tensor must be there once for each of the experts 0 ... n-1.
@@ -77,18 +81,17 @@ Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& l
   for (const auto& [kind, unsorted] : layer.explicit_ids) {
     std::vector<uint32_t> ids = unsorted;
     std::sort(ids.begin(), ids.end());
-    const std::string place = Cat(checkpoint_.source().string(), ": layer ", number, ": ");
     for (uint32_t id = 0; id < experts; ++id) {
       if (id < ids.size() && ids[id] == id) continue;
       const bool twice = id < ids.size() && ids[id] < id;
       const uint32_t expert = twice ? ids[id] : id;
-      return Error{Code::kCorrupt,
-                   Cat(place, "expert ", expert, ": expected one tensor ", kind, ", found ",
-                       twice ? "two" : "none", " (the layer's ids reach ", experts - 1, ")")};
+      return Error{Code::kCorrupt, Cat(Place(number), "expert ", expert, ": expected one tensor ",
+                                       Spell(kind), ", found ", twice ? "two" : "none",
+                                       " (the layer's ids reach ", experts - 1, ")")};
     }
     if (ids.size() > experts) {
-      return Error{Code::kCorrupt, Cat(place, "expert ", ids.back(), ": expected one tensor ", kind,
-                                       ", found two")};
+      return Error{Code::kCorrupt, Cat(Place(number), "expert ", ids.back(),
+                                       ": expected one tensor ", Spell(kind), ", found two")};
     }
   }
   return experts;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libshard/model.h"
@@ -27,11 +29,10 @@ class LayerExpertTable {
   Result<std::vector<MoeLayer>> Collect();
 
  private:
-  // The tensors of one layer's experts. A kind is what an expert has one of: role and leaf,
-  // "down.weight".
+  // What an expert has one of: role and leaf, both in the family's or static storage.
+  using Kind = std::pair<std::string_view, std::string_view>;
   struct Layer {
-    std::map<std::string, std::vector<uint32_t>>
-        explicit_ids;  // kind -> ids in order of appearance
+    std::map<Kind, std::vector<uint32_t>> explicit_ids;  // in order of appearance
     uint64_t packed_bytes = 0;
     std::map<uint32_t, uint64_t> explicit_bytes;  // id -> bytes of all its tensors
     uint32_t packed_experts = 0;                  // length of the first packed tensor's expert axis
@@ -45,6 +46,8 @@ class LayerExpertTable {
   Result<MoeLayer> Finish(uint32_t number, const Layer& layer) const;
   Status ResolveAxis(ModelTensor& tensor, uint32_t experts) const;
   std::string Where(const ModelTensor& tensor) const;
+  std::string Place(uint32_t layer) const;
+  static std::string Spell(const Kind& kind);  // "down.weight"
 
   const Checkpoint& checkpoint_;
   const ModelConfig& config_;

@@ -148,27 +148,27 @@ std::optional<uint64_t> CheckedProduct(const std::vector<uint64_t>& shape) {
 
 // One entry, checked against itself; the byte range is checked against the file by CheckRanges.
 Result<TensorEntry> CheckEntry(const std::string& where, RawEntry& raw) {
-  const std::string place = Cat(where, ": tensor ", Quoted(raw.name));
+  const auto place = [&] { return Cat(where, ": tensor ", Quoted(raw.name)); };
   if (!raw.dtype || !raw.shape || !raw.offsets) {
     const char* missing = !raw.dtype ? "dtype" : !raw.shape ? "shape" : "data_offsets";
-    return Error{Code::kCorrupt, Cat(place, ": expected the field ", missing, ", found none")};
+    return Error{Code::kCorrupt, Cat(place(), ": expected the field ", missing, ", found none")};
   }
   if (!IsDtypeName(*raw.dtype)) {
     return Error{Code::kCorrupt,
-                 Cat(place, ": dtype: expected a type name, found ", Quoted(*raw.dtype))};
+                 Cat(place(), ": dtype: expected a type name, found ", Quoted(*raw.dtype))};
   }
   const std::vector<uint64_t>& offsets = *raw.offsets;
   if (offsets.size() != 2 || offsets[1] < offsets[0]) {
-    return Error{Code::kCorrupt,
-                 Cat(place, ": data_offsets: expected begin <= end, found ", FormatShape(offsets))};
+    return Error{Code::kCorrupt, Cat(place(), ": data_offsets: expected begin <= end, found ",
+                                     FormatShape(offsets))};
   }
   const auto elements = CheckedProduct(*raw.shape);
   if (!elements) {
-    return Error{Code::kCorrupt, Cat(place, ": shape ", FormatShape(*raw.shape),
+    return Error{Code::kCorrupt, Cat(place(), ": shape ", FormatShape(*raw.shape),
                                      ": expected fewer than 2^64 elements, found more")};
   }
   TensorEntry entry;
-  entry.name = std::move(raw.name);
+  entry.name = raw.name;
   entry.dtype = *std::move(raw.dtype);
   entry.shape = *std::move(raw.shape);
   entry.format = quant::FindSafetensorsFormat(entry.dtype);
@@ -179,7 +179,7 @@ Result<TensorEntry> CheckEntry(const std::string& where, RawEntry& raw) {
   if (!expected || *expected != entry.bytes) {
     return Error{
         Code::kCorrupt,
-        Cat(place, ": ", entry.dtype, " of shape ", FormatShape(entry.shape), ": expected ",
+        Cat(place(), ": ", entry.dtype, " of shape ", FormatShape(entry.shape), ": expected ",
             expected ? Cat(*expected) : "whole", " bytes, found ", entry.bytes)};
   }
   return entry;
@@ -193,14 +193,16 @@ Status CheckRanges(const std::string& where, uint64_t data_bytes,
   });
   uint64_t next = 0;
   for (const TensorEntry& tensor : tensors) {
-    const std::string place = Cat(where, ": tensor ", Quoted(tensor.name), ": data begins");
+    const auto place = [&] {
+      return Cat(where, ": tensor ", Quoted(tensor.name), ": data begins");
+    };
     if (tensor.offset < next) {
-      return Error{Code::kCorrupt, Cat(place, ": expected at ", next, ", found at ", tensor.offset,
-                                       ", inside the tensor before it")};
+      return Error{Code::kCorrupt, Cat(place(), ": expected at ", next, ", found at ",
+                                       tensor.offset, ", inside the tensor before it")};
     }
     if (tensor.offset > next) {
-      return Error{Code::kCorrupt, Cat(place, ": expected at ", next, ", found at ", tensor.offset,
-                                       ", after a hole")};
+      return Error{Code::kCorrupt, Cat(place(), ": expected at ", next, ", found at ",
+                                       tensor.offset, ", after a hole")};
     }
     next = tensor.offset + tensor.bytes;
     if (next > data_bytes) {

@@ -39,6 +39,35 @@ struct Node {
   NodeParts parts;
 };
 
+Error WrongDigest(const std::string& distribution, const AssetRecord& asset,
+                  const std::string& found) {
+  return Error{
+      Code::kMismatch,
+      Cat(distribution, "/", asset.file, ": sha256: expected ", asset.sha256, ", found ", found),
+      "the distribution is damaged: run moepack verify on it"};
+}
+
+// The text of config.json. Refuses assets that have no name of their own in a node.
+Result<std::string> ReadConfigAsset(const std::string& distribution, const Manifest& manifest) {
+  const AssetRecord* config = nullptr;
+  for (const AssetRecord& asset : manifest.assets) {
+    if (asset.file == kConfigAsset) config = &asset;
+    if (asset.file.starts_with(kAssetDirectory)) continue;
+    return Error{Code::kCorrupt, Cat(distribution, ": asset ", shard::Quoted(asset.file),
+                                     ": expected a file below assets/, found another")};
+  }
+  if (config == nullptr) {
+    return Error{Code::kNotFound,
+                 Cat(distribution, ": ", kConfigAsset, ": expected it in the manifest, found none"),
+                 "add the assets with shard-experts --only assets"};
+  }
+  const fs::path path = fs::path(distribution) / kConfigAsset;
+  SHARD_TRY(std::string text, shard::ReadTextFile(path, kMaxConfigBytes));
+  const std::string sha256 = shard::Sha256Hex(text);
+  if (sha256 != config->sha256) return WrongDigest(distribution, *config, sha256);
+  return text;
+}
+
 Result<Node> PrepareNode(const std::string& distribution, const AssembleOptions& options) {
   Node node;
   SHARD_TRY(node.manifest, ReadManifest(distribution));
@@ -48,7 +77,7 @@ Result<Node> PrepareNode(const std::string& distribution, const AssembleOptions&
                                              plan.groups.size() - 1, ", found ", options.group)};
   }
   const fs::path config_path = fs::path(distribution) / kConfigAsset;
-  SHARD_TRY(const std::string text, shard::ReadTextFile(config_path, kMaxConfigBytes));
+  SHARD_TRY(const std::string text, ReadConfigAsset(distribution, node.manifest));
   SHARD_TRY(node.config, shard::ParseModelConfig(config_path.string(), text));
   SHARD_TRY(node.node_config,
             MakeNodeConfig(config_path.string(), text, node.config, plan, options.group));
@@ -62,6 +91,17 @@ Result<Node> PrepareNode(const std::string& distribution, const AssembleOptions&
   shard::FamilyMatcher matcher(*family, node.config.layers);
   SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
   return node;
+}
+
+std::vector<fs::path> InputsOf(const Node& node, const std::string& distribution) {
+  std::vector<fs::path> inputs;
+  for (const BundleRecord& bundle : node.manifest.bundles) {
+    inputs.push_back(fs::path(distribution) / bundle.file);
+  }
+  for (const AssetRecord& asset : node.manifest.assets) {
+    inputs.push_back(fs::path(distribution) / asset.file);
+  }
+  return inputs;
 }
 
 std::vector<AssembleReport::File> ListFiles(const Node& node) {
@@ -141,9 +181,7 @@ Status WriteSmallFiles(const Node& node, const std::string& distribution, const 
       continue;
     }
     SHARD_TRY(const std::string sha256, CopyAsset(fs::path(distribution) / asset.file, to / name));
-    if (sha256 == asset.sha256) continue;
-    return Error{Code::kMismatch, Cat(distribution, "/", asset.file, ": sha256: expected ",
-                                      asset.sha256, ", found ", sha256)};
+    if (sha256 != asset.sha256) return WrongDigest(distribution, asset, sha256);
   }
   SHARD_CHECK(shard::WriteTextFile(to / kIndexName, IndexText(node.parts.files)));
   return shard::WriteTextFile(to / kNodeFile, NodeText(node, group));
@@ -165,6 +203,7 @@ Result<AssembleReport> AssembleNode(const std::string& distribution, const std::
     return OutputExists(out);
   }
   SHARD_TRY(const Node node, PrepareNode(distribution, options));
+  SHARD_CHECK(CheckOutputApart(out, distribution, InputsOf(node, distribution)));
   AssembleReport report;
   report.files = ListFiles(node);
   report.experts = node.parts.experts;

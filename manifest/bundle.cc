@@ -80,33 +80,60 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
       "parts can only be added to a distribution of the same model and plan"};
 }
 
+bool SamePart(const BundleRecord& record, shard::Role role, int group) {
+  return record.role == role && record.group == group;
+}
+
+// By part and not by file name: a part that is cut into files of another size is the same part.
 Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
                         const std::vector<shard::OutputFile>& files, bool force) {
   for (const shard::OutputFile& file : files) {
-    if (force || existing.FindBundle(file.path) == nullptr) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(out, ": ", file.path, ": expected a part that is not there yet, found one"),
-                 "use --force to write it again"};
+    const auto there = std::find_if(
+        existing.bundles.begin(), existing.bundles.end(),
+        [&](const BundleRecord& record) { return SamePart(record, file.role, file.group); });
+    if (force || there == existing.bundles.end()) continue;
+    return Error{
+        Code::kInvalidArgument,
+        Cat(out, ": ", file.path, ": expected a part that is not there yet, found ", there->file),
+        "use --force to write it again"};
   }
   return Ok();
 }
 
-template <class Record>
-void MergeByFile(std::vector<Record> fresh, std::vector<Record>& records) {
-  for (Record& record : fresh) {
-    const auto same = std::find_if(records.begin(), records.end(),
-                                   [&](const Record& r) { return r.file == record.file; });
-    if (same == records.end()) {
-      records.push_back(std::move(record));
-    } else {
-      *same = std::move(record);
+// Puts `fresh` in the place of the records of the same parts. Returns the files that no record
+// names any more.
+std::vector<std::string> ReplaceParts(std::vector<BundleRecord> fresh,
+                                      std::vector<BundleRecord>& records) {
+  std::vector<std::string> unused;
+  std::erase_if(records, [&](const BundleRecord& old) {
+    bool replaced = false;
+    bool named = false;
+    for (const BundleRecord& record : fresh) {
+      replaced = replaced || SamePart(old, record.role, record.group);
+      named = named || old.file == record.file;
     }
+    if (replaced && !named) unused.push_back(old.file);
+    return replaced;
+  });
+  std::move(fresh.begin(), fresh.end(), std::back_inserter(records));
+  std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.role, a.group, a.file) < std::tie(b.role, b.group, b.file);
+  });
+  return unused;
+}
+
+// The assets are one part: a selection has all of them or none.
+std::vector<std::string> ReplaceAssets(std::vector<AssetRecord> fresh,
+                                       std::vector<AssetRecord>& records) {
+  std::vector<std::string> unused;
+  if (fresh.empty()) return unused;
+  for (const AssetRecord& old : records) {
+    const bool named = std::any_of(fresh.begin(), fresh.end(),
+                                   [&](const auto& record) { return record.file == old.file; });
+    if (!named) unused.push_back(old.file);
   }
-  if constexpr (std::is_same_v<Record, BundleRecord>) {
-    std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.role, a.group, a.file) < std::tie(b.role, b.group, b.file);
-    });
-  }
+  records = std::move(fresh);
+  return unused;
 }
 
 // Moves what was staged into the distribution at `out`; its manifest comes last, so that it never
@@ -123,6 +150,16 @@ Status AddToExisting(const std::string& out, shard::StagingDirectory& staging,
   }
   SHARD_CHECK(shard::WriteTextFile(fs::path(out) / "README.md", DistributionReadme(merged)));
   return shard::WriteTextFile(fs::path(out) / kManifestFile, WriteManifest(merged));
+}
+
+Status RemoveFiles(const std::string& directory, const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    const fs::path path = fs::path(directory) / file;
+    std::error_code error;
+    fs::remove(path, error);
+    if (error) return Error{Code::kIo, Cat(path.string(), ": remove: ", error.message())};
+  }
+  return Ok();
 }
 
 // SHA-256 of every source file, each read once from front to back.
@@ -187,7 +224,10 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
 
 Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
                                       const std::string& out, const WriteOptions& options) {
-  SHARD_CHECK(CheckOutputApart(out, model.checkpoint().root()));
+  const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
+  std::vector<fs::path> inputs;
+  for (const shard::SourceFile& file : sources) inputs.push_back(file.path);
+  SHARD_CHECK(CheckOutputApart(out, model.checkpoint().root(), inputs));
   SHARD_TRY(const WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   Manifest& fresh = report.manifest;
@@ -199,7 +239,6 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
 
   SHARD_TRY(shard::StagingDirectory staging,
             shard::StagingDirectory::Open(out, StagingIdentity(model, files)));
-  const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
   SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
   std::vector<std::string> written;
   for (size_t i = 0; i < files.files.size(); ++i) {
@@ -213,11 +252,14 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   for (const AssetRecord& asset : fresh.assets) written.push_back(asset.file);
 
   if (existing) {
-    MergeByFile(std::move(fresh.bundles), existing->bundles);
-    MergeByFile(std::move(fresh.assets), existing->assets);
+    std::vector<std::string> unused = ReplaceParts(std::move(fresh.bundles), existing->bundles);
+    for (std::string& file : ReplaceAssets(std::move(fresh.assets), existing->assets)) {
+      unused.push_back(std::move(file));
+    }
     fresh = *std::move(existing);
     fresh.complete = ListsEveryPart(fresh);
     SHARD_CHECK(AddToExisting(out, staging, fresh, written));
+    SHARD_CHECK(RemoveFiles(out, unused));
     return report;
   }
   fresh.complete = options.slice.parts.all;

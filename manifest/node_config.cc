@@ -62,14 +62,18 @@ shard::Result<NodeConfig> MakeNodeConfig(const std::string& where, const std::st
   const uint64_t experts = shard::Eligible(plan, group, plan.layers.begin()->first).size();
   Json& count = (*parent)[path.back()];
   if (count.is_array()) {
-    for (Json& layer : count) layer = experts;
+    for (Json& layer : count) {
+      if (layer != 0) layer = experts;  // 0: a dense layer
+    }
   } else {
     count = experts;
   }
   NodeConfig out;
   if (config.expert_groups > 1 && !KeepsRoutingGroups(config, plan, group)) {
-    for (const char* key : {"n_group", "topk_group"}) {
-      if (parent->contains(key)) (*parent)[key] = 1;
+    for (Json* object : {&document, parent}) {
+      for (const char* key : {"n_group", "topk_group"}) {
+        if (object->contains(key)) (*object)[key] = 1;
+      }
     }
     out.notes.push_back(Cat("routing groups: the node's experts do not fill the ",
                             config.expert_groups,

@@ -231,6 +231,7 @@ class NodeCutter {
     for (const uint32_t id : EligibleIn(static_cast<uint32_t>(found.layer))) {
       const PartTensor* holder = HolderOf(parts, id);
       if (holder == nullptr) return NotEligible(first, id);
+      if (!SameExperts(first, *holder)) return NotAlike(first);
       const auto held = static_cast<uint32_t>(holder->record->experts.size());
       const auto at =
           std::lower_bound(holder->record->experts.begin(), holder->record->experts.end(), id);
@@ -251,6 +252,26 @@ class NodeCutter {
       if (!part->entry.shape.empty() && shard::Contains(part->record->experts, id)) return part;
     }
     return nullptr;
+  }
+
+  // Whether one expert of `b` has the type, shape and size of one of `a`.
+  static bool SameExperts(const PartTensor& a, const PartTensor& b) {
+    const uint64_t held_a = a.record->experts.size();
+    const uint64_t held_b = b.record->experts.size();
+    const std::vector<uint64_t>& shape_a = a.entry.shape;
+    const std::vector<uint64_t>& shape_b = b.entry.shape;
+    return a.entry.dtype == b.entry.dtype && shape_a.size() == shape_b.size() &&
+           std::equal(shape_a.begin() + 1, shape_a.end(), shape_b.begin() + 1) &&
+           shape_a[0] % held_a == 0 && shape_b[0] % held_b == 0 &&
+           shape_a[0] / held_a == shape_b[0] / held_b;
+  }
+
+  Error NotAlike(const PartTensor& tensor) const {
+    return Error{Code::kMismatch,
+                 Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name),
+                     ": expected whole experts of one type and shape in group and overlay, found "
+                     "others"),
+                 "the distribution is damaged: run moepack verify on it"};
   }
 
   Error NotEligible(const PartTensor& tensor, uint32_t id) const {

@@ -1,0 +1,47 @@
+// ReadCheckpointIndex: shard names lead nowhere else.
+#include "libshard/checkpoint_index.h"
+
+#include <set>
+
+#include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+constexpr const char* kName = "model.safetensors.index.json";
+
+std::vector<std::string> Seeds() {
+  return {R"({"metadata": {"total_size": 64}, "weight_map": {"a": "model-1.safetensors",
+             "b": "model-2.safetensors", "c": "sub/model.safetensors"}})",
+          R"({"weight_map": {"model.layers.0.w": "m.safetensors"}, "metadata": {}})",
+          R"({"weight_map": {"x": "..a/b..", "y": "m.safetensors"}, "metadata": null})"};
+}
+
+std::string IndexProblem(const shard::CheckpointIndex& index) {
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : index.file_of) {
+    if (!shard::IsSafeRelativePath(shard)) return shard::Cat("a shard outside: ", shard);
+    for (const auto& part : std::filesystem::path(shard)) {
+      if (part == ".." || part.is_absolute()) return shard::Cat("a shard outside: ", shard);
+    }
+    shards.insert(shard);
+  }
+  if (index.file_of.empty()) return "no tensors";
+  const bool same =
+      std::equal(shards.begin(), shards.end(), index.shards.begin(), index.shards.end());
+  return same ? "" : "shards is not the sorted set of the files named";
+}
+
+std::string Check(std::string_view input) {
+  static const fixtures::TempDir dir;
+  if (!fixtures::WriteFile(dir / kName, std::string(input))) return "cannot write the input";
+  const auto index = shard::ReadCheckpointIndex(dir / kName);
+  return index ? IndexProblem(*index) : fuzz::ErrorProblem(index.error(), kName);
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzCheckpointIndex, kTarget)

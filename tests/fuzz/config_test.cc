@@ -1,0 +1,47 @@
+// ParseModelConfig: config.json of any maker.
+#include "libshard/config.h"
+
+#include "fixtures/generator.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+constexpr const char* kWhere = "damaged/config.json";
+constexpr uint32_t kMaxCount = 1u << 20;
+constexpr uint32_t kMaxWidth = 1u << 30;
+
+std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds;
+  for (const std::string& layout : fixtures::Layouts()) {
+    seeds.push_back(fixtures::DescribeCheckpoint(layout).config);
+  }
+  return seeds;
+}
+
+std::string Check(std::string_view input) {
+  const auto config = shard::ParseModelConfig(kWhere, input);
+  if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
+  for (const uint32_t count :
+       {config->layers, config->mtp_layers, config->experts, config->top_k}) {
+    if (count > kMaxCount) return shard::Cat("a count of ", count);
+  }
+  for (const uint32_t width :
+       {config->hidden_size, config->expert_intermediate_size, config->vocab_size}) {
+    if (width > kMaxWidth) return shard::Cat("a width of ", width);
+  }
+  for (const uint32_t count : config->experts_per_layer) {
+    if (count > config->experts) return "experts is not the maximum of its list";
+  }
+  for (const uint32_t count : config->top_k_per_layer) {
+    if (count > config->top_k) return "top_k is not the maximum of its list";
+  }
+  const auto family = shard::FindFamily(kWhere, *config);
+  if (family) return *family == nullptr ? "a null family" : "";
+  return fuzz::ErrorProblem(family.error(), kWhere);
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzConfig, kTarget)

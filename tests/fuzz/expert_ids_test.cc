@@ -1,0 +1,32 @@
+// ParseIds: "0-42,97" as users type it and as manifests say it.
+#include "libshard/expert_ids.h"
+
+#include "tests/fuzz/target.h"
+
+namespace {
+
+constexpr const char* kWhere = "--experts";
+constexpr uint32_t kLimit = 511;
+
+std::vector<std::string> Seeds() {
+  return {"", "0", "0-42,97", "511", " 3 , 5-7 ,0", "0-511", "1,3,5,7,9,11-13"};
+}
+
+std::string Check(std::string_view input) {
+  const auto ids = shard::ParseIds(kWhere, input, kLimit);
+  if (!ids) return fuzz::ErrorProblem(ids.error(), kWhere);
+  for (size_t i = 0; i < ids->size(); ++i) {
+    if ((*ids)[i] > kLimit) return "an id over the limit";
+    if (i > 0 && (*ids)[i] <= (*ids)[i - 1]) return "ids that do not ascend";
+  }
+  const std::string text = shard::FormatIds(*ids);
+  const auto again = shard::ParseIds(kWhere, text, kLimit);
+  if (!again || *again != *ids) return shard::Cat("not the same ids after ", text);
+  return "";
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds, 20'000};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzExpertIds, kTarget)

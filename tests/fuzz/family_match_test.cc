@@ -1,0 +1,66 @@
+// FamilyMatcher::Classify of every family, given damaged tensor names.
+#include <deque>
+
+#include "fixtures/generator.h"
+#include "libshard/family.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+constexpr uint32_t kLayers = 4;
+// {L}, {M} and {E} take at most six digits.
+constexpr int kMaxNumber = 999'999;
+
+std::vector<std::string> Seeds() {
+  std::vector<std::string> names = {"", ".", "..", "model.layers.3.mlp.experts.17.up_proj.weight"};
+  for (const std::string& layout : fixtures::Layouts()) {
+    const auto tensors = fixtures::DescribeCheckpoint(layout).tensors;
+    // Every name of a layout is much the same as its neighbours.
+    for (size_t i = 0; i < tensors.size(); i += 7) names.push_back(tensors[i].name);
+  }
+  return names;
+}
+
+std::string ClassProblem(const shard::Family& family, const shard::TensorClass& found) {
+  if (found.rule == nullptr) return "";
+  const bool ours =
+      found.rule >= family.rules.data() && found.rule < family.rules.data() + family.rules.size();
+  if (!ours) return "a rule of no family";
+  const bool numbered = found.rule->pattern.find("{E}") != std::string::npos;
+  if (numbered != (found.expert >= 0)) return "an expert without {E}, or none with it";
+  const bool layered = found.rule->pattern.find("{L}") != std::string::npos ||
+                       found.rule->pattern.find("{M}") != std::string::npos;
+  if (layered != (found.layer >= 0)) return "a layer without {L} or {M}, or none with it";
+  const bool fits = found.expert <= kMaxNumber && found.layer <= kMaxNumber + int{kLayers};
+  return fits ? "" : "a number of more than six digits";
+}
+
+bool Same(const shard::TensorClass& a, const shard::TensorClass& b) {
+  return a.rule == b.rule && a.layer == b.layer && a.expert == b.expert && a.mtp == b.mtp &&
+         a.leaf == b.leaf;
+}
+
+// A matcher remembers shapes: it is asked twice, and replaced before it has too many.
+std::string Check(std::string_view input) {
+  static std::deque<shard::FamilyMatcher> matchers;
+  static size_t calls = 0;
+  const std::vector<shard::Family>& families = shard::AllFamilies();
+  if (calls++ % 10'000 == 0) {
+    matchers.clear();
+    for (const auto& family : families) matchers.emplace_back(family, kLayers);
+  }
+  const std::string copy(input);  // exactly as long, so that a read past its end shows
+  for (size_t i = 0; i < families.size(); ++i) {
+    const shard::TensorClass found = matchers[i].Classify(copy);
+    std::string problem = ClassProblem(families[i], found);
+    if (problem.empty() && !Same(found, matchers[i].Classify(copy))) problem = "another answer";
+    if (!problem.empty()) return shard::Cat(families[i].name, ": ", problem);
+  }
+  return "";
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzFamilyMatch, kTarget)

@@ -1,0 +1,52 @@
+// Journal::Open: whatever a killed run left, what it lists is well formed and can be gone on with.
+#include "libshard/journal.h"
+
+#include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+constexpr const char* kName = ".journal";
+const std::string kDigest = "0123456789abcdef0123456789abcdef";
+
+std::vector<std::string> Seeds() {
+  const std::string head = "moepack-journal 1 identity\n";
+  return {head, head + "0 0 " + kDigest + "\n0 1 " + kDigest + "\n1 0 " + kDigest + "\n",
+          head + "1 0 " + kDigest + "\n0 0 " + kDigest + "\n1 1 " + kDigest + "\n1 0 " + kDigest,
+          head + "3 0 " + kDigest + "\n3 1 0123"};
+}
+
+// Opening mends a last line that was cut short; from then on opening changes nothing, and a tensor
+// that is added is there the next time.
+std::string AppendProblem(const std::filesystem::path& path) {
+  auto journal = shard::Journal::Open(path);
+  if (!journal) return shard::Cat("refused after mending: ", journal.error().message);
+  auto expected = journal->finished();
+  if (expected.empty()) expected.emplace_back();
+  if (!journal->Add(0, expected[0].size(), kDigest)) return "Add failed";
+  expected[0].push_back(kDigest);
+  const auto again = shard::Journal::Open(path);
+  if (!again) return shard::Cat("refused after Add: ", again.error().message);
+  return again->finished() == expected ? "" : "other tensors after Add";
+}
+
+std::string Check(std::string_view input) {
+  static const fixtures::TempDir dir;
+  const std::filesystem::path path = dir / kName;
+  if (!fixtures::WriteFile(path, std::string(input))) return "cannot write the input";
+  const auto journal = shard::Journal::Open(path);
+  if (!journal) return fuzz::ErrorProblem(journal.error(), kName);
+  for (const auto& digests : journal->finished()) {
+    for (const std::string& digest : digests) {
+      if (digest.size() != kDigest.size()) return "a digest of another length";
+    }
+  }
+  return AppendProblem(path);
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzJournal, kTarget)

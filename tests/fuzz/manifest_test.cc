@@ -1,0 +1,51 @@
+// ParseManifest: what was read can be written and read again, and names no file outside.
+#include "manifest/manifest.h"
+
+#include "libshard/checkpoint_index.h"
+#include "tests/fuzz/target.h"
+#include "tests/manifest/sample.h"
+
+namespace {
+
+constexpr const char* kWhere = "damaged/distribution.json";
+
+std::vector<std::string> Seeds() {
+  sample::Distribution whole = sample::Make();
+  shard::Plan plain = sample::MakePlan();
+  plain.overlay = {};
+  plain.overlay_version = "";
+  for (shard::GroupPlan& group : plain.groups) group.fill = {};
+  sample::Distribution part = sample::Make(plain);
+  part.Remove("groups/001/experts.safetensors");
+  part.manifest.complete = false;
+  part.manifest.created = 1'700'000'000;
+  std::string unknown = WriteManifest(whole.manifest);
+  unknown.insert(1, R"("quality": {"x": [1, {"y": 2}]}, "later": {"a": "b"},)");
+  return {WriteManifest(whole.manifest), WriteManifest(part.manifest), unknown};
+}
+
+std::string PathsProblem(const manifest::Manifest& read) {
+  for (const auto& bundle : read.bundles) {
+    if (!shard::IsSafeRelativePath(bundle.file)) return shard::Cat("a path outside: ", bundle.file);
+  }
+  for (const auto& asset : read.assets) {
+    if (!shard::IsSafeRelativePath(asset.file)) return shard::Cat("a path outside: ", asset.file);
+  }
+  return "";
+}
+
+std::string Check(std::string_view input) {
+  const auto read = manifest::ParseManifest(kWhere, input);
+  if (!read) return fuzz::ErrorProblem(read.error(), kWhere);
+  if (const std::string problem = PathsProblem(*read); !problem.empty()) return problem;
+  const std::string text = WriteManifest(*read);
+  const auto again = manifest::ParseManifest(kWhere, text);
+  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  return WriteManifest(*again) == text ? "" : "another manifest after writing twice";
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds, 2000};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzManifest, kTarget)

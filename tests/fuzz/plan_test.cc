@@ -1,0 +1,61 @@
+// PlanFromJson: "partition" and "overlays" of plan.json and distribution.json.
+#include "libshard/plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libshard/json.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+using shard::Json;
+
+constexpr const char* kWhere = "damaged/plan.json";
+const shard::LayerCounts kLayers = {{0, 6}, {1, 6}, {3, 4}};
+const std::map<uint32_t, uint32_t> kTopK = {{0, 1}, {1, 1}, {3, 1}};
+
+std::vector<std::string> Seeds() {
+  return {R"({"partition": {"scheme": "contiguous", "uniform": false, "groups": [
+             {"experts": {"*": "0-2", "3": "0-1"}, "fill": {}},
+             {"experts": {"*": "3-5", "3": "2,3"}, "fill": {}}], "remainder": {}},
+             "overlays": []})",
+          R"({"partition": {"scheme": "explicit", "uniform": false, "groups": [
+             {"experts": {"0": "0,2,4", "1": "0", "3": "0"}, "fill": {"1": "1"}},
+             {"experts": {"0": "1,3", "1": "1-2", "3": "1-2"}, "fill": {}}],
+             "remainder": {"0": "5", "1": "3-5", "3": "3"}},
+             "overlays": [{"version": "v1", "parent": null, "experts": {"0": "5", "1": "0"}}]})"};
+}
+
+Json ToJson(const shard::Plan& plan) {
+  Json document = Json::object();
+  document["partition"] = shard::PartitionToJson(plan);
+  document["overlays"] = shard::OverlaysToJson(plan);
+  return document;
+}
+
+std::string PlanProblem(const shard::Plan& plan) {
+  if (const auto status = shard::CheckPlan(kWhere, plan); !status) return status.error().message;
+  for (const auto& [layer, count] : plan.layers) {
+    for (size_t group = 0; group < plan.groups.size(); ++group) {
+      const shard::ExpertIds ids = shard::Eligible(plan, group, layer);
+      if (!ids.empty() && ids.back() >= count) return "an eligible id that the layer has not";
+    }
+  }
+  const Json written = ToJson(plan);
+  const auto again = shard::PlanFromJson(kWhere, written, kLayers, kTopK);
+  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  return ToJson(*again) == written ? "" : "another plan after writing";
+}
+
+std::string Check(std::string_view input) {
+  const auto document = shard::ParseJson(kWhere, input);
+  if (!document) return fuzz::ErrorProblem(document.error(), kWhere);
+  const auto plan = shard::PlanFromJson(kWhere, *document, kLayers, kTopK);
+  return plan ? PlanProblem(*plan) : fuzz::ErrorProblem(plan.error(), kWhere);
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzPlan, kTarget)
