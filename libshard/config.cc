@@ -19,6 +19,9 @@ constexpr int kMaxNesting = 4;
 
 using Keys = std::initializer_list<const char*>;
 
+constexpr Keys kExpertCountKeys = {"num_local_experts",  "num_experts",     "n_routed_experts",
+                                   "num_routed_experts", "moe_num_experts", "num_moe_experts"};
+
 // One object of the config whose fields count. The text model's own config comes first, what
 // surrounds it after it.
 struct Scope {
@@ -186,9 +189,7 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
   // Gemma 4 switches the block off in dense models of the family.
   const std::optional<Field> enabled = Find({"enable_moe_block"});
   if (enabled && enabled->value->is_boolean() && !enabled->value->get<bool>()) return Ok();
-  const std::optional<Field> field =
-      Find({"num_local_experts", "num_experts", "n_routed_experts", "num_routed_experts",
-            "moe_num_experts", "num_moe_experts"});
+  const std::optional<Field> field = Find(kExpertCountKeys);
   if (!field) return Ok();
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxCount));
   if (field->value->is_array() && numbers.size() != config.layers) {
@@ -315,6 +316,10 @@ Result<ModelConfig> ConfigReader::Read() {
 }
 
 }  // namespace
+
+std::span<const char* const> ExpertCountKeys() {
+  return {kExpertCountKeys.begin(), kExpertCountKeys.size()};
+}
 
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text) {
   SHARD_TRY(const Json root, ParsePythonJson(where, text));

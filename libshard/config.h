@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct ModelConfig {
   std::string
       expert_count_key;  // the key that gave `experts`, with its parent ("text_config.num_experts")
 };
+
+// The keys under which configs give the number of routed experts.
+std::span<const char* const> ExpertCountKeys();
 
 // `where` names the file in errors. Refuses NaN, negative or absurd counts (over 2^20) and two
 // expert pools in one model.

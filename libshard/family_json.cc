@@ -118,6 +118,11 @@ Result<Family> ReadFamilyFile(const std::string& path) {
   SHARD_TRY(family.architectures, ReadNames(fields, "architectures"));
   SHARD_TRY(family.model_types, ReadNames(fields, "model_types"));
   SHARD_TRY(family.prefixes, ReadNames(fields, "prefixes"));
+  for (const std::string& prefix : family.prefixes) {
+    if (prefix.find('#') != std::string::npos) {
+      return fields.Wrong("prefixes", "names without '#', which stands for a number");
+    }
+  }
   SHARD_TRY(family.routing, ReadRouting(path, fields));
   SHARD_TRY(const Json* rules, fields.Array("rules"));
   if (rules->size() > kMaxRules) return fields.Wrong("rules", "at most 10000 rows");

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -46,8 +47,13 @@ class KeySet {
   using Hash = std::pair<uint64_t, uint64_t>;
   static constexpr Hash kFree = {0, 0};
 
+  // Differs from run to run, so that nobody can make keys that fall into one place of the table.
+  static uint64_t Seed() {
+    static const uint64_t seed = std::random_device()();
+    return seed;
+  }
   static Hash HashOf(const std::string& key) {
-    const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+    const XXH128_hash_t hash = XXH3_128bits_withSeed(key.data(), key.size(), Seed());
     return {hash.low64 | 1, hash.high64};  // never kFree
   }
   bool Insert(const Hash& hash) {

@@ -25,8 +25,7 @@ constexpr uint64_t kSmallestChunk = 64u << 10;
 constexpr uint64_t kSpareBytes = 16u << 20;
 
 size_t JobCount(const PackOptions& options, size_t outputs) {
-  const size_t jobs = options.jobs == 0 ? CoreCount() : options.jobs;
-  return std::max<size_t>(1, std::min(jobs, outputs));
+  return std::max<size_t>(1, std::min(ThreadsForFiles(options.jobs), outputs));
 }
 
 // Workers that take units from the schedule until it is finished or one of them fails.

@@ -23,7 +23,7 @@ struct PackProgress {
 };
 
 struct PackOptions {
-  size_t jobs = 0;              // hashing and writing threads; 0: one per core
+  size_t jobs = 0;              // reading, hashing and writing threads; 0: twice the cores
   uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes
   bool keep_partial = false;    // keep what was written when an error ends the run
   std::function<void(const PackProgress&)>

@@ -18,6 +18,8 @@ size_t CoreCount() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+size_t ThreadsForFiles(size_t jobs) { return jobs == 0 ? 2 * CoreCount() : jobs; }
+
 std::atomic<bool>& InterruptRequested() {
   static std::atomic<bool> requested{false};
   return requested;

@@ -17,6 +17,10 @@ Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)
 // Number of usable cores, at least 1.
 size_t CoreCount();
 
+// Threads for work that reads, hashes and writes: `jobs`, or with 0 twice the cores, so that while
+// one waits for the disk another hashes.
+size_t ThreadsForFiles(size_t jobs);
+
 // Set by the signal handler of the tool; long loops look at it between pieces of work and return
 // kInterrupted.
 std::atomic<bool>& InterruptRequested();

@@ -53,7 +53,9 @@ std::string WritePythonJson(const Json& document) {
   for (const std::string& word : {Cat('"', kInfinity, '"'), Cat("\"-", kInfinity, '"')}) {
     for (size_t at = 0; (at = text.find(word, at)) != std::string::npos;) {
       const bool is_key = text.compare(at + word.size(), 1, ":") == 0;
-      if (!is_key) text.replace(at, word.size(), word.substr(1, word.size() - 2));
+      // Behind a backslash the quote is one inside a string and opens none.
+      const bool opens = at == 0 || text[at - 1] != '\\';
+      if (opens && !is_key) text.replace(at, word.size(), word.substr(1, word.size() - 2));
       at += word.size() - 2;
     }
   }

@@ -115,9 +115,10 @@ class HeaderReader : public JsonEvents {
     if (depth_ == 1) {
       return Error{Code::kCorrupt, Cat(Place(), ": expected an object, found ", found)};
     }
+    const std::string field = in_metadata_ ? Quoted(field_) : field_;  // a key is any text
     const char* expected = in_metadata_ || field_ == "dtype" ? "a string" : "whole numbers";
     return Error{Code::kCorrupt,
-                 Cat(Place(), ": ", field_, ": expected ", expected, ", found ", found)};
+                 Cat(Place(), ": ", field, ": expected ", expected, ", found ", found)};
   }
 
   std::string where_, field_;

@@ -148,11 +148,13 @@ Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t g
       parts.overlay = true;
     } else if (text == "assets") {
       parts.assets = true;
+    } else if (text == "remainder") {
+      parts.remainder = true;
     } else if (is_group && group && *group < groups) {
       parts.groups.push_back(static_cast<uint32_t>(*group));
     } else {
       return Error{Code::kInvalidArgument,
-                   Cat("--only: expected trunk, overlay, assets or group:0 to group:",
+                   Cat("--only: expected trunk, overlay, assets, remainder or group:0 to group:",
                        groups == 0 ? 0 : groups - 1, ", found ", Quoted(text))};
     }
   }
@@ -219,7 +221,8 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
     parts.push_back(
         {Role::kOverlay, -1, Cat("overlays/", plan.overlay_version), "experts", &plan.overlay, {}});
   }
-  if (options.keep_remainder && CountIds(plan.remainder) > 0) {
+  const bool remainder = options.parts.all ? options.keep_remainder : options.parts.remainder;
+  if (remainder && CountIds(plan.remainder) > 0) {
     parts.push_back({Role::kRemainder, -1, "remainder", "experts", &plan.remainder, {}});
   }
 

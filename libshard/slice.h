@@ -46,20 +46,20 @@ struct OutputFile {
 // Which parts of a distribution to write. Default: all.
 struct PartSelection {
   bool all = true;
-  bool trunk = false, overlay = false, assets = false;
+  bool trunk = false, overlay = false, assets = false, remainder = false;
   std::vector<uint32_t> groups;
   bool WantsTrunk() const { return all || trunk; }
   bool WantsOverlay() const { return all || overlay; }
   bool WantsAssets() const { return all || assets; }
   bool WantsGroup(uint32_t group) const;
 };
-// "trunk", "group:1", "overlay", "assets", several with commas.
+// "trunk", "group:1", "overlay", "assets", "remainder", several with commas.
 Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t groups);
 
 struct SliceOptions {
   PartSelection parts;
-  bool keep_remainder = false;
-  uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.
+  bool keep_remainder = false;  // with all parts; among selected ones it is named
+  uint64_t max_part_size = 0;   // bytes; 0: one file per part. A tensor is never cut.
 };
 
 // The files of a safetensors distribution, trunk first, then groups, overlay, remainder; tensors in

@@ -18,36 +18,41 @@ using shard::Error;
 
 constexpr uint64_t kMaxAssetBytes = 256u << 20;
 
+// What Hugging Face repositories keep beside the weights.
+constexpr std::array<std::string_view, 13> kNames = {
+    "config.json",
+    "generation_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tekken.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+    "hf_quant_config.json",
+    "NOTICE",
+};
+
 struct NamePattern {
   std::string_view prefix, suffix;
 };
 
-// What Hugging Face repositories keep beside the weights. Python files are the tokenizer and model
-// code of repositories that bring their own.
+// The Python files are the model and tokenizer code of repositories that bring their own.
 constexpr std::array kPatterns = {
-    NamePattern{"config.json", ""},
-    NamePattern{"generation_config.json", ""},
-    NamePattern{"tokenizer", ""},
-    NamePattern{"tekken.json", ""},
-    NamePattern{"tiktoken", ""},
-    NamePattern{"special_tokens_map.json", ""},
-    NamePattern{"added_tokens.json", ""},
-    NamePattern{"vocab.", ""},
-    NamePattern{"merges.txt", ""},
-    NamePattern{"chat_template", ""},
-    NamePattern{"", ".jinja"},
-    NamePattern{"preprocessor_config.json", ""},
-    NamePattern{"processor_config.json", ""},
-    NamePattern{"video_preprocessor_config.json", ""},
-    NamePattern{"hf_quant_config.json", ""},
-    NamePattern{"", ".py"},
-    NamePattern{"LICENSE", ""},
-    NamePattern{"LICENCE", ""},
-    NamePattern{"NOTICE", ""},
+    NamePattern{"tokenizer", ".json"}, NamePattern{"tokenizer", ".model"},
+    NamePattern{"tiktoken", ".model"}, NamePattern{"chat_template", ".json"},
+    NamePattern{"", ".jinja"},         NamePattern{"configuration_", ".py"},
+    NamePattern{"modeling_", ".py"},   NamePattern{"tokenization_", ".py"},
+    NamePattern{"processing_", ".py"}, NamePattern{"image_processing_", ".py"},
+    NamePattern{"LICENSE", ""},        NamePattern{"LICENCE", ""},
+    NamePattern{"NOTICE.", ""},
 };
 
 bool IsAssetName(std::string_view name) {
-  if (name.ends_with(".safetensors") || name.ends_with(".index.json")) return false;
+  if (name.ends_with(".index.json")) return false;
+  if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
   return std::any_of(kPatterns.begin(), kPatterns.end(), [&](const NamePattern& pattern) {
     return name.starts_with(pattern.prefix) && name.ends_with(pattern.suffix);
   });

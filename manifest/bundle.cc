@@ -46,8 +46,8 @@ BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDige
   return record;
 }
 
-// Whether `manifest` lists a bundle for every part of its plan.
-bool ListsEveryPart(const Manifest& manifest) {
+// Whether `manifest` lists a bundle for every part of its plan, and the assets if there are any.
+bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
   const auto has = [&](shard::Role role, int group) {
     return std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
       return bundle.role == role && bundle.group == group;
@@ -57,7 +57,7 @@ bool ListsEveryPart(const Manifest& manifest) {
     if (!has(shard::Role::kGroup, static_cast<int>(g))) return false;
   }
   const bool overlay = manifest.plan.overlay_version.empty() || has(shard::Role::kOverlay, -1);
-  return has(shard::Role::kTrunk, -1) && overlay && !manifest.assets.empty();
+  return has(shard::Role::kTrunk, -1) && overlay && has_assets == !manifest.assets.empty();
 }
 
 // The distribution at `out` that a selection of parts is added to; none when there is nothing yet.
@@ -256,8 +256,10 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
     for (std::string& file : ReplaceAssets(std::move(fresh.assets), existing->assets)) {
       unused.push_back(std::move(file));
     }
+    if (options.hash_source) existing->model.source = std::move(fresh.model.source);
     fresh = *std::move(existing);
-    fresh.complete = ListsEveryPart(fresh);
+    SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(model.checkpoint().root()));
+    fresh.complete = ListsEveryPart(fresh, !all_assets.empty());
     SHARD_CHECK(AddToExisting(out, staging, fresh, written));
     SHARD_CHECK(RemoveFiles(out, unused));
     return report;

@@ -47,6 +47,17 @@ bool KeepsRoutingGroups(const shard::ModelConfig& config, const shard::Plan& pla
   });
 }
 
+// One number, or a list with one per layer in which 0 stands for a dense layer.
+void SetCount(Json& count, uint64_t experts) {
+  if (!count.is_array()) {
+    count = experts;
+    return;
+  }
+  for (Json& layer : count) {
+    if (layer != 0) layer = experts;
+  }
+}
+
 }  // namespace
 
 shard::Result<NodeConfig> MakeNodeConfig(const std::string& where, const std::string& text,
@@ -60,13 +71,10 @@ shard::Result<NodeConfig> MakeNodeConfig(const std::string& where, const std::st
                                      ": expected the number of experts, found nothing")};
   }
   const uint64_t experts = shard::Eligible(plan, group, plan.layers.begin()->first).size();
-  Json& count = (*parent)[path.back()];
-  if (count.is_array()) {
-    for (Json& layer : count) {
-      if (layer != 0) layer = experts;  // 0: a dense layer
-    }
-  } else {
-    count = experts;
+  const Json before = (*parent)[path.back()];
+  for (const char* key : shard::ExpertCountKeys()) {
+    const auto count = parent->find(key);
+    if (count != parent->end() && *count == before) SetCount(*count, experts);
   }
   NodeConfig out;
   if (config.expert_groups > 1 && !KeepsRoutingGroups(config, plan, group)) {

@@ -1,6 +1,7 @@
 #include "manifest/node_parts.h"
 
 #include <algorithm>
+#include <set>
 
 #include "libshard/digest.h"
 #include "libshard/expert_name.h"
@@ -189,6 +190,26 @@ class NodeCutter {
                                                                       : AddPacked(parts, found);
       if (!added) return added;
     }
+    return CheckComplete();
+  }
+
+  // Every layer has experts, and where they are tensors of their own each has as many.
+  Status CheckComplete() const {
+    for (const auto& [layer, unused] : manifest_.plan.layers) {
+      const auto explicit_layer = tensors_of_.find(layer);
+      bool complete = explicit_layer != tensors_of_.end() || packed_layers_.contains(layer);
+      for (uint32_t id = 0; complete && explicit_layer != tensors_of_.end() && id < out_.experts;
+           ++id) {
+        const std::map<uint32_t, size_t>& counts = explicit_layer->second;
+        const auto count = counts.find(id);
+        complete = count != counts.end() && count->second == counts.begin()->second;
+      }
+      if (complete) continue;
+      return Error{Code::kMismatch,
+                   Cat(distribution_, ": layer ", layer, ": expected all tensors of ", out_.experts,
+                       " experts in group and overlay, found fewer"),
+                   "the distribution is damaged: run moepack verify on it"};
+    }
     return Ok();
   }
 
@@ -197,9 +218,9 @@ class NodeCutter {
     const auto id = static_cast<uint32_t>(found.expert);
     const auto at = std::lower_bound(eligible.begin(), eligible.end(), id);
     if (at == eligible.end() || *at != id) return NotEligible(tensor, id);
-    SHARD_TRY(const std::string name,
-              shard::RenumberExpert(matcher_, tensor.entry.name,
-                                    static_cast<uint32_t>(at - eligible.begin())));
+    const auto local = static_cast<uint32_t>(at - eligible.begin());
+    SHARD_TRY(const std::string name, shard::RenumberExpert(matcher_, tensor.entry.name, local));
+    ++tensors_of_[static_cast<uint32_t>(found.layer)][local];
     experts_.tensors.push_back(Whole(tensor, name));
     return Ok();
   }
@@ -243,6 +264,7 @@ class NodeCutter {
       rows_per_expert = holder->entry.shape[0] / held;
     }
     out.entry.shape[0] = rows_per_expert * out_.experts;
+    packed_layers_.insert(static_cast<uint32_t>(found.layer));
     experts_.tensors.push_back(std::move(out));
     return Ok();
   }
@@ -287,6 +309,8 @@ class NodeCutter {
   uint32_t group_;
   std::vector<PartTensor> trunk_tensors_, expert_tensors_;
   shard::OutputFile trunk_, experts_;
+  std::map<uint32_t, std::map<uint32_t, size_t>> tensors_of_;  // layer -> expert of the node
+  std::set<uint32_t> packed_layers_;
   NodeParts out_;
 };
 

@@ -1,8 +1,6 @@
 // The one pass over all bytes of a distribution: SHA-256 of each file, XXH3-128 of each tensor, and
 // with a source the comparison. Files run in parallel, the largest first; each worker has two
 // buffers of a mebibyte, small enough to be hashed while they are in the cache.
-#include <fcntl.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include "libshard/digest.h"
 #include "libshard/file.h"
 #include "libshard/parallel.h"
+#include "libshard/scan_file.h"
 #include "libshard/text.h"
 #include "manifest/source_reader.h"
 #include "manifest/verify_rules.h"
@@ -25,7 +24,6 @@ using Bytes = std::span<const std::byte>;
 namespace {
 
 constexpr size_t kChunk = 1u << 20;
-constexpr uint64_t kReadAhead = 16u << 20;
 
 // What all workers share.
 struct Pass {
@@ -79,16 +77,13 @@ class FileCheck {
 
   Status Run() {
     const auto path = std::filesystem::path(pass_.directory) / checked_.file;
-    auto file = shard::InputFile::Open(path);
+    auto file = shard::ScanFile::Open(path);
     if (!file) return Unreadable(file.error());
-    posix_fadvise(file->descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
     for (uint64_t offset = 0; offset < checked_.size; offset += kChunk) {
       SHARD_CHECK(shard::CheckInterrupt());
-      // The disk fetches what comes next while this core hashes.
-      posix_fadvise(file->descriptor(), static_cast<off_t>(offset + kChunk),
-                    static_cast<off_t>(kReadAhead), POSIX_FADV_WILLNEED);
-      const std::span<std::byte> chunk(buffer_.data(), std::min(kChunk, checked_.size - offset));
-      Status read = file->ReadAt(offset, chunk);
+      const std::span<std::byte> chunk =
+          buffer_.bytes().first(std::min<uint64_t>(kChunk, checked_.size - offset));
+      Status read = file->Read(offset, chunk.size(), buffer_);
       if (!read) return Unreadable(read.error());
       SHARD_CHECK(Take(offset, chunk));
       pass_.Advance(chunk.size());
@@ -171,7 +166,8 @@ class FileCheck {
   Findings& findings_;
   std::vector<Piece> pieces_;  // by offset
   size_t next_ = 0;            // the first piece that is not finished
-  std::vector<std::byte> buffer_, compare_;
+  shard::PageBuffer buffer_;
+  std::vector<std::byte> compare_;
   SourceReader reader_;
   shard::Sha256 sha256_;
   shard::Xxh3 xxh3_;
@@ -195,7 +191,8 @@ Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& 
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return files[a].size > files[b].size; });
   std::vector<Findings> found(files.size());  // per file, so that the report has a fixed order
-  SHARD_CHECK(shard::ParallelFor(order.size(), options.jobs, [&](size_t i) {
+  const size_t jobs = shard::ThreadsForFiles(options.jobs);
+  SHARD_CHECK(shard::ParallelFor(order.size(), jobs, [&](size_t i) {
     return FileCheck(pass, files[order[i]], found[order[i]]).Run();
   }));
   for (Findings& findings : found) {

@@ -59,10 +59,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   for (const char* name : {"--groups", "--partition", "--overlay-file", "--uniform"}) {
     plan->excludes(app.get_option(name));
   }
-  app.add_option(
-         "--only", arguments->only,
-         "Write only this part: trunk, group:G, overlay or assets. May be repeated; a later "
-         "run with other parts extends the same distribution.")
+  app.add_option("--only", arguments->only,
+                 "Write only this part: trunk, group:G, overlay, assets or remainder. May be "
+                 "repeated; a later "
+                 "run with other parts extends the same distribution.")
       ->type_name("PART")
       ->allow_extra_args(false);
   AddWriteOptions(app, *arguments);

@@ -30,7 +30,9 @@ Result<TensorFilter> TensorFilter::Make(const FilterArguments& arguments) {
   SHARD_TRY(filter.experts_, ParseRange("--expert", arguments.experts));
   if (arguments.regex.empty()) return filter;
   try {
-    filter.regex_.emplace(arguments.regex, std::regex::ECMAScript | std::regex::optimize);
+    // libstdc++'s matcher without backtracking: "(.*)*(.*)*x" must not take for ever.
+    filter.regex_.emplace(arguments.regex,
+                          std::regex::ECMAScript | std::regex_constants::__polynomial);
   } catch (const std::regex_error& error) {
     return Error{Code::kInvalidArgument,
                  Cat("--regex: expected an ECMAScript regular expression, found ",

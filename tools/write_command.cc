@@ -14,8 +14,9 @@ namespace {
 constexpr uint64_t kLeastPartSize = 1u << 12;
 
 void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
-  app.add_flag("--keep-remainder", write.slice.keep_remainder,
-               "Also write the experts that are on no node, into remainder/.");
+  app.add_flag(
+      "--keep-remainder", write.slice.keep_remainder,
+      "Also write the experts that are on no node, into remainder/. With --only, name the part.");
   app.add_option("--max-part-size", write.slice.max_part_size,
                  "Cut parts into files of at most this size: 5G, 512MiB. A tensor is never cut.")
       ->type_name("SIZE")

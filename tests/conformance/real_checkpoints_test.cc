@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,11 +15,10 @@
 #include "libshard/family.h"
 #include "libshard/json.h"
 #include "libshard/text.h"
+#include "tests/conformance/real_files.h"
 
 namespace shard {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Refusal {
   const char* folder;
@@ -58,26 +55,6 @@ const std::map<std::string, std::string> kConfigOf = {
     {"glm/GLM-4.x-355B-mergekit-derivative", "glm/GLM-4.7-FP8"},
     {"qwen3-moe/Qwen3-30B-A3B-transgqa-derivative", "qwen3-moe/Qwen3-30B-A3B"},
 };
-
-std::string ReadAll(const fs::path& path) {
-  if (path.extension() != ".gz") {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  std::string text;
-  FILE* pipe = popen(Cat("gzip -dc '", path.string(), "'").c_str(), "r");
-  if (pipe == nullptr) return text;
-  char buffer[65536];
-  while (const size_t size = fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, size);
-  EXPECT_EQ(pclose(pipe), 0) << path;
-  return text;
-}
-
-Json Parse(const fs::path& path) {
-  Result<Json> json = ParseJson(path.string(), ReadAll(path));
-  EXPECT_TRUE(json) << json.error().message;
-  return json ? *json : Json();
-}
 
 struct MoeLayers {
   std::map<int, std::set<int>> experts;  // layer -> ids; no ids where the experts are packed
@@ -176,21 +153,6 @@ std::map<std::string, TableLine> RealCheckpoints::ReadTable() const {
     table[cells[1]] = {ParseUint(cells[2]).value_or(0), cells[4], cells[5]};
   }
   return table;
-}
-
-std::vector<std::string> IndexNames(const fs::path& file) {
-  std::vector<std::string> names;
-  const Json index = Parse(file);
-  for (const auto& [name, shard] : index.at("weight_map").items()) names.push_back(name);
-  return names;
-}
-
-std::vector<std::string> LineNames(const fs::path& file) {
-  std::vector<std::string> names;
-  for (std::string& line : Split(ReadAll(file), '\n')) {
-    if (!line.empty()) names.push_back(std::move(line));
-  }
-  return names;
 }
 
 TEST_F(RealCheckpoints, EveryConfigHasAFamilyOrIsRefusedForItsReason) {

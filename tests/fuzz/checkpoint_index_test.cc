@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 #include "tests/fuzz/target.h"
 
@@ -35,7 +34,7 @@ std::string IndexProblem(const shard::CheckpointIndex& index) {
 
 std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
-  if (!fixtures::WriteFile(dir / kName, std::string(input))) return "cannot write the input";
+  if (!fuzz::WriteInput(dir / kName, input)) return "cannot write the input";
   const auto index = shard::ReadCheckpointIndex(dir / kName);
   return index ? IndexProblem(*index) : fuzz::ErrorProblem(index.error(), kName);
 }

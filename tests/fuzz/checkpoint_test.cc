@@ -50,7 +50,7 @@ std::string Check(std::string_view input) {
   if (input.empty()) input = "0";
   files[static_cast<unsigned char>(input[0]) % files.size()] = input.substr(1);
   for (size_t i = 0; i < files.size(); ++i) {
-    if (!fixtures::WriteFile(dir / kNames[i], files[i])) return "cannot write the input";
+    if (!fuzz::WriteInput(dir / kNames[i], files[i])) return "cannot write the input";
   }
   const auto checkpoint = shard::Checkpoint::Open(dir.path());
   if (checkpoint) return TableProblem(*checkpoint);

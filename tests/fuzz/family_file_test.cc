@@ -1,7 +1,5 @@
 // ReadFamilyFile: a table that was read is one that the matcher can work with.
-#include <set>
 
-#include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/family.h"
 #include "tests/fuzz/target.h"
@@ -49,12 +47,12 @@ std::string FamilyProblem(const shard::Family& family) {
 
 std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
-  if (!fixtures::WriteFile(dir / kName, std::string(input))) return "cannot write the input";
+  if (!fuzz::WriteInput(dir / kName, input)) return "cannot write the input";
   const auto family = shard::ReadFamilyFile((dir / kName).string());
   return family ? FamilyProblem(*family) : fuzz::ErrorProblem(family.error(), kName);
 }
 
-constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
+constexpr fuzz::Target kTarget{Check, Seeds};
 
 }  // namespace
 

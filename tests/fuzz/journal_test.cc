@@ -1,7 +1,6 @@
 // Journal::Open: whatever a killed run left, what it lists is well formed and can be gone on with.
 #include "libshard/journal.h"
 
-#include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 #include "tests/fuzz/target.h"
 
@@ -34,7 +33,7 @@ std::string AppendProblem(const std::filesystem::path& path) {
 std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
   const std::filesystem::path path = dir / kName;
-  if (!fixtures::WriteFile(path, std::string(input))) return "cannot write the input";
+  if (!fuzz::WriteInput(path, input)) return "cannot write the input";
   const auto journal = shard::Journal::Open(path);
   if (!journal) return fuzz::ErrorProblem(journal.error(), kName);
   for (const auto& digests : journal->finished()) {

@@ -56,16 +56,19 @@ class Mutator {
   const std::string& Seed() { return seeds_[random_.Below(seeds_.size())]; }
   size_t Place(const std::string& text) { return random_.Below(text.size() + 1); }
 
+  // One random number per statement: compilers differ in the order of arguments.
   void Break(std::string& text) {
-    switch (random_.Below(8)) {
+    const size_t kind = random_.Below(8);
+    const size_t place = Place(text);
+    switch (kind) {
       case 0:
-        text.resize(Place(text));
+        text.resize(place);
         break;
       case 1:
-        text.insert(Place(text), kPieces[random_.Below(kPieces.size())]);
+        text.insert(place, kPieces[random_.Below(kPieces.size())]);
         break;
       case 2:
-        text.erase(Place(text), 1 + random_.Below(8));
+        text.erase(place, 1 + random_.Below(8));
         break;
       case 3:
         Splice(text);
@@ -88,7 +91,8 @@ class Mutator {
   // The head of this text and the tail of another.
   void Splice(std::string& text) {
     const std::string& other = Seed();
-    text = text.substr(0, Place(text)) + other.substr(Place(other));
+    text.resize(Place(text));
+    text += other.substr(Place(other));
   }
   void Repeat(std::string& text) {
     const size_t begin = Place(text);

@@ -23,7 +23,7 @@ struct Target {
   std::string (*check)(std::string_view input);
   // Good inputs. None is refused, so that damage starts from what the parser reads to its end.
   std::vector<std::string> (*seeds)();
-  size_t iterations = 4000;
+  size_t iterations = 3000;
 };
 
 inline constexpr size_t kMaxMessage = 4000;
@@ -43,6 +43,15 @@ inline std::string ErrorProblem(const shard::Error& error, std::string_view wher
 inline std::string ReadBytes(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// A new file each time: ext4 flushes a file that is truncated and written again, at a disk's speed.
+inline bool WriteInput(const std::filesystem::path& path, std::string_view bytes) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return out.flush().good();
 }
 
 // Every file below `directory`; none when it is not there.

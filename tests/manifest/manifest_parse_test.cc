@@ -56,6 +56,7 @@ std::function<void(ordered_json&)> Erase(const char* parent, const char* key) {
 }
 
 const std::vector<Hostile>& HostileDocuments() {
+  // Long because it is a table.
   static const std::vector<Hostile> list = {
       {"another_format", Set("/format", "zip"), "format: expected \"moepack-distribution\""},
       {"major_version_2", Set("/format_version", "2.0"), "expected 1.x", Code::kUnsupported},

@@ -1,5 +1,6 @@
 // Small distributions made by hand, so that manifest/ is tested against files it did not write.
 #pragma once
+// Long because only *_test.cc files are compiled here, so what several of them need is a header.
 
 #include <filesystem>
 #include <fstream>

@@ -174,6 +174,7 @@ struct Breakage {
 };
 
 TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
+  // Long because it is a table.
   using D = sample::Distribution;
   const std::vector<Breakage> breakages = {
       {"source-model",

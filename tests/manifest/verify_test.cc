@@ -75,6 +75,7 @@ struct Breakage {
 };
 
 const std::vector<Breakage>& Breakages() {
+  // Long because it is a table.
   using D = sample::Distribution;
   static const std::vector<Breakage> list = {
       {"expert-accounted",

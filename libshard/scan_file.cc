@@ -1,0 +1,70 @@
+#include "libshard/scan_file.h"
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "libshard/bytes.h"
+
+namespace shard {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+}  // namespace
+
+PageBuffer::PageBuffer(size_t bytes) : size_(AlignUp(std::max<size_t>(bytes, 1), kPage)) {
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, size_)));
+  if (data_ == nullptr) throw std::bad_alloc();
+}
+
+void PageBuffer::Free::operator()(std::byte* data) const { std::free(data); }
+
+Result<ScanFile> ScanFile::Open(const fs::path& path) {
+  SHARD_TRY(InputFile file, InputFile::Open(path));
+  ScanFile scan(std::move(file));
+  scan.direct_fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  return scan;
+}
+
+ScanFile::ScanFile(ScanFile&& other) noexcept
+    : file_(std::move(other.file_)), direct_fd_(std::exchange(other.direct_fd_, -1)) {}
+
+ScanFile::~ScanFile() {
+  if (direct_fd_ >= 0) close(direct_fd_);
+}
+
+// Bytes that the page cache had, without waiting for the disk.
+size_t ScanFile::ReadCached(uint64_t offset, std::span<std::byte> out) const {
+  const iovec target = {out.data(), out.size()};
+  const ssize_t got =
+      preadv2(file_.descriptor(), &target, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  return got < 0 ? 0 : static_cast<size_t>(got);
+}
+
+// Bytes that came around the page cache; 0 when this file system or place cannot do it.
+size_t ScanFile::ReadDirect(uint64_t offset, std::span<std::byte> out) const {
+  if (direct_fd_ < 0) return 0;
+  const ssize_t got = pread(direct_fd_, out.data(), out.size(), static_cast<off_t>(offset));
+  return got < 0 ? 0 : static_cast<size_t>(got);
+}
+
+Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
+  const std::span<std::byte> whole = buffer.bytes();
+  size_t done = ReadCached(offset, whole.first(wanted));
+  if (done < wanted) {
+    // Direct reads start and end on pages; the buffer has room for the rest of the last one.
+    const size_t from = done / kPage * kPage;
+    const size_t size = AlignUp(wanted - from, kPage);
+    done = std::max(done, from + ReadDirect(offset + from, whole.subspan(from, size)));
+  }
+  if (done >= wanted) return Ok();
+  return file_.ReadAt(offset + done, whole.subspan(done, wanted - done));
+}
+
+}  // namespace shard

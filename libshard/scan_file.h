@@ -1,0 +1,51 @@
+// Reading a file once from front to back, to hash or compare it: what the page cache has is taken
+// from there, the rest comes straight from the disk. That saves a copy of every byte, and a scan of
+// a large distribution does not push out of memory what the machine works with.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "libshard/file.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// Memory that starts on a page, as direct reads need it; as large as asked for, rounded up to whole
+// pages.
+class PageBuffer {
+ public:
+  explicit PageBuffer(size_t bytes);
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t size_;
+};
+
+// Move-only, used by one thread.
+class ScanFile {
+ public:
+  static Result<ScanFile> Open(const fs::path& path);
+  ScanFile(ScanFile&& other) noexcept;
+  ScanFile& operator=(ScanFile&&) = delete;
+  ~ScanFile();
+
+  // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of InputFile::ReadAt.
+  // REQUIRES: `offset` is a multiple of the page size, `wanted` fits into the buffer.
+  Status Read(uint64_t offset, size_t wanted, PageBuffer& buffer);
+
+ private:
+  explicit ScanFile(InputFile file) : file_(std::move(file)) {}
+  size_t ReadCached(uint64_t offset, std::span<std::byte> out) const;
+  size_t ReadDirect(uint64_t offset, std::span<std::byte> out) const;
+
+  InputFile file_;
+  int direct_fd_ = -1;  // -1 where the file system has no direct reads
+};
+
+}  // namespace shard

@@ -1,0 +1,55 @@
+// Reading the files of shared/real: JSON, name lists, gzipped or not.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "libshard/json.h"
+#include "libshard/text.h"
+
+namespace shard {
+
+namespace fs = std::filesystem;
+
+inline std::string ReadAll(const fs::path& path) {
+  if (path.extension() != ".gz") {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::string text;
+  FILE* pipe = popen(Cat("gzip -dc '", path.string(), "'").c_str(), "r");
+  if (pipe == nullptr) return text;
+  char buffer[65536];
+  while (const size_t size = fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, size);
+  EXPECT_EQ(pclose(pipe), 0) << path;
+  return text;
+}
+
+inline Json Parse(const fs::path& path) {
+  Result<Json> json = ParseJson(path.string(), ReadAll(path));
+  EXPECT_TRUE(json) << json.error().message;
+  return json ? *json : Json();
+}
+
+inline std::vector<std::string> IndexNames(const fs::path& file) {
+  std::vector<std::string> names;
+  const Json index = Parse(file);
+  for (const auto& [name, shard] : index.at("weight_map").items()) names.push_back(name);
+  return names;
+}
+
+inline std::vector<std::string> LineNames(const fs::path& file) {
+  std::vector<std::string> names;
+  for (std::string& line : Split(ReadAll(file), '\n')) {
+    if (!line.empty()) names.push_back(std::move(line));
+  }
+  return names;
+}
+
+}  // namespace shard
