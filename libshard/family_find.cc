@@ -1,11 +1,15 @@
 // Which family a checkpoint belongs to: by what its config says of itself, or by its names alone.
 #include <algorithm>
+#include <span>
 
 #include "libshard/config.h"
 #include "libshard/text.h"
 
 namespace shard {
 namespace {
+
+// As many tell which family comes closest; a hostile file may have a million.
+constexpr size_t kEnoughNames = 10'000;
 
 constexpr const char* kFamilyHint =
     "describe its tensor names in a family file (docs/families.md) and pass it with --family FILE";
@@ -69,7 +73,7 @@ struct NameMatch {
   std::string_view unknown;  // the first name that no row matches
 };
 
-NameMatch MatchNames(const Family& family, const std::vector<std::string_view>& names,
+NameMatch MatchNames(const Family& family, std::span<const std::string_view> names,
                      bool stop_at_unknown) {
   FamilyMatcher matcher(family, 0);
   NameMatch result;
@@ -87,9 +91,10 @@ NameMatch MatchNames(const Family& family, const std::vector<std::string_view>& 
 }
 
 // No family knows all names: says which comes closest and what it lacks.
-Error UnknownNames(const std::string& where, const std::vector<std::string_view>& names) {
+Error UnknownNames(const std::string& where, std::span<const std::string_view> names) {
   const Family* closest = nullptr;
   NameMatch best;
+  names = names.first(std::min(names.size(), kEnoughNames));
   for (const Family& family : AllFamilies()) {
     const NameMatch match = MatchNames(family, names, false);
     if (closest != nullptr && match.matched <= best.matched) continue;

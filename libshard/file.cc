@@ -26,7 +26,8 @@ FileIdentity IdentityOf(const struct stat& info) {
   return {.device = info.st_dev,
           .inode = info.st_ino,
           .size = static_cast<uint64_t>(info.st_size),
-          .modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+          .modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec,
+          .changed_ns = int64_t{info.st_ctim.tv_sec} * 1'000'000'000 + info.st_ctim.tv_nsec};
 }
 
 struct OpenedFile {
@@ -151,7 +152,7 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
   file.temporary_ = path;
   file.temporary_ += Cat(".tmp-", getpid());
   file.fd_ = open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file.fd_ < 0) return IoError(file.temporary_, "create", errno);
+  if (file.fd_ < 0) return IoError(path, "create", errno);
   return file;
 }
 
@@ -170,14 +171,14 @@ Status AtomicFile::Write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(fd_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return IoError(temporary_, "write", errno);
+    if (written < 0) return IoError(path_, "write", errno);
     text.remove_prefix(static_cast<size_t>(written));
   }
   return Ok();
 }
 
 Status AtomicFile::Commit() {
-  SHARD_CHECK(FlushToDisk(fd_, temporary_));
+  SHARD_CHECK(FlushToDisk(fd_, path_));
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return IoError(path_, "rename", errno);
   close(std::exchange(fd_, kNoDescriptor));
   return FlushDirectory(path_.has_parent_path() ? path_.parent_path() : fs::path("."));

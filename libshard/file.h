@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 struct FileIdentity {
   uint64_t device = 0, inode = 0, size = 0;
   int64_t modified_ns = 0;
+  int64_t changed_ns = 0;  // unlike the time of modification, nobody can set it back
   bool operator==(const FileIdentity&) const = default;
 };
 

@@ -85,9 +85,11 @@ Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& l
       if (id < ids.size() && ids[id] == id) continue;
       const bool twice = id < ids.size() && ids[id] < id;
       const uint32_t expert = twice ? ids[id] : id;
-      return Error{Code::kCorrupt, Cat(Place(number), "expert ", expert, ": expected one tensor ",
-                                       Spell(kind), ", found ", twice ? "two" : "none",
-                                       " (the layer's ids reach ", experts - 1, ")")};
+      return Error{
+          Code::kCorrupt,
+          Cat(Place(number), "expert ", expert, ": expected one tensor ", Spell(kind), ", found ",
+              twice ? "two" : "none", " (the layer's ids reach ", experts - 1, ")"),
+          twice ? "" : "if this is one shard of several, name its directory instead"};
     }
     if (ids.size() > experts) {
       return Error{Code::kCorrupt, Cat(Place(number), "expert ", ids.back(),

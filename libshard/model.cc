@@ -22,6 +22,8 @@ std::string Where(const Checkpoint& checkpoint, const TensorEntry& entry) {
 // Fills a MoeModel step by step; each step relies on the ones before.
 class ModelBuilder {
  public:
+  bool names_only() const { return model_.checkpoint_.names_only(); }
+
   Status OpenFiles(const fs::path& source, const ModelOptions& options) {
     SHARD_TRY(model_.checkpoint_, Checkpoint::Open(source));
     model_.warnings_ = model_.checkpoint_.warnings();
@@ -51,8 +53,9 @@ class ModelBuilder {
       std::vector<std::string_view> names;
       for (const TensorEntry& entry : model_.checkpoint_.tensors()) names.push_back(entry.name);
       SHARD_TRY(family, FindFamilyByNames(source, names));
-      model_.warnings_.push_back(Cat(source, ": no config.json: family ", family->name,
-                                     " was told from the tensor names, top-k is unknown"));
+      model_.warnings_.push_back(
+          Cat(source, ": no config.json: family ", family->name,
+              " and its routing are guessed from the tensor names, top-k is unknown"));
     }
     model_.family_ = std::shared_ptr<const Family>(std::shared_ptr<const Family>(), family);
     return Ok();
@@ -120,6 +123,23 @@ class ModelBuilder {
     return Ok();
   }
 
+  // Pages spread evenly over the tensor data of every file.
+  Status SampleWeights() {
+    Sha256 hash;
+    for (const SourceFile& source : model_.checkpoint_.files()) {
+      SHARD_TRY(const InputFile file, InputFile::Open(source.path));
+      const uint64_t data = source.size - source.data_start;
+      std::vector<std::byte> page(std::min(kSampleBytes, data));
+      for (uint64_t i = 0; i < kSamples; ++i) {
+        const uint64_t at = (data - page.size()) / (kSamples - 1) * i;
+        SHARD_CHECK(file.ReadAt(source.data_start + at, page));
+        hash.Update(page);
+      }
+    }
+    model_.sample_sha256_ = hash.Finish();
+    return Ok();
+  }
+
   MoeModel Take() && {
     const ModelConfig& config = model_.config_;
     const RoutingDefaults& usual = model_.family_->routing;
@@ -130,6 +150,7 @@ class ModelBuilder {
 
  private:
   static constexpr uint64_t kMaxConfigBytes = 16u << 20;
+  static constexpr uint64_t kSamples = 16, kSampleBytes = 4096;  // docs/distribution-format.md
 
   // As the config says; without one, one more than the highest layer number in the names.
   uint32_t DecoderLayers() const {
@@ -154,6 +175,7 @@ Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& opti
   SHARD_CHECK(builder.Classify());
   SHARD_CHECK(builder.CollectLayers());
   SHARD_CHECK(builder.CheckConfig());
+  if (options.sample_weights && !builder.names_only()) SHARD_CHECK(builder.SampleWeights());
   return std::move(builder).Take();
 }
 
@@ -170,7 +192,7 @@ uint32_t MoeModel::max_experts() const {
 }
 
 std::string MoeModel::Version(const std::string& revision) const {
-  std::string facts = Cat(revision, "\n", config_sha256_, "\n");
+  std::string facts = Cat(revision, "\n", config_sha256_, "\n", sample_sha256_, "\n");
   for (const SourceFile& file : checkpoint_.files()) {
     facts += Cat(file.name, " ", file.size, " ", file.header_sha256, "\n");
   }

@@ -38,8 +38,9 @@ struct MoeLayer {
 };
 
 struct ModelOptions {
-  std::string family_file;  // --family, "" for the built-in list
-  std::string config_file;  // --config, "" for config.json beside the checkpoint
+  std::string family_file;     // --family, "" for the built-in list
+  std::string config_file;     // --config, "" for config.json beside the checkpoint
+  bool sample_weights = true;  // read what Version needs; false where nobody asks for it
 };
 
 class MoeModel {
@@ -67,9 +68,9 @@ class MoeModel {
   const std::string& gating() const { return gating_; }
   bool normalize() const { return normalize_; }
 
-  // Digest of what the model is made of (config and the headers of all files), 16 hexadecimal
-  // digits. Two checkpoints with the same names, shapes and files but other weights differ only if
-  // `revision` does.
+  // Digest of what the model is made of, 16 hexadecimal digits: `revision`, config, the headers of
+  // all files, and sixteen pages of the weights of each, which tell fine-tunes of one model apart
+  // without reading it whole.
   std::string Version(const std::string& revision) const;
 
  private:
@@ -77,7 +78,7 @@ class MoeModel {
   std::shared_ptr<const Family> family_;
   ModelConfig config_;
   bool has_config_ = false;
-  std::string config_sha256_;
+  std::string config_sha256_, sample_sha256_;
   std::vector<ModelTensor> tensors_;
   std::vector<MoeLayer> layers_;
   std::vector<std::string> warnings_;

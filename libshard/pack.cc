@@ -21,8 +21,8 @@ namespace {
 // hashing and writing.
 constexpr uint64_t kChunk = 1u << 20;
 constexpr uint64_t kSmallestChunk = 64u << 10;
-// Room for directories, manifest and journal.
-constexpr uint64_t kSpareBytes = 16u << 20;
+// Room for directories and README, and per tensor for its lines in journal and manifest.
+constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
 
 size_t JobCount(const PackOptions& options, size_t outputs) {
   return std::max<size_t>(1, std::min(ThreadsForFiles(options.jobs), outputs));
@@ -102,6 +102,7 @@ Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory
     std::error_code error;
     const uint64_t present = fs::file_size(staging.path() / output.path, error);
     needed += output.size - (error ? 0 : std::min<uint64_t>(present, output.size));
+    needed += output.tensors.size() * kSpareBytesPerTensor;
   }
   SHARD_TRY(const uint64_t available, FreeBytes(staging.path()));
   if (available >= needed) return Ok();
@@ -191,8 +192,8 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
   };
   for (const SourceFile& file : sources) {
     const FileIdentity& id = file.identity;
-    add(Cat(file.name, "\n", id.device, " ", id.inode, " ", id.size, " ", id.modified_ns, "\n",
-            file.header_sha256, "\n"));
+    add(Cat(file.name, "\n", id.device, " ", id.inode, " ", id.size, " ", id.modified_ns, " ",
+            id.changed_ns, "\n", file.header_sha256, "\n"));
   }
   for (const OutputFile& output : outputs) {
     add(Cat(output.path, "\n", output.size, "\n", output.prefix));
@@ -210,6 +211,12 @@ Result<PackResult> Pack(const std::vector<SourceFile>& sources,
                         const PackOptions& options) {
   Result<PackResult> result = PackAll(sources, outputs, staging, options);
   if (!result && options.keep_partial) staging.Keep();
+  if (!result && result.error().code == Code::kInterrupted) {
+    Error error = std::move(result).error();
+    error.hint = Cat("what was written is kept in ", staging.target().string(),
+                     ".partial; run the same command again to go on from there");
+    return error;
+  }
   return result;
 }
 

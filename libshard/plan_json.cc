@@ -176,13 +176,32 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   return document;
 }
 
+namespace {
+
+// False when somebody edited the groups of a plan that was contiguous or modulo.
+bool FollowsItsScheme(const Plan& plan) {
+  if (plan.scheme != "contiguous" && plan.scheme != "modulo") return true;
+  Plan rebuilt;
+  rebuilt.layers = plan.layers;
+  PlanOptions options;
+  options.groups = static_cast<uint32_t>(plan.groups.size());
+  options.partition = plan.scheme;
+  if (!PartitionExperts(options, rebuilt)) return false;
+  return std::equal(plan.groups.begin(), plan.groups.end(), rebuilt.groups.begin(),
+                    [](const GroupPlan& a, const GroupPlan& b) { return a.owned == b.owned; });
+}
+
+}  // namespace
+
 Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model) {
   SHARD_TRY(const Json document, ReadJsonFile(path));
   SHARD_CHECK(CheckObject(path, document));
   const JsonFields fields(document, path);
   SHARD_CHECK(CheckFormat(fields));
   SHARD_CHECK(CheckSameModel(fields, model));
-  return PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model));
+  SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
+  if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
+  return plan;
 }
 
 }  // namespace shard

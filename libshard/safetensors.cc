@@ -16,6 +16,7 @@ constexpr uint64_t kHeaderAlignment = 8;
 constexpr uint64_t kPage = 4096;
 constexpr size_t kMaxDimensions = 32;
 constexpr size_t kMaxDtypeLength = 32;
+constexpr size_t kMaxName = 1024;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 // One entry of the header as it is read; `begin` and `end` count from the start of the tensor data.
@@ -24,13 +25,6 @@ struct RawEntry {
   std::optional<std::string> dtype;
   std::optional<std::vector<uint64_t>> shape, offsets;
 };
-
-bool HasControlCharacter(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20 || byte == 0x7f;
-  });
-}
 
 // Follows the three levels of a header: names, fields of an entry, numbers of an array.
 class HeaderReader : public JsonEvents {
@@ -97,9 +91,9 @@ class HeaderReader : public JsonEvents {
   Status StartEntry(std::string_view key) {
     in_metadata_ = key == kMetadataKey;
     if (in_metadata_) return Ok();
-    if (key.empty() || HasControlCharacter(key)) {
-      return Error{Code::kCorrupt,
-                   Cat(where_, ": tensor name: expected printable text, found ", Quoted(key))};
+    if (key.empty() || key.size() > kMaxName || HasControlCharacter(key)) {
+      return Error{Code::kCorrupt, Cat(where_, ": tensor name: expected printable text of at most ",
+                                       kMaxName, " bytes, found ", Quoted(key))};
     }
     entries_.push_back({.name = std::string(key), .dtype = {}, .shape = {}, .offsets = {}});
     return Ok();

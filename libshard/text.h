@@ -41,6 +41,10 @@ std::optional<uint64_t> ParseBytes(std::string_view text);
 // Decimal digits only, no sign, no overflow.
 std::optional<uint64_t> ParseUint(std::string_view text);
 
+// A byte that a terminal acts on (C0, DEL), or in UTF-8 a C1 control or a character that turns the
+// direction of text.
+bool HasControlCharacter(std::string_view text);
+
 std::string Lower(std::string_view text);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> Split(std::string_view text, char separator);

@@ -104,16 +104,6 @@ std::vector<fs::path> InputsOf(const Node& node, const std::string& distribution
   return inputs;
 }
 
-std::vector<AssembleReport::File> ListFiles(const Node& node) {
-  std::vector<AssembleReport::File> files;
-  for (const shard::OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
-  for (const AssetRecord& asset : node.manifest.assets) {
-    const uint64_t bytes = asset.file == kConfigAsset ? node.node_config.text.size() : asset.size;
-    files.push_back({asset.file.substr(kAssetDirectory.size()), bytes});
-  }
-  return files;
-}
-
 // Tensors that were copied whole must have the digests that the manifest promises.
 Status CheckDigests(const Node& node, const std::vector<shard::FileDigests>& digests) {
   for (size_t f = 0; f < node.parts.files.size(); ++f) {
@@ -172,6 +162,45 @@ std::string NodeText(const Node& node, uint32_t group) {
   return shard::WriteJson(document);
 }
 
+std::vector<AssembleReport::File> ListFiles(const Node& node, uint32_t group) {
+  std::vector<AssembleReport::File> files;
+  for (const shard::OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
+  for (const AssetRecord& asset : node.manifest.assets) {
+    const uint64_t bytes = asset.file == kConfigAsset ? node.node_config.text.size() : asset.size;
+    files.push_back({asset.file.substr(kAssetDirectory.size()), bytes});
+  }
+  files.push_back({kIndexName, IndexText(node.parts.files).size()});
+  files.push_back({kNodeFile, NodeText(node, group).size()});
+  return files;
+}
+
+// "experts.17" or, in a regular expression, "experts\\.17".
+bool NamesAnExpert(std::string_view text) {
+  constexpr std::string_view kWord = "experts";
+  for (size_t at = text.find(kWord); at != text.npos; at = text.find(kWord, at + 1)) {
+    std::string_view rest = text.substr(at + kWord.size());
+    while (rest.starts_with('\\')) rest.remove_prefix(1);
+    if (rest.size() > 1 && rest[0] == '.' && rest[1] >= '0' && rest[1] <= '9') return true;
+  }
+  return false;
+}
+
+// Lists of modules in quantization settings may name experts, whose numbers change in a node.
+Status NoteNamedExperts(const Node& node, const std::string& distribution,
+                        std::vector<std::string>& notes) {
+  for (const AssetRecord& asset : node.manifest.assets) {
+    if (asset.file != kConfigAsset && asset.file != "assets/hf_quant_config.json") continue;
+    SHARD_TRY(const std::string text,
+              shard::ReadTextFile(fs::path(distribution) / asset.file, kMaxConfigBytes));
+    if (!NamesAnExpert(text)) continue;
+    notes.push_back(Cat(asset.file.substr(kAssetDirectory.size()),
+                        " names single experts (of a quantization?) by their numbers in the whole "
+                        "model; the node counts its experts from 0: see ",
+                        kNodeFile));
+  }
+  return Ok();
+}
+
 Status WriteSmallFiles(const Node& node, const std::string& distribution, const fs::path& to,
                        uint32_t group) {
   for (const AssetRecord& asset : node.manifest.assets) {
@@ -198,16 +227,17 @@ uint64_t AssembleReport::total_bytes() const {
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options) {
   SHARD_CHECK(CheckOutputApart(out, distribution));
-  std::error_code error;
-  if (!options.force && !options.dry_run && fs::exists(fs::symlink_status(out, error))) {
-    return OutputExists(out);
-  }
   SHARD_TRY(const Node node, PrepareNode(distribution, options));
   SHARD_CHECK(CheckOutputApart(out, distribution, InputsOf(node, distribution)));
+  std::error_code error;
+  if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+  }
   AssembleReport report;
-  report.files = ListFiles(node);
+  report.files = ListFiles(node, options.group);
   report.experts = node.parts.experts;
   report.notes = node.node_config.notes;
+  SHARD_CHECK(NoteNamedExperts(node, distribution, report.notes));
   if (options.dry_run) return report;
 
   const std::string identity = shard::PackIdentity(node.parts.sources, node.parts.files);

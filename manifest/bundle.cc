@@ -60,24 +60,29 @@ bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
   return has(shard::Role::kTrunk, -1) && overlay && has_assets == !manifest.assets.empty();
 }
 
+std::string OrNone(const std::string& version) { return version.empty() ? "none" : version; }
+
 // The distribution at `out` that a selection of parts is added to; none when there is nothing yet.
 Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
                                              const WriteOptions& options) {
   std::error_code error;
   const bool taken = fs::exists(fs::symlink_status(out, error));
-  if (!taken || (options.force && options.slice.parts.all)) return std::optional<Manifest>();
-  if (options.slice.parts.all) return OutputExists(out);
+  if (!taken) return std::optional<Manifest>();
+  if (options.slice.parts.all) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+    return std::optional<Manifest>();
+  }
   SHARD_TRY(Manifest existing, ReadManifest(out));
   const Versions& a = existing.versions;
   const Versions& b = fresh.versions;
   if (a.model == b.model && a.shard == b.shard && a.replica == b.replica) {
     return std::optional(std::move(existing));
   }
-  return Error{
-      Code::kInvalidArgument,
-      Cat(out, ": versions of the distribution there: expected model ", b.model, ", shard ",
-          b.shard, ", replica ", b.replica, ", found ", a.model, ", ", a.shard, ", ", a.replica),
-      "parts can only be added to a distribution of the same model and plan"};
+  return Error{Code::kInvalidArgument,
+               Cat(out, ": versions of the distribution there: expected model ", b.model,
+                   ", shard ", b.shard, ", replica ", OrNone(b.replica), ", found ", a.model, ", ",
+                   a.shard, ", ", OrNone(a.replica)),
+               "parts can only be added to a distribution of the same model and plan"};
 }
 
 bool SamePart(const BundleRecord& record, shard::Role role, int group) {
@@ -181,6 +186,21 @@ Status HashSources(const std::vector<shard::SourceFile>& sources, size_t jobs,
   });
 }
 
+// Takes over digests that were asked for this time; those that are known from before must agree.
+Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord>& fresh,
+                          std::vector<SourceRecord>& records) {
+  for (size_t i = 0; i < records.size() && i < fresh.size(); ++i) {
+    if (fresh[i].sha256.empty()) continue;
+    if (records[i].sha256.empty()) records[i].sha256 = fresh[i].sha256;
+    if (records[i].sha256 == fresh[i].sha256) continue;
+    return Error{Code::kMismatch,
+                 Cat(out, ": source file ", shard::Quoted(records[i].file), ": SHA-256: expected ",
+                     records[i].sha256, ", found ", fresh[i].sha256),
+                 "the parts that are there were made from other weights"};
+  }
+  return Ok();
+}
+
 Result<std::vector<AssetRecord>> CopyAssets(const fs::path& from, const fs::path& to,
                                             const std::vector<Asset>& assets) {
   std::vector<AssetRecord> records;
@@ -192,9 +212,13 @@ Result<std::vector<AssetRecord>> CopyAssets(const fs::path& from, const fs::path
   return records;
 }
 
-uint64_t SourceDateEpoch() {
+Result<uint64_t> SourceDateEpoch() {
   const char* text = std::getenv("SOURCE_DATE_EPOCH");
-  return text == nullptr ? 0 : shard::ParseUint(text).value_or(0);
+  if (text == nullptr) return uint64_t{0};
+  const auto seconds = shard::ParseUint(text);
+  if (seconds) return *seconds;
+  return Error{Code::kInvalidArgument,
+               Cat("SOURCE_DATE_EPOCH: expected seconds since 1970, found ", shard::Quoted(text))};
 }
 
 std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
@@ -219,7 +243,11 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
   if (options.slice.parts.WantsAssets()) {
     SHARD_TRY(out.assets, ListAssets(model.checkpoint().root()));
   }
-  return out;
+  if (!out.files.empty() || !out.assets.empty()) return out;
+  return Error{Code::kInvalidArgument,
+               Cat(model.checkpoint().source().string(),
+                   ": --only: expected parts that this plan has, found none "
+                   "(no overlay, no remainder or no assets)")};
 }
 
 Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
@@ -233,7 +261,7 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   Manifest& fresh = report.manifest;
   fresh = DescribeModel(model, plan, options.model_id, options.revision);
   fresh.command = options.command;
-  fresh.created = SourceDateEpoch();
+  SHARD_TRY(fresh.created, SourceDateEpoch());
   SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
   if (existing) SHARD_CHECK(CheckPartsAreNew(out, *existing, files.files, options.force));
 
@@ -256,7 +284,7 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
     for (std::string& file : ReplaceAssets(std::move(fresh.assets), existing->assets)) {
       unused.push_back(std::move(file));
     }
-    if (options.hash_source) existing->model.source = std::move(fresh.model.source);
+    SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, existing->model.source));
     fresh = *std::move(existing);
     SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(model.checkpoint().root()));
     fresh.complete = ListsEveryPart(fresh, !all_assets.empty());

@@ -32,10 +32,18 @@ uint64_t Manifest::BytesOf(shard::Role role, int group) const {
   return bytes;
 }
 
-Result<Manifest> ReadManifest(const std::string& directory) {
+Result<std::string> ReadManifestText(const std::string& directory) {
   const std::string path = (std::filesystem::path(directory) / kManifestFile).string();
-  SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxManifestBytes));
-  return ParseManifest(path, text);
+  Result<std::string> text = shard::ReadTextFile(path, kMaxManifestBytes);
+  if (text || text.error().code != shard::Code::kNotFound) return text;
+  shard::Error error = std::move(text).error();
+  error.hint = "name the directory of a distribution, as build and shard-experts write it";
+  return error;
+}
+
+Result<Manifest> ReadManifest(const std::string& directory) {
+  SHARD_TRY(const std::string text, ReadManifestText(directory));
+  return ParseManifest((std::filesystem::path(directory) / kManifestFile).string(), text);
 }
 
 Versions ComputeVersions(const std::string& model_version, const shard::Plan& plan) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "libshard/checkpoint_index.h"
 #include "libshard/digest.h"
 #include "libshard/expert_name.h"
 #include "libshard/file.h"
@@ -94,6 +95,7 @@ class NodeCutter {
   }
 
   Status OpenBundle(const BundleRecord& bundle, std::vector<PartTensor>& tensors) {
+    SHARD_CHECK(shard::CheckInside(distribution_, bundle.file));
     const fs::path path = fs::path(distribution_) / bundle.file;
     SHARD_TRY(const shard::MappedFile mapped, shard::MappedFile::Open(path));
     SHARD_TRY(const shard::SafetensorsHeader header,

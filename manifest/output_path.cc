@@ -4,6 +4,8 @@
 #include <system_error>
 
 #include "libshard/text.h"
+#include "manifest/assemble.h"
+#include "manifest/manifest.h"
 
 namespace manifest {
 
@@ -19,6 +21,10 @@ bool Holds(const fs::path& outer, const fs::path& inner) {
 
 shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
                                const std::vector<fs::path>& files) {
+  if (out.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "output: expected the name of a directory, found nothing"};
+  }
   std::error_code error;
   const fs::path input = fs::weakly_canonical(source, error);
   const fs::path output = fs::weakly_canonical(out, error);
@@ -42,11 +48,23 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
                       "choose another output; inputs are never overwritten"};
 }
 
-shard::Error OutputExists(const std::string& out) {
+shard::Status CheckReplaceable(const std::string& out, bool force) {
+  if (!force) {
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        shard::Cat(out, ": expected nothing there, found an existing file or directory"),
+        "use --force to replace what moepack wrote there, or choose another output"};
+  }
+  std::error_code error;
+  const bool directory = fs::is_directory(fs::symlink_status(out, error));
+  const bool ours = fs::exists(fs::path(out) / kManifestFile, error) ||
+                    fs::exists(fs::path(out) / kNodeFile, error);
+  if (directory && (ours || fs::is_empty(out, error))) return shard::Ok();
   return shard::Error{
       shard::Code::kInvalidArgument,
-      shard::Cat(out, ": expected nothing there, found an existing file or directory"),
-      "use --force to replace it"};
+      shard::Cat(out, ": expected a distribution or node that moepack wrote, found ",
+                 directory ? "a directory of something else" : "no directory"),
+      "--force never deletes anything else: choose another output"};
 }
 
 }  // namespace manifest

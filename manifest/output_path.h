@@ -14,7 +14,8 @@ namespace manifest {
 shard::Status CheckOutputApart(const std::string& out, const shard::fs::path& source,
                                const std::vector<shard::fs::path>& files = {});
 
-// The error for an output that is there already.
-shard::Error OutputExists(const std::string& out);
+// For an output that is there already: kInvalidArgument unless `force` is set and it is an empty
+// directory or one that moepack wrote (a distribution or a node), which alone are replaced.
+shard::Status CheckReplaceable(const std::string& out, bool force);
 
 }  // namespace manifest

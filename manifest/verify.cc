@@ -40,6 +40,12 @@ void CheckStructure(const Manifest& manifest, VerifyReport& report) {
   }
 }
 
+void CheckWhole(const Manifest& manifest, VerifyReport& report) {
+  if (manifest.complete) return;
+  RuleFindings("part-files-complete", report.findings)
+      .Error("complete: expected a whole distribution, found one that lacks parts on purpose");
+}
+
 // A damaged model gives one finding per tensor; a reader wants the kind and the number.
 void LimitFindings(VerifyReport& report) {
   std::map<std::string, size_t> order;
@@ -72,7 +78,8 @@ Status CheckAgainst(const Manifest& manifest, const std::string& directory,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,
                     VerifyReport& report) {
   SHARD_TRY(const shard::MoeModel model,
-            shard::MoeModel::Open(options.against, {options.family_file, options.config_file}));
+            shard::MoeModel::Open(options.against, {.family_file = options.family_file,
+                                                    .config_file = options.config_file}));
   RuleFindings model_findings("source-model", report.findings);
   CheckSourceModel(manifest, model, model_findings);
   SHARD_TRY(const SourceFiles sources, MatchSources(manifest, model, files, report.findings));
@@ -90,8 +97,7 @@ bool VerifyReport::passed() const {
 
 Result<VerifyReport> VerifyDistribution(const std::string& directory,
                                         const VerifyOptions& options) {
-  const std::string path = (std::filesystem::path(directory) / kManifestFile).string();
-  SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxManifestBytes));
+  SHARD_TRY(const std::string text, ReadManifestText(directory));
   VerifyReport report;
   report.rules.push_back(kSchemaRule);
   auto manifest = ParseUncheckedPlan(kManifestFile, text);
@@ -103,6 +109,7 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
     return report;
   }
   CheckStructure(*manifest, report);
+  if (options.whole) CheckWhole(*manifest, report);
   std::vector<CheckedFile> files = FilesOf(*manifest);
   CheckFiles(directory, *manifest, files, report.findings);
   AddRules(kFileRules, report);

@@ -23,6 +23,7 @@ struct Finding {
 };
 
 struct VerifyOptions {
+  bool whole = false;       // a distribution that says it lacks parts is an error
   bool digests = true;      // hash every file; false: structure and semantics only
   std::string against;      // the source checkpoint, "" for none
   std::string family_file;  // for the source, as in shard::ModelOptions

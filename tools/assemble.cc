@@ -7,6 +7,7 @@
 #include "libshard/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -74,6 +75,7 @@ Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
 }
 
 Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
   SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
   for (const std::string& note : outcome.report.notes) PrintMessage("note: " + note);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))

@@ -5,6 +5,7 @@
 #include "libshard/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/output.h"
 #include "tools/verify_command.h"
 #include "tools/verify_report.h"
@@ -70,6 +71,7 @@ Json Document(const Outcome& outcome) {
 }
 
 Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));

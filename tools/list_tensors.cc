@@ -89,7 +89,8 @@ std::string TensorDocument(const shard::MoeModel& model, const Selection& select
   return text + "\n]\n}\n";
 }
 
-Result<int> Run(const Arguments& arguments) {
+Result<int> Run(Arguments& arguments) {
+  arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   if (arguments.summary) {

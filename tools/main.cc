@@ -1,4 +1,3 @@
-#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iterator>
@@ -21,22 +20,9 @@ const cli::Command* const kCommands[] = {
     &cli::kAssemble,      //
 };
 
-void RequestInterrupt(int) { shard::InterruptRequested() = true; }
-
-// The first signal asks the running work to stop at the next piece; the second one kills.
-void InstallSignalHandlers() {
-  shard::InterruptRequested() = false;  // constructs it before a handler can run
-  struct sigaction action = {};
-  action.sa_handler = RequestInterrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  InstallSignalHandlers();
   try {
     return cli::RunCommandLine(kCommands, argc, argv);
   } catch (const std::bad_alloc&) {

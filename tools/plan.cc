@@ -45,6 +45,10 @@ Status CheckOutput(const Arguments& arguments) {
                  "standard output can carry one document: drop --json to get the plan itself"};
   }
   std::error_code ignored;
+  if (shard::fs::is_directory(arguments.out, ignored)) {
+    return Error{Code::kInvalidArgument,
+                 Cat(arguments.out, ": output: expected a file, found a directory")};
+  }
   if (arguments.force || !shard::fs::exists(arguments.out, ignored)) return shard::Ok();
   return Error{Code::kInvalidArgument,
                Cat(arguments.out, ": output: expected no such file, found one"),

@@ -4,6 +4,7 @@
 
 #include "tools/command.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/output.h"
 #include "tools/write_command.h"
 #include "tools/write_report.h"
@@ -33,6 +34,7 @@ std::vector<std::string> RecordCommand(const Arguments& arguments) {
 }
 
 Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
   if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, FindPlan(model, arguments));

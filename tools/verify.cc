@@ -55,6 +55,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("SRC");
   app.add_flag("--no-digests", arguments->no_digests,
                "Check structure, semantics and sizes only; read no tensor data.");
+  app.add_flag("--complete", arguments->verify.whole,
+               "Fail if the distribution lacks parts on purpose (it was written with --only).");
   CLI::Option* format = app.add_option("--format", arguments->format,
                                        "How to report: text (default), json, github (workflow "
                                        "commands of GitHub Actions) or junit (XML).")

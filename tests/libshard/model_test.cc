@@ -45,6 +45,19 @@ TEST(MoeModel, VersionChangesWithRevisionAndConfig) {
   EXPECT_NE(MoeModel::Open(dir.path())->Version(""), before);
 }
 
+TEST(MoeModel, VersionTellsFineTunesApart) {
+  const TempDir dir;
+  fixtures::Options options;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir / "a", options));
+  options.seed = 2;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir / "b", options));
+  EXPECT_NE(MoeModel::Open(dir / "a")->Version(""), MoeModel::Open(dir / "b")->Version(""));
+  ModelOptions names;
+  names.sample_weights = false;
+  EXPECT_EQ(MoeModel::Open(dir / "a", names)->Version(""),
+            MoeModel::Open(dir / "b", names)->Version(""));
+}
+
 TEST(MoeModel, WithoutAConfigTheFamilyIsToldFromTheNames) {
   const TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir.path()));

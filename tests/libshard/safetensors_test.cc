@@ -157,6 +157,13 @@ TEST(Safetensors, RefusesEntriesOfAnotherForm) {
   EXPECT_THAT(ErrorOf(R"([1])"), HasSubstr("expected '{' as the first byte"));
 }
 
+TEST(Safetensors, RefusesNamesThatNoTensorHas) {
+  for (const std::string& name : {std::string(1025, 'n'), std::string("a\u202eb")}) {
+    EXPECT_THAT(ErrorOf("{\"" + name + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"),
+                HasSubstr("tensor name: expected printable text of at most 1024 bytes"));
+  }
+}
+
 TEST(Safetensors, RefusesMoreDimensionsThanAnyTensorHas) {
   std::string shape = "1";
   for (int i = 0; i < 40; ++i) shape += ",1";

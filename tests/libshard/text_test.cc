@@ -11,6 +11,15 @@ TEST(Text, QuotedEscapesWhatATerminalWouldActOn) {
   EXPECT_EQ(Quoted("größe"), "\"größe\"");
 }
 
+TEST(Text, QuotedEscapesControlsBeyondAscii) {
+  EXPECT_EQ(Quoted("a\u202eb"), R"("a\xe2\x80\xaeb")");
+  EXPECT_EQ(Quoted("a\u2066b"), R"("a\xe2\x81\xa6b")");
+  EXPECT_EQ(Quoted("a\u009bb"), R"("a\xc2\x9bb")");
+  EXPECT_TRUE(HasControlCharacter("a\u202eb"));
+  EXPECT_TRUE(HasControlCharacter("a\tb"));
+  EXPECT_FALSE(HasControlCharacter("größe \u2070 \u00a0"));
+}
+
 TEST(Text, QuotedCutsLongText) {
   const std::string quoted = Quoted(std::string(1000, 'x'));
   EXPECT_EQ(quoted, "\"" + std::string(200, 'x') + "\"... (1000 bytes)");

@@ -52,12 +52,12 @@ class WriteDistributionTest : public testing::Test {
 
 TEST_F(WriteDistributionTest, WritesEveryPartWithAssetsReadmeAndManifest) {
   const WriteReport report = Write("out");
-  EXPECT_THAT(tiny::Names(dir_ / "out"),
-              ElementsAre("README.md", "assets/config.json", "assets/generation_config.json",
-                          "assets/tokenizer.json", "assets/tokenizer_config.json",
-                          "assets/train.py", "distribution.json", "groups/000/experts.safetensors",
-                          "groups/001/experts.safetensors", "groups/002/experts.safetensors",
-                          kOverlayBundle, kTrunkFile));
+  EXPECT_THAT(
+      tiny::Names(dir_ / "out"),
+      ElementsAre("README.md", "assets/config.json", "assets/generation_config.json",
+                  "assets/tokenizer.json", "assets/tokenizer_config.json", "distribution.json",
+                  "groups/000/experts.safetensors", "groups/001/experts.safetensors",
+                  "groups/002/experts.safetensors", kOverlayBundle, kTrunkFile));
   EXPECT_EQ(sample::ReadFile(dir_ / "out/distribution.json"), WriteManifest(report.manifest));
   EXPECT_EQ(sample::ReadFile(dir_ / "out/README.md"), DistributionReadme(report.manifest));
   EXPECT_TRUE(report.manifest.complete);
@@ -69,7 +69,7 @@ TEST_F(WriteDistributionTest, WritesEveryPartWithAssetsReadmeAndManifest) {
 
 TEST_F(WriteDistributionTest, AssetsAreCopiesWithTheirDigests) {
   const WriteReport report = Write("out");
-  ASSERT_EQ(report.manifest.assets.size(), 5u);
+  ASSERT_EQ(report.manifest.assets.size(), 4u);
   for (const AssetRecord& asset : report.manifest.assets) {
     const std::string bytes =
         sample::ReadFile(tiny::kSource / fs::path(asset.file).filename().string());
@@ -211,14 +211,24 @@ TEST_F(WriteDistributionTest, AnOutputThatExistsIsRefused) {
   EXPECT_THAT(error.hint, HasSubstr("--force"));
 }
 
-TEST_F(WriteDistributionTest, AnOutputThatExistsIsReplacedWithForce) {
-  fs::create_directory(dir_ / "out");
-  fixtures::WriteFile(dir_ / "out/mine.txt", "mine");
+TEST_F(WriteDistributionTest, ADistributionIsReplacedWithForce) {
+  Write("out", tiny::Only({"trunk"}));
   WriteOptions options = tiny::Only();
   options.force = true;
   Write("out", options);
   Write("fresh");
-  EXPECT_EQ(tiny::Tree(dir_ / "out"), tiny::Tree(dir_ / "fresh"));
+  EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "fresh"));
+}
+
+TEST_F(WriteDistributionTest, NothingElseIsReplacedEvenWithForce) {
+  fs::create_directory(dir_ / "out");
+  fixtures::WriteFile(dir_ / "out/mine.txt", "mine");
+  WriteOptions options = tiny::Only();
+  options.force = true;
+  const auto report = tiny::Write(dir_ / "out", options);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, Code::kInvalidArgument);
+  EXPECT_TRUE(fs::exists(dir_ / "out/mine.txt"));
 }
 
 // A copy of the source, so that a broken check cannot destroy the one in the repository.
@@ -309,6 +319,23 @@ TEST_F(WriteDistributionTest, ATimeIsWrittenOnlyWithSourceDateEpoch) {
   EXPECT_EQ(report.manifest.created, 1700000000u);
   EXPECT_THAT(sample::ReadFile(dir_ / "with/distribution.json"),
               HasSubstr("\"created\": 1700000000"));
+}
+
+TEST_F(WriteDistributionTest, ATimeThatIsNoNumberIsRefused) {
+  setenv("SOURCE_DATE_EPOCH", "yesterday", 1);
+  const auto written = tiny::Write(dir_ / "out");
+  unsetenv("SOURCE_DATE_EPOCH");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(written.error().message, HasSubstr("SOURCE_DATE_EPOCH"));
+}
+
+TEST_F(WriteDistributionTest, ASelectionOfNothingIsRefused) {
+  const auto written = tiny::Write(dir_ / "out", tiny::Only({"remainder"}));
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(written.error().message, HasSubstr("expected parts that this plan has"));
+  EXPECT_FALSE(fs::exists(dir_ / "out"));
 }
 
 TEST_F(WriteDistributionTest, TheRemainderIsKeptOnlyWhenAskedFor) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 
@@ -65,11 +67,32 @@ TEST_F(OutputPath, OthersAreFineInsideTheInputAndBeside) {
   }
 }
 
-TEST(OutputExistsError, NamesTheOutputAndTheWayOut) {
-  const shard::Error error = OutputExists("some/where");
-  EXPECT_EQ(error.code, shard::Code::kInvalidArgument);
-  EXPECT_THAT(error.message, HasSubstr("some/where: expected nothing there"));
-  EXPECT_EQ(error.hint, "use --force to replace it");
+TEST_F(OutputPath, WhatIsThereIsReplacedOnlyWithForce) {
+  fs::create_directories(dir_ / "empty");
+  const shard::Status refused = CheckReplaceable((dir_ / "empty").string(), false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().hint, HasSubstr("--force"));
+  EXPECT_TRUE(CheckReplaceable((dir_ / "empty").string(), true));
+}
+
+TEST_F(OutputPath, ForceReplacesOnlyWhatMoepackWrote) {
+  fs::create_directories(dir_ / "home");
+  std::ofstream(dir_ / "home/precious") << "x";
+  for (const std::string& out :
+       {(dir_ / "home").string(), (dir_ / "home/precious").string(), std::string("/dev/null")}) {
+    const shard::Status refused = CheckReplaceable(out, true);
+    ASSERT_FALSE(refused) << out;
+    EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr("that moepack wrote"));
+  }
+  for (const char* mark : {"distribution.json", "moepack_node.json"}) {
+    std::ofstream(dir_ / "home" / mark) << "{}";
+    EXPECT_TRUE(CheckReplaceable((dir_ / "home").string(), true));
+    fs::remove(dir_ / "home" / mark);
+  }
+  fs::create_directory_symlink(dir_ / "home", dir_ / "link");
+  EXPECT_FALSE(CheckReplaceable((dir_ / "link").string(), true));
 }
 
 }  // namespace
