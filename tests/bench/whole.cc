@@ -99,8 +99,10 @@ void Run::AddRatio(Row row, const Series& ours, const Series& peer, uint64_t byt
 Status Run::MeasureWriting(const std::string& size, int repetitions) {
   const fs::path source = In("source"), copy = In("copy"), out = In("out");
   const Command cp = {"cp", "-r", source.string(), copy.string()};
-  const Command shard = {options_.moepack, "shard-experts", source.string(), "--groups", "4", "-o",
-                         out.string()};
+  // Without fill, trunk and groups hold every source byte once: the same bytes as cp writes.
+  const Command shard = {
+      options_.moepack, "shard-experts", source.string(), "--groups", "4", "--no-uniform", "-o",
+      out.string()};
   Series ours{Cat("shard-experts ", size), {}}, flushed{Cat("cp and fsync ", size), {}},
       plain{Cat("cp ", size), {}};
   for (int i = 0; i < repetitions; ++i) {

@@ -173,6 +173,19 @@ TEST_F(PlanFile, ReadsBackWhatMakePlanDecided) {
   ExpectEqual(*read, plan);
 }
 
+TEST_F(PlanFile, AnEditedPartitionIsExplicitWhateverItSays) {
+  PlanOptions options;
+  options.groups = 2;
+  Plan plan = MakePlan(Model(), options).value();
+  EXPECT_EQ(ReadBack(PlanToJson(Model(), plan), Model())->scheme, "contiguous");
+  for (const uint32_t layer : {0u, 1u}) {
+    std::swap(plan.groups[0].owned[layer].back(), plan.groups[1].owned[layer].front());
+  }
+  const auto edited = ReadBack(PlanToJson(Model(), plan), Model());
+  ASSERT_TRUE(edited) << edited.error().message;
+  EXPECT_EQ(edited->scheme, "explicit");
+}
+
 TEST_F(PlanFile, NamesTheModelButNotWhereItLies) {
   const Json document = PlanToJson(Model(), FullPlan());
   EXPECT_EQ(document["format"], "moepack-plan");
