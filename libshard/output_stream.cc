@@ -115,8 +115,8 @@ Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
                                   std::span<const std::byte> bytes) {
   const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
   const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
-  can_share_ = can_share_ && offset % kBlock == position_ % kBlock;
-  if (can_share_ && middle > 0) {
+  const bool shareable = can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
+  if (shareable) {
     file_clone_range range{};
     range.src_fd = source.descriptor();
     range.src_offset = offset + head;
@@ -124,7 +124,7 @@ Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
     range.dest_offset = position_ + head;
     can_share_ = ioctl(fd_, FICLONERANGE, &range) == 0;
   }
-  if (!can_share_ || middle == 0) return WriteAt(fd_, path_, position_, bytes);
+  if (!shareable || !can_share_) return WriteAt(fd_, path_, position_, bytes);
   const uint64_t tail = head + middle;
   SHARD_CHECK(WriteAt(fd_, path_, position_, bytes.first(head)));
   return WriteAt(fd_, path_, position_ + tail, bytes.subspan(tail));

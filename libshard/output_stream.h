@@ -57,7 +57,7 @@ class OutputStream {
   fs::path path_;
   Journal* journal_;
   int fd_ = -1;
-  bool can_share_ = true;
+  bool can_share_ = true;      // until the file system has refused once
   uint64_t position_ = 0;      // bytes taken so far
   uint64_t flushed_ = 0;       // bytes whose writeback was started
   uint64_t tensor_bytes_ = 0;  // of the current tensor, taken so far
