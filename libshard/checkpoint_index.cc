@@ -28,13 +28,11 @@ Result<std::vector<std::string>> ListFiles(const fs::path& directory, std::strin
   return names;
 }
 
-// `outer` is `inner` or one of its parents. Both canonical.
-bool Holds(const fs::path& outer, const fs::path& inner) {
-  const auto [at, unused] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return at == outer.end();
-}
-
 }  // namespace
+
+bool HoldsPath(const fs::path& outer, const fs::path& inner) {
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
 
 bool IsSafeRelativePath(std::string_view path) {
   const bool strange = std::any_of(path.begin(), path.end(), [](char c) {
@@ -101,11 +99,11 @@ Status CheckInside(const fs::path& directory, const std::string& name) {
   const fs::path real_directory = fs::canonical(directory, error);
   const fs::path real = fs::canonical(file, error);
   if (error) return Error{Code::kNotFound, Cat(file.string(), ": ", error.message())};
-  if (Holds(real_directory, real)) return Ok();
+  if (HoldsPath(real_directory, real)) return Ok();
   // models--owner--name/snapshots/<revision>/file -> ../../blobs/<digest>: the cache of
   // huggingface_hub.
   const fs::path snapshots = real_directory.parent_path();
-  if (snapshots.filename() == "snapshots" && Holds(snapshots.parent_path() / "blobs", real)) {
+  if (snapshots.filename() == "snapshots" && HoldsPath(snapshots.parent_path() / "blobs", real)) {
     return Ok();
   }
   return Error{Code::kCorrupt, Cat(file.string(), ": expected a file inside ", directory.string(),

@@ -33,6 +33,9 @@ Result<std::vector<std::string>> ListSafetensors(const fs::path& directory);
 // Hugging Face cache that `directory` is a snapshot of). kNotFound if it is not there.
 Status CheckInside(const fs::path& directory, const std::string& name);
 
+// `outer` is `inner` or one of the directories around it. REQUIRES: both are canonical.
+bool HoldsPath(const fs::path& outer, const fs::path& inner);
+
 // True for a relative path with '/' between parts, none of them empty, "." or "..", without '\\'
 // and control characters.
 bool IsSafeRelativePath(std::string_view path);

@@ -7,21 +7,19 @@
 namespace shard {
 namespace {
 
-// Where along `shape` the rule's axis lies; -1 counts from the end. No value when the shape has no
-// such axis.
-std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis) {
-  const auto dimensions = static_cast<int>(shape.size());
-  const int resolved = axis < 0 ? dimensions + axis : axis;
-  if (resolved < 0 || resolved >= dimensions) return std::nullopt;
-  return static_cast<size_t>(resolved);
-}
-
 // A scale that all experts of a packed tensor share: it has no expert axis, whatever the rule says.
 bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
   return !checkpoint.names_only() && entry.Elements() == 1;
 }
 
 }  // namespace
+
+std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis) {
+  const auto dimensions = static_cast<int>(shape.size());
+  const int resolved = axis < 0 ? dimensions + axis : axis;
+  if (resolved < 0 || resolved >= dimensions) return std::nullopt;
+  return static_cast<size_t>(resolved);
+}
 
 std::string LayerExpertTable::Where(const ModelTensor& tensor) const {
   const TensorEntry& entry = checkpoint_.tensors()[tensor.index];

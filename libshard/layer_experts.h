@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,10 @@ namespace shard {
 
 // More than any router has; keeps a hostile name from making us count for hours.
 inline constexpr uint32_t kMaxExperts = 1u << 16;
+
+// Where along `shape` a rule's expert axis lies; -1 counts from the end. No value when the shape
+// has no such axis.
+std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis);
 
 // Used while a MoeModel is built: `model` has its checkpoint, config and classified tensors, and
 // gets the resolved expert axes. Errors are kCorrupt and name file, tensor or expert, expected and

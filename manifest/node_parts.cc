@@ -7,6 +7,7 @@
 #include "libshard/digest.h"
 #include "libshard/expert_name.h"
 #include "libshard/file.h"
+#include "libshard/layer_experts.h"
 #include "libshard/safetensors.h"
 #include "libshard/text.h"
 
@@ -160,10 +161,8 @@ class NodeCutter {
 
   Status AddRouterRows(const PartTensor& tensor, const shard::TensorRule& rule, uint32_t layer,
                        uint32_t experts) {
-    const auto dimensions = static_cast<int>(tensor.entry.shape.size());
-    const int axis = rule.expert_axis < 0 ? dimensions + rule.expert_axis : rule.expert_axis;
-    const bool there = axis >= 0 && axis < dimensions;
-    const uint64_t length = there ? tensor.entry.shape[static_cast<size_t>(axis)] : 0;
+    const auto axis = shard::AxisIn(tensor.entry.shape, rule.expert_axis);
+    const uint64_t length = axis ? tensor.entry.shape[*axis] : 0;
     if (length == 0 || length % experts != 0) {
       return Error{Code::kMismatch,
                    Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name), ": expected ",
@@ -171,8 +170,9 @@ class NodeCutter {
     }
     shard::OutputTensor out;
     out.entry = tensor.entry;
-    out.sources = shard::SliceAxis(tensor.entry, axis, experts, EligibleIn(layer));
-    out.entry.shape[static_cast<size_t>(axis)] = length / experts * out_.experts;
+    out.sources =
+        shard::SliceAxis(tensor.entry, static_cast<int>(*axis), experts, EligibleIn(layer));
+    out.entry.shape[*axis] = length / experts * out_.experts;
     out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
     out.source_tensor = tensor.entry.name;
     trunk_.tensors.push_back(std::move(out));
@@ -238,13 +238,12 @@ class NodeCutter {
                                         ": expected an expert tensor, found a name that no rule "
                                         "of the family reads as one")};
     }
-    const auto dimensions = static_cast<int>(first.entry.shape.size());
-    const int axis = found.rule->expert_axis < 0 ? dimensions + found.rule->expert_axis
-                                                 : found.rule->expert_axis;
-    if (axis != 0) {
+    const auto axis = shard::AxisIn(first.entry.shape, found.rule->expert_axis);
+    if (axis != size_t{0}) {
       return Error{Code::kUnsupported,
                    Cat(distribution_, ": tensor ", shard::Quoted(first.entry.name),
-                       ": expected experts along axis 0, found axis ", axis)};
+                       ": expected experts along axis 0, found axis ",
+                       axis ? Cat(*axis) : Cat(found.rule->expert_axis))};
     }
     shard::OutputTensor out;
     out.entry = first.entry;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "libshard/checkpoint_index.h"
 #include "libshard/text.h"
 #include "manifest/assemble.h"
 #include "manifest/manifest.h"
@@ -10,14 +11,6 @@
 namespace manifest {
 
 namespace fs = shard::fs;
-
-namespace {
-
-bool Holds(const fs::path& outer, const fs::path& inner) {
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
-}  // namespace
 
 shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
                                const std::vector<fs::path>& files) {
@@ -31,14 +24,14 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
   std::string found;
   if (output == input) {
     found = "the same";
-  } else if (Holds(output, input)) {
+  } else if (shard::HoldsPath(output, input)) {
     found = "a directory around it";
-  } else if (Holds(input, output) && fs::exists(output, error) &&
+  } else if (shard::HoldsPath(input, output) && fs::exists(output, error) &&
              !fs::is_directory(output, error)) {
     found = "a file in it";
   }
   for (const fs::path& file : files) {
-    const bool holds = Holds(output, fs::weakly_canonical(file, error));
+    const bool holds = shard::HoldsPath(output, fs::weakly_canonical(file, error));
     if (found.empty() && holds) found = shard::Cat("what holds ", file.string());
   }
   if (found.empty()) return shard::Ok();
