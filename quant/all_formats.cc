@@ -1,31 +1,100 @@
 #include <array>
 
 #include "quant/format.h"
+#include "quant/iq4_nl.h"
+#include "quant/iq4_xs.h"
+#include "quant/mxfp4.h"
+#include "quant/plain.h"
+#include "quant/q2_k.h"
+#include "quant/q3_k.h"
+#include "quant/q4_0.h"
+#include "quant/q4_1.h"
+#include "quant/q4_k.h"
+#include "quant/q5_0.h"
+#include "quant/q5_1.h"
+#include "quant/q5_k.h"
+#include "quant/q6_k.h"
+#include "quant/q8_0.h"
 
 namespace quant {
 namespace {
 
+// A type of one value per block, with its name in safetensors.
+constexpr Format Plain(std::string_view name, std::string_view safetensors, int ggml_type,
+                       uint32_t bytes) {
+  return {name, safetensors, ggml_type, 1, bytes};
+}
+
+// A type of ggml that we can only copy: geometry alone.
+constexpr Format CopyOnly(std::string_view name, int ggml_type, uint32_t block_values,
+                          uint32_t block_bytes) {
+  return {name, "", ggml_type, block_values, block_bytes};
+}
+
+constexpr Format With(Format format, Encoder encode, Decoder decode) {
+  format.encode = encode;
+  format.decode = decode;
+  return format;
+}
+
+template <class Block>
+constexpr Format Blocks(std::string_view name, int ggml_type, Encoder encode, Decoder decode) {
+  return With(CopyOnly(name, ggml_type, Block::kValues, sizeof(Block)), encode, decode);
+}
+
+constexpr Format UsingImportance(Format format) {
+  format.uses_importance = true;
+  return format;
+}
+
 // Sources: the dtype table of the safetensors format (F4, F6_* and F8_E8M0 are its sub-byte and
-// scale types) and ggml's type traits (docs/quant-formats.md of the formats we encode explains each
-// block).
+// scale types) and ggml's type traits. docs/quant-formats.md explains each block we encode.
 constexpr std::array kFormats = {
-    Format{"f32", "F32", 0, 1, 4},          Format{"f16", "F16", 1, 1, 2},
-    Format{"bf16", "BF16", 30, 1, 2},       Format{"f64", "F64", 28, 1, 8},
-    Format{"f8_e4m3", "F8_E4M3", -1, 1, 1}, Format{"f8_e5m2", "F8_E5M2", -1, 1, 1},
-    Format{"f8_e8m0", "F8_E8M0", -1, 1, 1}, Format{"f6_e2m3", "F6_E2M3", -1, 4, 3},
-    Format{"f6_e3m2", "F6_E3M2", -1, 4, 3}, Format{"f4", "F4", -1, 2, 1},
-    Format{"c64", "C64", -1, 1, 8},         Format{"bool", "BOOL", -1, 1, 1},
-    Format{"u8", "U8", -1, 1, 1},           Format{"u16", "U16", -1, 1, 2},
-    Format{"u32", "U32", -1, 1, 4},         Format{"u64", "U64", -1, 1, 8},
-    Format{"i8", "I8", 24, 1, 1},           Format{"i16", "I16", 25, 1, 2},
-    Format{"i32", "I32", 26, 1, 4},         Format{"i64", "I64", 27, 1, 8},
-    Format{"q8_0", "", 8, 32, 34},          Format{"q6_K", "", 14, 256, 210},
-    Format{"q5_K", "", 13, 256, 176},       Format{"q4_K", "", 12, 256, 144},
-    Format{"q3_K", "", 11, 256, 110},       Format{"q2_K", "", 10, 256, 84},
-    Format{"q4_0", "", 2, 32, 18},          Format{"q4_1", "", 3, 32, 20},
-    Format{"q5_0", "", 6, 32, 22},          Format{"q5_1", "", 7, 32, 24},
-    Format{"iq4_nl", "", 20, 32, 18},       Format{"iq4_xs", "", 23, 256, 136},
-    Format{"mxfp4", "", 39, 32, 17},
+    With(Plain("f32", "F32", 0, 4), EncodeF32Ref, DecodeF32Ref),
+    With(Plain("f16", "F16", 1, 2), EncodeF16Ref, DecodeF16Ref),
+    With(Plain("bf16", "BF16", 30, 2), EncodeBf16Ref, DecodeBf16Ref),
+    With(Plain("f64", "F64", 28, 8), nullptr, DecodeF64Ref),
+    With(Plain("f8_e4m3", "F8_E4M3", -1, 1), nullptr, DecodeF8E4M3Ref),
+    With(Plain("f8_e5m2", "F8_E5M2", -1, 1), nullptr, DecodeF8E5M2Ref),
+    Plain("f8_e8m0", "F8_E8M0", -1, 1),
+    Format{"f6_e2m3", "F6_E2M3", -1, 4, 3},
+    Format{"f6_e3m2", "F6_E3M2", -1, 4, 3},
+    Format{"f4", "F4", -1, 2, 1},
+    Plain("c64", "C64", -1, 8),
+    Plain("bool", "BOOL", -1, 1),
+    Plain("u8", "U8", -1, 1),
+    Plain("u16", "U16", -1, 2),
+    Plain("u32", "U32", -1, 4),
+    Plain("u64", "U64", -1, 8),
+    Plain("i8", "I8", 24, 1),
+    Plain("i16", "I16", 25, 2),
+    Plain("i32", "I32", 26, 4),
+    Plain("i64", "I64", 27, 8),
+    Blocks<BlockQ80>("q8_0", 8, EncodeQ80Ref, DecodeQ80Ref),
+    UsingImportance(Blocks<BlockQ6K>("q6_K", 14, EncodeQ6KRef, DecodeQ6KRef)),
+    UsingImportance(Blocks<BlockQ5K>("q5_K", 13, EncodeQ5KRef, DecodeQ5KRef)),
+    UsingImportance(Blocks<BlockQ4K>("q4_K", 12, EncodeQ4KRef, DecodeQ4KRef)),
+    UsingImportance(Blocks<BlockQ3K>("q3_K", 11, EncodeQ3KRef, DecodeQ3KRef)),
+    UsingImportance(Blocks<BlockQ2K>("q2_K", 10, EncodeQ2KRef, DecodeQ2KRef)),
+    UsingImportance(Blocks<BlockQ40>("q4_0", 2, EncodeQ40Ref, DecodeQ40Ref)),
+    UsingImportance(Blocks<BlockQ41>("q4_1", 3, EncodeQ41Ref, DecodeQ41Ref)),
+    UsingImportance(Blocks<BlockQ50>("q5_0", 6, EncodeQ50Ref, DecodeQ50Ref)),
+    UsingImportance(Blocks<BlockQ51>("q5_1", 7, EncodeQ51Ref, DecodeQ51Ref)),
+    UsingImportance(Blocks<BlockIq4Nl>("iq4_nl", 20, EncodeIq4NlRef, DecodeIq4NlRef)),
+    UsingImportance(Blocks<BlockIq4Xs>("iq4_xs", 23, EncodeIq4XsRef, DecodeIq4XsRef)),
+    Blocks<BlockMxfp4>("mxfp4", 39, EncodeMxfp4Ref, DecodeMxfp4Ref),
+    CopyOnly("iq2_xxs", 16, 256, 66),
+    CopyOnly("iq2_xs", 17, 256, 74),
+    CopyOnly("iq3_xxs", 18, 256, 98),
+    CopyOnly("iq1_s", 19, 256, 50),
+    CopyOnly("iq3_s", 21, 256, 110),
+    CopyOnly("iq2_s", 22, 256, 82),
+    CopyOnly("iq1_m", 29, 256, 56),
+    CopyOnly("tq1_0", 34, 256, 54),
+    CopyOnly("tq2_0", 35, 256, 66),
+    CopyOnly("nvfp4", 40, 64, 36),
+    CopyOnly("q1_0", 41, 128, 18),
+    CopyOnly("q2_0", 42, 64, 18),
 };
 
 char LowerAscii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

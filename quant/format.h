@@ -2,12 +2,23 @@
 // down.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 
 namespace quant {
+
+// Encodes one row. `values` fills whole blocks; `importance` is empty or holds one weight per value
+// (types that have no use for it ignore it); `out` has exactly BytesFor(values) bytes. Without
+// importance blocks do not depend on each other and any run of whole blocks may be given; with it
+// some types use a mean over the row. Any float may come in: values that are not finite give some
+// bytes, always the same ones.
+using Encoder = void (*)(std::span<const float> values, std::span<const float> importance,
+                         std::span<std::byte> out);
+// The reverse: `blocks` are whole blocks, `out` has room for all their values.
+using Decoder = void (*)(std::span<const std::byte> blocks, std::span<float> out);
 
 // An element type. Values are stored in blocks of `block_values` values and `block_bytes` bytes;
 // plain types are blocks of one. Rows live for the whole program: compare and pass them by address.
@@ -17,6 +28,9 @@ struct Format {
   int ggml_type;                 // ggml's id, -1 if it has none
   uint32_t block_values;
   uint32_t block_bytes;
+  Encoder encode = nullptr;  // null: a type that can only be read or copied
+  Decoder decode = nullptr;  // null: a type that can only be copied
+  bool uses_importance = false;
 
   // Bytes of `values` values; none when they do not fill whole blocks or the product overflows.
   std::optional<uint64_t> BytesFor(uint64_t values) const;

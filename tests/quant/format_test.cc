@@ -51,5 +51,38 @@ TEST(Format, KnowsTheBitsOfAValue) {
   EXPECT_DOUBLE_EQ(FindFormat("mxfp4")->BitsPerValue(), 4.25);
 }
 
+// All that a GGUF file may hold can at least be cut and copied (reference: ggml's type traits).
+TEST(Format, HasEveryTypeThatGgmlStillReads) {
+  const std::set<int> removed = {4, 5, 31, 32, 33, 36, 37, 38};
+  const std::set<int> internal = {9, 15};  // q8_1 and q8_K: of products, not of files
+  for (int id = 0; id <= 42; ++id) {
+    const bool ours = removed.count(id) == 0 && internal.count(id) == 0;
+    EXPECT_EQ(FindGgmlFormat(id) != nullptr, ours) << id;
+  }
+}
+
+TEST(Format, TypesOfGgmlThatWeOnlyCopyHaveTheirGeometry) {
+  struct Geometry {
+    const char* name;
+    int id;
+    uint32_t values, bytes;
+  };
+  for (const Geometry& expected :
+       {Geometry{"iq1_s", 19, 256, 50}, Geometry{"iq1_m", 29, 256, 56},
+        Geometry{"iq2_xxs", 16, 256, 66}, Geometry{"iq2_xs", 17, 256, 74},
+        Geometry{"iq2_s", 22, 256, 82}, Geometry{"iq3_xxs", 18, 256, 98},
+        Geometry{"iq3_s", 21, 256, 110}, Geometry{"tq1_0", 34, 256, 54},
+        Geometry{"tq2_0", 35, 256, 66}, Geometry{"nvfp4", 40, 64, 36},
+        Geometry{"q1_0", 41, 128, 18}, Geometry{"q2_0", 42, 64, 18}}) {
+    const Format* format = FindFormat(expected.name);
+    ASSERT_NE(format, nullptr) << expected.name;
+    EXPECT_EQ(FindGgmlFormat(expected.id), format);
+    EXPECT_EQ(format->block_values, expected.values) << expected.name;
+    EXPECT_EQ(format->block_bytes, expected.bytes) << expected.name;
+    EXPECT_EQ(format->encode, nullptr) << expected.name;
+    EXPECT_EQ(format->decode, nullptr) << expected.name;
+  }
+}
+
 }  // namespace
 }  // namespace quant

@@ -1,0 +1,72 @@
+// How the 256 integers of a k-quant block share bytes. Neighbours in a byte are 32 or 64 values
+// apart, so that a vector of bytes is unpacked with a mask and a shift.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace quant {
+
+inline constexpr size_t kSuperBlock = 256;
+using Levels = std::array<uint8_t, kSuperBlock>;
+
+// The part of a block's values, weights or integers that belongs to a group.
+template <size_t kGroupValues>
+std::span<const float> GroupOf(std::span<const float> values, size_t group) {
+  return values.subspan(group * kGroupValues, kGroupValues);
+}
+
+template <size_t kGroupValues>
+std::span<uint8_t> GroupOf(Levels& q, size_t group) {
+  return std::span(q).subspan(group * kGroupValues, kGroupValues);
+}
+
+// Two bits of each value, from bit `shift` on: in each run of 128, byte l holds those of values l,
+// l + 32, l + 64 and l + 96, lowest bits first.
+inline void PackTwoBits(const Levels& q, unsigned shift, std::span<uint8_t, 64> out) {
+  for (size_t run = 0; run < 2; ++run) {
+    for (size_t l = 0; l < 32; ++l) {
+      unsigned byte = 0;
+      for (unsigned k = 0; k < 4; ++k) {
+        byte |= (q[128 * run + 32 * k + l] >> shift & 3u) << 2 * k;
+      }
+      out[32 * run + l] = static_cast<uint8_t>(byte);
+    }
+  }
+}
+
+inline unsigned TwoBitsOf(std::span<const uint8_t, 64> packed, size_t i) {
+  return packed[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u;
+}
+
+// One bit of each value, bit `shift`: value i is in bit i / 32 of byte i % 32.
+inline void PackOneBit(const Levels& q, unsigned shift, std::span<uint8_t, 32> out) {
+  for (size_t l = 0; l < 32; ++l) {
+    unsigned byte = 0;
+    for (unsigned k = 0; k < 8; ++k) byte |= (q[32 * k + l] >> shift & 1u) << k;
+    out[l] = static_cast<uint8_t>(byte);
+  }
+}
+
+inline unsigned OneBitOf(std::span<const uint8_t, 32> packed, size_t i) {
+  return packed[i % 32] >> i / 32 & 1u;
+}
+
+// The low four bits of each value: in each run of 2 * distance (32 or 64), byte l holds value l in
+// its low and value l + distance in its high half.
+inline void PackFourBits(const Levels& q, size_t distance, std::span<uint8_t, 128> out) {
+  for (size_t byte = 0; byte < 128; ++byte) {
+    const size_t i = byte / distance * 2 * distance + byte % distance;
+    out[byte] = static_cast<uint8_t>((q[i] & 15) | q[i + distance] << 4);
+  }
+}
+
+inline unsigned FourBitsOf(std::span<const uint8_t, 128> packed, size_t distance, size_t i) {
+  const size_t in_run = i % (2 * distance);
+  const size_t byte = i / (2 * distance) * distance + in_run % distance;
+  return in_run < distance ? packed[byte] & 15u : packed[byte] >> 4;
+}
+
+}  // namespace quant

@@ -1,0 +1,120 @@
+#include "quant/k_pairs.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "quant/half.h"
+#include "quant/rounding.h"
+
+namespace quant {
+namespace {
+
+constexpr size_t kGroups = ScalePairs::kGroups;
+constexpr size_t kGroupValues = ScalePairs::kGroupValues;
+constexpr int kTop = 63;  // of six bits
+
+using PerGroup = std::array<float, kGroups>;
+using PerGroupLevel = std::array<uint8_t, kGroups>;
+
+void Pack(const PerGroupLevel& scales, const PerGroupLevel& mins, uint8_t (&packed)[12]) {
+  for (size_t j = 0; j < 4; ++j) {
+    packed[j] = static_cast<uint8_t>(scales[j] | scales[j + 4] >> 4 << 6);
+    packed[j + 4] = static_cast<uint8_t>(mins[j] | mins[j + 4] >> 4 << 6);
+    packed[j + 8] = static_cast<uint8_t>((scales[j + 4] & 15) | (mins[j + 4] & 15) << 4);
+  }
+}
+
+// Rounds the group scales (or minimums) to six bits so that the largest gets 63; returns the scale
+// of the scales. A scale below 0, which a rounding error can give, gets 63 too.
+uint16_t RoundToLargest(const PerGroup& scales, PerGroupLevel& levels) {
+  float largest = 0;
+  for (const float scale : scales) {
+    if (scale > largest) largest = scale;
+  }
+  const float inverse = largest > 0 ? static_cast<float>(kTop) / largest : 0.0f;
+  for (size_t j = 0; j < kGroups; ++j) {
+    const auto level = static_cast<uint8_t>(NearestInt(inverse * scales[j]));
+    levels[j] = std::min<uint8_t>(kTop, level);
+  }
+  return ScaleToHalf(largest / static_cast<float>(kTop));
+}
+
+// Large values matter more, but none is free: the weight is |x| plus the group's root mean square.
+ScalePairs FitPlain(Values values, const ScaleGrid& grid, Levels& q) {
+  PerGroup scales, mins;
+  for (size_t j = 0; j < kGroups; ++j) {
+    const Values group = GroupOf<kGroupValues>(values, j);
+    const float rms = std::sqrt(SumOfSquares(group) / static_cast<float>(kGroupValues));
+    std::array<float, kGroupValues> weights;
+    for (size_t i = 0; i < kGroupValues; ++i) weights[i] = rms + std::abs(group[i]);
+    const ScaleAndMin fit = FitScaleAndMin({group, weights}, grid, GroupOf<kGroupValues>(q, j));
+    scales[j] = fit.scale;
+    mins[j] = fit.min;
+  }
+  ScalePairs pairs{};
+  PerGroupLevel scale_levels, min_levels;
+  pairs.d = RoundToLargest(scales, scale_levels);
+  pairs.dmin = RoundToLargest(mins, min_levels);
+  Pack(scale_levels, min_levels, pairs.packed);
+  return pairs;
+}
+
+uint16_t RoundByWeight(const WeightedGroup& scales, bool cap, PerGroupLevel& levels) {
+  const float scale = FitPositive(scales, kTop, levels);
+  if (cap) {
+    for (uint8_t& level : levels) level = std::min<uint8_t>(kTop, level);
+  }
+  return ScaleToHalf(scale);
+}
+
+ScalePairs FitWithImportance(Values values, Values importance, const PairSearch& search,
+                             Levels& q) {
+  const float spread = 2 * SumOfSquares(values) / static_cast<float>(kSuperBlock);
+  PerGroup scales, mins, weight_sums;
+  for (size_t j = 0; j < kGroups; ++j) {
+    std::array<float, kGroupValues> weights;
+    WeighByImportance(GroupOf<kGroupValues>(values, j), GroupOf<kGroupValues>(importance, j),
+                      spread, weights);
+    weight_sums[j] = Sum(weights);
+    const ScaleAndMin fit = FitScaleAndMin({GroupOf<kGroupValues>(values, j), weights},
+                                           search.with_importance, GroupOf<kGroupValues>(q, j));
+    scales[j] = fit.scale;
+    mins[j] = fit.min;
+  }
+  ScalePairs pairs{};
+  PerGroupLevel scale_levels, min_levels;
+  pairs.d = RoundByWeight({scales, weight_sums}, search.cap_searched, scale_levels);
+  pairs.dmin = RoundByWeight({mins, weight_sums}, search.cap_searched, min_levels);
+  Pack(scale_levels, min_levels, pairs.packed);
+  return pairs;
+}
+
+}  // namespace
+
+uint8_t ScalePairs::ScaleOf(size_t group) const {
+  if (group < 4) return packed[group] & 63;
+  return static_cast<uint8_t>((packed[group + 4] & 15) | packed[group - 4] >> 6 << 4);
+}
+
+uint8_t ScalePairs::MinOf(size_t group) const {
+  if (group < 4) return packed[group + 4] & 63;
+  return static_cast<uint8_t>(packed[group + 4] >> 4 | packed[group] >> 6 << 4);
+}
+
+ScaleAndMin ScalePairs::Group(size_t group) const {
+  return {HalfToFloat(d) * static_cast<float>(ScaleOf(group)),
+          HalfToFloat(dmin) * static_cast<float>(MinOf(group))};
+}
+
+ScalePairs FitPairs(Values values, Values importance, const PairSearch& search, Levels& q) {
+  const ScalePairs pairs = importance.empty() ? FitPlain(values, search.plain, q)
+                                              : FitWithImportance(values, importance, search, q);
+  for (size_t j = 0; j < kGroups; ++j) {
+    RequantizeWithMin(GroupOf<kGroupValues>(values, j), pairs.Group(j), search.plain.levels,
+                      GroupOf<kGroupValues>(q, j));
+  }
+  return pairs;
+}
+
+}  // namespace quant

@@ -1,0 +1,46 @@
+// What q4_K and q5_K have in common: eight groups of 32 values, each with a scale and a minimum of
+// six bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/k_bits.h"
+#include "quant/k_search.h"
+
+namespace quant {
+
+// 16 bytes, the first of both blocks.
+//
+//   bytes   field        meaning
+//   0-1     d            F16, scale of the eight group scales
+//   2-3     dmin         F16, scale of the eight group minimums
+//   4-7     packed[j]    bits 0-5: scale j, bits 6-7: upper bits of scale j + 4; j in 0 ... 3
+//   8-11    packed[4+j]  bits 0-5: minimum j, bits 6-7: upper bits of minimum j + 4
+//   12-15   packed[8+j]  bits 0-3: lower bits of scale j + 4, bits 4-7: of minimum j + 4
+//
+// value[i] = d * scale[g] * q[i] - dmin * min[g],  g = i / 32.
+struct ScalePairs {
+  static constexpr size_t kGroups = 8;
+  static constexpr size_t kGroupValues = 32;
+
+  uint16_t d, dmin;
+  uint8_t packed[12];
+
+  uint8_t ScaleOf(size_t group) const;
+  uint8_t MinOf(size_t group) const;
+  // d * scale and dmin * min.
+  ScaleAndMin Group(size_t group) const;
+};
+static_assert(sizeof(ScalePairs) == 16);
+
+// What tells the searches of the two formats apart.
+struct PairSearch {
+  ScaleGrid plain, with_importance;
+  bool cap_searched;  // cut levels above 63, which only a negative scale gives, to 63
+};
+
+// Finds the scales and the integers of a block; importance may be empty.
+ScalePairs FitPairs(Values values, Values importance, const PairSearch& search, Levels& q);
+
+}  // namespace quant

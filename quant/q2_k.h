@@ -1,0 +1,35 @@
+#pragma once
+
+#include "quant/k_bits.h"
+#include "quant/k_search.h"
+
+namespace quant {
+
+// q2_K: 256 values in 84 bytes (2.625 bits each). Little-endian, no alignment required.
+//
+//   bytes    field    meaning
+//   0-15     scales   of the sixteen groups of 16: bits 0-3 scale, bits 4-7 minimum
+//   16-79    qs       2-bit values; in each run of 128, byte l holds values l, l + 32, l + 64 and
+//                     l + 96, the first in its lowest bits
+//   80-81    d        F16, scale of the group scales
+//   82-83    dmin     F16, scale of the group minimums
+//
+// value[i] = d * scale[g] * q[i] - dmin * min[g],  g = i / 16.
+struct BlockQ2K {
+  static constexpr size_t kValues = kSuperBlock;
+  static constexpr size_t kGroups = 16;
+  uint8_t scales[kGroups];
+  uint8_t qs[64];
+  uint16_t d, dmin;
+
+  // d * scale and dmin * min.
+  ScaleAndMin Group(size_t group) const;
+};
+static_assert(sizeof(BlockQ2K) == 84);
+
+// Encoder and Decoder of format.h.
+void EncodeQ2KRef(std::span<const float> values, std::span<const float> importance,
+                  std::span<std::byte> out);
+void DecodeQ2KRef(std::span<const std::byte> blocks, std::span<float> out);
+
+}  // namespace quant

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "quant/k_bits.h"
+#include "quant/k_search.h"
+
+namespace quant {
+
+// q3_K: 256 values in 110 bytes (3.4375 bits each). Little-endian, no alignment required.
+//
+//   bytes     field    meaning
+//   0-31      hmask    third bits: that of value i is bit i / 32 of byte i % 32
+//   32-95     qs       low two bits; in each run of 128, byte l holds values l, l + 32, l + 64 and
+//                      l + 96, the first in its lowest bits
+//   96-107    packed   sixteen 6-bit scales s: the low four bits of scale j are in the low (j < 8)
+//                      or high half of byte j % 8, its upper two in bits 2 * (j / 4) of byte
+//                      8 + j % 4
+//   108-109   d        F16
+//
+// value[i] = d * (s[g] - 32) * (q[i] - 4),  g = i / 16.
+struct BlockQ3K {
+  static constexpr size_t kValues = kSuperBlock;
+  static constexpr size_t kGroups = 16;
+  uint8_t hmask[32];
+  uint8_t qs[64];
+  uint8_t packed[12];
+  uint16_t d;
+
+  // d * (s - 32).
+  float GroupScale(size_t group) const;
+};
+static_assert(sizeof(BlockQ3K) == 110);
+
+// Encoder and Decoder of format.h.
+void EncodeQ3KRef(std::span<const float> values, std::span<const float> importance,
+                  std::span<std::byte> out);
+void DecodeQ3KRef(std::span<const std::byte> blocks, std::span<float> out);
+
+}  // namespace quant

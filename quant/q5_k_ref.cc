@@ -1,0 +1,42 @@
+#include "quant/q5_k.h"
+
+namespace quant {
+namespace {
+
+constexpr PairSearch kSearch = {
+    .plain = {.levels = 31, .first = -0.5f, .step = 0.1f, .last = 15},
+    .with_importance = {.levels = 31, .first = -0.9f, .step = 0.05f, .last = 36},
+    .cap_searched = true,
+};
+constexpr size_t kDistance = 32;  // of the two values of a byte
+
+BlockQ5K EncodeBlock(Values values, Values importance) {
+  BlockQ5K block;
+  Levels q;
+  block.pairs = FitPairs(values, importance, kSearch, q);
+  PackFourBits(q, kDistance, block.qs);
+  PackOneBit(q, 4, block.qh);
+  return block;
+}
+
+void DecodeBlock(const BlockQ5K& block, std::span<float> out) {
+  for (size_t j = 0; j < ScalePairs::kGroups; ++j) {
+    const ScaleAndMin group = block.pairs.Group(j);
+    for (size_t i = 32 * j; i < 32 * j + 32; ++i) {
+      const unsigned q = FourBitsOf(block.qs, kDistance, i) | OneBitOf(block.qh, i) << 4;
+      out[i] = group.scale * static_cast<float>(q) - group.min;
+    }
+  }
+}
+
+}  // namespace
+
+void EncodeQ5KRef(Values values, Values importance, std::span<std::byte> out) {
+  EncodeBlocks<BlockQ5K>(values, importance, out, EncodeBlock);
+}
+
+void DecodeQ5KRef(std::span<const std::byte> blocks, std::span<float> out) {
+  DecodeBlocks<BlockQ5K>(blocks, out, DecodeBlock);
+}
+
+}  // namespace quant

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "quant/k_bits.h"
+#include "quant/k_search.h"
+
+namespace quant {
+
+// q6_K: 256 values in 210 bytes (6.5625 bits each). Little-endian, no alignment required.
+//
+//   bytes     field    meaning
+//   0-127     ql       low four bits; in each run of 128, value l is the low and value l + 64 the
+//                      high half of byte l
+//   128-191   qh       upper two bits; in each run of 128, byte l holds those of values l, l + 32,
+//                      l + 64 and l + 96, the first in its lowest bits
+//   192-207   scales   signed bytes, one for each group of 16
+//   208-209   d        F16
+//
+// value[i] = d * scale[g] * (q[i] - 32),  g = i / 16.
+struct BlockQ6K {
+  static constexpr size_t kValues = kSuperBlock;
+  static constexpr size_t kGroups = 16;
+  uint8_t ql[128];
+  uint8_t qh[64];
+  int8_t scales[kGroups];
+  uint16_t d;
+
+  // d * scale.
+  float GroupScale(size_t group) const;
+};
+static_assert(sizeof(BlockQ6K) == 210);
+
+// Encoder and Decoder of format.h.
+void EncodeQ6KRef(std::span<const float> values, std::span<const float> importance,
+                  std::span<std::byte> out);
+void DecodeQ6KRef(std::span<const std::byte> blocks, std::span<float> out);
+
+}  // namespace quant

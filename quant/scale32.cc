@@ -1,0 +1,73 @@
+#include "quant/scale32.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "quant/rounding.h"
+
+namespace quant {
+namespace {
+
+using Weights = std::array<float, kGroup32>;
+
+Weights WeightsOf(const Block32& block) {
+  Weights weights;
+  WeighByImportance(block.values, block.importance, block.spread, weights);
+  return weights;
+}
+
+// Subnormal scales have an infinite inverse: what comes of it is 0, as everything that does not
+// fit.
+uint8_t TruncatedLevel(float value, int highest) {
+  return static_cast<uint8_t>(std::min<int>(highest, static_cast<int8_t>(Truncate(value))));
+}
+
+// The value of largest magnitude gets q 0, that is -levels, so that no level is wasted.
+float ScaleByLargest(Values values, int levels, Levels32 q) {
+  const float scale = LargestByMagnitude(values) / -static_cast<float>(levels);
+  const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
+  const float offset = static_cast<float>(levels) + 0.5f;
+  for (size_t i = 0; i < kGroup32; ++i) {
+    q[i] = TruncatedLevel(values[i] * inverse + offset, 2 * levels - 1);
+  }
+  return scale;
+}
+
+ScaleAndMin ScaleByRange(Values values, int levels, Levels32 q) {
+  float min = std::numeric_limits<float>::max(), max = -min;
+  for (const float x : values) {
+    if (x < min) min = x;
+    if (x > max) max = x;
+  }
+  const float scale = (max - min) / static_cast<float>(levels);
+  const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
+  for (size_t i = 0; i < kGroup32; ++i) {
+    q[i] = TruncatedLevel((values[i] - min) * inverse + 0.5f, levels);
+  }
+  return {scale, min};
+}
+
+}  // namespace
+
+float FitScale(const Block32& block, int levels, Levels32 q) {
+  if (block.importance.empty()) return ScaleByLargest(block.values, levels, q);
+  const Weights weights = WeightsOf(block);
+  return FitSigned({block.values, weights}, levels, q);
+}
+
+ScaleAndMin FitRange(const Block32& block, int levels, Levels32 q) {
+  if (block.importance.empty()) return ScaleByRange(block.values, levels, q);
+  const ScaleGrid grid = {.levels = levels, .first = -0.9f, .step = 0.05f, .last = 36};
+  const Weights weights = WeightsOf(block);
+  const ScaleAndMin fit = FitScaleAndMin({block.values, weights}, grid, q);
+  return {fit.scale, -fit.min};
+}
+
+float SpreadOfRow(Values row, Values importance) {
+  if (importance.empty()) return 0;
+  return SumOfSquares(row) / static_cast<float>(row.size());
+}
+
+}  // namespace quant

@@ -1,0 +1,28 @@
+// One scale, or a scale and a minimum, for 32 values: what q4_0, q4_1, q5_0 and q5_1 have in
+// common.
+#pragma once
+
+#include "quant/k_search.h"
+#include "quant/nibbles.h"
+
+namespace quant {
+
+// A block of a row. Importance may be empty: then nothing is searched and the extreme values
+// decide. With importance the error weighted by it is minimised.
+struct Block32 {
+  Values values, importance;
+  float spread;  // mean square of the whole row, used with importance only
+};
+
+using Levels32 = std::span<uint8_t, kGroup32>;
+
+// value = scale * (q - levels), q in 0 ... 2 * levels - 1.
+float FitScale(const Block32& block, int levels, Levels32 q);
+
+// value = scale * q + min, q in 0 ... levels.
+ScaleAndMin FitRange(const Block32& block, int levels, Levels32 q);
+
+// What Block32::spread has to be for the blocks of a row: 0 when there is no importance.
+float SpreadOfRow(Values row, Values importance);
+
+}  // namespace quant

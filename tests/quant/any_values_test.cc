@@ -1,0 +1,156 @@
+// What every row of AllFormats() promises, on rows that models do not have: the same bytes each
+// time, no undefined behaviour (run under sanitizers), values that decode.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "quant/format.h"
+#include "tests/quant/test_rows.h"
+
+namespace quant {
+namespace {
+
+std::vector<std::byte> Encode(const Format& format, std::span<const float> values,
+                              std::span<const float> importance = {}) {
+  std::vector<std::byte> out(*format.BytesFor(values.size()), std::byte{0xa5});
+  format.encode(values, importance, out);
+  return out;
+}
+
+std::vector<float> Decode(const Format& format, std::span<const std::byte> blocks) {
+  std::vector<float> out(blocks.size() / format.block_bytes * format.block_values);
+  format.decode(blocks, out);
+  return out;
+}
+
+std::vector<const Format*> Encoders() {
+  std::vector<const Format*> formats;
+  for (const Format& format : AllFormats()) {
+    if (format.encode != nullptr) formats.push_back(&format);
+  }
+  return formats;
+}
+
+std::vector<TestRow> EveryRow() {
+  std::vector<TestRow> rows = FlatRows();
+  for (auto& more : {PatternRows(), RowsOfAnyBits(5, 10), NonFiniteRows()}) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  return rows;
+}
+
+// The first row leaves the stack and the output different from what the second call finds.
+TEST(AnyValues, GiveTheSameBytesEachTime) {
+  const TestRow other = RandomRows(1, 1)[0];
+  for (const Format* format : Encoders()) {
+    for (const TestRow& row : EveryRow()) {
+      const std::vector<std::byte> first = Encode(*format, row.values);
+      Encode(*format, other.values);
+      EXPECT_EQ(Encode(*format, row.values), first) << format->name << ", " << row.name;
+      EXPECT_EQ(Decode(*format, first).size(), row.values.size());
+    }
+  }
+}
+
+TEST(AnyValues, GiveTheSameBytesEachTimeWithAnyImportance) {
+  std::vector<TestRow> importances = Importances(2);
+  for (auto& more : NonFiniteRows()) importances.push_back(more);
+  for (const Format* format : Encoders()) {
+    if (!format->uses_importance) continue;
+    for (const TestRow& row : EveryRow()) {
+      for (const TestRow& importance : importances) {
+        EXPECT_EQ(Encode(*format, row.values, importance.values),
+                  Encode(*format, row.values, importance.values))
+            << format->name << ", " << row.name << ", " << importance.name;
+      }
+    }
+  }
+}
+
+// FNV-1a, 64 bits.
+void Digest(std::span<const std::byte> bytes, uint64_t& digest) {
+  for (const std::byte byte : bytes) {
+    digest = (digest ^ static_cast<uint64_t>(byte)) * 0x100000001b3u;
+  }
+}
+
+// Compilers, flags and machines must not change a byte, NaN and overflow included. The value was
+// made with g++ 12 on x86-64; for finite rows the peer test vouches for the bytes.
+TEST(AnyValues, GiveTheSameBytesOnEveryMachine) {
+  std::vector<TestRow> importances = Importances(2);
+  for (auto& more : NonFiniteRows()) importances.push_back(more);
+  uint64_t digest = 0xcbf29ce484222325u;
+  for (const Format* format : Encoders()) {
+    for (const TestRow& row : EveryRow()) {
+      Digest(Encode(*format, row.values), digest);
+      if (!format->uses_importance) continue;
+      for (const TestRow& importance : importances) {
+        Digest(Encode(*format, row.values, importance.values), digest);
+      }
+    }
+  }
+  EXPECT_EQ(digest, 1864141761996048134u);
+}
+
+// The largest error of a value is half the widest step between neighbours, which follows from the
+// block's largest magnitude; the factors are those steps with room for the rounding of scales.
+TEST(AnyValues, DecodeNearWhatWasEncoded) {
+  const std::map<std::string_view, float> bounds = {
+      {"f32", 0.0f},   {"f16", 0.0005f},  {"bf16", 0.004f}, {"q8_0", 0.005f},
+      {"q6_K", 0.06f}, {"q5_K", 0.1f},    {"q4_K", 0.2f},   {"q3_K", 0.35f},
+      {"q2_K", 0.8f},  {"q4_0", 0.13f},   {"q4_1", 0.07f},  {"q5_0", 0.07f},
+      {"q5_1", 0.04f}, {"iq4_nl", 0.15f}, {"iq4_xs", 0.2f}, {"mxfp4", 0.26f}};
+  for (const Format* format : Encoders()) {
+    ASSERT_EQ(bounds.count(format->name), 1u) << format->name;
+    for (const TestRow& row : RandomRows(21, 60)) {
+      const std::vector<float> decoded = Decode(*format, Encode(*format, row.values));
+      float largest = 0, worst = 0;
+      for (size_t i = 0; i < decoded.size(); ++i) {
+        largest = std::max(largest, std::abs(row.values[i]));
+        worst = std::max(worst, std::abs(decoded[i] - row.values[i]));
+      }
+      // Scales below the range of F16 are another matter; those rows are kept out.
+      if (largest < 0.01f) continue;
+      EXPECT_LE(worst, bounds.at(format->name) * largest) << format->name << ", " << row.name;
+    }
+  }
+}
+
+TEST(AnyValues, ZerosDecodeToZeros) {
+  const std::vector<float> zeros(kRowValues);
+  for (const Format* format : Encoders()) {
+    const std::vector<float> decoded = Decode(*format, Encode(*format, zeros));
+    EXPECT_TRUE(std::all_of(decoded.begin(), decoded.end(), [](float x) { return x == 0; }))
+        << format->name;
+  }
+}
+
+// What callers may rely on to encode a row in pieces when there is no importance.
+TEST(AnyValues, BlocksDoNotDependOnEachOtherWithoutImportance) {
+  const TestRow row = RandomRows(4, 1)[0];
+  for (const Format* format : Encoders()) {
+    const size_t half = kRowValues / 2;
+    std::vector<std::byte> pieces = Encode(*format, std::span(row.values).first(half));
+    const std::vector<std::byte> second = Encode(*format, std::span(row.values).subspan(half));
+    pieces.insert(pieces.end(), second.begin(), second.end());
+    EXPECT_EQ(pieces, Encode(*format, row.values)) << format->name;
+  }
+}
+
+TEST(AnyValues, NoValuesAreNoBytes) {
+  for (const Format& format : AllFormats()) {
+    if (format.encode != nullptr) format.encode({}, {}, {});
+    if (format.decode != nullptr) format.decode({}, {});
+    EXPECT_EQ(format.BytesFor(0), 0u);
+  }
+}
+
+TEST(AnyValues, EveryEncoderHasADecoder) {
+  EXPECT_EQ(Encoders().size(), 16u);
+  for (const Format* format : Encoders()) EXPECT_NE(format->decode, nullptr) << format->name;
+}
+
+}  // namespace
+}  // namespace quant

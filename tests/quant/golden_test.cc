@@ -1,0 +1,135 @@
+// Every encoder and decoder against the bytes that ggml gave for fixed inputs;
+// fixtures/golden/quant has a README.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "quant/format.h"
+
+namespace quant {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Empty when there is none.
+fs::path GoldenDirectory() {
+  const fs::path source = MOEPACK_SOURCE_DIR;
+  const char* shared = std::getenv("MOEPACK_SHARED");
+  const fs::path beside = shared != nullptr ? fs::path(shared) : source / "../shared";
+  for (const fs::path& golden : {source / "fixtures/golden", beside / "golden"}) {
+    if (fs::exists(golden / "quant/cases.json")) return golden / "quant";
+  }
+  return {};
+}
+
+std::vector<std::byte> ReadBytes(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+std::vector<float> ReadFloats(const fs::path& path) {
+  const std::vector<std::byte> bytes = ReadBytes(path);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+struct GoldenCase {
+  const Format* format;
+  std::string name;
+  std::vector<float> input, importance;  // importance: of one row, or empty
+  std::vector<std::byte> expected;
+  size_t row_values;
+  double error;  // of decoding `expected`, relative to the input
+};
+
+std::vector<std::byte> Encode(const GoldenCase& golden) {
+  std::vector<std::byte> out(golden.expected.size());
+  const size_t row_bytes = *golden.format->BytesFor(golden.row_values);
+  const std::span<const float> input = golden.input;
+  for (size_t row = 0; row * golden.row_values < input.size(); ++row) {
+    golden.format->encode(input.subspan(row * golden.row_values, golden.row_values),
+                          golden.importance, std::span(out).subspan(row * row_bytes, row_bytes));
+  }
+  return out;
+}
+
+double RelativeError(const GoldenCase& golden) {
+  std::vector<float> decoded(golden.input.size());
+  golden.format->decode(golden.expected, decoded);
+  double error = 0, total = 0;
+  for (size_t i = 0; i < decoded.size(); ++i) {
+    const double x = golden.input[i];
+    error += (decoded[i] - x) * (decoded[i] - x);
+    total += x * x;
+  }
+  return std::sqrt(error / total);
+}
+
+class Golden : public testing::Test {
+ protected:
+  void SetUp() override {
+    const fs::path directory = GoldenDirectory();
+    if (directory.empty()) GTEST_SKIP() << "no fixtures/golden/quant and no shared/golden/quant";
+    const auto document = nlohmann::json::parse(std::ifstream(directory / "cases.json"));
+    for (const auto& json : document.at("cases")) {
+      const bool weighted = json.at("imatrix");
+      cases_.push_back(
+          {.format = FindFormat(json.at("type").get<std::string>()),
+           .name = json.at("expected"),
+           .input = ReadFloats(directory / json.at("input").get<std::string>()),
+           .importance = weighted ? ReadFloats(directory / "imatrix.f32") : std::vector<float>{},
+           .expected = ReadBytes(directory / json.at("expected").get<std::string>()),
+           .row_values = document.at("cols"),
+           .error = json.at("rel_rmse")});
+    }
+  }
+
+  std::vector<GoldenCase> cases_;
+};
+
+TEST_F(Golden, EveryEncoderGivesTheBytesOfGgml) {
+  EXPECT_GE(cases_.size(), 260u);
+  for (const GoldenCase& golden : cases_) {
+    ASSERT_NE(golden.format, nullptr) << golden.name;
+    ASSERT_NE(golden.format->encode, nullptr) << golden.name;
+    const std::vector<std::byte> ours = Encode(golden);
+    size_t different = 0;
+    for (size_t at = 0; at < ours.size(); at += golden.format->block_bytes) {
+      different += std::memcmp(&ours[at], &golden.expected[at], golden.format->block_bytes) != 0;
+    }
+    EXPECT_EQ(different, 0u) << golden.name << ": blocks that differ";
+  }
+}
+
+TEST_F(Golden, EveryDecoderIsAsFarFromTheInputAsExpected) {
+  for (const GoldenCase& golden : cases_) {
+    ASSERT_NE(golden.format->decode, nullptr) << golden.name;
+    EXPECT_NEAR(RelativeError(golden), golden.error, 1e-5 * golden.error + 1e-9) << golden.name;
+  }
+}
+
+TEST_F(Golden, CoversEveryTypeWithAnEncoder) {
+  std::set<std::string_view> plain, weighted;
+  for (const GoldenCase& golden : cases_) {
+    (golden.importance.empty() ? plain : weighted).insert(golden.format->name);
+  }
+  for (const Format& format : AllFormats()) {
+    if (format.encode == nullptr || format.name == "f32") continue;
+    EXPECT_EQ(plain.count(format.name), 1u) << format.name;
+    EXPECT_EQ(weighted.count(format.name), format.uses_importance ? 1u : 0u) << format.name;
+  }
+}
+
+}  // namespace
+}  // namespace quant
