@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace shard {
 
@@ -23,6 +24,13 @@ T LoadLe(std::span<const std::byte> bytes) {
 template <class T>
 void StoreLe(T value, std::span<std::byte> bytes) {
   std::memcpy(bytes.data(), &value, sizeof(T));
+}
+
+template <class T>
+void AppendLe(std::string& out, T value) {
+  const size_t at = out.size();
+  out.resize(at + sizeof(T));
+  std::memcpy(out.data() + at, &value, sizeof(T));
 }
 
 // No value on overflow.

@@ -5,26 +5,25 @@
 
 #include "libshard/checkpoint_index.h"
 #include "libshard/digest.h"
+#include "libshard/gguf.h"
+#include "libshard/gguf_set.h"
 #include "libshard/safetensors.h"
 #include "libshard/text.h"
 
 namespace shard {
 namespace {
 
-// A path given by the user that is no safetensors checkpoint gets the reason, not just "not found".
+// A path given by the user that is no checkpoint gets the reason, not just "not found".
 Error NoCheckpoint(const fs::path& source) {
   std::error_code error;
-  if (source.extension() == ".gguf") {
-    return Error{Code::kUnsupported, Cat(source.string(), ": expected safetensors, found GGUF"),
-                 "this version reads safetensors checkpoints"};
-  }
-  const std::string expected = ": expected model.safetensors.index.json or *.safetensors, found ";
+  const std::string expected =
+      ": expected model.safetensors.index.json, *.safetensors or *.gguf, found ";
   if (fs::exists(source / "distribution.json", error)) {
     return Error{Code::kInvalidArgument,
                  Cat(source.string(), expected, "a distribution that moepack wrote"),
                  "name the checkpoint it was made from, or use verify, diff or assemble"};
   }
-  return Error{Code::kNotFound, Cat(source.string(), expected, "neither")};
+  return Error{Code::kNotFound, Cat(source.string(), expected, "none of them")};
 }
 
 // A table with open addressing, at most half full: indexes of tensors, or this.
@@ -53,17 +52,26 @@ class CheckpointBuilder {
     SHARD_TRY(const MappedFile mapped, MappedFile::Open(path));
     SHARD_TRY(SafetensorsHeader header,
               ParseSafetensors(path.string(), mapped.bytes(), mapped.bytes().size()));
-    const auto file = static_cast<uint32_t>(out_.files_.size());
-    out_.files_.push_back({.path = path,
-                           .name = name,
-                           .size = mapped.bytes().size(),
-                           .data_start = header.data_start,
-                           .header_sha256 = Sha256Hex(mapped.bytes().first(header.data_start)),
-                           .identity = mapped.identity()});
-    for (TensorEntry& tensor : header.tensors) {
-      tensor.file = file;
-      out_.tensors_.push_back(std::move(tensor));
+    Append(name, mapped, header.data_start, header.tensors);
+    return Ok();
+  }
+
+  // All parts of one model, in order; the metadata of the first counts.
+  Status AddGguf(const std::vector<std::string>& names) {
+    out_.is_gguf_ = true;
+    std::vector<GgufMetadata> metadata;
+    std::vector<GgufPart> parts;
+    for (const std::string& name : names) {
+      const fs::path path = out_.root_ / name;
+      SHARD_TRY(const MappedFile mapped, MappedFile::Open(path));
+      SHARD_TRY(GgufHeader header, ParseGguf(path.string(), mapped.bytes(), mapped.bytes().size()));
+      parts.push_back({.path = path, .tensors = header.tensors.size()});
+      metadata.push_back(std::move(header.metadata));
+      Append(name, mapped, header.data_start, header.tensors);
     }
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].metadata = &metadata[i];
+    SHARD_CHECK(CheckGgufSet(parts));
+    out_.metadata_ = std::move(metadata.front());
     return Ok();
   }
 
@@ -130,6 +138,21 @@ class CheckpointBuilder {
   Checkpoint Take() && { return std::move(out_); }
 
  private:
+  void Append(const std::string& name, const MappedFile& mapped, uint64_t data_start,
+              std::vector<TensorEntry>& tensors) {
+    const auto file = static_cast<uint32_t>(out_.files_.size());
+    out_.files_.push_back({.path = out_.root_ / name,
+                           .name = name,
+                           .size = mapped.bytes().size(),
+                           .data_start = data_start,
+                           .header_sha256 = Sha256Hex(mapped.bytes().first(data_start)),
+                           .identity = mapped.identity()});
+    for (TensorEntry& tensor : tensors) {
+      tensor.file = file;
+      out_.tensors_.push_back(std::move(tensor));
+    }
+  }
+
   Checkpoint out_;
 };
 
@@ -149,6 +172,14 @@ Status CheckShardsPresent(const fs::path& root, const CheckpointIndex& index) {
                "finish the download; list-tensors also takes the index file alone"};
 }
 
+Status WarnOfGguf(const fs::path& root, CheckpointBuilder& builder) {
+  SHARD_TRY(const std::vector<std::string> names, ListFiles(root, ".gguf"));
+  for (const std::string& name : names) {
+    builder.Warn(Cat((root / name).string(), ": left out, as there are safetensors beside it"));
+  }
+  return Ok();
+}
+
 Result<Checkpoint> OpenIndexed(const fs::path& source, const fs::path& root,
                                const fs::path& index_path) {
   SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(index_path));
@@ -166,6 +197,33 @@ Result<Checkpoint> OpenIndexed(const fs::path& source, const fs::path& root,
     builder.Warn(Cat((root / name).string(), ": not named by ", index_path.filename().string(),
                      ", left out"));
   }
+  SHARD_CHECK(WarnOfGguf(root, builder));
+  return std::move(builder).Take();
+}
+
+// A file named by the user may be a link to anywhere; what is found beside it may not.
+Result<Checkpoint> OpenGguf(const fs::path& source, const fs::path& root,
+                            const std::vector<std::string>& parts) {
+  SHARD_CHECK(CheckGgufPartsPresent(root, parts));
+  const bool named = parts.size() == 1 && source != root;
+  for (const std::string& part : parts) {
+    if (!named) SHARD_CHECK(CheckInside(root, part));
+  }
+  CheckpointBuilder builder(source, root);
+  SHARD_CHECK(builder.AddGguf(parts));
+  SHARD_CHECK(builder.IndexNames());
+  return std::move(builder).Take();
+}
+
+Result<Checkpoint> OpenAllSafetensors(const fs::path& directory,
+                                      const std::vector<std::string>& names) {
+  CheckpointBuilder builder(directory, directory);
+  for (const std::string& name : names) {
+    SHARD_CHECK(CheckInside(directory, name));
+    SHARD_CHECK(builder.AddFile(name));
+  }
+  SHARD_CHECK(builder.IndexNames());
+  SHARD_CHECK(WarnOfGguf(directory, builder));
   return std::move(builder).Take();
 }
 
@@ -173,14 +231,10 @@ Result<Checkpoint> OpenDirectory(const fs::path& directory) {
   SHARD_TRY(const std::optional<fs::path> index, FindCheckpointIndex(directory));
   if (index) return OpenIndexed(directory, directory, *index);
   SHARD_TRY(const std::vector<std::string> names, ListSafetensors(directory));
-  if (names.empty()) return NoCheckpoint(directory);
-  CheckpointBuilder builder(directory, directory);
-  for (const std::string& name : names) {
-    SHARD_CHECK(CheckInside(directory, name));
-    SHARD_CHECK(builder.AddFile(name));
-  }
-  SHARD_CHECK(builder.IndexNames());
-  return std::move(builder).Take();
+  if (!names.empty()) return OpenAllSafetensors(directory, names);
+  SHARD_TRY(const std::vector<std::string> parts, FindGgufModel(directory));
+  if (parts.empty()) return NoCheckpoint(directory);
+  return OpenGguf(directory, directory, parts);
 }
 
 // With all shards beside it an index stands for its directory; without any of them it is read for
@@ -208,6 +262,7 @@ Result<Checkpoint> Checkpoint::Open(const fs::path& source) {
   const fs::path root = source.has_parent_path() ? source.parent_path() : fs::path(".");
   const std::string name = source.filename().string();
   if (name.ends_with(".index.json")) return OpenIndexFile(source, root);
+  if (name.ends_with(".gguf")) return OpenGguf(source, root, GgufPartsOf(name));
   if (!name.ends_with(".safetensors")) return NoCheckpoint(source);
   CheckpointBuilder builder(source, root);
   SHARD_CHECK(builder.AddFile(name));

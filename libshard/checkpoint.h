@@ -1,4 +1,4 @@
-// A checkpoint on disk: one or many safetensors files and one tensor table over them.
+// A checkpoint on disk: one or many safetensors or GGUF files and one tensor table over them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libshard/file.h"
+#include "libshard/gguf_metadata.h"
 #include "libshard/result.h"
 #include "libshard/tensor.h"
 
@@ -26,9 +27,10 @@ class Checkpoint {
  public:
   // `source` is a directory (with *.safetensors.index.json, or just *.safetensors), one
   // .safetensors file, or an index file on its own (names_only() is then true: shapes, types and
-  // sizes are unknown). Refused: an index that names a file outside the directory by "..", absolute
-  // path or symlink (the blobs of a Hugging Face cache are allowed), a shard that is missing, index
-  // and headers that disagree, one tensor in two shards.
+  // sizes are unknown); or a .gguf, any part of a GGUF set, or a directory with one of them and no
+  // safetensors. Refused: an index that names a file outside the directory by "..", absolute path
+  // or symlink (the blobs of a Hugging Face cache are allowed), a shard that is missing, index and
+  // headers that disagree, one tensor in two shards, parts that do not belong together.
   static Result<Checkpoint> Open(const fs::path& source);
 
   // The directory with config.json and the tokenizer.
@@ -40,6 +42,9 @@ class Checkpoint {
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const TensorEntry* Find(std::string_view name) const;
   bool names_only() const { return names_only_; }
+  bool is_gguf() const { return is_gguf_; }
+  // Of the first file of a GGUF model, which counts for all; empty for safetensors.
+  const GgufMetadata& metadata() const { return metadata_; }
   // Oddities that do not stop the work: files not in the index, a total_size that is off.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -51,7 +56,8 @@ class Checkpoint {
   std::vector<SourceFile> files_;
   std::vector<TensorEntry> tensors_;
   std::vector<uint32_t> by_name_;  // hash table of indexes into tensors_; see checkpoint.cc
-  bool names_only_ = false;
+  bool names_only_ = false, is_gguf_ = false;
+  GgufMetadata metadata_;
   std::vector<std::string> warnings_;
 
   friend class CheckpointBuilder;

@@ -13,8 +13,8 @@ namespace {
 constexpr uint64_t kMaxIndexBytes = 256u << 20;
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
-// Names of the regular files (or links to some) directly in `directory` that end in `suffix`,
-// sorted.
+}  // namespace
+
 Result<std::vector<std::string>> ListFiles(const fs::path& directory, std::string_view suffix) {
   std::error_code error;
   std::vector<std::string> names;
@@ -27,8 +27,6 @@ Result<std::vector<std::string>> ListFiles(const fs::path& directory, std::strin
   std::sort(names.begin(), names.end());
   return names;
 }
-
-}  // namespace
 
 bool HoldsPath(const fs::path& outer, const fs::path& inner) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();

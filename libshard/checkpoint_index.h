@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libshard/file.h"
@@ -26,7 +27,10 @@ Result<CheckpointIndex> ReadCheckpointIndex(const fs::path& path);
 // there is none.
 Result<std::optional<fs::path>> FindCheckpointIndex(const fs::path& directory);
 
-// Names of the *.safetensors files directly in `directory`, sorted.
+// Names of the regular files (or links to some) directly in `directory` that end in `suffix`,
+// sorted.
+Result<std::vector<std::string>> ListFiles(const fs::path& directory, std::string_view suffix);
+// Those that end in .safetensors.
 Result<std::vector<std::string>> ListSafetensors(const fs::path& directory);
 
 // kCorrupt unless `name`, symlinks followed, stays inside `directory` (or inside the blobs of the

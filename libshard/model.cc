@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "libshard/digest.h"
+#include "libshard/gguf_config.h"
+#include "libshard/gguf_experts.h"
 #include "libshard/layer_experts.h"
 #include "libshard/text.h"
 
@@ -27,13 +29,14 @@ class ModelBuilder {
   Status OpenFiles(const fs::path& source, const ModelOptions& options) {
     SHARD_TRY(model_.checkpoint_, Checkpoint::Open(source));
     model_.warnings_ = model_.checkpoint_.warnings();
+    if (model_.checkpoint_.is_gguf()) return ReadGguf(options);
     const bool given = !options.config_file.empty();
-    config_path_ =
+    model_.config_path_ =
         given ? fs::path(options.config_file) : model_.checkpoint_.root() / "config.json";
     std::error_code error;
-    if (!given && !fs::exists(config_path_, error)) return Ok();
-    SHARD_TRY(const std::string text, ReadTextFile(config_path_, kMaxConfigBytes));
-    SHARD_TRY(model_.config_, ParseModelConfig(config_path_.string(), text));
+    if (!given && !fs::exists(model_.config_path_, error)) return Ok();
+    SHARD_TRY(const std::string text, ReadTextFile(model_.config_path_, kMaxConfigBytes));
+    SHARD_TRY(model_.config_, ParseModelConfig(model_.config_path_.string(), text));
     model_.config_sha256_ = Sha256Hex(text);
     model_.has_config_ = true;
     return Ok();
@@ -47,8 +50,10 @@ class ModelBuilder {
     }
     const std::string source = model_.checkpoint_.source().string();
     const Family* family = nullptr;
-    if (model_.has_config_) {
-      SHARD_TRY(family, FindFamily(config_path_.string(), model_.config_));
+    if (model_.checkpoint_.is_gguf()) {
+      family = &GgufFamily();
+    } else if (model_.has_config_) {
+      SHARD_TRY(family, FindFamily(model_.config_path_.string(), model_.config_));
     } else {
       std::vector<std::string_view> names;
       for (const TensorEntry& entry : model_.checkpoint_.tensors()) names.push_back(entry.name);
@@ -90,6 +95,32 @@ class ModelBuilder {
                  "(docs/families.md)"};
   }
 
+  // The rules of GgufFamily take any name as trunk; this refuses what only looks like it.
+  Status CheckGgufTrunk() {
+    if (model_.family_.get() != &GgufFamily()) return Ok();
+    for (const ModelTensor& tensor : model_.tensors_) {
+      const TensorEntry& entry = model_.entry(tensor);
+      if (IsLegacyExpert(entry.name)) {
+        return Error{Code::kUnsupported,
+                     Cat(Where(model_.checkpoint_, entry),
+                         ": expected the experts of a layer in one tensor (ffn_gate_exps), found "
+                         "one tensor per expert, a layout that llama.cpp no longer reads"),
+                     "convert the model again with a current llama.cpp"};
+      }
+      if (tensor.rule->part != Part::kTrunk || IsKnownTrunk(entry.name)) continue;
+      const auto& shape = entry.shape;
+      if (std::find(shape.begin(), shape.end(), model_.config_.experts) == shape.end()) continue;
+      return Error{Code::kUnsupported,
+                   Cat(Where(model_.checkpoint_, entry), ": shape ", FormatShape(shape),
+                       ": expected a tensor without an expert axis, found a name that is not known "
+                       "here and an axis as long as the number of experts (",
+                       model_.config_.experts, ")"),
+                   "describe the model in a family file and name it with --family "
+                   "(docs/families.md)"};
+    }
+    return Ok();
+  }
+
   // Counts the experts of every layer and checks that each is there with all its tensors.
   Status CollectLayers() {
     LayerExpertTable table(model_.checkpoint_, model_.config_, model_.tensors_);
@@ -110,14 +141,14 @@ class ModelBuilder {
                         : config.top_k;
       if (config.experts != 0 && layer.experts != config.experts) {
         return Error{Code::kCorrupt,
-                     Cat(config_path_.string(), ": ", config.expert_count_key, ": expected ",
+                     Cat(model_.config_path_.string(), ": ", config.expert_count_key, ": expected ",
                          layer.experts, " as layer ", layer.layer, " has, found ", config.experts)};
       }
       if (layer.top_k > layer.experts) {
         return Error{
             Code::kCorrupt,
-            Cat(config_path_.string(), ": experts per token: expected at most ", layer.experts,
-                " (the experts of layer ", layer.layer, "), found ", layer.top_k)};
+            Cat(model_.config_path_.string(), ": experts per token: expected at most ",
+                layer.experts, " (the experts of layer ", layer.layer, "), found ", layer.top_k)};
       }
     }
     return Ok();
@@ -149,6 +180,23 @@ class ModelBuilder {
   }
 
  private:
+  // The first file's header takes the place of config.json.
+  Status ReadGguf(const ModelOptions& options) {
+    const SourceFile& first = model_.checkpoint_.files().front();
+    if (!options.config_file.empty()) {
+      return Error{Code::kInvalidArgument,
+                   Cat("--config ", options.config_file,
+                       ": expected none for a GGUF model, which has its own metadata"),
+                   "leave --config out"};
+    }
+    SHARD_TRY(model_.config_,
+              ReadGgufConfig(first.path.string(), model_.checkpoint_.metadata(), model_.warnings_));
+    model_.config_path_ = first.path;
+    model_.config_sha256_ = first.header_sha256;
+    model_.has_config_ = true;
+    return Ok();
+  }
+
   static constexpr uint64_t kMaxConfigBytes = 16u << 20;
   static constexpr uint64_t kSamples = 16, kSampleBytes = 4096;  // docs/distribution-format.md
 
@@ -165,7 +213,6 @@ class ModelBuilder {
   }
 
   MoeModel model_;
-  fs::path config_path_;
 };
 
 Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
@@ -173,6 +220,7 @@ Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& opti
   SHARD_CHECK(builder.OpenFiles(source, options));
   SHARD_CHECK(builder.ChooseFamily(options));
   SHARD_CHECK(builder.Classify());
+  SHARD_CHECK(builder.CheckGgufTrunk());
   SHARD_CHECK(builder.CollectLayers());
   SHARD_CHECK(builder.CheckConfig());
   if (options.sample_weights && !builder.names_only()) SHARD_CHECK(builder.SampleWeights());

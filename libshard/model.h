@@ -47,13 +47,16 @@ class MoeModel {
  public:
   // Opens, classifies and checks: every tensor matched by a rule, every expert of a layer present
   // with the same tensors, expert axes as long as the layer's expert count, count as config.json
-  // says. With a names-only checkpoint the shape checks are left out.
+  // says. With a names-only checkpoint the shape checks are left out. The config of a GGUF model is
+  // its metadata, its family GgufFamily() unless another is named; --config is refused for it.
   static Result<MoeModel> Open(const fs::path& source, const ModelOptions& options = {});
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const Family& family() const { return *family_; }
   const ModelConfig& config() const { return config_; }
   bool has_config() const { return has_config_; }
+  // Where config() was read from: config.json, or the first file of a GGUF model.
+  const fs::path& config_path() const { return config_path_; }
   // Same order as Checkpoint::tensors().
   const std::vector<ModelTensor>& tensors() const { return tensors_; }
   const TensorEntry& entry(const ModelTensor& tensor) const {
@@ -78,6 +81,7 @@ class MoeModel {
   std::shared_ptr<const Family> family_;
   ModelConfig config_;
   bool has_config_ = false;
+  fs::path config_path_;
   std::string config_sha256_, sample_sha256_;
   std::vector<ModelTensor> tensors_;
   std::vector<MoeLayer> layers_;

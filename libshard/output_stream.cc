@@ -28,7 +28,7 @@ std::span<const std::byte> BytesOf(const std::string& text) {
 
 Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
                                         const fs::path& directory, Journal& journal) {
-  OutputStream stream(layout, index, directory / layout.path, journal);
+  OutputStream stream(layout, index, directory / layout.path, &journal);
   std::error_code error;
   fs::create_directories(stream.path_.parent_path(), error);
   stream.fd_ = open(stream.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -44,6 +44,7 @@ OutputStream::OutputStream(OutputStream&& other) noexcept
       path_(std::move(other.path_)),
       journal_(other.journal_),
       fd_(std::exchange(other.fd_, -1)),
+      resumed_(other.resumed_),
       can_share_(other.can_share_),
       position_(other.position_),
       flushed_(other.flushed_),
@@ -57,11 +58,12 @@ OutputStream::~OutputStream() {
 }
 
 Status OutputStream::Resume(std::span<std::byte> buffer) {
+  if (journal_ == nullptr) return StartOver();
   const std::vector<std::vector<std::string>>& finished = journal_->finished();
   if (index_ < finished.size() && !finished[index_].empty() &&
       finished[index_].size() <= layout_.tensors.size()) {
-    SHARD_TRY(const bool intact, ReadBack(finished[index_], buffer));
-    if (intact) return Ok();
+    SHARD_TRY(resumed_, ReadBack(finished[index_], buffer));
+    if (resumed_) return Ok();
   }
   return StartOver();
 }
@@ -78,9 +80,11 @@ Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
   if (prefix != layout_.prefix) return false;
   sha256_.Update(BytesOf(prefix));
   position_ = prefix.size();
-  SHARD_CHECK(FinishEmptyTensors(false));
+  SHARD_CHECK(FinishTensors(false));
   while (position_ < end) {
-    const auto piece = buffer.first(std::min<uint64_t>(buffer.size(), end - position_));
+    const TensorEntry& tensor = layout_.tensors[digests_.size()].entry;
+    const uint64_t left = tensor.bytes - tensor_bytes_;
+    const auto piece = buffer.first(std::min<uint64_t>(buffer.size(), left));
     SHARD_CHECK(file.ReadAt(position_, piece));
     SHARD_CHECK(Hash(piece, false));
   }
@@ -94,28 +98,43 @@ Status OutputStream::StartOver() {
   xxh3_.Reset();
   digests_.clear();
   position_ = tensor_bytes_ = flushed_ = 0;
-  if (ftruncate(fd_, 0) != 0) {
+  if (fd_ >= 0 && ftruncate(fd_, 0) != 0) {
     return Error{Code::kIo, Cat(path_.string(), ": truncate: ", ErrnoText(errno))};
   }
-  SHARD_CHECK(WriteAt(fd_, path_, 0, BytesOf(layout_.prefix)));
+  SHARD_CHECK(Write(0, BytesOf(layout_.prefix)));
   sha256_.Update(BytesOf(layout_.prefix));
   position_ = layout_.prefix.size();
-  return FinishEmptyTensors(true);
+  return FinishTensors(true);
 }
 
-Status OutputStream::Append(const InputFile& source, uint64_t offset,
-                            std::span<const std::byte> bytes) {
+Status OutputStream::Append(std::span<const std::byte> bytes) {
+  SHARD_CHECK(Write(position_, bytes));
+  return Take(bytes);
+}
+
+Status OutputStream::AppendCopy(const InputFile& source, uint64_t offset,
+                                std::span<const std::byte> bytes) {
   SHARD_CHECK(WriteOrShare(source, offset, bytes));
+  return Take(bytes);
+}
+
+// Counts bytes that have just been written.
+Status OutputStream::Take(std::span<const std::byte> bytes) {
   SHARD_CHECK(Hash(bytes, true));
   StartWriteback();
   return Ok();
+}
+
+Status OutputStream::Write(uint64_t position, std::span<const std::byte> bytes) {
+  return fd_ >= 0 ? WriteAt(fd_, path_, position, bytes) : Ok();
 }
 
 Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
                                   std::span<const std::byte> bytes) {
   const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
   const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
-  const bool shareable = can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
+  const bool shareable =
+      fd_ >= 0 && can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
   if (shareable) {
     file_clone_range range{};
     range.src_fd = source.descriptor();
@@ -124,14 +143,14 @@ Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
     range.dest_offset = position_ + head;
     can_share_ = ioctl(fd_, FICLONERANGE, &range) == 0;
   }
-  if (!shareable || !can_share_) return WriteAt(fd_, path_, position_, bytes);
+  if (!shareable || !can_share_) return Write(position_, bytes);
   const uint64_t tail = head + middle;
-  SHARD_CHECK(WriteAt(fd_, path_, position_, bytes.first(head)));
-  return WriteAt(fd_, path_, position_ + tail, bytes.subspan(tail));
+  SHARD_CHECK(Write(position_, bytes.first(head)));
+  return Write(position_ + tail, bytes.subspan(tail));
 }
 
 void OutputStream::StartWriteback() {
-  if (position_ - flushed_ < kWritebackStep) return;
+  if (fd_ < 0 || position_ - flushed_ < kWritebackStep) return;
   // Only a hint: a file system that cannot do it does it in Finish.
   (void)sync_file_range(fd_, static_cast<off64_t>(flushed_),
                         static_cast<off64_t>(position_ - flushed_), SYNC_FILE_RANGE_WRITE);
@@ -142,13 +161,29 @@ Status OutputStream::FinishTensor(bool note) {
   digests_.push_back(xxh3_.Hex());
   xxh3_.Reset();
   tensor_bytes_ = 0;
-  return note ? journal_->Add(index_, digests_.size() - 1, digests_.back()) : Ok();
+  return note && journal_ != nullptr ? journal_->Add(index_, digests_.size() - 1, digests_.back())
+                                     : Ok();
 }
 
-Status OutputStream::FinishEmptyTensors(bool note) {
+// Zeros from the end of a tensor to where the next one, or the end of the file, is laid out.
+Status OutputStream::Pad() {
+  const size_t next = digests_.size();
+  const uint64_t end =
+      next < layout_.tensors.size() ? layout_.tensors[next].entry.offset : layout_.size;
+  if (end <= position_) return Ok();
+  const std::vector<std::byte> zeros(end - position_);
+  SHARD_CHECK(Write(position_, zeros));
+  sha256_.Update(zeros);
+  position_ = end;
+  return Ok();
+}
+
+// Closes the current tensor if all its bytes are there, and those after it that have none.
+Status OutputStream::FinishTensors(bool note) {
   while (digests_.size() < layout_.tensors.size() &&
          layout_.tensors[digests_.size()].entry.bytes == tensor_bytes_) {
     SHARD_CHECK(FinishTensor(note));
+    SHARD_CHECK(Pad());
   }
   return Ok();
 }
@@ -162,7 +197,7 @@ Status OutputStream::Hash(std::span<const std::byte> bytes, bool note) {
     xxh3_.Update(piece);
     tensor_bytes_ += piece.size();
     bytes = bytes.subspan(piece.size());
-    SHARD_CHECK(FinishEmptyTensors(note));
+    SHARD_CHECK(FinishTensors(note));
   }
   return Ok();
 }
@@ -172,6 +207,7 @@ Result<FileDigests> OutputStream::Finish() {
     return Error{Code::kMismatch, Cat(path_.string(), ": expected ", layout_.size,
                                       " bytes written, found ", position_)};
   }
+  if (fd_ < 0) return FileDigests{sha256_.Finish(), std::move(digests_)};
   if (ftruncate(fd_, static_cast<off_t>(layout_.size)) != 0) {
     return Error{Code::kIo, Cat(path_.string(), ": truncate: ", ErrnoText(errno))};
   }

@@ -21,6 +21,10 @@ class OutputStream {
   // Creates (or, to resume, opens) `directory`/layout.path and its parent directories.
   static Result<OutputStream> Open(const OutputFile& layout, size_t index,
                                    const fs::path& directory, Journal& journal);
+  // Writes nothing: for the digests of what Pack would write.
+  static OutputStream HashOnly(const OutputFile& layout) {
+    return OutputStream(layout, 0, {}, nullptr);
+  }
   OutputStream(OutputStream&& other) noexcept;
   OutputStream& operator=(OutputStream&&) = delete;
   ~OutputStream();
@@ -31,32 +35,39 @@ class OutputStream {
   Status Resume(std::span<std::byte> buffer);
   size_t next_tensor() const { return digests_.size(); }
   uint64_t position() const { return position_; }
+  bool resumed() const { return resumed_; }
 
-  // The next bytes, which were read from `source` at `offset`. Shares the blocks instead of writing
-  // them where the file system can.
-  Status Append(const InputFile& source, uint64_t offset, std::span<const std::byte> bytes);
+  // The next bytes. They must not reach past the end of a tensor that padding follows.
+  Status Append(std::span<const std::byte> bytes);
+  // The same for bytes that were read from `source` at `offset`: shares the blocks instead of
+  // writing them where the file system can.
+  Status AppendCopy(const InputFile& source, uint64_t offset, std::span<const std::byte> bytes);
 
   // Flushes to disk. REQUIRES: all bytes were appended.
   Result<FileDigests> Finish();
 
  private:
-  OutputStream(const OutputFile& layout, size_t index, fs::path path, Journal& journal)
-      : layout_(layout), index_(index), path_(std::move(path)), journal_(&journal) {}
+  OutputStream(const OutputFile& layout, size_t index, fs::path path, Journal* journal)
+      : layout_(layout), index_(index), path_(std::move(path)), journal_(journal) {}
   Result<bool> ReadBack(const std::vector<std::string>& expected, std::span<std::byte> buffer);
   Status StartOver();
   // Counts `bytes` into the digests of file and tensors; `note` writes finished tensors to the
   // journal.
   Status Hash(std::span<const std::byte> bytes, bool note);
-  Status FinishEmptyTensors(bool note);
+  Status FinishTensors(bool note);
   Status FinishTensor(bool note);
+  Status Pad();
+  Status Take(std::span<const std::byte> bytes);
+  Status Write(uint64_t position, std::span<const std::byte> bytes);
   Status WriteOrShare(const InputFile& source, uint64_t offset, std::span<const std::byte> bytes);
   void StartWriteback();
 
   const OutputFile& layout_;
   size_t index_;
   fs::path path_;
-  Journal* journal_;
+  Journal* journal_;  // null: nothing is written
   int fd_ = -1;
+  bool resumed_ = false;
   bool can_share_ = true;      // until the file system has refused once
   uint64_t position_ = 0;      // bytes taken so far
   uint64_t flushed_ = 0;       // bytes whose writeback was started

@@ -1,15 +1,12 @@
 #include "libshard/pack.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 #include <system_error>
-#include <thread>
 
 #include "libshard/digest.h"
 #include "libshard/journal.h"
 #include "libshard/output_stream.h"
+#include "libshard/pack_run.h"
 #include "libshard/pack_units.h"
 #include "libshard/parallel.h"
 #include "libshard/text.h"
@@ -24,77 +21,24 @@ constexpr uint64_t kSmallestChunk = 64u << 10;
 // Room for directories and README, and per tensor for its lines in journal and manifest.
 constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
 
-size_t JobCount(const PackOptions& options, size_t outputs) {
-  return std::max<size_t>(1, std::min(ThreadsForFiles(options.jobs), outputs));
+bool Encodes(const std::vector<OutputFile>& outputs) {
+  return std::any_of(outputs.begin(), outputs.end(), [](const OutputFile& file) {
+    return std::any_of(file.tensors.begin(), file.tensors.end(),
+                       [](const OutputTensor& tensor) { return tensor.encoding.has_value(); });
+  });
 }
 
-// Workers that take units from the schedule until it is finished or one of them fails.
-class PackRun {
- public:
-  PackRun(const std::vector<InputFile>& sources, std::vector<OutputStream>& streams,
-          PackSchedule& schedule, const PackOptions& options)
-      : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
+// Copies are written one thread per output at most; encoding keeps any number of threads busy.
+size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outputs) {
+  const size_t threads = ThreadsForFiles(options.jobs);
+  return std::max<size_t>(1, Encodes(outputs) ? threads : std::min(threads, outputs.size()));
+}
 
-  Status Run(size_t jobs, uint64_t chunk, PackProgress progress) {
-    progress_ = progress;
-    {
-      std::vector<std::jthread> workers;
-      for (size_t i = 1; i < jobs; ++i) workers.emplace_back([this, chunk] { Work(chunk); });
-      Work(chunk);
-    }
-    if (failure_) return *std::move(failure_);
-    return Ok();
-  }
-
-  uint64_t read_bytes() const { return read_bytes_; }
-
- private:
-  void Work(uint64_t chunk) {
-    std::vector<std::byte> buffer(chunk);
-    while (const PackUnit* unit = Next()) {
-      const Status status = Copy(*unit, std::span(buffer).first(unit->bytes));
-      Finish(*unit, status);
-    }
-  }
-
-  const PackUnit* Next() {
-    std::unique_lock lock(mutex_);
-    while (!failure_ && !schedule_.finished()) {
-      if (const PackUnit* unit = schedule_.Start()) return unit;
-      changed_.wait(lock);
-    }
-    return nullptr;
-  }
-
-  Status Copy(const PackUnit& unit, std::span<std::byte> buffer) {
-    SHARD_CHECK(CheckInterrupt());
-    SHARD_CHECK(sources_[unit.file].ReadAt(unit.offset, buffer));
-    for (const uint32_t target : unit.targets) {
-      SHARD_CHECK(streams_[target].Append(sources_[unit.file], unit.offset, buffer));
-    }
-    return Ok();
-  }
-
-  void Finish(const PackUnit& unit, const Status& status) {
-    const std::lock_guard lock(mutex_);
-    if (!status && !failure_) failure_ = status.error();
-    schedule_.Done(unit);
-    read_bytes_ += unit.bytes;
-    progress_.done_bytes += unit.bytes * unit.targets.size();
-    if (options_.progress && status) options_.progress(progress_);
-    changed_.notify_all();
-  }
-
-  const std::vector<InputFile>& sources_;
-  std::vector<OutputStream>& streams_;
-  PackSchedule& schedule_;
-  const PackOptions& options_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<Error> failure_;
-  PackProgress progress_;
-  uint64_t read_bytes_ = 0;
-};
+// A worker has a buffer of what it read and one of what it made of it, and as much again is on its
+// way to the disk.
+uint64_t ChunkSize(const PackOptions& options, size_t jobs) {
+  return std::clamp(options.memory / (4 * jobs), kSmallestChunk, kChunk);
+}
 
 Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging) {
   uint64_t needed = kSpareBytes;
@@ -145,18 +89,12 @@ Status ResumeStreams(std::vector<OutputStream>& streams, size_t jobs, uint64_t c
   });
 }
 
-// All outputs in one go: open, resume, copy, flush.
-Result<PackResult> PackAll(const std::vector<SourceFile>& sources,
-                           const std::vector<OutputFile>& outputs, StagingDirectory& staging,
-                           const PackOptions& options) {
-  SHARD_CHECK(CheckSpace(outputs, staging));
-  SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
-  SHARD_TRY(Journal journal, Journal::Open(staging.journal_path()));
-  SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.path(), journal));
-  const size_t jobs = JobCount(options, outputs.size());
-  const uint64_t chunk = std::clamp(options.memory / (2 * jobs), kSmallestChunk, kChunk);
+Result<PackResult> RunStreams(const std::vector<InputFile>& files,
+                              const std::vector<OutputFile>& outputs,
+                              std::vector<OutputStream>& streams, const PackOptions& options) {
+  const size_t jobs = JobCount(options, outputs);
+  const uint64_t chunk = ChunkSize(options, jobs);
   SHARD_CHECK(ResumeStreams(streams, jobs, chunk));
-
   PackResult result;
   PackProgress progress;
   std::vector<size_t> first_tensor;
@@ -165,14 +103,14 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources,
     progress.total_bytes += outputs[i].size;
     progress.done_bytes += streams[i].position();
     const bool taken_over = streams[i].position() > outputs[i].prefix.size();
-    if (staging.resumed() && taken_over) result.resumed_bytes += streams[i].position();
+    if (taken_over && streams[i].resumed()) result.resumed_bytes += streams[i].position();
   }
   result.written_bytes = progress.total_bytes - result.resumed_bytes;
   PackSchedule schedule(outputs, first_tensor, chunk);
   PackRun run(files, streams, schedule, options);
-  SHARD_CHECK(run.Run(jobs, chunk, progress));
+  SHARD_CHECK(run.Run(jobs, progress));
   result.read_bytes = run.read_bytes();
-
+  result.not_finite = run.not_finite();
   result.files.resize(streams.size());
   SHARD_CHECK(ParallelFor(streams.size(), jobs, [&](size_t i) -> Status {
     SHARD_TRY(result.files[i], streams[i].Finish());
@@ -180,6 +118,17 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources,
   }));
   for (const InputFile& file : files) SHARD_CHECK(file.CheckUnchanged());
   return result;
+}
+
+// All outputs in one go: open, resume, copy or encode, flush.
+Result<PackResult> PackAll(const std::vector<SourceFile>& sources,
+                           const std::vector<OutputFile>& outputs, StagingDirectory& staging,
+                           const PackOptions& options) {
+  SHARD_CHECK(CheckSpace(outputs, staging));
+  SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
+  SHARD_TRY(Journal journal, Journal::Open(staging.journal_path()));
+  SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.path(), journal));
+  return RunStreams(files, outputs, streams, options);
 }
 
 }  // namespace
@@ -201,9 +150,25 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
       for (const SourceRange& range : tensor.sources) {
         add(Cat(range.file, " ", range.offset, " ", range.bytes, "\n"));
       }
+      add(tensor.literal);
+      if (!tensor.encoding) continue;
+      const Encoding& encoding = *tensor.encoding;
+      add(Cat(encoding.from->name, " ", encoding.to->name, " ", encoding.row_values, " ",
+              encoding.importance == nullptr ? "" : encoding.importance->digest, "\n"));
     }
   }
   return hash.Finish();
+}
+
+Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,
+                                               const std::vector<OutputFile>& outputs,
+                                               const PackOptions& options) {
+  SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
+  std::vector<OutputStream> streams;
+  streams.reserve(outputs.size());
+  for (const OutputFile& output : outputs) streams.push_back(OutputStream::HashOnly(output));
+  SHARD_TRY(PackResult result, RunStreams(files, outputs, streams, options));
+  return std::move(result.files);
 }
 
 Result<PackResult> Pack(const std::vector<SourceFile>& sources,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ struct PackProgress {
 
 struct PackOptions {
   size_t jobs = 0;              // reading, hashing and writing threads; 0: twice the cores
-  uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes
+  uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
   bool keep_partial = false;    // keep what was written when an error ends the run
   std::function<void(const PackProgress&)>
       progress;  // called now and then from one thread at a time; may be empty
@@ -35,6 +36,9 @@ struct PackResult {
   uint64_t read_bytes = 0;         // from the sources
   uint64_t written_bytes = 0;      // to the outputs, without what an earlier run had written
   uint64_t resumed_bytes = 0;      // taken over from an earlier, interrupted run
+  // Output tensor -> values that are not finite, where there are any; only of tensors whose type
+  // changes, since only they are looked into.
+  std::map<std::string, uint64_t> not_finite;
 };
 
 // A directory being written: `<target>.partial/files` until Publish renames it to the target.
@@ -58,6 +62,9 @@ class StagingDirectory {
   // Flushes, renames to the target, removes the rest. With `replace`, what was at the
   // target is moved aside first and deleted last; otherwise an existing target is an error.
   Status Publish(bool replace);
+  // The same for staged files that go beside each other into the target's directory, under their
+  // own names: a single file, or the parts of a split set.
+  Status PublishFiles(const std::vector<std::string>& names, bool replace);
 
  private:
   StagingDirectory() = default;
@@ -77,5 +84,10 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
 Result<PackResult> Pack(const std::vector<SourceFile>& sources,
                         const std::vector<OutputFile>& outputs, StagingDirectory& staging,
                         const PackOptions& options);
+
+// The digests that Pack would come to, without writing anything.
+Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,
+                                               const std::vector<OutputFile>& outputs,
+                                               const PackOptions& options);
 
 }  // namespace shard

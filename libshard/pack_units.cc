@@ -7,31 +7,153 @@
 namespace shard {
 namespace {
 
-using RangeKey = std::tuple<uint32_t, uint64_t, uint64_t>;  // file, offset, bytes
+// A source range (or a literal tensor) as one output after another asks for it.
+struct Item {
+  SourceRange range;
+  const OutputTensor* tensor = nullptr;  // null: copied
+  uint64_t row = 0;                      // first row of `tensor` that the range holds
+  bool joins = false;  // in every target its bytes follow those of the item before without padding
+  std::vector<uint32_t> targets;
+};
 
-// The source ranges of an output in the order of its bytes, from tensor `first` on.
-std::vector<SourceRange> RangesOf(const OutputFile& output, size_t first) {
-  std::vector<SourceRange> out;
+// Two outputs that want the same thing of a range: order, file, offset, bytes, target type.
+using ItemKey = std::tuple<uint64_t, uint32_t, uint64_t, uint64_t, const quant::Format*>;
+
+ItemKey KeyOf(const Item& item) {
+  const quant::Format* to =
+      item.tensor != nullptr && item.tensor->encoding ? item.tensor->encoding->to : nullptr;
+  return {item.range.order, item.range.file, item.range.offset, item.range.bytes, to};
+}
+
+uint64_t RowBytes(const Encoding& encoding) {
+  return *encoding.from->BytesFor(encoding.row_values);
+}
+
+// What one row costs in buffers: it is read, and written in another size.
+uint64_t RowRoom(const Encoding& encoding) {
+  return std::max(RowBytes(encoding), *encoding.to->BytesFor(encoding.row_values));
+}
+
+// The items of an output in the order of its bytes, from tensor `first` on.
+std::vector<Item> ItemsOf(const OutputFile& output, size_t first, uint32_t index) {
+  std::vector<Item> out;
+  uint64_t end = 0;  // of the bytes before, in the output
   for (size_t i = first; i < output.tensors.size(); ++i) {
-    for (const SourceRange& range : output.tensors[i].sources) {
-      if (range.bytes > 0) out.push_back(range);
+    const OutputTensor& tensor = output.tensors[i];
+    const bool copied = !tensor.encoding && tensor.literal.empty();
+    uint64_t row = 0;
+    bool joins = tensor.entry.offset == end;
+    if (!tensor.literal.empty()) out.push_back({{}, &tensor, 0, false, {index}});
+    for (const SourceRange& range : tensor.sources) {
+      if (range.bytes == 0) continue;
+      out.push_back({range, copied ? nullptr : &tensor, row, joins, {index}});
+      joins = true;
+      if (!copied) row += range.bytes / RowBytes(*tensor.encoding);
     }
+    end = tensor.entry.offset + tensor.entry.bytes;
   }
   return out;
 }
 
-// Outputs that read their sources front to back agree on one order, so they can share reads without
-// waiting for each other in a circle.
-bool FrontToBack(const std::vector<SourceRange>& ranges) {
-  return std::is_sorted(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+// Outputs that take their items in one ascending order can share them without waiting for each
+// other in a circle.
+bool Ascend(const std::vector<Item>& items) {
+  return std::is_sorted(items.begin(), items.end(), [](const Item& a, const Item& b) {
+    return std::tie(a.range.order, a.range.file, a.range.offset) <
+           std::tie(b.range.order, b.range.file, b.range.offset);
   });
 }
 
-// `b` continues `a` in the source and goes to the same outputs, where it follows `a` too.
-bool Continues(const PackUnit& a, const PackUnit& b, uint64_t chunk) {
-  return a.file == b.file && a.offset + a.bytes == b.offset && a.bytes + b.bytes <= chunk &&
-         a.targets == b.targets;
+// Units of at most `chunk` bytes made of items that follow each other in one output.
+class UnitBuilder {
+ public:
+  UnitBuilder(uint64_t chunk, std::vector<PackUnit>& units) : chunk_(chunk), units_(units) {}
+
+  // `follows`: the last unit comes right before this item in the output.
+  void Add(const Item& item, bool follows) {
+    if (follows && Merges(item)) {
+      PackUnit& last = units_.back();
+      if (item.tensor == nullptr) {
+        last.reads.back().bytes += item.range.bytes;
+      } else {
+        last.reads.push_back(item.range);
+      }
+      last.bytes += item.range.bytes;
+      return;
+    }
+    const uint64_t step = Step(item);
+    const uint64_t row_bytes =
+        item.tensor != nullptr && item.tensor->encoding ? RowBytes(*item.tensor->encoding) : 0;
+    uint64_t at = 0;
+    do {
+      SourceRange piece = item.range;
+      piece.offset += at;
+      piece.bytes = std::min(step, item.range.bytes - at);
+      PackUnit unit{{}, piece.bytes, item.tensor, item.row, item.targets};
+      if (row_bytes > 0) unit.first_row += at / row_bytes;
+      if (piece.bytes > 0) unit.reads.push_back(piece);
+      units_.push_back(std::move(unit));
+      at += step;
+    } while (at < item.range.bytes);
+  }
+
+ private:
+  // Source bytes per unit.
+  uint64_t Step(const Item& item) const {
+    if (item.tensor == nullptr || !item.tensor->encoding) return chunk_;
+    const Encoding& encoding = *item.tensor->encoding;
+    return std::max<uint64_t>(1, chunk_ / RowRoom(encoding)) * RowBytes(encoding);
+  }
+
+  bool Merges(const Item& item) const {
+    const PackUnit& last = units_.back();
+    if (last.tensor != item.tensor || last.reads.empty() || last.targets != item.targets ||
+        last.bytes + item.range.bytes > Step(item)) {
+      return false;
+    }
+    const SourceRange& before = last.reads.back();
+    // Between two experts another target may hold a third.
+    if (item.tensor != nullptr) {
+      return item.targets.size() == 1 || before.order == item.range.order;
+    }
+    return item.joins && before.file == item.range.file &&
+           before.offset + before.bytes == item.range.offset;
+  }
+
+  uint64_t chunk_;
+  std::vector<PackUnit>& units_;
+};
+
+// All items once, and for each output the indexes of its items in order.
+struct ItemLists {
+  std::vector<Item> items;
+  std::vector<std::vector<uint32_t>> of_output;
+};
+
+ItemLists CollectItems(const std::vector<OutputFile>& outputs,
+                       const std::vector<size_t>& first_tensor) {
+  ItemLists out;
+  out.of_output.resize(outputs.size());
+  std::map<ItemKey, uint32_t> shared;
+  for (uint32_t output = 0; output < outputs.size(); ++output) {
+    std::vector<Item> items = ItemsOf(outputs[output], first_tensor[output], output);
+    const bool share = Ascend(items);
+    for (Item& item : items) {
+      const auto index = static_cast<uint32_t>(out.items.size());
+      const bool shareable = share && item.range.bytes > 0;
+      const auto [at, added] =
+          shareable ? shared.emplace(KeyOf(item), index) : std::pair(shared.end(), true);
+      out.of_output[output].push_back(added ? index : at->second);
+      if (added) {
+        out.items.push_back(std::move(item));
+        continue;
+      }
+      Item& known = out.items[at->second];
+      known.targets.push_back(output);
+      known.joins = known.joins && item.joins;
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -39,46 +161,25 @@ bool Continues(const PackUnit& a, const PackUnit& b, uint64_t chunk) {
 PackSchedule::PackSchedule(const std::vector<OutputFile>& outputs,
                            const std::vector<size_t>& first_tensor, uint64_t chunk)
     : lanes_(outputs.size()) {
-  std::vector<PackUnit> whole;  // before cutting to chunks
-  std::vector<std::vector<uint32_t>> order(outputs.size());
-  std::map<RangeKey, uint32_t> shared;
+  const ItemLists lists = CollectItems(outputs, first_tensor);
+  // An item belongs to the lane of its first target, which merges small items and cuts large ones;
+  // the other targets then follow the same units.
+  std::vector<std::pair<uint32_t, uint32_t>> pieces(lists.items.size());  // begin and end in units_
+  UnitBuilder builder(chunk, units_);
   for (uint32_t output = 0; output < outputs.size(); ++output) {
-    const std::vector<SourceRange> ranges = RangesOf(outputs[output], first_tensor[output]);
-    const bool share = FrontToBack(ranges);
-    for (const SourceRange& range : ranges) {
-      const auto index = static_cast<uint32_t>(whole.size());
-      const RangeKey key(range.file, range.offset, range.bytes);
-      const auto [at, added] = share ? shared.emplace(key, index) : std::pair(shared.end(), true);
-      if (added) whole.push_back({range.file, range.offset, range.bytes, {}});
-      const uint32_t unit = added ? index : at->second;
-      whole[unit].targets.push_back(output);
-      order[output].push_back(unit);
-    }
-  }
-  // A unit belongs to the lane of its first target, which merges small units and cuts large ones;
-  // the other targets then follow the same pieces.
-  std::vector<std::pair<uint32_t, uint32_t>> pieces(whole.size());  // begin and end in units_
-  for (uint32_t output = 0; output < outputs.size(); ++output) {
-    bool follows = false;  // the last of units_ comes right before the next range in this output
-    for (const uint32_t index : order[output]) {
-      const PackUnit& unit = whole[index];
-      const bool merges = follows && Continues(units_.back(), unit, chunk);
-      follows = unit.targets[0] == output;
+    bool follows = false;
+    for (const uint32_t index : lists.of_output[output]) {
+      const Item& item = lists.items[index];
+      const bool right_after = follows;
+      follows = item.targets[0] == output;
       if (!follows) continue;
-      if (merges) {
-        units_.back().bytes += unit.bytes;
-        continue;
-      }
-      pieces[index].first = static_cast<uint32_t>(units_.size());
-      for (uint64_t at = 0; at < unit.bytes; at += chunk) {
-        units_.push_back(
-            {unit.file, unit.offset + at, std::min(chunk, unit.bytes - at), unit.targets});
-      }
-      pieces[index].second = static_cast<uint32_t>(units_.size());
+      const auto begin = static_cast<uint32_t>(units_.size());
+      builder.Add(item, right_after);
+      pieces[index] = {begin, static_cast<uint32_t>(units_.size())};
     }
   }
   for (uint32_t output = 0; output < outputs.size(); ++output) {
-    for (const uint32_t index : order[output]) {
+    for (const uint32_t index : lists.of_output[output]) {
       for (uint32_t unit = pieces[index].first; unit < pieces[index].second; ++unit) {
         lanes_[output].units.push_back(unit);
       }
@@ -90,34 +191,38 @@ PackSchedule::PackSchedule(const std::vector<OutputFile>& outputs,
 bool PackSchedule::Ready(const PackUnit& unit) const {
   return std::all_of(unit.targets.begin(), unit.targets.end(), [&](uint32_t target) {
     const Lane& lane = lanes_[target];
-    return !lane.busy && &units_[lane.units[lane.next]] == &unit;
+    return &units_[lane.units[lane.started]] == &unit;
   });
 }
 
 const PackUnit* PackSchedule::Start() {
-  const PackUnit* best = nullptr;
-  uint64_t least = 0;
+  const Lane* best = nullptr;
+  const auto rank = [](const Lane& lane) {
+    return std::pair(lane.started - lane.written, lane.started_bytes);
+  };
   for (const Lane& lane : lanes_) {
-    if (lane.busy || lane.next == lane.units.size()) continue;
-    if (best != nullptr && lane.started_bytes >= least) continue;
-    const PackUnit& unit = units_[lane.units[lane.next]];
-    if (!Ready(unit)) continue;
-    best = &unit;
-    least = lane.started_bytes;
+    if (lane.started == lane.units.size()) continue;
+    if (best != nullptr && rank(lane) >= rank(*best)) continue;
+    if (Ready(units_[lane.units[lane.started]])) best = &lane;
   }
   if (best == nullptr) return nullptr;
-  for (const uint32_t target : best->targets) {
-    lanes_[target].busy = true;
-    lanes_[target].started_bytes += best->bytes;
+  const PackUnit& unit = units_[best->units[best->started]];
+  for (const uint32_t target : unit.targets) {
+    ++lanes_[target].started;
+    lanes_[target].started_bytes += unit.bytes;
   }
-  return best;
+  return &unit;
+}
+
+bool PackSchedule::IsTurn(const PackUnit& unit) const {
+  return std::all_of(unit.targets.begin(), unit.targets.end(), [&](uint32_t target) {
+    const Lane& lane = lanes_[target];
+    return &units_[lane.units[lane.written]] == &unit;
+  });
 }
 
 void PackSchedule::Done(const PackUnit& unit) {
-  for (const uint32_t target : unit.targets) {
-    lanes_[target].busy = false;
-    ++lanes_[target].next;
-  }
+  for (const uint32_t target : unit.targets) ++lanes_[target].written;
   --remaining_;
 }
 

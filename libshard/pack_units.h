@@ -1,8 +1,8 @@
-// The order of work of a packing run: which source range is read next, and which outputs get it.
+// The order of work of a packing run: which source ranges are read next, and which outputs get what
+// is made of them.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,34 +10,42 @@
 
 namespace shard {
 
-// One read. Its bytes are the next bytes of every target.
+// One step. What it makes of its reads are the next bytes of every target.
 struct PackUnit {
-  uint32_t file = 0;
-  uint64_t offset = 0, bytes = 0;
-  std::vector<uint32_t> targets;  // indexes of outputs, ascending
+  std::vector<SourceRange> reads;        // a single one for copies; none for a literal tensor
+  uint64_t bytes = 0;                    // of all reads
+  const OutputTensor* tensor = nullptr;  // how to make the bytes, in its first target; null: a copy
+  uint64_t first_row = 0;                // of `tensor`, which the first read holds
+  std::vector<uint32_t> targets;         // indexes of outputs, ascending
 };
 
-// Hands out units so that every output gets its bytes in order, by one worker at a time, and a
-// range that several outputs hold is read once. Not thread-safe: the caller locks.
+// Hands out units so that every output can get its bytes in order, and a range that several outputs
+// hold is read (and encoded) once. Not thread-safe: the caller locks. Borrows the outputs.
+//
+// Units of one output may be under way at the same time; they are written when it is their turn. A
+// unit starts only after the ones before it in all its outputs, so the one that started first never
+// waits for another.
 class PackSchedule {
  public:
-  // `first_tensor[i]` is the first tensor of output i that is still to be written. No unit is
-  // larger than `chunk`.
+  // `first_tensor[i]` is the first tensor of output i that is still to be written. No unit reads or
+  // makes more than `chunk` bytes, unless a single row is larger.
   PackSchedule(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                uint64_t chunk);
 
-  // A unit whose targets are all idle, preferring the output that is furthest behind; its targets
-  // are busy until Done. No value when nothing can start now.
+  // The next unit of some output, preferring the output that is furthest behind. No value when all
+  // have started.
   const PackUnit* Start();
+  // Whether everything before `unit` is written in all its targets.
+  bool IsTurn(const PackUnit& unit) const;
+  // REQUIRES: IsTurn(unit).
   void Done(const PackUnit& unit);
   bool finished() const { return remaining_ == 0; }
 
  private:
   struct Lane {
     std::vector<uint32_t> units;  // in the order of the output's bytes
-    size_t next = 0;
+    size_t started = 0, written = 0;
     uint64_t started_bytes = 0;
-    bool busy = false;
   };
   bool Ready(const PackUnit& unit) const;
 

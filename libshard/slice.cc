@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "libshard/safetensors.h"
+#include "libshard/slice_parts.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -12,10 +13,7 @@ namespace {
 
 // Tensors of one part of the distribution before they are cut into files.
 struct PartContent {
-  Role role = Role::kTrunk;
-  int group = -1;
-  std::string directory, stem;            // "groups/000", "experts"
-  const LayerExperts* experts = nullptr;  // ids held; null for the trunk
+  ExpertPart part;  // for the trunk without experts
   std::vector<OutputTensor> tensors;
 };
 
@@ -59,7 +57,7 @@ Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
 }
 
 Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartContent& part) {
-  const ExpertIds& ids = IdsOf(*part.experts, static_cast<uint32_t>(tensor.layer));
+  const ExpertIds& ids = IdsOf(part.part.experts, static_cast<uint32_t>(tensor.layer));
   if (ids.empty()) return Ok();
   if (tensor.packed_expert() && tensor.axis >= 0) {
     SHARD_TRY(OutputTensor cut, CutTensor(model, tensor, ids));
@@ -71,7 +69,7 @@ Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartCon
 }
 
 std::map<std::string, std::string> FileMetadata(const MoeModel& model, const Plan& plan,
-                                                const PartContent& part) {
+                                                const ExpertPart& part) {
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
       {"moepack.model", model.Version("")},
@@ -79,37 +77,25 @@ std::map<std::string, std::string> FileMetadata(const MoeModel& model, const Pla
   };
   if (part.group >= 0) metadata["moepack.group"] = std::to_string(part.group);
   if (part.role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
-  if (part.experts != nullptr) {
-    metadata["moepack.experts"] = LayerExpertsToJson(*part.experts, plan.layers).dump();
+  if (part.role != Role::kTrunk) {
+    metadata["moepack.experts"] = LayerExpertsToJson(part.experts, plan.layers).dump();
   }
   return metadata;
 }
 
-std::string Numbered(const PartContent& part, size_t number, size_t count) {
-  if (count == 1) return Cat(part.directory, "/", part.stem, ".safetensors");
-  return Cat(part.directory, "/", part.stem, "-", ZeroPadded(number, 5), "-of-",
-             ZeroPadded(count, 5), ".safetensors");
-}
-
-// Cuts a part into files of at most `limit` bytes of tensors; a tensor that is larger has a file of
-// its own.
-std::vector<OutputFile> CutIntoFiles(PartContent part, uint64_t limit,
+std::vector<OutputFile> CutIntoFiles(PartContent content, uint64_t limit,
                                      const std::map<std::string, std::string>& metadata) {
-  std::vector<OutputFile> files;
-  uint64_t bytes = 0;
-  for (OutputTensor& tensor : part.tensors) {
-    const bool full = limit != 0 && bytes + tensor.entry.bytes > limit;
-    if (files.empty() || (full && !files.back().tensors.empty())) {
-      files.emplace_back();
-      files.back().role = part.role;
-      files.back().group = part.group;
-      bytes = 0;
-    }
-    bytes += tensor.entry.bytes;
-    files.back().tensors.push_back(std::move(tensor));
-  }
+  if (content.tensors.empty()) return {};
+  const ExpertPart& part = content.part;
+  const PartFile name{part.directory, part.role == Role::kTrunk ? "trunk" : "experts",
+                      ".safetensors"};
+  std::vector<std::vector<OutputTensor>> lists = CutBySize(std::move(content.tensors), limit);
+  std::vector<OutputFile> files(lists.size());
   for (size_t i = 0; i < files.size(); ++i) {
-    files[i].path = Numbered(part, i + 1, files.size());
+    files[i].path = PartFileName(name, i + 1, files.size());
+    files[i].role = part.role;
+    files[i].group = part.group;
+    files[i].tensors = std::move(lists[i]);
     LayOutSafetensors(files[i], metadata);
   }
   return files;
@@ -119,8 +105,12 @@ std::vector<OutputFile> CutIntoFiles(PartContent part, uint64_t limit,
 
 std::string_view RoleName(Role role) {
   switch (role) {
+    case Role::kHead:
+      return "head";
     case Role::kTrunk:
       return "trunk";
+    case Role::kRouters:
+      return "routers";
     case Role::kGroup:
       return "group";
     case Role::kOverlay:
@@ -201,30 +191,10 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
     return Error{Code::kNotFound, Cat(model.checkpoint().source().string(),
                                       ": expected the shards beside the index, found none")};
   }
-  std::vector<LayerExperts> held;  // owned and fill of each group
-  held.reserve(plan.groups.size());
   std::vector<PartContent> parts;
-  if (options.parts.WantsTrunk())
-    parts.push_back({Role::kTrunk, -1, "trunk", "trunk", nullptr, {}});
+  if (options.parts.WantsTrunk()) parts.push_back({{Role::kTrunk, -1, "trunk", {}}, {}});
   const size_t first_expert_part = parts.size();
-  for (size_t g = 0; g < plan.groups.size(); ++g) {
-    held.push_back(HeldBy(plan.groups[g]));
-    if (!options.parts.WantsGroup(static_cast<uint32_t>(g))) continue;
-    parts.push_back({Role::kGroup,
-                     static_cast<int>(g),
-                     Cat("groups/", ZeroPadded(g, 3)),
-                     "experts",
-                     &held.back(),
-                     {}});
-  }
-  if (!plan.overlay_version.empty() && options.parts.WantsOverlay()) {
-    parts.push_back(
-        {Role::kOverlay, -1, Cat("overlays/", plan.overlay_version), "experts", &plan.overlay, {}});
-  }
-  const bool remainder = options.parts.all ? options.keep_remainder : options.parts.remainder;
-  if (remainder && CountIds(plan.remainder) > 0) {
-    parts.push_back({Role::kRemainder, -1, "remainder", "experts", &plan.remainder, {}});
-  }
+  for (ExpertPart& part : ExpertParts(plan, options)) parts.push_back({std::move(part), {}});
 
   for (const ModelTensor& tensor : model.tensors()) {
     if (tensor.part != Part::kExpert) {
@@ -237,7 +207,7 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
   }
   std::vector<OutputFile> files;
   for (PartContent& part : parts) {
-    const auto metadata = FileMetadata(model, plan, part);
+    const auto metadata = FileMetadata(model, plan, part.part);
     for (OutputFile& file : CutIntoFiles(std::move(part), options.max_part_size, metadata)) {
       files.push_back(std::move(file));
     }

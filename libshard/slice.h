@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +22,33 @@ struct SourceRange {
   uint32_t file = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
+  // Outputs whose ranges ascend by (order, file, offset) read the ranges they have in common once.
+  uint64_t order = 0;
   bool operator==(const SourceRange&) const = default;
+};
+
+// How much each column of a matrix matters to its quantizer: the mean square of its inputs.
+struct Importance {
+  uint64_t row_values = 0;
+  // One row for all, or one per slice of the slowest dimension: per expert, in ascending id.
+  std::vector<float> values;
+  std::string digest;  // of the values; equal digests give equal bytes
+  std::span<const float> Row(uint64_t slice) const {
+    const uint64_t row = values.size() == row_values ? 0 : slice;
+    return std::span(values).subspan(row * row_values, row_values);
+  }
+};
+
+// The bytes of a tensor are not those of its sources: its rows are decoded to F32 and encoded
+// again. Every source range then holds whole rows.
+struct Encoding {
+  const quant::Format* from = nullptr;  // has a decoder
+  const quant::Format* to = nullptr;    // has an encoder
+  uint64_t row_values = 0;
+  // Rows with one row of importance: those of an expert, or of one slice of another tensor with
+  // three dimensions. 0: all rows.
+  uint64_t rows_per_slice = 0;
+  std::shared_ptr<const Importance> importance;  // null: none
 };
 
 struct OutputTensor {
@@ -28,11 +57,14 @@ struct OutputTensor {
   int layer = -1;
   ExpertIds
       experts;  // ids held, in their order along the expert axis; empty for tensors without experts
-  std::string source_tensor;  // the name in the source
+  std::string source_tensor;         // the name in the source
+  std::optional<Encoding> encoding;  // none: the sources' bytes as they are
+  std::string literal;               // the bytes of a tensor that stands in no source
 };
 
-enum class Role : uint8_t { kTrunk, kGroup, kOverlay, kRemainder };
-std::string_view RoleName(Role role);  // "trunk", "group", "overlay", "remainder"
+// kHead (metadata without tensors) and kRouters (whole routers) exist in GGUF distributions only.
+enum class Role : uint8_t { kHead, kTrunk, kRouters, kGroup, kOverlay, kRemainder };
+std::string_view RoleName(Role role);  // "head", "trunk", "routers", "group", ...
 
 struct OutputFile {
   std::string path;  // relative to the distribution, '/' between parts

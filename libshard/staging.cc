@@ -149,4 +149,26 @@ Status StagingDirectory::Publish(bool replace) {
   return Ok();
 }
 
+Status StagingDirectory::PublishFiles(const std::vector<std::string>& names, bool replace) {
+  const fs::path directory = target_.parent_path();
+  for (const std::string& name : names) {
+    std::error_code error;
+    if (replace || !fs::exists(fs::symlink_status(directory / name, error))) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat((directory / name).string(), ": expected nothing there, found one"),
+                 "use --force to replace it"};
+  }
+  SHARD_CHECK(FlushTree(path()));
+  for (const std::string& name : names) {
+    std::error_code error;
+    fs::rename(path() / name, directory / name, error);
+    if (error) return StagingError(directory / name, "rename", error);
+  }
+  published_ = true;
+  SHARD_CHECK(FlushDirectory(directory));
+  std::error_code ignored;
+  fs::remove_all(root_, ignored);
+  return Ok();
+}
+
 }  // namespace shard

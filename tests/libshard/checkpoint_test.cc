@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fixtures/gguf_writer.h"
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/checkpoint_index.h"
+#include "libshard/digest.h"
 
 namespace shard {
 namespace {
@@ -138,8 +140,8 @@ TEST(Checkpoint, SaysWhatItWasGivenInstead) {
   const TempDir dir;
   EXPECT_EQ(Checkpoint::Open(dir / "absent").error().code, Code::kNotFound);
   EXPECT_EQ(Checkpoint::Open(dir.path()).error().code, Code::kNotFound);
-  ASSERT_TRUE(fixtures::WriteFile(dir / "m.gguf", "GGUF"));
-  EXPECT_EQ(Checkpoint::Open(dir / "m.gguf").error().code, Code::kUnsupported);
+  ASSERT_TRUE(fixtures::WriteFile(dir / "m.bin", "GGUF"));
+  EXPECT_EQ(Checkpoint::Open(dir / "m.bin").error().code, Code::kNotFound);
   ASSERT_TRUE(fixtures::WriteFile(dir / "distribution.json", "{}"));
   EXPECT_THAT(Checkpoint::Open(dir.path()).error().message, HasSubstr("a distribution"));
 }
@@ -162,6 +164,93 @@ TEST(Checkpoint, NoticesAChangeBehindItsBack) {
   EXPECT_TRUE(checkpoint->CheckUnchanged());
   fs::remove(dir / "a.safetensors");
   ASSERT_TRUE(fixtures::WriteSafetensors(dir / "a.safetensors", {Tensor("other")}));
+  EXPECT_EQ(checkpoint->CheckUnchanged().error().code, Code::kCorrupt);
+}
+
+// MiniGguf of two layers, its last tensor in a part of its own.
+void PutTwoParts(const fs::path& dir) {
+  fixtures::GgufFile first = fixtures::MiniGguf("qwen3moe", 2, 4), second;
+  first.pairs.push_back(fixtures::GgufPairU16("split.no", 0));
+  first.pairs.push_back(fixtures::GgufPairU16("split.count", 2));
+  first.pairs.push_back(
+      fixtures::GgufPairI32("split.tensors.count", static_cast<int32_t>(first.tensors.size())));
+  second.pairs = {fixtures::GgufPairU16("split.no", 1)};
+  second.tensors = {first.tensors.back()};
+  first.tensors.pop_back();
+  ASSERT_TRUE(fixtures::WriteFile(dir / "m-00001-of-00002.gguf", fixtures::GgufBytes(first)));
+  ASSERT_TRUE(fixtures::WriteFile(dir / "m-00002-of-00002.gguf", fixtures::GgufBytes(second)));
+}
+
+TEST(CheckpointGguf, OpensAFileAndItsDirectory) {
+  const TempDir dir;
+  const std::string bytes = fixtures::GgufBytes(fixtures::MiniGguf("qwen3moe", 1, 4));
+  ASSERT_TRUE(fixtures::WriteFile(dir / "any name.gguf", bytes));
+  for (const fs::path& source : {dir.path(), dir / "any name.gguf"}) {
+    const Result<Checkpoint> checkpoint = Checkpoint::Open(source);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    EXPECT_TRUE(checkpoint->is_gguf());
+    EXPECT_EQ(checkpoint->root(), dir.path());
+    EXPECT_EQ(checkpoint->metadata().Architecture(), "qwen3moe");
+    ASSERT_EQ(checkpoint->files().size(), 1u);
+    EXPECT_EQ(checkpoint->files()[0].size, bytes.size());
+    EXPECT_EQ(checkpoint->files()[0].header_sha256,
+              Sha256Hex(bytes.substr(0, checkpoint->files()[0].data_start)));
+    EXPECT_NE(checkpoint->Find("blk.0.ffn_up_exps.weight"), nullptr);
+  }
+}
+
+TEST(CheckpointGguf, OpensASetByAnyPart) {
+  const TempDir dir;
+  PutTwoParts(dir.path());
+  for (const fs::path& source :
+       {dir.path(), dir / "m-00001-of-00002.gguf", dir / "m-00002-of-00002.gguf"}) {
+    const Result<Checkpoint> checkpoint = Checkpoint::Open(source);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    ASSERT_EQ(checkpoint->files().size(), 2u);
+    EXPECT_EQ(checkpoint->files()[1].name, "m-00002-of-00002.gguf");
+    EXPECT_EQ(checkpoint->Find("output_norm.weight")->file, 1u);
+    EXPECT_EQ(checkpoint->metadata().Architecture(), "qwen3moe");
+  }
+}
+
+TEST(CheckpointGguf, SafetensorsWinWithAWarning) {
+  const TempDir dir;
+  PutTwoShards(dir.path());
+  ASSERT_TRUE(fixtures::WriteFile(dir / "m.gguf", "GGUF"));
+  const auto check = [&] {
+    const Result<Checkpoint> checkpoint = Checkpoint::Open(dir.path());
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    EXPECT_FALSE(checkpoint->is_gguf());
+    EXPECT_TRUE(checkpoint->metadata().entries().empty());
+    EXPECT_THAT(checkpoint->warnings(), ElementsAre(HasSubstr("m.gguf: left out")));
+  };
+  check();
+  PutIndex(dir.path(), R"("one":"b.safetensors","two":"a.safetensors")");
+  check();
+}
+
+TEST(CheckpointGguf, AFileThatIsNamedMayBeALink) {
+  const TempDir dir;
+  fs::create_directories(dir / "blobs");
+  fs::create_directories(dir / "here");
+  ASSERT_TRUE(fixtures::WriteFile(dir / "blobs/abc",
+                                  fixtures::GgufBytes(fixtures::MiniGguf("qwen3moe", 1, 4))));
+  fs::create_symlink("../blobs/abc", dir / "here/m.gguf");
+  EXPECT_TRUE(Checkpoint::Open(dir / "here/m.gguf"));
+  const Result<Checkpoint> found = Checkpoint::Open(dir / "here");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Code::kCorrupt);
+  EXPECT_THAT(found.error().message, HasSubstr("expected a file inside"));
+}
+
+TEST(CheckpointGguf, NoticesAChangeBehindItsBack) {
+  const TempDir dir;
+  PutTwoParts(dir.path());
+  const Result<Checkpoint> checkpoint = Checkpoint::Open(dir.path());
+  ASSERT_TRUE(checkpoint);
+  EXPECT_TRUE(checkpoint->CheckUnchanged());
+  fs::remove(dir / "m-00002-of-00002.gguf");
+  ASSERT_TRUE(fixtures::WriteFile(dir / "m-00002-of-00002.gguf", "other"));
   EXPECT_EQ(checkpoint->CheckUnchanged().error().code, Code::kCorrupt);
 }
 

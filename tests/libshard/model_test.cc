@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fixtures/generator.h"
+#include "fixtures/gguf_writer.h"
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 
@@ -131,6 +132,97 @@ TEST(MoeModel, AnUnknownTensorIsAnErrorAndNamed) {
   EXPECT_EQ(model.error().code, Code::kUnsupported);
   EXPECT_THAT(model.error().message, HasSubstr("\"model.layers.0.mlp.new_experts.0.w\""));
   EXPECT_THAT(model.error().hint, HasSubstr("--family"));
+}
+
+// MiniGguf on disk, opened.
+class GgufModels : public testing::Test {
+ protected:
+  Result<MoeModel> Open(const fixtures::GgufFile& file, const ModelOptions& options = {}) {
+    EXPECT_TRUE(fixtures::WriteFile(dir_ / "m.gguf", fixtures::GgufBytes(file)));
+    return MoeModel::Open(dir_ / "m.gguf", options);
+  }
+  const TempDir dir_;
+};
+
+TEST_F(GgufModels, TakeTheirConfigFromTheMetadata) {
+  const auto model = Open(fixtures::MiniGguf("deepseek2", 2, 4));
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->family().name, "gguf");
+  EXPECT_TRUE(model->has_config());
+  EXPECT_EQ(model->config_path(), dir_ / "m.gguf");
+  EXPECT_EQ(model->config().architecture, "deepseek2");
+  ASSERT_EQ(model->layers().size(), 2u);
+  EXPECT_EQ(model->layers()[0].experts, 4u);
+  EXPECT_EQ(model->layers()[0].top_k, 2u);
+  EXPECT_EQ(model->layers()[0].expert_bytes, 3u * 2 * 2 * 4);
+  EXPECT_EQ(model->gating(), "softmax");
+  EXPECT_FALSE(model->normalize());
+}
+
+TEST_F(GgufModels, MayBeOfAnyArchitectureWithPackedExperts) {
+  const auto model = Open(fixtures::MiniGguf("moe-of-tomorrow", 1, 4));
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->gating(), "softmax");
+  EXPECT_THAT(model->warnings(), testing::Contains(HasSubstr("\"moe-of-tomorrow\"")));
+}
+
+TEST_F(GgufModels, ChangeTheirVersionWithMetadataAndWeights) {
+  fixtures::GgufFile file = fixtures::MiniGguf("qwen3moe", 1, 4);
+  const std::string before = Open(file)->Version("");
+  EXPECT_EQ(Open(file)->Version(""), before);
+  file.tensors[0].bytes[0] ^= 1;
+  const std::string weights = Open(file)->Version("");
+  EXPECT_NE(weights, before);
+  file.pairs.push_back(fixtures::GgufPairU32("qwen3moe.context_length", 7));
+  EXPECT_NE(Open(file)->Version(""), weights);
+}
+
+TEST_F(GgufModels, KeepMtpBlocksApart) {
+  fixtures::GgufFile file = fixtures::MiniGguf("glm4moe", 2, 4);
+  file.pairs.push_back(fixtures::GgufPairU32("glm4moe.nextn_predict_layers", 1));
+  const auto model = Open(file);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->config().layers, 1u);
+  EXPECT_FALSE(model->layers()[0].mtp);
+  EXPECT_TRUE(model->layers()[1].mtp);
+}
+
+TEST_F(GgufModels, HaveNoPlaceForAnotherConfig) {
+  ModelOptions options;
+  options.config_file = "config.json";
+  const auto model = Open(fixtures::MiniGguf("qwen3moe", 1, 4), options);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(model.error().message, HasSubstr("--config config.json"));
+}
+
+TEST_F(GgufModels, AFamilyFileTakesWhatTheTableRefuses) {
+  fixtures::GgufFile file = fixtures::MiniGguf("qwen3moe", 1, 4);
+  file.tensors.push_back({.name = "blk.0.ffn_mystery.weight",
+                          .dims = {2, 4},
+                          .type = fixtures::kGgufTypeF32,
+                          .bytes = std::string(32, 'm')});
+  EXPECT_EQ(Open(file).error().code, Code::kUnsupported);
+  ASSERT_TRUE(fixtures::WriteFile(dir_ / "family.json", R"({"name": "mystery", "rules": [
+      {"pattern": "blk.{L}.ffn_{*}_exps.{W}", "part": "expert", "role": "up", "expert_axis": 0},
+      {"pattern": "blk.{L}.ffn_mystery.{W}", "part": "router", "role": "m", "expert_axis": 0},
+      {"pattern": "{**}", "part": "trunk", "role": "other"}]})"));
+  ModelOptions options;
+  options.family_file = dir_ / "family.json";
+  const auto model = Open(file, options);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->family().name, "mystery");
+}
+
+TEST_F(GgufModels, AnUnknownTensorWithoutTheExpertsLengthIsTrunk) {
+  fixtures::GgufFile file = fixtures::MiniGguf("qwen3moe", 1, 4);
+  file.tensors.push_back({.name = "blk.0.ffn_mystery.weight",
+                          .dims = {2, 3},
+                          .type = fixtures::kGgufTypeF32,
+                          .bytes = std::string(24, 'm')});
+  const auto model = Open(file);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(PartName(model->tensors().back().part), "trunk");
 }
 
 }  // namespace

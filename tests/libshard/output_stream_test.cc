@@ -50,7 +50,7 @@ class OutputStreamTest : public testing::Test {
     const InputFile source = InputFile::Open(dir_ / "source").value();
     std::vector<std::byte> data(bytes);
     EXPECT_TRUE(source.ReadAt(offset, data));
-    return stream.Append(source, offset, data);
+    return stream.AppendCopy(source, offset, data);
   }
   std::string Written() const { return Get(dir_ / layout_.path); }
 
@@ -137,6 +137,48 @@ TEST_F(OutputStreamTest, WhatLiesBehindTheEndIsCutOff) {
   OutputStream stream = Start();
   ASSERT_TRUE(stream.Finish());
   EXPECT_EQ(Written(), "headabcde");
+}
+
+TEST_F(OutputStreamTest, FillsGapsOfTheLayoutWithZeros) {
+  layout_.tensors[3].entry.offset = 12;  // "de"
+  layout_.tensors[4].entry.offset = 16;
+  layout_.size = 16;
+  const std::string expected("headabc\0\0\0\0\0de\0\0", 16);
+  OutputStream stream = Start();
+  ASSERT_TRUE(Append(stream, 0, 3));
+  EXPECT_EQ(stream.position(), 12u);
+  ASSERT_TRUE(Append(stream, 3, 2));
+  const auto digests = stream.Finish();
+  ASSERT_TRUE(digests) << digests.error().message;
+  EXPECT_EQ(digests->tensors[3], Xxh3Hex(std::as_bytes(std::span("de", 2))));
+  EXPECT_EQ(digests->sha256, Sha256Hex(expected));
+  EXPECT_EQ(Written(), expected);
+}
+
+TEST_F(OutputStreamTest, ALayoutWithGapsIsTakenUpAgainToo) {
+  layout_.tensors[3].entry.offset = 12;
+  layout_.tensors[4].entry.offset = layout_.size = 14;
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 3));
+  }
+  OutputStream stream = Start();
+  EXPECT_TRUE(stream.resumed());
+  EXPECT_EQ(stream.position(), 12u);
+  ASSERT_TRUE(Append(stream, 3, 2));
+  EXPECT_EQ(stream.Finish()->sha256, Sha256Hex(Written()));
+}
+
+TEST_F(OutputStreamTest, HashOnlyComesToTheSameDigestsWithoutAFile) {
+  OutputStream written = Start();
+  ASSERT_TRUE(Append(written, 0, 5));
+  OutputStream hashed = OutputStream::HashOnly(layout_);
+  ASSERT_TRUE(hashed.Resume(buffer_));
+  ASSERT_TRUE(Append(hashed, 0, 5));
+  const auto a = written.Finish(), b = hashed.Finish();
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(a->sha256, b->sha256);
+  EXPECT_EQ(a->tensors, b->tensors);
 }
 
 }  // namespace

@@ -7,11 +7,14 @@
 namespace shard {
 namespace {
 
-OutputFile File(std::vector<std::vector<SourceRange>> tensors) {
+// Tensors without gaps, or each followed by `padding` bytes.
+OutputFile File(std::vector<std::vector<SourceRange>> tensors, uint64_t padding = 0) {
   OutputFile file;
   for (std::vector<SourceRange>& ranges : tensors) {
     OutputTensor tensor;
+    tensor.entry.offset = file.size;
     for (const SourceRange& range : ranges) tensor.entry.bytes += range.bytes;
+    file.size += tensor.entry.bytes + padding;
     tensor.sources = std::move(ranges);
     file.tensors.push_back(std::move(tensor));
   }
@@ -24,7 +27,9 @@ std::vector<std::vector<uint64_t>> Drain(PackSchedule& schedule, size_t outputs,
   while (const PackUnit* unit = schedule.Start()) {
     read += unit->bytes;
     for (const uint32_t target : unit->targets) {
-      for (uint64_t i = 0; i < unit->bytes; ++i) seen[target].push_back(unit->offset + i);
+      for (const SourceRange& range : unit->reads) {
+        for (uint64_t i = 0; i < range.bytes; ++i) seen[target].push_back(range.offset + i);
+      }
     }
     schedule.Done(*unit);
   }
@@ -66,9 +71,84 @@ TEST(PackSchedule, ReadsContiguousSmallTensorsTogether) {
   const PackUnit* first = schedule.Start();
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->bytes, 12u);
-  EXPECT_EQ(schedule.Start(), nullptr) << "one worker at a time per output";
+  ASSERT_EQ(first->reads.size(), 1u) << "one read";
+  EXPECT_EQ(schedule.Start()->reads[0].file, 1u);
+}
+
+TEST(PackSchedule, ReadsTensorsWithPaddingBetweenThemOneByOne) {
+  const std::vector<OutputFile> outputs = {File({{{0, 0, 4}}, {{0, 4, 4}}}, 28)};
+  PackSchedule schedule(outputs, {0}, 100);
+  EXPECT_EQ(schedule.Start()->bytes, 4u);
+  EXPECT_EQ(schedule.Start()->bytes, 4u);
+  EXPECT_EQ(schedule.Start(), nullptr);
+}
+
+TEST(PackSchedule, UnitsOfOneOutputAreWrittenInTheirOrder) {
+  const std::vector<OutputFile> outputs = {File({{{0, 0, 20}}})};
+  PackSchedule schedule(outputs, {0}, 10);
+  const PackUnit* first = schedule.Start();
+  const PackUnit* second = schedule.Start();
+  ASSERT_NE(second, nullptr) << "the second may be under way while the first is";
+  EXPECT_TRUE(schedule.IsTurn(*first));
+  EXPECT_FALSE(schedule.IsTurn(*second));
   schedule.Done(*first);
-  EXPECT_EQ(schedule.Start()->file, 1u);
+  EXPECT_TRUE(schedule.IsTurn(*second));
+  schedule.Done(*second);
+  EXPECT_TRUE(schedule.finished());
+}
+
+// A tensor of BF16 rows of four values that becomes F32.
+OutputTensor Encoded(std::vector<SourceRange> ranges, ExpertIds ids = {}) {
+  OutputTensor tensor;
+  tensor.encoding = Encoding{.from = quant::FindFormat("bf16"),
+                             .to = quant::FindFormat("f32"),
+                             .row_values = 4,
+                             .rows_per_slice = ids.empty() ? 0u : 2u,
+                             .importance = nullptr};
+  tensor.sources = std::move(ranges);
+  tensor.experts = std::move(ids);
+  return tensor;
+}
+
+TEST(PackSchedule, CutsEncodedTensorsAtRowsAndGathersScatteredOnes) {
+  OutputFile file;
+  file.tensors = {Encoded({{0, 0, 40}}), Encoded({{0, 48, 8}, {0, 40, 8}, {0, 56, 8}})};
+  // A row is 8 bytes as BF16 and 16 as F32: two rows fit into 39 bytes.
+  PackSchedule schedule({file}, {0}, 39);
+  std::vector<std::pair<uint64_t, uint64_t>> rows;  // first row, bytes read
+  std::vector<size_t> reads;
+  while (const PackUnit* unit = schedule.Start()) {
+    rows.emplace_back(unit->first_row, unit->bytes);
+    reads.push_back(unit->reads.size());
+  }
+  EXPECT_EQ(rows, (std::vector<std::pair<uint64_t, uint64_t>>{
+                      {0, 16}, {2, 16}, {4, 8}, {0, 16}, {2, 8}}));
+  EXPECT_EQ(reads, (std::vector<size_t>{1, 1, 1, 2, 1}));
+}
+
+TEST(PackSchedule, EncodesExpertsThatTwoOutputsHoldOnce) {
+  // Experts 1, 2 and 3 lie at 300, 200 and 100: not in the order of their ids.
+  const auto at = [](uint32_t id) { return SourceRange{0, 400 - 100 * id, 16, id}; };
+  OutputFile group, overlay;
+  group.tensors = {Encoded({at(1), at(3)}, {1, 3})};
+  overlay.tensors = {Encoded({at(1), at(2), at(3)}, {1, 2, 3})};
+  PackSchedule schedule({group, overlay}, {0, 0}, 1000);
+  uint64_t read = 0;
+  const auto seen = Drain(schedule, 2, read);
+  EXPECT_EQ(read, 48u);
+  EXPECT_EQ(seen[0], Bytes(group));
+  EXPECT_EQ(seen[1], Bytes(overlay));
+}
+
+TEST(PackSchedule, ATensorThatStandsInNoSourceIsAUnitWithoutReads) {
+  OutputFile file;
+  file.tensors.resize(1);
+  file.tensors[0].literal = "abcd";
+  PackSchedule schedule({file}, {0}, 100);
+  const PackUnit* unit = schedule.Start();
+  ASSERT_NE(unit, nullptr);
+  EXPECT_TRUE(unit->reads.empty());
+  EXPECT_EQ(unit->tensor->literal, "abcd");
 }
 
 TEST(PackSchedule, StartsAtTheFirstUnfinishedTensor) {

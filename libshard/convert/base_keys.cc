@@ -1,0 +1,93 @@
+#include "libshard/convert/base_keys.h"
+
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+constexpr uint32_t kMaxVocabulary = 1u << 24;
+
+// A key, the fields it comes from, and whether the runtime refuses a file without it.
+struct CountRow {
+  const char* key;
+  ConfigKeys fields;
+  bool required = false;
+};
+
+const CountRow kCounts[] = {
+    {"context_length",
+     {"max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length",
+      "model_max_length"},
+     true},
+    {"embedding_length", {"hidden_size", "n_embd", "dim"}, true},
+    {"feed_forward_length",
+     {"prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner",
+      "hidden_dim"}},
+    {"attention.head_count", {"num_attention_heads", "n_head", "n_heads"}, true},
+    {"attention.head_count_kv", {"num_key_value_heads", "n_kv_heads"}},
+    {"expert_count", {"num_local_experts", "num_experts", "n_routed_experts"}},
+    {"expert_used_count", {"num_experts_per_tok", "num_experts_per_token", "top_k_experts"}},
+    {"expert_group_count", {"n_group"}},
+    {"expert_group_used_count", {"topk_group"}},
+    {"attention.key_length", {"head_dim"}},
+    {"attention.value_length", {"head_dim"}},
+};
+
+// llama.cpp's llama_expert_gating_func_type.
+struct GatingRow {
+  const char* name;
+  uint32_t id;
+};
+constexpr GatingRow kGating[] = {{"softmax", 1}, {"sigmoid", 2}, {"sqrtsoftplus", 4}};
+
+Status AddGating(const HfConfig& config, ArchKeys& keys) {
+  const ConfigKeys fields = {"score_function", "scoring_func", "score_func",
+                             "moe_router_activation", "moe_router_activation_func"};
+  SHARD_TRY(const std::optional<std::string> name, config.FindString(fields));
+  if (!name) return Ok();
+  for (const GatingRow& row : kGating) {
+    if (*name != row.name) continue;
+    keys.U32("expert_gating_func", row.id);
+    return Ok();
+  }
+  return config.Wrong(*config.Find(fields), "softmax, sigmoid or sqrtsoftplus");
+}
+
+}  // namespace
+
+Result<HfShape> ReadShape(const HfConfig& config) {
+  HfShape shape;
+  SHARD_TRY(shape.layers, config.U32({"n_layers", "num_hidden_layers", "n_layer", "num_layers"}));
+  SHARD_TRY(shape.hidden, config.U32({"hidden_size", "n_embd", "dim"}));
+  SHARD_TRY(shape.heads, config.U32({"num_attention_heads", "n_head", "n_heads"}));
+  SHARD_TRY(const auto kv_heads, config.FindU32({"num_key_value_heads", "n_kv_heads"}));
+  shape.kv_heads = kv_heads.value_or(shape.heads);
+  SHARD_TRY(shape.vocabulary, config.U32({"vocab_size"}));
+  if (shape.vocabulary > kMaxVocabulary) {
+    return config.Wrong(*config.Find({"vocab_size"}), Cat("at most ", kMaxVocabulary));
+  }
+  if (shape.heads == 0 || shape.layers == 0) {
+    const bool no_heads = shape.heads == 0;
+    return Error{Code::kCorrupt, Cat(config.where(), no_heads ? ": attention heads" : ": layers",
+                                     ": expected at least one, found 0")};
+  }
+  SHARD_TRY(const auto head_size, config.FindU32({"head_dim"}));
+  shape.head_size = head_size.value_or(shape.hidden / shape.heads);
+  return shape;
+}
+
+Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys) {
+  keys.U32("block_count", blocks);
+  for (const CountRow& row : kCounts) {
+    SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(row.fields));
+    if (count) keys.U32(row.key, *count);
+    if (!count && row.required) return config.Missing(row.fields, "a whole number");
+  }
+  SHARD_TRY(const float epsilon, config.F32({"rms_norm_eps", "norm_eps"}));
+  keys.F32("attention.layer_norm_rms_epsilon", epsilon);
+  SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
+  if (causal && !*causal) keys.Bool("attention.causal", false);
+  return AddGating(config, keys);
+}
+
+}  // namespace shard

@@ -1,0 +1,25 @@
+// The keys that every architecture has, out of config.json.
+#pragma once
+
+#include <cstdint>
+
+#include "libshard/convert/arch_keys.h"
+#include "libshard/convert/hf_config.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// The numbers of a model that more than one step of a conversion needs.
+struct HfShape {
+  uint32_t layers = 0;  // decoder layers
+  uint32_t hidden = 0, heads = 0, kv_heads = 0;
+  uint32_t head_size = 0;  // head_dim, or hidden / heads
+  uint32_t vocabulary = 0;
+};
+Result<HfShape> ReadShape(const HfConfig& config);
+
+// <arch>.block_count, context_length, embedding_length, ... expert_gating_func.
+// `blocks` counts multi-token-prediction blocks that are kept.
+Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys);
+
+}  // namespace shard

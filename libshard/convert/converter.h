@@ -1,0 +1,24 @@
+// From Hugging Face checkpoints to GGUF: one file per family under libshard/convert/, one line in
+// all.cc. Names, keys and rules are those of llama.cpp's converter (docs/families.md).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "libshard/gguf_model.h"
+#include "libshard/model.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+struct GgufConverter {
+  std::string_view family;        // Family::name
+  std::string_view architecture;  // general.architecture
+  Result<GgufModel> (*convert)(const MoeModel& model, const ConvertOptions& options);
+};
+
+std::span<const GgufConverter> AllConverters();
+// Null when the family has none.
+const GgufConverter* FindConverter(std::string_view family);
+
+}  // namespace shard

@@ -1,0 +1,180 @@
+#include "libshard/convert/general_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+
+#include "libshard/convert/hf_config.h"
+#include "libshard/convert/model_card.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+constexpr uint64_t kMaxCardBytes = 16u << 20;
+constexpr std::string_view kHub = "https://huggingface.co/";
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool IsLower(std::string_view word) {
+  const auto upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+  const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  return std::none_of(word.begin(), word.end(), upper) &&
+         std::any_of(word.begin(), word.end(), lower);
+}
+
+// As Python's str.title: a letter behind something that is none.
+std::string Capitalized(std::string word) {
+  bool inside = false;
+  for (char& c : word) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (letter && !inside && c >= 'a') c = static_cast<char>(c - 'a' + 'A');
+    inside = letter;
+  }
+  return word;
+}
+
+// "v3", "v0.1"; also whatever begins with a digit.
+bool IsVersion(std::string_view word) {
+  if (!word.empty() && IsDigit(word.front())) return true;
+  return word.size() > 1 && word.front() == 'v' && IsDigit(word.back()) &&
+         std::all_of(word.begin() + 1, word.end(), [](char c) { return IsDigit(c) || c == '.'; });
+}
+
+// The folder's name; of a Hugging Face cache ("models--org--name/snapshots/<hash>") the model's.
+std::string FolderName(const fs::path& root) {
+  std::error_code error;
+  fs::path path = fs::weakly_canonical(root, error);
+  if (error) path = root;
+  if (path.filename().empty()) path = path.parent_path();
+  if (path.parent_path().filename() == "snapshots") {
+    const std::string cache = path.parent_path().parent_path().filename().string();
+    if (const size_t at = cache.rfind("--"); cache.starts_with("models--")) {
+      return cache.substr(at + 2);
+    }
+  }
+  return path.filename().string();
+}
+
+// One "organisation/name" of the Hub.
+void AddOrigin(const std::string& prefix, const std::string& id, GgufMetadata& metadata) {
+  const size_t slash = id.find('/');
+  const bool on_hub = slash != std::string::npos && id.find("://") == std::string::npos;
+  metadata.Set(prefix + ".name",
+               GgufValue::String(TitleOf(on_hub ? std::string_view(id).substr(slash + 1) : id)));
+  if (!on_hub) return;
+  metadata.Set(prefix + ".organization", GgufValue::String(TitleOf(id.substr(0, slash))));
+  metadata.Set(prefix + ".repo_url", GgufValue::String(Cat(kHub, id)));
+}
+
+void AddCard(const ModelCard& card, GgufMetadata& metadata) {
+  const auto values = [&](std::string_view key) {
+    const auto found = card.find(key);
+    return found == card.end() ? std::vector<std::string>() : found->second;
+  };
+  for (const auto& [field, key] :
+       {std::pair("license", "general.license"), std::pair("license_name", "general.license.name"),
+        std::pair("license_link", "general.license.link")}) {
+    const std::vector<std::string> found = values(field);
+    if (!found.empty()) metadata.Set(key, GgufValue::String(Join(found, ", ")));
+  }
+  for (const auto& [field, key] :
+       {std::pair("base_model", "general.base_model"), std::pair("datasets", "general.dataset")}) {
+    const std::vector<std::string> found = values(field);
+    if (found.empty()) continue;
+    metadata.Set(Cat(key, ".count"), GgufValue::U32(static_cast<uint32_t>(found.size())));
+    for (size_t i = 0; i < found.size(); ++i) AddOrigin(Cat(key, ".", i), found[i], metadata);
+  }
+  std::vector<std::string> tags = values("tags");
+  for (const std::string& tag : values("pipeline_tag")) tags.push_back(tag);
+  if (!tags.empty()) metadata.Set("general.tags", GgufValue::Strings(tags));
+  const std::vector<std::string> languages = values("language");
+  if (!languages.empty()) metadata.Set("general.languages", GgufValue::Strings(languages));
+}
+
+// What the model's makers recommend for sampling.
+Status AddSampling(const fs::path& root, GgufMetadata& metadata) {
+  const fs::path path = root / "generation_config.json";
+  std::error_code error;
+  if (!fs::exists(path, error)) return Ok();
+  SHARD_TRY(const HfConfig config, HfConfig::Read(path.string()));
+  SHARD_TRY(const std::optional<uint32_t> top_k, config.FindU32({"top_k"}));
+  if (top_k && *top_k <= INT32_MAX) {
+    metadata.Set("general.sampling.top_k", GgufValue::I32(static_cast<int32_t>(*top_k)));
+  }
+  constexpr std::pair<const char*, const char*> kFloats[] = {
+      {"top_p", "general.sampling.top_p"},
+      {"min_p", "general.sampling.min_p"},
+      {"temperature", "general.sampling.temp"},
+      {"repetition_penalty", "general.sampling.penalty_repeat"}};
+  for (const auto& [field, key] : kFloats) {
+    SHARD_TRY(const std::optional<float> value, config.FindF32({field}));
+    if (value) metadata.Set(key, GgufValue::F32(*value));
+  }
+  return Ok();
+}
+
+// Two digits at least: 1.3M, 21M, 235B.
+std::string RoundedCount(double count) {
+  struct Unit {
+    double size;
+    char letter;
+  };
+  constexpr Unit kUnits[] = {{1e12, 'T'}, {1e9, 'B'}, {1e6, 'M'}, {1e3, 'K'}};
+  const Unit* unit = kUnits;
+  while (unit->letter != 'K' && count <= unit->size) ++unit;
+  const double scaled = count / unit->size;
+  // A leading zero is no digit.
+  const double whole = std::nearbyint(scaled);
+  const int decimals = whole < 1 ? 2 : whole < 10 ? 1 : 0;
+  std::array<char, 48> text = {};
+  std::snprintf(text.data(), text.size(), "%.*f%c", decimals, scaled, unit->letter);
+  return text.data();
+}
+
+}  // namespace
+
+std::string TitleOf(std::string_view name) {
+  std::string spaced(name);
+  std::replace(spaced.begin(), spaced.end(), '-', ' ');
+  std::vector<std::string> words;
+  for (std::string& word : Split(spaced, ' ')) {
+    if (word.empty()) continue;
+    words.push_back(IsLower(word) && !IsVersion(word) ? Capitalized(word) : word);
+  }
+  return Join(words, " ");
+}
+
+Status AddGeneralKeys(const fs::path& root, std::string_view architecture, GgufMetadata& metadata) {
+  metadata.Set("general.architecture", GgufValue::String(architecture));
+  metadata.Set("general.type", GgufValue::String("model"));
+  SHARD_CHECK(AddSampling(root, metadata));
+  ModelCard card;
+  std::error_code error;
+  if (fs::exists(root / "README.md", error)) {
+    SHARD_TRY(const std::string text, ReadTextFile(root / "README.md", kMaxCardBytes));
+    card = ParseModelCard(text);
+  }
+  const auto given = card.find("model_name");
+  const bool named = given != card.end() && !given->second.empty();
+  const std::string name = named ? given->second.front() : TitleOf(FolderName(root));
+  if (!name.empty()) metadata.Set("general.name", GgufValue::String(name));
+  AddCard(card, metadata);
+  return Ok();
+}
+
+void AddSizeLabel(const std::vector<GgufTensor>& tensors, GgufMetadata& metadata) {
+  uint64_t shared = 0, one_expert = 0, experts = 0;
+  for (const GgufTensor& tensor : tensors) {
+    const bool routed = tensor.part == Part::kExpert && tensor.experts > 0;
+    (routed ? one_expert : shared) += tensor.elements() / (routed ? tensor.experts : 1);
+    experts = std::max<uint64_t>(experts, routed ? tensor.experts : 0);
+  }
+  const std::string size = RoundedCount(static_cast<double>(shared + one_expert));
+  metadata.Set("general.size_label",
+               GgufValue::String(experts > 0 ? Cat(experts, "x", size) : size));
+}
+
+}  // namespace shard

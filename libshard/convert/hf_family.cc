@@ -1,0 +1,175 @@
+#include "libshard/convert/hf_family.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "libshard/convert/chat_template.h"
+#include "libshard/convert/general_keys.h"
+#include "libshard/convert/special_tokens.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+// One conversion; the steps fill `out_` in the order of a file.
+class Conversion {
+ public:
+  Conversion(const MoeModel& model, const HfFamily& family, const ConvertOptions& options)
+      : model_(model), family_(family), options_(options) {}
+
+  Result<GgufModel> Run() {
+    if (model_.checkpoint().names_only()) {
+      return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
+                                           ": expected tensors, found an index without its files")};
+    }
+    SHARD_TRY(config_, HfConfig::Read(model_.config_path().string()));
+    SHARD_TRY(shape_, ReadShape(config_));
+    SHARD_CHECK(CheckLayers());
+    SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, out_.metadata));
+    SHARD_CHECK(AddTensors());
+    SHARD_CHECK(AddArchKeys());
+    SHARD_CHECK(AddTokenizer());
+    return std::move(out_);
+  }
+
+ private:
+  const fs::path& root() const { return model_.checkpoint().root(); }
+
+  Status CheckLayers() const {
+    for (uint32_t layer = 0; family_.all_layers_moe && layer < shape_.layers; ++layer) {
+      if (model_.FindLayer(layer) != nullptr) continue;
+      return Error{
+          Code::kUnsupported,
+          Cat(config_.where(), ": layer ", layer, ": expected routed experts, which the runtime's ",
+              family_.architecture, " has in every layer, found a dense one (mlp_only_layers, ",
+              "decoder_sparse_step)"),
+          "GGUF cannot hold this model; safetensors output (--format safetensors) still works"};
+    }
+    return Ok();
+  }
+
+  Status AddTensors() {
+    SHARD_TRY(const std::optional<bool> tied, config_.FindBool({"tie_word_embeddings"}));
+    TensorMapOptions map;
+    map.rows = family_.rows;
+    map.layers = shape_.layers;
+    map.heads = shape_.heads;
+    map.kv_heads = shape_.kv_heads;
+    map.tied = tied.value_or(!HasHead());
+    map.needs_output = family_.needs_output;
+    SHARD_TRY(out_.tensors, MapTensors(model_, map));
+    SHARD_CHECK(CheckEmbedding());
+    SHARD_CHECK(AddRopeFactors());
+    AddSizeLabel(out_.tensors, out_.metadata);
+    return Ok();
+  }
+
+  bool HasHead() const {
+    const std::vector<ModelTensor>& tensors = model_.tensors();
+    return std::any_of(tensors.begin(), tensors.end(), [&](const ModelTensor& tensor) {
+      return tensor.rule->role == "head" && tensor.leaf == "weight";
+    });
+  }
+
+  // The runtime asks for exactly one row per token.
+  Status CheckEmbedding() const {
+    for (const GgufTensor& tensor : out_.tensors) {
+      if (tensor.name != "token_embd.weight" && tensor.name != "output.weight") continue;
+      const std::vector<uint64_t> expected = {shape_.vocabulary, shape_.hidden};
+      if (tensor.shape == expected) continue;
+      return Error{
+          Code::kCorrupt,
+          Cat(config_.where(), ": vocab_size and hidden_size: expected ", FormatShape(tensor.shape),
+              " as tensor ", Quoted(tensor.source_tensor), " has, found ", FormatShape(expected))};
+    }
+    return Ok();
+  }
+
+  Status AddRopeFactors() {
+    if (!family_.rope.llama3) return Ok();
+    SHARD_TRY(const std::vector<float> factors, RopeFactors(config_, shape_.head_size));
+    if (factors.empty()) return Ok();
+    GgufTensor tensor;
+    tensor.name = "rope_freqs.weight";
+    tensor.shape = {factors.size()};
+    tensor.stored = tensor.type = quant::FindFormat("f32");
+    tensor.fixed = true;
+    tensor.literal.resize(factors.size() * sizeof(float));
+    std::memcpy(tensor.literal.data(), factors.data(), tensor.literal.size());
+    out_.tensors.push_back(std::move(tensor));
+    return Ok();
+  }
+
+  Status AddArchKeys() {
+    ArchKeys keys(family_.architecture, out_.metadata);
+    SHARD_CHECK(AddBaseKeys(config_, shape_.layers, keys));
+    SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
+    return family_.keys == nullptr ? Ok() : family_.keys(config_, shape_, keys);
+  }
+
+  Status AddTokenizer() {
+    SHARD_TRY(const TokenizerFiles files, TokenizerFiles::Read(root()));
+    SHARD_TRY(const Vocabulary vocabulary,
+              family_.vocabulary({files, shape_.vocabulary, family_.pre, options_.pre}));
+    SHARD_CHECK(CheckDistinct(root().string(), vocabulary));
+    if (!vocabulary.warning.empty()) out_.warnings.push_back(vocabulary.warning);
+    AddVocabulary(vocabulary, out_.metadata);
+    if (family_.tokenizer_keys != nullptr) {
+      SHARD_CHECK(family_.tokenizer_keys(files, out_.metadata));
+    }
+    SHARD_TRY(const SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
+    AddSpecialTokens(special, out_.metadata);
+    return AddChatTemplate(files, out_.metadata);
+  }
+
+  const MoeModel& model_;
+  const HfFamily& family_;
+  const ConvertOptions& options_;
+  HfConfig config_;
+  HfShape shape_;
+  GgufModel out_;
+};
+
+}  // namespace
+
+void AddModelRows(HfFamily& family) {
+  family.rows.push_back({"embed_tokens.weight", "token_embd.weight"});
+  family.rows.push_back({"norm.weight", "output_norm.weight"});
+  family.rows.push_back({"lm_head.weight", "output.weight"});
+}
+
+void AddAttentionRows(HfFamily& family, const AttentionRows& attention) {
+  const std::string from = "layers.{L}.", to = "blk.{L}.";
+  const std::string leaf = attention.biases ? ".{W}" : ".weight";
+  family.rows.push_back({from + "input_layernorm.weight", to + "attn_norm.weight"});
+  const auto add = [&](const char* source, const char* target, RowOrder order) {
+    family.rows.push_back({from + source + leaf, to + target + leaf, order});
+  };
+  add("self_attn.q_proj", "attn_q", attention.query);
+  add("self_attn.k_proj", "attn_k", attention.key);
+  add("self_attn.v_proj", "attn_v", RowOrder::kAsIs);
+  add("self_attn.o_proj", "attn_output", RowOrder::kAsIs);
+}
+
+void AddExpertRows(HfFamily& family, const char* at, const ExpertNames& names) {
+  for (const auto& [name, target] :
+       {std::pair(names.gate, "gate"), std::pair(names.up, "up"), std::pair(names.down, "down")}) {
+    family.rows.push_back(
+        {Cat(at, "{E}.", name, ".weight"), Cat("blk.{L}.ffn_", target, "_exps.weight")});
+  }
+}
+
+void AddFusedExpertRows(HfFamily& family, const char* at) {
+  const std::string gate_up = Cat(at, "gate_up_proj");
+  family.rows.push_back({gate_up, "blk.{L}.ffn_gate_exps.weight", RowOrder::kFirstHalf});
+  family.rows.push_back({gate_up, "blk.{L}.ffn_up_exps.weight", RowOrder::kSecondHalf});
+  family.rows.push_back({Cat(at, "down_proj"), "blk.{L}.ffn_down_exps.weight"});
+}
+
+Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
+                            const ConvertOptions& options) {
+  return Conversion(model, family, options).Run();
+}
+
+}  // namespace shard

@@ -1,0 +1,21 @@
+// The front matter of a model card: README.md as the Hugging Face Hub has it.
+// Format: https://huggingface.co/docs/hub/model-cards, section "Model card metadata".
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shard {
+
+// Top-level keys with a scalar or a list of scalars, as text: `no` is the language, not a truth
+// value. Nested maps and block text are left out.
+using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
+
+// Reads the lines between the first two "---"; empty when there are none. Understands the simple
+// YAML that cards are written in, and skips what it does not understand: a card is a courtesy, no
+// part of the model.
+ModelCard ParseModelCard(std::string_view text);
+
+}  // namespace shard

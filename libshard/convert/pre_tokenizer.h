@@ -1,0 +1,18 @@
+// Recognising the pre-tokenizer: llama.cpp has one built in for each name in tokenizer.ggml.pre.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "libshard/json.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// The name for the `pre_tokenizer` of a tokenizer.json, by its regular expressions and settings.
+// Where several names share them, `family_pre` if it is among them, else the usual one.
+// kUnsupported, naming what was found, for one that the table does not have.
+Result<std::string> RecognisePreTokenizer(const std::string& where, const Json& pre_tokenizer,
+                                          std::string_view family_pre);
+
+}  // namespace shard

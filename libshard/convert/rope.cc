@@ -1,0 +1,138 @@
+#include "libshard/convert/rope.h"
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+constexpr size_t kSections = 4;  // the runtime asks for exactly so many
+constexpr uint32_t kMaxHeadSize = 1u << 16;
+
+Result<std::string> RopeType(const HfConfig& rope) {
+  SHARD_TRY(const std::optional<std::string> type, rope.FindString({"rope_type"}));
+  return type.value_or("default");
+}
+
+Status AddSections(const HfConfig& rope, ArchKeys& keys) {
+  SHARD_TRY(const std::vector<uint32_t> sections, rope.FindU32s({"mrope_section"}));
+  if (sections.empty()) return Ok();
+  if (sections.size() > kSections) {
+    return rope.Wrong(*rope.Find({"mrope_section"}), Cat("at most ", kSections, " sections"));
+  }
+  std::array<int32_t, kSections> padded = {};
+  for (size_t i = 0; i < sections.size(); ++i) padded[i] = static_cast<int32_t>(sections[i]);
+  keys.I32s("rope.dimension_sections", padded);
+  return Ok();
+}
+
+Status AddYarn(const HfConfig& rope, ArchKeys& keys) {
+  SHARD_TRY(const float factor, rope.F32({"factor"}));
+  SHARD_TRY(const uint32_t original, rope.U32({"original_max_position_embeddings"}));
+  keys.String("rope.scaling.type", "yarn");
+  keys.F32("rope.scaling.factor", factor);
+  keys.U32("rope.scaling.original_context_length", original);
+  // Written by llama.cpp's converter too; the loaders of our families use 32 and 1 all the same.
+  struct Row {
+    const char* key;
+    ConfigKeys fields;
+  };
+  const Row rows[] = {{"rope.scaling.yarn_ext_factor", {"extrapolation_factor"}},
+                      {"rope.scaling.yarn_attn_factor", {"attention_factor", "attn_factor"}},
+                      {"rope.scaling.yarn_beta_fast", {"beta_fast"}},
+                      {"rope.scaling.yarn_beta_slow", {"beta_slow"}}};
+  for (const Row& row : rows) {
+    SHARD_TRY(const std::optional<float> value, rope.FindF32(row.fields));
+    if (value) keys.F32(row.key, *value);
+  }
+  return Ok();
+}
+
+Error NeedsTensor(const HfConfig& rope, const std::string& type) {
+  return {Code::kUnsupported,
+          Cat(rope.where(), ": rope_type: expected default, linear or yarn, ", "found ",
+              Quoted(type), ", which this architecture's runtime ", "would ignore")};
+}
+
+Status AddScaling(const HfConfig& rope, const RopeSupport& support, ArchKeys& keys,
+                  std::vector<std::string>& warnings) {
+  SHARD_TRY(const std::string type, RopeType(rope));
+  if (type == "default" || (type == "llama3" && support.llama3)) return Ok();
+  if (type == "llama3" || type == "longrope" || type == "su") return NeedsTensor(rope, type);
+  if (type == "yarn") return AddYarn(rope, keys);
+  if (type == "linear") {
+    SHARD_TRY(const float factor, rope.F32({"factor"}));
+    keys.String("rope.scaling.type", "linear");
+    keys.F32("rope.scaling.factor", factor);
+    return Ok();
+  }
+  warnings.push_back(Cat(rope.where(), ": rope_type ", Quoted(type),
+                         " has no form in GGUF; texts beyond the trained length will differ"));
+  return Ok();
+}
+
+struct Llama3Scaling {
+  float factor = 8, low = 1, high = 4, original = 8192;  // the defaults of llama.cpp's converter
+};
+
+Result<Llama3Scaling> ReadLlama3(const HfConfig& rope) {
+  Llama3Scaling scaling;
+  const auto read = [&](const char* key, float& out) -> Status {
+    SHARD_TRY(const std::optional<float> value, rope.FindF32({key}));
+    out = value.value_or(out);
+    if (out > 0) return Ok();
+    return rope.Wrong(*rope.Find({key}), "a number over 0");
+  };
+  SHARD_CHECK(read("factor", scaling.factor));
+  SHARD_CHECK(read("low_freq_factor", scaling.low));
+  SHARD_CHECK(read("high_freq_factor", scaling.high));
+  SHARD_CHECK(read("original_max_position_embeddings", scaling.original));
+  return scaling;
+}
+
+// Short waves are left alone, long ones slowed by `factor`, those between blended.
+float FactorOf(const Llama3Scaling& scaling, float frequency) {
+  const float wave = static_cast<float>(2 * M_PI) / frequency;
+  if (wave < scaling.original / scaling.high) return 1;
+  if (wave > scaling.original / scaling.low || scaling.high == scaling.low) return scaling.factor;
+  const float smooth = (scaling.original / wave - scaling.low) / (scaling.high - scaling.low);
+  return 1 / ((1 - smooth) / scaling.factor + smooth);
+}
+
+}  // namespace
+
+Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys& keys,
+                   std::vector<std::string>& warnings) {
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_CHECK(AddScaling(rope, support, keys, warnings));
+  SHARD_CHECK(AddSections(rope, keys));
+  SHARD_TRY(std::optional<float> theta, rope.FindF32({"rope_theta"}));
+  if (!theta) theta = support.default_theta;
+  if (theta) keys.F32("rope.freq_base", *theta);
+  return Ok();
+}
+
+Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_size) {
+  std::vector<float> factors;
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const std::string type, RopeType(rope));
+  if (type != "llama3") return factors;
+  if (head_size == 0 || head_size % 2 != 0 || head_size > kMaxHeadSize) {
+    return Error{Code::kCorrupt, Cat(config.where(), ": head size: expected an even number up to ",
+                                     kMaxHeadSize, ", found ", head_size)};
+  }
+  SHARD_TRY(const Llama3Scaling scaling, ReadLlama3(rope));
+  SHARD_TRY(const std::optional<float> theta, rope.FindF32({"rope_theta"}));
+  for (uint32_t i = 0; i < head_size; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(head_size);
+    // pow of doubles, rounded once: the same on every machine.
+    const auto power = static_cast<float>(std::pow(theta.value_or(10000.0f), double{exponent}));
+    factors.push_back(FactorOf(scaling, 1.0f / power));
+  }
+  return factors;
+}
+
+}  // namespace shard

@@ -1,0 +1,30 @@
+// Which tokens begin, end and fill a text, and whether the runtime adds them itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "libshard/convert/hf_config.h"
+#include "libshard/convert/tokenizer_files.h"
+#include "libshard/gguf_metadata.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// By kind: "bos", "eos", "eot", "eom", "unk", "sep", "pad", "mask".
+struct SpecialTokens {
+  std::map<std::string, uint32_t> ids;
+  std::map<std::string, bool> add;  // "bos", "eos", "sep"
+};
+
+// By content in tokenizer_config.json first, then ids in config.json (a list is ignored): the first
+// value found counts. `add` is guessed from the template of the post-processor and overruled by
+// add_*_token. Ids from `tokens` on do not count.
+Result<SpecialTokens> ReadSpecialTokens(const TokenizerFiles& files, const HfConfig& config,
+                                        uint32_t tokens);
+
+// tokenizer.ggml.*_token_id and add_*_token. A family may have set some before: they stay.
+void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata);
+
+}  // namespace shard

@@ -1,0 +1,45 @@
+// From a checkpoint's tensor names to GGUF tensors: a family is a table of rows, and what happens
+// to the numbers is said by row order alone, so that no byte has to be touched.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/convert/row_order.h"
+#include "libshard/gguf_model.h"
+#include "libshard/model.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+// One row of a family's table. `source` is the name without the family's prefix, `target` the GGUF
+// name. {L} and {E} stand for the numbers of layer and expert; {W} at the end for "weight", which
+// is due, and "bias", which may be there. A source may have several rows, a target several sources
+// (layouts of different age, of which a checkpoint has one).
+struct TensorRow {
+  std::string source, target;
+  RowOrder order = RowOrder::kAsIs;
+  bool optional = false;  // the checkpoint may lack it
+};
+
+struct TensorMapOptions {
+  std::vector<TensorRow> rows;
+  uint32_t layers = 0;  // that the GGUF has
+  uint32_t heads = 0, kv_heads = 0;
+  // No tensor output.weight: the head is the embedding. With needs_output it becomes a copy.
+  bool tied = false;
+  bool needs_output = false;  // the runtime does not load the architecture without output.weight
+};
+
+// What llama.cpp stores as F32 whatever the output type: vectors, norms, routers, convolutions,
+// biases and everything else whose name does not end in ".weight".
+bool IsForcedF32(std::string_view name, size_t dimensions);
+
+// The tensors in order of layer and table row, experts stacked by ascending id. Towers of other
+// modalities and tables of rotary frequencies are left out. kUnsupported, naming the tensor, for
+// one that no row maps and for numbers other than F32, F16 and BF16; kCorrupt for one that is
+// missing or whose shape does not fit.
+Result<std::vector<GgufTensor>> MapTensors(const MoeModel& model, const TensorMapOptions& options);
+
+}  // namespace shard

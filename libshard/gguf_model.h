@@ -1,0 +1,58 @@
+// A model as GGUF sees it, whatever its source: metadata, and a list of tensors that say from which
+// source rows each is made. Nothing is cut or encoded yet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libshard/gguf_metadata.h"
+#include "libshard/model.h"
+#include "libshard/result.h"
+#include "libshard/slice.h"
+
+namespace shard {
+
+struct GgufTensor {
+  std::string name;             // llama.cpp's
+  std::vector<uint64_t> shape;  // slowest dimension first; axis 0 is the expert's, if there is one
+  const quant::Format* stored = nullptr;  // what the sources hold
+  const quant::Format* type = nullptr;    // what is written; stored until a recipe decides
+  bool fixed = false;  // F32 whatever the recipe (norms, biases, routers; converted sources only)
+  Part part = Part::kTrunk;
+  int layer = -1;
+  uint32_t experts = 0;  // length of axis 0 when it is the expert axis, else 0
+  // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
+  // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).
+  std::vector<SourceRange> sources;
+  std::string literal;  // F32 bytes of a tensor that stands in no source
+  std::string source_tensor;
+  std::shared_ptr<const Importance> importance;
+
+  uint64_t row_values() const { return shape.empty() ? 1 : shape.back(); }
+  uint64_t elements() const;
+  // Bytes when written as `type`. REQUIRES: rows are whole blocks of it.
+  uint64_t bytes() const;
+};
+
+// SourceRange::order of the ranges of expert `expert` (0 without experts) of tensor number
+// `tensor`.
+inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 | expert; }
+
+struct GgufModel {
+  GgufMetadata metadata;  // of the whole model; no split keys, no general.alignment
+  std::vector<GgufTensor> tensors;
+  std::vector<std::string> warnings;
+  std::string architecture() const { return metadata.Architecture(); }
+};
+
+struct ConvertOptions {
+  std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
+};
+
+// The GGUF view of a model: of a GGUF source its own tensors and keys; of a safetensors source what
+// the family's converter makes of it (kUnsupported, with the families that have one).
+Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
+
+}  // namespace shard

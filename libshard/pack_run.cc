@@ -1,0 +1,97 @@
+#include "libshard/pack_run.h"
+
+#include <thread>
+
+#include "libshard/parallel.h"
+
+namespace shard {
+Status PackRun::Run(size_t jobs, PackProgress progress) {
+  progress_ = progress;
+  {
+    std::vector<std::jthread> workers;
+    for (size_t i = 1; i < jobs; ++i) workers.emplace_back([this] { Work(); });
+    Work();
+  }
+  if (failure_) return *std::move(failure_);
+  return Ok();
+}
+
+void PackRun::Work() {
+  Worker worker;
+  while (const PackUnit* unit = Next()) Finish(*unit, Process(*unit, worker), worker);
+}
+
+const PackUnit* PackRun::Next() {
+  std::unique_lock lock(mutex_);
+  while (!failure_ && !schedule_.finished()) {
+    if (const PackUnit* unit = schedule_.Start()) return unit;
+    changed_.wait(lock);
+  }
+  return nullptr;
+}
+
+Status PackRun::Process(const PackUnit& unit, Worker& worker) {
+  SHARD_CHECK(CheckInterrupt());
+  SHARD_CHECK(Prepare(unit, worker));
+  if (!WaitForTurn(unit)) return Ok();
+  return Append(unit, worker);
+}
+
+// Everything that can be done before it is the unit's turn to be written.
+Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
+  worker.not_finite = 0;
+  worker.read.resize(unit.bytes);
+  uint64_t at = 0;
+  for (const SourceRange& range : unit.reads) {
+    const auto piece = std::span(worker.read).subspan(at, range.bytes);
+    SHARD_CHECK(sources_[range.file].ReadAt(range.offset, piece));
+    at += range.bytes;
+  }
+  if (unit.tensor != nullptr && unit.tensor->encoding) {
+    worker.not_finite =
+        worker.encoder.Encode(*unit.tensor, unit.first_row, worker.read, worker.encoded);
+  }
+  return Ok();
+}
+
+// False when another worker failed, so that the turn may never come.
+bool PackRun::WaitForTurn(const PackUnit& unit) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return failure_.has_value() || schedule_.IsTurn(unit); });
+  return !failure_;
+}
+
+// The bytes that go to the outputs.
+std::span<const std::byte> PackRun::Made(const PackUnit& unit, const Worker& worker) {
+  if (unit.tensor == nullptr) return worker.read;
+  if (unit.tensor->encoding) return worker.encoded;
+  return std::as_bytes(std::span(unit.tensor->literal.data(), unit.tensor->literal.size()));
+}
+
+Status PackRun::Append(const PackUnit& unit, const Worker& worker) {
+  for (const uint32_t target : unit.targets) {
+    OutputStream& stream = streams_[target];
+    if (unit.tensor != nullptr) {
+      SHARD_CHECK(stream.Append(Made(unit, worker)));
+      continue;
+    }
+    const SourceRange& range = unit.reads[0];
+    SHARD_CHECK(stream.AppendCopy(sources_[range.file], range.offset, worker.read));
+  }
+  return Ok();
+}
+
+void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& worker) {
+  const std::lock_guard lock(mutex_);
+  if (!status && !failure_) failure_ = status.error();
+  if (!failure_) {
+    schedule_.Done(unit);
+    read_bytes_ += unit.bytes;
+    progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
+    if (worker.not_finite > 0) not_finite_[unit.tensor->entry.name] += worker.not_finite;
+    if (options_.progress) options_.progress(progress_);
+  }
+  changed_.notify_all();
+}
+
+}  // namespace shard

@@ -1,0 +1,78 @@
+#include "libshard/quantize.h"
+
+#include <map>
+
+#include "libshard/expert_ids.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+// Fallbacks of one kind are one note with a count, not one per layer.
+void NoteFallbacks(const RecipeResult& recipe, std::vector<std::string>& notes) {
+  std::map<std::string, std::vector<std::string>> tensors_of;
+  for (const RecipeResult::Fallback& fallback : recipe.fallbacks) {
+    tensors_of[Cat(fallback.wanted, " became ", fallback.got, " (", fallback.reason, ")")]
+        .push_back(fallback.tensor);
+  }
+  for (const auto& [what, tensors] : tensors_of) {
+    const std::string more =
+        tensors.size() == 1 ? "" : Cat(" and ", tensors.size() - 1, " more tensors");
+    notes.push_back(Cat(tensors[0], more, ": ", what));
+  }
+}
+
+void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
+  for (const ImatrixCoverage& coverage : typed.imatrix_use.coverage) {
+    notes.push_back(Cat(typed.imatrix->file, ": ", coverage.tensor, ": no data for experts ",
+                        FormatIds(coverage.missing), " of ", coverage.experts,
+                        ", taken from: ", coverage.filled_from));
+  }
+  const std::vector<std::string>& unknown = typed.imatrix_use.unknown;
+  if (unknown.empty()) return;
+  notes.push_back(Cat(typed.imatrix->file, ": ", unknown.size(),
+                      " entries name no tensor of this model, the first is ", Quoted(unknown[0])));
+}
+
+void AddWord(std::string_view flag, const std::string& value, std::string& text) {
+  if (!value.empty()) text += Cat(text.empty() ? "" : " ", flag, flag.empty() ? "" : " ", value);
+}
+
+}  // namespace
+
+std::string RecipeText(const RecipeOptions& options) {
+  const Recipe* recipe = FindRecipe(options.recipe);
+  std::string text = recipe != nullptr ? std::string(recipe->name) : options.recipe;
+  if (text.empty() && options.pure.empty()) text = "exact";
+  AddWord("--pure", options.pure, text);
+  AddWord("--trunk-type", options.trunk_type, text);
+  AddWord("--experts-type", options.experts_type, text);
+  AddWord("--overlay-type", options.overlay_type, text);
+  AddWord("--output-tensor-type", options.output_type, text);
+  AddWord("--token-embedding-type", options.embedding_type, text);
+  for (const std::string& rule : options.tensor_types) AddWord("--tensor-type", rule, text);
+  return text;
+}
+
+Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options) {
+  TypedGguf out;
+  SHARD_TRY(out.model, ToGguf(model, options.convert));
+  if (!options.imatrix_file.empty()) {
+    SHARD_TRY(out.imatrix, ReadImatrix(options.imatrix_file));
+    SHARD_TRY(out.imatrix_use, ApplyImatrix(*out.imatrix, out.model));
+    NoteImatrix(*out.imatrix, out.model.metadata);
+  }
+  RecipeOptions recipe = options.recipe;
+  if (recipe.recipe.empty() && recipe.pure.empty()) recipe.recipe = "exact";
+  SHARD_TRY(out.recipe, ApplyRecipe(recipe, out.model));
+  return out;
+}
+
+std::vector<std::string> GgufNotes(const TypedGguf& typed) {
+  std::vector<std::string> notes = typed.model.warnings;
+  NoteFallbacks(typed.recipe, notes);
+  NoteCoverage(typed, notes);
+  return notes;
+}
+
+}  // namespace shard

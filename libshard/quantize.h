@@ -1,0 +1,38 @@
+// From a model to its GGUF view with a type for every tensor: conversion, importance matrix,
+// recipe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/gguf_model.h"
+#include "libshard/imatrix.h"
+#include "libshard/model.h"
+#include "libshard/recipe.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+struct QuantizeOptions {
+  RecipeOptions recipe;      // without a name and `pure`: the profile "exact"
+  std::string imatrix_file;  // "" for none
+  ConvertOptions convert;
+};
+
+// What the options say, in one line that decides the types: "Q4_K_M --experts-type q5_K".
+std::string RecipeText(const RecipeOptions& options);
+
+struct TypedGguf {
+  GgufModel model;
+  RecipeResult recipe;
+  std::optional<Imatrix> imatrix;
+  ImatrixUse imatrix_use;
+};
+Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options);
+
+// What a user should know of it: rows that forced another type, experts that the importance matrix
+// knows nothing of, entries that name no tensor, what the conversion left out.
+std::vector<std::string> GgufNotes(const TypedGguf& typed);
+
+}  // namespace shard

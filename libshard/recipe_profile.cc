@@ -1,0 +1,42 @@
+#include "libshard/recipe_profile.h"
+
+#include <algorithm>
+#include <array>
+
+#include "libshard/recipe_llama.h"
+#include "libshard/recipe_types.h"
+
+namespace shard {
+namespace {
+
+// Routed experts are nearly all of the bytes and the least sensitive; of their matrices `down`
+// needs the most care. docs/quantization.md gives the bits per weight.
+constexpr std::array kProfiles = {
+    Profile{"exact", "", "", "", ""},
+    Profile{"high", "q8_0", "q8_0", "q5_K", "q6_K"},
+    Profile{"balanced", "q8_0", "q8_0", "q4_K", "q5_K"},
+    Profile{"compact", "q8_0", "q6_K", "q3_K", "iq4_xs"},
+};
+
+std::string_view TypeName(const Profile& profile, const GgufTensor& tensor) {
+  if (tensor.part == Part::kExpert) {
+    const bool down = tensor.name.find("ffn_down") != std::string::npos;
+    return down ? profile.down : profile.gate_up;
+  }
+  return IsEmbedding(tensor.name) ? profile.embedding : profile.trunk;
+}
+
+}  // namespace
+
+const Profile* FindProfile(std::string_view name) {
+  const auto found = std::find_if(kProfiles.begin(), kProfiles.end(),
+                                  [&](const Profile& profile) { return profile.name == name; });
+  return found == kProfiles.end() ? nullptr : &*found;
+}
+
+const quant::Format* ProfileType(const Profile& profile, const GgufTensor& tensor) {
+  const std::string_view name = TypeName(profile, tensor);
+  return name.empty() ? KeptType(tensor) : KnownType(name);
+}
+
+}  // namespace shard

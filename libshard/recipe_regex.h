@@ -1,0 +1,26 @@
+// Regular expressions for tensor names, in the dialect that llama.cpp reads them in: std::regex.
+#pragma once
+
+#include <regex>
+#include <string_view>
+
+#include "libshard/result.h"
+
+namespace shard {
+
+// Copyable. Expressions come from the user's own command line and names have at most 63 characters
+// in a GGUF, so that the recursion of std::regex ends soon.
+class RecipeRegex {
+ public:
+  // kInvalidArgument; the message is a clause about the expression.
+  static Result<RecipeRegex> Compile(std::string_view pattern);
+
+  // Whether any part of `text` matches.
+  bool Search(std::string_view text) const;
+
+ private:
+  explicit RecipeRegex(std::regex regex) : regex_(std::move(regex)) {}
+  std::regex regex_;
+};
+
+}  // namespace shard

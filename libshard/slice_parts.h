@@ -1,0 +1,35 @@
+// What the slicers of all containers share: which parts a plan has, and how a part is cut into
+// files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/plan.h"
+#include "libshard/slice.h"
+
+namespace shard {
+
+// A part of a distribution that holds experts.
+struct ExpertPart {
+  Role role = Role::kGroup;
+  int group = -1;
+  std::string directory;  // "groups/000"
+  LayerExperts experts;   // ids held
+};
+// Groups (with their fill), overlay, remainder, as far as the options want them.
+std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options);
+
+// Deals tensors into lists of at most `limit` bytes (0: one list); a tensor that is larger has one
+// of its own. At least one list.
+std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors, uint64_t limit);
+
+// "groups/000/experts.gguf", or with several files "groups/000/experts-00001-of-00003.gguf".
+struct PartFile {
+  std::string_view directory, stem, extension;
+};
+std::string PartFileName(const PartFile& part, size_t number, size_t count);
+
+}  // namespace shard

@@ -1,0 +1,147 @@
+// The listings of golden/convert: what llama.cpp's converter and llama-quantize made of a tiny
+// checkpoint of each family, compared with a GgufModel by really making the bytes.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "libshard/checkpoint.h"
+#include "libshard/digest.h"
+#include "libshard/gguf_model.h"
+#include "libshard/json.h"
+#include "libshard/text.h"
+
+namespace shard::golden {
+
+namespace fs = std::filesystem;
+
+// The folder of a family that has `file`: in the source tree, else beside it or in $MOEPACK_SHARED.
+// Empty when there is none: then the test has to be skipped.
+inline fs::path Folder(const std::string& family, const std::string& file) {
+  const fs::path source = MOEPACK_SOURCE_DIR;
+  const char* shared = std::getenv("MOEPACK_SHARED");
+  const fs::path beside = shared != nullptr ? fs::path(shared) : source / "../shared";
+  for (const fs::path& root : {source / "fixtures/golden/convert", beside / "golden/convert"}) {
+    if (fs::exists(root / family / file)) return root / family;
+  }
+  return {};
+}
+
+inline Json Read(const fs::path& path) { return ReadJsonFile(path.string()).value(); }
+
+// A listing's {"type", "value"} as our own value; of type kU8 without bytes for types we do not
+// write.
+inline GgufValue ValueOf(const Json& entry) {
+  const std::string type = entry.at("type");
+  const Json& value = entry.at("value");
+  if (type == "u32") return GgufValue::U32(value);
+  if (type == "i32") return GgufValue::I32(value);
+  if (type == "f32") return GgufValue::F32(static_cast<float>(value.get<double>()));
+  if (type == "bool") return GgufValue::Bool(value);
+  if (type == "str") return GgufValue::String(value.get<std::string>());
+  if (type == "arr[str]") return GgufValue::Strings(value.get<std::vector<std::string>>());
+  if (type == "arr[i32]") return GgufValue::I32s(value.get<std::vector<int32_t>>());
+  if (type == "arr[f32]") return GgufValue::F32s(value.get<std::vector<float>>());
+  return {};
+}
+
+// What README.md of the folder lets differ.
+inline bool MayDiffer(const std::string& key) {
+  return key == "general.file_type" || key == "general.quantization_version" ||
+         key.starts_with("split.") || key == "general.alignment";
+}
+
+// One sentence per key of the list that the model lacks or has with another type or value, and per
+// key that it has beyond the list (`whole`: the list is of all keys).
+inline std::vector<std::string> CompareKeys(const GgufMetadata& metadata, const Json& list,
+                                            bool whole) {
+  std::vector<std::string> problems;
+  std::map<std::string, const Json*> expected;
+  for (const Json& entry : list) {
+    const std::string key = entry.at("key");
+    expected[key] = &entry;
+    const GgufValue* value = metadata.Find(key);
+    if (value != nullptr && *value == ValueOf(entry)) continue;
+    if (whole && MayDiffer(key)) continue;
+    problems.push_back(Cat(key, value == nullptr ? " is missing" : " differs"));
+  }
+  for (const GgufEntry& entry : metadata.entries()) {
+    if (!whole || expected.contains(entry.key) || MayDiffer(entry.key)) continue;
+    problems.push_back(entry.key + " is not expected");
+  }
+  return problems;
+}
+
+// The source bytes of a tensor, one range after another.
+inline std::string SourceBytes(const Checkpoint& checkpoint, const GgufTensor& tensor) {
+  std::string bytes = tensor.literal;
+  for (const SourceRange& range : tensor.sources) {
+    const InputFile file = InputFile::Open(checkpoint.files()[range.file].path).value();
+    const size_t at = bytes.size();
+    bytes.resize(at + range.bytes);
+    const auto out = std::as_writable_bytes(std::span(bytes)).subspan(at);
+    if (!file.ReadAt(range.offset, out)) return "cannot be read";
+  }
+  return bytes;
+}
+
+// The tensor as it would be written: decoded and encoded row by row, straight and simple.
+inline std::string MadeBytes(const Checkpoint& checkpoint, const GgufTensor& tensor) {
+  const std::string source = SourceBytes(checkpoint, tensor);
+  if (tensor.type == tensor.stored) return source;
+  const uint64_t values = tensor.row_values(), rows = tensor.elements() / values;
+  const uint64_t from = *tensor.stored->BytesFor(values), to = *tensor.type->BytesFor(values);
+  if (source.size() != rows * from) return "the sources have another size";
+  if (tensor.stored->decode == nullptr || tensor.type->encode == nullptr) return "no codec";
+  std::string made(rows * to, '\0');
+  std::vector<float> row(values);
+  for (uint64_t i = 0; i < rows; ++i) {
+    tensor.stored->decode(std::as_bytes(std::span(source).subspan(i * from, from)), row);
+    std::span<const float> importance;
+    const uint64_t per_expert = tensor.experts == 0 ? rows : rows / tensor.experts;
+    if (tensor.importance != nullptr) {
+      importance = tensor.importance->Row(static_cast<uint32_t>(i / per_expert));
+    }
+    tensor.type->encode(row, importance,
+                        std::as_writable_bytes(std::span(made)).subspan(i * to, to));
+  }
+  return made;
+}
+
+inline std::vector<uint64_t> WithoutOnes(std::vector<uint64_t> dims) {
+  while (dims.size() > 1 && dims.back() == 1) dims.pop_back();
+  return dims;
+}
+
+// One sentence per tensor that is missing, not expected, or differs in type, shape or bytes.
+inline std::vector<std::string> CompareTensors(const Checkpoint& checkpoint, const GgufModel& model,
+                                               const Json& list) {
+  std::vector<std::string> problems;
+  std::map<std::string, const Json*> expected;
+  for (const Json& entry : list) expected[entry.at("name").get<std::string>()] = &entry;
+  for (const GgufTensor& tensor : model.tensors) {
+    const auto found = expected.extract(tensor.name);
+    if (found.empty()) {
+      problems.push_back(tensor.name + " is not expected");
+      continue;
+    }
+    const Json& entry = *found.mapped();
+    std::vector<uint64_t> dims = tensor.shape;
+    std::reverse(dims.begin(), dims.end());
+    const bool shape = WithoutOnes(dims) == WithoutOnes(entry.at("dims"));
+    const bool type = Lower(tensor.type->name) == Lower(entry.at("type").get<std::string>());
+    if (!shape) problems.push_back(Cat(tensor.name, ": shape ", FormatShape(dims)));
+    if (!type) problems.push_back(Cat(tensor.name, ": type ", tensor.type->name));
+    if (!shape || !type || Sha256Hex(MadeBytes(checkpoint, tensor)) == entry.at("sha256")) continue;
+    problems.push_back(tensor.name + ": other bytes");
+  }
+  for (const auto& [name, entry] : expected) problems.push_back(name + " is missing");
+  return problems;
+}
+
+}  // namespace shard::golden

@@ -1,0 +1,112 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "libshard/convert/pre_tokenizer.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kQwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen35 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+    R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kLlama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+)"
+    R"([\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kGpt4o =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)"
+    R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kTekken =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+Json ByteLevel(bool use_regex, bool prefix = false) {
+  return {{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"use_regex", use_regex}};
+}
+Json SplitBy(const std::string& regex, const char* behavior = "Isolated", bool invert = false) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", regex}}},
+          {"behavior", behavior},
+          {"invert", invert}};
+}
+Json Sequence(std::vector<Json> steps) {
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+}
+
+std::string NameOf(const Json& pre, std::string_view family = "") {
+  const auto name = RecognisePreTokenizer("tokenizer.json", pre, family);
+  return name ? *name : name.error().message;
+}
+
+TEST(PreTokenizer, IsRecognisedByItsExpression) {
+  const std::pair<const char*, const char*> rows[] = {{kQwen2, "qwen2"},
+                                                      {kQwen35, "qwen35"},
+                                                      {kLlama3, "llama-bpe"},
+                                                      {kGpt4o, "gpt-4o"},
+                                                      {kTekken, "tekken"}};
+  for (const auto& [regex, name] : rows) {
+    EXPECT_EQ(NameOf(Sequence({SplitBy(regex), ByteLevel(false)})), name);
+    EXPECT_EQ(NameOf(Sequence({SplitBy(regex, "Removed", true), ByteLevel(false)})), name);
+  }
+}
+
+TEST(PreTokenizer, TheFamilyDecidesWhereNamesShareAnExpression) {
+  const Json llama3 = Sequence({SplitBy(kLlama3), ByteLevel(false)});
+  EXPECT_EQ(NameOf(llama3, "glm4"), "glm4");
+  EXPECT_EQ(NameOf(llama3, "qwen2"), "llama-bpe") << "not one of its names";
+  const Json gpt4o = Sequence({SplitBy(kGpt4o), ByteLevel(false)});
+  EXPECT_EQ(NameOf(gpt4o, "llama4"), "llama4");
+  EXPECT_EQ(NameOf(gpt4o, "minimax-m2"), "minimax-m2");
+  EXPECT_EQ(NameOf(ByteLevel(true), "olmo"), "olmo");
+}
+
+TEST(PreTokenizer, SettingsCountAsMuchAsExpressions) {
+  EXPECT_EQ(NameOf(ByteLevel(true)), "gpt-2");
+  EXPECT_EQ(NameOf({{"type", "ByteLevel"}, {"add_prefix_space", false}}), "gpt-2")
+      << "use_regex is on where it is not written";
+  const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
+  EXPECT_EQ(NameOf(Sequence({digits, ByteLevel(true)})), "refact");
+  EXPECT_THAT(NameOf(Sequence({SplitBy(kQwen2), ByteLevel(true)})), HasSubstr("expected one"));
+  EXPECT_THAT(NameOf(ByteLevel(true, true)), HasSubstr("<prefix space>"));
+  EXPECT_THAT(NameOf(Sequence({SplitBy(kQwen2, "MergedWithNext"), ByteLevel(false)})),
+              HasSubstr("<MergedWithNext>"));
+}
+
+TEST(PreTokenizer, ReadsThreeSplitsWithLineBreaksInThem) {
+  const Json deepseek = Sequence(
+      {SplitBy(R"(\p{N}{1,3})"), SplitBy("[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"),
+       SplitBy("[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+               "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"),
+       ByteLevel(false)});
+  EXPECT_EQ(NameOf(deepseek), "deepseek-v3");
+}
+
+TEST(PreTokenizer, AnUnknownOneIsNamedWithAWayOut) {
+  const auto unknown = RecognisePreTokenizer(
+      "tokenizer.json", Sequence({SplitBy("\\w+|\\W+"), ByteLevel(false)}), "");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, Code::kUnsupported);
+  EXPECT_THAT(unknown.error().message, HasSubstr("tokenizer.json: pre_tokenizer: expected one that "
+                                                 "llama.cpp has a name for, found \"\\\\w+|"));
+  EXPECT_THAT(unknown.error().hint, HasSubstr("--pre NAME"));
+}
+
+TEST(PreTokenizer, ThingsOfAnotherFormMatchNothing) {
+  for (const Json& pre :
+       {Json(), Json(7), Json::array(), Json{{"type", "Sequence"}}, Json{{"type", 3}},
+        Sequence({Json("x")}), Json{{"type", "Split"}, {"pattern", {{"String", " "}}}}}) {
+    EXPECT_THAT(NameOf(pre), HasSubstr("expected one")) << pre;
+  }
+}
+
+}  // namespace
+}  // namespace shard
