@@ -11,8 +11,10 @@
 #include "libshard/expert_name.h"
 #include "libshard/json.h"
 #include "libshard/text.h"
+#include "manifest/assemble_gguf.h"
 #include "manifest/assets.h"
 #include "manifest/node_config.h"
+#include "manifest/node_files.h"
 #include "manifest/node_parts.h"
 #include "manifest/output_path.h"
 
@@ -44,7 +46,7 @@ Error WrongDigest(const std::string& distribution, const AssetRecord& asset,
   return Error{
       Code::kMismatch,
       Cat(distribution, "/", asset.file, ": sha256: expected ", asset.sha256, ", found ", found),
-      "the distribution is damaged: run moepack verify on it"};
+      kDamagedHint};
 }
 
 // The text of config.json. Refuses assets that have no name of their own in a node.
@@ -68,14 +70,11 @@ Result<std::string> ReadConfigAsset(const std::string& distribution, const Manif
   return text;
 }
 
-Result<Node> PrepareNode(const std::string& distribution, const AssembleOptions& options) {
+Result<Node> PrepareNode(const std::string& distribution, Manifest manifest,
+                         const AssembleOptions& options) {
   Node node;
-  SHARD_TRY(node.manifest, ReadManifest(distribution));
+  node.manifest = std::move(manifest);
   const shard::Plan& plan = node.manifest.plan;
-  if (options.group >= plan.groups.size()) {
-    return Error{Code::kInvalidArgument, Cat(distribution, ": group: expected 0 to ",
-                                             plan.groups.size() - 1, ", found ", options.group)};
-  }
   const fs::path config_path = fs::path(distribution) / kConfigAsset;
   SHARD_TRY(const std::string text, ReadConfigAsset(distribution, node.manifest));
   SHARD_TRY(node.config, shard::ParseModelConfig(config_path.string(), text));
@@ -104,24 +103,6 @@ std::vector<fs::path> InputsOf(const Node& node, const std::string& distribution
   return inputs;
 }
 
-// Tensors that were copied whole must have the digests that the manifest promises.
-Status CheckDigests(const Node& node, const std::vector<shard::FileDigests>& digests) {
-  for (size_t f = 0; f < node.parts.files.size(); ++f) {
-    const std::vector<shard::OutputTensor>& tensors = node.parts.files[f].tensors;
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      const auto expected = node.parts.digests.find(tensors[t].entry.name);
-      if (expected == node.parts.digests.end() || expected->second == digests[f].tensors[t])
-        continue;
-      return Error{Code::kMismatch,
-                   Cat(node.parts.sources[tensors[t].sources[0].file].path.string(), ": tensor ",
-                       shard::Quoted(tensors[t].source_tensor), ": xxh3-128: expected ",
-                       expected->second, ", found ", digests[f].tensors[t]),
-                   "the distribution is damaged: run moepack verify on it"};
-    }
-  }
-  return Ok();
-}
-
 std::string IndexText(const std::vector<shard::OutputFile>& files) {
   uint64_t total = 0;
   std::map<std::string, std::string> file_of;
@@ -141,27 +122,6 @@ std::string IndexText(const std::vector<shard::OutputFile>& files) {
   return shard::WriteJson(index);
 }
 
-// What the node is part of, and which expert of the model each of its ids stands for: position i of
-// a layer's list is id i.
-std::string NodeText(const Node& node, uint32_t group) {
-  const Manifest& manifest = node.manifest;
-  shard::LayerExperts eligible;
-  for (const auto& [layer, experts] : manifest.plan.layers) {
-    eligible[layer] = shard::Eligible(manifest.plan, group, layer);
-  }
-  Json versions = Json::object();
-  versions["model"] = manifest.versions.model;
-  versions["shard"] = manifest.versions.shard;
-  versions["replica"] = manifest.versions.replica;
-  Json document = Json::object();
-  document["format"] = "moepack-node";
-  document["format_version"] = "1.0";
-  document["versions"] = std::move(versions);
-  document["group"] = group;
-  document["experts"] = shard::LayerExpertsToJson(eligible, manifest.plan.layers);
-  return shard::WriteJson(document);
-}
-
 std::vector<AssembleReport::File> ListFiles(const Node& node, uint32_t group) {
   std::vector<AssembleReport::File> files;
   for (const shard::OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
@@ -170,7 +130,7 @@ std::vector<AssembleReport::File> ListFiles(const Node& node, uint32_t group) {
     files.push_back({asset.file.substr(kAssetDirectory.size()), bytes});
   }
   files.push_back({kIndexName, IndexText(node.parts.files).size()});
-  files.push_back({kNodeFile, NodeText(node, group).size()});
+  files.push_back({kNodeFile, NodeText(node.manifest, group).size()});
   return files;
 }
 
@@ -213,7 +173,7 @@ Status WriteSmallFiles(const Node& node, const std::string& distribution, const 
     if (sha256 != asset.sha256) return WrongDigest(distribution, asset, sha256);
   }
   SHARD_CHECK(shard::WriteTextFile(to / kIndexName, IndexText(node.parts.files)));
-  return shard::WriteTextFile(to / kNodeFile, NodeText(node, group));
+  return shard::WriteTextFile(to / kNodeFile, NodeText(node.manifest, group));
 }
 
 }  // namespace
@@ -227,7 +187,14 @@ uint64_t AssembleReport::total_bytes() const {
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options) {
   SHARD_CHECK(CheckOutputApart(out, distribution));
-  SHARD_TRY(const Node node, PrepareNode(distribution, options));
+  SHARD_TRY(Manifest manifest, ReadManifest(distribution));
+  const size_t groups = manifest.plan.groups.size();
+  if (options.group >= groups) {
+    return Error{Code::kInvalidArgument, Cat(distribution, ": group: expected 0 to ", groups - 1,
+                                             ", found ", options.group)};
+  }
+  if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, out, options);
+  SHARD_TRY(const Node node, PrepareNode(distribution, std::move(manifest), options));
   SHARD_CHECK(CheckOutputApart(out, distribution, InputsOf(node, distribution)));
   std::error_code error;
   if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
@@ -244,7 +211,7 @@ Result<AssembleReport> AssembleNode(const std::string& distribution, const std::
   SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
   SHARD_TRY(const shard::PackResult packed,
             shard::Pack(node.parts.sources, node.parts.files, staging, options.pack));
-  SHARD_CHECK(CheckDigests(node, packed.files));
+  SHARD_CHECK(CheckCopied(node.parts.files, packed.files, node.parts.digests, node.parts.sources));
   SHARD_CHECK(WriteSmallFiles(node, distribution, staging.path(), options.group));
   SHARD_CHECK(staging.Publish(options.force));
   return report;

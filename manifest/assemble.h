@@ -1,6 +1,6 @@
-// One node of a safetensors distribution as a model directory of its own, for runtimes that read
-// Hugging Face checkpoints: routers cut to the node's experts, experts renumbered from 0, the
-// expert count in config.json changed.
+// One node of a distribution as a model directory of its own: routers cut to the node's experts,
+// experts renumbered from 0, the expert count changed. From safetensors bundles for runtimes that
+// read Hugging Face checkpoints, from GGUF bundles for a stock llama.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,17 @@ namespace manifest {
 
 inline constexpr const char* kNodeFile = "moepack_node.json";
 
+// GGUF: a split set that shares the trunk's file with other nodes, or one file with everything.
+enum class NodeLayout : uint8_t { kSplit, kSingle };
+// How the trunk's file comes into a split set. kAuto: the first of the others that works.
+enum class LinkKind : uint8_t { kAuto, kHardlink, kReflink, kSymlink, kCopy };
+
 struct AssembleOptions {
   uint32_t group = 0;
-  std::string family_file;  // as in shard::ModelOptions, for models that were split with one
+  NodeLayout layout = NodeLayout::kSplit;
+  LinkKind link = LinkKind::kAuto;
+  std::string name = "node";  // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf
+  std::string family_file;    // as in shard::ModelOptions, for models that were split with one
   shard::PackOptions pack;
   bool force = false;    // replace an existing output
   bool dry_run = false;  // say what would be written
@@ -28,9 +36,11 @@ struct AssembleReport {
   struct File {
     std::string name;
     uint64_t bytes = 0;
+    std::string link = {};  // "hardlink", ...; "" for a file of its own
   };
   std::vector<File> files;         // weights and assets that were (or would be) written
   uint32_t experts = 0;            // per layer
+  std::string model_file;          // GGUF: the file to give to llama-server
   std::vector<std::string> notes;  // changes to the routing that a user should know
   uint64_t total_bytes() const;
 };

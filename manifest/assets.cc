@@ -87,4 +87,15 @@ Result<std::string> CopyAsset(const shard::fs::path& from, const shard::fs::path
   return shard::Sha256Hex(text);
 }
 
+Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from, const shard::fs::path& to,
+                                            const std::vector<Asset>& assets) {
+  std::vector<AssetRecord> records;
+  for (const Asset& asset : assets) {
+    const std::string file = Cat("assets/", asset.name);
+    SHARD_TRY(std::string sha256, CopyAsset(from / asset.name, to / file));
+    records.push_back({file, asset.size, std::move(sha256)});
+  }
+  return records;
+}
+
 }  // namespace manifest

@@ -24,4 +24,8 @@ Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
 // Copies one file byte for byte, flushed to disk, and returns its SHA-256.
 Result<std::string> CopyAsset(const shard::fs::path& from, const shard::fs::path& to);
 
+// Copies all of them from a directory below `to`/assets, and says what they are.
+Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from, const shard::fs::path& to,
+                                            const std::vector<Asset>& assets);
+
 }  // namespace manifest

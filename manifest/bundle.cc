@@ -22,30 +22,6 @@ using shard::Error;
 using shard::Ok;
 namespace fs = shard::fs;
 
-BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests) {
-  BundleRecord record;
-  record.role = file.role;
-  record.group = file.group;
-  record.file = file.path;
-  record.format = "safetensors";
-  record.size = file.size;
-  record.sha256 = digests.sha256;
-  for (size_t i = 0; i < file.tensors.size(); ++i) {
-    const shard::OutputTensor& tensor = file.tensors[i];
-    record.tensors.push_back(
-        {.name = tensor.entry.name,
-         .dtype = tensor.entry.dtype,
-         .shape = tensor.entry.shape,
-         .offset = tensor.entry.offset,
-         .bytes = tensor.entry.bytes,
-         .xxh3 = digests.tensors[i],
-         .layer = tensor.layer,
-         .experts = tensor.experts,
-         .source = tensor.source_tensor == tensor.entry.name ? "" : tensor.source_tensor});
-  }
-  return record;
-}
-
 // Whether `manifest` lists a bundle for every part of its plan, and the assets if there are any.
 bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
   const auto has = [&](shard::Role role, int group) {
@@ -62,6 +38,19 @@ bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
 
 std::string OrNone(const std::string& version) { return version.empty() ? "none" : version; }
 
+// Parts of one model are of use together only when they are in one container and of one recipe.
+Status CheckSameRecipe(const std::string& out, const Manifest& existing, const Manifest& fresh) {
+  if (existing.recipe == fresh.recipe) return Ok();
+  const auto text = [](const RecipeRecord& recipe) {
+    if (recipe.name.empty()) return std::string("safetensors");
+    return Cat(recipe.name, recipe.imatrix_file.empty() ? "" : " with ", recipe.imatrix_file);
+  };
+  return Error{Code::kInvalidArgument,
+               Cat(out, ": recipe of the distribution there: expected ", text(fresh.recipe),
+                   ", found ", text(existing.recipe)),
+               "parts can only be added to a distribution of the same format and recipe"};
+}
+
 // The distribution at `out` that a selection of parts is added to; none when there is nothing yet.
 Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
                                              const WriteOptions& options) {
@@ -76,6 +65,7 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
   const Versions& a = existing.versions;
   const Versions& b = fresh.versions;
   if (a.model == b.model && a.shard == b.shard && a.replica == b.replica) {
+    SHARD_CHECK(CheckSameRecipe(out, existing, fresh));
     return std::optional(std::move(existing));
   }
   return Error{Code::kInvalidArgument,
@@ -201,26 +191,6 @@ Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord
   return Ok();
 }
 
-Result<std::vector<AssetRecord>> CopyAssets(const fs::path& from, const fs::path& to,
-                                            const std::vector<Asset>& assets) {
-  std::vector<AssetRecord> records;
-  for (const Asset& asset : assets) {
-    const std::string file = Cat("assets/", asset.name);
-    SHARD_TRY(std::string sha256, CopyAsset(from / asset.name, to / file));
-    records.push_back({file, asset.size, std::move(sha256)});
-  }
-  return records;
-}
-
-Result<uint64_t> SourceDateEpoch() {
-  const char* text = std::getenv("SOURCE_DATE_EPOCH");
-  if (text == nullptr) return uint64_t{0};
-  const auto seconds = shard::ParseUint(text);
-  if (seconds) return *seconds;
-  return Error{Code::kInvalidArgument,
-               Cat("SOURCE_DATE_EPOCH: expected seconds since 1970, found ", shard::Quoted(text))};
-}
-
 std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
   std::string identity = shard::PackIdentity(model.checkpoint().files(), files.files);
   for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
@@ -228,27 +198,6 @@ std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files
 }
 
 }  // namespace
-
-uint64_t WritePlan::total_bytes() const {
-  uint64_t total = 0;
-  for (const shard::OutputFile& file : files) total += file.size;
-  for (const Asset& asset : assets) total += asset.size;
-  return total;
-}
-
-Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
-                                   const WriteOptions& options) {
-  WritePlan out;
-  SHARD_TRY(out.files, shard::SliceSafetensors(model, plan, options.slice));
-  if (options.slice.parts.WantsAssets()) {
-    SHARD_TRY(out.assets, ListAssets(model.checkpoint().root()));
-  }
-  if (!out.files.empty() || !out.assets.empty()) return out;
-  return Error{Code::kInvalidArgument,
-               Cat(model.checkpoint().source().string(),
-                   ": --only: expected parts that this plan has, found none "
-                   "(no overlay, no remainder or no assets)")};
-}
 
 Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
                                       const std::string& out, const WriteOptions& options) {
@@ -261,16 +210,19 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   Manifest& fresh = report.manifest;
   fresh = DescribeModel(model, plan, options.model_id, options.revision);
   fresh.command = options.command;
+  fresh.recipe = files.recipe;
   SHARD_TRY(fresh.created, SourceDateEpoch());
   SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
   if (existing) SHARD_CHECK(CheckPartsAreNew(out, *existing, files.files, options.force));
+  if (options.notes && !files.notes.empty()) options.notes(files.notes);
 
   SHARD_TRY(shard::StagingDirectory staging,
             shard::StagingDirectory::Open(out, StagingIdentity(model, files)));
   SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
   std::vector<std::string> written;
+  const std::string format = options.gguf ? "gguf" : "safetensors";
   for (size_t i = 0; i < files.files.size(); ++i) {
-    fresh.bundles.push_back(DescribeBundle(files.files[i], report.pack.files[i]));
+    fresh.bundles.push_back(DescribeBundle(files.files[i], report.pack.files[i], format));
     written.push_back(files.files[i].path);
   }
   if (options.hash_source) {

@@ -2,12 +2,15 @@
 // distribution.json last.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/model.h"
 #include "libshard/pack.h"
 #include "libshard/plan.h"
+#include "libshard/quantize.h"
 #include "libshard/slice.h"
 #include "manifest/assets.h"
 #include "manifest/manifest.h"
@@ -16,17 +19,22 @@ namespace manifest {
 
 struct WriteOptions {
   shard::SliceOptions slice;
+  std::optional<shard::QuantizeOptions> gguf;  // GGUF bundles; none: safetensors
   shard::PackOptions pack;
   std::string model_id, revision;
   bool hash_source = false;  // read every source file once more for its SHA-256
   bool force = false;        // replace an existing output
   std::vector<std::string> command;
+  // Told what a user should know about types and conversion, before the work starts; may be empty.
+  std::function<void(const std::vector<std::string>&)> notes;
 };
 
 // The file list with exact sizes, before anything is written (--dry-run).
 struct WritePlan {
   std::vector<shard::OutputFile> files;
   std::vector<Asset> assets;
+  RecipeRecord recipe;             // of GGUF bundles
+  std::vector<std::string> notes;  // as WriteOptions::notes
   // Tensor files and assets; distribution.json and README.md come on top.
   uint64_t total_bytes() const;
 };

@@ -1,10 +1,51 @@
 #include "manifest/describe_model.h"
 
+#include <cstdlib>
+
+#include "libshard/text.h"
+
 #ifndef MOEPACK_VERSION
 #error "CMake defines MOEPACK_VERSION"
 #endif
 
 namespace manifest {
+
+TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string& xxh3) {
+  return {.name = tensor.entry.name,
+          .dtype = tensor.entry.dtype,
+          .shape = tensor.entry.shape,
+          .offset = tensor.entry.offset,
+          .bytes = tensor.entry.bytes,
+          .xxh3 = xxh3,
+          .layer = tensor.layer,
+          .experts = tensor.experts,
+          .source = tensor.source_tensor == tensor.entry.name ? "" : tensor.source_tensor};
+}
+
+BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
+                            const std::string& format) {
+  BundleRecord record;
+  record.role = file.role;
+  record.group = file.group;
+  record.file = file.path;
+  record.format = format;
+  record.size = file.size;
+  record.sha256 = digests.sha256;
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    record.tensors.push_back(DescribeTensor(file.tensors[i], digests.tensors[i]));
+  }
+  return record;
+}
+
+Result<uint64_t> SourceDateEpoch() {
+  const char* text = std::getenv("SOURCE_DATE_EPOCH");
+  if (text == nullptr) return uint64_t{0};
+  const auto seconds = shard::ParseUint(text);
+  if (seconds) return *seconds;
+  return shard::Error{
+      shard::Code::kInvalidArgument,
+      shard::Cat("SOURCE_DATE_EPOCH: expected seconds since 1970, found ", shard::Quoted(text))};
+}
 
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
                        const std::string& model_id, const std::string& revision) {
@@ -16,7 +57,7 @@ Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
   record.revision = revision;
   record.family = model.family().name;
   record.architecture = config.architecture;
-  record.source_format = "safetensors";
+  record.source_format = model.checkpoint().is_gguf() ? "gguf" : "safetensors";
   for (const shard::SourceFile& file : model.checkpoint().files()) {
     record.source.push_back({file.name, file.size, file.header_sha256, ""});
   }

@@ -1,9 +1,10 @@
-// The part of a manifest that is known before any byte is written.
+// From what is about to be written, or has just been, to the records of a manifest.
 #pragma once
 
 #include <string>
 
 #include "libshard/model.h"
+#include "libshard/pack.h"
 #include "libshard/plan.h"
 #include "manifest/manifest.h"
 
@@ -12,5 +13,14 @@ namespace manifest {
 // Model facts, versions and plan; no bundles, no assets.
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
                        const std::string& model_id, const std::string& revision);
+
+// A tensor or file as it was laid out, with the digests of what was written.
+TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string& xxh3);
+BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
+                            const std::string& format);
+
+// SOURCE_DATE_EPOCH of the environment, 0 when it is not set (kInvalidArgument when it is no
+// number).
+Result<uint64_t> SourceDateEpoch();
 
 }  // namespace manifest

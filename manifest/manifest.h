@@ -34,7 +34,7 @@ struct SourceRecord {
 struct ModelRecord {
   std::string id, revision;  // as the user names them; may be empty
   std::string family, architecture;
-  std::string source_format;  // "safetensors"
+  std::string source_format;  // "safetensors" or "gguf"
   std::vector<SourceRecord> source;
   uint32_t layers = 0, mtp_layers = 0;
   shard::LayerCounts moe_layers;       // layer -> experts
@@ -68,10 +68,17 @@ struct BundleRecord {
   shard::Role role = shard::Role::kTrunk;
   int group = -1;
   std::string file;    // relative path, '/' between parts
-  std::string format;  // "safetensors"
+  std::string format;  // "safetensors" or "gguf"
   uint64_t size = 0;
   std::string sha256;
   std::vector<TensorRecord> tensors;
+};
+
+// How the bytes of GGUF bundles came about; all empty for safetensors bundles, which are copies.
+struct RecipeRecord {
+  std::string name;  // "Q4_K_M --experts-type q5_K"
+  std::string imatrix_file, imatrix_sha256;
+  bool operator==(const RecipeRecord&) const = default;
 };
 
 struct AssetRecord {
@@ -89,6 +96,7 @@ struct Manifest {
   std::vector<BundleRecord> bundles;
   std::vector<AssetRecord> assets;
   std::string tool_version;
+  RecipeRecord recipe;
   std::vector<std::string> command;  // the command line without paths
   uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
 
@@ -99,6 +107,8 @@ struct Manifest {
 
   const BundleRecord* FindBundle(std::string_view file) const;
   uint64_t BytesOf(shard::Role role, int group = -1) const;
+  // Whether the bundles are GGUF files; those of one distribution are all of one format.
+  bool is_gguf() const { return !bundles.empty() && bundles[0].format == "gguf"; }
 };
 
 // Canonical: fixed key order, two spaces, LF. Equal manifests give equal bytes.

@@ -17,8 +17,8 @@ using shard::Quoted;
 
 namespace {
 
-constexpr std::array kRoles = {shard::Role::kTrunk, shard::Role::kGroup, shard::Role::kOverlay,
-                               shard::Role::kRemainder};
+constexpr std::array kRoles = {shard::Role::kHead,  shard::Role::kTrunk,   shard::Role::kRouters,
+                               shard::Role::kGroup, shard::Role::kOverlay, shard::Role::kRemainder};
 
 Result<shard::Role> RoleFromText(const std::string& where, const std::string& text) {
   for (shard::Role role : kRoles) {
@@ -26,7 +26,8 @@ Result<shard::Role> RoleFromText(const std::string& where, const std::string& te
   }
   return Error{
       Code::kUnsupported,
-      Cat(where, ": role: expected trunk, group, overlay or remainder, found ", Quoted(text)),
+      Cat(where, ": role: expected head, trunk, routers, group, overlay or remainder, found ",
+          Quoted(text)),
       "A newer moepack may know this role."};
 }
 

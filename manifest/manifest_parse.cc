@@ -119,6 +119,13 @@ Status ReadTool(const JsonFields& fields, Manifest& manifest) {
   if (fields.Has("created")) {
     SHARD_TRY(manifest.created, NumberField(fields, "created", kMaxBytes));
   }
+  SHARD_TRY(manifest.recipe.name, fields.StringOr("recipe", ""));
+  if (fields.Has("imatrix")) {
+    SHARD_TRY(const Json* imatrix, fields.Object("imatrix"));
+    const JsonFields inner(*imatrix, Cat(fields.where(), ": imatrix"));
+    SHARD_TRY(manifest.recipe.imatrix_file, inner.String("file"));
+    SHARD_TRY(manifest.recipe.imatrix_sha256, HexField(inner, "sha256", 64));
+  }
   if (!fields.Has("command")) return shard::Ok();
   SHARD_TRY(const Json* command, fields.Array("command"));
   for (const Json& word : *command) {

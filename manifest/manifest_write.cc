@@ -152,6 +152,11 @@ Json TailToJson(const Manifest& manifest) {
   Json& assets = out["assets"] = Json::array();
   for (const AssetRecord& asset : manifest.assets) assets.push_back(AssetToJson(asset));
   Json& tool = out["tool"] = {{"name", "moepack"}, {"version", manifest.tool_version}};
+  const RecipeRecord& recipe = manifest.recipe;
+  if (!recipe.name.empty()) tool["recipe"] = recipe.name;
+  if (!recipe.imatrix_file.empty()) {
+    tool["imatrix"] = {{"file", recipe.imatrix_file}, {"sha256", recipe.imatrix_sha256}};
+  }
   tool["command"] = manifest.command;
   if (manifest.created != 0) tool["created"] = manifest.created;
   return out;

@@ -21,6 +21,12 @@ std::string PartRow(const Manifest& manifest, shard::Role role, int group,
   return Cat("| ", name, " | ", files, " | ", FormatBytes(bytes), " |\n");
 }
 
+size_t CountFiles(const Manifest& manifest, shard::Role role) {
+  return static_cast<size_t>(
+      std::count_if(manifest.bundles.begin(), manifest.bundles.end(),
+                    [&](const BundleRecord& bundle) { return bundle.role == role; }));
+}
+
 // "5", or "5 to 7" where groups or layers differ.
 std::string EligibleCounts(const shard::Plan& plan, size_t group) {
   size_t least = SIZE_MAX;
@@ -35,8 +41,9 @@ std::string EligibleCounts(const shard::Plan& plan, size_t group) {
 
 std::string NodeTable(const Manifest& manifest) {
   const shard::Plan& plan = manifest.plan;
-  const uint64_t everywhere =
-      manifest.BytesOf(shard::Role::kTrunk) + manifest.BytesOf(shard::Role::kOverlay);
+  const uint64_t everywhere = manifest.BytesOf(shard::Role::kHead) +
+                              manifest.BytesOf(shard::Role::kTrunk) +
+                              manifest.BytesOf(shard::Role::kOverlay);
   std::string out =
       "| node | experts its routers may pick, per layer | bytes |\n| --- | --- | --- |\n";
   for (size_t g = 0; g < plan.groups.size(); ++g) {
@@ -66,11 +73,16 @@ std::string DistributionReadme(const Manifest& manifest) {
   if (!manifest.versions.replica.empty()) {
     out += Cat(", overlay `", plan.overlay_version, "` (`", manifest.versions.replica, "`)");
   }
+  if (!manifest.recipe.name.empty()) out += Cat("\n- types: ", manifest.recipe.name);
+  if (!manifest.recipe.imatrix_file.empty())
+    out += Cat(", importance matrix ", manifest.recipe.imatrix_file);
   out += "\n- quality of the split: not measured\n";
   if (!manifest.complete)
     out += "- parts are missing here on purpose: see `complete` in the manifest\n";
   out += "\n## Files\n\n| part | files | bytes |\n| --- | --- | --- |\n";
+  out += PartRow(manifest, shard::Role::kHead, -1, "metadata");
   out += PartRow(manifest, shard::Role::kTrunk, -1, "trunk");
+  out += PartRow(manifest, shard::Role::kRouters, -1, "routers, whole");
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     out += PartRow(manifest, shard::Role::kGroup, static_cast<int>(g), Cat("group ", g));
   }
@@ -82,8 +94,12 @@ std::string DistributionReadme(const Manifest& manifest) {
   out += "\n## Nodes\n\n" + NodeTable(manifest);
   out +=
       "\n## Use\n\n```\nmoepack verify .                       # check every digest\n"
-      "moepack assemble . --group 0 -o node0  # one node as a model directory\n```\n";
-  return out;
+      "moepack assemble . --group 0 -o node0  # one node as a model directory\n";
+  if (manifest.is_gguf()) {
+    out += Cat("llama-server -m node0/node-00001-of-",
+               shard::ZeroPadded(CountFiles(manifest, shard::Role::kTrunk) + 2, 5), ".gguf\n");
+  }
+  return out + "```\n";
 }
 
 }  // namespace manifest

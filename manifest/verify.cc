@@ -85,6 +85,8 @@ Status CheckAgainst(const Manifest& manifest, const std::string& directory,
   SHARD_TRY(const SourceFiles sources, MatchSources(manifest, model, files, report.findings));
   AddRules(kSourceRules, report);
   SHARD_CHECK(CheckBytes(directory, files, options, report));
+  if (manifest.is_gguf())
+    SHARD_CHECK(CheckGgufAgainst(manifest, directory, model, options, report));
   return model.checkpoint().CheckUnchanged();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/gguf_model.h"
 #include "libshard/result.h"
 #include "manifest/manifest.h"
 
@@ -28,6 +29,8 @@ struct VerifyOptions {
   std::string against;      // the source checkpoint, "" for none
   std::string family_file;  // for the source, as in shard::ModelOptions
   std::string config_file;
+  std::string imatrix_file;  // that the recipe of GGUF bundles was given
+  shard::ConvertOptions convert;
   size_t jobs = 0;
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

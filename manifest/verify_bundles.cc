@@ -40,8 +40,9 @@ bool HoldsAny(const shard::Plan& plan, const PartKey& part) {
 }
 
 // Parts that a complete distribution has. The remainder is there only when asked for.
-std::vector<PartKey> ExpectedParts(const shard::Plan& plan) {
+std::vector<PartKey> ExpectedParts(const shard::Plan& plan, bool gguf) {
   std::vector<PartKey> parts = {{Role::kTrunk, -1}};
+  if (gguf) parts = {{Role::kHead, -1}, {Role::kTrunk, -1}, {Role::kRouters, -1}};
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     const PartKey part = {Role::kGroup, static_cast<int>(group)};
     if (HoldsAny(plan, part)) parts.push_back(part);
@@ -54,7 +55,7 @@ void CheckComplete(const Manifest& manifest, RuleFindings& findings) {
   std::set<PartKey> present;
   for (const BundleRecord& bundle : manifest.bundles) present.insert({bundle.role, bundle.group});
   std::vector<std::string> absent;
-  for (const PartKey& part : ExpectedParts(manifest.plan)) {
+  for (const PartKey& part : ExpectedParts(manifest.plan, manifest.is_gguf())) {
     if (!present.contains(part)) absent.push_back(PartText(part.first, part.second));
   }
   if (absent.empty()) return;
@@ -126,7 +127,7 @@ struct Holdings {
 Holdings CollectHoldings(const Manifest& manifest) {
   Holdings out;
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (bundle.role == Role::kTrunk) continue;
+    if (bundle.role < Role::kGroup) continue;
     const PartKey part = {bundle.role, bundle.group};
     out.parts.insert(part);
     for (const TensorRecord& tensor : bundle.tensors) {

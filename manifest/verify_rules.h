@@ -74,6 +74,11 @@ inline constexpr const char* kFileRules[] = {"files-present", "no-links-outside"
 void CheckFiles(const std::string& directory, const Manifest& manifest,
                 std::vector<CheckedFile>& files, Findings& findings);
 
+// verify_container.cc: the header of one bundle against the manifest. An Error when it cannot be
+// read.
+Status CheckContainer(const shard::fs::path& root, const Manifest& manifest,
+                      const BundleRecord& bundle, RuleFindings& findings);
+
 // verify_bytes.cc: reads every readable file once; hashes it, and compares it with its sources.
 inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "assets-sha256"};
 Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
@@ -89,8 +94,16 @@ struct SourceFiles {
 };
 void CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model,
                       RuleFindings& findings);
-// Fills CheckedFile::sources. An Error when a file of the source cannot be opened.
+// Fills CheckedFile::sources; with GGUF bundles those of assets only. An Error when a file of the
+// source cannot be opened.
 Result<SourceFiles> MatchSources(const Manifest& manifest, const shard::MoeModel& model,
                                  std::vector<CheckedFile>& files, Findings& findings);
+
+// verify_gguf_source.cc: makes every tensor of GGUF bundles again from the source, in memory, and
+// compares digests. An Error when the source cannot be converted or the importance matrix is
+// missing.
+Status CheckGgufAgainst(const Manifest& manifest, const std::string& directory,
+                        const shard::MoeModel& model, const VerifyOptions& options,
+                        VerifyReport& report);
 
 }  // namespace manifest

@@ -229,12 +229,13 @@ Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model
       MatchAsset(model, file, sources.assets, asset_findings);
       continue;
     }
+    if (manifest.is_gguf()) continue;  // made again instead (verify_gguf_source.cc)
     matcher.AddPart(*file.bundle);
     for (const TensorRecord& tensor : file.bundle->tensors) {
       file.sources.push_back(matcher.Match(*file.bundle, tensor, sources.shards));
     }
   }
-  matcher.CheckPlaces();
+  if (!manifest.is_gguf()) matcher.CheckPlaces();
   return sources;
 }
 

@@ -1,6 +1,7 @@
 #include "manifest/assemble.h"
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -27,11 +28,15 @@ struct Arguments {
   bool json = false;
 };
 
+std::string ServerCommand(const Arguments& arguments, const manifest::AssembleReport& report) {
+  return Cat("llama-server -m ", (shard::fs::path(arguments.out) / report.model_file).string());
+}
+
 std::string ReportText(const Arguments& arguments, const manifest::AssembleReport& report,
                        double seconds) {
-  Table table({"file", ">bytes"});
+  Table table({"file", ">bytes", "how"});
   for (const manifest::AssembleReport::File& file : report.files) {
-    table.Row({file.name, shard::FormatCount(file.bytes)});
+    table.Row({file.name, shard::FormatCount(file.bytes), file.link});
   }
   const bool dry_run = arguments.assemble.dry_run;
   std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
@@ -39,23 +44,29 @@ std::string ReportText(const Arguments& arguments, const manifest::AssembleRepor
   if (!dry_run)
     text +=
         Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");
-  return text + Cat("; group ", arguments.assemble.group, " with ", report.experts,
-                    " experts per layer\n");
+  text +=
+      Cat("; group ", arguments.assemble.group, " with ", report.experts, " experts per layer\n");
+  if (!report.model_file.empty() && !dry_run)
+    text += Cat("\nrun it:\n  ", ServerCommand(arguments, report), "\n");
+  return text;
 }
 
 Json ReportJson(const Arguments& arguments, const manifest::AssembleReport& report) {
   Json files = Json::array();
   for (const manifest::AssembleReport::File& file : report.files) {
     files.push_back({{"file", file.name}, {"bytes", file.bytes}});
+    if (!file.link.empty()) files.back()["link"] = file.link;
   }
-  return {{"distribution", arguments.distribution},
-          {"group", arguments.assemble.group},
-          {"output", arguments.out},
-          {"dry_run", arguments.assemble.dry_run},
-          {"experts", report.experts},
-          {"files", std::move(files)},
-          {"bytes", report.total_bytes()},
-          {"notes", report.notes}};
+  Json document = {{"distribution", arguments.distribution},
+                   {"group", arguments.assemble.group},
+                   {"output", arguments.out},
+                   {"dry_run", arguments.assemble.dry_run},
+                   {"experts", report.experts},
+                   {"files", std::move(files)},
+                   {"bytes", report.total_bytes()},
+                   {"notes", report.notes}};
+  if (!report.model_file.empty()) document["server_command"] = ServerCommand(arguments, report);
+  return document;
 }
 
 struct Outcome {
@@ -77,10 +88,49 @@ Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
-  for (const std::string& note : outcome.report.notes) PrintMessage("note: " + note);
+  PrintNotes(outcome.report.notes);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
   return kExitDone;
+}
+
+// Node names become file names, and the end of a part's name is read by loaders.
+std::string NameProblem(const std::string& text) {
+  const bool plain = !text.empty() && text[0] != '.' &&
+                     text.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                         "0123456789._-") == text.npos;
+  if (plain && text.find("-of-") == text.npos) return "";
+  return Cat("expected letters, digits, '.', '_' or '-' without \"-of-\", found ",
+             shard::Quoted(text));
+}
+
+// CLI11 runs the transformation that was added last first.
+void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
+  using manifest::LinkKind;
+  using manifest::NodeLayout;
+  const std::map<std::string, NodeLayout> layouts = {{"split", NodeLayout::kSplit},
+                                                     {"single", NodeLayout::kSingle}};
+  const std::map<std::string, LinkKind> links = {{"auto", LinkKind::kAuto},
+                                                 {"hardlink", LinkKind::kHardlink},
+                                                 {"reflink", LinkKind::kReflink},
+                                                 {"symlink", LinkKind::kSymlink},
+                                                 {"copy", LinkKind::kCopy}};
+  app.add_option(
+         "--layout", options.layout,
+         "GGUF: split (a set of head, trunk and experts; the default) or single (one file).")
+      ->type_name("LAYOUT")
+      ->transform(CLI::Transformer(layouts).description(""))
+      ->transform(OneOf({"split", "single"}));
+  app.add_option("--link", options.link,
+                 "GGUF: how the trunk comes into a split set: auto (the default: hardlink, else "
+                 "reflink, else copy), hardlink, reflink, symlink or copy.")
+      ->type_name("KIND")
+      ->transform(CLI::Transformer(links).description(""))
+      ->transform(OneOf({"auto", "hardlink", "reflink", "symlink", "copy"}));
+  app.add_option("--name", options.name, "GGUF: what the file names begin with. Default: node.")
+      ->type_name("NAME")
+      ->check(NameProblem);
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
@@ -97,6 +147,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("--family", options.family_file,
                  "The table that the model was split with, when it was no built-in family.")
       ->type_name("FILE");
+  AddNodeLayout(app, options);
   AddMemory(app, options.pack.memory);
   AddJobs(app, options.pack.jobs);
   AddForce(app, options.force);
@@ -110,10 +161,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kAssemble = {
     "assemble",
     "Makes one node's directory for a stock runtime",
-    "Trunk, group and overlay become one self-contained Hugging Face style checkpoint: routers cut "
-    "to the node's experts, experts numbered from 0, and the expert count in config.json changed.",
-    {"moepack assemble out --group 1 -o node-1",
-     "moepack assemble out-modulo --group 0 -o node-0 --dry-run"},
+    "Routers are cut to the node's experts, experts numbered from 0, the overlay merged in, and "
+    "the "
+    "expert count changed. GGUF bundles become a split set that an unmodified llama.cpp loads and "
+    "whose trunk is shared with other nodes; safetensors bundles become a Hugging Face style "
+    "checkpoint.",
+    {"moepack assemble out-q4 --group 1 -o node-1",
+     "moepack assemble out --group 0 -o node-0 --dry-run"},
     Bind};
 
 }  // namespace cli

@@ -39,6 +39,8 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments)
     options.against = arguments.source.source;
     options.family_file = arguments.source.model.family_file;
     options.config_file = arguments.source.model.config_file;
+    options.imatrix_file = arguments.quantize.options.imatrix_file;
+    options.convert = arguments.quantize.options.convert;
   }
   SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(arguments.out, options));
   return std::optional(std::move(report));
@@ -75,6 +77,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
+  SHARD_CHECK(ChooseContainer(model, arguments));
   PrintWarnings(shard::PlanWarnings(model, plan));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
@@ -107,10 +110,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kBuild = {
     "build",
     "Plans, writes and verifies a distribution in one run",
-    "The main job: plan, shard-experts and verify. The result is read back once to check structure "
+    "The main job: plan, shard-experts, quantize and verify. The result is read back once to check "
+    "structure "
     "and digests; --prove compares it with the source byte by byte as well.",
     {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",
-     "moepack build fixtures/tiny-moe --groups 3 --partition modulo --prove -o out-modulo"},
+     "moepack build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out-q4"},
     Bind};
 
 }  // namespace cli

@@ -27,6 +27,7 @@ struct Command {
 extern const Command kListTensors;
 extern const Command kPlan;
 extern const Command kShardExperts;
+extern const Command kQuantize;
 extern const Command kBuild;
 extern const Command kVerify;
 extern const Command kDiff;

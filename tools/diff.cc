@@ -105,7 +105,7 @@ constinit const Command kDiff = {
     "Shows what changed between two distributions",
     "Compares the manifests: model, partition, overlay, and the digests of files and tensors. Says "
     "how many bytes a node that has A must fetch for B. No bundle is read.",
-    {"moepack diff out out-modulo", "moepack diff out/distribution.json parts --json"},
+    {"moepack diff out out-q4", "moepack diff out/distribution.json parts --json"},
     Bind};
 
 }  // namespace cli

@@ -14,6 +14,7 @@ const cli::Command* const kCommands[] = {
     &cli::kListTensors,   //
     &cli::kPlan,          //
     &cli::kShardExperts,  //
+    &cli::kQuantize,      //
     &cli::kBuild,         //
     &cli::kVerify,        //
     &cli::kDiff,          //

@@ -42,7 +42,8 @@ PartBytes BytesOfFiles(const std::vector<shard::OutputFile>& files, size_t group
   PartBytes bytes;
   bytes.groups.resize(groups);
   for (const shard::OutputFile& file : files) {
-    if (file.role == shard::Role::kTrunk) bytes.trunk += file.size;
+    if (file.role == shard::Role::kTrunk || file.role == shard::Role::kHead)
+      bytes.trunk += file.size;
     if (file.role == shard::Role::kOverlay) bytes.overlay += file.size;
     if (file.role == shard::Role::kRemainder) bytes.remainder += file.size;
     if (file.role == shard::Role::kGroup)
@@ -53,7 +54,7 @@ PartBytes BytesOfFiles(const std::vector<shard::OutputFile>& files, size_t group
 
 PartBytes BytesOfManifest(const manifest::Manifest& manifest) {
   PartBytes bytes;
-  bytes.trunk = manifest.BytesOf(shard::Role::kTrunk);
+  bytes.trunk = manifest.BytesOf(shard::Role::kTrunk) + manifest.BytesOf(shard::Role::kHead);
   bytes.overlay = manifest.BytesOf(shard::Role::kOverlay);
   bytes.remainder = manifest.BytesOf(shard::Role::kRemainder);
   for (size_t group = 0; group < manifest.plan.groups.size(); ++group) {

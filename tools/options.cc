@@ -69,8 +69,8 @@ void AddModelOptions(CLI::App& app, shard::ModelOptions& options) {
 
 void AddSource(CLI::App& app, SourceArguments& arguments) {
   app.add_option("SRC", arguments.source,
-                 "The checkpoint: a directory of safetensors files, with or without an index, or "
-                 "one .safetensors file.")
+                 "The checkpoint: a directory of safetensors files, with or without an index, one "
+                 ".safetensors file, or a GGUF (any part of a split set, or its directory).")
       ->required();
   AddModelOptions(app, arguments.model);
 }

@@ -32,6 +32,10 @@ void PrintWarnings(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) PrintMessage("warning: " + warning);
 }
 
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) PrintMessage("note: " + note);
+}
+
 void PrintError(const Error& error) {
   PrintMessage("error: " + error.message);
   if (!error.hint.empty()) PrintMessage("hint: " + error.hint);
@@ -44,6 +48,12 @@ std::string Plural(uint64_t count, std::string_view noun) {
 std::string ExactBytes(uint64_t bytes) {
   if (bytes < 1000) return shard::FormatBytes(bytes);
   return Cat(shard::FormatBytes(bytes), " (", shard::FormatCount(bytes), " bytes)");
+}
+
+std::string FixedPoint(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
 }
 
 std::string Wrap(std::string_view text, size_t indent, size_t width) {

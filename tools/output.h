@@ -17,12 +17,16 @@ shard::Status WriteJsonResult(const shard::Json& document);
 // One line on stderr.
 void PrintMessage(std::string_view text);
 void PrintWarnings(const std::vector<std::string>& warnings);
+void PrintNotes(const std::vector<std::string>& notes);
 void PrintError(const shard::Error& error);
 
 // "1 file", "3 files".
 std::string Plural(uint64_t count, std::string_view noun);
 // For sizes that may be compared: "12.3 MB (12,345,678 bytes)".
 std::string ExactBytes(uint64_t bytes);
+
+// "4.50": two digits behind the point.
+std::string FixedPoint(double value);
 
 // `text` with every line indented and broken at spaces, so that lines end before `width`.
 std::string Wrap(std::string_view text, size_t indent, size_t width);

@@ -9,6 +9,7 @@
 #include "tools/exit_code.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/quantize_options.h"
 #include "tools/verify_command.h"
 #include "tools/verify_report.h"
 
@@ -63,6 +64,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                             ->type_name("FORMAT")
                             ->transform(OneOf({"text", "json", "github", "junit"}));
   AddModelOptions(app, arguments->model);
+  AddImatrix(app, arguments->verify.imatrix_file);
+  AddPre(app, arguments->verify.convert);
   AddJobs(app, arguments->verify.jobs);
   AddJson(app, arguments->json);
   app.get_option("--json")->excludes(format);

@@ -50,14 +50,38 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
                  "end; a run that was killed continues there when it is started again.")
       ->type_name("DIR")
       ->required();
-  app.add_option("--format", arguments.container, "Format of the bundles: safetensors.")
+  app.add_option("--format", arguments.container,
+                 "Format of the bundles: safetensors, or gguf for stock llama.cpp. Default: gguf "
+                 "with --quantize or a GGUF source, else safetensors.")
       ->type_name("FORMAT")
-      ->transform(OneOf({"safetensors"}));
+      ->transform(OneOf({"safetensors", "gguf"}));
+  AddQuantizeOptions(app, "--quantize", arguments.quantize);
+  app.add_option(
+         "--overlay-type", arguments.quantize.options.recipe.overlay_type,
+         "Type of the overlay's experts. Nodes for a stock runtime cannot be assembled from "
+         "an overlay of another type than the groups.")
+      ->type_name("TYPE");
   AddLayoutOptions(app, arguments.write);
   AddRecordOptions(app, arguments.write);
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
                "Keep what was written when an error ends the run, to continue from there.");
   AddRunOptions(app, arguments);
+}
+
+Status ChooseContainer(const shard::MoeModel& model, WriteArguments& arguments) {
+  const bool gguf_source = model.checkpoint().is_gguf();
+  const bool types = WantsTypes(arguments.quantize);
+  if (arguments.container.empty()) {
+    arguments.container = types || gguf_source ? "gguf" : "safetensors";
+  }
+  if (arguments.container == "gguf") {
+    SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));
+    return shard::Ok();
+  }
+  if (!types) return shard::Ok();
+  return shard::Error{shard::Code::kInvalidArgument,
+                      "--format: expected gguf with options that choose types, found safetensors",
+                      "safetensors bundles keep the source's bytes"};
 }
 
 Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::Plan& plan,
@@ -67,8 +91,10 @@ Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::
   options.pack.progress = [&](const shard::PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
+  options.notes = PrintNotes;
   SHARD_TRY(manifest::WriteReport report,
             manifest::WriteDistribution(model, plan, arguments.out, options));
+  PrintWarnings(NotFiniteWarnings(report.pack));
   return TimedWrite{std::move(report), progress.seconds()};
 }
 
@@ -76,6 +102,7 @@ Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
                       const WriteArguments& arguments) {
   SHARD_TRY(const manifest::WritePlan files,
             manifest::PlanDistribution(model, plan, arguments.write));
+  PrintNotes(files.notes);
   const DryRun run{arguments.out, plan, files};
   SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
   return kExitDone;
@@ -84,6 +111,10 @@ Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
 std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   std::vector<std::string> words;
   const manifest::WriteOptions& write = arguments.write;
+  if (write.gguf) {
+    words = RecordQuantizeOptions("--quantize", arguments.quantize);
+    words.insert(words.begin(), {"--format", "gguf"});
+  }
   if (write.slice.keep_remainder) words.push_back("--keep-remainder");
   if (write.slice.max_part_size > 0)
     words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});

@@ -6,6 +6,7 @@
 
 #include "manifest/bundle.h"
 #include "tools/options.h"
+#include "tools/quantize_options.h"
 
 namespace cli {
 
@@ -14,12 +15,17 @@ struct WriteArguments {
   shard::PlanOptions plan;
   std::string out;
   manifest::WriteOptions write;
-  std::string container = "safetensors";
+  std::string container;  // --format, "" until ChooseContainer
+  QuantizeArguments quantize;
   bool dry_run = false, json = false;
 };
 
 // -o and how to write; what to write (groups, plan, parts) is left to the command.
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
+
+// Decides between safetensors and GGUF, by --format, by what is asked of the types and by the
+// source, and sets arguments.write.gguf.
+Status ChooseContainer(const shard::MoeModel& model, WriteArguments& arguments);
 
 struct TimedWrite {
   manifest::WriteReport report;

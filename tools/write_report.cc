@@ -1,5 +1,7 @@
 #include "tools/write_report.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "libshard/text.h"
@@ -34,6 +36,25 @@ std::string WrittenFiles(const manifest::Manifest& manifest) {
     table.Row({asset.file, "-", FormatCount(asset.size), asset.sha256.substr(0, 16)});
   }
   return table.Render();
+}
+
+// What a weight costs in each part of GGUF bundles; "" for bundles whose bytes are the source's.
+std::string BitsByPart(const std::vector<shard::OutputFile>& files) {
+  std::map<shard::Role, std::pair<uint64_t, uint64_t>> parts;  // weights and bytes
+  for (const shard::OutputFile& file : files) {
+    for (const shard::OutputTensor& tensor : file.tensors) {
+      parts[file.role].first += tensor.entry.Elements();
+      parts[file.role].second += tensor.entry.bytes;
+    }
+  }
+  Table table({"part", ">weights", ">bytes", ">bits per weight"});
+  for (const auto& [role, sizes] : parts) {
+    const double bits = 8.0 * static_cast<double>(sizes.second) /
+                        static_cast<double>(std::max<uint64_t>(1, sizes.first));
+    table.Row({std::string(shard::RoleName(role)), FormatCount(sizes.first),
+               FormatCount(sizes.second), FixedPoint(bits)});
+  }
+  return table.Render() + "\n";
 }
 
 }  // namespace
@@ -97,9 +118,9 @@ std::string DryRunText(const DryRun& run) {
     table.Row({"assets/" + asset.name, "-", FormatCount(asset.size)});
   }
   const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
-  return Cat(table.Render(), "\n", NodeTable(run.plan, &bytes), "\nwould write ",
-             ExactBytes(run.files.total_bytes()), " to ", run.out,
-             ", and distribution.json and README.md\n");
+  return Cat(table.Render(), "\n", run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
+             NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()),
+             " to ", run.out, ", and distribution.json and README.md\n");
 }
 
 Json DryRunJson(const DryRun& run) {

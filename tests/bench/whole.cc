@@ -1,5 +1,5 @@
-// make bench: shard-experts beside cp, verify beside reading, list-tensors on 100,000 tensors; as
-// whole processes on checkpoints made on the spot.
+// make bench: shard-experts beside cp, verify beside reading, quantizing, list-tensors on 100,000
+// tensors; as whole processes on checkpoints made on the spot.
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -54,6 +54,8 @@ class Run {
   // Copying, sharding and verifying a checkpoint of `bytes`.
   Status Shard(uint64_t bytes, int repetitions);
   Status List(uint64_t tensors, int repetitions);
+  // Quantizing one layer of the shape of Qwen3-30B-A3B with `experts` experts, beside nothing.
+  Status Quantize(uint32_t experts, int repetitions);
   const Report& report() const { return report_; }
 
  private:
@@ -207,9 +209,39 @@ Status Run::List(uint64_t tensors, int repetitions) {
   return shard::Ok();
 }
 
+Status Run::Quantize(uint32_t experts, int repetitions) {
+  const fs::path source = In("source"), out = In("out");
+  SHARD_CHECK(MakeCheckpoint(
+      source, {"--layers", "1", "--experts", std::to_string(experts), "--hidden", "2048", "--ff",
+               "768", "--top-k", "8", "--head-size", "128", "--vocabulary", "4096"}));
+  const Command build = {
+      options_.moepack, "build", source.string(), "--groups",    "4",  "--quantize",
+      "Q4_K_M",         "--pre", "qwen2",         "--no-verify", "-o", out.string()};
+  const std::string name = Cat("build --quantize Q4_K_M, 1 layer of ", experts, " experts");
+  Series series{name, {}};
+  for (int i = 0; i < repetitions; ++i) {
+    std::cerr << name << ": " << i + 1 << " of " << repetitions << '\n';
+    SHARD_TRY(Sample sample, WriteFresh(out, [&] { return RunCommand(build); }));
+    series.samples.push_back(sample);
+  }
+  const uint64_t bytes = TreeBytes(source);
+  const double weights = static_cast<double>(bytes) / 2;  // BF16
+  const double rate = weights / MedianSeconds(series.samples);
+  report_.rows.push_back({.work = name,
+                          .measured = Speed(series.samples, bytes),
+                          .figure = Cat(Fixed(rate / 1e6, 1), " million weights per second")});
+  report_.rows.push_back({.work = Cat(name, ": peak memory"),
+                          .figure = shard::FormatBytes(HighestPeak(series.samples))});
+  report_.series.push_back(std::move(series));
+  fs::remove_all(source);
+  fs::remove_all(out);
+  return shard::Ok();
+}
+
 Status Measure(const Options& options) {
   Run run(options);
   SHARD_CHECK(run.List(100'000, 7));
+  SHARD_CHECK(run.Quantize(options.quick ? 16 : 128, 3));
   if (options.quick) {
     SHARD_CHECK(run.Shard(200'000'000, 3));
   } else {

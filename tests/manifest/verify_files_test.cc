@@ -13,7 +13,7 @@ TEST(VerifyFilesTest, FindsMetadataThatContradictsTheManifest) {
   std::swap(made.Bundle(kGroup1).group, made.Bundle("groups/002/experts.safetensors").group);
   const VerifyReport report = VerifySample(made);
   EXPECT_EQ(BrokenRules(report), (Rules{"bundle-holds-its-experts", "container-header"}));
-  EXPECT_NE(TextOf(report).find("__metadata__: moepack.group: expected \"2\", found \"1\""),
+  EXPECT_NE(TextOf(report).find("metadata: moepack.group: expected \"2\", found \"1\""),
             std::string::npos)
       << TextOf(report);
 }

@@ -175,7 +175,7 @@ const std::vector<Breakage>& Breakages() {
       {"container-header", [](D& d) { d.Bundle(kTrunk).tensors.pop_back(); },
        "tensor: expected in the manifest, found only in the file"},
       {"container-header", [](D& d) { d.Bundle(kTrunk).format = "zip"; },
-       "format: expected safetensors, found \"zip\""},
+       "format: expected safetensors or gguf, found \"zip\""},
       {"file-sha256", [](D& d) { d.Bundle(kTrunk).sha256 = std::string(64, '0'); },
        "SHA-256: expected 0000"},
       {"tensor-xxh3", [](D& d) { d.Bundle(kTrunk).tensors[0].xxh3 = std::string(32, '0'); },

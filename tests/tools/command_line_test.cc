@@ -11,8 +11,8 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const char* const kCommands[] = {"list-tensors", "plan", "shard-experts", "build",
-                                 "verify",       "diff", "assemble"};
+const char* const kCommands[] = {"list-tensors", "plan",   "shard-experts", "quantize",
+                                 "build",        "verify", "diff",          "assemble"};
 
 TEST(CommandLine, WithoutArgumentsTheOverviewIsAUsageError) {
   const ToolRun run = Workspace().Moepack("");

@@ -1,0 +1,213 @@
+#include "manifest/assemble_gguf.h"
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+#include "libshard/digest.h"
+#include "libshard/gguf.h"
+#include "libshard/gguf_experts.h"
+#include "libshard/gguf_set.h"
+#include "libshard/slice_gguf.h"
+#include "libshard/text.h"
+#include "manifest/link_file.h"
+#include "manifest/node_files.h"
+#include "manifest/output_path.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Ok;
+namespace fs = shard::fs;
+
+// A file of the distribution that goes into the node as it is.
+struct LinkedFile {
+  fs::path from;
+  std::string name;
+  uint64_t bytes = 0;
+};
+
+// Everything about the node that is decided before bytes move.
+struct GgufNode {
+  shard::GgufMetadata metadata;
+  std::vector<std::string> notes;
+  uint32_t experts = 0;
+  NodeFiles sources;
+  std::vector<shard::OutputFile> files;
+  std::vector<LinkedFile> links;
+  std::map<std::string, std::string> digests;  // of tensors that are copied whole
+  std::string model_file;
+};
+
+Result<shard::GgufMetadata> ReadHead(const std::string& distribution, const Manifest& manifest) {
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (bundle.role != shard::Role::kHead) continue;
+    const fs::path path = fs::path(distribution) / bundle.file;
+    SHARD_TRY(const shard::MappedFile file, shard::MappedFile::Open(path));
+    const std::string sha256 = shard::Sha256Hex(file.bytes());
+    if (sha256 != bundle.sha256) {
+      return Error{Code::kMismatch,
+                   Cat(path.string(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
+                   kDamagedHint};
+    }
+    SHARD_TRY(shard::GgufHeader header,
+              shard::ParseGguf(path.string(), file.bytes(), file.bytes().size()));
+    return std::move(header.metadata);
+  }
+  return Error{Code::kNotFound,
+               Cat(distribution, ": head: expected a file in the manifest, found none"),
+               "add it with shard-experts --only trunk"};
+}
+
+Status CutHead(const std::string& distribution, const Manifest& manifest, uint32_t group,
+               GgufNode& node) {
+  SHARD_TRY(node.experts, EligibleCount(distribution, manifest.plan, group));
+  SHARD_TRY(node.metadata, ReadHead(distribution, manifest));
+  shard::ExpertCut cut{.experts = node.experts, .eligible = {}};
+  for (const auto& [layer, unused] : manifest.plan.layers) {
+    cut.eligible[layer] = shard::Eligible(manifest.plan, group, layer);
+  }
+  return shard::CutMetadata(distribution, cut, node.metadata, node.notes);
+}
+
+shard::OutputTensor WholeTensor(const PartTensor& tensor, GgufNode& node) {
+  shard::OutputTensor out;
+  out.entry = tensor.entry;
+  out.sources = {{tensor.entry.file, tensor.entry.offset, tensor.entry.bytes}};
+  out.layer = tensor.record->layer;
+  out.source_tensor = tensor.entry.name;
+  node.digests[tensor.entry.name] = tensor.record->xxh3;
+  return out;
+}
+
+// The packed tensors of group and overlay, merged in ascending id, in the order of the group's
+// file.
+Result<std::vector<shard::OutputTensor>> MergeAll(const std::string& distribution,
+                                                  const Manifest& manifest, uint32_t group,
+                                                  GgufNode& node) {
+  std::map<std::string, std::vector<const PartTensor*>> by_name;
+  for (const PartTensor& part : node.sources.experts) by_name[part.entry.name].push_back(&part);
+  std::vector<shard::OutputTensor> out;
+  for (const PartTensor& part : node.sources.experts) {
+    const std::vector<const PartTensor*>& parts = by_name[part.entry.name];
+    if (parts[0] != &part) continue;
+    const auto layer = static_cast<uint32_t>(part.record->layer);
+    const shard::ExpertIds ids = shard::Eligible(manifest.plan, group, layer);
+    SHARD_TRY(shard::OutputTensor merged, MergeExperts(distribution, parts, ids));
+    if (ids == part.record->experts) node.digests[part.entry.name] = part.record->xxh3;
+    out.push_back(std::move(merged));
+  }
+  return out;
+}
+
+void LayOutSingle(std::vector<shard::OutputTensor> experts, const std::string& name,
+                  GgufNode& node) {
+  shard::OutputFile file;
+  file.path = name + ".gguf";
+  for (const PartTensor& tensor : node.sources.trunk) {
+    file.tensors.push_back(WholeTensor(tensor, node));
+  }
+  for (shard::OutputTensor& tensor : experts) file.tensors.push_back(std::move(tensor));
+  shard::LayOutGguf(file, node.metadata);
+  node.model_file = file.path;
+  node.files.push_back(std::move(file));
+}
+
+// Head, the trunk's files as they are, experts. The trunk's files say by themselves which of the
+// set they are, and nothing else.
+void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& distribution,
+                 const std::string& name, GgufNode& node) {
+  const size_t count = node.sources.trunk_files.size() + 2;
+  const auto file_name = [&](size_t number) {
+    return shard::GgufPartFileName(name, static_cast<uint32_t>(number),
+                                   static_cast<uint32_t>(count));
+  };
+  shard::OutputFile head, last;
+  head.path = file_name(0);
+  shard::SetSplitKeys(0, count, node.sources.trunk.size() + experts.size(), node.metadata);
+  shard::LayOutGguf(head, node.metadata);
+  for (size_t i = 0; i < node.sources.trunk_files.size(); ++i) {
+    const BundleRecord& trunk = *node.sources.trunk_files[i];
+    node.links.push_back({fs::path(distribution) / trunk.file, file_name(i + 1), trunk.size});
+  }
+  last.path = file_name(count - 1);
+  last.tensors = std::move(experts);
+  shard::GgufMetadata metadata;
+  metadata.Set("general.architecture", shard::GgufValue::String(node.metadata.Architecture()));
+  metadata.Set(shard::kSplitNoKey, shard::GgufValue::U16(static_cast<uint16_t>(count - 1)));
+  shard::LayOutGguf(last, metadata);
+  node.model_file = head.path;
+  node.files = {std::move(head), std::move(last)};
+}
+
+Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manifest,
+                          const AssembleOptions& options) {
+  GgufNode node;
+  SHARD_CHECK(CutHead(distribution, manifest, options.group, node));
+  SHARD_TRY(node.sources, OpenNodeFiles(distribution, manifest, options.group));
+  SHARD_TRY(std::vector<shard::OutputTensor> experts,
+            MergeAll(distribution, manifest, options.group, node));
+  if (options.layout == NodeLayout::kSingle) {
+    LayOutSingle(std::move(experts), options.name, node);
+  } else {
+    LayOutSplit(std::move(experts), distribution, options.name, node);
+  }
+  return node;
+}
+
+AssembleReport Describe(const GgufNode& node, const std::string& node_text) {
+  AssembleReport report;
+  for (const shard::OutputFile& file : node.files) report.files.push_back({file.path, file.size});
+  for (const LinkedFile& link : node.links) report.files.push_back({link.name, link.bytes});
+  std::sort(report.files.begin(), report.files.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  report.files.push_back({kNodeFile, node_text.size()});
+  report.experts = node.experts;
+  report.notes = node.notes;
+  report.model_file = node.model_file;
+  return report;
+}
+
+Status LinkFiles(const GgufNode& node, const fs::path& to, LinkKind kind, AssembleReport& report) {
+  for (const LinkedFile& link : node.links) {
+    std::error_code ignored;
+    fs::remove(to / link.name, ignored);  // of an earlier run that was killed
+    SHARD_TRY(const LinkKind used, LinkFile(link.from, to / link.name, kind));
+    for (AssembleReport::File& file : report.files) {
+      if (file.name == link.name) file.link = LinkName(used);
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const Manifest& manifest,
+                                        const std::string& out, const AssembleOptions& options) {
+  SHARD_TRY(const GgufNode node, PlanNode(distribution, manifest, options));
+  std::vector<fs::path> inputs;
+  for (const shard::SourceFile& file : node.sources.sources) inputs.push_back(file.path);
+  SHARD_CHECK(CheckOutputApart(out, distribution, inputs));
+  std::error_code error;
+  if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+  }
+  const std::string node_text = NodeText(manifest, options.group);
+  AssembleReport report = Describe(node, node_text);
+  if (options.dry_run) return report;
+
+  const std::string identity = shard::PackIdentity(node.sources.sources, node.files);
+  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
+  SHARD_TRY(const shard::PackResult packed,
+            shard::Pack(node.sources.sources, node.files, staging, options.pack));
+  SHARD_CHECK(CheckCopied(node.files, packed.files, node.digests, node.sources.sources));
+  SHARD_CHECK(LinkFiles(node, staging.path(), options.link, report));
+  SHARD_CHECK(shard::WriteTextFile(staging.path() / kNodeFile, node_text));
+  SHARD_CHECK(staging.Publish(options.force));
+  return report;
+}
+
+}  // namespace manifest

@@ -1,0 +1,171 @@
+#include "manifest/node_files.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "libshard/json.h"
+#include "libshard/text.h"
+
+namespace manifest {
+
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::ExpertIds;
+using shard::Ok;
+
+const PartTensor* HolderOf(std::span<const PartTensor* const> parts, uint32_t id) {
+  for (const PartTensor* part : parts) {
+    if (!part->entry.shape.empty() && shard::Contains(part->record->experts, id)) return part;
+  }
+  return nullptr;
+}
+
+// Whether one expert of `b` has the shape of one of `a`.
+bool SameShapes(const PartTensor& a, const PartTensor& b) {
+  const uint64_t held_a = a.record->experts.size();
+  const uint64_t held_b = b.record->experts.size();
+  const std::vector<uint64_t>& shape_a = a.entry.shape;
+  const std::vector<uint64_t>& shape_b = b.entry.shape;
+  return shape_a.size() == shape_b.size() &&
+         std::equal(shape_a.begin() + 1, shape_a.end(), shape_b.begin() + 1) &&
+         shape_a[0] % held_a == 0 && shape_b[0] % held_b == 0 &&
+         shape_a[0] / held_a == shape_b[0] / held_b;
+}
+
+Status CheckAlike(const std::string& distribution, const PartTensor& a, const PartTensor& b) {
+  const std::string where = Cat(distribution, ": tensor ", shard::Quoted(a.entry.name));
+  if (a.entry.dtype != b.entry.dtype) {
+    return Error{Code::kUnsupported,
+                 Cat(where, ": expected one type in group and overlay, found ", a.entry.dtype,
+                     " and ", b.entry.dtype),
+                 "a tensor has one type: write the overlay without --overlay-type"};
+  }
+  if (SameShapes(a, b)) return Ok();
+  return Error{
+      Code::kMismatch,
+      Cat(where, ": expected whole experts of one shape in group and overlay, found others"),
+      kDamagedHint};
+}
+
+}  // namespace
+
+Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest& manifest,
+                                uint32_t group) {
+  NodeFiles out;
+  bool found_group = false;
+  bool overlay = manifest.plan.overlay_version.empty();
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const bool trunk = bundle.role == shard::Role::kTrunk;
+    const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
+    const bool replicated = bundle.role == shard::Role::kOverlay;
+    found_group = found_group || own;
+    overlay = overlay || replicated;
+    if (trunk) out.trunk_files.push_back(&bundle);
+    if (!trunk && !own && !replicated) continue;
+    SHARD_TRY(OpenedBundle opened,
+              OpenBundle(distribution, bundle, static_cast<uint32_t>(out.sources.size())));
+    out.sources.push_back(std::move(opened.source));
+    std::vector<PartTensor>& tensors = trunk ? out.trunk : out.experts;
+    std::move(opened.tensors.begin(), opened.tensors.end(), std::back_inserter(tensors));
+  }
+  if (!out.trunk_files.empty() && found_group && overlay) return out;
+  return Error{Code::kNotFound,
+               Cat(distribution, ": ",
+                   out.trunk_files.empty() ? "trunk"
+                   : !found_group          ? Cat("group ", group)
+                                           : "overlay",
+                   ": expected a file in the manifest, found none"),
+               "this distribution holds only some parts; add them with shard-experts --only"};
+}
+
+Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
+                               uint32_t group) {
+  const uint32_t first_layer = plan.layers.begin()->first;
+  const auto count = static_cast<uint32_t>(shard::Eligible(plan, group, first_layer).size());
+  for (const auto& [layer, unused] : plan.layers) {
+    const size_t eligible = shard::Eligible(plan, group, layer).size();
+    if (eligible == count) continue;
+    return Error{
+        Code::kUnsupported,
+        Cat(distribution, ": group ", group, ": expected as many eligible experts in layer ", layer,
+            " as in layer ", first_layer, " (", count, "), found ", eligible),
+        "a model has one expert count for all layers: plan with --uniform"};
+  }
+  return count;
+}
+
+Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
+                                         std::span<const PartTensor* const> parts,
+                                         const ExpertIds& ids) {
+  const PartTensor& first = *parts[0];
+  shard::OutputTensor out;
+  out.entry = first.entry;
+  out.entry.bytes = 0;
+  out.layer = first.record->layer;
+  out.experts = ids;
+  out.source_tensor = first.entry.name;
+  for (const uint32_t id : ids) {
+    const PartTensor* holder = HolderOf(parts, id);
+    if (holder == nullptr) {
+      return Error{Code::kMismatch,
+                   Cat(distribution, ": tensor ", shard::Quoted(first.entry.name), ": expert ", id,
+                       ": expected the experts that the plan gives this node, found others"),
+                   kDamagedHint};
+    }
+    SHARD_CHECK(CheckAlike(distribution, first, *holder));
+    const ExpertIds& held = holder->record->experts;
+    const auto local =
+        static_cast<uint32_t>(std::lower_bound(held.begin(), held.end(), id) - held.begin());
+    const auto count = static_cast<uint32_t>(held.size());
+    for (const shard::SourceRange& range : shard::SliceAxis(holder->entry, 0, count, {local})) {
+      out.sources.push_back(range);
+      out.entry.bytes += range.bytes;
+    }
+  }
+  out.entry.shape[0] = first.entry.shape[0] / first.record->experts.size() * ids.size();
+  return out;
+}
+
+Status CheckCopied(const std::vector<shard::OutputFile>& files,
+                   const std::vector<shard::FileDigests>& found,
+                   const std::map<std::string, std::string>& expected,
+                   const std::vector<shard::SourceFile>& sources) {
+  for (size_t f = 0; f < files.size(); ++f) {
+    for (size_t t = 0; t < files[f].tensors.size(); ++t) {
+      const shard::OutputTensor& tensor = files[f].tensors[t];
+      const auto promised = expected.find(tensor.entry.name);
+      if (promised == expected.end() || promised->second == found[f].tensors[t]) continue;
+      return Error{Code::kMismatch,
+                   Cat(sources[tensor.sources[0].file].path.string(), ": tensor ",
+                       shard::Quoted(tensor.source_tensor), ": xxh3-128: expected ",
+                       promised->second, ", found ", found[f].tensors[t]),
+                   kDamagedHint};
+    }
+  }
+  return Ok();
+}
+
+std::string NodeText(const Manifest& manifest, uint32_t group) {
+  shard::LayerExperts eligible;
+  for (const auto& [layer, experts] : manifest.plan.layers) {
+    eligible[layer] = shard::Eligible(manifest.plan, group, layer);
+  }
+  shard::Json versions = shard::Json::object();
+  versions["model"] = manifest.versions.model;
+  versions["shard"] = manifest.versions.shard;
+  versions["replica"] = manifest.versions.replica;
+  shard::Json document = shard::Json::object();
+  document["format"] = "moepack-node";
+  document["format_version"] = "1.0";
+  document["versions"] = std::move(versions);
+  document["group"] = group;
+  document["experts"] = shard::LayerExpertsToJson(eligible, manifest.plan.layers);
+  return shard::WriteJson(document);
+}
+
+}  // namespace manifest

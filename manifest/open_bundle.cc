@@ -1,0 +1,76 @@
+#include "manifest/open_bundle.h"
+
+#include <map>
+
+#include "libshard/checkpoint_index.h"
+#include "libshard/digest.h"
+#include "libshard/gguf.h"
+#include "libshard/safetensors.h"
+#include "libshard/text.h"
+
+namespace manifest {
+
+const char* const kDamagedHint = "the distribution is damaged: run moepack verify on it";
+
+namespace {
+
+using shard::Cat;
+namespace fs = shard::fs;
+
+struct Header {
+  std::vector<shard::TensorEntry> tensors;
+  shard::GgufMetadata metadata;
+  uint64_t data_start = 0;
+};
+
+Result<Header> ReadHeader(const fs::path& path, const std::string& format,
+                          const shard::MappedFile& file) {
+  if (format == "gguf") {
+    SHARD_TRY(shard::GgufHeader header,
+              shard::ParseGguf(path.string(), file.bytes(), file.bytes().size()));
+    return Header{std::move(header.tensors), std::move(header.metadata), header.data_start};
+  }
+  SHARD_TRY(shard::SafetensorsHeader header,
+            shard::ParseSafetensors(path.string(), file.bytes(), file.bytes().size()));
+  return Header{std::move(header.tensors), {}, header.data_start};
+}
+
+bool SameAsRecord(const TensorRecord* record, const shard::TensorEntry& entry) {
+  return record != nullptr && record->offset == entry.offset && record->shape == entry.shape &&
+         record->dtype == entry.dtype;
+}
+
+}  // namespace
+
+Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
+                                uint32_t file) {
+  SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
+  const fs::path path = fs::path(distribution) / bundle.file;
+  SHARD_TRY(const shard::MappedFile mapped, shard::MappedFile::Open(path));
+  SHARD_TRY(Header header, ReadHeader(path, bundle.format, mapped));
+  OpenedBundle out;
+  out.source = {.path = path,
+                .name = bundle.file,
+                .size = mapped.bytes().size(),
+                .data_start = header.data_start,
+                .header_sha256 = shard::Sha256Hex(mapped.bytes().first(header.data_start)),
+                .identity = mapped.identity()};
+  out.metadata = std::move(header.metadata);
+  std::map<std::string_view, const TensorRecord*> records;
+  for (const TensorRecord& record : bundle.tensors) records[record.name] = &record;
+  for (shard::TensorEntry& entry : header.tensors) {
+    const auto found = records.find(entry.name);
+    const TensorRecord* record = found == records.end() ? nullptr : found->second;
+    if (!SameAsRecord(record, entry) || header.tensors.size() != records.size()) {
+      return shard::Error{shard::Code::kMismatch,
+                          Cat(path.string(), ": tensor ", shard::Quoted(entry.name),
+                              ": expected as the manifest says, found otherwise"),
+                          kDamagedHint};
+    }
+    entry.file = file;
+    out.tensors.push_back({record, std::move(entry)});
+  }
+  return out;
+}
+
+}  // namespace manifest

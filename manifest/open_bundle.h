@@ -1,0 +1,34 @@
+// A file of a distribution as a source of bytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/checkpoint.h"
+#include "libshard/gguf_metadata.h"
+#include "libshard/result.h"
+#include "manifest/manifest.h"
+
+namespace manifest {
+
+// A tensor of the distribution: what the manifest says of it, and where it is.
+struct PartTensor {
+  const TensorRecord* record = nullptr;
+  shard::TensorEntry entry;
+};
+
+struct OpenedBundle {
+  shard::SourceFile source;
+  std::vector<PartTensor> tensors;  // in file order; entry.file is `file`
+  shard::GgufMetadata metadata;     // of GGUF files
+};
+
+// Reads the file's own header and compares it with the manifest (kMismatch). `file` is the number
+// it gets among the sources. Borrows the record.
+Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
+                                uint32_t file);
+
+// Hint of errors that verify explains.
+extern const char* const kDamagedHint;
+
+}  // namespace manifest

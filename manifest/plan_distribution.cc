@@ -1,0 +1,59 @@
+#include "libshard/slice_gguf.h"
+#include "libshard/text.h"
+#include "manifest/bundle.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const WriteOptions& options,
+                WritePlan& out) {
+  SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, *options.gguf));
+  out.notes = shard::GgufNotes(typed);
+  out.recipe.name = shard::RecipeText(options.gguf->recipe);
+  if (typed.imatrix) {
+    out.recipe.imatrix_file = typed.imatrix->file;
+    out.recipe.imatrix_sha256 = typed.imatrix->sha256;
+  }
+  const shard::GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types};
+  auto files = shard::SliceGguf(slicing, plan, options.slice);
+  if (!files) return std::move(files).error().Within(model.checkpoint().source().string());
+  out.files = std::move(files).value();
+  return shard::Ok();
+}
+
+}  // namespace
+
+uint64_t WritePlan::total_bytes() const {
+  uint64_t total = 0;
+  for (const shard::OutputFile& file : files) total += file.size;
+  for (const Asset& asset : assets) total += asset.size;
+  return total;
+}
+
+Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                   const WriteOptions& options) {
+  WritePlan out;
+  if (options.gguf) {
+    SHARD_CHECK(PlanGguf(model, plan, options, out));
+  } else if (model.checkpoint().is_gguf()) {
+    return Error{Code::kUnsupported,
+                 Cat(model.checkpoint().source().string(),
+                     ": --format: expected gguf for a GGUF source, found safetensors")};
+  } else {
+    SHARD_TRY(out.files, shard::SliceSafetensors(model, plan, options.slice));
+  }
+  if (options.slice.parts.WantsAssets()) {
+    SHARD_TRY(out.assets, ListAssets(model.checkpoint().root()));
+  }
+  if (!out.files.empty() || !out.assets.empty()) return out;
+  return Error{Code::kInvalidArgument,
+               Cat(model.checkpoint().source().string(),
+                   ": --only: expected parts that this plan has, found none "
+                   "(no overlay, no remainder or no assets)")};
+}
+
+}  // namespace manifest

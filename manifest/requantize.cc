@@ -1,0 +1,191 @@
+#include "manifest/requantize.h"
+
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "libshard/digest.h"
+#include "libshard/gguf.h"
+#include "libshard/gguf_experts.h"
+#include "libshard/slice_gguf.h"
+#include "libshard/text.h"
+#include "manifest/describe_model.h"
+#include "manifest/open_bundle.h"
+#include "manifest/output_path.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::GgufTensor;
+using shard::Ok;
+using shard::Role;
+namespace fs = shard::fs;
+
+// Everything that is decided before bytes move.
+struct Requantized {
+  Manifest manifest;
+  std::vector<OpenedBundle> bundles;    // same order as in the manifest
+  shard::TypedGguf typed;               // the whole model as the parts show it
+  std::map<std::string, size_t> index;  // tensor name -> typed.model.tensors
+  std::vector<shard::SourceFile> sources;
+  WritePlan plan;
+};
+
+Status CheckWhole(const std::string& distribution, const Manifest& manifest) {
+  if (!manifest.is_gguf()) {
+    return Error{Code::kUnsupported,
+                 Cat(distribution,
+                     ": expected GGUF bundles, found safetensors bundles, which keep "
+                     "their source's bytes"),
+                 "use build --quantize on the checkpoint"};
+  }
+  if (manifest.complete) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(distribution, ": expected a whole distribution, found one that lacks parts")};
+}
+
+// The tensor of the whole model of which `part` is a piece.
+GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest,
+                   shard::FamilyMatcher& matcher) {
+  GgufTensor tensor;
+  tensor.name = tensor.source_tensor = part.entry.name;
+  tensor.shape = part.entry.shape;
+  tensor.stored = tensor.type = part.entry.format;
+  tensor.layer = part.record->layer;
+  const shard::TensorClass found = matcher.Classify(tensor.name);
+  if (found.rule != nullptr) tensor.part = found.rule->part;
+  const auto layer = manifest.plan.layers.find(static_cast<uint32_t>(tensor.layer));
+  if (!part.record->experts.empty() && layer != manifest.plan.layers.end()) {
+    tensor.experts = layer->second;
+    tensor.shape[0] = layer->second;
+  }
+  return tensor;
+}
+
+void CollectModel(Requantized& out) {
+  shard::FamilyMatcher matcher(shard::GgufFamily(), out.manifest.model.layers);
+  for (size_t i = 0; i < out.bundles.size(); ++i) {
+    OpenedBundle& bundle = out.bundles[i];
+    out.sources.push_back(bundle.source);
+    if (out.manifest.bundles[i].role == Role::kHead) out.typed.model.metadata = bundle.metadata;
+    for (const PartTensor& part : bundle.tensors) {
+      const size_t next = out.typed.model.tensors.size();
+      if (!out.index.emplace(part.entry.name, next).second) continue;
+      out.typed.model.tensors.push_back(WholeOf(part, out.manifest, matcher));
+    }
+  }
+}
+
+Status ChooseTypes(const shard::QuantizeOptions& options, shard::TypedGguf& typed) {
+  if (!options.imatrix_file.empty()) {
+    SHARD_TRY(typed.imatrix, shard::ReadImatrix(options.imatrix_file));
+    SHARD_TRY(typed.imatrix_use, shard::ApplyImatrix(*typed.imatrix, typed.model));
+    shard::NoteImatrix(*typed.imatrix, typed.model.metadata);
+  }
+  SHARD_TRY(typed.recipe, shard::ApplyRecipe(options.recipe, typed.model));
+  return Ok();
+}
+
+Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized& model,
+                                       Role role) {
+  const size_t whole = model.index.at(part.entry.name);
+  GgufTensor tensor = model.typed.model.tensors[whole];
+  tensor.shape = part.entry.shape;
+  tensor.stored = part.entry.format;
+  tensor.experts = static_cast<uint32_t>(part.record->experts.size());
+  tensor.sources = {{part.entry.file, part.entry.offset, part.entry.bytes}};
+  const quant::Format* type = tensor.type;
+  if (role == Role::kOverlay && model.typed.recipe.overlay_types.size() > whole &&
+      model.typed.recipe.overlay_types[whole] != nullptr) {
+    type = model.typed.recipe.overlay_types[whole];
+  }
+  SHARD_TRY(shard::OutputTensor out, shard::EncodeTensor(tensor, type));
+  out.experts = part.record->experts;
+  if (!part.record->source.empty()) out.source_tensor = part.record->source;
+  return out;
+}
+
+Status LayOut(Requantized& model) {
+  for (size_t i = 0; i < model.bundles.size(); ++i) {
+    const BundleRecord& record = model.manifest.bundles[i];
+    shard::OutputFile file;
+    file.path = record.file;
+    file.role = record.role;
+    file.group = record.group;
+    for (const PartTensor& part : model.bundles[i].tensors) {
+      SHARD_TRY(shard::OutputTensor tensor, EncodePart(part, model, record.role));
+      file.tensors.push_back(std::move(tensor));
+    }
+    const bool head = record.role == Role::kHead;
+    shard::LayOutGguf(file, head ? model.typed.model.metadata : model.bundles[i].metadata);
+    model.plan.files.push_back(std::move(file));
+  }
+  return Ok();
+}
+
+Result<Requantized> Prepare(const std::string& distribution, const WriteOptions& options) {
+  Requantized out;
+  SHARD_TRY(out.manifest, ReadManifest(distribution));
+  SHARD_CHECK(CheckWhole(distribution, out.manifest));
+  for (const BundleRecord& record : out.manifest.bundles) {
+    SHARD_TRY(OpenedBundle opened,
+              OpenBundle(distribution, record, static_cast<uint32_t>(out.bundles.size())));
+    out.bundles.push_back(std::move(opened));
+  }
+  CollectModel(out);
+  SHARD_CHECK(ChooseTypes(*options.gguf, out.typed));
+  SHARD_CHECK(LayOut(out));
+  for (const AssetRecord& asset : out.manifest.assets) {
+    out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
+  }
+  out.plan.notes = shard::GgufNotes(out.typed);
+  out.plan.recipe.name = shard::RecipeText(options.gguf->recipe);
+  if (out.typed.imatrix) {
+    out.plan.recipe.imatrix_file = out.typed.imatrix->file;
+    out.plan.recipe.imatrix_sha256 = out.typed.imatrix->sha256;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options) {
+  SHARD_TRY(Requantized prepared, Prepare(distribution, options));
+  return std::move(prepared.plan);
+}
+
+Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
+                                           const WriteOptions& options) {
+  SHARD_CHECK(CheckOutputApart(out, distribution));
+  SHARD_TRY(Requantized model, Prepare(distribution, options));
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+  }
+  if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
+  const std::vector<shard::OutputFile>& files = model.plan.files;
+  SHARD_TRY(shard::StagingDirectory staging,
+            shard::StagingDirectory::Open(out, shard::PackIdentity(model.sources, files)));
+  WriteReport report;
+  SHARD_TRY(report.pack, shard::Pack(model.sources, files, staging, options.pack));
+  report.manifest = std::move(model.manifest);
+  Manifest& manifest = report.manifest;
+  manifest.bundles.clear();
+  for (size_t i = 0; i < files.size(); ++i) {
+    manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
+  }
+  SHARD_TRY(manifest.assets,
+            CopyAssets(fs::path(distribution) / "assets", staging.path(), model.plan.assets));
+  SHARD_TRY(manifest.created, SourceDateEpoch());
+  manifest.recipe = model.plan.recipe;
+  manifest.command = options.command;
+  SHARD_CHECK(shard::WriteTextFile(staging.path() / "README.md", DistributionReadme(manifest)));
+  SHARD_CHECK(shard::WriteTextFile(staging.path() / kManifestFile, WriteManifest(manifest)));
+  SHARD_CHECK(staging.Publish(options.force));
+  return report;
+}
+
+}  // namespace manifest

@@ -1,0 +1,147 @@
+// The header of a bundle against the manifest: its tensors, and what it says of itself.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "libshard/bytes.h"
+#include "libshard/file.h"
+#include "libshard/gguf.h"
+#include "libshard/safetensors.h"
+#include "libshard/text.h"
+#include "manifest/verify_rules.h"
+
+namespace manifest {
+
+namespace fs = std::filesystem;
+using shard::Cat;
+using shard::Quoted;
+
+namespace {
+
+using Words = std::map<std::string, std::string>;
+
+// The header's bytes, or as many as the file has when its length is a lie: the parser says so.
+Result<std::string> ReadSafetensorsHeader(const shard::InputFile& file) {
+  std::string bytes(std::min<uint64_t>(8, file.size()), '\0');
+  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(bytes))));
+  if (bytes.size() < 8) return bytes;
+  const auto length = shard::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
+  if (length > shard::kMaxSafetensorsHeader || length > file.size() - 8) return bytes;
+  bytes.resize(8 + length);
+  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(bytes))));
+  return bytes;
+}
+
+std::string TensorText(const std::string& dtype, const std::vector<uint64_t>& shape,
+                       uint64_t offset, uint64_t bytes) {
+  return Cat(dtype, " ", shard::FormatShape(shape), ", ", bytes, " bytes at ", offset);
+}
+
+void CompareTensors(const BundleRecord& bundle, const std::vector<shard::TensorEntry>& tensors,
+                    RuleFindings& findings) {
+  std::unordered_map<std::string_view, const shard::TensorEntry*> entries;
+  for (const shard::TensorEntry& entry : tensors) entries[entry.name] = &entry;
+  for (const TensorRecord& tensor : bundle.tensors) {
+    const auto found = entries.find(tensor.name);
+    if (found == entries.end()) {
+      findings.Error("tensor: expected in the file's header, found none", bundle.file, tensor.name);
+      continue;
+    }
+    const shard::TensorEntry& entry = *found->second;
+    const bool same = entry.dtype == tensor.dtype && entry.shape == tensor.shape &&
+                      entry.offset == tensor.offset && entry.bytes == tensor.bytes;
+    if (!same) {
+      findings.Error(
+          Cat("header: expected ",
+              TensorText(tensor.dtype, tensor.shape, tensor.offset, tensor.bytes), ", found ",
+              TensorText(entry.dtype, entry.shape, entry.offset, entry.bytes)),
+          bundle.file, tensor.name);
+    }
+    entries.erase(found);
+  }
+  for (const shard::TensorEntry& entry : tensors) {
+    if (!entries.contains(entry.name)) continue;
+    findings.Error("tensor: expected in the manifest, found only in the file", bundle.file,
+                   entry.name);
+  }
+}
+
+std::string ExpertsText(const Manifest& manifest, const BundleRecord& bundle) {
+  shard::LayerExperts experts;
+  for (const auto& [layer, count] : manifest.plan.layers) {
+    experts[layer] = PartExperts(manifest.plan, bundle.role, bundle.group, layer);
+  }
+  return shard::LayerExpertsToJson(experts, manifest.plan.layers).dump();
+}
+
+// A bundle must say by itself what it is, in the words of the manifest.
+void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const Words& metadata,
+                     RuleFindings& findings) {
+  if (bundle.role == shard::Role::kHead) return;  // the source's own metadata
+  Words expected;
+  // Files carry the version without a revision; with one, only the source can tell.
+  if (manifest.model.revision.empty()) expected["moepack.model"] = manifest.versions.model;
+  expected["moepack.role"] = shard::RoleName(bundle.role);
+  if (bundle.role == shard::Role::kGroup) expected["moepack.group"] = Cat(bundle.group);
+  if (bundle.role == shard::Role::kOverlay) {
+    expected["moepack.overlay"] = manifest.plan.overlay_version;
+  }
+  if (bundle.role >= shard::Role::kGroup) {
+    expected["moepack.experts"] = ExpertsText(manifest, bundle);
+  }
+  for (const auto& [key, value] : expected) {
+    const auto found = metadata.find(key);
+    if (found != metadata.end() && found->second == value) continue;
+    findings.Error(Cat("metadata: ", key, ": expected ", Quoted(value), ", found ",
+                       found == metadata.end() ? "none" : Quoted(found->second)),
+                   bundle.file);
+  }
+}
+
+// The moepack.* keys of a GGUF file as words.
+Words WordsOf(const shard::GgufMetadata& metadata) {
+  Words words;
+  for (const shard::GgufEntry& entry : metadata.entries()) {
+    if (const auto text = entry.value.AsString()) {
+      words[entry.key] = std::string(*text);
+    } else if (const auto number = entry.value.AsUint()) {
+      words[entry.key] = Cat(*number);
+    }
+  }
+  return words;
+}
+
+Status CheckSafetensors(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
+                        RuleFindings& findings) {
+  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+  SHARD_TRY(const std::string bytes, ReadSafetensorsHeader(file));
+  SHARD_TRY(const shard::SafetensorsHeader header,
+            shard::ParseSafetensors(bundle.file, std::as_bytes(std::span(bytes)), file.size()));
+  CompareTensors(bundle, header.tensors, findings);
+  CompareMetadata(manifest, bundle, header.metadata, findings);
+  return shard::Ok();
+}
+
+Status CheckGguf(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
+                 RuleFindings& findings) {
+  SHARD_TRY(const shard::MappedFile file, shard::MappedFile::Open(path));
+  SHARD_TRY(const shard::GgufHeader header,
+            shard::ParseGguf(bundle.file, file.bytes(), file.bytes().size()));
+  CompareTensors(bundle, header.tensors, findings);
+  CompareMetadata(manifest, bundle, WordsOf(header.metadata), findings);
+  return shard::Ok();
+}
+
+}  // namespace
+
+Status CheckContainer(const fs::path& root, const Manifest& manifest, const BundleRecord& bundle,
+                      RuleFindings& findings) {
+  const fs::path path = root / bundle.file;
+  if (bundle.format == "safetensors") return CheckSafetensors(path, manifest, bundle, findings);
+  if (bundle.format == "gguf") return CheckGguf(path, manifest, bundle, findings);
+  findings.Error(Cat("format: expected safetensors or gguf, found ", Quoted(bundle.format)),
+                 bundle.file);
+  return shard::Ok();
+}
+
+}  // namespace manifest

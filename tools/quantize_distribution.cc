@@ -1,0 +1,55 @@
+#include <nlohmann/json.hpp>
+
+#include "manifest/requantize.h"
+#include "tools/exit_code.h"
+#include "tools/output.h"
+#include "tools/progress.h"
+#include "tools/quantize_run.h"
+#include "tools/write_report.h"
+
+namespace cli {
+namespace {
+
+Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
+  if (run.max_part_size > 0) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--max-part-size: expected none for a distribution, found one",
+                        "the files of a distribution keep their division"};
+  }
+  manifest::WriteOptions options;
+  SHARD_TRY(options.gguf, ReadQuantizeOptions(run.quantize));
+  options.pack = run.pack;
+  options.force = run.force;
+  options.notes = PrintNotes;
+  options.command = RecordQuantizeOptions("--recipe", run.quantize);
+  options.command.insert(options.command.begin(), "quantize");
+  return options;
+}
+
+Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options) {
+  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(run.source.source));
+  SHARD_TRY(const manifest::WritePlan files, manifest::PlanRequantized(run.source.source, options));
+  PrintNotes(files.notes);
+  const DryRun dry{run.out, manifest.plan, files};
+  SHARD_CHECK(run.json ? WriteJsonResult(DryRunJson(dry)) : WriteResult(DryRunText(dry)));
+  return kExitDone;
+}
+
+}  // namespace
+
+Result<int> QuantizeDistribution(const QuantizeRun& run) {
+  SHARD_TRY(manifest::WriteOptions options, OptionsOf(run));
+  if (run.dry_run) return RunDry(run, options);
+  Progress progress("quantizing");
+  options.pack.progress = [&](const shard::PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(const manifest::WriteReport report,
+            manifest::RequantizeDistribution(run.source.source, run.out, options));
+  PrintWarnings(NotFiniteWarnings(report.pack));
+  const WriteOutcome outcome{run.out, report, progress.seconds()};
+  SHARD_CHECK(run.json ? WriteJsonResult(WrittenJson(outcome)) : WriteResult(WrittenText(outcome)));
+  return kExitDone;
+}
+
+}  // namespace cli

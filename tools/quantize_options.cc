@@ -1,0 +1,119 @@
+#include "tools/quantize_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "libshard/file.h"
+#include "libshard/text.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+
+constexpr uint64_t kMaxRuleFile = 1u << 20;
+
+std::string RecipeNames() {
+  std::vector<std::string> names;
+  for (const shard::Recipe& recipe : shard::AllRecipes()) names.emplace_back(recipe.name);
+  return shard::Join(names, ", ");
+}
+
+void AddType(CLI::App& app, const char* flag, std::string& type, const char* what) {
+  app.add_option(flag, type, what)->type_name("TYPE");
+}
+
+std::string FileName(const std::string& path) { return shard::fs::path(path).filename().string(); }
+
+}  // namespace
+
+void AddImatrix(CLI::App& app, std::string& file) {
+  app.add_option("--imatrix", file,
+                 "Importance matrix of llama-imatrix, as GGUF or in the legacy .dat form.")
+      ->type_name("FILE");
+}
+
+void AddPre(CLI::App& app, shard::ConvertOptions& options) {
+  app.add_option("--pre", options.pre,
+                 "The pre-tokenizer's name in llama.cpp, where it is not recognised from "
+                 "tokenizer.json.")
+      ->type_name("NAME");
+}
+
+void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& arguments) {
+  shard::RecipeOptions& recipe = arguments.options.recipe;
+  CLI::Option* name =
+      app.add_option(flag, recipe.recipe,
+                     Cat("Choose types as llama-quantize does, or by a profile. One of: ",
+                         RecipeNames(), ". Names are read without regard to case."))
+          ->type_name("RECIPE");
+  app.add_option("--pure", recipe.pure,
+                 "One type for every matrix and packed tensor, instead of a recipe.")
+      ->type_name("TYPE")
+      ->excludes(name);
+  AddImatrix(app, arguments.options.imatrix_file);
+  AddType(app, "--trunk-type", recipe.trunk_type, "Type of the trunk's matrices.");
+  AddType(app, "--experts-type", recipe.experts_type, "Type of the routed experts.");
+  AddType(app, "--output-tensor-type", recipe.output_type, "Type of output.weight.");
+  AddType(app, "--token-embedding-type", recipe.embedding_type, "Type of token_embd.weight.");
+  app.add_option("--tensor-type,--custom-q", recipe.tensor_types,
+                 "Type of the tensors whose GGUF name the regular expression finds, such as "
+                 "ffn_down_exps=q6_K. May be repeated or joined by commas; the first match wins.")
+      ->type_name("REGEX=TYPE")
+      ->allow_extra_args(false);
+  app.add_option("--tensor-type-file", arguments.rule_files,
+                 "The same from a file: one or more rules per line, # starts a comment.")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  app.add_flag("--allow-requantize", recipe.allow_requantize,
+               "Let tensors that are quantized already get another type. Loses quality.");
+  AddPre(app, arguments.options.convert);
+}
+
+bool WantsTypes(const QuantizeArguments& arguments) {
+  return shard::RecipeText(arguments.options.recipe) != shard::RecipeText({}) ||
+         !arguments.options.recipe.recipe.empty() || !arguments.rule_files.empty() ||
+         !arguments.options.imatrix_file.empty();
+}
+
+Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments) {
+  shard::QuantizeOptions options = arguments.options;
+  for (const std::string& file : arguments.rule_files) {
+    SHARD_TRY(std::string text, shard::ReadTextFile(file, kMaxRuleFile));
+    options.recipe.tensor_types.push_back(std::move(text));
+  }
+  return options;
+}
+
+std::vector<std::string> RecordQuantizeOptions(const char* flag,
+                                               const QuantizeArguments& arguments) {
+  const shard::QuantizeOptions& options = arguments.options;
+  const shard::RecipeOptions& recipe = options.recipe;
+  std::vector<std::string> words;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {name, value});
+  };
+  add(flag, recipe.recipe);
+  add("--pure", recipe.pure);
+  add("--imatrix", FileName(options.imatrix_file));
+  add("--trunk-type", recipe.trunk_type);
+  add("--experts-type", recipe.experts_type);
+  add("--overlay-type", recipe.overlay_type);
+  add("--output-tensor-type", recipe.output_type);
+  add("--token-embedding-type", recipe.embedding_type);
+  for (const std::string& rule : recipe.tensor_types) add("--tensor-type", rule);
+  for (const std::string& file : arguments.rule_files) add("--tensor-type-file", FileName(file));
+  if (recipe.allow_requantize) words.emplace_back("--allow-requantize");
+  add("--pre", options.convert.pre);
+  return words;
+}
+
+std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack) {
+  std::vector<std::string> warnings;
+  for (const auto& [tensor, count] : pack.not_finite) {
+    warnings.push_back(Cat("tensor ", shard::Quoted(tensor),
+                           ": expected finite values, found NaN or infinity ", count, " times"));
+  }
+  return warnings;
+}
+
+}  // namespace cli

@@ -1,0 +1,35 @@
+// Options that say which type every tensor gets, for all commands that write GGUF.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "libshard/pack.h"
+#include "libshard/quantize.h"
+#include "tools/command.h"
+
+namespace cli {
+
+struct QuantizeArguments {
+  shard::QuantizeOptions options;
+  std::vector<std::string> rule_files;  // --tensor-type-file
+};
+
+// `flag` names the option for the recipe: "--recipe" or "--quantize".
+void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& arguments);
+void AddImatrix(CLI::App& app, std::string& file);
+void AddPre(CLI::App& app, shard::ConvertOptions& options);
+
+// Whether any of them was given.
+bool WantsTypes(const QuantizeArguments& arguments);
+// The options, with the rules of files read in behind those of the command line.
+Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments);
+// How they stand in distribution.json: file names without directories.
+std::vector<std::string> RecordQuantizeOptions(const char* flag,
+                                               const QuantizeArguments& arguments);
+
+// One warning per tensor in which values are not finite.
+std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack);
+
+}  // namespace cli
