@@ -75,7 +75,8 @@ void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>&
   }
   if (experts == 0) return;
   // Without headers (an index alone) sizes are unknown.
-  const std::string cost = bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes));
+  const std::string cost =
+      bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes), " in the types of the source");
   out.push_back(Cat("fill: holding the same count everywhere repeats ", FormatCount(experts),
                     " experts", cost, "; --no-uniform leaves them out"));
 }

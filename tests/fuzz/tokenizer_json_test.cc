@@ -1,0 +1,35 @@
+// ParseTokenizerJson and what looks for a pre-tokenizer in its document.
+#include <nlohmann/json.hpp>
+
+#include "libshard/convert/pre_tokenizer.h"
+#include "libshard/convert/tokenizer_files.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+constexpr const char* kPath = "damaged.json";
+
+std::vector<std::string> Seeds() {
+  return {
+      R"({"model_max_length": 1000000000000000019884624838656, "bos_token": "<s>"})",
+      R"({"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": true},
+              {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true}]})",
+      R"({"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Isolated", "invert": false})",
+      R"([1.5e3, -0.12345678901234567890123, 18446744073709551615, "12345678901234567890123\""])"};
+}
+
+std::string Check(std::string_view input) {
+  const auto document = shard::ParseTokenizerJson(kPath, input);
+  // What is strict JSON already must come out the same.
+  const auto strict = shard::ParseJson(kPath, input);
+  if (strict && (!document || *document != *strict)) return "strict JSON is read otherwise";
+  if (!document) return fuzz::ErrorProblem(document.error(), kPath);
+  const auto name = shard::RecognisePreTokenizer(kPath, *document, "qwen2");
+  return name ? "" : fuzz::ErrorProblem(name.error(), kPath);
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds, 5000};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzTokenizerJson, kTarget)

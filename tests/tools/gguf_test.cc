@@ -1,0 +1,182 @@
+// GGUF through the commands: distributions, nodes, proofs.
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Gguf : public testing::Test {
+ protected:
+  void Build(const std::string& options) {
+    const ToolRun run =
+        workspace_.Moepack("build fixtures/tiny-moe --groups 3 --no-verify -o out " + options);
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+  // Changes one byte in the middle of a file.
+  void Damage(const fs::path& path) {
+    std::string bytes = ReadAll(path);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    WriteAll(path, bytes);
+  }
+  Workspace workspace_;
+};
+
+TEST_F(Gguf, ANodeIsASplitSetWhoseTrunkAllNodesShare) {
+  Build("--quantize Q4_K_M");
+  const auto one = workspace_.Json("assemble out --group 1 -o one --json");
+  const auto two = workspace_.Json("assemble out --group 2 -o two --json");
+  EXPECT_EQ(one["server_command"], "llama-server -m one/node-00001-of-00003.gguf");
+  EXPECT_TRUE(fs::equivalent(workspace_ / "one/node-00002-of-00003.gguf",
+                             workspace_ / "two/node-00002-of-00003.gguf"));
+  const auto summary = workspace_.Json("list-tensors one --summary --json");
+  EXPECT_EQ(summary["experts"], 6);
+}
+
+TEST_F(Gguf, TheTrunkDoesNotDependOnGroupsOrOverlay) {
+  Build("--quantize Q4_K_M");
+  EXPECT_EQ(workspace_
+                .Moepack("build fixtures/tiny-moe --groups 5 --quantize Q4_K_M --overlay-file "
+                         "fixtures/tiny-overlay.json --no-verify -o other")
+                .status,
+            0);
+  EXPECT_TRUE(ReadAll(workspace_ / "out/trunk/trunk.gguf") ==
+              ReadAll(workspace_ / "other/trunk/trunk.gguf"));
+}
+
+TEST_F(Gguf, EveryKindOfLinkGivesTheSameBytes) {
+  Build("--quantize Q8_0");
+  const std::string trunk = ReadAll(workspace_ / "out/trunk/trunk.gguf");
+  for (const std::string kind : {"hardlink", "symlink", "copy", "auto"}) {
+    const ToolRun run = workspace_.Moepack("assemble out --group 0 --link " + kind + " -o " + kind);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const fs::path file = workspace_ / kind / "node-00002-of-00003.gguf";
+    EXPECT_TRUE(ReadAll(file) == trunk) << kind;
+    EXPECT_EQ(fs::is_symlink(file), kind == "symlink");
+  }
+}
+
+TEST_F(Gguf, ASingleFileHoldsWhatTheSetHolds) {
+  Build("--quantize Q8_0 --overlay-file fixtures/tiny-overlay.json");
+  EXPECT_EQ(workspace_.Moepack("assemble out --group 0 --layout single --name tiny -o one").status,
+            0);
+  EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o set").status, 0);
+  const auto tensors = [&](const std::string& source) {
+    std::map<std::string, std::string> types;
+    const auto list = workspace_.Json("list-tensors " + source + " --json");
+    for (const auto& tensor : list["tensors"]) {
+      types[tensor["name"]] = tensor["dtype"].get<std::string>() + tensor["shape"].dump();
+    }
+    return types;
+  };
+  EXPECT_EQ(tensors("one/tiny.gguf").size(), 39u);
+  EXPECT_EQ(tensors("one/tiny.gguf"), tensors("set"));
+}
+
+TEST_F(Gguf, NamesThatLoadersWouldMisreadAreRefused) {
+  Build("--quantize Q8_0");
+  for (const char* name : {"a/b", "x-00001-of-00002", "''", ".hidden"}) {
+    const ToolRun run =
+        workspace_.Moepack(std::string("assemble out --group 0 -o n --name ") + name);
+    EXPECT_EQ(run.status, 2) << name;
+  }
+}
+
+TEST_F(Gguf, AnOverlayOfAnotherTypeCannotBecomePartOfANode) {
+  Build("--quantize Q4_K_M --overlay-type q8_0 --overlay-file fixtures/tiny-overlay.json");
+  const ToolRun run = workspace_.Moepack("assemble out --group 0 -o node");
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("expected one type in group and overlay"));
+  EXPECT_FALSE(fs::exists(workspace_ / "node"));
+}
+
+TEST_F(Gguf, CountsThatDifferFromLayerToLayerCannotBecomeANode) {
+  Build("--quantize Q8_0 --no-uniform --overlay-file fixtures/tiny-overlay.json");
+  const ToolRun run = workspace_.Moepack("assemble out --group 1 -o node");
+  EXPECT_EQ(run.status, 4) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("plan with --uniform"));
+}
+
+TEST_F(Gguf, AgainstTheSourceEveryTensorIsMadeAgain) {
+  Build("--quantize Q4_K_M --overlay-file fixtures/tiny-overlay.json");
+  const ToolRun good = workspace_.Moepack("verify out --against fixtures/tiny-moe");
+  EXPECT_EQ(good.status, 0) << good.out;
+  // A damaged file whose digests were made to fit is noticed against the source alone.
+  Damage(workspace_ / "out/groups/001/experts.gguf");
+  EXPECT_EQ(workspace_.Moepack("verify out").status, 6);
+}
+
+TEST_F(Gguf, WeightsOfAnotherModelAreNoticed) {
+  Build("--quantize Q8_0");
+  fs::copy(workspace_ / "fixtures/tiny-moe", workspace_ / "other");
+  const fs::path shard = workspace_ / "other/model-00002-of-00003.safetensors";
+  fs::permissions(shard, fs::perms::owner_write, fs::perm_options::add);
+  Damage(shard);
+  const ToolRun run = workspace_.Moepack("verify out --against other");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.out, HasSubstr("source-bytes"));
+}
+
+TEST_F(Gguf, AGgufSourceIsCutIntoTheSameExpertsAsItsCheckpoint) {
+  EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q4_K_M -o q4.gguf").status, 0);
+  EXPECT_EQ(workspace_.Moepack("build q4.gguf --groups 3 --prove -o cut").status, 0);
+  Build("--quantize Q4_K_M");
+  const auto xxh3 = [&](const char* dist) {
+    std::map<std::string, std::string> sums;
+    const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / dist / "distribution.json"));
+    for (const auto& bundle : manifest["bundles"]) {
+      for (const auto& tensor : bundle["tensors"]) {
+        sums[bundle["file"].get<std::string>() + tensor["name"].get<std::string>()] =
+            tensor["xxh3"];
+      }
+    }
+    return sums;
+  };
+  EXPECT_GT(xxh3("cut").size(), 50u);
+  EXPECT_EQ(xxh3("cut"), xxh3("out"));
+}
+
+TEST_F(Gguf, AGgufSourceCannotBecomeSafetensors) {
+  EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe BF16 -o b.gguf").status, 0);
+  const ToolRun run = workspace_.Moepack("build b.gguf --groups 2 --format safetensors -o out");
+  EXPECT_EQ(run.status, 4);
+  EXPECT_THAT(run.err, HasSubstr("expected gguf for a GGUF source, found safetensors"));
+}
+
+TEST_F(Gguf, TypesAreNoMatterOfSafetensors) {
+  const ToolRun run = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 2 --format safetensors --quantize Q8_0 -o out");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected gguf with options that choose types"));
+}
+
+TEST_F(Gguf, PartsOfAnotherRecipeDoNotGoTogether) {
+  const std::string shard = "shard-experts fixtures/tiny-moe --groups 3 -o out ";
+  EXPECT_EQ(workspace_.Moepack(shard + "--only trunk --quantize Q4_K_M").status, 0);
+  const ToolRun other = workspace_.Moepack(shard + "--only group:1 --quantize Q5_K_M");
+  EXPECT_EQ(other.status, 2);
+  EXPECT_THAT(other.err, HasSubstr("expected Q5_K_M, found Q4_K_M"));
+  EXPECT_EQ(workspace_.Moepack(shard + "--only group:1 --quantize Q4_K_M").status, 0);
+  EXPECT_EQ(workspace_.Moepack("assemble out --group 1 -o node").status, 0);
+}
+
+TEST_F(Gguf, ADryRunOfABuildKnowsBytesAndBitsByPart) {
+  const ToolRun dry =
+      workspace_.Moepack("build fixtures/tiny-moe --groups 3 --quantize Q4_K_M --dry-run -o out");
+  EXPECT_EQ(dry.status, 0) << dry.err;
+  EXPECT_THAT(dry.out, HasSubstr("bits per weight"));
+  EXPECT_FALSE(fs::exists(workspace_ / "out"));
+  const auto predicted = workspace_.Json(
+      "build fixtures/tiny-moe --groups 3 --quantize Q4_K_M --dry-run --json -o out");
+  Build("--quantize Q4_K_M");
+  for (const auto& file : predicted["files"]) {
+    const fs::path path = workspace_ / "out" / file["file"].get<std::string>();
+    EXPECT_EQ(fs::file_size(path), file["bytes"]) << path;
+  }
+}
+
+}  // namespace
+}  // namespace cli
