@@ -1,5 +1,6 @@
 #include "libshard/recipe_regex.h"
 
+#include <regex>
 #include <string>
 
 #include "libshard/text.h"
@@ -36,13 +37,18 @@ const char* Reason(const std::regex_error& error) {
 
 }  // namespace
 
+struct RecipeRegex::Expression {
+  std::regex regex;
+};
+
 Result<RecipeRegex> RecipeRegex::Compile(std::string_view pattern) {
   if (pattern.empty() || pattern.size() > kMaxPattern) {
     return Error{Code::kInvalidArgument, Cat("regular expression: expected 1 to ", kMaxPattern,
                                              " characters, found ", pattern.size())};
   }
   try {
-    return RecipeRegex(std::regex(pattern.begin(), pattern.end(), std::regex::ECMAScript));
+    return RecipeRegex(std::make_shared<const Expression>(
+        Expression{std::regex(pattern.begin(), pattern.end(), std::regex::ECMAScript)}));
   } catch (const std::regex_error& error) {
     return Error{Code::kInvalidArgument,
                  Cat("regular expression: expected ", Reason(error), ", found ", Quoted(pattern))};
@@ -50,7 +56,7 @@ Result<RecipeRegex> RecipeRegex::Compile(std::string_view pattern) {
 }
 
 bool RecipeRegex::Search(std::string_view text) const {
-  return std::regex_search(text.begin(), text.end(), regex_);
+  return std::regex_search(text.begin(), text.end(), expression_->regex);
 }
 
 }  // namespace shard

@@ -1,7 +1,7 @@
 // Regular expressions for tensor names, in the dialect that llama.cpp reads them in: std::regex.
 #pragma once
 
-#include <regex>
+#include <memory>
 #include <string_view>
 
 #include "libshard/result.h"
@@ -19,8 +19,10 @@ class RecipeRegex {
   bool Search(std::string_view text) const;
 
  private:
-  explicit RecipeRegex(std::regex regex) : regex_(std::move(regex)) {}
-  std::regex regex_;
+  struct Expression;
+  explicit RecipeRegex(std::shared_ptr<const Expression> expression)
+      : expression_(std::move(expression)) {}
+  std::shared_ptr<const Expression> expression_;
 };
 
 }  // namespace shard

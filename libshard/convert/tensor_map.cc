@@ -218,7 +218,6 @@ class Mapper {
     return out;
   }
 
-  // Stands for the names of all experts: the id of the first, between dots, becomes a star.
   // Stands for the names of all experts: the id of the first becomes a star.
   static std::string StackName(std::string name, const ModelTensor& first) {
     const std::string id = Cat(".", first.expert, ".");
