@@ -15,6 +15,7 @@
 
 #include "libshard/bytes.h"
 #include "libshard/gguf_cursor.h"
+#include "libshard/json.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -186,6 +187,7 @@ Result<GgufEntry> HeaderReader::ReadPair() {
   const uint64_t at = in_.position();
   SHARD_TRY(const std::string_view key, in_.String("name", kMaxKey));
   if (key.empty()) return in_.Corrupt("name: expected text, found none");
+  if (!IsUtf8(key)) return in_.Corrupt("name: expected UTF-8, found other bytes");
   names_.push_back({key, at});
   in_.At("key", key, at);
   SHARD_TRY(const GgufType type, ReadValueType("value type"));
@@ -229,8 +231,8 @@ Result<std::vector<uint64_t>> HeaderReader::ReadShape() {
   for (uint32_t i = 0; i < dimensions; ++i) {
     SHARD_TRY(const uint64_t length, in_.Number<uint64_t>("dimension"));
     shape[dimensions - 1 - i] = length;
-    // Counted as if empty dimensions had one element: products of some dimensions fit, too.
-    const auto product = CheckedMul(elements, std::max<uint64_t>(length, 1));
+    if (length == 0) return in_.Corrupt(Cat("dimension ", i, ": expected at least 1, found 0"));
+    const auto product = CheckedMul(elements, length);
     if (!product || *product > kMaxElements) {
       return in_.Corrupt(Cat("dimension ", i, ": expected fewer than 2^63 elements, found more (",
                              elements, " times ", length, ")"));
@@ -268,7 +270,7 @@ Result<HeaderReader::RawTensor> HeaderReader::ReadTensor() {
   const uint64_t at = in_.position();
   RawTensor tensor{.entry = {}, .info_at = at};
   SHARD_TRY(const std::string_view name, in_.String("name", kMaxGgufTensorName));
-  if (name.empty() || HasControlCharacter(name)) {
+  if (name.empty() || HasControlCharacter(name) || !IsUtf8(name)) {
     return in_.Corrupt(Cat("name: expected printable text of 1 to ", kMaxGgufTensorName,
                            " bytes, found ", Quoted(name)));
   }

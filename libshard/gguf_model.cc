@@ -66,7 +66,7 @@ Error NoConverter(const MoeModel& model) {
   return {Code::kUnsupported,
           Cat(model.checkpoint().source().string(), ": GGUF output: expected family ",
               Join(names, " or "), ", found ", Quoted(model.family().name)),
-          "safetensors output (--format safetensors) works for every family"};
+          "build and shard-experts split every family as safetensors: --format safetensors"};
 }
 
 }  // namespace

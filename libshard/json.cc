@@ -334,4 +334,15 @@ Result<const Json*> JsonFields::Array(const char* key) const {
   return &object_.at(key);
 }
 
+bool IsUtf8(std::string_view text) {
+  const auto plain = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::all_of(text.begin(), text.end(), plain)) return true;
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 }  // namespace shard

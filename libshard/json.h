@@ -75,4 +75,7 @@ class JsonFields {
 // A short rendering of a value for messages: `"abc"`, `12`, `an object of 3 keys`.
 std::string DescribeJson(const Json& value);
 
+// Whether `text` can stand in a JSON document as it is.
+bool IsUtf8(std::string_view text);
+
 }  // namespace shard

@@ -1,6 +1,8 @@
 #include "libshard/model.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "libshard/digest.h"
 #include "libshard/gguf_config.h"
@@ -132,6 +134,38 @@ class ModelBuilder {
                  "there is nothing to split in a dense model"};
   }
 
+  // Layers of one GGUF have the same kinds of expert tensors and a router each: runtimes ask for
+  // them in every layer. Explicit experts of checkpoints are checked one by one already.
+  Status CheckGgufLayers() const {
+    if (!model_.checkpoint_.is_gguf()) return Ok();
+    std::map<int, std::set<std::string>> kinds;
+    for (const ModelTensor& tensor : model_.tensors_) {
+      if (tensor.part != Part::kExpert && tensor.part != Part::kRouter) continue;
+      kinds[tensor.layer].insert(Cat(tensor.rule->role, ".", tensor.leaf));
+    }
+    for (const MoeLayer& layer : model_.layers_) {
+      const std::set<std::string>& first = kinds.at(static_cast<int>(model_.layers_[0].layer));
+      const std::set<std::string>& here = kinds.at(static_cast<int>(layer.layer));
+      if (here == first) continue;
+      const std::vector<std::string> expected(first.begin(), first.end());
+      const std::vector<std::string> found(here.begin(), here.end());
+      return Error{Code::kCorrupt,
+                   Cat(model_.checkpoint_.source().string(), ": layer ", layer.layer,
+                       ": expected experts and router of ", Join(expected, ", "), " as layer ",
+                       model_.layers_[0].layer, " has, found ", Join(found, ", "))};
+    }
+    return CheckLayerNumbers();
+  }
+
+  Status CheckLayerNumbers() const {
+    const uint32_t blocks = model_.config_.layers + model_.config_.mtp_layers;
+    const uint32_t last = model_.layers_.back().layer;
+    if (blocks == 0 || last < blocks) return Ok();
+    return Error{Code::kCorrupt,
+                 Cat(model_.checkpoint_.source().string(), ": block_count: expected ", "more than ",
+                     last, ", the last layer with experts, found ", blocks)};
+  }
+
   Status CheckConfig() {
     if (!model_.has_config_) return Ok();
     const ModelConfig& config = model_.config_;
@@ -222,6 +256,7 @@ Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& opti
   SHARD_CHECK(builder.Classify());
   SHARD_CHECK(builder.CheckGgufTrunk());
   SHARD_CHECK(builder.CollectLayers());
+  SHARD_CHECK(builder.CheckGgufLayers());
   SHARD_CHECK(builder.CheckConfig());
   if (options.sample_weights && !builder.names_only()) SHARD_CHECK(builder.SampleWeights());
   return std::move(builder).Take();

@@ -23,6 +23,16 @@ void NoteFallbacks(const RecipeResult& recipe, std::vector<std::string>& notes) 
 }
 
 void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
+  if (!typed.imatrix) return;
+  size_t packed = 0;
+  for (const GgufTensor& tensor : typed.model.tensors) {
+    packed += tensor.importance != nullptr && tensor.experts > 0 ? 1 : 0;
+  }
+  const size_t gaps = typed.imatrix_use.coverage.size();
+  notes.push_back(Cat(typed.imatrix->file, ": data for ", typed.imatrix_use.used, " tensors, ",
+                      packed, " of them with an expert axis, ",
+                      gaps == 0 ? "every expert of every layer among them"
+                                : Cat("some experts missing in ", gaps)));
   for (const ImatrixCoverage& coverage : typed.imatrix_use.coverage) {
     notes.push_back(Cat(typed.imatrix->file, ": ", coverage.tensor, ": no data for experts ",
                         FormatIds(coverage.missing), " of ", coverage.experts,

@@ -8,8 +8,7 @@
 
 namespace shard {
 
-// Copyable. Expressions come from the user's own command line and names have at most 63 characters
-// in a GGUF, so that the recursion of std::regex ends soon.
+// Copyable. Matching takes time in proportion to name and expression, whatever they are.
 class RecipeRegex {
  public:
   // kInvalidArgument; the message is a clause about the expression.

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "libshard/bytes.h"
+#include "libshard/digest.h"
+#include "libshard/parallel.h"
 
 namespace shard {
 namespace {
@@ -65,6 +67,20 @@ Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
   }
   if (done >= wanted) return Ok();
   return file_.ReadAt(offset + done, whole.subspan(done, wanted - done));
+}
+
+Result<std::string> Sha256OfFile(const fs::path& path) {
+  constexpr size_t kBuffer = 1u << 20;
+  SHARD_TRY(const InputFile file, InputFile::Open(path));
+  Sha256 hash;
+  std::vector<std::byte> buffer(kBuffer);
+  for (uint64_t at = 0; at < file.size(); at += kBuffer) {
+    SHARD_CHECK(CheckInterrupt());
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, file.size() - at));
+    SHARD_CHECK(file.ReadAt(at, piece));
+    hash.Update(piece);
+  }
+  return hash.Finish();
 }
 
 }  // namespace shard

@@ -48,4 +48,7 @@ class ScanFile {
   int direct_fd_ = -1;  // -1 where the file system has no direct reads
 };
 
+// SHA-256 of a whole file, read once from front to back; stops at an interrupt.
+Result<std::string> Sha256OfFile(const fs::path& path);
+
 }  // namespace shard

@@ -68,6 +68,15 @@ OutputTensor Named(const GgufTensor& tensor) {
   return out;
 }
 
+// Of files with this metadata; the split keys, which come later, are shorter than the spare bytes.
+ContainerCost CostOf(const GgufMetadata& metadata) {
+  constexpr uint64_t kPerTensor = 8 + 4 + 4 * 8 + 4 + 8;  // length, dimensions, type, offset
+  constexpr uint64_t kSpare = 256;
+  return {.alignment = kGgufAlignment,
+          .per_tensor = kPerTensor,
+          .per_file = BuildGgufHeader(metadata, {}, 1).size() + kSpare};
+}
+
 GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const ExpertPart& part) {
   GgufMetadata out;
   out.Set("general.architecture", GgufValue::String(input.model.architecture()));
@@ -140,7 +149,8 @@ class PartSlicer {
 
   void AddFiles(const ExpertPart& part, const std::string& stem, std::vector<OutputTensor> tensors,
                 std::vector<OutputFile>& files) const {
-    std::vector<std::vector<OutputTensor>> lists = CutBySize(std::move(tensors), limit_);
+    std::vector<std::vector<OutputTensor>> lists =
+        CutBySize(std::move(tensors), limit_, CostOf(PartMetadata(input_, plan_, part)));
     const size_t count = lists.size();
     for (size_t i = 0; i < count; ++i) {
       OutputFile file;
@@ -218,7 +228,8 @@ Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const std::str
     SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
     tensors.push_back(std::move(whole));
   }
-  std::vector<std::vector<OutputTensor>> lists = CutBySize(std::move(tensors), max_part_size);
+  std::vector<std::vector<OutputTensor>> lists =
+      CutBySize(std::move(tensors), max_part_size, CostOf(model.metadata));
   const size_t count = lists.size();
   if (count > kMaxSplitFiles) {
     return Error{Code::kUnsupported,

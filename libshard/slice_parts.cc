@@ -1,5 +1,6 @@
 #include "libshard/slice_parts.h"
 
+#include "libshard/bytes.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -21,16 +22,22 @@ std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& option
   return parts;
 }
 
-std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors,
-                                                 uint64_t limit) {
+std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors, uint64_t limit,
+                                                 const ContainerCost& cost) {
   std::vector<std::vector<OutputTensor>> lists(1);
-  uint64_t bytes = 0;
+  uint64_t header = cost.per_file;
+  uint64_t data = 0;
   for (OutputTensor& tensor : tensors) {
-    if (limit != 0 && bytes + tensor.entry.bytes > limit && !lists.back().empty()) {
+    const uint64_t entry = cost.per_tensor + tensor.entry.name.size();
+    const uint64_t bytes = AlignUp(tensor.entry.bytes, cost.alignment);
+    const uint64_t file = AlignUp(header + entry, cost.alignment) + data + bytes;
+    if (limit != 0 && file > limit && !lists.back().empty()) {
       lists.emplace_back();
-      bytes = 0;
+      header = cost.per_file;
+      data = 0;
     }
-    bytes += tensor.entry.bytes;
+    header += entry;
+    data += bytes;
     lists.back().push_back(std::move(tensor));
   }
   return lists;

@@ -199,6 +199,7 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   AssembleReport report = Describe(node, node_text);
   if (options.dry_run) return report;
 
+  SHARD_CHECK(CheckExpertFiles(distribution, manifest, options.group));
   const std::string identity = shard::PackIdentity(node.sources.sources, node.files);
   SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
   SHARD_TRY(const shard::PackResult packed,

@@ -9,6 +9,7 @@
 
 #include "libshard/digest.h"
 #include "libshard/parallel.h"
+#include "libshard/scan_file.h"
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
 #include "manifest/output_path.h"
@@ -160,18 +161,8 @@ Status RemoveFiles(const std::string& directory, const std::vector<std::string>&
 // SHA-256 of every source file, each read once from front to back.
 Status HashSources(const std::vector<shard::SourceFile>& sources, size_t jobs,
                    std::vector<SourceRecord>& records) {
-  constexpr size_t kBuffer = 1u << 20;
   return shard::ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
-    SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(sources[i].path));
-    shard::Sha256 hash;
-    std::vector<std::byte> buffer(kBuffer);
-    for (uint64_t at = 0; at < file.size(); at += kBuffer) {
-      SHARD_CHECK(shard::CheckInterrupt());
-      const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, file.size() - at));
-      SHARD_CHECK(file.ReadAt(at, piece));
-      hash.Update(piece);
-    }
-    records[i].sha256 = hash.Finish();
+    SHARD_TRY(records[i].sha256, shard::Sha256OfFile(sources[i].path));
     return Ok();
   });
 }

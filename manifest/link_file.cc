@@ -21,7 +21,7 @@ namespace fs = shard::fs;
 
 Error CannotLink(const fs::path& to, LinkKind kind, const std::string& reason) {
   return Error{Code::kIo, Cat(to.string(), ": ", LinkName(kind), ": ", reason),
-               "use --link auto or --link copy"};
+               kind == LinkKind::kCopy ? "" : "use --link auto or --link copy"};
 }
 
 Status Hardlink(const fs::path& from, const fs::path& to) {
@@ -52,6 +52,15 @@ Status Reflink(const fs::path& from, const fs::path& to) {
 
 Status Copy(const fs::path& from, const fs::path& to) {
   std::error_code error;
+  const uint64_t size = fs::file_size(from, error);
+  SHARD_TRY(const uint64_t available, shard::FreeBytes(to));
+  if (available < size) {
+    return Error{Code::kIo,
+                 Cat(to.string(), ": free space: expected ", shard::FormatBytes(size),
+                     " for a copy of the trunk, found ", shard::FormatBytes(available)),
+                 "free some space, or assemble on the distribution's own file system, where the "
+                 "trunk can be linked"};
+  }
   fs::copy_file(from, to, error);
   if (error) return CannotLink(to, LinkKind::kCopy, error.message());
   const int fd = open(to.c_str(), O_RDONLY | O_CLOEXEC);

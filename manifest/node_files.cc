@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/json.h"
+#include "libshard/scan_file.h"
 #include "libshard/text.h"
 
 namespace manifest {
@@ -81,6 +82,20 @@ Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest&
                                            : "overlay",
                    ": expected a file in the manifest, found none"),
                "this distribution holds only some parts; add them with shard-experts --only"};
+}
+
+Status CheckExpertFiles(const std::string& distribution, const Manifest& manifest, uint32_t group) {
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
+    if (!own && bundle.role != shard::Role::kOverlay) continue;
+    const shard::fs::path path = shard::fs::path(distribution) / bundle.file;
+    SHARD_TRY(const std::string sha256, shard::Sha256OfFile(path));
+    if (sha256 == bundle.sha256) continue;
+    return Error{Code::kMismatch,
+                 Cat(path.string(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
+                 kDamagedHint};
+  }
+  return Ok();
 }
 
 Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,

@@ -28,6 +28,10 @@ struct NodeFiles {
 Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest& manifest,
                                 uint32_t group);
 
+// Reads group and overlay once and compares their SHA-256 with the manifest (kMismatch): experts
+// that are merged have no digest of their own.
+Status CheckExpertFiles(const std::string& distribution, const Manifest& manifest, uint32_t group);
+
 // How many experts each router may pick from, which must be the same in all layers (kUnsupported).
 Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
                                uint32_t group);

@@ -12,6 +12,7 @@
 #include "manifest/describe_model.h"
 #include "manifest/open_bundle.h"
 #include "manifest/output_path.h"
+#include "manifest/verify.h"
 
 namespace manifest {
 namespace {
@@ -45,6 +46,20 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest) {
   if (manifest.complete) return Ok();
   return Error{Code::kUnsupported,
                Cat(distribution, ": expected a whole distribution, found one that lacks parts")};
+}
+
+// Damage must not get fresh digests.
+Status CheckIntact(const std::string& distribution, size_t jobs) {
+  VerifyOptions options;
+  options.jobs = jobs;
+  SHARD_TRY(const VerifyReport report, VerifyDistribution(distribution, options));
+  for (const Finding& finding : report.findings) {
+    if (finding.severity != Severity::kError) continue;
+    return Error{Code::kMismatch,
+                 Cat(distribution, "/", finding.file, ": ", finding.rule, ": ", finding.message),
+                 kDamagedHint};
+  }
+  return Ok();
 }
 
 // The tensor of the whole model of which `part` is a piece.
@@ -143,6 +158,9 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
   }
   out.plan.notes = shard::GgufNotes(out.typed);
   out.plan.recipe.name = shard::RecipeText(options.gguf->recipe);
+  // Numbers that were rounded before are others than those of the source.
+  const std::string& before = out.manifest.recipe.name;
+  if (before != shard::RecipeText({})) out.plan.recipe.name += Cat(" of ", before);
   if (out.typed.imatrix) {
     out.plan.recipe.imatrix_file = out.typed.imatrix->file;
     out.plan.recipe.imatrix_sha256 = out.typed.imatrix->sha256;
@@ -165,6 +183,7 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
   if (fs::exists(fs::symlink_status(out, error))) {
     SHARD_CHECK(CheckReplaceable(out, options.force));
   }
+  SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
   if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
   const std::vector<shard::OutputFile>& files = model.plan.files;
   SHARD_TRY(shard::StagingDirectory staging,

@@ -28,8 +28,19 @@ struct Arguments {
   bool json = false;
 };
 
+// As a shell reads it back.
+std::string ShellWord(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
+  if (text.find_first_not_of(kPlain) == text.npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string ServerCommand(const Arguments& arguments, const manifest::AssembleReport& report) {
-  return Cat("llama-server -m ", (shard::fs::path(arguments.out) / report.model_file).string());
+  const std::string path = (shard::fs::path(arguments.out) / report.model_file).string();
+  return Cat("llama-server -m ", ShellWord(path));
 }
 
 std::string ReportText(const Arguments& arguments, const manifest::AssembleReport& report,

@@ -136,8 +136,11 @@ Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
                           Cat(path.string(), ": output: expected no input, found one"),
                           "choose another output; inputs are never overwritten"};
     }
-    if (fs::is_directory(path, error) ||
-        (!arguments.force && fs::exists(fs::symlink_status(path, error)))) {
+    if (fs::is_directory(path, error)) {
+      return shard::Error{shard::Code::kInvalidArgument,
+                          Cat(path.string(), ": output: expected a file, found a directory")};
+    }
+    if (!arguments.force && fs::exists(fs::symlink_status(path, error))) {
       return shard::Error{shard::Code::kInvalidArgument,
                           Cat(path.string(), ": output: expected no such file, found one"),
                           "use --force to replace it, or -o to write another file"};
@@ -193,9 +196,13 @@ Result<int> QuantizeModel(const Arguments& arguments) {
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   std::error_code error;
-  const bool distribution =
-      fs::exists(fs::path(arguments.source.source) / manifest::kManifestFile, error);
-  return distribution ? QuantizeDistribution(arguments) : QuantizeModel(arguments);
+  const fs::path source = arguments.source.source;
+  if (fs::exists(source / manifest::kManifestFile, error)) return QuantizeDistribution(arguments);
+  if (source.filename() != manifest::kManifestFile) return QuantizeModel(arguments);
+  return shard::Error{shard::Code::kInvalidArgument,
+                      Cat(source.string(),
+                          ": expected a checkpoint, a GGUF or the directory of a "
+                          "distribution, found a manifest")};
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {

@@ -6,15 +6,17 @@
 namespace shard {
 namespace {
 
+constexpr bool kNormalizeByDefault = false;  // transformers' Qwen3MoeConfig
+
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   // The runtime's graph renormalises and reads no key about it.
   SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
-  if (normalize && !*normalize) {
-    return Error{Code::kUnsupported,
-                 Cat(config.where(), ": norm_topk_prob: expected true, which the runtime's ",
-                     "qwen3moe always does, found false"),
-                 "GGUF cannot hold this model; safetensors output (--format safetensors) still "
-                 "works"};
+  if (!normalize.value_or(kNormalizeByDefault)) {
+    return Error{
+        Code::kUnsupported,
+        Cat(config.where(), ": norm_topk_prob: expected true, which the runtime's ",
+            "qwen3moe always does, found ", normalize ? "false" : "none, which means false"),
+        "GGUF cannot hold this model; build and shard-experts still split it as safetensors"};
   }
   // Without it the runtime divides feed_forward_length by the number of experts used, which a node
   // with fewer experts changes.

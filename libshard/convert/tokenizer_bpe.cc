@@ -56,7 +56,11 @@ Result<std::string> MergeOf(const std::string& where, size_t index, const Json& 
 
 Result<std::vector<std::string>> ReadMergesText(const TokenizerFiles& files) {
   std::vector<std::string> merges;
-  if (!files.HasFile("merges.txt")) return merges;
+  if (!files.HasFile("merges.txt")) {
+    return Error{Code::kCorrupt, Cat(files.PathOf("tokenizer.json"),
+                                     ": model.merges: expected the merges, here or in merges.txt, "
+                                     "found none")};
+  }
   const std::string path = files.PathOf("merges.txt");
   SHARD_TRY(const std::string text, ReadTextFile(path, kMaxMergesBytes));
   for (std::string& line : Split(text, '\n')) {

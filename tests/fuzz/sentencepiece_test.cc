@@ -14,7 +14,7 @@ std::vector<std::string> Seeds() {
           // Fields that are skipped: 2 as bytes, 15 as a number, 9 and 10 of fixed size.
           std::string("\x12\x02zz\x78\x96\x01\x0a\x03\x0a\x01"
                       "a\x4d\x01\x02\x03\x04\x51\x01\x02\x03\x04\x05\x06\x07\x08",
-                      28)};
+                      26)};
 }
 
 std::string Check(std::string_view input) {

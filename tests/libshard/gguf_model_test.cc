@@ -92,7 +92,7 @@ TEST(GgufModel, ListsTheFamiliesThatItCanConvert) {
   EXPECT_EQ(model.error().code, Code::kUnsupported);
   EXPECT_THAT(model.error().message,
               HasSubstr("GGUF output: expected family mixtral or qwen3-moe, found \"olmoe\""));
-  EXPECT_THAT(model.error().hint, HasSubstr("safetensors output"));
+  EXPECT_THAT(model.error().hint, HasSubstr("--format safetensors"));
 }
 
 TEST(GgufModel, RefusesAnIndexWithoutItsFiles) {

@@ -114,7 +114,8 @@ TEST(PackSchedule, CutsEncodedTensorsAtRowsAndGathersScatteredOnes) {
   OutputFile file;
   file.tensors = {Encoded({{0, 0, 40}}), Encoded({{0, 48, 8}, {0, 40, 8}, {0, 56, 8}})};
   // A row is 8 bytes as BF16 and 16 as F32: two rows fit into 39 bytes.
-  PackSchedule schedule({file}, {0}, 39);
+  const std::vector<OutputFile> outputs = {file};
+  PackSchedule schedule(outputs, {0}, 39);
   std::vector<std::pair<uint64_t, uint64_t>> rows;  // first row, bytes read
   std::vector<size_t> reads;
   while (const PackUnit* unit = schedule.Start()) {
@@ -132,7 +133,8 @@ TEST(PackSchedule, EncodesExpertsThatTwoOutputsHoldOnce) {
   OutputFile group, overlay;
   group.tensors = {Encoded({at(1), at(3)}, {1, 3})};
   overlay.tensors = {Encoded({at(1), at(2), at(3)}, {1, 2, 3})};
-  PackSchedule schedule({group, overlay}, {0, 0}, 1000);
+  const std::vector<OutputFile> outputs = {group, overlay};
+  PackSchedule schedule(outputs, {0, 0}, 1000);
   uint64_t read = 0;
   const auto seen = Drain(schedule, 2, read);
   EXPECT_EQ(read, 48u);
@@ -144,7 +146,8 @@ TEST(PackSchedule, ATensorThatStandsInNoSourceIsAUnitWithoutReads) {
   OutputFile file;
   file.tensors.resize(1);
   file.tensors[0].literal = "abcd";
-  PackSchedule schedule({file}, {0}, 100);
+  const std::vector<OutputFile> outputs = {file};
+  PackSchedule schedule(outputs, {0}, 100);
   const PackUnit* unit = schedule.Start();
   ASSERT_NE(unit, nullptr);
   EXPECT_TRUE(unit->reads.empty());

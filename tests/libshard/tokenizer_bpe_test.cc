@@ -71,7 +71,8 @@ TEST(Bpe, MergesComeAsTextsOrPairs) {
 TEST(Bpe, FallsBackToMergesTxt) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.tokenizer["model"].erase("merges");
-  EXPECT_EQ(KeysOf(sample).Find("tokenizer.ggml.merges")->Count(), 0u);
+  EXPECT_THAT(ErrorOf(sample),
+              HasSubstr("model.merges: expected the merges, here or in merges.txt"));
   sample.Write("merges.txt", "#version: 0.2\r\na b\r\n# c\n\n");
   EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(),
               ElementsAre("a b", "# c"));

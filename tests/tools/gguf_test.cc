@@ -178,5 +178,28 @@ TEST_F(Gguf, ADryRunOfABuildKnowsBytesAndBitsByPart) {
   }
 }
 
+TEST_F(Gguf, DamageIsNoticedBeforeItIsCopiedOrGetsNewDigests) {
+  Build("--quantize Q8_0");
+  Damage(workspace_ / "out/groups/001/experts.gguf");
+  const ToolRun node = workspace_.Moepack("assemble out --group 1 -o node");
+  EXPECT_EQ(node.status, 6) << node.err;
+  EXPECT_THAT(node.err, HasSubstr("out/groups/001/experts.gguf: sha256"));
+  const ToolRun again =
+      workspace_.Moepack("quantize out --recipe Q4_0 --allow-requantize -o again");
+  EXPECT_EQ(again.status, 6) << again.err;
+  EXPECT_FALSE(fs::exists(workspace_ / "again"));
+}
+
+TEST_F(Gguf, ARecipeSaysWhatWasRoundedBefore) {
+  Build("--quantize Q8_0");
+  EXPECT_EQ(workspace_.Moepack("quantize out --recipe Q4_0 --allow-requantize -o again").status, 0);
+  const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "again/distribution.json"));
+  EXPECT_EQ(manifest["tool"]["recipe"], "Q4_0 of Q8_0");
+  const ToolRun mixed = workspace_.Moepack(
+      "shard-experts fixtures/tiny-moe --groups 3 --only group:0 --quantize Q4_0 --force -o again");
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_THAT(mixed.err, HasSubstr("expected Q4_0, found Q4_0 of Q8_0"));
+}
+
 }  // namespace
 }  // namespace cli

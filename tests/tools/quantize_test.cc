@@ -160,5 +160,55 @@ TEST(Quantize, ASafetensorsDistributionIsRefused) {
   EXPECT_THAT(run.err, HasSubstr("expected GGUF bundles, found safetensors bundles"));
 }
 
+TEST(Quantize, NoPartWithSeveralTensorsIsLargerThanAllowed) {
+  const Workspace workspace;
+  const auto written = workspace.Json(std::string(kTiny) + "q4.gguf --max-part-size 600k --json");
+  ASSERT_GT(written["files"].size(), 4u);
+  for (const auto& file : written["files"]) {
+    if (file["tensors"] == 1) continue;
+    EXPECT_LE(file["bytes"], 600'000) << file["file"];
+  }
+}
+
+TEST(Quantize, ExpressionsThatBacktrackingIsLostInEndAtOnce) {
+  const ToolRun run = Workspace().Moepack(
+      std::string(kTiny) + "q4.gguf --dry-run --tensor-type '(.*)*(.*)*(.*)*x=q8_0'");
+  EXPECT_EQ(run.status, 0) << "token_embd and others have an x: " << run.err;
+}
+
+TEST(Quantize, ADirectoryIsNoOutputFile) {
+  const Workspace workspace;
+  fs::create_directory(workspace / "d.gguf");
+  const ToolRun run = workspace.Moepack(std::string(kTiny) + "d.gguf --force");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected a file, found a directory"));
+}
+
+TEST(Quantize, AConfigWithoutNormTopkProbMeansFalse) {
+  const Workspace workspace;
+  fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
+  const fs::path path = workspace / "model/config.json";
+  fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
+  auto config = nlohmann::json::parse(ReadAll(path));
+  config.erase("norm_topk_prob");
+  WriteAll(path, config.dump());
+  const ToolRun run = workspace.Moepack("quantize model --recipe BF16 -o m.gguf");
+  EXPECT_EQ(run.status, 4);
+  EXPECT_THAT(run.err, HasSubstr("norm_topk_prob: expected true"));
+}
+
+TEST(Quantize, ATokenizerWithoutMergesIsRefused) {
+  const Workspace workspace;
+  fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
+  const fs::path path = workspace / "model/tokenizer.json";
+  fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
+  auto tokenizer = nlohmann::json::parse(ReadAll(path));
+  tokenizer["model"].erase("merges");
+  WriteAll(path, tokenizer.dump());
+  const ToolRun run = workspace.Moepack("quantize model --recipe BF16 -o m.gguf");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_THAT(run.err, HasSubstr("model.merges: expected the merges"));
+}
+
 }  // namespace
 }  // namespace cli

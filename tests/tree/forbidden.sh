@@ -26,7 +26,7 @@ build_files=$(find CMakeLists.txt CMakePresets.json Makefile .ci $folders -name 
   -o -name '*.cmake' -o -name Makefile -o -name CMakePresets.json -o -path '.ci/*' -type f)
 forbid "bytes would depend on the machine" '^[^#]*-(march=native|ffast-math|Ofast)' $build_files
 forbid "finish it, or open an issue" '\<(TODO|FIXME|XXX|HACK)\>' $folders
-# One place matches names against what the user wrote on the command line (libshard/recipe_regex.cc).
+# One place matches names against what the user wrote on the command line.
 forbid "std::regex is slow and recurses" '# *include *<regex>' quant manifest \
   $(find libshard \( -name '*.cc' -o -name '*.h' \) ! -name 'recipe_regex.cc')
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
