@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "libshard/bytes.h"
+
 namespace shard {
 namespace {
 
@@ -15,7 +17,26 @@ std::span<const float> ImportanceOf(const OutputTensor& tensor, uint64_t row) {
   return encoding.importance->Row(tensor.experts.empty() ? slice : tensor.experts[slice]);
 }
 
+// All bits of the exponent set: infinity or NaN.
+template <class T>
+uint64_t CountFullExponents(std::span<const std::byte> bytes, T exponent) {
+  uint64_t count = 0;
+  for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    count += (LoadLe<T>(bytes.subspan(at)) & exponent) == exponent ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace
+
+bool IsPlainFloat(const quant::Format* format) {
+  return format->name == "f32" || format->name == "f16" || format->name == "bf16";
+}
+
+uint64_t CountNotFinite(const quant::Format* format, std::span<const std::byte> bytes) {
+  if (format->name == "f32") return CountFullExponents<uint32_t>(bytes, 0x7f800000);
+  return CountFullExponents<uint16_t>(bytes, format->name == "f16" ? 0x7c00 : 0x7f80);
+}
 
 uint64_t RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
                             std::span<const std::byte> in, std::vector<std::byte>& out) {

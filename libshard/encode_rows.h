@@ -10,6 +10,11 @@
 
 namespace shard {
 
+// F32, F16 and BF16: the types in which NaN and infinity can be seen by their bits.
+bool IsPlainFloat(const quant::Format* format);
+// How many of the values of such a type are NaN or infinite. `bytes` are whole values.
+uint64_t CountNotFinite(const quant::Format* format, std::span<const std::byte> bytes);
+
 // Holds the scratch row of one thread.
 class RowEncoder {
  public:

@@ -18,6 +18,7 @@ namespace {
 // hashing and writing.
 constexpr uint64_t kChunk = 1u << 20;
 constexpr uint64_t kSmallestChunk = 64u << 10;
+constexpr uint64_t kPage = 4096;  // chunks are whole pages, and so whole values of every plain type
 // Room for directories and README, and per tensor for its lines in journal and manifest.
 constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
 
@@ -37,7 +38,7 @@ size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outpu
 // A worker has a buffer of what it read and one of what it made of it, and as much again is on its
 // way to the disk.
 uint64_t ChunkSize(const PackOptions& options, size_t jobs) {
-  return std::clamp(options.memory / (4 * jobs), kSmallestChunk, kChunk);
+  return std::clamp(options.memory / (4 * jobs), kSmallestChunk, kChunk) / kPage * kPage;
 }
 
 Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging) {

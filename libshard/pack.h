@@ -36,8 +36,8 @@ struct PackResult {
   uint64_t read_bytes = 0;         // from the sources
   uint64_t written_bytes = 0;      // to the outputs, without what an earlier run had written
   uint64_t resumed_bytes = 0;      // taken over from an earlier, interrupted run
-  // Output tensor -> values that are not finite, where there are any; only of tensors whose type
-  // changes, since only they are looked into.
+  // Output tensor -> values that are not finite, where there are any; only of tensors of GGUF files
+  // whose values are, or were made of, floats: blocks that are copied are not looked into.
   std::map<std::string, uint64_t> not_finite;
 };
 

@@ -51,6 +51,9 @@ Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
     worker.not_finite =
         worker.encoder.Encode(*unit.tensor, unit.first_row, worker.read, worker.encoded);
   }
+  if (unit.copied != nullptr) {
+    worker.not_finite = CountNotFinite(unit.copied->entry.format, worker.read);
+  }
   return Ok();
 }
 
@@ -88,7 +91,10 @@ void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& w
     schedule_.Done(unit);
     read_bytes_ += unit.bytes;
     progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
-    if (worker.not_finite > 0) not_finite_[unit.tensor->entry.name] += worker.not_finite;
+    if (worker.not_finite > 0) {
+      const OutputTensor* tensor = unit.tensor != nullptr ? unit.tensor : unit.copied;
+      not_finite_[tensor->entry.name] += worker.not_finite;
+    }
     if (options_.progress) options_.progress(progress_);
   }
   changed_.notify_all();

@@ -12,6 +12,7 @@ struct Item {
   SourceRange range;
   const OutputTensor* tensor = nullptr;  // null: copied
   uint64_t row = 0;                      // first row of `tensor` that the range holds
+  const OutputTensor* copied = nullptr;  // PackUnit::copied
   bool joins = false;  // in every target its bytes follow those of the item before without padding
   std::vector<uint32_t> targets;
 };
@@ -43,10 +44,15 @@ std::vector<Item> ItemsOf(const OutputFile& output, size_t first, uint32_t index
     const bool copied = !tensor.encoding && tensor.literal.empty();
     uint64_t row = 0;
     bool joins = tensor.entry.offset == end;
-    if (!tensor.literal.empty()) out.push_back({{}, &tensor, 0, false, {index}});
+    if (!tensor.literal.empty()) out.push_back({{}, &tensor, 0, nullptr, false, {index}});
     for (const SourceRange& range : tensor.sources) {
       if (range.bytes == 0) continue;
-      out.push_back({range, copied ? nullptr : &tensor, row, joins, {index}});
+      out.push_back({range,
+                     copied ? nullptr : &tensor,
+                     row,
+                     copied && tensor.inspected ? &tensor : nullptr,
+                     joins,
+                     {index}});
       joins = true;
       if (!copied) row += range.bytes / RowBytes(*tensor.encoding);
     }
@@ -89,7 +95,7 @@ class UnitBuilder {
       SourceRange piece = item.range;
       piece.offset += at;
       piece.bytes = std::min(step, item.range.bytes - at);
-      PackUnit unit{{}, piece.bytes, item.tensor, item.row, item.targets};
+      PackUnit unit{{}, piece.bytes, item.tensor, item.row, item.copied, item.targets};
       if (row_bytes > 0) unit.first_row += at / row_bytes;
       if (piece.bytes > 0) unit.reads.push_back(piece);
       units_.push_back(std::move(unit));
@@ -107,8 +113,8 @@ class UnitBuilder {
 
   bool Merges(const Item& item) const {
     const PackUnit& last = units_.back();
-    if (last.tensor != item.tensor || last.reads.empty() || last.targets != item.targets ||
-        last.bytes + item.range.bytes > Step(item)) {
+    if (last.tensor != item.tensor || last.copied != item.copied || last.reads.empty() ||
+        last.targets != item.targets || last.bytes + item.range.bytes > Step(item)) {
       return false;
     }
     const SourceRange& before = last.reads.back();

@@ -16,6 +16,7 @@ struct PackUnit {
   uint64_t bytes = 0;                    // of all reads
   const OutputTensor* tensor = nullptr;  // how to make the bytes, in its first target; null: a copy
   uint64_t first_row = 0;                // of `tensor`, which the first read holds
+  const OutputTensor* copied = nullptr;  // whose bytes a copy holds, when they are to be inspected
   std::vector<uint32_t> targets;         // indexes of outputs, ascending
 };
 

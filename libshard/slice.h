@@ -59,7 +59,8 @@ struct OutputTensor {
       experts;  // ids held, in their order along the expert axis; empty for tensors without experts
   std::string source_tensor;         // the name in the source
   std::optional<Encoding> encoding;  // none: the sources' bytes as they are
-  std::string literal;               // the bytes of a tensor that stands in no source
+  bool inspected = false;  // copied values of a plain float type are looked through for NaN
+  std::string literal;     // the bytes of a tensor that stands in no source
 };
 
 // kHead (metadata without tensors) and kRouters (whole routers) exist in GGUF distributions only.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "libshard/encode_rows.h"
 #include "libshard/gguf.h"
 #include "libshard/gguf_set.h"
 #include "libshard/slice_parts.h"
@@ -45,6 +46,7 @@ Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTe
         Cat("expected rows of a multiple of ", type->block_values, " values, found ", row));
   }
   out.entry.bytes = *type->BytesFor(row) * (ElementsOf(out.entry.shape) / row);
+  out.inspected = IsPlainFloat(type);
   if (!tensor.literal.empty() || type == tensor.stored) return Ok();
   if (tensor.stored->decode == nullptr)
     return CannotEncode(tensor, type, "expected a type that can be decoded, found another");
@@ -66,15 +68,6 @@ OutputTensor Named(const GgufTensor& tensor) {
   out.layer = tensor.layer;
   out.source_tensor = tensor.source_tensor;
   return out;
-}
-
-// Of files with this metadata; the split keys, which come later, are shorter than the spare bytes.
-ContainerCost CostOf(const GgufMetadata& metadata) {
-  constexpr uint64_t kPerTensor = 8 + 4 + 4 * 8 + 4 + 8;  // length, dimensions, type, offset
-  constexpr uint64_t kSpare = 256;
-  return {.alignment = kGgufAlignment,
-          .per_tensor = kPerTensor,
-          .per_file = BuildGgufHeader(metadata, {}, 1).size() + kSpare};
 }
 
 GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const ExpertPart& part) {
@@ -150,7 +143,7 @@ class PartSlicer {
   void AddFiles(const ExpertPart& part, const std::string& stem, std::vector<OutputTensor> tensors,
                 std::vector<OutputFile>& files) const {
     std::vector<std::vector<OutputTensor>> lists =
-        CutBySize(std::move(tensors), limit_, CostOf(PartMetadata(input_, plan_, part)));
+        CutBySize(std::move(tensors), limit_, GgufCost(PartMetadata(input_, plan_, part)));
     const size_t count = lists.size();
     for (size_t i = 0; i < count; ++i) {
       OutputFile file;
@@ -173,6 +166,14 @@ class PartSlicer {
 };
 
 }  // namespace
+
+ContainerCost GgufCost(const GgufMetadata& metadata) {
+  constexpr uint64_t kPerTensor = 8 + 4 + 4 * 8 + 4 + 8;  // length, dimensions, type, offset
+  constexpr uint64_t kSpare = 256;
+  return {.alignment = kGgufAlignment,
+          .per_tensor = kPerTensor,
+          .per_file = BuildGgufHeader(metadata, {}, 1).size() + kSpare};
+}
 
 Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format* type) {
   OutputTensor out = Named(tensor);
@@ -229,7 +230,7 @@ Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const std::str
     tensors.push_back(std::move(whole));
   }
   std::vector<std::vector<OutputTensor>> lists =
-      CutBySize(std::move(tensors), max_part_size, CostOf(model.metadata));
+      CutBySize(std::move(tensors), max_part_size, GgufCost(model.metadata));
   const size_t count = lists.size();
   if (count > kMaxSplitFiles) {
     return Error{Code::kUnsupported,

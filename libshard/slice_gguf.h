@@ -10,6 +10,7 @@
 #include "libshard/plan.h"
 #include "libshard/result.h"
 #include "libshard/slice.h"
+#include "libshard/slice_parts.h"
 
 namespace shard {
 
@@ -29,6 +30,10 @@ Result<std::vector<OutputFile>> SliceGguf(const GgufSlicing& input, const Plan& 
 // `max_part_size` bytes (0: one file). kUnsupported for a set of more than 65535 files.
 Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const std::string& stem,
                                           uint64_t max_part_size);
+
+// What a GGUF file with this metadata costs beside its tensors; split keys may be added to it
+// later.
+ContainerCost GgufCost(const GgufMetadata& metadata);
 
 // split.no, split.count and split.tensors.count as stock llama.cpp reads them from the first file
 // of a set.

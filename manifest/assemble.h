@@ -25,8 +25,9 @@ struct AssembleOptions {
   uint32_t group = 0;
   NodeLayout layout = NodeLayout::kSplit;
   LinkKind link = LinkKind::kAuto;
-  std::string name = "node";  // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf
-  std::string family_file;    // as in shard::ModelOptions, for models that were split with one
+  uint64_t max_part_size = 0;  // GGUF split sets: of each file of experts; 0: one file
+  std::string name = "node";   // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf
+  std::string family_file;     // as in shard::ModelOptions, for models that were split with one
   shard::PackOptions pack;
   bool force = false;    // replace an existing output
   bool dry_run = false;  // say what would be written

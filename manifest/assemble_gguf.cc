@@ -9,6 +9,7 @@
 #include "libshard/gguf_experts.h"
 #include "libshard/gguf_set.h"
 #include "libshard/slice_gguf.h"
+#include "libshard/slice_parts.h"
 #include "libshard/text.h"
 #include "manifest/link_file.h"
 #include "manifest/node_files.h"
@@ -116,31 +117,42 @@ void LayOutSingle(std::vector<shard::OutputTensor> experts, const std::string& n
   node.files.push_back(std::move(file));
 }
 
+shard::GgufMetadata ExpertsMetadata(const GgufNode& node, size_t number) {
+  shard::GgufMetadata metadata;
+  metadata.Set("general.architecture", shard::GgufValue::String(node.metadata.Architecture()));
+  metadata.Set(shard::kSplitNoKey, shard::GgufValue::U16(static_cast<uint16_t>(number)));
+  return metadata;
+}
+
 // Head, the trunk's files as they are, experts. The trunk's files say by themselves which of the
 // set they are, and nothing else.
 void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& distribution,
-                 const std::string& name, GgufNode& node) {
-  const size_t count = node.sources.trunk_files.size() + 2;
+                 const AssembleOptions& options, GgufNode& node) {
+  const size_t tensors = node.sources.trunk.size() + experts.size();
+  std::vector<std::vector<shard::OutputTensor>> lists = shard::CutBySize(
+      std::move(experts), options.max_part_size, shard::GgufCost(ExpertsMetadata(node, 0)));
+  const size_t first_experts = 1 + node.sources.trunk_files.size();
+  const size_t count = first_experts + lists.size();
   const auto file_name = [&](size_t number) {
-    return shard::GgufPartFileName(name, static_cast<uint32_t>(number),
+    return shard::GgufPartFileName(options.name, static_cast<uint32_t>(number),
                                    static_cast<uint32_t>(count));
   };
-  shard::OutputFile head, last;
-  head.path = file_name(0);
-  shard::SetSplitKeys(0, count, node.sources.trunk.size() + experts.size(), node.metadata);
+  shard::OutputFile head;
+  head.path = node.model_file = file_name(0);
+  shard::SetSplitKeys(0, count, tensors, node.metadata);
   shard::LayOutGguf(head, node.metadata);
+  node.files.push_back(std::move(head));
   for (size_t i = 0; i < node.sources.trunk_files.size(); ++i) {
     const BundleRecord& trunk = *node.sources.trunk_files[i];
     node.links.push_back({fs::path(distribution) / trunk.file, file_name(i + 1), trunk.size});
   }
-  last.path = file_name(count - 1);
-  last.tensors = std::move(experts);
-  shard::GgufMetadata metadata;
-  metadata.Set("general.architecture", shard::GgufValue::String(node.metadata.Architecture()));
-  metadata.Set(shard::kSplitNoKey, shard::GgufValue::U16(static_cast<uint16_t>(count - 1)));
-  shard::LayOutGguf(last, metadata);
-  node.model_file = head.path;
-  node.files = {std::move(head), std::move(last)};
+  for (size_t i = 0; i < lists.size(); ++i) {
+    shard::OutputFile file;
+    file.path = file_name(first_experts + i);
+    file.tensors = std::move(lists[i]);
+    shard::LayOutGguf(file, ExpertsMetadata(node, first_experts + i));
+    node.files.push_back(std::move(file));
+  }
 }
 
 Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manifest,
@@ -153,7 +165,7 @@ Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manif
   if (options.layout == NodeLayout::kSingle) {
     LayOutSingle(std::move(experts), options.name, node);
   } else {
-    LayOutSplit(std::move(experts), distribution, options.name, node);
+    LayOutSplit(std::move(experts), distribution, options, node);
   }
   return node;
 }

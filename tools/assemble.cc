@@ -21,6 +21,7 @@ using shard::Cat;
 using shard::Json;
 
 constexpr uint64_t kMaxGroup = 65535;
+constexpr uint64_t kLeastPartSize = 1u << 12;
 
 struct Arguments {
   std::string distribution, out;
@@ -139,6 +140,12 @@ void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
       ->type_name("KIND")
       ->transform(CLI::Transformer(links).description(""))
       ->transform(OneOf({"auto", "hardlink", "reflink", "symlink", "copy"}));
+  app.add_option(
+         "--max-part-size", options.max_part_size,
+         "GGUF: cut the experts of a split set into files of at most this size: 5G, 512MiB. "
+         "The trunk keeps the files it has.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastPartSize));
   app.add_option("--name", options.name, "GGUF: what the file names begin with. Default: node.")
       ->type_name("NAME")
       ->check(NameProblem);

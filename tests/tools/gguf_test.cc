@@ -201,5 +201,13 @@ TEST_F(Gguf, ARecipeSaysWhatWasRoundedBefore) {
   EXPECT_THAT(mixed.err, HasSubstr("expected Q4_0, found Q4_0 of Q8_0"));
 }
 
+TEST_F(Gguf, ExpertsOfANodeMayBeSeveralFiles) {
+  Build("--quantize Q8_0 --max-part-size 500k");
+  const auto node = workspace_.Json("assemble out --group 0 --max-part-size 500k -o node --json");
+  ASSERT_GT(node["files"].size(), 8u);
+  const auto list = workspace_.Json("list-tensors node --json");
+  EXPECT_EQ(list["tensors"].size(), 39u);
+}
+
 }  // namespace
 }  // namespace cli

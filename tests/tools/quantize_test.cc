@@ -127,9 +127,12 @@ TEST(Quantize, ValuesThatAreNotFiniteAreCountedByTensor) {
   std::string bytes = ReadAll(shard);
   bytes.replace(bytes.size() - 4, 4, "\xC0\x7F\x80\x7F");  // NaN and infinity as BF16
   WriteAll(shard, bytes);
-  const ToolRun run = workspace.Moepack("quantize nan --recipe Q8_0 -o nan.gguf");
-  EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("expected finite values, found NaN or infinity 2 times"));
+  for (const std::string recipe : {"Q8_0", "BF16"}) {  // encoded, copied
+    const ToolRun run =
+        workspace.Moepack("quantize nan --recipe " + recipe + " -o nan-" + recipe + ".gguf");
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("expected finite values, found NaN or infinity 2 times"));
+  }
 }
 
 TEST(Quantize, ADistributionIsWrittenAnew) {
