@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "libshard/bytes.h"
+#include "libshard/row_reader.h"
 
 namespace shard {
 namespace {
@@ -25,6 +26,11 @@ uint64_t CountFullExponents(std::span<const std::byte> bytes, T exponent) {
     count += (LoadLe<T>(bytes.subspan(at)) & exponent) == exponent ? 1 : 0;
   }
   return count;
+}
+
+uint64_t CountNotFinite(std::span<const float> values) {
+  return static_cast<uint64_t>(std::count_if(values.begin(), values.end(),
+                                             [](float value) { return !std::isfinite(value); }));
 }
 
 }  // namespace
@@ -49,12 +55,37 @@ uint64_t RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
   uint64_t not_finite = 0;
   for (uint64_t i = 0; i < rows; ++i) {
     encoding.from->decode(in.subspan(i * in_bytes, in_bytes), row_);
-    not_finite += static_cast<uint64_t>(
-        std::count_if(row_.begin(), row_.end(), [](float value) { return !std::isfinite(value); }));
+    not_finite += CountNotFinite(row_);
     encoding.to->encode(row_, ImportanceOf(tensor, first_row + i),
                         std::span(out).subspan(i * out_bytes, out_bytes));
   }
   return not_finite;
+}
+
+uint64_t RowEncoder::EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+                                std::span<const std::byte> in, std::vector<std::byte>& out) {
+  const Encoding& encoding = *tensor.encoding;
+  const uint64_t count = rows.bytes;
+  const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
+  out.resize(count * out_bytes);
+  if (encoding.reader->CanRepack(encoding.to)) {
+    encoding.reader->Repack(encoding.to, rows.offset, count, in, out);
+    return 0;
+  }
+  row_.resize(count * encoding.row_values);
+  encoding.reader->Decode(rows.offset, count, in, row_);
+  for (uint64_t i = 0; i < count; ++i) {
+    // Rows are counted in the whole tensor, where slices are those of all experts.
+    std::span<const float> importance;
+    if (encoding.importance != nullptr) {
+      const uint64_t slice =
+          encoding.rows_per_slice == 0 ? 0 : (rows.offset + i) / encoding.rows_per_slice;
+      importance = encoding.importance->Row(slice);
+    }
+    encoding.to->encode(std::span(row_).subspan(i * encoding.row_values, encoding.row_values),
+                        importance, std::span(out).subspan(i * out_bytes, out_bytes));
+  }
+  return CountNotFinite(row_);
 }
 
 }  // namespace shard

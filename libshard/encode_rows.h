@@ -23,6 +23,10 @@ class RowEncoder {
   // values were not finite. REQUIRES: tensor.encoding.
   uint64_t Encode(const OutputTensor& tensor, uint64_t first_row, std::span<const std::byte> in,
                   std::vector<std::byte>& out);
+  // The same for rows [first, first + count) of the tensor's reader, of what its AddReads asked
+  // for. REQUIRES: tensor.encoding->reader.
+  uint64_t EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+                      std::span<const std::byte> in, std::vector<std::byte>& out);
 
  private:
   std::vector<float> row_;

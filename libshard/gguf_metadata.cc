@@ -130,6 +130,11 @@ GgufValue GgufValue::U32s(std::span<const uint32_t> values) {
   return Array(GgufType::kU32, values);
 }
 GgufValue GgufValue::F32s(std::span<const float> values) { return Array(GgufType::kF32, values); }
+GgufValue GgufValue::Bools(const std::vector<bool>& values) {
+  GgufValue out = ArrayStart(GgufType::kBool, values.size());
+  for (const bool value : values) out.bytes += value ? '\1' : '\0';
+  return out;
+}
 
 std::optional<uint64_t> GgufValue::AsUint() const { return LoadUint(type, BytesOf(bytes)); }
 

@@ -51,6 +51,7 @@ struct GgufValue {
   static GgufValue I32s(std::span<const int32_t> values);
   static GgufValue U32s(std::span<const uint32_t> values);
   static GgufValue F32s(std::span<const float> values);
+  static GgufValue Bools(const std::vector<bool>& values);
 
   // Readers: no value when the type is another one.
   std::optional<uint64_t> AsUint() const;  // any integer type, not negative

@@ -26,6 +26,9 @@ struct GgufTensor {
   // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
   // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).
   std::vector<SourceRange> sources;
+  // Makes the rows where they are not simply those of the sources in `stored`. The sources then
+  // count rows (row_reader.h), and `stored` is the plain type that says most about them.
+  std::shared_ptr<const RowReader> reader;
   std::string literal;  // F32 bytes of a tensor that stands in no source
   std::string source_tensor;
   std::shared_ptr<const Importance> importance;
@@ -49,6 +52,7 @@ struct GgufModel {
 
 struct ConvertOptions {
   std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
+  bool mtp = true;  // false (--no-mtp): leave blocks for multi-token prediction out
 };
 
 // The GGUF view of a model: of a GGUF source its own tensors and keys; of a safetensors source what

@@ -9,6 +9,7 @@
 #include "libshard/pack_run.h"
 #include "libshard/pack_units.h"
 #include "libshard/parallel.h"
+#include "libshard/row_reader.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -156,6 +157,7 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
       const Encoding& encoding = *tensor.encoding;
       add(Cat(encoding.from->name, " ", encoding.to->name, " ", encoding.row_values, " ",
               encoding.importance == nullptr ? "" : encoding.importance->digest, "\n"));
+      if (encoding.reader != nullptr) add(encoding.reader->Describe());
     }
   }
   return hash.Finish();

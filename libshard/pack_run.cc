@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "libshard/parallel.h"
+#include "libshard/row_reader.h"
 
 namespace shard {
 Status PackRun::Run(size_t jobs, PackProgress progress) {
@@ -40,19 +41,34 @@ Status PackRun::Process(const PackUnit& unit, Worker& worker) {
 // Everything that can be done before it is the unit's turn to be written.
 Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   worker.not_finite = 0;
-  worker.read.resize(unit.bytes);
-  uint64_t at = 0;
-  for (const SourceRange& range : unit.reads) {
-    const auto piece = std::span(worker.read).subspan(at, range.bytes);
-    SHARD_CHECK(sources_[range.file].ReadAt(range.offset, piece));
-    at += range.bytes;
-  }
-  if (unit.tensor != nullptr && unit.tensor->encoding) {
+  const Encoding* encoding =
+      unit.tensor != nullptr && unit.tensor->encoding ? &*unit.tensor->encoding : nullptr;
+  const bool made = encoding != nullptr && encoding->reader != nullptr;
+  worker.ranges.clear();
+  if (made) encoding->reader->AddReads(unit.reads[0].offset, unit.reads[0].bytes, worker.ranges);
+  SHARD_CHECK(Read(made ? worker.ranges : unit.reads, worker.read));
+  if (made) {
+    worker.not_finite =
+        worker.encoder.EncodeRead(*unit.tensor, unit.reads[0], worker.read, worker.encoded);
+  } else if (encoding != nullptr) {
     worker.not_finite =
         worker.encoder.Encode(*unit.tensor, unit.first_row, worker.read, worker.encoded);
   }
   if (unit.copied != nullptr) {
     worker.not_finite = CountNotFinite(unit.copied->entry.format, worker.read);
+  }
+  return Ok();
+}
+
+Status PackRun::Read(const std::vector<SourceRange>& ranges, std::vector<std::byte>& out) const {
+  uint64_t bytes = 0;
+  for (const SourceRange& range : ranges) bytes += range.bytes;
+  out.resize(bytes);
+  uint64_t at = 0;
+  for (const SourceRange& range : ranges) {
+    const auto piece = std::span(out).subspan(at, range.bytes);
+    SHARD_CHECK(sources_[range.file].ReadAt(range.offset, piece));
+    at += range.bytes;
   }
   return Ok();
 }
@@ -89,7 +105,7 @@ void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& w
   if (!status && !failure_) failure_ = status.error();
   if (!failure_) {
     schedule_.Done(unit);
-    read_bytes_ += unit.bytes;
+    read_bytes_ += worker.read.size();
     progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
     if (worker.not_finite > 0) {
       const OutputTensor* tensor = unit.tensor != nullptr ? unit.tensor : unit.copied;

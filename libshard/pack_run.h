@@ -37,6 +37,7 @@ class PackRun {
   // What one thread keeps from unit to unit.
   struct Worker {
     std::vector<std::byte> read, encoded;
+    std::vector<SourceRange> ranges;  // of a reader
     RowEncoder encoder;
     uint64_t not_finite = 0;  // in the current unit
   };
@@ -45,6 +46,7 @@ class PackRun {
   const PackUnit* Next();
   Status Process(const PackUnit& unit, Worker& worker);
   Status Prepare(const PackUnit& unit, Worker& worker) const;
+  Status Read(const std::vector<SourceRange>& ranges, std::vector<std::byte>& out) const;
   bool WaitForTurn(const PackUnit& unit);
   static std::span<const std::byte> Made(const PackUnit& unit, const Worker& worker);
   Status Append(const PackUnit& unit, const Worker& worker);

@@ -26,13 +26,17 @@ ItemKey KeyOf(const Item& item) {
   return {item.range.order, item.range.file, item.range.offset, item.range.bytes, to};
 }
 
+// What a row counts in source ranges: its bytes, or one row of a reader.
 uint64_t RowBytes(const Encoding& encoding) {
-  return *encoding.from->BytesFor(encoding.row_values);
+  return encoding.reader != nullptr ? 1 : *encoding.from->BytesFor(encoding.row_values);
 }
 
-// What one row costs in buffers: it is read, and written in another size.
+// What one row costs in buffers: it is read, and written in another size. A reader's rows are
+// decoded to F32, all of a unit at once.
 uint64_t RowRoom(const Encoding& encoding) {
-  return std::max(RowBytes(encoding), *encoding.to->BytesFor(encoding.row_values));
+  const uint64_t in = encoding.reader != nullptr ? encoding.row_values * sizeof(float)
+                                                 : *encoding.from->BytesFor(encoding.row_values);
+  return std::max(in, *encoding.to->BytesFor(encoding.row_values));
 }
 
 // The items of an output in the order of its bytes, from tensor `first` on.
@@ -104,7 +108,7 @@ class UnitBuilder {
   }
 
  private:
-  // Source bytes per unit.
+  // Source bytes per unit, rows where a reader makes them.
   uint64_t Step(const Item& item) const {
     if (item.tensor == nullptr || !item.tensor->encoding) return chunk_;
     const Encoding& encoding = *item.tensor->encoding;
@@ -113,6 +117,9 @@ class UnitBuilder {
 
   bool Merges(const Item& item) const {
     const PackUnit& last = units_.back();
+    if (item.tensor != nullptr && item.tensor->encoding && item.tensor->encoding->reader) {
+      return false;  // its ranges are large already
+    }
     if (last.tensor != item.tensor || last.copied != item.copied || last.reads.empty() ||
         last.targets != item.targets || last.bytes + item.range.bytes > Step(item)) {
       return false;

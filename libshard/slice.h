@@ -39,6 +39,8 @@ struct Importance {
   }
 };
 
+class RowReader;
+
 // The bytes of a tensor are not those of its sources: its rows are decoded to F32 and encoded
 // again. Every source range then holds whole rows.
 struct Encoding {
@@ -49,6 +51,9 @@ struct Encoding {
   // three dimensions. 0: all rows.
   uint64_t rows_per_slice = 0;
   std::shared_ptr<const Importance> importance;  // null: none
+  // Makes the rows, where they are not simply in `from` (row_reader.h); the sources then count
+  // rows.
+  std::shared_ptr<const RowReader> reader;
 };
 
 struct OutputTensor {

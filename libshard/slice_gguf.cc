@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "libshard/encode_rows.h"
 #include "libshard/gguf.h"
@@ -47,8 +48,8 @@ Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTe
   }
   out.entry.bytes = *type->BytesFor(row) * (ElementsOf(out.entry.shape) / row);
   out.inspected = IsPlainFloat(type);
-  if (!tensor.literal.empty() || type == tensor.stored) return Ok();
-  if (tensor.stored->decode == nullptr)
+  if (!tensor.literal.empty() || (type == tensor.stored && tensor.reader == nullptr)) return Ok();
+  if (tensor.reader == nullptr && tensor.stored->decode == nullptr)
     return CannotEncode(tensor, type, "expected a type that can be decoded, found another");
   if (type->encode == nullptr)
     return CannotEncode(tensor, type, "expected a type that can be encoded, found another");
@@ -57,7 +58,8 @@ Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTe
                           .to = type,
                           .row_values = row,
                           .rows_per_slice = RowsPerSlice(tensor, row),
-                          .importance = weighted ? tensor.importance : nullptr};
+                          .importance = weighted ? tensor.importance : nullptr,
+                          .reader = tensor.reader};
   return Ok();
 }
 
@@ -198,6 +200,24 @@ Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format
   out.entry.shape[0] = ids.size();
   out.experts = ids;
   SHARD_CHECK(SetEncoding(tensor, type, out));
+  return out;
+}
+
+Plan PlanFor(const GgufModel& model, const Plan& plan) {
+  std::set<uint32_t> there;
+  for (const GgufTensor& tensor : model.tensors) {
+    if (tensor.part == Part::kExpert) there.insert(static_cast<uint32_t>(tensor.layer));
+  }
+  const auto absent = [&](const auto& entry) { return !there.contains(entry.first); };
+  Plan out = plan;
+  std::erase_if(out.layers, absent);
+  std::erase_if(out.top_k, absent);
+  std::erase_if(out.overlay, absent);
+  std::erase_if(out.remainder, absent);
+  for (GroupPlan& group : out.groups) {
+    std::erase_if(group.owned, absent);
+    std::erase_if(group.fill, absent);
+  }
   return out;
 }
 

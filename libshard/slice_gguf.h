@@ -21,6 +21,10 @@ struct GgufSlicing {
   std::span<const quant::Format* const> overlay_types;
 };
 
+// The plan without the layers whose experts the GGUF does not have: blocks for multi-token
+// prediction that the conversion leaves out.
+Plan PlanFor(const GgufModel& model, const Plan& plan);
+
 // The files of a GGUF distribution, in the order of roles; tensors in the model's order. Each part
 // of the trunk carries split.no, so that it can stand in the split set of any node as it is.
 Result<std::vector<OutputFile>> SliceGguf(const GgufSlicing& input, const Plan& plan,

@@ -199,7 +199,7 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   SHARD_TRY(const WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   Manifest& fresh = report.manifest;
-  fresh = DescribeModel(model, plan, options.model_id, options.revision);
+  fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
   fresh.command = options.command;
   fresh.recipe = files.recipe;
   SHARD_TRY(fresh.created, SourceDateEpoch());

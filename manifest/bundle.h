@@ -33,6 +33,7 @@ struct WriteOptions {
 struct WritePlan {
   std::vector<shard::OutputFile> files;
   std::vector<Asset> assets;
+  shard::Plan plan;                // without layers that the bundles leave out
   RecipeRecord recipe;             // of GGUF bundles
   std::vector<std::string> notes;  // as WriteOptions::notes
   // Tensor files and assets; distribution.json and README.md come on top.

@@ -14,12 +14,14 @@ Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const Wri
   SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, *options.gguf));
   out.notes = shard::GgufNotes(typed);
   out.recipe.name = shard::RecipeText(options.gguf->recipe);
+  if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
+  out.plan = shard::PlanFor(typed.model, plan);
   if (typed.imatrix) {
     out.recipe.imatrix_file = typed.imatrix->file;
     out.recipe.imatrix_sha256 = typed.imatrix->sha256;
   }
   const shard::GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types};
-  auto files = shard::SliceGguf(slicing, plan, options.slice);
+  auto files = shard::SliceGguf(slicing, out.plan, options.slice);
   if (!files) return std::move(files).error().Within(model.checkpoint().source().string());
   out.files = std::move(files).value();
   return shard::Ok();
@@ -37,6 +39,7 @@ uint64_t WritePlan::total_bytes() const {
 Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
                                    const WriteOptions& options) {
   WritePlan out;
+  out.plan = plan;
   if (options.gguf) {
     SHARD_CHECK(PlanGguf(model, plan, options, out));
   } else if (model.checkpoint().is_gguf()) {

@@ -150,6 +150,7 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
               OpenBundle(distribution, record, static_cast<uint32_t>(out.bundles.size())));
     out.bundles.push_back(std::move(opened));
   }
+  out.plan.plan = out.manifest.plan;
   CollectModel(out);
   SHARD_CHECK(ChooseTypes(*options.gguf, out.typed));
   SHARD_CHECK(LayOut(out));

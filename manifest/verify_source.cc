@@ -22,13 +22,22 @@ namespace {
 
 constexpr std::string_view kAssets = "assets/";
 
+// Conversion to GGUF may leave blocks for multi-token prediction out.
+bool IsLeftOut(const Manifest& manifest, const shard::MoeLayer& layer) {
+  return manifest.is_gguf() && layer.mtp && !manifest.plan.layers.contains(layer.layer);
+}
+
 void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
-  const shard::LayerCounts counts = shard::LayerCountsOf(model);
+  shard::LayerCounts counts = shard::LayerCountsOf(model);
+  for (const shard::MoeLayer& layer : model.layers()) {
+    if (IsLeftOut(manifest, layer)) counts.erase(layer.layer);
+  }
   if (manifest.plan.layers != counts) {
     findings.Error(Cat("experts per layer: expected those of the source (", counts.size(),
                        " layers), found others (", manifest.plan.layers.size(), " layers)"));
   }
   for (const shard::MoeLayer& layer : model.layers()) {
+    if (IsLeftOut(manifest, layer)) continue;
     const auto found = manifest.model.top_k.find(layer.layer);
     const uint32_t top_k = found == manifest.model.top_k.end() ? 0 : found->second;
     if (top_k == layer.top_k) continue;

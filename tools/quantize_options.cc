@@ -32,11 +32,15 @@ void AddImatrix(CLI::App& app, std::string& file) {
       ->type_name("FILE");
 }
 
-void AddPre(CLI::App& app, shard::ConvertOptions& options) {
+void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
   app.add_option("--pre", options.pre,
                  "The pre-tokenizer's name in llama.cpp, where it is not recognised from "
                  "tokenizer.json.")
       ->type_name("NAME");
+  app.add_flag(
+      "--mtp,!--no-mtp", options.mtp,
+      "Leave blocks for multi-token prediction out with --no-mtp, where the conversion would "
+      "keep them.");
 }
 
 void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& arguments) {
@@ -66,13 +70,13 @@ void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& argu
       ->allow_extra_args(false);
   app.add_flag("--allow-requantize", recipe.allow_requantize,
                "Let tensors that are quantized already get another type. Loses quality.");
-  AddPre(app, arguments.options.convert);
+  AddConvertOptions(app, arguments.options.convert);
 }
 
 bool WantsTypes(const QuantizeArguments& arguments) {
   return shard::RecipeText(arguments.options.recipe) != shard::RecipeText({}) ||
          !arguments.options.recipe.recipe.empty() || !arguments.rule_files.empty() ||
-         !arguments.options.imatrix_file.empty();
+         !arguments.options.imatrix_file.empty() || !arguments.options.convert.mtp;
 }
 
 Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments) {
@@ -104,6 +108,7 @@ std::vector<std::string> RecordQuantizeOptions(const char* flag,
   for (const std::string& file : arguments.rule_files) add("--tensor-type-file", FileName(file));
   if (recipe.allow_requantize) words.emplace_back("--allow-requantize");
   add("--pre", options.convert.pre);
+  if (!options.convert.mtp) words.emplace_back("--no-mtp");
   return words;
 }
 

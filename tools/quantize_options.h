@@ -19,7 +19,8 @@ struct QuantizeArguments {
 // `flag` names the option for the recipe: "--recipe" or "--quantize".
 void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& arguments);
 void AddImatrix(CLI::App& app, std::string& file);
-void AddPre(CLI::App& app, shard::ConvertOptions& options);
+// --pre, --no-mtp.
+void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options);
 
 // Whether any of them was given.
 bool WantsTypes(const QuantizeArguments& arguments);

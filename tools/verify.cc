@@ -65,7 +65,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                             ->transform(OneOf({"text", "json", "github", "junit"}));
   AddModelOptions(app, arguments->model);
   AddImatrix(app, arguments->verify.imatrix_file);
-  AddPre(app, arguments->verify.convert);
+  AddConvertOptions(app, arguments->verify.convert);
   AddJobs(app, arguments->verify.jobs);
   AddJson(app, arguments->json);
   app.get_option("--json")->excludes(format);

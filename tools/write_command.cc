@@ -103,7 +103,7 @@ Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
   SHARD_TRY(const manifest::WritePlan files,
             manifest::PlanDistribution(model, plan, arguments.write));
   PrintNotes(files.notes);
-  const DryRun run{arguments.out, plan, files};
+  const DryRun run{arguments.out, files.plan, files};
   SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
   return kExitDone;
 }

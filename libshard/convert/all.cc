@@ -7,8 +7,22 @@ namespace shard {
 namespace {
 
 constexpr GgufConverter kConverters[] = {
+    {"deepseek-v2", "deepseek2", ConvertDeepseekV2},
+    {"deepseek-v3", "deepseek2", ConvertDeepseekV3},
+    {"glm4-moe", "glm4moe", ConvertGlm4Moe},
+    {"glm4-moe-lite", "deepseek2", ConvertGlm4MoeLite},
+    {"gpt-oss", "gpt-oss", ConvertGptOss},
+    {"granite-moe", "granitemoe", ConvertGraniteMoe},
+    {"kimi-k2.5", "deepseek2", ConvertDeepseekV3},
+    {"llama4", "llama4", ConvertLlama4},
+    {"minimax-m2", "minimax-m2", ConvertMinimaxM2},
     {"mixtral", "llama", ConvertMixtral},
+    {"olmoe", "olmoe", ConvertOlmoe},
+    {"phimoe", "phimoe", ConvertPhimoe},
+    {"qwen2-moe", "qwen2moe", ConvertQwen2Moe},
     {"qwen3-moe", "qwen3moe", ConvertQwen3Moe},
+    {"qwen3-next", "qwen3next", ConvertQwen3Next},
+    {"qwen3.5-moe", "qwen35moe", ConvertQwen35Moe},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libshard/gguf_metadata.h"
 
@@ -23,6 +24,9 @@ class ArchKeys {
   void String(std::string_view name, std::string_view text) { Set(name, GgufValue::String(text)); }
   void I32s(std::string_view name, std::span<const int32_t> values) {
     Set(name, GgufValue::I32s(values));
+  }
+  void Bools(std::string_view name, const std::vector<bool>& values) {
+    Set(name, GgufValue::Bools(values));
   }
 
  private:

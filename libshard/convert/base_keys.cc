@@ -6,6 +6,8 @@ namespace shard {
 namespace {
 
 constexpr uint32_t kMaxVocabulary = 1u << 24;
+constexpr const char* kNoGgufHint =
+    "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
 
 // A key, the fields it comes from, and whether the runtime refuses a file without it.
 struct CountRow {
@@ -88,6 +90,25 @@ Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys) {
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
   if (causal && !*causal) keys.Bool("attention.causal", false);
   return AddGating(config, keys);
+}
+
+Status CheckRenormalised(const HfConfig& config, bool expected) {
+  SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
+  if (!normalize || *normalize == expected) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(config.where(), ": norm_topk_prob: expected ", expected ? "true" : "false",
+                   ", which is what the runtime does for this architecture, found ",
+                   expected ? "false" : "true"),
+               kNoGgufHint};
+}
+
+Status CheckSquareHeads(const HfConfig& config, const HfShape& shape) {
+  if (uint64_t{shape.head_size} * shape.heads == shape.hidden) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(config.where(), ": size of a head: expected hidden size / heads (", shape.hidden,
+                   " / ", shape.heads, "), the only one that the runtime knows for this ",
+                   "architecture, found ", shape.head_size),
+               kNoGgufHint};
 }
 
 }  // namespace shard

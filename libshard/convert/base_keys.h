@@ -15,11 +15,17 @@ struct HfShape {
   uint32_t hidden = 0, heads = 0, kv_heads = 0;
   uint32_t head_size = 0;  // head_dim, or hidden / heads
   uint32_t vocabulary = 0;
+  uint32_t mtp_layers = 0;  // blocks for multi-token prediction that are kept
 };
 Result<HfShape> ReadShape(const HfConfig& config);
 
 // <arch>.block_count, context_length, embedding_length, ... expert_gating_func.
 // `blocks` counts multi-token-prediction blocks that are kept.
 Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys);
+
+// kUnsupported unless norm_topk_prob, where it is given, says what the runtime does without asking.
+Status CheckRenormalised(const HfConfig& config, bool expected);
+// kUnsupported for heads of another size than hidden size / heads, for runtimes that read no other.
+Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 
 }  // namespace shard

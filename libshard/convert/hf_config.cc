@@ -59,11 +59,23 @@ Result<HfConfig> HfConfig::Read(const std::string& path) {
   return Parse(path, text);
 }
 
+Result<HfConfig> HfConfig::WithDefaults(std::string_view json) const {
+  HfConfig config = *this;
+  if (json.empty()) return config;
+  SHARD_TRY(Json parsed, ParsePythonJson("defaults", json));
+  config.defaults_ = std::make_shared<const Json>(std::move(parsed));
+  return config;
+}
+
 std::optional<HfConfig::Field> HfConfig::Find(ConfigKeys keys) const {
   for (const char* key : keys) {
     for (const Scope& scope : scopes_) {
       if (const Json* value = Member(*scope.fields, key)) return Field{value, scope.path + key};
     }
+  }
+  for (const char* key : keys) {
+    const Json* value = defaults_ == nullptr ? nullptr : Member(*defaults_, key);
+    if (value != nullptr) return Field{value, key};
   }
   return std::nullopt;
 }
@@ -123,6 +135,22 @@ Result<std::optional<float>> HfConfig::FindF32(ConfigKeys keys) const {
     return Wrong(*field, "a number that fits 32-bit floating point");
   }
   return std::optional(static_cast<float>(value));
+}
+
+Result<std::vector<float>> HfConfig::FindF32s(ConfigKeys keys) const {
+  std::vector<float> numbers;
+  const std::optional<Field> field = Find(keys);
+  if (!field) return numbers;
+  const auto add = [&](const Json& value) {
+    const double number = value.is_number() ? value.get<double>() : 0;
+    numbers.push_back(static_cast<float>(number));
+    return value.is_number() && std::abs(number) <= std::numeric_limits<float>::max();
+  };
+  const Json& list = *field->value;
+  const bool good =
+      list.is_array() && list.size() <= kMaxListed && std::all_of(list.begin(), list.end(), add);
+  if (good) return numbers;
+  return Wrong(*field, "a list of numbers that fit 32-bit floating point");
 }
 
 Result<std::optional<bool>> HfConfig::FindBool(ConfigKeys keys) const {

@@ -25,6 +25,9 @@ class HfConfig {
   static Result<HfConfig> Read(const std::string& path);
   static Result<HfConfig> Parse(const std::string& where, std::string_view text);
 
+  // Fields that are absent under all their names are looked up in `json`, an object.
+  Result<HfConfig> WithDefaults(std::string_view json) const;
+
   struct Field {
     const Json* value;
     std::string path;  // "text_config.num_experts"
@@ -42,6 +45,8 @@ class HfConfig {
   Result<std::optional<std::string>> FindString(ConfigKeys keys) const;
   // One number, or a list of them; empty when absent.
   Result<std::vector<uint32_t>> FindU32s(ConfigKeys keys) const;
+  // A list of numbers; empty when absent.
+  Result<std::vector<float>> FindF32s(ConfigKeys keys) const;
   // Required ones: kCorrupt when absent.
   Result<uint32_t> U32(ConfigKeys keys) const;
   Result<float> F32(ConfigKeys keys) const;
@@ -63,6 +68,7 @@ class HfConfig {
 
   std::string where_;
   std::vector<Scope> scopes_;  // innermost first
+  std::shared_ptr<const Json> defaults_;
 };
 
 }  // namespace shard

@@ -23,8 +23,12 @@ class Conversion {
       return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
                                            ": expected tensors, found an index without its files")};
     }
-    SHARD_TRY(config_, HfConfig::Read(model_.config_path().string()));
+    SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));
+    SHARD_TRY(config_, config.WithDefaults(family_.defaults));
     SHARD_TRY(shape_, ReadShape(config_));
+    if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
+    WarnOfTowers();
+    if (!family_.keeps_mtp) WarnOfMtp();
     SHARD_CHECK(CheckLayers());
     SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, out_.metadata));
     SHARD_CHECK(AddTensors());
@@ -35,6 +39,38 @@ class Conversion {
 
  private:
   const fs::path& root() const { return model_.checkpoint().root(); }
+
+  // As many as there are tensors of; a config often announces blocks that were never published.
+  void CountMtpLayers() {
+    for (const ModelTensor& tensor : model_.tensors()) {
+      const int64_t past = tensor.mtp ? int64_t{tensor.layer} + 1 - shape_.layers : 0;
+      shape_.mtp_layers = static_cast<uint32_t>(std::max<int64_t>(shape_.mtp_layers, past));
+    }
+    if (shape_.mtp_layers >= model_.config().mtp_layers) return;
+    out_.warnings.push_back(Cat(config_.where(), ": blocks for multi-token prediction: expected ",
+                                model_.config().mtp_layers, ", found tensors of ",
+                                shape_.mtp_layers, "; the GGUF has as many"));
+  }
+
+  void WarnOfTowers() {
+    for (const char* kind : {"vision", "audio"}) {
+      const auto count =
+          std::count_if(model_.tensors().begin(), model_.tensors().end(),
+                        [&](const ModelTensor& tensor) { return tensor.rule->role == kind; });
+      if (count == 0) continue;
+      out_.warnings.push_back(Cat(model_.checkpoint().source().string(), ": left out ", count, " ",
+                                  kind, " tensors; the GGUF is the text model alone"));
+    }
+  }
+
+  void WarnOfMtp() {
+    const auto count = std::count_if(model_.tensors().begin(), model_.tensors().end(),
+                                     [](const ModelTensor& tensor) { return tensor.mtp; });
+    if (count == 0) return;
+    out_.warnings.push_back(Cat(model_.checkpoint().source().string(), ": left out ", count,
+                                " tensors of blocks for multi-token prediction, which the GGUF "
+                                "form of this family does not have"));
+  }
 
   Status CheckLayers() const {
     for (uint32_t layer = 0; family_.all_layers_moe && layer < shape_.layers; ++layer) {
@@ -54,12 +90,16 @@ class Conversion {
     TensorMapOptions map;
     map.rows = family_.rows;
     map.layers = shape_.layers;
-    map.heads = shape_.heads;
-    map.kv_heads = shape_.kv_heads;
+    map.mtp_layers = shape_.mtp_layers;
+    SHARD_TRY(map.weights, ReadWeightConfig(config_));
+    map.shape.heads = shape_.heads;
+    map.shape.kv_heads = shape_.kv_heads;
+    if (family_.heads != nullptr) SHARD_CHECK(family_.heads(config_, map.shape));
     map.tied = tied.value_or(!HasHead());
     map.needs_output = family_.needs_output;
     SHARD_TRY(out_.tensors, MapTensors(model_, map));
     SHARD_CHECK(CheckEmbedding());
+    if (family_.check != nullptr) SHARD_CHECK(family_.check(config_, shape_, out_.tensors));
     SHARD_CHECK(AddRopeFactors());
     AddSizeLabel(out_.tensors, out_.metadata);
     return Ok();
@@ -68,7 +108,8 @@ class Conversion {
   bool HasHead() const {
     const std::vector<ModelTensor>& tensors = model_.tensors();
     return std::any_of(tensors.begin(), tensors.end(), [&](const ModelTensor& tensor) {
-      return tensor.rule->role == "head" && tensor.leaf == "weight";
+      return tensor.rule->role == "head" && tensor.leaf != "bias" &&
+             UseOfLeaf(tensor.leaf) != LeafUse::kCompanion;
     });
   }
 
@@ -87,23 +128,25 @@ class Conversion {
   }
 
   Status AddRopeFactors() {
-    if (!family_.rope.llama3) return Ok();
-    SHARD_TRY(const std::vector<float> factors, RopeFactors(config_, shape_.head_size));
-    if (factors.empty()) return Ok();
-    GgufTensor tensor;
-    tensor.name = "rope_freqs.weight";
-    tensor.shape = {factors.size()};
-    tensor.stored = tensor.type = quant::FindFormat("f32");
-    tensor.fixed = true;
-    tensor.literal.resize(factors.size() * sizeof(float));
-    std::memcpy(tensor.literal.data(), factors.data(), tensor.literal.size());
-    out_.tensors.push_back(std::move(tensor));
+    SHARD_TRY(const std::vector<RopeTensor> factors,
+              RopeTensors(config_, family_.rope, shape_.head_size));
+    for (const RopeTensor& made : factors) {
+      GgufTensor tensor;
+      tensor.name = made.name;
+      tensor.shape = {made.values.size()};
+      tensor.stored = tensor.type = quant::FindFormat("f32");
+      tensor.fixed = true;
+      tensor.literal.resize(made.values.size() * sizeof(float));
+      std::memcpy(tensor.literal.data(), made.values.data(), tensor.literal.size());
+      out_.tensors.push_back(std::move(tensor));
+    }
     return Ok();
   }
 
   Status AddArchKeys() {
     ArchKeys keys(family_.architecture, out_.metadata);
-    SHARD_CHECK(AddBaseKeys(config_, shape_.layers, keys));
+    SHARD_CHECK(AddBaseKeys(config_, shape_.layers + shape_.mtp_layers, keys));
+    if (shape_.mtp_layers > 0) keys.U32("nextn_predict_layers", shape_.mtp_layers);
     SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
     return family_.keys == nullptr ? Ok() : family_.keys(config_, shape_, keys);
   }
@@ -118,7 +161,8 @@ class Conversion {
     if (family_.tokenizer_keys != nullptr) {
       SHARD_CHECK(family_.tokenizer_keys(files, out_.metadata));
     }
-    SHARD_TRY(const SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
+    SHARD_TRY(SpecialTokens special, ReadSpecialTokens(files, config_, shape_.vocabulary));
+    SetByText(files, family_.special_texts, shape_.vocabulary, special);
     AddSpecialTokens(special, out_.metadata);
     return AddChatTemplate(files, out_.metadata);
   }

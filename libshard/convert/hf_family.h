@@ -8,6 +8,7 @@
 #include "libshard/convert/arch_keys.h"
 #include "libshard/convert/base_keys.h"
 #include "libshard/convert/rope.h"
+#include "libshard/convert/special_tokens.h"
 #include "libshard/convert/tensor_map.h"
 #include "libshard/convert/tokenizer.h"
 #include "libshard/gguf_model.h"
@@ -20,9 +21,20 @@ struct HfFamily {
   RopeSupport rope;
   bool needs_output = false;   // the runtime asks for output.weight also where it is tied
   bool all_layers_moe = true;  // the architecture has no layers without experts
-  std::string_view pre;        // the family's name of a pre-tokenizer that has several
+  // Keeps the blocks for multi-token prediction, as layers after the last (HfShape::mtp_layers).
+  bool keeps_mtp = false;
+  // A JSON object: fields of config.json that may be left out, as transformers fills them in.
+  std::string_view defaults;
+  std::string_view pre;  // the family's name of a pre-tokenizer that has several
+  // Sizes beyond heads and kv_heads that the table's orders and rules need.
+  Status (*heads)(const HfConfig& config, HeadShape& shape) = nullptr;
   // The family's own keys, and what it has to refuse.
   Status (*keys)(const HfConfig& config, const HfShape& shape, ArchKeys& keys) = nullptr;
+  // What the config promises of the tensors beyond single rows.
+  Status (*check)(const HfConfig& config, const HfShape& shape,
+                  const std::vector<GgufTensor>& tensors) = nullptr;
+  // Special tokens by their text, where nothing else says which they are.
+  std::vector<SpecialText> special_texts;
   Result<Vocabulary> (*vocabulary)(const VocabularyRequest& request) = ReadBpe;
   // tokenizer.* keys that go before the usual ones and overrule them.
   Status (*tokenizer_keys)(const TokenizerFiles& files, GgufMetadata& metadata) = nullptr;

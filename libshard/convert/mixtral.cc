@@ -1,13 +1,15 @@
 // Mixtral is architecture "llama" with experts: queries and keys permuted for its rope, w1 the
 // gate, w3 up, w2 down.
-#include <nlohmann/json.hpp>
-
 #include "libshard/convert/families.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/convert/special_tokens.h"
 #include "libshard/text.h"
 
 namespace shard {
 namespace {
+
+// Of transformers' MixtralConfig.
+constexpr std::string_view kDefaults = R"({"num_key_value_heads": 8, "num_experts_per_tok": 2})";
 
 constexpr float kDefaultTheta = 1e6f;  // transformers' MixtralConfig
 
@@ -18,9 +20,7 @@ Status AddKeys(const HfConfig&, const HfShape& shape, ArchKeys& keys) {
 }
 
 Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
-  const Json* prefix = files.Config("add_prefix_space");
-  if (prefix == nullptr || !prefix->is_boolean()) return Ok();
-  metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(prefix->get<bool>()));
+  AddSpacePrefix(files, metadata);
   return Ok();
 }
 
@@ -29,6 +29,7 @@ Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
 Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
   family.architecture = "llama";
+  family.defaults = kDefaults;
   family.rope = {.default_theta = kDefaultTheta, .llama3 = true};
   family.keys = AddKeys;
   family.vocabulary = ReadSentencePieceOrBpe;

@@ -46,6 +46,20 @@ const std::vector<Row>& Table() {
        R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
        R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
        {"deepseek-v3"}},
+      {"[\\r\\n]\n"
+       "<cased letters>\n"
+       "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+\n"
+       "\\s+$\n"
+       "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+\n"
+       "<digits>",
+       {"deepseek-llm"}},
+      // tiktoken's, for Kimi where someone made a tokenizer.json of it.
+      {R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+       R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+       R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+       R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+       R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+       {"kimi-k2"}},
       {"<GPT-2>", {"gpt-2", "olmo"}},
       {"<digits>\n<GPT-2>", {"refact", "starcoder"}},
   };
@@ -77,6 +91,12 @@ bool Flag(const Json& object, const char* key, bool fallback) {
   return found != object.end() && found->is_boolean() ? found->get<bool>() : fallback;
 }
 
+// The letters that have a case, range by range, as DeepSeek's first tokenizers spell them out.
+// Their files differ in how some of the letters are composed.
+bool IsCasedLetters(const std::string& regex) {
+  return regex.starts_with("\\s?[A-Za-z\u00b5\u00c0-\u00d6") && regex.ends_with("]+");
+}
+
 // What one step does; "" for one that changes nothing. Steps we do not know stand for themselves,
 // so that they match no row.
 std::string StepOf(const Json& step) {
@@ -90,7 +110,8 @@ std::string StepOf(const Json& step) {
   }
   const auto pattern = step.find("pattern");
   if (type != "Split" || pattern == step.end() || !pattern->is_object()) return Cat("<", type, ">");
-  const std::string regex = Spelled(Text(*pattern, "Regex"));
+  std::string regex = Spelled(Text(*pattern, "Regex"));
+  if (IsCasedLetters(regex)) regex = "<cased letters>";
   const std::string behavior = Text(step, "behavior");
   const bool invert = Flag(step, "invert", false);
   // To drop what matches nothing is the same: these expressions match everything.

@@ -1,23 +1,17 @@
 // Qwen3-MoE: norms on queries and keys, experts in every layer, router weights always renormalised.
 #include "libshard/convert/families.h"
 #include "libshard/convert/hf_family.h"
-#include "libshard/text.h"
 
 namespace shard {
 namespace {
 
-constexpr bool kNormalizeByDefault = false;  // transformers' Qwen3MoeConfig
+// Of transformers' Qwen3MoeConfig.
+constexpr std::string_view kDefaults =
+    R"({"num_key_value_heads": 4, "num_experts_per_tok": 8, "norm_topk_prob": false,
+        "rope_theta": 10000.0})";
 
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
-  // The runtime's graph renormalises and reads no key about it.
-  SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
-  if (!normalize.value_or(kNormalizeByDefault)) {
-    return Error{
-        Code::kUnsupported,
-        Cat(config.where(), ": norm_topk_prob: expected true, which the runtime's ",
-            "qwen3moe always does, found ", normalize ? "false" : "none, which means false"),
-        "GGUF cannot hold this model; build and shard-experts still split it as safetensors"};
-  }
+  SHARD_CHECK(CheckRenormalised(config, true));
   // Without it the runtime divides feed_forward_length by the number of experts used, which a node
   // with fewer experts changes.
   SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size"}));
@@ -31,6 +25,7 @@ Result<GgufModel> ConvertQwen3Moe(const MoeModel& model, const ConvertOptions& o
   HfFamily family;
   family.architecture = "qwen3moe";
   family.pre = "qwen2";
+  family.defaults = kDefaults;
   family.keys = AddKeys;
   AddModelRows(family);
   AddAttentionRows(family);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "libshard/text.h"
 
@@ -17,6 +18,9 @@ Result<std::string> RopeType(const HfConfig& rope) {
   return type.value_or("default");
 }
 
+// "su" is its older name.
+bool IsLongRope(const std::string& type) { return type == "longrope" || type == "su"; }
+
 Status AddSections(const HfConfig& rope, ArchKeys& keys) {
   SHARD_TRY(const std::vector<uint32_t> sections, rope.FindU32s({"mrope_section"}));
   if (sections.empty()) return Ok();
@@ -29,7 +33,31 @@ Status AddSections(const HfConfig& rope, ArchKeys& keys) {
   return Ok();
 }
 
-Status AddYarn(const HfConfig& rope, ArchKeys& keys) {
+// The runtime's own values, whatever the file says.
+constexpr float kBetaFast = 32, kBetaSlow = 1;
+
+Status WarnOfBetas(const HfConfig& rope, std::vector<std::string>& warnings) {
+  SHARD_TRY(const std::optional<float> fast, rope.FindF32({"beta_fast"}));
+  SHARD_TRY(const std::optional<float> slow, rope.FindF32({"beta_slow"}));
+  const float found_fast = fast.value_or(kBetaFast), found_slow = slow.value_or(kBetaSlow);
+  if (found_fast == kBetaFast && found_slow == kBetaSlow) return Ok();
+  warnings.push_back(Cat(rope.where(), ": beta_fast and beta_slow: expected 32 and 1, which the ",
+                         "runtime always uses, found ", found_fast, " and ", found_slow,
+                         "; its positions will differ a little"));
+  return Ok();
+}
+
+// In the unit that the runtime expects: it divides by 0.1 again.
+Status AddLogMultiplier(const HfConfig& rope, ArchKeys& keys) {
+  SHARD_TRY(const std::optional<float> all, rope.FindF32({"mscale_all_dim"}));
+  if (!all) return Ok();
+  const double exact = rope.Find({"mscale_all_dim"})->value->get<double>();
+  keys.F32("rope.scaling.yarn_log_multiplier", static_cast<float>(0.1 * exact));
+  return Ok();
+}
+
+Status AddYarn(const HfConfig& rope, ArchKeys& keys, std::vector<std::string>& warnings) {
+  SHARD_CHECK(WarnOfBetas(rope, warnings));
   SHARD_TRY(const float factor, rope.F32({"factor"}));
   SHARD_TRY(const uint32_t original, rope.U32({"original_max_position_embeddings"}));
   keys.String("rope.scaling.type", "yarn");
@@ -60,9 +88,11 @@ Error NeedsTensor(const HfConfig& rope, const std::string& type) {
 Status AddScaling(const HfConfig& rope, const RopeSupport& support, ArchKeys& keys,
                   std::vector<std::string>& warnings) {
   SHARD_TRY(const std::string type, RopeType(rope));
-  if (type == "default" || (type == "llama3" && support.llama3)) return Ok();
-  if (type == "llama3" || type == "longrope" || type == "su") return NeedsTensor(rope, type);
-  if (type == "yarn") return AddYarn(rope, keys);
+  const bool factors =
+      (type == "llama3" && support.llama3) || (IsLongRope(type) && support.longrope);
+  if (type == "default" || factors) return Ok();
+  if (type == "llama3" || IsLongRope(type)) return NeedsTensor(rope, type);
+  if (type == "yarn") return AddYarn(rope, keys, warnings);
   if (type == "linear") {
     SHARD_TRY(const float factor, rope.F32({"factor"}));
     keys.String("rope.scaling.type", "linear");
@@ -109,6 +139,7 @@ Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys&
   SHARD_TRY(const HfConfig rope, config.Rope());
   SHARD_CHECK(AddScaling(rope, support, keys, warnings));
   SHARD_CHECK(AddSections(rope, keys));
+  if (support.log_multiplier) SHARD_CHECK(AddLogMultiplier(rope, keys));
   SHARD_TRY(std::optional<float> theta, rope.FindF32({"rope_theta"}));
   if (!theta) theta = support.default_theta;
   if (theta) keys.F32("rope.freq_base", *theta);
@@ -133,6 +164,28 @@ Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_siz
     factors.push_back(FactorOf(scaling, 1.0f / power));
   }
   return factors;
+}
+
+Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSupport& support,
+                                            uint32_t head_size) {
+  std::vector<RopeTensor> tensors;
+  if (support.llama3) {
+    SHARD_TRY(std::vector<float> factors, RopeFactors(config, head_size));
+    if (!factors.empty()) tensors.push_back({"rope_freqs.weight", std::move(factors)});
+  }
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const std::string type, RopeType(rope));
+  if (!support.longrope || !IsLongRope(type)) return tensors;
+  for (const auto& [field, name] : {std::pair("long_factor", "rope_factors_long.weight"),
+                                    std::pair("short_factor", "rope_factors_short.weight")}) {
+    SHARD_TRY(std::vector<float> factors, rope.FindF32s({field}));
+    if (factors.size() != head_size / 2) {
+      return Error{Code::kCorrupt, Cat(rope.where(), ": ", field, ": expected ", head_size / 2,
+                                       " numbers (half a head), found ", factors.size())};
+    }
+    tensors.push_back({name, std::move(factors)});
+  }
+  return tensors;
 }
 
 }  // namespace shard

@@ -15,6 +15,8 @@ namespace shard {
 struct RopeSupport {
   std::optional<float> default_theta;  // of the config class, where a config may leave it out
   bool llama3 = false;                 // reads the tensor rope_freqs.weight
+  bool log_multiplier = false;         // reads rope.scaling.yarn_log_multiplier (mscale_all_dim)
+  bool longrope = false;  // reads rope_factors_long.weight and rope_factors_short.weight
 };
 
 // rope.freq_base, rope.scaling.* and rope.dimension_sections. kUnsupported for a scaling that would
@@ -27,5 +29,15 @@ Status AddRopeKeys(const HfConfig& config, const RopeSupport& support, ArchKeys&
 // pair's angle. Empty unless the config asks for the "llama3" scaling. In 32-bit floating point as
 // llama.cpp's converter computes them.
 Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_size);
+
+// What a runtime reads as a tensor of F32: its name, and one divisor per pair of a head.
+struct RopeTensor {
+  std::string name;
+  std::vector<float> values;
+};
+// RopeFactors, or the two lists of the "longrope" scaling; those that `support` has. kCorrupt for
+// lists of another length than half a head.
+Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSupport& support,
+                                            uint32_t head_size);
 
 }  // namespace shard

@@ -12,6 +12,20 @@ Error WrongRows(const std::string& expected, uint64_t rows) {
   return {Code::kCorrupt, Cat("rows: expected ", expected, ", found ", rows)};
 }
 
+Status CheckLinearHeads(const HeadShape& shape) {
+  if (shape.linear_key_heads > 0 && shape.linear_value_heads > 0 &&
+      shape.linear_value_heads % shape.linear_key_heads == 0) {
+    return Ok();
+  }
+  return Error{Code::kCorrupt,
+               Cat("heads of linear attention: expected a multiple of ", shape.linear_key_heads,
+                   " (key heads), found ", shape.linear_value_heads)};
+}
+
+uint32_t ValueHeadsPerKey(const HeadShape& shape) {
+  return shape.linear_value_heads / shape.linear_key_heads;
+}
+
 Result<std::vector<RowRun>> RopeRows(uint64_t heads, uint64_t rows) {
   if (heads == 0 || rows % (2 * heads) != 0 || rows > kMaxRows) {
     return WrongRows(Cat("an even number for each of ", heads, " heads"), rows);
@@ -29,6 +43,85 @@ Result<std::vector<RowRun>> RopeRows(uint64_t heads, uint64_t rows) {
   return runs;
 }
 
+Result<std::vector<RowRun>> EveryOther(uint64_t first, uint64_t rows) {
+  if (rows % 2 != 0 || rows > kMaxRows) return WrongRows("an even number (gate and up)", rows);
+  std::vector<RowRun> runs;
+  runs.reserve(rows / 2);
+  for (uint64_t row = first; row < rows; row += 2) runs.push_back({row, 1});
+  return runs;
+}
+
+Result<std::vector<RowRun>> MlaValueRows(const HeadShape& shape, uint64_t rows) {
+  const uint64_t head = uint64_t{shape.mla_key_size} + shape.mla_value_size;
+  if (shape.heads == 0 || shape.mla_value_size == 0 || rows != shape.heads * head) {
+    return WrongRows(Cat(head, " for each of ", shape.heads, " heads"), rows);
+  }
+  std::vector<RowRun> runs;
+  for (uint64_t i = 0; i < shape.heads; ++i) {
+    runs.push_back({i * head + shape.mla_key_size, shape.mla_value_size});
+  }
+  return runs;
+}
+
+// Each group has the queries and keys of one key head, and values and gates of all its value heads.
+Result<std::vector<RowRun>> GroupRows(RowOrder order, const HeadShape& shape, uint64_t rows) {
+  SHARD_CHECK(CheckLinearHeads(shape));
+  const uint64_t keys = shape.linear_key_size;
+  const uint64_t values = uint64_t{ValueHeadsPerKey(shape)} * shape.linear_value_size;
+  const uint64_t group = 2 * keys + 2 * values;
+  if (rows != shape.linear_key_heads * group || group == 0) {
+    return WrongRows(Cat(group, " for each of ", shape.linear_key_heads, " key heads"), rows);
+  }
+  std::vector<RowRun> runs;
+  const auto add = [&](uint64_t first, uint64_t count) {
+    for (uint64_t i = 0; i < shape.linear_key_heads; ++i)
+      runs.push_back({i * group + first, count});
+  };
+  if (order == RowOrder::kZOfGroups) {
+    add(2 * keys + values, values);
+    return runs;
+  }
+  add(0, keys);
+  add(keys, keys);
+  add(2 * keys, values);
+  return runs;
+}
+
+// Heads of `size` rows from row `first` on. Old head g * r + j is value head j of key head g.
+void AddTiledHeads(const HeadShape& shape, uint64_t first, uint64_t size,
+                   std::vector<RowRun>& runs) {
+  const uint64_t per_key = ValueHeadsPerKey(shape);
+  for (uint64_t j = 0; j < per_key; ++j) {
+    for (uint64_t g = 0; g < shape.linear_key_heads; ++g) {
+      runs.push_back({first + (g * per_key + j) * size, size});
+    }
+  }
+}
+
+Result<std::vector<RowRun>> TiledRows(const HeadShape& shape, uint64_t rows) {
+  SHARD_CHECK(CheckLinearHeads(shape));
+  if (rows == 0 || rows % shape.linear_value_heads != 0) {
+    return WrongRows(Cat("the same number for each of ", shape.linear_value_heads, " value heads"),
+                     rows);
+  }
+  std::vector<RowRun> runs;
+  AddTiledHeads(shape, 0, rows / shape.linear_value_heads, runs);
+  return runs;
+}
+
+Result<std::vector<RowRun>> TiledTailRows(const HeadShape& shape, uint64_t rows) {
+  SHARD_CHECK(CheckLinearHeads(shape));
+  const uint64_t before = uint64_t{2} * shape.linear_key_heads * shape.linear_key_size;
+  const uint64_t tail = uint64_t{shape.linear_value_heads} * shape.linear_value_size;
+  if (tail == 0 || rows != before + tail) {
+    return WrongRows(Cat(before, " of queries and keys and ", tail, " of values"), rows);
+  }
+  std::vector<RowRun> runs;
+  if (before > 0) runs.push_back({0, before});
+  AddTiledHeads(shape, before, shape.linear_value_size, runs);
+  return runs;
+}
+
 }  // namespace
 
 Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows) {
@@ -36,15 +129,36 @@ Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows) {
     case RowOrder::kAsIs:
       break;
     case RowOrder::kRope:
-      return RopeRows(layout.heads, rows);
+      return RopeRows(layout.shape.heads, rows);
     case RowOrder::kRopeKv:
-      return RopeRows(layout.kv_heads, rows);
+      return RopeRows(layout.shape.kv_heads, rows);
     case RowOrder::kFirstHalf:
     case RowOrder::kSecondHalf:
       if (rows % 2 != 0) return WrongRows("an even number (gate and up)", rows);
       return std::vector<RowRun>{{layout.order == RowOrder::kFirstHalf ? 0 : rows / 2, rows / 2}};
+    case RowOrder::kEvenRows:
+      return EveryOther(0, rows);
+    case RowOrder::kOddRows:
+      return EveryOther(1, rows);
+    case RowOrder::kMlaValues:
+      return MlaValueRows(layout.shape, rows);
+    case RowOrder::kQkvOfGroups:
+    case RowOrder::kZOfGroups:
+      return GroupRows(layout.order, layout.shape, rows);
+    case RowOrder::kTiledHeads:
+      return TiledRows(layout.shape, rows);
+    case RowOrder::kTiledTail:
+      return TiledTailRows(layout.shape, rows);
   }
   return std::vector<RowRun>{{0, rows}};
+}
+
+std::vector<uint64_t> RowsOfRuns(const std::vector<RowRun>& runs) {
+  std::vector<uint64_t> rows;
+  for (const RowRun& run : runs) {
+    for (uint64_t i = 0; i < run.count; ++i) rows.push_back(run.first + i);
+  }
+  return rows;
 }
 
 Result<std::vector<uint64_t>> AppendRows(const std::string& where, const TensorEntry& entry,

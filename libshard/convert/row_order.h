@@ -13,10 +13,32 @@ namespace shard {
 // Which rows of a source matrix go into the target, and in which order.
 enum class RowOrder : uint8_t {
   kAsIs,
-  kRope,        // rows of each query head: the two halves interleaved
-  kRopeKv,      // the same with the number of key heads
-  kFirstHalf,   // gate of a fused gate_up
-  kSecondHalf,  // up of it
+  kRope,         // rows of each query head: the two halves interleaved
+  kRopeKv,       // the same with the number of key heads
+  kFirstHalf,    // gate of a fused gate_up
+  kSecondHalf,   // up of it
+  kEvenRows,     // gate of an interleaved gate_up (gpt-oss)
+  kOddRows,      // up of it
+  kMlaValues,    // of kv_b_proj: each head's value rows (DeepSeek)
+  kQkvOfGroups,  // of in_proj_qkvz: all q rows, all k rows, all v rows (Qwen3-Next)
+  kZOfGroups,    // of in_proj_qkvz: all z rows
+  kTiledHeads,   // whole value heads, grouped by key head -> tiled (Qwen3.5)
+  kTiledTail,    // the same of the last rows, after those of q and k
+};
+
+// What happens to the numbers besides; at most one per row of a family's table.
+enum class ValueRule : uint8_t {
+  kNone,
+  kPlusOne,          // norms that store the difference from one
+  kMinusExp,         // A_log -> ssm_a
+  kSqueeze,          // [c, 1, k] -> [c, k]
+  kTranspose,        // of each matrix (packed experts: of each expert)
+  kTransposeFirst,   // transposed, then the first half of the rows (gate)
+  kTransposeSecond,  // transposed, then the second half (up)
+  kTransposeEven,    // transposed, then even rows (gate of unquantized gpt-oss)
+  kTransposeOdd,     // transposed, then odd rows
+  kMlaKeys,          // of kv_b_proj: each head's key rows, transposed: [heads, rank, key size]
+  kTiledColumns,     // columns of whole value heads, grouped -> tiled
 };
 
 struct RowRun {
@@ -24,9 +46,17 @@ struct RowRun {
   bool operator==(const RowRun&) const = default;
 };
 
+// The numbers of heads and their sizes that orders and rules need; 0 where a model has none.
+struct HeadShape {
+  uint32_t heads = 0, kv_heads = 0;
+  uint32_t mla_key_size = 0, mla_value_size = 0;          // qk_nope_head_dim, v_head_dim
+  uint32_t linear_key_heads = 0, linear_value_heads = 0;  // of linear attention
+  uint32_t linear_key_size = 0, linear_value_size = 0;
+};
+
 struct RowLayout {
   RowOrder order = RowOrder::kAsIs;
-  uint32_t heads = 0, kv_heads = 0;
+  HeadShape shape = {};
 };
 
 // The rows in their new order, as runs of consecutive ones. Transformers rotates value i of a head
@@ -34,6 +64,9 @@ struct RowLayout {
 // `size` rows: new[2 i + j] = old[j size / 2 + i]. The error says only what was expected of the
 // number of rows.
 Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows);
+
+// Every row of the runs by its number.
+std::vector<uint64_t> RowsOfRuns(const std::vector<RowRun>& runs);
 
 struct RowPlacement {
   RowLayout layout;

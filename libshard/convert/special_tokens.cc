@@ -168,6 +168,18 @@ Result<SpecialTokens> ReadSpecialTokens(const TokenizerFiles& files, const HfCon
   return special;
 }
 
+void SetByText(const TokenizerFiles& files, const std::vector<SpecialText>& texts, uint32_t tokens,
+               SpecialTokens& special) {
+  const std::vector<AddedToken>& added =
+      files.tokenizer() == nullptr ? files.decoder() : files.added();
+  for (const SpecialText& row : texts) {
+    const auto token = std::find_if(added.begin(), added.end(),
+                                    [&](const AddedToken& t) { return t.text == row.text; });
+    if (token == added.end() || token->id >= tokens) continue;
+    special.ids.try_emplace(row.kind, token->id);
+  }
+}
+
 void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata) {
   const auto set = [&](std::string_view key, GgufValue value) {
     if (metadata.Find(key) == nullptr) metadata.Set(key, std::move(value));
@@ -182,6 +194,12 @@ void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata) {
       set(Cat("tokenizer.ggml.add_", kind, "_token"), GgufValue::Bool(add->second));
     }
   }
+}
+
+void AddSpacePrefix(const TokenizerFiles& files, GgufMetadata& metadata) {
+  const Json* prefix = files.Config("add_prefix_space");
+  if (prefix == nullptr || !prefix->is_boolean()) return;
+  metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(prefix->get<bool>()));
 }
 
 }  // namespace shard

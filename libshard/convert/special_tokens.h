@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "libshard/convert/hf_config.h"
 #include "libshard/convert/tokenizer_files.h"
@@ -24,7 +25,20 @@ struct SpecialTokens {
 Result<SpecialTokens> ReadSpecialTokens(const TokenizerFiles& files, const HfConfig& config,
                                         uint32_t tokens);
 
+// The token that a family uses for a purpose by its text.
+struct SpecialText {
+  const char* kind;
+  const char* text;
+};
+// Sets kinds without an id whose text is an added token with an id below `tokens`.
+void SetByText(const TokenizerFiles& files, const std::vector<SpecialText>& texts, uint32_t tokens,
+               SpecialTokens& special);
+
 // tokenizer.ggml.*_token_id and add_*_token. A family may have set some before: they stay.
 void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata);
+
+// tokenizer.ggml.add_space_prefix, where tokenizer_config.json says it (add_prefix_space); for
+// families whose converter is that of the Llama class.
+void AddSpacePrefix(const TokenizerFiles& files, GgufMetadata& metadata);
 
 }  // namespace shard

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "libshard/convert/row_order.h"
+#include "libshard/convert/weight_layout.h"
+#include "libshard/convert/weight_modules.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -21,10 +23,10 @@ struct PlainRow {
   size_t rank = 0;
 };
 
-// What is known of one target in one layer before its ranges are laid out.
+// What is known of one target in one layer before its rows are laid out.
 struct Target {
   const PlainRow* row = nullptr;
-  std::vector<const ModelTensor*> sources;
+  std::vector<const WeightModule*> sources;
 };
 
 std::string Replaced(std::string text, std::string_view token, const std::string& by) {
@@ -61,31 +63,19 @@ bool EndsWithAny(std::string_view name, std::initializer_list<std::string_view> 
   return std::any_of(ends.begin(), ends.end(), [&](auto end) { return name.ends_with(end); });
 }
 
-// The name of the family's table, numbers of layer and expert replaced by their tokens.
-std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Family& family) {
-  size_t prefix = 0;
-  for (const std::string& candidate : family.prefixes) {
-    if (name.starts_with(candidate)) prefix = std::max(prefix, candidate.size());
-  }
-  std::vector<std::string> parts = Split(name.substr(prefix), '.');
-  const char* token = tensor.layer >= 0 ? "{L}" : tensor.expert >= 0 ? "{E}" : nullptr;
-  for (std::string& part : parts) {
-    if (token == nullptr || !ParseUint(part)) continue;
-    part = token;
-    token = token == std::string_view("{L}") && tensor.expert >= 0 ? "{E}" : nullptr;
-  }
-  return Join(parts, ".");
-}
-
 class Mapper {
  public:
   Mapper(const MoeModel& model, const TensorMapOptions& options)
-      : model_(model), options_(options), rows_(WriteOut(options.rows)) {
+      : model_(model),
+        options_(options),
+        source_{model.checkpoint(), options.weights},
+        rows_(WriteOut(options.rows)) {
     for (const PlainRow& row : rows_) by_source_.emplace(row.row.source, &row);
   }
 
   Result<std::vector<GgufTensor>> Map() {
-    for (const ModelTensor& tensor : model_.tensors()) SHARD_CHECK(Assign(tensor));
+    SHARD_TRY(modules_, CollectWeights(model_));
+    for (const WeightModule& module : modules_) SHARD_CHECK(Assign(module));
     SHARD_CHECK(CheckComplete());
     std::vector<GgufTensor> out;
     for (const auto& [place, target] : targets_) {
@@ -97,79 +87,81 @@ class Mapper {
   }
 
  private:
-  std::string Place(const ModelTensor& tensor) const {
-    const TensorEntry& entry = model_.entry(tensor);
-    return Cat(model_.checkpoint().files()[entry.file].path.string(), ": tensor ",
-               Quoted(entry.name));
+  std::string Place(const WeightModule& module) const {
+    return source_.Where(model_.entry(*module.tensor));
   }
 
-  static bool IsDropped(const ModelTensor& tensor, std::string_view name) {
+  int layers() const { return static_cast<int>(options_.layers); }
+  // Those of the GGUF, blocks for multi-token prediction included.
+  int blocks() const { return static_cast<int>(options_.layers + options_.mtp_layers); }
+
+  bool IsDropped(const ModelTensor& tensor) const {
     const std::string& role = tensor.rule->role;
-    return role == "vision" || role == "audio" ||
-           EndsWithAny(name, {".rotary_emb.inv_freq", ".attention.masked_bias", ".attention.bias"});
+    if (role == "vision" || role == "audio") return true;
+    if (EndsWithAny(model_.entry(tensor).name,
+                    {".rotary_emb.inv_freq", ".attention.masked_bias", ".attention.bias"})) {
+      return true;
+    }
+    if (!tensor.mtp) return false;
+    if (tensor.layer < 0) return options_.mtp_layers == 0;
+    // A layer too many that nobody announced is no such block, but a config that is wrong.
+    const int announced = layers() + static_cast<int>(model_.config().mtp_layers);
+    const bool numbered = tensor.rule->pattern.find("{M}") != std::string::npos;
+    return tensor.layer >= blocks() && (tensor.layer < announced || numbered);
   }
 
-  Status Assign(const ModelTensor& tensor) {
-    const TensorEntry& entry = model_.entry(tensor);
-    if (IsDropped(tensor, entry.name)) return Ok();
-    const auto [first, last] =
-        by_source_.equal_range(PatternOf(entry.name, tensor, model_.family()));
-    if (first == last) return Unmapped(tensor);
-    if (tensor.layer >= static_cast<int>(options_.layers)) {
-      return Error{Code::kUnsupported, Cat(Place(tensor), ": layer: expected one below ",
-                                           options_.layers, ", found ", tensor.layer)};
+  Status Assign(const WeightModule& module) {
+    const ModelTensor& tensor = *module.tensor;
+    if (IsDropped(tensor)) return Ok();
+    if (tensor.layer >= blocks()) {
+      return Error{Code::kUnsupported, Cat(Place(module), ": layer: expected one below ", blocks(),
+                                           ", found ", tensor.layer)};
     }
-    SHARD_CHECK(CheckNumbers(tensor));
-    for (auto row = first; row != last; ++row) {
-      if (options_.tied && row->second->row.target == kOutput) continue;
-      Target& target = targets_[{tensor.layer, row->second->rank}];
-      if (target.row != nullptr && target.row != row->second) return Twice(tensor, *row->second);
-      target.row = row->second;
-      target.sources.push_back(&tensor);
+    bool mapped = false;
+    for (const std::string& pattern : module.patterns) {
+      if (mapped) break;
+      const auto [first, last] = by_source_.equal_range(pattern);
+      for (auto row = first; row != last; ++row) {
+        SHARD_TRY(const bool taken, AddTo(*row->second, module));
+        mapped = mapped || taken;
+      }
     }
-    return Ok();
+    return mapped ? Ok() : Unmapped(module);
   }
 
-  Error Twice(const ModelTensor& tensor, const PlainRow& row) const {
-    return {Code::kCorrupt, Cat(Place(tensor), ": expected one layout of ", row.row.target,
-                                ", found two in layer ", tensor.layer)};
+  // False for a row that does not hold for the module's layer.
+  Result<bool> AddTo(const PlainRow& row, const WeightModule& module) {
+    const int own = module.tensor->layer;
+    const int layer = row.row.mtp && own < 0 ? layers() : own;
+    if (row.row.mtp && layer < layers()) return false;
+    if (options_.tied && row.row.target == kOutput) return true;
+    Target& target = targets_[{layer, row.rank}];
+    if (target.row != nullptr && target.row != &row) return Twice(module, row);
+    target.row = &row;
+    target.sources.push_back(&module);
+    return true;
   }
 
-  Error Unmapped(const ModelTensor& tensor) const {
-    if (UseOfLeaf(tensor.leaf) != LeafUse::kValues && !tensor.leaf.empty()) {
-      return Quantized(tensor, Cat(tensor.leaf, " of a quantized weight"));
-    }
+  Error Twice(const WeightModule& module, const PlainRow& row) const {
+    return {Code::kCorrupt, Cat(Place(module), ": expected one layout of ", row.row.target,
+                                ", found two in layer ", module.tensor->layer)};
+  }
+
+  Error Unmapped(const WeightModule& module) const {
     return {Code::kUnsupported,
-            Cat(Place(tensor), ": expected a tensor that the GGUF form of ", model_.family().name,
+            Cat(Place(module), ": expected a tensor that the GGUF form of ", model_.family().name,
                 " has, found another"),
             "safetensors output (--format safetensors) keeps every tensor"};
   }
 
-  Error Quantized(const ModelTensor& tensor, const std::string& found) const {
-    const std::string& method = model_.config().quant_method;
-    return {Code::kUnsupported,
-            Cat(Place(tensor), ": expected numbers in F32, F16 or BF16, found ", found,
-                method.empty() ? "" : Cat(" (", Quoted(method), ")")),
-            "this version converts checkpoints in floating point to GGUF; safetensors output "
-            "(--format safetensors) still works"};
-  }
-
-  Status CheckNumbers(const ModelTensor& tensor) const {
-    const TensorEntry& entry = model_.entry(tensor);
-    const std::string_view name = entry.format == nullptr ? "" : entry.format->name;
-    if (name != "f32" && name != "f16" && name != "bf16") return Quantized(tensor, entry.dtype);
-    if (entry.bytes > 0 && !entry.shape.empty()) return Ok();
-    return Error{Code::kCorrupt,
-                 Cat(Place(tensor), ": expected values, found shape ", FormatShape(entry.shape))};
-  }
-
-  // Every target that the runtime asks for, in every layer.
+  // Every target that the runtime asks for, in every layer that the row is for.
   Status CheckComplete() const {
     for (const PlainRow& plain : rows_) {
       const TensorRow& row = plain.row;
       if (row.optional || (options_.tied && row.target == kOutput)) continue;
       const bool layered = row.target.find("{L}") != std::string::npos;
-      for (int layer = layered ? 0 : -1; layer < (layered ? int(options_.layers) : 0); ++layer) {
+      const int first = !layered ? -1 : row.mtp ? layers() : 0;
+      for (int layer = first; layer < (layered ? blocks() : 0); ++layer) {
         if (targets_.contains({layer, plain.rank})) continue;
         return Error{Code::kCorrupt,
                      Cat(model_.checkpoint().source().string(), ": ",
@@ -181,36 +173,36 @@ class Mapper {
   }
 
   Result<GgufTensor> Build(int layer, const Target& target, size_t index) const {
-    std::vector<const ModelTensor*> sources = target.sources;
+    std::vector<const WeightModule*> sources = target.sources;
     std::sort(sources.begin(), sources.end(),
-              [](const auto* a, const auto* b) { return a->expert < b->expert; });
-    const ModelTensor& first = *sources.front();
-    const TensorEntry& entry = model_.entry(first);
+              [](const auto* a, const auto* b) { return a->tensor->expert < b->tensor->expert; });
+    const ModelTensor& first = *sources.front()->tensor;
+    const std::string& name = model_.entry(first).name;
     const bool stacked = first.expert >= 0;
     if (!stacked && sources.size() > 1) return Twice(*sources[1], *target.row);
     if (first.axis > 0) {
       return Error{Code::kUnsupported,
-                   Cat(Place(first), ": expert axis: expected 0, found ", first.axis)};
+                   Cat(Place(*sources[0]), ": expert axis: expected 0, found ", first.axis)};
+    }
+    std::vector<Weight> weights;
+    for (const WeightModule* module : sources) {
+      SHARD_TRY(Weight weight, ReadWeight(source_, module->weight));
+      weights.push_back(std::move(weight));
     }
     GgufTensor out;
     out.name = Replaced(target.row->row.target, "{L}", Cat(layer));
-    out.stored = entry.format;
     out.part = first.part;
     out.layer = layer;
-    out.source_tensor = stacked ? StackName(entry.name, first) : entry.name;
-    const bool packed = !stacked && first.axis == 0;
-    out.experts = static_cast<uint32_t>(stacked ? sources.size() : packed ? entry.shape[0] : 0);
-    const RowLayout layout = {target.row->row.order, options_.heads, options_.kv_heads};
-    for (size_t i = 0; i < sources.size(); ++i) {
-      SHARD_CHECK(CheckAlike(first, *sources[i]));
-      const uint64_t order = OrderOf(index, static_cast<uint32_t>(i));
-      SHARD_TRY(out.shape, AppendRows(Place(*sources[i]), model_.entry(*sources[i]),
-                                      {layout, packed, order}, out.sources));
-    }
-    if (stacked) out.shape.insert(out.shape.begin(), sources.size());
+    out.source_tensor = stacked ? StackName(name, first) : name;
+    const WeightLayout layout{.rows = {target.row->row.order, options_.shape},
+                              .rule = target.row->row.rule,
+                              .packed = !stacked && first.axis == 0,
+                              .stacked = stacked,
+                              .index = index};
+    SHARD_CHECK(LayOutWeights(source_, weights, layout, out));
     if (out.shape.size() > kMaxDimensions || out.name.size() > 63) {
       return Error{Code::kUnsupported,
-                   Cat(Place(first), ": shape: expected at most ", kMaxDimensions,
+                   Cat(Place(*sources[0]), ": shape: expected at most ", kMaxDimensions,
                        " dimensions, found ", FormatShape(out.shape))};
     }
     out.fixed = IsForcedF32(out.name, out.shape.size());
@@ -222,16 +214,6 @@ class Mapper {
   static std::string StackName(std::string name, const ModelTensor& first) {
     const std::string id = Cat(".", first.expert, ".");
     return name.replace(name.rfind(id), id.size(), ".*.");
-  }
-
-  Status CheckAlike(const ModelTensor& first, const ModelTensor& tensor) const {
-    const TensorEntry& entry = model_.entry(tensor);
-    const TensorEntry& expected = model_.entry(first);
-    if (entry.shape == expected.shape && entry.format == expected.format) return Ok();
-    return Error{Code::kUnsupported,
-                 Cat(Place(tensor), ": expected ", expected.dtype, " of shape ",
-                     FormatShape(expected.shape), " as expert ", first.expert, " has, found ",
-                     entry.dtype, " of shape ", FormatShape(entry.shape))};
   }
 
   static void CopyEmbedding(std::vector<GgufTensor>& tensors) {
@@ -246,6 +228,8 @@ class Mapper {
 
   const MoeModel& model_;
   const TensorMapOptions& options_;
+  const WeightSource source_;
+  std::vector<WeightModule> modules_;
   std::vector<PlainRow> rows_;
   std::unordered_multimap<std::string, const PlainRow*> by_source_;
   std::map<std::pair<int, size_t>, Target> targets_;  // by layer and rank

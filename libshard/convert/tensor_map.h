@@ -1,5 +1,5 @@
-// From a checkpoint's tensor names to GGUF tensors: a family is a table of rows, and what happens
-// to the numbers is said by row order alone, so that no byte has to be touched.
+// From a checkpoint's tensor names to GGUF tensors: a family is a table of rows, which also says
+// what happens to the numbers, by an order of rows or a rule for values.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libshard/convert/row_order.h"
+#include "libshard/convert/weight_config.h"
 #include "libshard/gguf_model.h"
 #include "libshard/model.h"
 #include "libshard/result.h"
@@ -21,12 +22,19 @@ struct TensorRow {
   std::string source, target;
   RowOrder order = RowOrder::kAsIs;
   bool optional = false;  // the checkpoint may lack it
+  ValueRule rule = ValueRule::kNone;
+  // Only in blocks for multi-token prediction; a source without {L} belongs to the first of them.
+  bool mtp = false;
 };
 
 struct TensorMapOptions {
   std::vector<TensorRow> rows;
-  uint32_t layers = 0;  // that the GGUF has
-  uint32_t heads = 0, kv_heads = 0;
+  uint32_t layers = 0;  // of the decoder
+  HeadShape shape;
+  WeightConfig weights;  // how the checkpoint's weights are quantized
+  // Blocks for multi-token prediction that the GGUF has after the decoder layers; tensors of
+  // further ones, and all of them when it is 0, are left out.
+  uint32_t mtp_layers = 0;
   // No tensor output.weight: the head is the embedding. With needs_output it becomes a copy.
   bool tied = false;
   bool needs_output = false;  // the runtime does not load the architecture without output.weight
@@ -36,10 +44,11 @@ struct TensorMapOptions {
 // biases and everything else whose name does not end in ".weight".
 bool IsForcedF32(std::string_view name, size_t dimensions);
 
-// The tensors in order of layer and table row, experts stacked by ascending id. Towers of other
-// modalities and tables of rotary frequencies are left out. kUnsupported, naming the tensor, for
-// one that no row maps and for numbers other than F32, F16 and BF16; kCorrupt for one that is
-// missing or whose shape does not fit.
+// The tensors in order of layer and table row, experts stacked by ascending id. A row's source
+// "x.weight" also stands for the tensors that x is stored as when it is quantized (weight.h).
+// Towers of other modalities and tables of rotary frequencies are left out. kUnsupported, naming
+// the tensor, for one that no row maps and for numbers in another format; kCorrupt for one that is
+// missing or whose shape does not fit. Reads no tensor data but the shapes of packed integers.
 Result<std::vector<GgufTensor>> MapTensors(const MoeModel& model, const TensorMapOptions& options);
 
 }  // namespace shard

@@ -46,6 +46,9 @@ Result<Vocabulary> ReadBpe(const VocabularyRequest& request);
 // fallback, a Sequence decoder), else as ReadBpe.
 Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request);
 
+// From tiktoken.model (Kimi), where there is no tokenizer.json; else as ReadBpe.
+Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request);
+
 // A vocabulary of `count` tokens, all "[PAD<id>]" and unused.
 Vocabulary PaddedVocabulary(uint32_t count);
 // Replaces the token of an id; `where` names the file in errors. kCorrupt for an id that the

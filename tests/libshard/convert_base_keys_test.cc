@@ -104,5 +104,27 @@ TEST(HfShapeOf, RefusesAModelWithoutHeadsOrLayers) {
   }
 }
 
+TEST(CheckRenormalised, TakesAConfigThatAgreesWithTheRuntimeOrIsSilent) {
+  const auto yes = HfConfig::Parse("c", R"({"norm_topk_prob": true})");
+  EXPECT_TRUE(CheckRenormalised(*yes, true));
+  EXPECT_TRUE(CheckRenormalised(*HfConfig::Parse("c", "{}"), true));
+  const Status status = CheckRenormalised(*yes, false);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kUnsupported);
+  EXPECT_THAT(status.error().message, HasSubstr("norm_topk_prob: expected false"));
+}
+
+TEST(CheckSquareHeads, RefusesHeadsThatDoNotFillTheHiddenSize) {
+  const HfConfig config = *HfConfig::Parse("c", "{}");
+  HfShape shape;
+  shape.hidden = 8;
+  shape.heads = 2;
+  shape.head_size = 4;
+  EXPECT_TRUE(CheckSquareHeads(config, shape));
+  shape.head_size = 3;
+  EXPECT_THAT(CheckSquareHeads(config, shape).error().message,
+              HasSubstr("expected hidden size / heads (8 / 2)"));
+}
+
 }  // namespace
 }  // namespace shard

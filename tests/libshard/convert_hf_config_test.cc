@@ -95,5 +95,26 @@ TEST(HfConfig, RefusesRopeParametersByKindOfLayer) {
   EXPECT_THAT(ErrorOf(Config(R"({"rope_scaling": 2})").Rope()), HasSubstr("expected an object"));
 }
 
+TEST(HfConfig, FallsBackToDefaultsWhereNoNameOfAFieldIsThere) {
+  const HfConfig config =
+      Config(R"({"n_heads": 3, "text_config": {"width": null}})")
+          .WithDefaults(R"({"heads": 1, "width": 7, "rope_theta": 5, "rope_scaling": null})")
+          .value();
+  EXPECT_EQ(config.U32({"heads", "n_heads"}).value(), 3u) << "a default under a better name";
+  EXPECT_EQ(config.U32({"width"}).value(), 7u) << "null is absent";
+  EXPECT_EQ(config.Rope()->F32({"rope_theta"}).value(), 5.0f);
+  EXPECT_FALSE(config.FindAtRoot({"width"})) << "ids of tokens have no defaults";
+  EXPECT_FALSE(Config("{}").WithDefaults("").value().Has({"width"}));
+}
+
+TEST(HfConfig, ReadsListsOfNumbers) {
+  const HfConfig config = Config(R"({"list": [1, 2.5], "one": 3, "text": ["a"], "big": [1e300]})");
+  EXPECT_THAT(config.FindF32s({"list"}).value(), testing::ElementsAre(1, 2.5f));
+  EXPECT_THAT(config.FindF32s({"none"}).value(), testing::IsEmpty());
+  for (const char* key : {"one", "text", "big"}) {
+    EXPECT_THAT(ErrorOf(config.FindF32s({key})), HasSubstr("expected a list of numbers")) << key;
+  }
+}
+
 }  // namespace
 }  // namespace shard

@@ -6,15 +6,7 @@
 namespace shard {
 namespace {
 
-// The rows of a matrix of `width` columns in the order `rows`.
-std::vector<float> Rows(const std::vector<float>& values, size_t width,
-                        const std::vector<size_t>& rows) {
-  std::vector<float> out;
-  for (const size_t row : rows) {
-    for (size_t i = 0; i < width; ++i) out.push_back(values[row * width + i]);
-  }
-  return out;
-}
+using golden::Rows;
 
 TEST(ConvertMixtral, PermutesQueriesByHeadsAndKeysByKeyHeads) {
   ConvertSample sample = ConvertSample::Mixtral();

@@ -129,5 +129,31 @@ TEST(RopeFactors, RefuseNumbersThatMakeNoSense) {
   EXPECT_THAT(RopeFactors(zero, 8).error().message, HasSubstr("factor: expected a number over 0"));
 }
 
+TEST(RopeTensors, AreTheFactorsOfScalingsThatTheRuntimeReadsAsTensors) {
+  const HfConfig longrope =
+      Config(R"({"rope_scaling": {"type": "su", "long_factor": [3, 4], "short_factor": [1, 2]}})");
+  RopeSupport support;
+  support.longrope = true;
+  const auto tensors = RopeTensors(longrope, support, 4);
+  ASSERT_TRUE(tensors) << tensors.error().message;
+  ASSERT_EQ(tensors->size(), 2u);
+  EXPECT_EQ((*tensors)[0].name, "rope_factors_long.weight");
+  EXPECT_THAT((*tensors)[0].values, ElementsAre(3, 4));
+  EXPECT_EQ((*tensors)[1].name, "rope_factors_short.weight");
+  EXPECT_THAT((*tensors)[1].values, ElementsAre(1, 2));
+  EXPECT_THAT(RopeTensors(longrope, {}, 4).value(), IsEmpty());
+  EXPECT_THAT(RopeTensors(Config("{}"), support, 4).value(), IsEmpty());
+  EXPECT_THAT(RopeTensors(longrope, support, 8).error().message,
+              HasSubstr("long_factor: expected 4 numbers (half a head), found 2"));
+}
+
+TEST(RopeTensors, LeaveNoScalingTypeForTheRuntime) {
+  RopeSupport support;
+  support.longrope = true;
+  const Outcome out = Add(R"({"rope_scaling": {"rope_type": "longrope"}})", support);
+  EXPECT_TRUE(out.status);
+  EXPECT_EQ(out.metadata.Find("arch.rope.scaling.type"), nullptr);
+}
+
 }  // namespace
 }  // namespace shard

@@ -15,6 +15,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/gguf_model.h"
 #include "libshard/json.h"
+#include "tests/libshard/tensor_bytes.h"
 
 namespace shard {
 
@@ -99,16 +100,11 @@ class ConvertSample {
   }
   // The values of a source tensor.
   std::vector<float> Values(const std::string& name) { return FloatsOf(Tensor(name).bytes); }
-  // The values of a GGUF tensor, read range by range.
+  // The values of a GGUF tensor, made of its sources.
   std::vector<float> Values(const GgufModel& model, const std::string& name) const {
-    std::ifstream in(*dir_ / "model.safetensors", std::ios::binary);
-    const std::string file{std::istreambuf_iterator<char>(in), {}};
+    const auto checkpoint = Checkpoint::Open(dir_->path());
     for (const GgufTensor& tensor : model.tensors) {
-      if (tensor.name != name) continue;
-      std::string bytes = tensor.literal;
-      for (const SourceRange& range : tensor.sources)
-        bytes += file.substr(range.offset, range.bytes);
-      return FloatsOf(bytes);
+      if (tensor.name == name) return golden::ReadRows(*checkpoint, tensor);
     }
     ADD_FAILURE() << "no tensor " << name;
     return {};

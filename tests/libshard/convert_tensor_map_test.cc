@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "libshard/convert/tensor_map.h"
+#include "libshard/row_reader.h"
 #include "tests/libshard/convert_sample.h"
 
 namespace shard {
@@ -123,17 +124,104 @@ TEST(TensorMap, BiasesMayBeThereWhereTheRuntimeTakesThem) {
 TEST(TensorMap, RefusesOtherNumbersWithTheirFormat) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   fixtures::RawTensor& query = sample.Tensor("model.layers.0.self_attn.q_proj.weight");
-  query.dtype = "F8_E4M3";
+  query.dtype = "I8";
   query.bytes.resize(query.bytes.size() / 4);
   sample.config["quantization_config"] = {{"quant_method", "fp8"}};
-  Error error = ErrorOf(sample);
+  const Error error = ErrorOf(sample);
   EXPECT_EQ(error.code, Code::kUnsupported);
-  EXPECT_THAT(error.message, HasSubstr("q_proj.weight\": expected numbers in F32, F16 or BF16, "
-                                       "found F8_E4M3 (\"fp8\")"));
+  EXPECT_THAT(error.message, HasSubstr("q_proj.weight\": expected numbers in F32, F16, BF16, "
+                                       "F8_E4M3, packed integers or MXFP4, found I8 (\"fp8\")"));
   EXPECT_THAT(error.hint, HasSubstr("safetensors output"));
+  sample.config["quantization_config"] = {{"quant_method", "modelopt"}};
+  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("quant_method: expected fp8"));
+}
+
+// Every weight of the experts and q_proj in F8_E4M3 with one scale of 2 for each row.
+ConvertSample Scaled() {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  sample.config["quantization_config"] = {{"quant_method", "fp8"}};
+  std::vector<fixtures::RawTensor> scales;
+  for (fixtures::RawTensor& tensor : sample.tensors) {
+    if (tensor.name.find("experts") == std::string::npos &&
+        tensor.name.find("q_proj") == std::string::npos) {
+      continue;
+    }
+    tensor.dtype = "F8_E4M3";
+    tensor.bytes.assign(tensor.bytes.size() / 4, 0x38);  // 1
+    std::string twos;
+    for (uint64_t row = 0; row < tensor.shape[0]; ++row) twos += std::string("\0\0\0\x40", 4);
+    scales.push_back({tensor.name + "_scale_inv", "F32", {tensor.shape[0], 1}, twos});
+  }
+  sample.tensors.insert(sample.tensors.end(), scales.begin(), scales.end());
+  return sample;
+}
+
+TEST(TensorMap, ReadsScaledWeightsAndStacksThemAsBf16) {
+  const ConvertSample sample = Scaled();
+  const auto model = sample.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  const GgufTensor& up = Find(*model, "blk.0.ffn_up_exps.weight");
+  EXPECT_THAT(up.shape, ElementsAre(2, 2, 4));
+  EXPECT_EQ(up.stored->name, "bf16");
+  EXPECT_EQ(up.type->name, "bf16");
+  EXPECT_EQ(up.source_tensor, "model.layers.0.mlp.experts.*.up_proj.weight");
+  ASSERT_EQ(up.sources.size(), 2u);
+  EXPECT_EQ(up.sources[1], RowRange(2, 2, up.sources[0].order + 1));
+  EXPECT_EQ(sample.Values(*model, up.name), std::vector<float>(16, 2.0f));
+  EXPECT_NE(Find(*model, "blk.0.attn_q.weight").reader, nullptr);
+  EXPECT_EQ(Find(*model, "blk.0.attn_k.weight").reader, nullptr) << "a plain weight stays ranges";
+}
+
+TEST(TensorMap, RefusesAScaleThatIsMissingOrStandsAlone) {
+  ConvertSample sample = Scaled();
+  sample.Remove("q_proj.weight_scale_inv");
+  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("q_proj.weight\": expected weight_scale_inv"));
+  sample = Scaled();
+  sample.Remove("experts.1.up_proj.weight_scale_inv");
+  EXPECT_THAT(ErrorOf(sample).message,
+              HasSubstr("expert 1: expected one tensor up.weight_scale_inv, found none"));
   sample = ConvertSample::Qwen3Moe();
-  sample.Add("model.layers.0.self_attn.q_proj.weight_scale_inv", {1, 1});
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("weight_scale_inv of a quantized weight"));
+  sample.Add("model.layers.0.self_attn.r_proj.weight_scale_inv", {1, 1});
+  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("r_proj.weight_scale_inv\": expected a tensor"));
+}
+
+TEST(TensorMap, LeavesOutBlocksForMultiTokenPredictionThatWereAnnounced) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  sample.config["num_nextn_predict_layers"] = 1;
+  sample.Add("model.layers.1.input_layernorm.weight", {4});
+  EXPECT_TRUE(sample.Convert());
+  sample.Add("model.layers.2.input_layernorm.weight", {4});
+  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("layer: expected one below 1, found 2"));
+}
+
+TEST(TensorMap, KeepsBlocksForMultiTokenPredictionOnRequest) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  sample.config["num_nextn_predict_layers"] = 1;
+  sample.Add("model.layers.1.input_layernorm.weight", {4});
+  const auto model = sample.Open();
+  ASSERT_TRUE(model) << model.error().message;
+  TensorMapOptions options;
+  options.layers = options.mtp_layers = 1;
+  options.rows = {{"layers.{L}.input_layernorm.weight", "blk.{L}.attn_norm.weight"}};
+  for (const ModelTensor& tensor : model->tensors()) {
+    const std::string& name = model->entry(tensor).name;
+    if (name.ends_with("input_layernorm.weight")) continue;
+    std::string source = name.substr(name.starts_with("model.") ? 6 : 0);
+    const size_t layer = source.find("layers.0.");
+    if (layer != std::string::npos) source.replace(layer, 9, "layers.{L}.");
+    const size_t expert = source.find("experts.");
+    if (expert != std::string::npos) source.replace(expert + 8, 1, "{E}");
+    options.rows.push_back({source, "x." + name, {}, true});
+  }
+  const auto tensors = MapTensors(*model, options);
+  ASSERT_TRUE(tensors) << tensors.error().message;
+  EXPECT_EQ(tensors->back().name, "blk.1.attn_norm.weight");
+  EXPECT_EQ(tensors->back().layer, 1);
+  options.rows[0].mtp = true;
+  EXPECT_FALSE(MapTensors(*model, options)) << "no row takes that of layer 0";
+  options.rows.push_back({"layers.{L}.input_layernorm.weight", "blk.{L}.norm.weight"});
+  const auto missing = MapTensors(*model, options);
+  ASSERT_TRUE(missing) << missing.error().message;
 }
 
 TEST(TensorMap, RefusesExpertsThatDiffer) {
@@ -142,7 +230,7 @@ TEST(TensorMap, RefusesExpertsThatDiffer) {
   expert.dtype = "BF16";
   expert.bytes.resize(expert.bytes.size() / 2);
   EXPECT_THAT(ErrorOf(sample).message,
-              HasSubstr("expected F32 of shape [2, 4] as expert 0 has, found BF16"));
+              HasSubstr("expected F32 of shape [2, 4] as the first expert has, found BF16"));
 }
 
 TEST(TensorMap, RefusesTwoLayoutsInOneLayer) {

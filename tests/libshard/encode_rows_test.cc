@@ -28,7 +28,8 @@ OutputTensor Tensor(const char* to, uint64_t row_values) {
                              .to = quant::FindFormat(to),
                              .row_values = row_values,
                              .rows_per_slice = 0,
-                             .importance = nullptr};
+                             .importance = nullptr,
+                             .reader = nullptr};
   return tensor;
 }
 

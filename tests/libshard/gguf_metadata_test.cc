@@ -22,6 +22,7 @@ TEST(GgufValue, HoldsTheBytesOfTheFormat) {
             std::string("\x08\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0a", 21));
   EXPECT_EQ(GgufValue::I32s(std::vector<int32_t>{-2}).bytes,
             std::string("\5\0\0\0\1\0\0\0\0\0\0\0\xfe\xff\xff\xff", 16));
+  EXPECT_EQ(GgufValue::Bools({true, false}).bytes, std::string("\7\0\0\0\2\0\0\0\0\0\0\0\1\0", 14));
 }
 
 TEST(GgufValue, GivesBackWhatWasPutIn) {

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "libshard/row_reader.h"
+
 namespace shard {
 namespace {
 
@@ -64,6 +66,27 @@ TEST(PackSchedule, GivesEveryOutputItsBytesInOrderAndReadsSharedOnesOnce) {
   }
 }
 
+TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
+  // 32 values each: 128 bytes as F32, however few the source has.
+  OutputFile file = File({{RowRange(0, 10, 0), RowRange(20, 10, 1)}});
+  file.tensors[0].encoding = Encoding{.from = quant::FindFormat("bf16"),
+                                      .to = quant::FindFormat("q8_0"),
+                                      .row_values = 32,
+                                      .rows_per_slice = 0,
+                                      .importance = nullptr,
+                                      .reader = PlainRows(quant::FindFormat("f32"), 0, 0, 30, 32)};
+  const std::vector<OutputFile> outputs = {file};
+  PackSchedule schedule(outputs, {0}, 512);
+  std::vector<uint64_t> counts;
+  while (const PackUnit* unit = schedule.Start()) {
+    ASSERT_EQ(unit->reads.size(), 1u);
+    EXPECT_EQ(unit->reads[0].file, kRowsOfReader);
+    counts.push_back(unit->reads[0].bytes);
+    schedule.Done(*unit);
+  }
+  EXPECT_EQ(counts, (std::vector<uint64_t>{4, 4, 2, 4, 4, 2}));
+}
+
 TEST(PackSchedule, ReadsContiguousSmallTensorsTogether) {
   const std::vector<OutputFile> outputs = {
       File({{{0, 0, 4}}, {{0, 4, 4}}, {{0, 8, 4}}, {{1, 12, 4}}})};
@@ -104,7 +127,8 @@ OutputTensor Encoded(std::vector<SourceRange> ranges, ExpertIds ids = {}) {
                              .to = quant::FindFormat("f32"),
                              .row_values = 4,
                              .rows_per_slice = ids.empty() ? 0u : 2u,
-                             .importance = nullptr};
+                             .importance = nullptr,
+                             .reader = nullptr};
   tensor.sources = std::move(ranges);
   tensor.experts = std::move(ids);
   return tensor;

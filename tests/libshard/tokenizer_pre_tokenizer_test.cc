@@ -59,6 +59,31 @@ TEST(PreTokenizer, IsRecognisedByItsExpression) {
   }
 }
 
+// Letters with a case stand range by range, and not in the same form in all files.
+TEST(PreTokenizer, KnowsTheSixStepsOfDeepseeksFirstTokenizers) {
+  const auto steps = [](const char* letters) {
+    return Sequence({SplitBy("[\r\n]"), SplitBy(letters),
+                     SplitBy("\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+"),
+                     SplitBy("\\s+$"), SplitBy("[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"),
+                     Json{{"type", "Digits"}, {"individual_digits", true}}, ByteLevel(false)});
+  };
+  EXPECT_EQ(NameOf(steps("\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u1f51-\u1f7d]+")),
+            "deepseek-llm");
+  EXPECT_EQ(NameOf(steps("\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u1f51-\u03ce]+")),
+            "deepseek-llm");
+  EXPECT_THAT(NameOf(steps("\\s?\\p{L}+")),
+              HasSubstr("expected one that llama.cpp has a name for"));
+}
+
+TEST(PreTokenizer, KnowsKimisExpressionThatSetsHanApart) {
+  const char* regex = R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*)"
+                      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+                      R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+                      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
+                      R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  EXPECT_EQ(NameOf(Sequence({SplitBy(regex), ByteLevel(false)})), "kimi-k2");
+}
+
 TEST(PreTokenizer, TheFamilyDecidesWhereNamesShareAnExpression) {
   const Json llama3 = Sequence({SplitBy(kLlama3), ByteLevel(false)});
   EXPECT_EQ(NameOf(llama3, "glm4"), "glm4");

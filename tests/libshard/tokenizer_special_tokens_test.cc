@@ -53,6 +53,18 @@ std::string Template(const std::vector<std::string>& single, const std::vector<s
       .dump();
 }
 
+TEST(SpecialTokens, AFamilysTextsCountWhereNothingElseDoes) {
+  const fixtures::TempDir dir;
+  std::ofstream(dir / "tokenizer.json") << "{" << kAdded << "}";
+  const auto files = TokenizerFiles::Read(dir.path());
+  SpecialTokens special;
+  special.ids["eos"] = 9;
+  SetByText(*files, {{"bos", "<s>"}, {"eos", "</s>"}, {"eot", "<none>"}, {"eom", "<end>"}}, 5,
+            special);
+  // <end> has an id that the embedding has no row for.
+  EXPECT_THAT(special.ids, ElementsAre(Pair("bos", 1), Pair("eos", 9)));
+}
+
 TEST(SpecialTokens, ContentGoesBeforeIds) {
   const SpecialTokens special =
       Read({.tokenizer_config = R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})",

@@ -1,0 +1,20 @@
+// The runtime's architecture "deepseek2": multi-head latent attention (MLA) with DeepSeek's
+// experts. DeepSeek-V2, V3, Kimi-K2 and GLM-4.7-Flash are variants of it.
+#pragma once
+
+#include <string_view>
+
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+
+struct Deepseek2 {
+  std::string_view defaults;    // HfFamily::defaults
+  bool selection_bias = false;  // e_score_correction_bias in every layer with experts
+};
+
+// Rows, sizes, keys and checks. Reads the config once to know which projections queries have.
+// kUnsupported for what the runtime cannot load or would compute wrongly.
+Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant);
+
+}  // namespace shard

@@ -1,0 +1,36 @@
+// Architectures in which some layers have experts and the others a dense feed-forward part.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+
+// Rows of both kinds of layers, all of them optional, since a layer has those of one kind.
+struct MixedRows {
+  std::string at;      // "layers.{L}.mlp."
+  const char* router;  // below it: "gate"
+  const char* shared;  // "shared_experts"
+  bool fused = true;   // experts also as newer transformers save them (AddFusedExpertRows)
+};
+// {gate,up,down}_proj of a dense layer; router, experts and shared expert of the others.
+void AddMixedRows(HfFamily& family, const MixedRows& rows);
+
+// first_k_dense_replace, else the leading "dense" of mlp_layer_types, else 0.
+Result<uint32_t> LeadingDense(const HfConfig& config);
+
+// Which blocks the runtime takes for layers with experts, all kinds of tensors that it then asks
+// for, and none of the other kind: kCorrupt otherwise.
+struct MixedLayers {
+  std::vector<bool> moe;        // per block
+  bool selection_bias = false;  // exp_probs_b
+};
+Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
+                        const std::vector<GgufTensor>& tensors);
+// The same where only leading layers are dense, and blocks for multi-token prediction are not.
+Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
+                         const std::vector<GgufTensor>& tensors);
+
+}  // namespace shard

@@ -1,0 +1,163 @@
+#include "libshard/convert/weight_fp8.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/libshard/weight_sample.h"
+
+namespace shard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// F8_E4M3 of 1, 2, 4 and -1.
+constexpr char kOne = 0x38, kTwo = 0x40, kFour = 0x48;
+constexpr char kMinusOne = static_cast<char>(0xb8);
+
+// [3, 5] in blocks of 2 x 2: the last ones are cropped.
+WeightSample Blocks() {
+  WeightSample sample;
+  sample.quantization = R"({"quant_method": "fp8", "weight_block_size": [2, 2]})";
+  sample.Add("weight", "F8_E4M3", {3, 5},
+             {kOne, kOne, kTwo, kTwo, kFour, kOne, kMinusOne, kTwo, kTwo, kFour, kOne, kOne, kTwo,
+              kTwo, kFour});
+  sample.Add("weight_scale_inv", "F32", {2, 3}, BytesOf<float>({1, 10, 100, 0.5f, 3, 7}));
+  return sample;
+}
+
+TEST(ScaledWeight, MultipliesEveryBlockByItsScaleAndCropsTheLast) {
+  WeightSample sample = Blocks();
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_THAT(weight->shape, ElementsAre(3, 5));
+  EXPECT_EQ(weight->stored->name, "bf16");
+  EXPECT_EQ(weight->plain, nullptr);
+  EXPECT_THAT(sample.Values(*weight), ElementsAre(1, 1, 20, 20, 400, 1, -1, 20, 20, 400,  //
+                                                  0.5f, 0.5f, 6, 6, 28));
+}
+
+TEST(ScaledWeight, ReadsScalesOfOtherTypesFromOtherFiles) {
+  WeightSample sample = Blocks();
+  // BF16 of 1, 10, 100, 0.5, 3, 7.
+  sample.Tensor("weight_scale_inv").dtype = "BF16";
+  sample.Tensor("weight_scale_inv").bytes =
+      BytesOf<uint16_t>({0x3f80, 0x4120, 0x42c8, 0x3f00, 0x4040, 0x40e0});
+  sample.MoveElsewhere("weight_scale_inv");
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_EQ(sample.Rows(*weight->reader, 2, 1), std::vector<float>({0.5f, 0.5f, 6, 6, 28}));
+}
+
+TEST(ScaledWeight, GivesEveryPackedExpertItsBlocks) {
+  WeightSample sample;
+  sample.quantization = R"({"quant_method": "fp8", "weight_block_size": [2, 2]})";
+  sample.Add("weight", "F8_E4M3", {2, 3, 2}, std::string(12, kOne));
+  sample.Add("weight_scale_inv", "F32", {2, 2, 1}, BytesOf<float>({1, 2, 3, 4}));
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_THAT(sample.Values(*weight), ElementsAre(1, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4));
+}
+
+TEST(ScaledWeight, TakesOneScalePerRowMatrixOrTensor) {
+  const std::vector<std::pair<std::vector<uint64_t>, std::vector<float>>> cases = {
+      {{}, {5}},
+      {{1}, {5}},
+      {{2}, {5, 6}},
+      {{2, 1}, {5, 6}},
+      {{2, 1, 1}, {5, 6}},
+      {{2, 2, 1}, {5, 6, 7, 8}},
+      {{2, 2}, {5, 6, 7, 8}}};
+  for (const auto& [shape, scales] : cases) {
+    WeightSample sample;
+    sample.quantization = R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+      "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float",
+      "strategy": "channel", "block_structure": null}}}})";
+    sample.Add("weight", "F8_E4M3", {2, 2, 1}, std::string(4, kTwo));
+    sample.Add("weight_scale", "F32", shape, BytesOf(scales));
+    const auto weight = sample.Read();
+    ASSERT_TRUE(weight) << weight.error().message;
+    std::vector<float> expected;
+    for (size_t row = 0; row < 4; ++row) expected.push_back(2 * scales[row * scales.size() / 4]);
+    EXPECT_EQ(sample.Values(*weight), expected) << scales.size() << " scales";
+  }
+}
+
+TEST(ScaledWeight, TakesBlocksOfCompressedTensors) {
+  WeightSample sample = Blocks();
+  sample.quantization = R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+      "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float",
+      "strategy": "block", "block_structure": [2, 2]}}}})";
+  sample.Tensor("weight_scale_inv").name = "m.weight_scale";
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_EQ(sample.Values(*weight)[4], 400);
+}
+
+TEST(ScaledWeight, RoundsTheProductOnlyOnce) {
+  WeightSample sample = Blocks();
+  const float third = 1.0f / 3;
+  sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({third, third, third, 1, 1, 1});
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight);
+  EXPECT_EQ(sample.Values(*weight)[4], 4.0f * third);
+}
+
+TEST(ScaledWeight, AMissingScaleIsNamed) {
+  WeightSample sample = Blocks();
+  sample.Remove("weight_scale_inv");
+  const auto weight = sample.Read();
+  ASSERT_FALSE(weight);
+  EXPECT_EQ(weight.error().code, Code::kCorrupt);
+  EXPECT_THAT(weight.error().message,
+              HasSubstr("a.safetensors: tensor \"m.weight\": expected weight_scale_inv or "));
+  EXPECT_THAT(weight.error().hint, HasSubstr("shard"));
+}
+
+TEST(ScaledWeight, AScaleWithoutItsWeightIsRefused) {
+  WeightSample sample = Blocks();
+  sample.Remove("weight");
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("\"m.weight_scale_inv\": expected the codes of \"m\""));
+}
+
+TEST(ScaledWeight, RefusesScalesOfAnotherShapeOrType) {
+  WeightSample sample = Blocks();
+  sample.Tensor("weight_scale_inv").shape = {3, 2};
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("weight_scale_inv\": shape: expected one scale per "
+                                            "block of 2 x 2 of [3, 5], found [3, 2]"));
+  sample.Tensor("weight_scale_inv").shape = {6};
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("found [6]"));
+  sample.quantization = R"({"quant_method": "fp8"})";
+  sample.Tensor("weight_scale_inv").shape = {2, 3};
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("expected one scale, or one per row of [3, 5]"));
+  sample = Blocks();
+  sample.Tensor("weight_scale_inv").dtype = "I32";
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("type: expected F32 or BF16 or F16, found \"I32\""));
+  sample = Blocks();
+  sample.Tensor("weight").dtype = "I8";
+  EXPECT_THAT(sample.ErrorText(), HasSubstr("type: expected F8_E4M3, found \"I8\""));
+}
+
+TEST(ScaledWeight, ZeroScalesMakeZerosAndBadOnesMakeValuesThatAreCounted) {
+  WeightSample sample = Blocks();
+  sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({0, NAN, INFINITY, 1, 1, 1});
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight) << "a block of zeros has a scale of zero";
+  const std::vector<float> values = sample.Values(*weight);
+  EXPECT_EQ(values[0], 0);
+  EXPECT_TRUE(std::isnan(values[2]));
+  EXPECT_TRUE(std::isinf(values[4]));
+  EXPECT_EQ(values[10], 1);
+}
+
+TEST(ScaledWeight, IgnoresScalesOfActivationsAndCaches) {
+  WeightSample sample = Blocks();
+  sample.Add("input_scale", "F32", {}, BytesOf<float>({1}));
+  sample.Add("k_scale", "F32", {}, BytesOf<float>({1}));
+  EXPECT_TRUE(sample.Read());
+}
+
+}  // namespace
+}  // namespace shard
