@@ -23,8 +23,9 @@ function assertGenerated({text, steps}) {
 
 // One model in one recipe; each call of moepack writes to a path of its own.
 class Nodes {
-  constructor({source, recipe, prompt, work}) {
-    Object.assign(this, {source, recipe, prompt, work});
+  // `words` go to every command that chooses types.
+  constructor({source, recipe, prompt, work, words = []}) {
+    Object.assign(this, {source, recipe, prompt, work, words});
   }
 
   path(name) {
@@ -33,13 +34,14 @@ class Nodes {
 
   convert() {
     const file = this.path('full.gguf');
-    moepack('quantize', this.source, '--recipe', this.recipe, '-o', file);
+    moepack('quantize', this.source, '--recipe', this.recipe, '-o', file, ...this.words);
     return file;
   }
 
   build(name, ...words) {
     const distribution = this.path(name);
-    moepack('build', this.source, '--quantize', this.recipe, '-o', distribution, ...words);
+    moepack('build', this.source, '--quantize', this.recipe, '-o', distribution, ...this.words,
+            ...words);
     return distribution;
   }
 
@@ -119,5 +121,22 @@ export async function checkNodes({overlay, links, ...model}) {
   const more = await checkSplitAndSingle(nodes, 'with an overlay', replicated, '1');
   await check('the overlay changes the probabilities', () => {
     assert.notEqual(difference(third, more), '');
+  });
+}
+
+// What holds for every family: whole, as a node of all experts, and as one of two groups.
+export async function checkFamily(model) {
+  const nodes = new Nodes(model);
+  console.log(`${model.source} as ${model.recipe}`);
+  let full;
+  await check('the whole model generates', async () => {
+    full = await nodes.generate(nodes.convert());
+    assertGenerated(full);
+  });
+  await checkAllExperts(nodes, full);
+  await check('a node of one of two groups generates', async () => {
+    const distribution = nodes.build('two', '--groups', '2', '--prove');
+    const node = nodes.assemble('second', distribution, '--group', '1');
+    assertGenerated(await nodes.generate(firstFile(node)));
   });
 }

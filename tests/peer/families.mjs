@@ -1,0 +1,20 @@
+// The other families of golden/convert, where they are at hand: FP8, int4, MXFP4, packed, latent and
+// linear attention.
+import {finish, skip} from './checks.mjs';
+import {checkFamily} from './nodes.mjs';
+import {goldenCheckpoint, workDirectory} from './tool.mjs';
+
+const families = [
+  'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'qwen2-moe', 'qwen3.5-moe',
+];
+const found = families.map(goldenCheckpoint);
+if (found.includes(null)) skip('no golden/convert beside this checkout; set MOEPACK_SHARED');
+
+for (const [i, source] of found.entries()) {
+  // The experts of gpt-oss are quantized already.
+  const words = families[i] === 'gpt-oss' ? ['--allow-requantize'] : [];
+  const work = workDirectory(`family-${families[i]}`);
+  await checkFamily({source, work, words, recipe: 'Q4_K_M', prompt: 'Once upon a time'});
+}
+
+finish();
