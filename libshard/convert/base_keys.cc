@@ -73,6 +73,10 @@ Result<HfShape> ReadShape(const HfConfig& config) {
     return Error{Code::kCorrupt, Cat(config.where(), no_heads ? ": attention heads" : ": layers",
                                      ": expected at least one, found 0")};
   }
+  if (shape.kv_heads == 0 || shape.heads % shape.kv_heads != 0) {
+    return config.Wrong(*config.Find({"num_key_value_heads", "n_kv_heads"}),
+                        Cat("a divisor of the ", shape.heads, " attention heads"));
+  }
   SHARD_TRY(const auto head_size, config.FindU32({"head_dim"}));
   shape.head_size = head_size.value_or(shape.hidden / shape.heads);
   return shape;
@@ -82,10 +86,17 @@ Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys) {
   keys.U32("block_count", blocks);
   for (const CountRow& row : kCounts) {
     SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(row.fields));
+    // Zero stops the runtime; only routing groups have it for "none".
+    if (count == 0u && !std::string_view(row.key).starts_with("expert_group")) {
+      return config.Wrong(*config.Find(row.fields), "at least 1");
+    }
     if (count) keys.U32(row.key, *count);
     if (!count && row.required) return config.Missing(row.fields, "a whole number");
   }
   SHARD_TRY(const float epsilon, config.F32({"rms_norm_eps", "norm_eps"}));
+  if (!(epsilon > 0)) {
+    return config.Wrong(*config.Find({"rms_norm_eps", "norm_eps"}), "a number above 0");
+  }
   keys.F32("attention.layer_norm_rms_epsilon", epsilon);
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
   if (causal && !*causal) keys.Bool("attention.causal", false);

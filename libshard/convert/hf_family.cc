@@ -33,6 +33,7 @@ class Conversion {
     SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
+    SHARD_CHECK(CheckSizes());
     SHARD_CHECK(AddTokenizer());
     return std::move(out_);
   }
@@ -111,6 +112,29 @@ class Conversion {
       return tensor.rule->role == "head" && tensor.leaf != "bias" &&
              UseOfLeaf(tensor.leaf) != LeafUse::kCompanion;
     });
+  }
+
+  // Sizes that the runtime takes from the keys must be those of the tensors.
+  Status CheckSizes() const {
+    const std::optional<uint64_t> width =
+        out_.metadata.Uint(Cat(family_.architecture, ".expert_feed_forward_length"));
+    const uint64_t key_rows = uint64_t{shape_.kv_heads} * shape_.head_size;
+    for (const GgufTensor& tensor : out_.tensors) {
+      if (tensor.name.ends_with(".attn_k.weight")) {
+        SHARD_CHECK(CheckRows(tensor, 0, key_rows, "key heads times their size"));
+      } else if (width && tensor.name.ends_with(".ffn_up_exps.weight")) {
+        SHARD_CHECK(CheckRows(tensor, 1, *width, "width of an expert"));
+      }
+    }
+    return Ok();
+  }
+
+  Status CheckRows(const GgufTensor& tensor, size_t axis, uint64_t promised,
+                   const char* what) const {
+    if (axis < tensor.shape.size() && tensor.shape[axis] == promised) return Ok();
+    return Error{Code::kCorrupt, Cat(config_.where(), ": ", what, ": expected the rows of tensor ",
+                                     Quoted(tensor.source_tensor), " of shape ",
+                                     FormatShape(tensor.shape), ", found ", promised)};
   }
 
   // The runtime asks for exactly one row per token.

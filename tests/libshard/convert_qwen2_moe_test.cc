@@ -54,12 +54,14 @@ TEST(ConvertQwen2Moe, WritesBothWidths) {
 
 TEST(ConvertQwen2Moe, TakesTheWidthsOfTheConfigClassWhereThereAreNone) {
   ConvertSample sample = Sample();
-  sample.config.erase("moe_intermediate_size");
   sample.config.erase("shared_expert_intermediate_size");
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->metadata.Uint("qwen2moe.expert_feed_forward_length"), 1408u);
   EXPECT_EQ(model->metadata.Uint("qwen2moe.expert_shared_feed_forward_length"), 5632u);
+  sample.config.erase("moe_intermediate_size");
+  const auto contradicted = sample.Convert();
+  ASSERT_FALSE(contradicted);
+  EXPECT_THAT(contradicted.error().message, testing::HasSubstr("found 1408"));
 }
 
 TEST(ConvertQwen2Moe, WritesTheHeadAlsoWhereItIsTied) {

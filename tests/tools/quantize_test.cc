@@ -214,5 +214,25 @@ TEST(Quantize, ATokenizerWithoutMergesIsRefused) {
   EXPECT_THAT(run.err, HasSubstr("model.merges: expected the merges"));
 }
 
+TEST(Quantize, AConfigThatContradictsTheTensorsIsRefused) {
+  const Workspace workspace;
+  fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
+  const fs::path path = workspace / "model/config.json";
+  fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
+  const auto good = nlohmann::json::parse(ReadAll(path));
+  const std::vector<std::pair<std::string, nlohmann::json>> lies = {
+      {"head_dim", 32},           {"num_key_value_heads", 0},     {"num_key_value_heads", 3},
+      {"num_key_value_heads", 4}, {"moe_intermediate_size", 128}, {"rms_norm_eps", -1.0},
+      {"num_experts_per_tok", 0}, {"max_position_embeddings", 0}};
+  for (const auto& [field, value] : lies) {
+    auto config = good;
+    config[field] = value;
+    WriteAll(path, config.dump());
+    const ToolRun run = workspace.Moepack("quantize model --recipe BF16 --dry-run -o m.gguf");
+    EXPECT_EQ(run.status, 3) << field << ": " << run.err;
+    EXPECT_THAT(run.err, HasSubstr("model/config.json")) << field;
+  }
+}
+
 }  // namespace
 }  // namespace cli
