@@ -64,17 +64,22 @@ std::string RecipeText(const RecipeOptions& options) {
   return text;
 }
 
-Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options) {
-  TypedGguf out;
-  SHARD_TRY(out.model, ToGguf(model, options.convert));
+Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
   if (!options.imatrix_file.empty()) {
-    SHARD_TRY(out.imatrix, ReadImatrix(options.imatrix_file));
-    SHARD_TRY(out.imatrix_use, ApplyImatrix(*out.imatrix, out.model));
-    NoteImatrix(*out.imatrix, out.model.metadata);
+    SHARD_TRY(typed.imatrix, ReadImatrix(options.imatrix_file));
+    SHARD_TRY(typed.imatrix_use, ApplyImatrix(*typed.imatrix, typed.model));
+    NoteImatrix(*typed.imatrix, typed.model.metadata);
   }
   RecipeOptions recipe = options.recipe;
   if (recipe.recipe.empty() && recipe.pure.empty()) recipe.recipe = "exact";
-  SHARD_TRY(out.recipe, ApplyRecipe(recipe, out.model));
+  SHARD_TRY(typed.recipe, ApplyRecipe(recipe, typed.model));
+  return Ok();
+}
+
+Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options) {
+  TypedGguf out;
+  SHARD_TRY(out.model, ToGguf(model, options.convert));
+  SHARD_CHECK(ChooseTypes(options, out));
   return out;
 }
 

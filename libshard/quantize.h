@@ -29,6 +29,9 @@ struct TypedGguf {
   std::optional<Imatrix> imatrix;
   ImatrixUse imatrix_use;
 };
+// Importance, then recipe, for `typed.model`, which has no types of its own yet.
+Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed);
+// Conversion of the model, then ChooseTypes.
 Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options);
 
 // What a user should know of it: rows that forced another type, experts that the importance matrix

@@ -47,6 +47,15 @@ Result<uint64_t> SourceDateEpoch() {
       shard::Cat("SOURCE_DATE_EPOCH: expected seconds since 1970, found ", shard::Quoted(text))};
 }
 
+RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::TypedGguf& typed) {
+  RecipeRecord record;
+  record.name = shard::RecipeText(options.recipe);
+  if (!typed.imatrix) return record;
+  record.imatrix_file = typed.imatrix->file;
+  record.imatrix_sha256 = typed.imatrix->sha256;
+  return record;
+}
+
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
                        const std::string& model_id, const std::string& revision) {
   const shard::ModelConfig& config = model.config();

@@ -6,6 +6,7 @@
 #include "libshard/model.h"
 #include "libshard/pack.h"
 #include "libshard/plan.h"
+#include "libshard/quantize.h"
 #include "manifest/manifest.h"
 
 namespace manifest {
@@ -18,6 +19,9 @@ Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
 TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string& xxh3);
 BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
                             const std::string& format);
+
+// How the types of GGUF bundles were chosen.
+RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::TypedGguf& typed);
 
 // SOURCE_DATE_EPOCH of the environment, 0 when it is not set (kInvalidArgument when it is no
 // number).

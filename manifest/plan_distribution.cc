@@ -1,6 +1,7 @@
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/bundle.h"
+#include "manifest/describe_model.h"
 
 namespace manifest {
 namespace {
@@ -13,13 +14,9 @@ Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const Wri
                 WritePlan& out) {
   SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, *options.gguf));
   out.notes = shard::GgufNotes(typed);
-  out.recipe.name = shard::RecipeText(options.gguf->recipe);
+  out.recipe = DescribeRecipe(*options.gguf, typed);
   if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
   out.plan = shard::PlanFor(typed.model, plan);
-  if (typed.imatrix) {
-    out.recipe.imatrix_file = typed.imatrix->file;
-    out.recipe.imatrix_sha256 = typed.imatrix->sha256;
-  }
   const shard::GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types};
   auto files = shard::SliceGguf(slicing, out.plan, options.slice);
   if (!files) return std::move(files).error().Within(model.checkpoint().source().string());

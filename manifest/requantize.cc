@@ -94,16 +94,6 @@ void CollectModel(Requantized& out) {
   }
 }
 
-Status ChooseTypes(const shard::QuantizeOptions& options, shard::TypedGguf& typed) {
-  if (!options.imatrix_file.empty()) {
-    SHARD_TRY(typed.imatrix, shard::ReadImatrix(options.imatrix_file));
-    SHARD_TRY(typed.imatrix_use, shard::ApplyImatrix(*typed.imatrix, typed.model));
-    shard::NoteImatrix(*typed.imatrix, typed.model.metadata);
-  }
-  SHARD_TRY(typed.recipe, shard::ApplyRecipe(options.recipe, typed.model));
-  return Ok();
-}
-
 Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized& model,
                                        Role role) {
   const size_t whole = model.index.at(part.entry.name);
@@ -152,20 +142,16 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
   }
   out.plan.plan = out.manifest.plan;
   CollectModel(out);
-  SHARD_CHECK(ChooseTypes(*options.gguf, out.typed));
+  SHARD_CHECK(shard::ChooseTypes(*options.gguf, out.typed));
   SHARD_CHECK(LayOut(out));
   for (const AssetRecord& asset : out.manifest.assets) {
     out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
   }
   out.plan.notes = shard::GgufNotes(out.typed);
-  out.plan.recipe.name = shard::RecipeText(options.gguf->recipe);
+  out.plan.recipe = DescribeRecipe(*options.gguf, out.typed);
   // Numbers that were rounded before are others than those of the source.
   const std::string& before = out.manifest.recipe.name;
   if (before != shard::RecipeText({})) out.plan.recipe.name += Cat(" of ", before);
-  if (out.typed.imatrix) {
-    out.plan.recipe.imatrix_file = out.typed.imatrix->file;
-    out.plan.recipe.imatrix_sha256 = out.typed.imatrix->sha256;
-  }
   return out;
 }
 

@@ -220,6 +220,11 @@ void AddAttentionRows(HfFamily& family, const AttentionRows& attention) {
   add("self_attn.o_proj", "attn_output", RowOrder::kAsIs);
 }
 
+void AddQueryKeyNormRows(HfFamily& family) {
+  family.rows.push_back({"layers.{L}.self_attn.q_norm.weight", "blk.{L}.attn_q_norm.weight"});
+  family.rows.push_back({"layers.{L}.self_attn.k_norm.weight", "blk.{L}.attn_k_norm.weight"});
+}
+
 void AddExpertRows(HfFamily& family, const char* at, const ExpertNames& names) {
   for (const auto& [name, target] :
        {std::pair(names.gate, "gate"), std::pair(names.up, "up"), std::pair(names.down, "down")}) {

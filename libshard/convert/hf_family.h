@@ -49,6 +49,8 @@ struct AttentionRows {
   bool biases = false;  // the runtime takes them; otherwise one is refused
 };
 void AddAttentionRows(HfFamily& family, const AttentionRows& attention = {});
+// Norms of queries and keys, in families that have them in every block.
+void AddQueryKeyNormRows(HfFamily& family);
 // Experts of a block, one tensor each, under `at` ("layers.{L}.mlp.experts."), and the fused form
 // in which newer transformers save them: gate and up above each other, all experts in one tensor.
 struct ExpertNames {

@@ -45,8 +45,7 @@ Result<GgufModel> ConvertMinimaxM2(const MoeModel& model, const ConvertOptions& 
   family.keys = AddKeys;
   AddModelRows(family);
   AddAttentionRows(family);
-  family.rows.push_back({"layers.{L}.self_attn.q_norm.weight", "blk.{L}.attn_q_norm.weight"});
-  family.rows.push_back({"layers.{L}.self_attn.k_norm.weight", "blk.{L}.attn_k_norm.weight"});
+  AddQueryKeyNormRows(family);
   family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
   family.rows.push_back({"layers.{L}.block_sparse_moe.gate.weight", "blk.{L}.ffn_gate_inp.weight"});
   family.rows.push_back(

@@ -43,8 +43,7 @@ Result<GgufModel> ConvertOlmoe(const MoeModel& model, const ConvertOptions& opti
   family.keys = AddKeys;
   AddModelRows(family);
   AddAttentionRows(family);
-  family.rows.push_back({"layers.{L}.self_attn.q_norm.weight", "blk.{L}.attn_q_norm.weight"});
-  family.rows.push_back({"layers.{L}.self_attn.k_norm.weight", "blk.{L}.attn_k_norm.weight"});
+  AddQueryKeyNormRows(family);
   family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
   family.rows.push_back({"layers.{L}.mlp.gate.weight", "blk.{L}.ffn_gate_inp.weight"});
   AddExpertRows(family, "layers.{L}.mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
