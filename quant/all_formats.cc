@@ -31,9 +31,15 @@ constexpr Format CopyOnly(std::string_view name, int ggml_type, uint32_t block_v
   return {name, "", ggml_type, block_values, block_bytes};
 }
 
+// A type whose scalar form is all there is.
 constexpr Format With(Format format, Encoder encode, Decoder decode) {
+  format.encode = format.encode_reference = encode;
+  format.decode = format.decode_reference = decode;
+  return format;
+}
+
+constexpr Format Faster(Format format, Encoder encode) {
   format.encode = encode;
-  format.decode = decode;
   return format;
 }
 
@@ -72,10 +78,10 @@ constexpr std::array kFormats = {
     Plain("i64", "I64", 27, 8),
     Blocks<BlockQ80>("q8_0", 8, EncodeQ80Ref, DecodeQ80Ref),
     UsingImportance(Blocks<BlockQ6K>("q6_K", 14, EncodeQ6KRef, DecodeQ6KRef)),
-    UsingImportance(Blocks<BlockQ5K>("q5_K", 13, EncodeQ5KRef, DecodeQ5KRef)),
-    UsingImportance(Blocks<BlockQ4K>("q4_K", 12, EncodeQ4KRef, DecodeQ4KRef)),
+    Faster(UsingImportance(Blocks<BlockQ5K>("q5_K", 13, EncodeQ5KRef, DecodeQ5KRef)), EncodeQ5K),
+    Faster(UsingImportance(Blocks<BlockQ4K>("q4_K", 12, EncodeQ4KRef, DecodeQ4KRef)), EncodeQ4K),
     UsingImportance(Blocks<BlockQ3K>("q3_K", 11, EncodeQ3KRef, DecodeQ3KRef)),
-    UsingImportance(Blocks<BlockQ2K>("q2_K", 10, EncodeQ2KRef, DecodeQ2KRef)),
+    Faster(UsingImportance(Blocks<BlockQ2K>("q2_K", 10, EncodeQ2KRef, DecodeQ2KRef)), EncodeQ2K),
     UsingImportance(Blocks<BlockQ40>("q4_0", 2, EncodeQ40Ref, DecodeQ40Ref)),
     UsingImportance(Blocks<BlockQ41>("q4_1", 3, EncodeQ41Ref, DecodeQ41Ref)),
     UsingImportance(Blocks<BlockQ50>("q5_0", 6, EncodeQ50Ref, DecodeQ50Ref)),

@@ -16,19 +16,20 @@ static_assert(std::endian::native == std::endian::little);
 
 using Values = std::span<const float>;
 
-// Calls encode_block(values, importance) -> Block for the blocks of a row in order; importance is
-// empty for all blocks or for none.
+// Calls encode_block(values, importance) -> Block for the blocks in order; importance is empty, or
+// that of one row and repeated for each.
 template <class Block, class EncodeBlock>
 void EncodeBlocks(Values values, Values importance, std::span<std::byte> out,
                   const EncodeBlock& encode_block) {
   static_assert(std::is_trivially_copyable_v<Block>);
   const size_t count = values.size() / Block::kValues;
   assert(values.size() % Block::kValues == 0 && out.size() == count * sizeof(Block));
-  assert(importance.empty() || importance.size() == values.size());
+  assert(importance.empty() || values.size() % importance.size() == 0);
   for (size_t i = 0; i < count; ++i) {
     const size_t first = i * Block::kValues;
-    const Values weights =
-        importance.empty() ? importance : importance.subspan(first, Block::kValues);
+    const Values weights = importance.empty()
+                               ? importance
+                               : importance.subspan(first % importance.size(), Block::kValues);
     const Block block = encode_block(values.subspan(first, Block::kValues), weights);
     std::memcpy(out.data() + i * sizeof(Block), &block, sizeof(Block));
   }

@@ -10,11 +10,10 @@
 
 namespace quant {
 
-// Encodes one row. `values` fills whole blocks; `importance` is empty or holds one weight per value
-// (types that have no use for it ignore it); `out` has exactly BytesFor(values) bytes. Without
-// importance blocks do not depend on each other and any run of whole blocks may be given; with it
-// some types use a mean over the row. Any float may come in: values that are not finite give some
-// bytes, always the same ones.
+// Encodes rows. `values` fills whole blocks; `out` has exactly BytesFor(values) bytes. `importance`
+// is empty, and then `values` are any run of whole blocks, or it holds one weight per value of a
+// row, and `values` are one or more whole rows that share it (types that have no use for it ignore
+// it). Any float may come in: values that are not finite give some bytes, always the same ones.
 using Encoder = void (*)(std::span<const float> values, std::span<const float> importance,
                          std::span<std::byte> out);
 // The reverse: `blocks` are whole blocks, `out` has room for all their values.
@@ -31,6 +30,9 @@ struct Format {
   Encoder encode = nullptr;  // null: a type that can only be read or copied
   Decoder decode = nullptr;  // null: a type that can only be copied
   bool uses_importance = false;
+  // The readable scalar form of encode and decode, which gives the same bytes and floats.
+  Encoder encode_reference = nullptr;
+  Decoder decode_reference = nullptr;
 
   // Bytes of `values` values; none when they do not fill whole blocks or the product overflows.
   std::optional<uint64_t> BytesFor(uint64_t values) const;

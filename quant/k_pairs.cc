@@ -12,12 +12,9 @@ namespace {
 
 constexpr size_t kGroups = ScalePairs::kGroups;
 constexpr size_t kGroupValues = ScalePairs::kGroupValues;
-constexpr int kTop = 63;  // of six bits
+constexpr int kTop = kPairTop;
 
-using PerGroup = std::array<float, kGroups>;
-using PerGroupLevel = std::array<uint8_t, kGroups>;
-
-void Pack(const PerGroupLevel& scales, const PerGroupLevel& mins, uint8_t (&packed)[12]) {
+void Pack(const PairLevels& scales, const PairLevels& mins, uint8_t (&packed)[12]) {
   for (size_t j = 0; j < 4; ++j) {
     packed[j] = static_cast<uint8_t>(scales[j] | scales[j + 4] >> 4 << 6);
     packed[j + 4] = static_cast<uint8_t>(mins[j] | mins[j + 4] >> 4 << 6);
@@ -27,7 +24,7 @@ void Pack(const PerGroupLevel& scales, const PerGroupLevel& mins, uint8_t (&pack
 
 // Rounds the group scales (or minimums) to six bits so that the largest gets 63; returns the scale
 // of the scales. A scale below 0, which a rounding error can give, gets 63 too.
-uint16_t RoundToLargest(const PerGroup& scales, PerGroupLevel& levels) {
+uint16_t RoundToLargest(const PairFloats& scales, PairLevels& levels) {
   float largest = 0;
   for (const float scale : scales) {
     if (scale > largest) largest = scale;
@@ -42,7 +39,7 @@ uint16_t RoundToLargest(const PerGroup& scales, PerGroupLevel& levels) {
 
 // Large values matter more, but none is free: the weight is |x| plus the group's root mean square.
 ScalePairs FitPlain(Values values, const ScaleGrid& grid, Levels& q) {
-  PerGroup scales, mins;
+  PairFloats scales, mins;
   for (size_t j = 0; j < kGroups; ++j) {
     const Values group = GroupOf<kGroupValues>(values, j);
     const float rms = std::sqrt(SumOfSquares(group) / static_cast<float>(kGroupValues));
@@ -52,26 +49,19 @@ ScalePairs FitPlain(Values values, const ScaleGrid& grid, Levels& q) {
     scales[j] = fit.scale;
     mins[j] = fit.min;
   }
-  ScalePairs pairs{};
-  PerGroupLevel scale_levels, min_levels;
-  pairs.d = RoundToLargest(scales, scale_levels);
-  pairs.dmin = RoundToLargest(mins, min_levels);
-  Pack(scale_levels, min_levels, pairs.packed);
-  return pairs;
+  return RoundPairsToLargest(scales, mins);
 }
 
-uint16_t RoundByWeight(const WeightedGroup& scales, bool cap, PerGroupLevel& levels) {
+float FitLevels(const WeightedGroup& scales, bool cap, PairLevels& levels) {
   const float scale = FitPositive(scales, kTop, levels);
-  if (cap) {
-    for (uint8_t& level : levels) level = std::min<uint8_t>(kTop, level);
-  }
-  return ScaleToHalf(scale);
+  if (cap) CapPairLevels(levels);
+  return scale;
 }
 
 ScalePairs FitWithImportance(Values values, Values importance, const PairSearch& search,
                              Levels& q) {
   const float spread = 2 * SumOfSquares(values) / static_cast<float>(kSuperBlock);
-  PerGroup scales, mins, weight_sums;
+  PairFloats scales, mins, weight_sums;
   for (size_t j = 0; j < kGroups; ++j) {
     std::array<float, kGroupValues> weights;
     WeighByImportance(GroupOf<kGroupValues>(values, j), GroupOf<kGroupValues>(importance, j),
@@ -82,12 +72,10 @@ ScalePairs FitWithImportance(Values values, Values importance, const PairSearch&
     scales[j] = fit.scale;
     mins[j] = fit.min;
   }
-  ScalePairs pairs{};
-  PerGroupLevel scale_levels, min_levels;
-  pairs.d = RoundByWeight({scales, weight_sums}, search.cap_searched, scale_levels);
-  pairs.dmin = RoundByWeight({mins, weight_sums}, search.cap_searched, min_levels);
-  Pack(scale_levels, min_levels, pairs.packed);
-  return pairs;
+  PairLevels scale_levels, min_levels;
+  const float d = FitLevels({scales, weight_sums}, search.cap_searched, scale_levels);
+  const float dmin = FitLevels({mins, weight_sums}, search.cap_searched, min_levels);
+  return MakePairs(d, dmin, scale_levels, min_levels);
 }
 
 }  // namespace
@@ -105,6 +93,25 @@ uint8_t ScalePairs::MinOf(size_t group) const {
 ScaleAndMin ScalePairs::Group(size_t group) const {
   return {HalfToFloat(d) * static_cast<float>(ScaleOf(group)),
           HalfToFloat(dmin) * static_cast<float>(MinOf(group))};
+}
+
+void CapPairLevels(PairLevels& levels) {
+  for (uint8_t& level : levels) level = std::min<uint8_t>(kTop, level);
+}
+
+ScalePairs RoundPairsToLargest(const PairFloats& scales, const PairFloats& mins) {
+  ScalePairs pairs{};
+  PairLevels scale_levels, min_levels;
+  pairs.d = RoundToLargest(scales, scale_levels);
+  pairs.dmin = RoundToLargest(mins, min_levels);
+  Pack(scale_levels, min_levels, pairs.packed);
+  return pairs;
+}
+
+ScalePairs MakePairs(float d, float dmin, const PairLevels& scales, const PairLevels& mins) {
+  ScalePairs pairs{ScaleToHalf(d), ScaleToHalf(dmin), {}};
+  Pack(scales, mins, pairs.packed);
+  return pairs;
 }
 
 ScalePairs FitPairs(Values values, Values importance, const PairSearch& search, Levels& q) {

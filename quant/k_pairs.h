@@ -2,6 +2,7 @@
 // six bits.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,6 +40,19 @@ struct PairSearch {
   ScaleGrid plain, with_importance;
   bool cap_searched;  // cut levels above 63, which only a negative scale gives, to 63
 };
+
+inline constexpr int kPairTop = 63;  // of the six bits of a scale or minimum
+
+using PairFloats = std::array<float, ScalePairs::kGroups>;
+using PairLevels = std::array<uint8_t, ScalePairs::kGroups>;
+
+// Rounds what a search without importance found for the groups: the largest scale, and the largest
+// minimum, gets 63.
+ScalePairs RoundPairsToLargest(const PairFloats& scales, const PairFloats& mins);
+// With importance the scale of the scales is searched too; levels above 63 spill as in ggml.
+ScalePairs MakePairs(float d, float dmin, const PairLevels& scales, const PairLevels& mins);
+
+void CapPairLevels(PairLevels& levels);  // at kPairTop
 
 // Finds the scales and the integers of a block; importance may be empty.
 ScalePairs FitPairs(Values values, Values importance, const PairSearch& search, Levels& q);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "quant/k_bits.h"
 #include "quant/k_search.h"
 
@@ -27,7 +29,23 @@ struct BlockQ2K {
 };
 static_assert(sizeof(BlockQ2K) == 84);
 
+inline constexpr int kQ2KTop = 3;          // of a value
+inline constexpr int kQ2KTopOfScale = 15;  // of a group's scale or minimum
+inline constexpr ScaleGrid kQ2KPlainGrid = {
+    .levels = kQ2KTop, .first = -0.5f, .step = 0.1f, .last = 15, .absolute_error = true};
+inline constexpr ScaleGrid kQ2KImportanceGrid = {
+    .levels = kQ2KTop, .first = -0.9f, .step = 0.05f, .last = 36};
+
+using FloatsQ2K = std::array<float, BlockQ2K::kGroups>;
+using LevelsQ2K = std::array<uint8_t, BlockQ2K::kGroups>;
+
+// All of a block but qs. Without importance the largest scale, and the largest minimum, gets 15.
+BlockQ2K RoundQ2KToLargest(const FloatsQ2K& scales, const FloatsQ2K& mins);
+BlockQ2K MakeScalesQ2K(float d, float dmin, const LevelsQ2K& scales, const LevelsQ2K& mins);
+
 // Encoder and Decoder of format.h.
+void EncodeQ2K(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ2KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ2KRef(std::span<const std::byte> blocks, std::span<float> out);

@@ -10,19 +10,11 @@ namespace {
 
 constexpr size_t kGroups = BlockQ2K::kGroups;
 constexpr size_t kGroupValues = kSuperBlock / kGroups;
-constexpr int kTop = 3;          // of a value
-constexpr int kTopOfScale = 15;  // of a group's scale or minimum
-
-constexpr ScaleGrid kPlainGrid = {
-    .levels = kTop, .first = -0.5f, .step = 0.1f, .last = 15, .absolute_error = true};
-constexpr ScaleGrid kImportanceGrid = {.levels = kTop, .first = -0.9f, .step = 0.05f, .last = 36};
-
-using PerGroup = std::array<float, kGroups>;
-using PerGroupLevel = std::array<uint8_t, kGroups>;
+constexpr float kTop = static_cast<float>(kQ2KTopOfScale);
 
 // The scale in the low half; what does not fit four bits, which only a scale below 0 gives, spills
 // into the minimum.
-void Pack(const PerGroupLevel& scales, const PerGroupLevel& mins, BlockQ2K& block) {
+void Pack(const LevelsQ2K& scales, const LevelsQ2K& mins, BlockQ2K& block) {
   for (size_t j = 0; j < kGroups; ++j) {
     block.scales[j] = static_cast<uint8_t>(scales[j] | mins[j] << 4);
   }
@@ -30,67 +22,59 @@ void Pack(const PerGroupLevel& scales, const PerGroupLevel& mins, BlockQ2K& bloc
 
 // Rounds the group scales (or minimums) to four bits so that the largest gets 15; returns the scale
 // of the scales.
-uint16_t RoundToLargest(const PerGroup& scales, PerGroupLevel& levels) {
+uint16_t RoundToLargest(const FloatsQ2K& scales, LevelsQ2K& levels) {
   float largest = 0;
   for (const float scale : scales) {
     if (scale > largest) largest = scale;
   }
   levels.fill(0);
   if (!(largest > 0)) return 0;
-  const float top = static_cast<float>(kTopOfScale);
-  const float inverse = top / largest;
+  const float inverse = kTop / largest;
   for (size_t j = 0; j < kGroups; ++j) {
     levels[j] = static_cast<uint8_t>(NearestInt(inverse * scales[j]));
   }
-  return ScaleToHalf(largest / top);
+  return ScaleToHalf(largest / kTop);
 }
 
-void FitPlain(Values values, BlockQ2K& block, Levels& q) {
-  PerGroup scales, mins;
+BlockQ2K FitPlain(Values values, Levels& q) {
+  FloatsQ2K scales, mins;
   for (size_t j = 0; j < kGroups; ++j) {
     const Values group = GroupOf<kGroupValues>(values, j);
     std::array<float, kGroupValues> weights;
     for (size_t i = 0; i < kGroupValues; ++i) weights[i] = std::abs(group[i]);
     const ScaleAndMin fit =
-        FitScaleAndMin({group, weights}, kPlainGrid, GroupOf<kGroupValues>(q, j));
+        FitScaleAndMin({group, weights}, kQ2KPlainGrid, GroupOf<kGroupValues>(q, j));
     scales[j] = fit.scale;
     mins[j] = fit.min;
   }
-  PerGroupLevel scale_levels, min_levels;
-  block.d = RoundToLargest(scales, scale_levels);
-  block.dmin = RoundToLargest(mins, min_levels);
-  Pack(scale_levels, min_levels, block);
+  return RoundQ2KToLargest(scales, mins);
 }
 
-void FitWithImportance(Values values, Values importance, BlockQ2K& block, Levels& q) {
+BlockQ2K FitWithImportance(Values values, Values importance, Levels& q) {
   const float spread = SumOfSquares(values) / static_cast<float>(kSuperBlock);
-  PerGroup scales, mins, weight_sums;
+  FloatsQ2K scales, mins, weight_sums;
   for (size_t j = 0; j < kGroups; ++j) {
     const Values group = GroupOf<kGroupValues>(values, j);
     std::array<float, kGroupValues> weights;
     WeighByImportance(group, GroupOf<kGroupValues>(importance, j), spread, weights);
     weight_sums[j] = Sum(weights);
     const ScaleAndMin fit =
-        FitScaleAndMin({group, weights}, kImportanceGrid, GroupOf<kGroupValues>(q, j));
+        FitScaleAndMin({group, weights}, kQ2KImportanceGrid, GroupOf<kGroupValues>(q, j));
     scales[j] = fit.scale;
     mins[j] = fit.min;
   }
-  PerGroupLevel scale_levels, min_levels;
-  block.d = ScaleToHalf(FitPositive({scales, weight_sums}, kTopOfScale, scale_levels));
-  block.dmin = ScaleToHalf(FitPositive({mins, weight_sums}, kTopOfScale, min_levels));
-  Pack(scale_levels, min_levels, block);
+  LevelsQ2K scale_levels, min_levels;
+  const float d = FitPositive({scales, weight_sums}, kQ2KTopOfScale, scale_levels);
+  const float dmin = FitPositive({mins, weight_sums}, kQ2KTopOfScale, min_levels);
+  return MakeScalesQ2K(d, dmin, scale_levels, min_levels);
 }
 
 BlockQ2K EncodeBlock(Values values, Values importance) {
-  BlockQ2K block;
   Levels q;
-  if (importance.empty()) {
-    FitPlain(values, block, q);
-  } else {
-    FitWithImportance(values, importance, block, q);
-  }
+  BlockQ2K block =
+      importance.empty() ? FitPlain(values, q) : FitWithImportance(values, importance, q);
   for (size_t j = 0; j < kGroups; ++j) {
-    RequantizeWithMin(GroupOf<kGroupValues>(values, j), block.Group(j), kTop,
+    RequantizeWithMin(GroupOf<kGroupValues>(values, j), block.Group(j), kQ2KTop,
                       GroupOf<kGroupValues>(q, j));
   }
   PackTwoBits(q, 0, block.qs);
@@ -111,6 +95,23 @@ void DecodeBlock(const BlockQ2K& block, std::span<float> out) {
 ScaleAndMin BlockQ2K::Group(size_t group) const {
   return {HalfToFloat(d) * static_cast<float>(scales[group] & 15),
           HalfToFloat(dmin) * static_cast<float>(scales[group] >> 4)};
+}
+
+BlockQ2K RoundQ2KToLargest(const FloatsQ2K& scales, const FloatsQ2K& mins) {
+  BlockQ2K block{};
+  LevelsQ2K scale_levels, min_levels;
+  block.d = RoundToLargest(scales, scale_levels);
+  block.dmin = RoundToLargest(mins, min_levels);
+  Pack(scale_levels, min_levels, block);
+  return block;
+}
+
+BlockQ2K MakeScalesQ2K(float d, float dmin, const LevelsQ2K& scales, const LevelsQ2K& mins) {
+  BlockQ2K block{};
+  block.d = ScaleToHalf(d);
+  block.dmin = ScaleToHalf(dmin);
+  Pack(scales, mins, block);
+  return block;
 }
 
 void EncodeQ2KRef(Values values, Values importance, std::span<std::byte> out) {

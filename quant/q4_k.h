@@ -19,7 +19,17 @@ struct BlockQ4K {
 };
 static_assert(sizeof(BlockQ4K) == 144);
 
+inline constexpr PairSearch kQ4KSearch = {
+    .plain = {.levels = 15, .first = -1.0f, .step = 0.1f, .last = 20},
+    .with_importance = {.levels = 15, .first = -0.9f, .step = 0.05f, .last = 36},
+    .cap_searched = false,
+};
+
+BlockQ4K MakeBlockQ4K(const ScalePairs& pairs, const Levels& q);
+
 // Encoder and Decoder of format.h.
+void EncodeQ4K(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ4KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ4KRef(std::span<const std::byte> blocks, std::span<float> out);

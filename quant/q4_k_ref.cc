@@ -3,19 +3,12 @@
 namespace quant {
 namespace {
 
-constexpr PairSearch kSearch = {
-    .plain = {.levels = 15, .first = -1.0f, .step = 0.1f, .last = 20},
-    .with_importance = {.levels = 15, .first = -0.9f, .step = 0.05f, .last = 36},
-    .cap_searched = false,
-};
 constexpr size_t kDistance = 32;  // of the two values of a byte
 
 BlockQ4K EncodeBlock(Values values, Values importance) {
-  BlockQ4K block;
   Levels q;
-  block.pairs = FitPairs(values, importance, kSearch, q);
-  PackFourBits(q, kDistance, block.qs);
-  return block;
+  const ScalePairs pairs = FitPairs(values, importance, kQ4KSearch, q);
+  return MakeBlockQ4K(pairs, q);
 }
 
 void DecodeBlock(const BlockQ4K& block, std::span<float> out) {
@@ -28,6 +21,13 @@ void DecodeBlock(const BlockQ4K& block, std::span<float> out) {
 }
 
 }  // namespace
+
+BlockQ4K MakeBlockQ4K(const ScalePairs& pairs, const Levels& q) {
+  BlockQ4K block;
+  block.pairs = pairs;
+  PackFourBits(q, kDistance, block.qs);
+  return block;
+}
 
 void EncodeQ4KRef(Values values, Values importance, std::span<std::byte> out) {
   EncodeBlocks<BlockQ4K>(values, importance, out, EncodeBlock);

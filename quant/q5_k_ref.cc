@@ -3,20 +3,12 @@
 namespace quant {
 namespace {
 
-constexpr PairSearch kSearch = {
-    .plain = {.levels = 31, .first = -0.5f, .step = 0.1f, .last = 15},
-    .with_importance = {.levels = 31, .first = -0.9f, .step = 0.05f, .last = 36},
-    .cap_searched = true,
-};
 constexpr size_t kDistance = 32;  // of the two values of a byte
 
 BlockQ5K EncodeBlock(Values values, Values importance) {
-  BlockQ5K block;
   Levels q;
-  block.pairs = FitPairs(values, importance, kSearch, q);
-  PackFourBits(q, kDistance, block.qs);
-  PackOneBit(q, 4, block.qh);
-  return block;
+  const ScalePairs pairs = FitPairs(values, importance, kQ5KSearch, q);
+  return MakeBlockQ5K(pairs, q);
 }
 
 void DecodeBlock(const BlockQ5K& block, std::span<float> out) {
@@ -30,6 +22,14 @@ void DecodeBlock(const BlockQ5K& block, std::span<float> out) {
 }
 
 }  // namespace
+
+BlockQ5K MakeBlockQ5K(const ScalePairs& pairs, const Levels& q) {
+  BlockQ5K block;
+  block.pairs = pairs;
+  PackFourBits(q, kDistance, block.qs);
+  PackOneBit(q, 4, block.qh);
+  return block;
+}
 
 void EncodeQ5KRef(Values values, Values importance, std::span<std::byte> out) {
   EncodeBlocks<BlockQ5K>(values, importance, out, EncodeBlock);

@@ -1,0 +1,75 @@
+// Which blocks of a run lie in the lanes of the vectors of a kernel.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "quant/blocks.h"
+#include "quant/format.h"
+
+namespace quant {
+
+// Of any instruction set; buffers have room for this many.
+inline constexpr size_t kMaxLanes = 16;
+
+// Up to kMaxLanes blocks that follow each other. Lanes without a block of their own repeat the last
+// one.
+struct LaneBlocks {
+  size_t first = 0, count = 0;  // of the blocks in the run
+  Values values, importance;    // of the whole run; importance of one row, may be empty
+  const float* value[kMaxLanes];
+  const float* weight[kMaxLanes];  // only with importance
+
+  bool weighted() const { return !importance.empty(); }
+};
+
+template <size_t kValues>
+LaneBlocks TakeLanes(Values values, Values importance, size_t first, size_t lanes) {
+  LaneBlocks blocks;
+  blocks.first = first;
+  blocks.count = std::min(lanes, values.size() / kValues - first);
+  blocks.values = values;
+  blocks.importance = importance;
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    const size_t at = (first + std::min(lane, blocks.count - 1)) * kValues;
+    blocks.value[lane] = values.data() + at;
+    blocks.weight[lane] = importance.empty() ? nullptr : importance.data() + at % importance.size();
+  }
+  return blocks;
+}
+
+// For a lane whose numbers the kernel does not follow: one block, by the scalar reference.
+template <class Block>
+void EncodeByReference(const LaneBlocks& blocks, size_t lane, Encoder reference, Block& out) {
+  const Values weights = blocks.weighted() ? Values(blocks.weight[lane], Block::kValues) : Values();
+  reference({blocks.value[lane], Block::kValues}, weights,
+            std::as_writable_bytes(std::span(&out, 1)));
+}
+
+// One call of an encoder.
+struct EncodeRun {
+  Values values, importance;
+  std::span<std::byte> out;
+};
+
+// Calls encode_lanes(blocks, out) for `lanes` blocks at a time; out has one Block per lane with a
+// block of its own. A machine without vectors is better off with the reference.
+template <class Block, class EncodeLanes>
+void EncodeInLanes(const EncodeRun& run, size_t lanes, Encoder reference,
+                   const EncodeLanes& encode_lanes) {
+  const auto& [values, importance, out] = run;
+  if (lanes == 1) return reference(values, importance, out);
+  const size_t count = values.size() / Block::kValues;
+  assert(values.size() % Block::kValues == 0 && out.size() == count * sizeof(Block));
+  assert(importance.empty() || values.size() % importance.size() == 0);
+  Block room[kMaxLanes];
+  for (size_t first = 0; first < count; first += lanes) {
+    const LaneBlocks blocks = TakeLanes<Block::kValues>(values, importance, first, lanes);
+    encode_lanes(blocks, std::span(room).first(blocks.count));
+    std::memcpy(out.data() + first * sizeof(Block), room, blocks.count * sizeof(Block));
+  }
+}
+
+}  // namespace quant

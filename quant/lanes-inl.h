@@ -1,0 +1,88 @@
+// Blocks side by side in the lanes of vectors, for one instruction set at a time (Highway includes
+// this file once for each): vector i holds value i of every block, so each block keeps its own
+// order of additions and gets the bits of the scalar reference. docs/quant-kernels.md.
+#if defined(QUANT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QUANT_LANES_INL_H_
+#undef QUANT_LANES_INL_H_
+#else
+#define QUANT_LANES_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "quant/lane_blocks.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quant {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::CappedTag<float, kMaxLanes>;
+using DI = hn::RebindToSigned<D>;
+using V = hn::Vec<D>;
+using VI = hn::Vec<DI>;
+using M = hn::Mask<D>;
+
+HWY_INLINE size_t LaneCount() { return hn::Lanes(D()); }
+
+HWY_INLINE V Splat(float value) { return hn::Set(D(), value); }
+
+// out[i * lanes + lane] = rows[lane][first + i], for `count` values; count is a multiple of 4.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE void LoadTransposed(const float* const* rows, size_t first, size_t count, float* out) {
+  for (size_t i = 0; i < count; ++i) out[i] = rows[0][first + i];
+}
+#else
+// Four rows of four become four columns of four.
+HWY_INLINE void TransposeFour(const float* const* rows, size_t at, float* out, size_t stride) {
+  const hn::Full128<float> d;
+  const hn::Full128<double> wide;
+  const auto a = hn::LoadU(d, rows[0] + at), b = hn::LoadU(d, rows[1] + at);
+  const auto c = hn::LoadU(d, rows[2] + at), e = hn::LoadU(d, rows[3] + at);
+  const auto ab = hn::BitCast(wide, hn::InterleaveLower(d, a, b));
+  const auto ce = hn::BitCast(wide, hn::InterleaveLower(d, c, e));
+  const auto ab_upper = hn::BitCast(wide, hn::InterleaveUpper(d, a, b));
+  const auto ce_upper = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, ab, ce)), d, out);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, ab, ce)), d, out + stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, ab_upper, ce_upper)), d, out + 2 * stride);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, ab_upper, ce_upper)), d, out + 3 * stride);
+}
+
+HWY_INLINE void LoadTransposed(const float* const* rows, size_t first, size_t count, float* out) {
+  const size_t lanes = LaneCount();
+  for (size_t i = 0; i < count; i += 4) {
+    for (size_t lane = 0; lane < lanes; lane += 4) {
+      TransposeFour(rows + lane, first + i, out + i * lanes + lane, lanes);
+    }
+  }
+}
+#endif
+
+// NearestInt of rounding.h, for every float.
+HWY_INLINE VI NearestIntOf(V value) {
+  const DI di;
+  const VI bits = hn::BitCast(di, hn::Add(value, Splat(0x1.8p23f)));
+  const VI rounded = hn::Sub(hn::And(bits, hn::Set(di, 0x007fffff)), hn::Set(di, 0x00400000));
+  return hn::IfThenZeroElse(hn::RebindMask(di, hn::Ne(value, value)), rounded);
+}
+
+HWY_INLINE VI ClampLevel(VI level, int lowest, int highest) {
+  const DI di;
+  return hn::Min(hn::Max(level, hn::Set(di, lowest)), hn::Set(di, highest));
+}
+
+HWY_INLINE V ToFloat(VI level) { return hn::ConvertTo(D(), level); }
+
+// What Round gives is NearestInt below this magnitude.
+HWY_INLINE M RoundsAsNearestInt(V value) { return hn::Lt(hn::Abs(value), Splat(0x1p22f)); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quant
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,136 @@
+// Searches for scale and minimum of all groups of the super-blocks of all lanes: what q2_K, q4_K
+// and q5_K have in common.
+#if defined(QUANT_RANGE_FITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QUANT_RANGE_FITS_INL_H_
+#undef QUANT_RANGE_FITS_INL_H_
+#else
+#define QUANT_RANGE_FITS_INL_H_
+#endif
+
+#include <array>
+#include <cstring>
+
+#include "quant/k_bits.h"
+#include "quant/lanes-inl.h"
+#include "quant/requantize-inl.h"
+#include "quant/search_positive-inl.h"
+#include "quant/search_range-inl.h"
+#include "quant/weights-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quant {
+namespace HWY_NAMESPACE {
+
+// What the searches found, of kGroups groups of kGroupValues values in every lane; [group][lane].
+template <size_t kGroups>
+struct RangeFits {
+  HWY_ALIGN float scale[kGroups * kMaxLanes];
+  HWY_ALIGN float min[kGroups * kMaxLanes];  // as stored in blocks: not below 0
+  HWY_ALIGN float used_min[kGroups * kMaxLanes];
+  HWY_ALIGN float used_inverse[kGroups * kMaxLanes];
+  HWY_ALIGN float weight_sum[kGroups * kMaxLanes];
+  HWY_ALIGN float flat[kGroups * kMaxLanes];  // not 0 where all integers are 0
+  bool exact[kMaxLanes];
+};
+
+template <size_t kGroups>
+HWY_INLINE M StoreFit(const RangeFit& fit, size_t group, RangeFits<kGroups>& fits) {
+  const D d;
+  const size_t at = group * LaneCount();
+  hn::Store(fit.scale, d, fits.scale + at);
+  hn::Store(hn::Neg(fit.min), d, fits.min + at);
+  hn::Store(fit.used_min, d, fits.used_min + at);
+  hn::Store(fit.used_inverse, d, fits.used_inverse + at);
+  hn::Store(hn::IfThenElseZero(fit.flat, Splat(1.0f)), d, fits.flat + at);
+  return fit.exact;
+}
+
+HWY_INLINE void StoreMask(M mask, bool (&out)[kMaxLanes]) {
+  HWY_ALIGN float lanes[kMaxLanes];
+  hn::Store(hn::IfThenElseZero(mask, Splat(1.0f)), D(), lanes);
+  for (size_t lane = 0; lane < LaneCount(); ++lane) out[lane] = lanes[lane] != 0;
+}
+
+// The groups' weights are weigh(x, w).
+template <size_t kGroups, bool kAbsolute, class Weigh>
+HWY_INLINE void FitPlainLanes(const LaneBlocks& blocks, const ScaleGrid& grid, const Weigh& weigh,
+                              RangeFits<kGroups>& fits) {
+  constexpr size_t kGroupValues = kSuperBlock / kGroups;
+  HWY_ALIGN float x[kGroupValues * kMaxLanes], w[kGroupValues * kMaxLanes];
+  M exact = hn::Ge(Splat(0.0f), Splat(0.0f));
+  for (size_t j = 0; j < kGroups; ++j) {
+    LoadTransposed(blocks.value, j * kGroupValues, kGroupValues, x);
+    weigh(x, w);
+    const RangeFit fit = FitRangeLanes<kGroupValues, kAbsolute>(x, w, grid);
+    exact = hn::And(exact, StoreFit(fit, j, fits));
+  }
+  StoreMask(exact, fits.exact);
+}
+
+// The weights smooth the importance by `share` times the mean square of the block.
+template <size_t kGroups>
+HWY_INLINE void FitWeightedLanes(const LaneBlocks& blocks, const ScaleGrid& grid, float share,
+                                 RangeFits<kGroups>& fits) {
+  constexpr size_t kGroupValues = kSuperBlock / kGroups;
+  HWY_ALIGN float x[kSuperBlock * kMaxLanes], w[kGroupValues * kMaxLanes];
+  LoadTransposed(blocks.value, 0, kSuperBlock, x);
+  const V spread = hn::Div(hn::Mul(Splat(share), SumOfSquares<kSuperBlock>(x)),
+                           Splat(static_cast<float>(kSuperBlock)));
+  M exact = hn::Ge(Splat(0.0f), Splat(0.0f));
+  for (size_t j = 0; j < kGroups; ++j) {
+    const float* group = x + j * kGroupValues * LaneCount();
+    LoadTransposed(blocks.weight, j * kGroupValues, kGroupValues, w);
+    hn::Store(WeighByImportance<kGroupValues>(group, spread, w), D(),
+              fits.weight_sum + j * LaneCount());
+    const RangeFit fit = FitRangeLanes<kGroupValues, false>(group, w, grid);
+    exact = hn::And(exact, StoreFit(fit, j, fits));
+  }
+  StoreMask(exact, fits.exact);
+}
+
+// The float d of every lane, and its levels by lane and group.
+template <size_t kGroups>
+HWY_INLINE void FitLevelsOfScales(const float* scales, const float* weights, int top,
+                                  float (&d)[kMaxLanes],
+                                  std::array<uint8_t, kGroups> (&levels)[kMaxLanes]) {
+  HWY_ALIGN int32_t q[kGroups * kMaxLanes];
+  HWY_ALIGN float scale[kMaxLanes];
+  hn::Store(FitPositiveLanes<kGroups>(scales, weights, top, q), D(), scale);
+  for (size_t lane = 0; lane < LaneCount(); ++lane) {
+    d[lane] = scale[lane];
+    for (size_t j = 0; j < kGroups; ++j) {
+      levels[lane][j] = static_cast<uint8_t>(q[j * LaneCount() + lane]);
+    }
+  }
+}
+
+template <size_t kGroups>
+HWY_INLINE void RequantizeGroup(const float* x, const RangeFits<kGroups>& fits, size_t at,
+                                ScaleAndMin group, int levels, uint8_t* q) {
+  constexpr size_t kGroupValues = kSuperBlock / kGroups;
+  if (group.scale != 0) {
+    RequantizeAbove(x, kGroupValues, group, levels, q);
+  } else if (fits.flat[at] != 0) {
+    std::memset(q, 0, kGroupValues);
+  } else {
+    QuantizeAbove(x, kGroupValues, fits.used_min[at], fits.used_inverse[at], levels, q);
+  }
+}
+
+// group(j) is the rounded scale and minimum of group j of the lane's block.
+template <size_t kGroups, class Group>
+HWY_INLINE void RequantizeLane(const LaneBlocks& blocks, size_t lane,
+                               const RangeFits<kGroups>& fits, const Group& group, int levels,
+                               Levels& q) {
+  constexpr size_t kGroupValues = kSuperBlock / kGroups;
+  for (size_t j = 0; j < kGroups; ++j) {
+    RequantizeGroup(blocks.value[lane] + j * kGroupValues, fits, j * LaneCount() + lane, group(j),
+                    levels, q.data() + j * kGroupValues);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quant
+HWY_AFTER_NAMESPACE();
+
+#endif
