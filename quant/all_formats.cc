@@ -77,7 +77,7 @@ constexpr std::array kFormats = {
     Plain("i32", "I32", 26, 4),
     Plain("i64", "I64", 27, 8),
     Blocks<BlockQ80>("q8_0", 8, EncodeQ80Ref, DecodeQ80Ref),
-    UsingImportance(Blocks<BlockQ6K>("q6_K", 14, EncodeQ6KRef, DecodeQ6KRef)),
+    Faster(UsingImportance(Blocks<BlockQ6K>("q6_K", 14, EncodeQ6KRef, DecodeQ6KRef)), EncodeQ6K),
     Faster(UsingImportance(Blocks<BlockQ5K>("q5_K", 13, EncodeQ5KRef, DecodeQ5KRef)), EncodeQ5K),
     Faster(UsingImportance(Blocks<BlockQ4K>("q4_K", 12, EncodeQ4KRef, DecodeQ4KRef)), EncodeQ4K),
     UsingImportance(Blocks<BlockQ3K>("q3_K", 11, EncodeQ3KRef, DecodeQ3KRef)),

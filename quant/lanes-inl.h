@@ -76,7 +76,15 @@ HWY_INLINE VI ClampLevel(VI level, int lowest, int highest) {
   return hn::Min(hn::Max(level, hn::Set(di, lowest)), hn::Set(di, highest));
 }
 
+HWY_INLINE M AllLanes() { return hn::Eq(hn::Zero(D()), hn::Zero(D())); }
+
 HWY_INLINE V ToFloat(VI level) { return hn::ConvertTo(D(), level); }
+
+HWY_INLINE void StoreMask(M mask, bool (&out)[kMaxLanes]) {
+  HWY_ALIGN float lanes[kMaxLanes];
+  hn::Store(hn::IfThenElseZero(mask, Splat(1.0f)), D(), lanes);
+  for (size_t lane = 0; lane < LaneCount(); ++lane) out[lane] = lanes[lane] != 0;
+}
 
 // What Round gives is NearestInt below this magnitude.
 HWY_INLINE M RoundsAsNearestInt(V value) { return hn::Lt(hn::Abs(value), Splat(0x1p22f)); }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "quant/k_bits.h"
 #include "quant/k_search.h"
 
@@ -29,7 +31,18 @@ struct BlockQ6K {
 };
 static_assert(sizeof(BlockQ6K) == 210);
 
+inline constexpr int kQ6KLevels = 32;  // values: -32 ... 31
+
+using FloatsQ6K = std::array<float, BlockQ6K::kGroups>;
+
+// Sets d and scales: those of the groups rounded to eight bits, so that the one of largest
+// magnitude gets -128. False, and nothing set, if all are zero: so are then all bytes of the block.
+bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block);
+void PackQ6K(const Levels& q, BlockQ6K& block);
+
 // Encoder and Decoder of format.h.
+void EncodeQ6K(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ6KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ6KRef(std::span<const std::byte> blocks, std::span<float> out);

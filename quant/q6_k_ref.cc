@@ -11,10 +11,8 @@ namespace {
 
 constexpr size_t kGroups = BlockQ6K::kGroups;
 constexpr size_t kGroupValues = kSuperBlock / kGroups;
-constexpr int kLevels = 32;       // values: -32 ... 31
+constexpr int kLevels = kQ6KLevels;
 constexpr size_t kDistance = 64;  // of the two values of a byte of ql
-
-using PerGroup = std::array<float, kGroups>;
 
 // The importance is the weight as it is; without one the weight is the value's square.
 float FitGroup(Values group, Values importance, std::span<uint8_t> q) {
@@ -24,33 +22,20 @@ float FitGroup(Values group, Values importance, std::span<uint8_t> q) {
   return FitSigned({group, squares}, kLevels, q);
 }
 
-// Rounds the group scales to eight bits so that the one of largest magnitude gets -128.
-void RoundScales(const PerGroup& scales, float largest, BlockQ6K& block) {
-  const float inverse = -128.0f / largest;
-  block.d = ScaleToHalf(1 / inverse);
-  for (size_t j = 0; j < kGroups; ++j) {
-    block.scales[j] = static_cast<int8_t>(std::min(127, NearestInt(inverse * scales[j])));
-  }
-}
-
-// A block of zeros is all zero bytes.
 BlockQ6K EncodeBlock(Values values, Values importance) {
   BlockQ6K block{};
   Levels q;
-  PerGroup scales;
+  FloatsQ6K scales;
   for (size_t j = 0; j < kGroups; ++j) {
     const Values weights = importance.empty() ? importance : GroupOf<kGroupValues>(importance, j);
     scales[j] = FitGroup(GroupOf<kGroupValues>(values, j), weights, GroupOf<kGroupValues>(q, j));
   }
-  const float largest = LargestByMagnitude(scales);
-  if (std::abs(largest) < kZeroGroup) return block;
-  RoundScales(scales, largest, block);
+  if (!RoundScalesQ6K(scales, block)) return block;
   for (size_t j = 0; j < kGroups; ++j) {
     RequantizeSigned(GroupOf<kGroupValues>(values, j), block.GroupScale(j), kLevels,
                      GroupOf<kGroupValues>(q, j));
   }
-  PackFourBits(q, kDistance, block.ql);
-  PackTwoBits(q, 4, block.qh);
+  PackQ6K(q, block);
   return block;
 }
 
@@ -68,6 +53,22 @@ void DecodeBlock(const BlockQ6K& block, std::span<float> out) {
 
 float BlockQ6K::GroupScale(size_t group) const {
   return HalfToFloat(d) * static_cast<float>(scales[group]);
+}
+
+bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block) {
+  const float largest = LargestByMagnitude(scales);
+  if (std::abs(largest) < kZeroGroup) return false;
+  const float inverse = -128.0f / largest;
+  block.d = ScaleToHalf(1 / inverse);
+  for (size_t j = 0; j < kGroups; ++j) {
+    block.scales[j] = static_cast<int8_t>(std::min(127, NearestInt(inverse * scales[j])));
+  }
+  return true;
+}
+
+void PackQ6K(const Levels& q, BlockQ6K& block) {
+  PackFourBits(q, kDistance, block.ql);
+  PackTwoBits(q, 4, block.qh);
 }
 
 void EncodeQ6KRef(Values values, Values importance, std::span<std::byte> out) {

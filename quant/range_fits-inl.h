@@ -45,19 +45,13 @@ HWY_INLINE M StoreFit(const RangeFit& fit, size_t group, RangeFits<kGroups>& fit
   return fit.exact;
 }
 
-HWY_INLINE void StoreMask(M mask, bool (&out)[kMaxLanes]) {
-  HWY_ALIGN float lanes[kMaxLanes];
-  hn::Store(hn::IfThenElseZero(mask, Splat(1.0f)), D(), lanes);
-  for (size_t lane = 0; lane < LaneCount(); ++lane) out[lane] = lanes[lane] != 0;
-}
-
 // The groups' weights are weigh(x, w).
 template <size_t kGroups, bool kAbsolute, class Weigh>
 HWY_INLINE void FitPlainLanes(const LaneBlocks& blocks, const ScaleGrid& grid, const Weigh& weigh,
                               RangeFits<kGroups>& fits) {
   constexpr size_t kGroupValues = kSuperBlock / kGroups;
   HWY_ALIGN float x[kGroupValues * kMaxLanes], w[kGroupValues * kMaxLanes];
-  M exact = hn::Ge(Splat(0.0f), Splat(0.0f));
+  M exact = AllLanes();
   for (size_t j = 0; j < kGroups; ++j) {
     LoadTransposed(blocks.value, j * kGroupValues, kGroupValues, x);
     weigh(x, w);
@@ -76,7 +70,7 @@ HWY_INLINE void FitWeightedLanes(const LaneBlocks& blocks, const ScaleGrid& grid
   LoadTransposed(blocks.value, 0, kSuperBlock, x);
   const V spread = hn::Div(hn::Mul(Splat(share), SumOfSquares<kSuperBlock>(x)),
                            Splat(static_cast<float>(kSuperBlock)));
-  M exact = hn::Ge(Splat(0.0f), Splat(0.0f));
+  M exact = AllLanes();
   for (size_t j = 0; j < kGroups; ++j) {
     const float* group = x + j * kGroupValues * LaneCount();
     LoadTransposed(blocks.weight, j * kGroupValues, kGroupValues, w);

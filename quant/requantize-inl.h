@@ -19,6 +19,11 @@ HWY_INLINE void StoreLevels(VI level, uint8_t* q) {
   hn::StoreU(hn::DemoteTo(bytes, level), bytes, q);
 }
 
+HWY_INLINE void StoreSigned(VI level, int levels, uint8_t* q) {
+  const VI clamped = ClampLevel(level, -levels, levels - 1);
+  StoreLevels(hn::Add(clamped, hn::Set(DI(), levels)), q);
+}
+
 // q = nearest of (x + min) / scale. `count` is a multiple of the number of lanes.
 HWY_INLINE void RequantizeAbove(const float* x, size_t count, ScaleAndMin fit, int levels,
                                 uint8_t* q) {
@@ -38,6 +43,26 @@ HWY_INLINE void QuantizeAbove(const float* x, size_t count, float used_min, floa
   for (size_t i = 0; i < count; i += LaneCount()) {
     const V value = hn::Mul(inverse_lanes, hn::Sub(hn::LoadU(d, x + i), min));
     StoreLevels(ClampLevel(NearestIntOf(value), 0, levels), q + i);
+  }
+}
+
+// q = levels + nearest of x / scale.
+HWY_INLINE void RequantizeSigned(const float* x, size_t count, float scale, int levels,
+                                 uint8_t* q) {
+  const V scale_lanes = Splat(scale);
+  for (size_t i = 0; i < count; i += LaneCount()) {
+    const VI level = NearestIntOf(hn::Div(hn::LoadU(D(), x + i), scale_lanes));
+    StoreSigned(level, levels, q + i);
+  }
+}
+
+// q = levels + nearest of x * inverse.
+HWY_INLINE void QuantizeSigned(const float* x, size_t count, float inverse, int levels,
+                               uint8_t* q) {
+  const V inverse_lanes = Splat(inverse);
+  for (size_t i = 0; i < count; i += LaneCount()) {
+    const VI level = NearestIntOf(hn::Mul(inverse_lanes, hn::LoadU(D(), x + i)));
+    StoreSigned(level, levels, q + i);
   }
 }
 

@@ -46,6 +46,16 @@ HWY_INLINE void WeighByAbs(const float* x, float* w) {
   }
 }
 
+// w = x^2.
+template <size_t kCount>
+HWY_INLINE void WeighBySquare(const float* x, float* w) {
+  const D d;
+  for (size_t i = 0; i < kCount; ++i) {
+    const V xi = hn::Load(d, x + i * LaneCount());
+    hn::Store(hn::Mul(xi, xi), d, w + i * LaneCount());
+  }
+}
+
 // w becomes w * sqrt(spread + x^2); returns the sums over the groups.
 template <size_t kCount>
 HWY_INLINE V WeighByImportance(const float* x, V spread, float* w) {
