@@ -80,7 +80,7 @@ constexpr std::array kFormats = {
     Faster(UsingImportance(Blocks<BlockQ6K>("q6_K", 14, EncodeQ6KRef, DecodeQ6KRef)), EncodeQ6K),
     Faster(UsingImportance(Blocks<BlockQ5K>("q5_K", 13, EncodeQ5KRef, DecodeQ5KRef)), EncodeQ5K),
     Faster(UsingImportance(Blocks<BlockQ4K>("q4_K", 12, EncodeQ4KRef, DecodeQ4KRef)), EncodeQ4K),
-    UsingImportance(Blocks<BlockQ3K>("q3_K", 11, EncodeQ3KRef, DecodeQ3KRef)),
+    Faster(UsingImportance(Blocks<BlockQ3K>("q3_K", 11, EncodeQ3KRef, DecodeQ3KRef)), EncodeQ3K),
     Faster(UsingImportance(Blocks<BlockQ2K>("q2_K", 10, EncodeQ2KRef, DecodeQ2KRef)), EncodeQ2K),
     UsingImportance(Blocks<BlockQ40>("q4_0", 2, EncodeQ40Ref, DecodeQ40Ref)),
     UsingImportance(Blocks<BlockQ41>("q4_1", 3, EncodeQ41Ref, DecodeQ41Ref)),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "quant/k_bits.h"
 #include "quant/k_search.h"
 
@@ -30,7 +32,20 @@ struct BlockQ3K {
 };
 static_assert(sizeof(BlockQ3K) == 110);
 
+inline constexpr int kQ3KLevels = 4;        // values: -4 ... 3
+inline constexpr int kQ3KScaleLevels = 32;  // scales: -32 ... 31
+
+using FloatsQ3K = std::array<float, BlockQ3K::kGroups>;
+using LevelsQ3K = std::array<uint8_t, BlockQ3K::kGroups>;
+
+// Set d and packed. Without importance the group scale of largest magnitude gets -32.
+void RoundQ3KToLargest(const FloatsQ3K& scales, BlockQ3K& block);
+void SetScalesQ3K(float d, const LevelsQ3K& levels, BlockQ3K& block);
+void PackQ3K(const Levels& q, BlockQ3K& block);
+
 // Encoder and Decoder of format.h.
+void EncodeQ3K(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ3KRef(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ3KRef(std::span<const std::byte> blocks, std::span<float> out);

@@ -11,13 +11,10 @@ namespace {
 
 constexpr size_t kGroups = BlockQ3K::kGroups;
 constexpr size_t kGroupValues = kSuperBlock / kGroups;
-constexpr int kLevels = 4;        // values: -4 ... 3
-constexpr int kScaleLevels = 32;  // scales: -32 ... 31
+constexpr int kLevels = kQ3KLevels;
+constexpr int kScaleLevels = kQ3KScaleLevels;
 
-using PerGroup = std::array<float, kGroups>;
-using PerGroupLevel = std::array<uint8_t, kGroups>;
-
-void Pack(const PerGroupLevel& scales, uint8_t (&packed)[12]) {
+void Pack(const LevelsQ3K& scales, uint8_t (&packed)[12]) {
   for (size_t j = 0; j < 8; ++j) {
     packed[j] = static_cast<uint8_t>((scales[j] & 15) | scales[j + 8] << 4);
   }
@@ -30,7 +27,7 @@ void Pack(const PerGroupLevel& scales, uint8_t (&packed)[12]) {
 
 // Rounds the group scales to six bits so that the one of largest magnitude gets -32; returns the
 // scale of the scales. All zero: s is 0, not 32.
-uint16_t RoundToLargest(const PerGroup& scales, PerGroupLevel& levels) {
+uint16_t RoundToLargest(const FloatsQ3K& scales, LevelsQ3K& levels) {
   const float largest = LargestByMagnitude(scales);
   levels.fill(0);
   if (largest == 0) return 0;
@@ -85,17 +82,15 @@ float FitGroup(Values group, std::span<uint8_t> q) {
 }
 
 void FitPlain(Values values, BlockQ3K& block, Levels& q) {
-  PerGroup scales;
+  FloatsQ3K scales;
   for (size_t j = 0; j < kGroups; ++j)
     scales[j] = FitGroup(GroupOf<kGroupValues>(values, j), GroupOf<kGroupValues>(q, j));
-  PerGroupLevel levels;
-  block.d = RoundToLargest(scales, levels);
-  Pack(levels, block.packed);
+  RoundQ3KToLargest(scales, block);
 }
 
 void FitWithImportance(Values values, Values importance, BlockQ3K& block, Levels& q) {
   const float spread = 2 * SumOfSquares(values) / static_cast<float>(kSuperBlock);
-  PerGroup scales, weight_sums;
+  FloatsQ3K scales, weight_sums;
   for (size_t j = 0; j < kGroups; ++j) {
     const Values group = GroupOf<kGroupValues>(values, j);
     std::array<float, kGroupValues> weights;
@@ -103,9 +98,9 @@ void FitWithImportance(Values values, Values importance, BlockQ3K& block, Levels
     weight_sums[j] = Sum(weights);
     scales[j] = FitSigned({group, weights}, kLevels, GroupOf<kGroupValues>(q, j));
   }
-  PerGroupLevel levels;
-  block.d = ScaleToHalf(FitSigned({scales, weight_sums}, kScaleLevels, levels));
-  Pack(levels, block.packed);
+  LevelsQ3K levels;
+  const float d = FitSigned({scales, weight_sums}, kScaleLevels, levels);
+  SetScalesQ3K(d, levels, block);
 }
 
 BlockQ3K EncodeBlock(Values values, Values importance) {
@@ -120,8 +115,7 @@ BlockQ3K EncodeBlock(Values values, Values importance) {
     RequantizeSigned(GroupOf<kGroupValues>(values, j), block.GroupScale(j), kLevels,
                      GroupOf<kGroupValues>(q, j));
   }
-  PackTwoBits(q, 0, block.qs);
-  PackOneBit(q, 2, block.hmask);
+  PackQ3K(q, block);
   return block;
 }
 
@@ -141,6 +135,22 @@ float BlockQ3K::GroupScale(size_t group) const {
   const int low = group < 8 ? packed[group] & 15 : packed[group - 8] >> 4;
   const int high = packed[8 + group % 4] >> group / 4 * 2 & 3;
   return HalfToFloat(d) * static_cast<float>((low | high << 4) - kScaleLevels);
+}
+
+void RoundQ3KToLargest(const FloatsQ3K& scales, BlockQ3K& block) {
+  LevelsQ3K levels;
+  block.d = RoundToLargest(scales, levels);
+  Pack(levels, block.packed);
+}
+
+void SetScalesQ3K(float d, const LevelsQ3K& levels, BlockQ3K& block) {
+  block.d = ScaleToHalf(d);
+  Pack(levels, block.packed);
+}
+
+void PackQ3K(const Levels& q, BlockQ3K& block) {
+  PackTwoBits(q, 0, block.qs);
+  PackOneBit(q, 2, block.hmask);
 }
 
 void EncodeQ3KRef(Values values, Values importance, std::span<std::byte> out) {

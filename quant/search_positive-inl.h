@@ -7,35 +7,11 @@
 #endif
 
 #include "quant/k_search.h"
-#include "quant/lanes-inl.h"
+#include "quant/lane_fit-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
-
-// LevelFit of k_search.h.
-struct LaneFit {
-  V xl, ll;
-
-  HWY_INLINE void Add(V weight, V value, V level) {
-    xl = hn::Add(xl, hn::Mul(hn::Mul(weight, value), level));
-    ll = hn::Add(ll, hn::Mul(hn::Mul(weight, level), level));
-  }
-  HWY_INLINE void Remove(V weight, V value, V level) {
-    xl = hn::Sub(xl, hn::Mul(hn::Mul(weight, value), level));
-    ll = hn::Sub(ll, hn::Mul(hn::Mul(weight, level), level));
-  }
-  HWY_INLINE M BetterThan(const LaneFit& other) const {
-    return hn::Gt(hn::Mul(hn::Mul(xl, xl), other.ll), hn::Mul(hn::Mul(other.xl, other.xl), ll));
-  }
-  HWY_INLINE V Scale() const {
-    return hn::IfThenElseZero(hn::Gt(ll, hn::Zero(D())), hn::Div(xl, ll));
-  }
-  HWY_INLINE void Take(M mask, const LaneFit& other) {
-    xl = hn::IfThenElse(mask, other.xl, xl);
-    ll = hn::IfThenElse(mask, other.ll, ll);
-  }
-};
 
 HWY_INLINE VI LowByte(VI level) { return hn::And(level, hn::Set(DI(), 255)); }
 
@@ -86,13 +62,14 @@ HWY_INLINE M MovePositiveLevels(const float* x, const float* w, int levels, Lane
   M moved = hn::Lt(Splat(1.0f), Splat(0.0f));
   for (size_t i = 0; i < kCount; ++i) {
     const V xi = hn::Load(d, x + i * LaneCount()), wi = hn::Load(d, w + i * LaneCount());
+    const V wxi = hn::Mul(wi, xi);
     const VI old = hn::Load(di, q + i * LaneCount());
     LaneFit others = fit;
-    others.Remove(wi, xi, ToFloat(old));
+    others.Remove(wi, wxi, ToFloat(old));
     const M positive = hn::And(hn::Gt(others.xl, hn::Zero(d)), hn::Gt(others.ll, hn::Zero(d)));
     const VI level = PositiveLevel(hn::Div(hn::Mul(xi, others.ll), others.xl), levels);
     const M other_level = hn::RebindMask(d, hn::Ne(level, old));
-    others.Add(wi, xi, ToFloat(level));
+    others.Add(wi, wxi, ToFloat(level));
     const M better = hn::And(hn::And(positive, other_level), others.BetterThan(fit));
     hn::Store(hn::IfThenElse(hn::RebindMask(di, better), LowByte(level), old), di,
               q + i * LaneCount());
@@ -119,7 +96,8 @@ HWY_INLINE V FitPositiveLanes(const float* x, const float* w, int levels, int32_
     const V xi = hn::Load(d, x + i * LaneCount());
     const VI level = PositiveLevel(hn::Mul(inverse, xi), levels);
     hn::Store(LowByte(level), di, q + i * LaneCount());
-    fit.Add(hn::Load(d, w + i * LaneCount()), xi, ToFloat(level));
+    const V wi = hn::Load(d, w + i * LaneCount());
+    fit.Add(wi, hn::Mul(wi, xi), ToFloat(level));
   }
   for (int round = 0; round < 5; ++round) {
     if (hn::AllFalse(d, MovePositiveLevels<kCount>(x, w, levels, fit, q))) break;
