@@ -2,6 +2,7 @@
 // apart, so that a vector of bytes is unpacked with a mask and a shift.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,12 +28,12 @@ std::span<uint8_t> GroupOf(Levels& q, size_t group) {
 // l + 32, l + 64 and l + 96, lowest bits first.
 inline void PackTwoBits(const Levels& q, unsigned shift, std::span<uint8_t, 64> out) {
   for (size_t run = 0; run < 2; ++run) {
+    const uint8_t* const from = q.data() + 128 * run;
+    uint8_t* const to = out.data() + 32 * run;
     for (size_t l = 0; l < 32; ++l) {
-      unsigned byte = 0;
-      for (unsigned k = 0; k < 4; ++k) {
-        byte |= (q[128 * run + 32 * k + l] >> shift & 3u) << 2 * k;
-      }
-      out[32 * run + l] = static_cast<uint8_t>(byte);
+      const unsigned low = (from[l] >> shift & 3u) | (from[l + 32] >> shift & 3u) << 2;
+      const unsigned high = (from[l + 64] >> shift & 3u) | (from[l + 96] >> shift & 3u) << 2;
+      to[l] = static_cast<uint8_t>(low | high << 4);
     }
   }
 }
@@ -43,11 +44,13 @@ inline unsigned TwoBitsOf(std::span<const uint8_t, 64> packed, size_t i) {
 
 // One bit of each value, bit `shift`: value i is in bit i / 32 of byte i % 32.
 inline void PackOneBit(const Levels& q, unsigned shift, std::span<uint8_t, 32> out) {
-  for (size_t l = 0; l < 32; ++l) {
-    unsigned byte = 0;
-    for (unsigned k = 0; k < 8; ++k) byte |= (q[32 * k + l] >> shift & 1u) << k;
-    out[l] = static_cast<uint8_t>(byte);
+  std::array<uint8_t, 32> packed{};
+  for (unsigned k = 0; k < 8; ++k) {
+    for (size_t l = 0; l < 32; ++l) {
+      packed[l] = static_cast<uint8_t>(packed[l] | (q[32 * k + l] >> shift & 1u) << k);
+    }
   }
+  std::copy(packed.begin(), packed.end(), out.begin());
 }
 
 inline unsigned OneBitOf(std::span<const uint8_t, 32> packed, size_t i) {
@@ -57,9 +60,11 @@ inline unsigned OneBitOf(std::span<const uint8_t, 32> packed, size_t i) {
 // The low four bits of each value: in each run of 2 * distance (32 or 64), byte l holds value l in
 // its low and value l + distance in its high half.
 inline void PackFourBits(const Levels& q, size_t distance, std::span<uint8_t, 128> out) {
-  for (size_t byte = 0; byte < 128; ++byte) {
-    const size_t i = byte / distance * 2 * distance + byte % distance;
-    out[byte] = static_cast<uint8_t>((q[i] & 15) | q[i + distance] << 4);
+  for (size_t run = 0; run < 128; run += distance) {
+    const uint8_t* const from = q.data() + 2 * run;
+    for (size_t l = 0; l < distance; ++l) {
+      out[run + l] = static_cast<uint8_t>((from[l] & 15) | from[l + distance] << 4);
+    }
   }
 }
 

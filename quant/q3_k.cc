@@ -20,7 +20,13 @@ struct PlainGroup {
   HWY_ALIGN float w[kCount * kMaxLanes];
   HWY_ALIGN float wx[kCount * kMaxLanes];
   HWY_ALIGN float level[kCount * kMaxLanes];
+  HWY_ALIGN float xl[kCount * kMaxLanes];  // what each value adds to the sums of the fit
+  HWY_ALIGN float ll[kCount * kMaxLanes];
 };
+
+HWY_INLINE LaneFit PartOf(V w, V wx, V level) {
+  return {hn::Mul(wx, level), hn::Mul(hn::Mul(w, level), level)};
+}
 
 HWY_INLINE LaneFit StartFrom(V inverse, PlainGroup& group) {
   const D d;
@@ -33,50 +39,78 @@ HWY_INLINE LaneFit StartFrom(V inverse, PlainGroup& group) {
     const V level = hn::Min(hn::Max(rounded, Splat(-kQ3KLevels)), Splat(kQ3KLevels - 1));
     hn::Store(w, d, group.w + at);
     hn::Store(wx, d, group.wx + at);
+    const LaneFit part = PartOf(w, wx, level);
     hn::Store(level, d, group.level + at);
-    fit.Add(w, wx, level);
+    hn::Store(part.xl, d, group.xl + at);
+    hn::Store(part.ll, d, group.ll + at);
+    fit.xl = hn::Add(fit.xl, part.xl);
+    fit.ll = hn::Add(fit.ll, part.ll);
   }
   return fit;
 }
 
-// Where all of a lane's integers stay, its fit does not change: most vectors of a round do not wait
-// for the one before. The lanes in which one moved.
-HWY_INLINE M MoveLevels(LaneFit& fit, PlainGroup& group) {
+// Lanes whose integer surely stays: where the sum of the others is not above 0 the search moves
+// nothing, and elsewhere the best integer is the one they have if the best number lies within 0.499
+// of it. Products tell that without a quotient; their rounding errors, 2^-20 at most for sums in
+// this range, cannot make up for the rest.
+HWY_INLINE M Stays(const LaneFit& others, V x, V level) {
+  const V off = hn::Abs(hn::Sub(hn::Mul(x, others.ll), hn::Mul(level, others.xl)));
+  const M near = hn::Le(off, hn::Mul(others.xl, Splat(0.499f)));
+  const M sure = hn::And(near, hn::Gt(others.xl, Splat(1e-30f)));
+  return hn::Or(sure, hn::Not(hn::Gt(others.xl, hn::Zero(D()))));
+}
+
+// Moves value i of a group to its best integer where that helps; the lanes in which it moved.
+// `others` is the fit without the value.
+HWY_INLINE M MoveLevel(size_t i, LaneFit others, LaneFit& fit, PlainGroup& group) {
   const D d;
-  M moved = hn::Not(AllLanes());
-  for (size_t i = 0; i < kCount; ++i) {
-    const size_t at = i * LaneCount();
-    const V w = hn::Load(d, group.w + at), wx = hn::Load(d, group.wx + at);
-    const V old = hn::Load(d, group.level + at);
-    LaneFit others = fit;
-    others.Remove(w, wx, old);
-    const V best = hn::Div(hn::Mul(hn::Load(d, group.x + at), others.ll), others.xl);
-    const V level = ToFloat(ClampLevel(NearestIntOf(best), -kQ3KLevels, kQ3KLevels - 1));
-    const M other_level = hn::And(hn::Gt(others.xl, hn::Zero(d)), hn::Ne(level, old));
-    if (hn::AllFalse(d, other_level)) continue;
-    others.Add(w, wx, level);
-    const M better =
-        hn::And(hn::And(other_level, hn::Gt(others.ll, hn::Zero(d))), others.BetterThan(fit));
-    hn::Store(hn::IfThenElse(better, level, old), d, group.level + at);
-    fit.Take(better, others);
-    moved = hn::Or(moved, better);
+  const size_t at = i * LaneCount();
+  const V old = hn::Load(d, group.level + at);
+  const V best = hn::Div(hn::Mul(hn::Load(d, group.x + at), others.ll), others.xl);
+  const V level = ToFloat(ClampLevel(NearestIntOf(best), -kQ3KLevels, kQ3KLevels - 1));
+  const M other_level = hn::And(hn::Gt(others.xl, hn::Zero(d)), hn::Ne(level, old));
+  const LaneFit part = PartOf(hn::Load(d, group.w + at), hn::Load(d, group.wx + at), level);
+  others.xl = hn::Add(others.xl, part.xl);
+  others.ll = hn::Add(others.ll, part.ll);
+  const M better =
+      hn::And(hn::And(other_level, hn::Gt(others.ll, hn::Zero(d))), others.BetterThan(fit));
+  hn::Store(hn::IfThenElse(better, level, old), d, group.level + at);
+  hn::Store(hn::IfThenElse(better, part.xl, hn::Load(d, group.xl + at)), d, group.xl + at);
+  hn::Store(hn::IfThenElse(better, part.ll, hn::Load(d, group.ll + at)), d, group.ll + at);
+  fit.Take(better, others);
+  return better;
+}
+
+// At most five rounds over the values. Ends when no value has moved since all were last looked at:
+// the rest of the rounds would find the same.
+HWY_INLINE LaneFit MoveLevels(LaneFit now, PlainGroup& group) {
+  const D d;
+  size_t still = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (size_t i = 0; i < kCount; ++i) {
+      const size_t at = i * LaneCount();
+      const LaneFit others{hn::Sub(now.xl, hn::Load(d, group.xl + at)),
+                           hn::Sub(now.ll, hn::Load(d, group.ll + at))};
+      const M stays = Stays(others, hn::Load(d, group.x + at), hn::Load(d, group.level + at));
+      ++still;
+      if (HWY_UNLIKELY(!hn::AllTrue(d, stays))) {
+        if (!hn::AllFalse(d, MoveLevel(i, others, now, group))) still = 0;
+      }
+      if (still == kCount) return now;
+    }
   }
-  return moved;
+  return now;
 }
 
 // No integers are kept: in the rare block with a scale that is rounded to 0, while its group is not
 // zero, the reference has to find them again.
 HWY_INLINE SignedFit FitPlainGroup(PlainGroup& group) {
-  const D d;
   const SignedExtent extent = SignedExtentOf<kCount>(group.x);
   SignedFit best;
   best.zero = hn::Lt(hn::Abs(extent.largest), Splat(kZeroGroup));
   best.exact = hn::And(extent.no_nan, hn::Le(hn::Abs(extent.largest), Splat(0x1.fffffep127f)));
   best.used_inverse = hn::Div(Splat(-kQ3KLevels), extent.largest);
-  LaneFit fit = StartFrom(best.used_inverse, group);
-  for (int round = 0; round < 5; ++round) {
-    if (hn::AllFalse(d, MoveLevels(fit, group))) break;
-  }
+  const LaneFit fit = MoveLevels(StartFrom(best.used_inverse, group), group);
   best.scale = hn::IfThenZeroElse(best.zero, fit.Scale());
   return best;
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "quant/half.h"
 #include "quant/k_bits.h"
 #include "quant/k_search.h"
 
@@ -35,13 +36,23 @@ static_assert(sizeof(BlockQ3K) == 110);
 inline constexpr int kQ3KLevels = 4;        // values: -4 ... 3
 inline constexpr int kQ3KScaleLevels = 32;  // scales: -32 ... 31
 
+inline float BlockQ3K::GroupScale(size_t group) const {
+  const int low = group < 8 ? packed[group] & 15 : packed[group - 8] >> 4;
+  const int high = packed[8 + group % 4] >> group / 4 * 2 & 3;
+  return HalfToFloat(d) * static_cast<float>((low | high << 4) - kQ3KScaleLevels);
+}
+
 using FloatsQ3K = std::array<float, BlockQ3K::kGroups>;
 using LevelsQ3K = std::array<uint8_t, BlockQ3K::kGroups>;
 
 // Set d and packed. Without importance the group scale of largest magnitude gets -32.
 void RoundQ3KToLargest(const FloatsQ3K& scales, BlockQ3K& block);
 void SetScalesQ3K(float d, const LevelsQ3K& levels, BlockQ3K& block);
-void PackQ3K(const Levels& q, BlockQ3K& block);
+
+inline void PackQ3K(const Levels& q, BlockQ3K& block) {
+  PackTwoBits(q, 0, block.qs);
+  PackOneBit(q, 2, block.hmask);
+}
 
 // Encoder and Decoder of format.h.
 void EncodeQ3K(std::span<const float> values, std::span<const float> importance,

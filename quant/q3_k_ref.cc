@@ -131,12 +131,6 @@ void DecodeBlock(const BlockQ3K& block, std::span<float> out) {
 
 }  // namespace
 
-float BlockQ3K::GroupScale(size_t group) const {
-  const int low = group < 8 ? packed[group] & 15 : packed[group - 8] >> 4;
-  const int high = packed[8 + group % 4] >> group / 4 * 2 & 3;
-  return HalfToFloat(d) * static_cast<float>((low | high << 4) - kScaleLevels);
-}
-
 void RoundQ3KToLargest(const FloatsQ3K& scales, BlockQ3K& block) {
   LevelsQ3K levels;
   block.d = RoundToLargest(scales, levels);
@@ -146,11 +140,6 @@ void RoundQ3KToLargest(const FloatsQ3K& scales, BlockQ3K& block) {
 void SetScalesQ3K(float d, const LevelsQ3K& levels, BlockQ3K& block) {
   block.d = ScaleToHalf(d);
   Pack(levels, block.packed);
-}
-
-void PackQ3K(const Levels& q, BlockQ3K& block) {
-  PackTwoBits(q, 0, block.qs);
-  PackOneBit(q, 2, block.hmask);
 }
 
 void EncodeQ3KRef(Values values, Values importance, std::span<std::byte> out) {

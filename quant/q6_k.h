@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "quant/half.h"
 #include "quant/k_bits.h"
 #include "quant/k_search.h"
 
@@ -31,14 +32,23 @@ struct BlockQ6K {
 };
 static_assert(sizeof(BlockQ6K) == 210);
 
+inline constexpr size_t kQ6KDistance = 64;  // of the two values of a byte of ql
 inline constexpr int kQ6KLevels = 32;  // values: -32 ... 31
+
+inline float BlockQ6K::GroupScale(size_t group) const {
+  return HalfToFloat(d) * static_cast<float>(scales[group]);
+}
 
 using FloatsQ6K = std::array<float, BlockQ6K::kGroups>;
 
 // Sets d and scales: those of the groups rounded to eight bits, so that the one of largest
 // magnitude gets -128. False, and nothing set, if all are zero: so are then all bytes of the block.
 bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block);
-void PackQ6K(const Levels& q, BlockQ6K& block);
+
+inline void PackQ6K(const Levels& q, BlockQ6K& block) {
+  PackFourBits(q, kQ6KDistance, block.ql);
+  PackTwoBits(q, 4, block.qh);
+}
 
 // Encoder and Decoder of format.h.
 void EncodeQ6K(std::span<const float> values, std::span<const float> importance,

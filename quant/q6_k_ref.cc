@@ -12,7 +12,6 @@ namespace {
 constexpr size_t kGroups = BlockQ6K::kGroups;
 constexpr size_t kGroupValues = kSuperBlock / kGroups;
 constexpr int kLevels = kQ6KLevels;
-constexpr size_t kDistance = 64;  // of the two values of a byte of ql
 
 // The importance is the weight as it is; without one the weight is the value's square.
 float FitGroup(Values group, Values importance, std::span<uint8_t> q) {
@@ -43,17 +42,13 @@ void DecodeBlock(const BlockQ6K& block, std::span<float> out) {
   for (size_t j = 0; j < kGroups; ++j) {
     const float scale = block.GroupScale(j);
     for (size_t i = kGroupValues * j; i < kGroupValues * (j + 1); ++i) {
-      const unsigned q = FourBitsOf(block.ql, kDistance, i) | TwoBitsOf(block.qh, i) << 4;
+      const unsigned q = FourBitsOf(block.ql, kQ6KDistance, i) | TwoBitsOf(block.qh, i) << 4;
       out[i] = scale * static_cast<float>(static_cast<int>(q) - kLevels);
     }
   }
 }
 
 }  // namespace
-
-float BlockQ6K::GroupScale(size_t group) const {
-  return HalfToFloat(d) * static_cast<float>(scales[group]);
-}
 
 bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block) {
   const float largest = LargestByMagnitude(scales);
@@ -64,11 +59,6 @@ bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block) {
     block.scales[j] = static_cast<int8_t>(std::min(127, NearestInt(inverse * scales[j])));
   }
   return true;
-}
-
-void PackQ6K(const Levels& q, BlockQ6K& block) {
-  PackFourBits(q, kDistance, block.ql);
-  PackTwoBits(q, 4, block.qh);
 }
 
 void EncodeQ6KRef(Values values, Values importance, std::span<std::byte> out) {
