@@ -38,16 +38,6 @@ CodeFit FitAtScale(Values values, const Weights& weights, float inverse) {
 
 }  // namespace
 
-uint8_t NearestIq4Code(float value) {
-  if (value <= kIq4Codes.front()) return 0;
-  if (value >= kIq4Codes.back()) return kIq4Codes.size() - 1;
-  // NaN is below no code and ends at the last.
-  uint8_t above = 1;
-  while (above + 1u < kIq4Codes.size() && !(value < kIq4Codes[above])) ++above;
-  const uint8_t below = above - 1;
-  return value - kIq4Codes[below] < kIq4Codes[above] - value ? below : above;
-}
-
 float FitIq4Scale(Values values, Values importance, float spread) {
   const float largest = LargestByMagnitude(values);
   if (std::abs(largest) < kZeroGroup) return 0;

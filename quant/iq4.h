@@ -14,7 +14,31 @@ inline constexpr std::array<float, 16> kIq4Codes = {-127, -104, -83, -65, -49, -
                                                     1,    13,   25,  38,  53,  69,  89,  113};
 
 // The code nearest to `value`; of two equally near the higher.
-uint8_t NearestIq4Code(float value);
+constexpr uint8_t NearestIq4Code(float value) {
+  if (value <= kIq4Codes.front()) return 0;
+  if (value >= kIq4Codes.back()) return kIq4Codes.size() - 1;
+  // NaN is below no code and ends at the last.
+  uint8_t above = 1;
+  while (above + 1u < kIq4Codes.size() && !(value < kIq4Codes[above])) ++above;
+  const uint8_t below = above - 1;
+  return value - kIq4Codes[below] < kIq4Codes[above] - value ? below : above;
+}
+
+// kIq4Limits[k] is the smallest float whose nearest code is above k: the differences are rounded,
+// and both are monotone in the value. So a number that is not NaN has as code how many limits it
+// reaches.
+inline constexpr std::array<float, 15> kIq4Limits = [] {
+  std::array<float, 15> limits{};
+  for (uint8_t k = 0; k < limits.size(); ++k) {
+    // Halving by what is between; ends when no float is.
+    float low = kIq4Codes[k], high = kIq4Codes[k + 1u];
+    for (float middle = 0; middle = low + (high - low) / 2, middle > low && middle < high;) {
+      (NearestIq4Code(middle) > k ? high : low) = middle;
+    }
+    limits[k] = high;
+  }
+  return limits;
+}();
 
 // The scale with the least weighted error for a group of 32, among 16 that put the value of largest
 // magnitude at or near the ends of the code book; 0 for a zero group. `spread` is the mean square

@@ -19,6 +19,8 @@ struct BlockIq4Nl {
 static_assert(sizeof(BlockIq4Nl) == 18);
 
 // Encoder and Decoder of format.h.
+void EncodeIq4Nl(std::span<const float> values, std::span<const float> importance,
+                 std::span<std::byte> out);
 void EncodeIq4NlRef(std::span<const float> values, std::span<const float> importance,
                     std::span<std::byte> out);
 void DecodeIq4NlRef(std::span<const std::byte> blocks, std::span<float> out);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "quant/k_bits.h"
 
 namespace quant {
@@ -27,7 +29,18 @@ struct BlockIq4Xs {
 };
 static_assert(sizeof(BlockIq4Xs) == 136);
 
+inline constexpr size_t kIq4XsDistance = 16;  // of the two values of a byte
+
+using FloatsIq4Xs = std::array<float, BlockIq4Xs::kGroups>;
+
+// Sets d and the levels of the group scales in an empty block: the scale of largest magnitude gets
+// -32. Returns what the values of each group are multiplied by to get codes, chosen for d before it
+// is rounded to F16.
+FloatsIq4Xs RoundScalesIq4Xs(const FloatsIq4Xs& scales, BlockIq4Xs& block);
+
 // Encoder and Decoder of format.h.
+void EncodeIq4Xs(std::span<const float> values, std::span<const float> importance,
+                 std::span<std::byte> out);
 void EncodeIq4XsRef(std::span<const float> values, std::span<const float> importance,
                     std::span<std::byte> out);
 void DecodeIq4XsRef(std::span<const std::byte> blocks, std::span<float> out);

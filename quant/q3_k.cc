@@ -108,7 +108,7 @@ HWY_INLINE SignedFit FitPlainGroup(PlainGroup& group) {
   const SignedExtent extent = SignedExtentOf<kCount>(group.x);
   SignedFit best;
   best.zero = hn::Lt(hn::Abs(extent.largest), Splat(kZeroGroup));
-  best.exact = hn::And(extent.no_nan, hn::Le(hn::Abs(extent.largest), Splat(0x1.fffffep127f)));
+  best.exact = IsFinite(extent);
   best.used_inverse = hn::Div(Splat(-kQ3KLevels), extent.largest);
   const LaneFit fit = MoveLevels(StartFrom(best.used_inverse, group), group);
   best.scale = hn::IfThenZeroElse(best.zero, fit.Scale());

@@ -33,7 +33,7 @@ struct BlockQ6K {
 static_assert(sizeof(BlockQ6K) == 210);
 
 inline constexpr size_t kQ6KDistance = 64;  // of the two values of a byte of ql
-inline constexpr int kQ6KLevels = 32;  // values: -32 ... 31
+inline constexpr int kQ6KLevels = 32;       // values: -32 ... 31
 
 inline float BlockQ6K::GroupScale(size_t group) const {
   return HalfToFloat(d) * static_cast<float>(scales[group]);

@@ -42,6 +42,10 @@ HWY_INLINE SignedExtent SignedExtentOf(const float* x) {
   return extent;
 }
 
+HWY_INLINE M IsFinite(const SignedExtent& extent) {
+  return hn::And(extent.no_nan, hn::Le(hn::Abs(extent.largest), Splat(0x1.fffffep127f)));
+}
+
 // Sums of w * x * l and w * l * l over the integers l at a scale. Without kClamp every one is known
 // to be in range.
 struct SignedSums {
@@ -91,7 +95,7 @@ HWY_INLINE SignedFit FitSignedLanes(const float* x, const float* w, int levels) 
   const float top = static_cast<float>(levels);
   SignedFit best;
   best.zero = hn::Lt(hn::Abs(largest), Splat(kZeroGroup));
-  best.exact = hn::And(extent.no_nan, hn::Le(hn::Abs(largest), Splat(0x1.fffffep127f)));
+  best.exact = IsFinite(extent);
   best.used_inverse = hn::Div(Splat(-top), largest);
   const SignedSums first = SumAtScale<kCount>(x, w, wx, levels, best.used_inverse, extent);
   best.scale = hn::IfThenElseZero(hn::Ne(first.ll, hn::Zero(d)), hn::Div(first.xl, first.ll));
