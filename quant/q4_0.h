@@ -1,6 +1,7 @@
 #pragma once
 
-#include "quant/nibbles.h"
+#include "quant/half.h"
+#include "quant/scale32.h"
 
 namespace quant {
 
@@ -18,8 +19,21 @@ struct BlockQ40 {
 };
 static_assert(sizeof(BlockQ40) == 18);
 
-// Encoder and Decoder of format.h. With importance, `values` is exactly one row: its mean
-// square enters every weight.
+inline constexpr int kQ40Levels = 8;
+
+inline BlockQ40 MakeQ40(float scale, std::span<const uint8_t, kGroup32> q) {
+  BlockQ40 block;
+  block.d = ScaleToHalf(scale);
+  PackNibbles(q, block.qs);
+  return block;
+}
+
+// One block, by the scalar reference.
+BlockQ40 EncodeBlockQ40(const Block32& block);
+
+// Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.
+void EncodeQ40(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ40Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ40Ref(std::span<const std::byte> blocks, std::span<float> out);

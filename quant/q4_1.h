@@ -1,6 +1,7 @@
 #pragma once
 
-#include "quant/nibbles.h"
+#include "quant/half.h"
+#include "quant/scale32.h"
 
 namespace quant {
 
@@ -19,8 +20,22 @@ struct BlockQ41 {
 };
 static_assert(sizeof(BlockQ41) == 20);
 
-// Encoder and Decoder of format.h. With importance, `values` is exactly one row: its mean
-// square enters every weight.
+inline constexpr int kQ41Levels = 15;
+
+inline BlockQ41 MakeQ41(ScaleAndMin fit, std::span<const uint8_t, kGroup32> q) {
+  BlockQ41 block;
+  block.d = ScaleToHalf(fit.scale);
+  block.m = ScaleToHalf(fit.min);
+  PackNibbles(q, block.qs);
+  return block;
+}
+
+// One block, by the scalar reference.
+BlockQ41 EncodeBlockQ41(const Block32& block);
+
+// Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.
+void EncodeQ41(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ41Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ41Ref(std::span<const std::byte> blocks, std::span<float> out);

@@ -6,8 +6,6 @@
 namespace quant {
 namespace {
 
-constexpr int kLevels = 15;
-
 void DecodeBlock(const BlockQ41& block, std::span<float> out) {
   uint8_t q[kGroup32];
   UnpackNibbles(block.qs, q);
@@ -18,17 +16,14 @@ void DecodeBlock(const BlockQ41& block, std::span<float> out) {
 
 }  // namespace
 
+BlockQ41 EncodeBlockQ41(const Block32& block) {
+  uint8_t q[kGroup32];
+  const ScaleAndMin fit = FitRange(block, kQ41Levels, q);
+  return MakeQ41(fit, q);
+}
+
 void EncodeQ41Ref(Values values, Values importance, std::span<std::byte> out) {
-  const float spread = SpreadOfRow(values, importance);
-  EncodeBlocks<BlockQ41>(values, importance, out, [spread](Values x, Values weights) {
-    BlockQ41 block;
-    uint8_t q[kGroup32];
-    const ScaleAndMin fit = FitRange({x, weights, spread}, kLevels, q);
-    block.d = ScaleToHalf(fit.scale);
-    block.m = ScaleToHalf(fit.min);
-    PackNibbles(q, block.qs);
-    return block;
-  });
+  EncodeRowsOf32<BlockQ41>(values, importance, out, EncodeBlockQ41);
 }
 
 void DecodeQ41Ref(std::span<const std::byte> blocks, std::span<float> out) {

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "quant/nibbles.h"
+#include "quant/half.h"
+#include "quant/scale32.h"
 
 namespace quant {
 
@@ -21,8 +22,22 @@ struct BlockQ50 {
 };
 static_assert(sizeof(BlockQ50) == 22);
 
-// Encoder and Decoder of format.h. With importance, `values` is exactly one row: its mean
-// square enters every weight.
+inline constexpr int kQ50Levels = 16;
+
+inline BlockQ50 MakeQ50(float scale, std::span<const uint8_t, kGroup32> q) {
+  BlockQ50 block;
+  block.d = ScaleToHalf(scale);
+  PackNibbles(q, block.qs);
+  PackFifthBits(q, block.qh);
+  return block;
+}
+
+// One block, by the scalar reference.
+BlockQ50 EncodeBlockQ50(const Block32& block);
+
+// Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.
+void EncodeQ50(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ50Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ50Ref(std::span<const std::byte> blocks, std::span<float> out);

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "quant/nibbles.h"
+#include "quant/half.h"
+#include "quant/scale32.h"
 
 namespace quant {
 
@@ -22,8 +23,23 @@ struct BlockQ51 {
 };
 static_assert(sizeof(BlockQ51) == 24);
 
-// Encoder and Decoder of format.h. With importance, `values` is exactly one row: its mean
-// square enters every weight.
+inline constexpr int kQ51Levels = 31;
+
+inline BlockQ51 MakeQ51(ScaleAndMin fit, std::span<const uint8_t, kGroup32> q) {
+  BlockQ51 block;
+  block.d = ScaleToHalf(fit.scale);
+  block.m = ScaleToHalf(fit.min);
+  PackNibbles(q, block.qs);
+  PackFifthBits(q, block.qh);
+  return block;
+}
+
+// One block, by the scalar reference.
+BlockQ51 EncodeBlockQ51(const Block32& block);
+
+// Encoder and Decoder of format.h. With importance the mean square of a row enters every weight.
+void EncodeQ51(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ51Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ51Ref(std::span<const std::byte> blocks, std::span<float> out);

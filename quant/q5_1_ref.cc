@@ -6,8 +6,6 @@
 namespace quant {
 namespace {
 
-constexpr int kLevels = 31;
-
 void DecodeBlock(const BlockQ51& block, std::span<float> out) {
   uint8_t q[kGroup32];
   UnpackNibbles(block.qs, q);
@@ -19,18 +17,14 @@ void DecodeBlock(const BlockQ51& block, std::span<float> out) {
 
 }  // namespace
 
+BlockQ51 EncodeBlockQ51(const Block32& block) {
+  uint8_t q[kGroup32];
+  const ScaleAndMin fit = FitRange(block, kQ51Levels, q);
+  return MakeQ51(fit, q);
+}
+
 void EncodeQ51Ref(Values values, Values importance, std::span<std::byte> out) {
-  const float spread = SpreadOfRow(values, importance);
-  EncodeBlocks<BlockQ51>(values, importance, out, [spread](Values x, Values weights) {
-    BlockQ51 block;
-    uint8_t q[kGroup32];
-    const ScaleAndMin fit = FitRange({x, weights, spread}, kLevels, q);
-    block.d = ScaleToHalf(fit.scale);
-    block.m = ScaleToHalf(fit.min);
-    PackNibbles(q, block.qs);
-    PackFifthBits(q, block.qh);
-    return block;
-  });
+  EncodeRowsOf32<BlockQ51>(values, importance, out, EncodeBlockQ51);
 }
 
 void DecodeQ51Ref(std::span<const std::byte> blocks, std::span<float> out) {

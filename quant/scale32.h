@@ -25,4 +25,21 @@ ScaleAndMin FitRange(const Block32& block, int levels, Levels32 q);
 // What Block32::spread has to be for the blocks of a row: 0 when there is no importance.
 float SpreadOfRow(Values row, Values importance);
 
+// Calls encode_block(Block32) -> Block for the blocks of all rows in order.
+template <class Block, class EncodeBlock>
+void EncodeRowsOf32(Values values, Values importance, std::span<std::byte> out,
+                    const EncodeBlock& encode_block) {
+  const size_t row = importance.empty() ? values.size() : importance.size();
+  for (size_t first = 0; first < values.size(); first += row) {
+    const Values of_row = values.subspan(first, row);
+    const float spread = SpreadOfRow(of_row, importance);
+    EncodeBlocks<Block>(
+        of_row, importance,
+        out.subspan(first / kGroup32 * sizeof(Block), row / kGroup32 * sizeof(Block)),
+        [&](Values x, Values weights) {
+          return encode_block({x, weights, spread});
+        });
+  }
+}
+
 }  // namespace quant

@@ -14,14 +14,18 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 template <size_t kCount>
-HWY_INLINE V SumOfSquares(const float* x) {
+HWY_INLINE V AddSquares(const float* x, V sum) {
   const D d;
-  V sum = hn::Zero(d);
   for (size_t i = 0; i < kCount; ++i) {
     const V xi = hn::Load(d, x + i * LaneCount());
     sum = hn::Add(sum, hn::Mul(xi, xi));
   }
   return sum;
+}
+
+template <size_t kCount>
+HWY_INLINE V SumOfSquares(const float* x) {
+  return AddSquares<kCount>(x, hn::Zero(D()));
 }
 
 // w = |x| + root mean square of the group.
