@@ -38,8 +38,10 @@ constexpr Format With(Format format, Encoder encode, Decoder decode) {
   return format;
 }
 
-constexpr Format Faster(Format format, Encoder encode) {
+// With kernels of its own; no decoder: the scalar one is fast enough.
+constexpr Format Faster(Format format, Encoder encode, Decoder decode = nullptr) {
   format.encode = encode;
+  if (decode != nullptr) format.decode = decode;
   return format;
 }
 
@@ -57,11 +59,14 @@ constexpr Format UsingImportance(Format format) {
 // scale types) and ggml's type traits. docs/quant-formats.md explains each block we encode.
 constexpr std::array kFormats = {
     With(Plain("f32", "F32", 0, 4), EncodeF32Ref, DecodeF32Ref),
-    With(Plain("f16", "F16", 1, 2), EncodeF16Ref, DecodeF16Ref),
-    With(Plain("bf16", "BF16", 30, 2), EncodeBf16Ref, DecodeBf16Ref),
+    Faster(With(Plain("f16", "F16", 1, 2), EncodeF16Ref, DecodeF16Ref), EncodeF16, DecodeF16),
+    Faster(With(Plain("bf16", "BF16", 30, 2), EncodeBf16Ref, DecodeBf16Ref), EncodeBf16,
+           DecodeBf16),
     With(Plain("f64", "F64", 28, 8), nullptr, DecodeF64Ref),
-    With(Plain("f8_e4m3", "F8_E4M3", -1, 1), nullptr, DecodeF8E4M3Ref),
-    With(Plain("f8_e5m2", "F8_E5M2", -1, 1), nullptr, DecodeF8E5M2Ref),
+    Faster(With(Plain("f8_e4m3", "F8_E4M3", -1, 1), nullptr, DecodeF8E4M3Ref), nullptr,
+           DecodeF8E4M3),
+    Faster(With(Plain("f8_e5m2", "F8_E5M2", -1, 1), nullptr, DecodeF8E5M2Ref), nullptr,
+           DecodeF8E5M2),
     Plain("f8_e8m0", "F8_E8M0", -1, 1),
     Format{"f6_e2m3", "F6_E2M3", -1, 4, 3},
     Format{"f6_e3m2", "F6_E3M2", -1, 4, 3},
@@ -76,7 +81,7 @@ constexpr std::array kFormats = {
     Plain("i16", "I16", 25, 2),
     Plain("i32", "I32", 26, 4),
     Plain("i64", "I64", 27, 8),
-    Blocks<BlockQ80>("q8_0", 8, EncodeQ80Ref, DecodeQ80Ref),
+    Faster(Blocks<BlockQ80>("q8_0", 8, EncodeQ80Ref, DecodeQ80Ref), EncodeQ80),
     Faster(UsingImportance(Blocks<BlockQ6K>("q6_K", 14, EncodeQ6KRef, DecodeQ6KRef)), EncodeQ6K),
     Faster(UsingImportance(Blocks<BlockQ5K>("q5_K", 13, EncodeQ5KRef, DecodeQ5KRef)), EncodeQ5K),
     Faster(UsingImportance(Blocks<BlockQ4K>("q4_K", 12, EncodeQ4KRef, DecodeQ4KRef)), EncodeQ4K),
@@ -90,7 +95,7 @@ constexpr std::array kFormats = {
            EncodeIq4Nl),
     Faster(UsingImportance(Blocks<BlockIq4Xs>("iq4_xs", 23, EncodeIq4XsRef, DecodeIq4XsRef)),
            EncodeIq4Xs),
-    Blocks<BlockMxfp4>("mxfp4", 39, EncodeMxfp4Ref, DecodeMxfp4Ref),
+    Faster(Blocks<BlockMxfp4>("mxfp4", 39, EncodeMxfp4Ref, DecodeMxfp4Ref), EncodeMxfp4),
     CopyOnly("iq2_xxs", 16, 256, 66),
     CopyOnly("iq2_xs", 17, 256, 74),
     CopyOnly("iq3_xxs", 18, 256, 98),

@@ -20,7 +20,13 @@ struct BlockMxfp4 {
 };
 static_assert(sizeof(BlockMxfp4) == 17);
 
+// The exponent of a block by the largest magnitude of its values, which then lies in [4, 8) times
+// the scale.
+uint8_t Mxfp4ExponentFor(float largest);
+
 // Encoder and Decoder of format.h. The importance is not used.
+void EncodeMxfp4(std::span<const float> values, std::span<const float> importance,
+                 std::span<std::byte> out);
 void EncodeMxfp4Ref(std::span<const float> values, std::span<const float> importance,
                     std::span<std::byte> out);
 void DecodeMxfp4Ref(std::span<const std::byte> blocks, std::span<float> out);

@@ -13,16 +13,6 @@ namespace {
 // Twice the values of E2M1, so that they are integers; HalfOfE8M0 makes up for it.
 constexpr std::array<float, 16> kCodes = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-// So that the largest magnitude lies in [4, 8) times the scale; 6 is the largest code. ggml takes
-// the logarithm in float, which rounds up just below a power of two. The logarithm in double,
-// rounded to float, gives the same exponents with every libm. Exponents below 0, of values under
-// 2^-125, wrap around; all their codes are 0.
-uint8_t ExponentFor(float largest) {
-  if (!(largest > 0)) return 0;
-  const auto log = static_cast<float>(std::log2(static_cast<double>(largest)));
-  return static_cast<uint8_t>(Truncate(std::floor(log) - 2 + 127));
-}
-
 // The first of the nearest codes.
 uint8_t NearestCode(float value, float scale) {
   uint8_t best = 0;
@@ -39,7 +29,7 @@ uint8_t NearestCode(float value, float scale) {
 
 BlockMxfp4 EncodeBlock(Values values, Values) {
   BlockMxfp4 block;
-  block.e = ExponentFor(std::abs(LargestByMagnitude(values)));
+  block.e = Mxfp4ExponentFor(std::abs(LargestByMagnitude(values)));
   const float scale = HalfOfE8M0(block.e);
   uint8_t q[kGroup32];
   for (size_t i = 0; i < kGroup32; ++i) q[i] = NearestCode(values[i], scale);
@@ -55,6 +45,16 @@ void DecodeBlock(const BlockMxfp4& block, std::span<float> out) {
 }
 
 }  // namespace
+
+// 6 is the largest code. ggml takes
+// the logarithm in float, which rounds up just below a power of two. The logarithm in double,
+// rounded to float, gives the same exponents with every libm. Exponents below 0, of values under
+// 2^-125, wrap around; all their codes are 0.
+uint8_t Mxfp4ExponentFor(float largest) {
+  if (!(largest > 0)) return 0;
+  const auto log = static_cast<float>(std::log2(static_cast<double>(largest)));
+  return static_cast<uint8_t>(Truncate(std::floor(log) - 2 + 127));
+}
 
 void EncodeMxfp4Ref(Values values, Values importance, std::span<std::byte> out) {
   EncodeBlocks<BlockMxfp4>(values, importance, out, EncodeBlock);

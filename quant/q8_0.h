@@ -19,6 +19,8 @@ struct BlockQ80 {
 static_assert(sizeof(BlockQ80) == 34);
 
 // Encoder and Decoder of format.h. The importance is not used.
+void EncodeQ80(std::span<const float> values, std::span<const float> importance,
+               std::span<std::byte> out);
 void EncodeQ80Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
 void DecodeQ80Ref(std::span<const std::byte> blocks, std::span<float> out);

@@ -1,0 +1,74 @@
+#include "quant/mxfp4.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "quant/mxfp4.cc"
+#include <hwy/foreach_target.h>
+
+#include <array>
+
+#include "quant/half.h"
+#include "quant/requantize-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quant {
+namespace HWY_NAMESPACE {
+
+// The nearest code, the lower magnitude of two equally near; `value` is in units of half the scale,
+// so that codes stand for 0 1 2 3 4 6 8 12. Zero has one code, without sign.
+HWY_INLINE VI NearestCode(V value) {
+  const D d;
+  const V magnitude = hn::Abs(value);
+  V code = hn::Zero(d);
+  for (const float middle : {0.5f, 1.5f, 2.5f, 3.5f, 5.0f, 7.0f, 10.0f}) {
+    code = hn::Add(code, hn::IfThenElseZero(hn::Gt(magnitude, Splat(middle)), Splat(1.0f)));
+  }
+  const M negative = hn::And(hn::Lt(value, hn::Zero(d)), hn::Gt(code, hn::Zero(d)));
+  return hn::ConvertTo(DI(), hn::Add(code, hn::IfThenElseZero(negative, Splat(8.0f))));
+}
+
+// False where the scale or its inverse is no normal number. Otherwise dividing by it is exact but
+// for values so small that their code is 0, and so are the differences that the reference compares.
+HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {
+  const D d;
+  V largest = hn::Zero(d);
+  for (size_t i = 0; i < kGroup32; i += LaneCount()) {
+    const V magnitude = hn::Abs(hn::LoadU(d, x + i));
+    largest = hn::IfThenElse(hn::Gt(magnitude, largest), magnitude, largest);
+  }
+  block.e = Mxfp4ExponentFor(hn::GetLane(hn::MaxOfLanes(d, largest)));
+  if (block.e < 2) return false;
+  const V inverse = Splat(1.0f / HalfOfE8M0(block.e));
+  std::array<uint8_t, kGroup32> q;
+  for (size_t i = 0; i < kGroup32; i += LaneCount()) {
+    StoreLevels(NearestCode(hn::Mul(hn::LoadU(d, x + i), inverse)), q.data() + i);
+  }
+  PackNibbles(q, block.qs);
+  return true;
+}
+
+void EncodeMxfp4Lanes(Values values, Values importance, std::span<std::byte> out) {
+  if (LaneCount() == 1) return EncodeMxfp4Ref(values, importance, out);
+  EncodeBlocks<BlockMxfp4>(values, {}, out, [](Values x, Values) {
+    BlockMxfp4 block;
+    if (!EncodeBlock(x.data(), block)) {
+      EncodeMxfp4Ref(x, {}, std::as_writable_bytes(std::span(&block, 1)));
+    }
+    return block;
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quant
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quant {
+
+HWY_EXPORT(EncodeMxfp4Lanes);
+
+void EncodeMxfp4(Values values, Values importance, std::span<std::byte> out) {
+  HWY_DYNAMIC_DISPATCH(EncodeMxfp4Lanes)(values, importance, out);
+}
+
+}  // namespace quant
+#endif
