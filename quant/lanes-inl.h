@@ -68,7 +68,7 @@ HWY_INLINE VI NearestIntOf(V value) {
   const DI di;
   const VI bits = hn::BitCast(di, hn::Add(value, Splat(0x1.8p23f)));
   const VI rounded = hn::Sub(hn::And(bits, hn::Set(di, 0x007fffff)), hn::Set(di, 0x00400000));
-  return hn::IfThenZeroElse(hn::RebindMask(di, hn::Ne(value, value)), rounded);
+  return hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(value)), rounded);
 }
 
 HWY_INLINE VI ClampLevel(VI level, int lowest, int highest) {

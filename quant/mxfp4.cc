@@ -26,8 +26,9 @@ HWY_INLINE VI NearestCode(V value) {
   return hn::ConvertTo(DI(), hn::Add(code, hn::IfThenElseZero(negative, Splat(8.0f))));
 }
 
-// False where the scale or its inverse is no normal number. Otherwise dividing by it is exact but
-// for values so small that their code is 0, and so are the differences that the reference compares.
+// False where the scale, its inverse or the largest code times it is no normal number. Otherwise
+// dividing by it is exact but for values so small that their code is 0, and so are the differences
+// that the reference compares.
 HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {
   const D d;
   V largest = hn::Zero(d);
@@ -36,7 +37,7 @@ HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {
     largest = hn::IfThenElse(hn::Gt(magnitude, largest), magnitude, largest);
   }
   block.e = Mxfp4ExponentFor(hn::GetLane(hn::MaxOfLanes(d, largest)));
-  if (block.e < 2) return false;
+  if (block.e < 2 || block.e > 252) return false;
   const V inverse = Splat(1.0f / HalfOfE8M0(block.e));
   std::array<uint8_t, kGroup32> q;
   for (size_t i = 0; i < kGroup32; i += LaneCount()) {

@@ -34,12 +34,12 @@ HWY_INLINE RangeExtent ExtentOf(const float* x, const float* w) {
   RangeExtent extent{x0, x0, w0, hn::Mul(w0, x0)};
   for (size_t i = 1; i < kCount; ++i) {
     const V xi = hn::Load(d, x + i * lanes), wi = hn::Load(d, w + i * lanes);
-    extent.min = hn::Min(xi, extent.min);
-    extent.max = hn::Max(xi, extent.max);
+    extent.min = hn::IfThenElse(hn::Lt(xi, extent.min), xi, extent.min);
+    extent.max = hn::IfThenElse(hn::Gt(xi, extent.max), xi, extent.max);
     extent.sum_w = hn::Add(extent.sum_w, wi);
     extent.sum_wx = hn::Add(extent.sum_wx, hn::Mul(wi, xi));
   }
-  extent.min = hn::Min(extent.min, Splat(0.0f));
+  extent.min = hn::IfThenZeroElse(hn::Gt(extent.min, hn::Zero(d)), extent.min);
   return extent;
 }
 

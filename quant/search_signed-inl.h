@@ -98,7 +98,7 @@ HWY_INLINE SignedFit FitSignedLanes(const float* x, const float* w, int levels) 
   best.exact = IsFinite(extent);
   best.used_inverse = hn::Div(Splat(-top), largest);
   const SignedSums first = SumAtScale<kCount>(x, w, wx, levels, best.used_inverse, extent);
-  best.scale = hn::IfThenElseZero(hn::Ne(first.ll, hn::Zero(d)), hn::Div(first.xl, first.ll));
+  best.scale = hn::IfThenZeroElse(hn::Eq(first.ll, hn::Zero(d)), hn::Div(first.xl, first.ll));
   V best_gain = hn::Mul(best.scale, first.xl);
   for (int step = -9; step <= 9; ++step) {
     if (step == 0) continue;
