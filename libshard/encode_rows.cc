@@ -44,36 +44,39 @@ uint64_t CountNotFinite(const quant::Format* format, std::span<const std::byte> 
   return CountFullExponents<uint16_t>(bytes, format->name == "f16" ? 0x7c00 : 0x7f80);
 }
 
-uint64_t RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
-                            std::span<const std::byte> in, std::vector<std::byte>& out) {
+ValueReport RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
+                               std::span<const std::byte> in, std::vector<std::byte>& out) {
   const Encoding& encoding = *tensor.encoding;
   const uint64_t in_bytes = *encoding.from->BytesFor(encoding.row_values);
   const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
   const uint64_t rows = in.size() / in_bytes;
   row_.resize(encoding.row_values);
   out.resize(rows * out_bytes);
-  uint64_t not_finite = 0;
+  ValueReport report;
   for (uint64_t i = 0; i < rows; ++i) {
     encoding.from->decode(in.subspan(i * in_bytes, in_bytes), row_);
-    not_finite += CountNotFinite(row_);
+    report.not_finite += CountNotFinite(row_);
     encoding.to->encode(row_, ImportanceOf(tensor, first_row + i),
                         std::span(out).subspan(i * out_bytes, out_bytes));
   }
-  return not_finite;
+  return report;
 }
 
-uint64_t RowEncoder::EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
-                                std::span<const std::byte> in, std::vector<std::byte>& out) {
+Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+                                           std::span<const std::byte> in,
+                                           std::vector<std::byte>& out) {
   const Encoding& encoding = *tensor.encoding;
   const uint64_t count = rows.bytes;
   const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
   out.resize(count * out_bytes);
-  if (encoding.reader->CanRepack(encoding.to)) {
-    encoding.reader->Repack(encoding.to, rows.offset, count, in, out);
-    return 0;
+  const RowBytes read{rows.offset, count, in};
+  ValueReport report;
+  if (encoding.repack) {
+    SHARD_CHECK(encoding.reader->Repack(encoding.to, read, out, report.grid));
+    return report;
   }
   row_.resize(count * encoding.row_values);
-  encoding.reader->Decode(rows.offset, count, in, row_);
+  SHARD_CHECK(encoding.reader->Decode(read, row_));
   for (uint64_t i = 0; i < count; ++i) {
     // Rows are counted in the whole tensor, where slices are those of all experts.
     std::span<const float> importance;
@@ -85,7 +88,8 @@ uint64_t RowEncoder::EncodeRead(const OutputTensor& tensor, const SourceRange& r
     encoding.to->encode(std::span(row_).subspan(i * encoding.row_values, encoding.row_values),
                         importance, std::span(out).subspan(i * out_bytes, out_bytes));
   }
-  return CountNotFinite(row_);
+  report.not_finite = CountNotFinite(row_);
+  return report;
 }
 
 }  // namespace shard

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "libshard/grid_report.h"
+#include "libshard/result.h"
 #include "libshard/slice.h"
 
 namespace shard {
@@ -19,14 +21,13 @@ uint64_t CountNotFinite(const quant::Format* format, std::span<const std::byte> 
 class RowEncoder {
  public:
   // `in` holds whole rows of `tensor` from row `first_row` on, in tensor.encoding->from; their
-  // bytes in encoding->to are written to `out`, which is made to fit. Returns how many of the
-  // values were not finite. REQUIRES: tensor.encoding.
-  uint64_t Encode(const OutputTensor& tensor, uint64_t first_row, std::span<const std::byte> in,
-                  std::vector<std::byte>& out);
+  // bytes in encoding->to are written to `out`, which is made to fit. REQUIRES: tensor.encoding.
+  ValueReport Encode(const OutputTensor& tensor, uint64_t first_row, std::span<const std::byte> in,
+                     std::vector<std::byte>& out);
   // The same for rows [first, first + count) of the tensor's reader, of what its AddReads asked
-  // for. REQUIRES: tensor.encoding->reader.
-  uint64_t EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
-                      std::span<const std::byte> in, std::vector<std::byte>& out);
+  // for; fails as RowReader::Decode does. REQUIRES: tensor.encoding->reader.
+  Result<ValueReport> EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+                                 std::span<const std::byte> in, std::vector<std::byte>& out);
 
  private:
   std::vector<float> row_;

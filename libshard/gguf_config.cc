@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libshard/gguf_architectures.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -237,6 +238,11 @@ Result<ModelConfig> ConfigReader::Read() {
                  "a part of a set is opened by its first file or its directory"};
   }
   out_.architecture = architecture_;
+  if (!IsMoeArchitecture(architecture_)) {
+    warnings_.push_back(Cat(where_, ": architecture: expected one with experts that llama.cpp ",
+                            "v0.5.0 has, found ", Quoted(architecture_),
+                            ": its tensors can be listed and get other types, but not be split"));
+  }
   SHARD_CHECK(ReadSizes());
   SHARD_CHECK(ReadExperts());
   SHARD_CHECK(ReadWidth());

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "libshard/bytes.h"
+#include "libshard/gguf_architectures.h"
 #include "libshard/gguf_experts.h"
 #include "libshard/text.h"
 
@@ -116,6 +117,7 @@ Status KeyCutter::CheckEligible() const {
 }
 
 Status KeyCutter::CheckArchitecture() const {
+  if (!IsMoeArchitecture(architecture_)) return UnknownArchitecture(where_, architecture_);
   const bool maverick = experts_ == kMaverickExperts || cut_.experts == kMaverickExperts;
   if (architecture_ != "llama4" || !maverick) return Ok();
   return Unsupported("expert_count",

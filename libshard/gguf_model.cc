@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "libshard/convert/converter.h"
+#include "libshard/row_reader.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -75,6 +76,10 @@ uint64_t GgufTensor::elements() const {
   uint64_t count = 1;
   for (const uint64_t dimension : shape) count *= dimension;
   return count;
+}
+
+bool GgufTensor::KeepsGrid(const quant::Format* to) const {
+  return repack && reader != nullptr && reader->CanRepack(to);
 }
 
 uint64_t GgufTensor::bytes() const {

@@ -29,12 +29,15 @@ struct GgufTensor {
   // Makes the rows where they are not simply those of the sources in `stored`. The sources then
   // count rows (row_reader.h), and `stored` is the plain type that says most about them.
   std::shared_ptr<const RowReader> reader;
+  bool repack = true;   // keep the source's own grid where the reader can (RowReader::Repack)
   std::string literal;  // F32 bytes of a tensor that stands in no source
   std::string source_tensor;
   std::shared_ptr<const Importance> importance;
 
   uint64_t row_values() const { return shape.empty() ? 1 : shape.back(); }
   uint64_t elements() const;
+  // Whether the blocks of `to` keep the source's grid.
+  bool KeepsGrid(const quant::Format* to) const;
   // Bytes when written as `type`. REQUIRES: rows are whole blocks of it.
   uint64_t bytes() const;
 };
@@ -46,7 +49,8 @@ inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 
 struct GgufModel {
   GgufMetadata metadata;  // of the whole model; no split keys, no general.alignment
   std::vector<GgufTensor> tensors;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings;  // what is lost or may surprise
+  std::vector<std::string> notes;     // what is usual
   std::string architecture() const { return metadata.Architecture(); }
 };
 
@@ -56,7 +60,8 @@ struct ConvertOptions {
 };
 
 // The GGUF view of a model: of a GGUF source its own tensors and keys; of a safetensors source what
-// the family's converter makes of it (kUnsupported, with the families that have one).
+// the family's converter makes of it (kUnsupported, with the families that have one). Its readers
+// borrow the model's checkpoint.
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
 
 }  // namespace shard

@@ -113,6 +113,7 @@ Result<PackResult> RunStreams(const std::vector<InputFile>& files,
   SHARD_CHECK(run.Run(jobs, progress));
   result.read_bytes = run.read_bytes();
   result.not_finite = run.not_finite();
+  result.grid = run.grid();
   result.files.resize(streams.size());
   SHARD_CHECK(ParallelFor(streams.size(), jobs, [&](size_t i) -> Status {
     SHARD_TRY(result.files[i], streams[i].Finish());
@@ -157,7 +158,8 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
       const Encoding& encoding = *tensor.encoding;
       add(Cat(encoding.from->name, " ", encoding.to->name, " ", encoding.row_values, " ",
               encoding.importance == nullptr ? "" : encoding.importance->digest, "\n"));
-      if (encoding.reader != nullptr) add(encoding.reader->Describe());
+      if (encoding.reader == nullptr) continue;
+      add(Cat(encoding.reader->Describe(), encoding.repack ? " repacked" : ""));
     }
   }
   return hash.Finish();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libshard/checkpoint.h"
+#include "libshard/grid_report.h"
 #include "libshard/result.h"
 #include "libshard/slice.h"
 
@@ -39,6 +40,8 @@ struct PackResult {
   // Output tensor -> values that are not finite, where there are any; only of tensors of GGUF files
   // whose values are, or were made of, floats: blocks that are copied are not looked into.
   std::map<std::string, uint64_t> not_finite;
+  // Of the weights that keep the source's grid; without those that an earlier run had written.
+  GridReport grid;
 };
 
 // A directory being written: `<target>.partial/files` until Publish renames it to the target.

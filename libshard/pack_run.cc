@@ -40,7 +40,7 @@ Status PackRun::Process(const PackUnit& unit, Worker& worker) {
 
 // Everything that can be done before it is the unit's turn to be written.
 Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
-  worker.not_finite = 0;
+  worker.report = {};
   const Encoding* encoding =
       unit.tensor != nullptr && unit.tensor->encoding ? &*unit.tensor->encoding : nullptr;
   const bool made = encoding != nullptr && encoding->reader != nullptr;
@@ -48,14 +48,14 @@ Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   if (made) encoding->reader->AddReads(unit.reads[0].offset, unit.reads[0].bytes, worker.ranges);
   SHARD_CHECK(Read(made ? worker.ranges : unit.reads, worker.read));
   if (made) {
-    worker.not_finite =
-        worker.encoder.EncodeRead(*unit.tensor, unit.reads[0], worker.read, worker.encoded);
+    SHARD_TRY(worker.report,
+              worker.encoder.EncodeRead(*unit.tensor, unit.reads[0], worker.read, worker.encoded));
   } else if (encoding != nullptr) {
-    worker.not_finite =
+    worker.report =
         worker.encoder.Encode(*unit.tensor, unit.first_row, worker.read, worker.encoded);
   }
   if (unit.copied != nullptr) {
-    worker.not_finite = CountNotFinite(unit.copied->entry.format, worker.read);
+    worker.report.not_finite = CountNotFinite(unit.copied->entry.format, worker.read);
   }
   return Ok();
 }
@@ -107,9 +107,10 @@ void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& w
     schedule_.Done(unit);
     read_bytes_ += worker.read.size();
     progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
-    if (worker.not_finite > 0) {
+    grid_.Add(worker.report.grid);
+    if (worker.report.not_finite > 0) {
       const OutputTensor* tensor = unit.tensor != nullptr ? unit.tensor : unit.copied;
-      not_finite_[tensor->entry.name] += worker.not_finite;
+      not_finite_[tensor->entry.name] += worker.report.not_finite;
     }
     if (options_.progress) options_.progress(progress_);
   }

@@ -32,6 +32,7 @@ class PackRun {
   uint64_t read_bytes() const { return read_bytes_; }
   // Output tensor -> values that were not finite, of the tensors that have any.
   const std::map<std::string, uint64_t>& not_finite() const { return not_finite_; }
+  const GridReport& grid() const { return grid_; }
 
  private:
   // What one thread keeps from unit to unit.
@@ -39,7 +40,7 @@ class PackRun {
     std::vector<std::byte> read, encoded;
     std::vector<SourceRange> ranges;  // of a reader
     RowEncoder encoder;
-    uint64_t not_finite = 0;  // in the current unit
+    ValueReport report;  // of the current unit
   };
 
   void Work();
@@ -62,6 +63,7 @@ class PackRun {
   PackProgress progress_;
   uint64_t read_bytes_ = 0;
   std::map<std::string, uint64_t> not_finite_;
+  GridReport grid_;
 };
 
 }  // namespace shard

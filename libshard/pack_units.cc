@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "libshard/row_reader.h"
+
 namespace shard {
 namespace {
 
@@ -27,16 +29,21 @@ ItemKey KeyOf(const Item& item) {
 }
 
 // What a row counts in source ranges: its bytes, or one row of a reader.
-uint64_t RowBytes(const Encoding& encoding) {
+uint64_t RowSize(const Encoding& encoding) {
   return encoding.reader != nullptr ? 1 : *encoding.from->BytesFor(encoding.row_values);
 }
 
-// What one row costs in buffers: it is read, and written in another size. A reader's rows are
-// decoded to F32, all of a unit at once.
-uint64_t RowRoom(const Encoding& encoding) {
-  const uint64_t in = encoding.reader != nullptr ? encoding.row_values * sizeof(float)
-                                                 : *encoding.from->BytesFor(encoding.row_values);
-  return std::max(in, *encoding.to->BytesFor(encoding.row_values));
+// Rows whose bytes, before and after, fit into `chunk` each. A reader's rows of a unit are read,
+// kept as F32 and encoded all at once: these buffers together get the room of both.
+uint64_t RowsPerUnit(const Encoding& encoding, uint64_t chunk) {
+  const uint64_t to = *encoding.to->BytesFor(encoding.row_values);
+  if (encoding.reader == nullptr) {
+    const uint64_t from = *encoding.from->BytesFor(encoding.row_values);
+    return std::max<uint64_t>(1, chunk / std::max(from, to));
+  }
+  const RowRoom room = encoding.reader->Room();
+  const uint64_t row = room.per_row + encoding.row_values * sizeof(float) + to;
+  return room.fixed < 2 * chunk ? std::max<uint64_t>(1, (2 * chunk - room.fixed) / row) : 1;
 }
 
 // The items of an output in the order of its bytes, from tensor `first` on.
@@ -58,7 +65,7 @@ std::vector<Item> ItemsOf(const OutputFile& output, size_t first, uint32_t index
                      joins,
                      {index}});
       joins = true;
-      if (!copied) row += range.bytes / RowBytes(*tensor.encoding);
+      if (!copied) row += range.bytes / RowSize(*tensor.encoding);
     }
     end = tensor.entry.offset + tensor.entry.bytes;
   }
@@ -93,7 +100,7 @@ class UnitBuilder {
     }
     const uint64_t step = Step(item);
     const uint64_t row_bytes =
-        item.tensor != nullptr && item.tensor->encoding ? RowBytes(*item.tensor->encoding) : 0;
+        item.tensor != nullptr && item.tensor->encoding ? RowSize(*item.tensor->encoding) : 0;
     uint64_t at = 0;
     do {
       SourceRange piece = item.range;
@@ -112,7 +119,7 @@ class UnitBuilder {
   uint64_t Step(const Item& item) const {
     if (item.tensor == nullptr || !item.tensor->encoding) return chunk_;
     const Encoding& encoding = *item.tensor->encoding;
-    return std::max<uint64_t>(1, chunk_ / RowRoom(encoding)) * RowBytes(encoding);
+    return RowsPerUnit(encoding, chunk_) * RowSize(encoding);
   }
 
   bool Merges(const Item& item) const {

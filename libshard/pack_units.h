@@ -29,7 +29,8 @@ struct PackUnit {
 class PackSchedule {
  public:
   // `first_tensor[i]` is the first tensor of output i that is still to be written. No unit reads or
-  // makes more than `chunk` bytes, unless a single row is larger.
+  // makes more than `chunk` bytes, unless a single row is larger; a unit of a reader's rows takes
+  // at most twice that for what it reads, decodes and makes together.
   PackSchedule(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                uint64_t chunk);
 

@@ -1,5 +1,6 @@
 #include "libshard/quantize.h"
 
+#include <algorithm>
 #include <map>
 
 #include "libshard/expert_ids.h"
@@ -44,6 +45,8 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
                       " entries name no tensor of this model, the first is ", Quoted(unknown[0])));
 }
 
+constexpr std::string_view kNoRepack = "--no-repack";
+
 void AddWord(std::string_view flag, const std::string& value, std::string& text) {
   if (!value.empty()) text += Cat(text.empty() ? "" : " ", flag, flag.empty() ? "" : " ", value);
 }
@@ -61,7 +64,13 @@ std::string RecipeText(const RecipeOptions& options) {
   AddWord("--output-tensor-type", options.output_type, text);
   AddWord("--token-embedding-type", options.embedding_type, text);
   for (const std::string& rule : options.tensor_types) AddWord("--tensor-type", rule, text);
+  if (!options.repack) AddWord("", std::string(kNoRepack), text);
   return text;
+}
+
+bool RecipeRepacks(std::string_view text) {
+  const std::vector<std::string> words = Split(text, ' ');
+  return std::find(words.begin(), words.end(), kNoRepack) == words.end();
 }
 
 Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
@@ -85,6 +94,7 @@ Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& opti
 
 std::vector<std::string> GgufNotes(const TypedGguf& typed) {
   std::vector<std::string> notes = typed.model.warnings;
+  notes.insert(notes.end(), typed.model.notes.begin(), typed.model.notes.end());
   NoteFallbacks(typed.recipe, notes);
   NoteCoverage(typed, notes);
   return notes;

@@ -22,6 +22,8 @@ struct QuantizeOptions {
 
 // What the options say, in one line that decides the types: "Q4_K_M --experts-type q5_K".
 std::string RecipeText(const RecipeOptions& options);
+// RecipeOptions::repack of such a text.
+bool RecipeRepacks(std::string_view text);
 
 struct TypedGguf {
   GgufModel model;

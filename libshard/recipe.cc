@@ -161,6 +161,7 @@ int FileTypeFor(const GgufModel& model) {
 
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model) {
   RecipeResult result;
+  for (GgufTensor& tensor : model.tensors) tensor.repack = options.repack;
   SHARD_CHECK(ChooseTypes(options, model, result));
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const GgufTensor& tensor = model.tensors[i];

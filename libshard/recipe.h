@@ -30,6 +30,9 @@ struct RecipeOptions {
   std::vector<std::string>
       tensor_types;  // "REGEX=TYPE", several joined by commas or newlines, # comments
   bool allow_requantize = false;
+  // Where numbers of the source fit into the chosen type as they are (int4 in q4_0, MXFP4 in
+  // mxfp4), keep them; false: decode and encode them like all others.
+  bool repack = true;
 };
 
 struct RecipeResult {

@@ -36,7 +36,9 @@ const Profile* FindProfile(std::string_view name) {
 
 const quant::Format* ProfileType(const Profile& profile, const GgufTensor& tensor) {
   const std::string_view name = TypeName(profile, tensor);
-  return name.empty() ? KeptType(tensor) : KnownType(name);
+  if (!name.empty()) return KnownType(name);
+  const quant::Format* grid = KnownType("q4_0");
+  return tensor.KeepsGrid(grid) ? grid : KeptType(tensor);
 }
 
 }  // namespace shard

@@ -22,10 +22,11 @@ class Plain : public RowReader {
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
     reads.push_back({file_, offset_ + first * row_bytes_, count * row_bytes_});
   }
-  void Decode(uint64_t, uint64_t, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
-    format_->decode(bytes, out);
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    format_->decode(rows.bytes, out);
+    return Ok();
   }
+  RowRoom Room() const override { return {kRangeRoom, row_bytes_}; }
   std::string Describe() const override {
     return Cat(format_->name, " ", file_, " ", offset_, " ", rows(), " ", row_values());
   }
@@ -41,39 +42,53 @@ struct Run {
   uint64_t first = 0, count = 0;
 };
 
+// The bytes of these rows of `part`, off the front of `bytes`.
+RowBytes Take(const RowReader& part, Run run, std::span<const std::byte>& bytes) {
+  const uint64_t size = ReadBytes(part, run.first, run.count);
+  const RowBytes rows{run.first, run.count, bytes.first(size)};
+  bytes = bytes.subspan(size);
+  return rows;
+}
+
 class Stacked : public RowReader {
  public:
   explicit Stacked(std::vector<RowReaderPtr> parts)
       : RowReader(parts[0]->rows() * parts.size(), parts[0]->row_values()),
-        parts_(std::move(parts)) {}
+        parts_(std::move(parts)),
+        room_(RoomOf(parts_)) {}
 
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
-    ForEach(first, count,
-            [&](const RowReader& part, Run run) { part.AddReads(run.first, run.count, reads); });
+    const Status status = ForEach(first, count, [&](const RowReader& part, Run run) {
+      part.AddReads(run.first, run.count, reads);
+      return Ok();
+    });
+    assert(status);
   }
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
-    ForEach(first, count, [&](const RowReader& part, Run run) {
-      const uint64_t size = ReadBytes(part, run.first, run.count);
-      part.Decode(run.first, run.count, bytes.first(size), out.first(run.count * row_values()));
-      bytes = bytes.subspan(size);
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    std::span<const std::byte> bytes = rows.bytes;
+    return ForEach(rows.first, rows.count, [&](const RowReader& part, Run run) -> Status {
+      const RowBytes taken = Take(part, run, bytes);
+      SHARD_CHECK(part.Decode(taken, out.first(run.count * row_values())));
       out = out.subspan(run.count * row_values());
+      return Ok();
     });
   }
   bool CanRepack(const quant::Format* to) const override {
     return std::all_of(parts_.begin(), parts_.end(),
                        [&](const RowReaderPtr& part) { return part->CanRepack(to); });
   }
-  void Repack(const quant::Format* to, uint64_t first, uint64_t count,
-              std::span<const std::byte> bytes, std::span<std::byte> out) const override {
+  Status Repack(const quant::Format* to, const RowBytes& rows, std::span<std::byte> out,
+                GridReport& report) const override {
     const uint64_t row_bytes = *to->BytesFor(row_values());
-    ForEach(first, count, [&](const RowReader& part, Run run) {
-      const uint64_t size = ReadBytes(part, run.first, run.count);
-      part.Repack(to, run.first, run.count, bytes.first(size), out.first(run.count * row_bytes));
-      bytes = bytes.subspan(size);
+    std::span<const std::byte> bytes = rows.bytes;
+    return ForEach(rows.first, rows.count, [&](const RowReader& part, Run run) -> Status {
+      const RowBytes taken = Take(part, run, bytes);
+      SHARD_CHECK(part.Repack(to, taken, out.first(run.count * row_bytes), report));
       out = out.subspan(run.count * row_bytes);
+      return Ok();
     });
   }
+  RowRoom Room() const override { return room_; }
   std::string Describe() const override {
     std::string text = "stacked";
     for (const RowReaderPtr& part : parts_) text += Cat(" (", part->Describe(), ")");
@@ -81,19 +96,33 @@ class Stacked : public RowReader {
   }
 
  private:
+  // Rows touch at most count / height + 2 parts, each of which may cost its fixed room.
+  static RowRoom RoomOf(const std::vector<RowReaderPtr>& parts) {
+    RowRoom room;
+    for (const RowReaderPtr& part : parts) {
+      const RowRoom own = part->Room();
+      room.fixed = std::max(room.fixed, own.fixed);
+      room.per_row = std::max(room.per_row, own.per_row);
+    }
+    if (parts.size() == 1) return room;
+    return {2 * room.fixed, room.per_row + room.fixed / parts[0]->rows() + 1};
+  }
+
   template <class F>
-  void ForEach(uint64_t first, uint64_t count, const F& work) const {
+  Status ForEach(uint64_t first, uint64_t count, const F& work) const {
     const uint64_t height = parts_[0]->rows();
     while (count > 0) {
       const uint64_t part = first / height;
       const Run run{first % height, std::min(count, height - first % height)};
-      work(*parts_[part], run);
+      SHARD_CHECK(work(*parts_[part], run));
       first += run.count;
       count -= run.count;
     }
+    return Ok();
   }
 
   std::vector<RowReaderPtr> parts_;
+  RowRoom room_;
 };
 
 // Rows of a matrix that is repeated every `period` base rows.
@@ -106,33 +135,57 @@ class Selected : public RowReader {
         period_(period) {}
 
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
-    ForEach(first, count, [&](Run span, Run) { base_->AddReads(span.first, span.count, reads); });
+    const Status status = ForEach(first, count, [&](Run span, Run) {
+      base_->AddReads(span.first, span.count, reads);
+      return Ok();
+    });
+    assert(status);
   }
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    std::span<const std::byte> bytes = rows.bytes;
     std::vector<float> scratch;
-    ForEach(first, count, [&](Run span, Run taken) {
-      const auto part = TakeBytes(span, bytes);
+    return ForEach(rows.first, rows.count, [&](Run span, Run taken) -> Status {
+      const RowBytes part = Take(*base_, span, bytes);
       const auto target = TakeRows(taken, row_values(), out);
-      if (span.count == taken.count) return base_->Decode(span.first, span.count, part, target);
+      if (span.count == taken.count) return base_->Decode(part, target);
       scratch.resize(span.count * row_values());
-      base_->Decode(span.first, span.count, part, scratch);
+      SHARD_CHECK(base_->Decode(part, scratch));
       Pick<float>(span, taken, row_values(), scratch, target);
+      return Ok();
     });
   }
   bool CanRepack(const quant::Format* to) const override { return base_->CanRepack(to); }
-  void Repack(const quant::Format* to, uint64_t first, uint64_t count,
-              std::span<const std::byte> bytes, std::span<std::byte> out) const override {
+  Status Repack(const quant::Format* to, const RowBytes& rows, std::span<std::byte> out,
+                GridReport& report) const override {
     const uint64_t row_bytes = *to->BytesFor(row_values());
+    std::span<const std::byte> bytes = rows.bytes;
     std::vector<std::byte> scratch;
-    ForEach(first, count, [&](Run span, Run taken) {
-      const auto part = TakeBytes(span, bytes);
+    return ForEach(rows.first, rows.count, [&](Run span, Run taken) -> Status {
+      const RowBytes part = Take(*base_, span, bytes);
       const auto target = TakeRows(taken, row_bytes, out);
-      if (span.count == taken.count) return base_->Repack(to, span.first, span.count, part, target);
+      if (span.count == taken.count) return base_->Repack(to, part, target, report);
       scratch.resize(span.count * row_bytes);
-      base_->Repack(to, span.first, span.count, part, scratch);
+      GridReport all;
+      SHARD_CHECK(base_->Repack(to, part, scratch, all));
+      report.Add(ShareOf(all, span, taken));
       Pick<std::byte>(span, taken, row_bytes, scratch, target);
+      return Ok();
     });
+  }
+  RowRoom Room() const override {
+    const RowRoom base = base_->Room();
+    uint64_t breaks = 0, gaps = 0;
+    for (size_t i = 1; i < rows_.size(); ++i) {
+      const bool follows = Follows(rows_[i - 1], rows_[i]);
+      breaks += follows ? 0 : 1;
+      gaps += follows && rows_[i] - rows_[i - 1] > 1 ? 1 : 0;
+    }
+    const uint64_t read = gaps > 0 ? kLargestStep : 1;
+    RowRoom room{2 * base.fixed, read * base.per_row};
+    // A run may be a single row, and has its fixed room for itself.
+    room.per_row += breaks > 0 ? base.fixed : base.fixed / rows_.size() + 1;
+    if (gaps > 0) room.per_row += read * row_values() * sizeof(float);
+    return room;
   }
   std::string Describe() const override {
     return Cat("rows ", Sha256Hex(std::as_bytes(std::span(rows_))), " of every ", period_, " of (",
@@ -147,28 +200,35 @@ class Selected : public RowReader {
     return row / rows_.size() * period_ + rows_[row % rows_.size()];
   }
 
+  static bool Follows(uint64_t last, uint64_t row) {
+    return row > last && row - last <= kLargestStep;
+  }
+
   // work(base rows to read, own rows among them); both have their first and last row in common.
   template <class F>
-  void ForEach(uint64_t first, uint64_t count, const F& work) const {
+  Status ForEach(uint64_t first, uint64_t count, const F& work) const {
     for (uint64_t i = first; i < first + count;) {
       Run taken{i, 1};
       uint64_t last = BaseRow(i);
       for (uint64_t next = i + 1; next < first + count; ++next) {
         const uint64_t row = BaseRow(next);
-        if (row <= last || row - last > kLargestStep) break;
+        if (!Follows(last, row)) break;
         last = row;
         ++taken.count;
       }
-      work(Run{BaseRow(i), last - BaseRow(i) + 1}, taken);
+      SHARD_CHECK(work(Run{BaseRow(i), last - BaseRow(i) + 1}, taken));
       i += taken.count;
     }
+    return Ok();
   }
 
-  std::span<const std::byte> TakeBytes(Run span, std::span<const std::byte>& bytes) const {
-    const uint64_t size = ReadBytes(*base_, span.first, span.count);
-    const auto part = bytes.first(size);
-    bytes = bytes.subspan(size);
-    return part;
+  // Rows between those that are taken were made too. Rows have equally many scales; how many of
+  // those left out were exact is not known, so their share is taken.
+  static GridReport ShareOf(const GridReport& all, Run span, Run taken) {
+    const auto share = [&](uint64_t number) { return number / span.count * taken.count; };
+    const uint64_t scales = share(all.scales);
+    const uint64_t exact = all.exact == all.scales ? scales : share(all.exact);
+    return {share(all.weights), scales, exact, all.rounding};
   }
 
   template <class T>
@@ -197,10 +257,13 @@ class Selected : public RowReader {
 
 bool RowReader::CanRepack(const quant::Format*) const { return false; }
 
-void RowReader::Repack(const quant::Format*, uint64_t, uint64_t, std::span<const std::byte>,
-                       std::span<std::byte>) const {
+Status RowReader::Repack(const quant::Format*, const RowBytes&, std::span<std::byte>,
+                         GridReport&) const {
   assert(false && "CanRepack says no");
+  return Ok();
 }
+
+RowReaderPtr RowReader::Band(uint64_t, uint64_t) const { return nullptr; }
 
 uint64_t ReadBytes(const RowReader& reader, uint64_t first, uint64_t count) {
   std::vector<SourceRange> reads;

@@ -10,10 +10,25 @@
 #include <string>
 #include <vector>
 
+#include "libshard/grid_report.h"
+#include "libshard/result.h"
 #include "libshard/slice.h"
 #include "quant/format.h"
 
 namespace shard {
+
+// Rows [first, first + count) of a reader, and what the ranges that its AddReads gives for them
+// hold, one after the other.
+struct RowBytes {
+  uint64_t first = 0, count = 0;
+  std::span<const std::byte> bytes;
+};
+
+// An upper bound, in bytes, for reading and decoding some rows: for what is read and for scratch
+// space, without the rows themselves.
+struct RowRoom {
+  uint64_t fixed = 0, per_row = 0;
+};
 
 // Immutable; used by several threads at once.
 class RowReader {
@@ -28,18 +43,24 @@ class RowReader {
 
   // Appends the ranges that rows [first, first + count) are made of.
   virtual void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const = 0;
-  // Makes these rows of the bytes of exactly those ranges, one after the other. `out` has
-  // count * row_values() values.
-  virtual void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-                      std::span<float> out) const = 0;
+  // Makes the rows; `out` has rows.count * row_values() values. kCorrupt, naming tensor and place,
+  // for a scale that is no finite number or below zero, and for one of zero whose codes are not all
+  // zero.
+  virtual Status Decode(const RowBytes& rows, std::span<float> out) const = 0;
 
   // Whether the source's own numbers can be kept in `to`, without a detour over F32 (MXFP4 to
-  // MXFP4, the grid of an int4 source in Q4_0). Repack then makes the blocks of the same bytes that
-  // Decode would get; `out` has the size that Format::BytesFor gives.
+  // MXFP4, symmetric int4 to Q4_0). Repack then makes the blocks, and counts them in `report`;
+  // `out` has the size that Format::BytesFor gives. It fails as Decode does, and for scales that
+  // are too large for `to` (kUnsupported).
   virtual bool CanRepack(const quant::Format* to) const;
-  virtual void Repack(const quant::Format* to, uint64_t first, uint64_t count,
-                      std::span<const std::byte> bytes, std::span<std::byte> out) const;
+  virtual Status Repack(const quant::Format* to, const RowBytes& rows, std::span<std::byte> out,
+                        GridReport& report) const;
 
+  // A reader of columns [first, first + count) of the rows, which reads little more than these;
+  // null where rows can only be read whole.
+  virtual std::shared_ptr<const RowReader> Band(uint64_t first, uint64_t count) const;
+
+  virtual RowRoom Room() const = 0;
   // Everything that decides the rows, for PackIdentity: equal texts give equal rows.
   virtual std::string Describe() const = 0;
 
@@ -48,6 +69,9 @@ class RowReader {
 };
 
 using RowReaderPtr = std::shared_ptr<const RowReader>;
+
+// What a range costs in a list of them, and once more where a reader counts the bytes of a part.
+inline constexpr uint64_t kRangeRoom = 2 * sizeof(SourceRange);
 
 // Bytes of the ranges that AddReads gives.
 uint64_t ReadBytes(const RowReader& reader, uint64_t first, uint64_t count);

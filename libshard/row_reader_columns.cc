@@ -2,6 +2,7 @@
 // changed values.
 #include <cassert>
 #include <cmath>
+#include <optional>
 
 #include "libshard/digest.h"
 #include "libshard/row_reader.h"
@@ -20,19 +21,24 @@ class PlainColumns : public RowReader {
 
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
     const uint64_t size = matrix_.format->block_bytes;
+    reads.reserve(reads.size() + window_.height);
     for (uint64_t i = 0; i < window_.height; ++i) {
       const uint64_t value = (window_.top + i) * matrix_.width + window_.first + first;
       reads.push_back({matrix_.file, matrix_.offset + value * size, count * size});
     }
   }
-  void Decode(uint64_t, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
-    const uint64_t size = count * matrix_.format->block_bytes;
-    std::vector<float> part(count);
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    const uint64_t size = rows.count * matrix_.format->block_bytes;
+    std::vector<float> part(rows.count);
     for (uint64_t i = 0; i < window_.height; ++i) {
-      matrix_.format->decode(bytes.subspan(i * size, size), part);
-      for (uint64_t j = 0; j < count; ++j) out[j * window_.height + i] = part[j];
+      matrix_.format->decode(rows.bytes.subspan(i * size, size), part);
+      for (uint64_t j = 0; j < rows.count; ++j) out[j * window_.height + i] = part[j];
     }
+    return Ok();
+  }
+  RowRoom Room() const override {
+    return {window_.height * kRangeRoom,
+            window_.height * matrix_.format->block_bytes + sizeof(float)};
   }
   std::string Describe() const override {
     return Cat("columns of ", matrix_.format->name, " ", matrix_.file, " ", matrix_.offset, " ",
@@ -45,35 +51,70 @@ class PlainColumns : public RowReader {
   Window window_;
 };
 
-// Asks the base for whole rows, one by one, and keeps some columns of them.
+// Asks the base for the columns it needs where it can give them, else for whole rows, one by one.
 class Transposed : public RowReader {
  public:
   Transposed(RowReaderPtr base, const Window& window)
-      : RowReader(window.count, window.height), base_(std::move(base)), window_(window) {}
+      : RowReader(window.count, window.height), base_(std::move(base)), window_(window) {
+    room_ = BandRoom().value_or(WholeRoom());
+  }
 
-  void AddReads(uint64_t, uint64_t, std::vector<SourceRange>& reads) const override {
+  void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
+    if (const RowReaderPtr band = base_->Band(window_.first + first, count)) {
+      return band->AddReads(window_.top, window_.height, reads);
+    }
     for (uint64_t i = 0; i < window_.height; ++i) base_->AddReads(window_.top + i, 1, reads);
   }
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    if (const RowReaderPtr band = base_->Band(window_.first + rows.first, rows.count)) {
+      std::vector<float> matrix(window_.height * rows.count);
+      SHARD_CHECK(band->Decode({window_.top, window_.height, rows.bytes}, matrix));
+      for (uint64_t i = 0; i < window_.height; ++i) {
+        PutColumn(i, std::span(matrix).subspan(i * rows.count, rows.count), out);
+      }
+      return Ok();
+    }
     std::vector<float> row(base_->row_values());
+    std::span<const std::byte> bytes = rows.bytes;
     for (uint64_t i = 0; i < window_.height; ++i) {
       const uint64_t size = ReadBytes(*base_, window_.top + i, 1);
-      base_->Decode(window_.top + i, 1, bytes.first(size), row);
+      SHARD_CHECK(base_->Decode({window_.top + i, 1, bytes.first(size)}, row));
       bytes = bytes.subspan(size);
-      for (uint64_t j = 0; j < count; ++j) {
-        out[j * window_.height + i] = row[window_.first + first + j];
-      }
+      PutColumn(i, std::span(row).subspan(window_.first + rows.first, rows.count), out);
     }
+    return Ok();
   }
+  RowRoom Room() const override { return room_; }
   std::string Describe() const override {
     return Cat("transposed ", window_.top, " ", window_.height, " ", window_.first, " ",
                window_.count, " of (", base_->Describe(), ")");
   }
 
  private:
+  // Row i of the window is column i of what is made of it.
+  void PutColumn(uint64_t i, std::span<const float> row, std::span<float> out) const {
+    for (uint64_t j = 0; j < row.size(); ++j) out[j * window_.height + i] = row[j];
+  }
+
+  RowRoom WholeRoom() const {
+    const RowRoom row = base_->Room();
+    return {window_.height * (row.fixed + row.per_row) + base_->row_values() * sizeof(float), 0};
+  }
+  // All rows of the window are read and decoded at once: what they cost for one column, and for
+  // every further one its part of what they cost for all.
+  std::optional<RowRoom> BandRoom() const {
+    const RowReaderPtr one = base_->Band(window_.first, 1);
+    const RowReaderPtr all = base_->Band(window_.first, window_.count);
+    if (one == nullptr || all == nullptr) return std::nullopt;
+    const uint64_t height = window_.height;
+    const uint64_t per_column = all->Room().per_row / window_.count + 1;
+    return RowRoom{one->Room().fixed + height * one->Room().per_row,
+                   all->Room().fixed / window_.count + height * (per_column + sizeof(float))};
+  }
+
   RowReaderPtr base_;
   Window window_;
+  RowRoom room_;
 };
 
 class Columns : public RowReader {
@@ -86,17 +127,21 @@ class Columns : public RowReader {
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
     base_->AddReads(first, count, reads);
   }
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
-    std::vector<float> rows(count * base_->row_values());
-    base_->Decode(first, count, bytes, rows);
-    for (uint64_t i = 0; i < count; ++i) {
-      const float* row = rows.data() + i * base_->row_values();
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    std::vector<float> values(rows.count * base_->row_values());
+    SHARD_CHECK(base_->Decode(rows, values));
+    for (uint64_t i = 0; i < rows.count; ++i) {
+      const float* row = values.data() + i * base_->row_values();
       for (const uint32_t column : columns_) {
         out.front() = row[column];
         out = out.subspan(1);
       }
     }
+    return Ok();
+  }
+  RowRoom Room() const override {
+    const RowRoom room = base_->Room();
+    return {room.fixed, room.per_row + base_->row_values() * sizeof(float)};
   }
   std::string Describe() const override {
     return Cat("columns ", Sha256Hex(std::as_bytes(std::span(columns_))), " of (",
@@ -116,16 +161,17 @@ class Changed : public RowReader {
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
     base_->AddReads(first, count, reads);
   }
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
-    base_->Decode(first, count, bytes, out);
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    SHARD_CHECK(base_->Decode(rows, out));
     for (float& value : out) {
       // In double, so that the result is the nearest float with any library.
       value = change_ == ValueChange::kPlusOne
                   ? value + 1.0f
                   : static_cast<float>(-std::exp(static_cast<double>(value)));
     }
+    return Ok();
   }
+  RowRoom Room() const override { return base_->Room(); }
   std::string Describe() const override {
     return Cat(change_ == ValueChange::kPlusOne ? "1 + (" : "-exp (", base_->Describe(), ")");
   }

@@ -54,6 +54,7 @@ struct Encoding {
   // Makes the rows, where they are not simply in `from` (row_reader.h); the sources then count
   // rows.
   std::shared_ptr<const RowReader> reader;
+  bool repack = false;  // by RowReader::Repack, without a detour over F32
 };
 
 struct OutputTensor {

@@ -59,7 +59,8 @@ Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTe
                           .row_values = row,
                           .rows_per_slice = RowsPerSlice(tensor, row),
                           .importance = weighted ? tensor.importance : nullptr,
-                          .reader = tensor.reader};
+                          .reader = tensor.reader,
+                          .repack = tensor.KeepsGrid(type)};
   return Ok();
 }
 

@@ -1,3 +1,4 @@
+#include "libshard/gguf_architectures.h"
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/bundle.h"
@@ -12,6 +13,10 @@ using shard::Error;
 
 Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const WriteOptions& options,
                 WritePlan& out) {
+  const std::string& architecture = model.config().architecture;
+  if (model.checkpoint().is_gguf() && !shard::IsMoeArchitecture(architecture)) {
+    return shard::UnknownArchitecture(model.checkpoint().source().string(), architecture);
+  }
   SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, *options.gguf));
   out.notes = shard::GgufNotes(typed);
   out.recipe = DescribeRecipe(*options.gguf, typed);

@@ -8,6 +8,7 @@
 #include "libshard/gguf.h"
 #include "libshard/imatrix.h"
 #include "libshard/pack.h"
+#include "libshard/quantize.h"
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
@@ -110,9 +111,11 @@ class GgufSourceCheck {
   // Gives each tensor the type it has in the distribution; returns those of the overlay.
   std::vector<const quant::Format*> SetTypes(shard::GgufModel& view) const {
     const Types types = TypesOf(manifest_);
+    const bool repack = shard::RecipeRepacks(manifest_.recipe.name);
     std::vector<const quant::Format*> overlay(view.tensors.size(), nullptr);
     for (size_t i = 0; i < view.tensors.size(); ++i) {
       shard::GgufTensor& tensor = view.tensors[i];
+      tensor.repack = repack;
       const auto own = types.own.find(tensor.name);
       if (own != types.own.end() && own->second != nullptr) tensor.type = own->second;
       const auto other = types.overlay.find(tensor.name);

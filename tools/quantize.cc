@@ -109,6 +109,7 @@ Json ReportJson(const Outcome& outcome) {
           {"bits_per_weight", outcome.all.bits()},
           {"parts", ShareJson(outcome.parts)},
           {"types", ShareJson(outcome.types)},
+          {"grid", GridJson(outcome.pack)},
           {"read_bytes", outcome.pack.read_bytes},
           {"seconds", outcome.seconds}};
 }
@@ -186,6 +187,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   if (!arguments.dry_run) {
     SHARD_CHECK(CheckOutput(arguments, model, files));
     SHARD_CHECK(Write(model, outcome));
+    PrintNotes(GridNotes(outcome.pack));
     PrintWarnings(NotFiniteWarnings(outcome.pack));
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome))

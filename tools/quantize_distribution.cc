@@ -46,6 +46,7 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
   };
   SHARD_TRY(const manifest::WriteReport report,
             manifest::RequantizeDistribution(run.source.source, run.out, options));
+  PrintNotes(GridNotes(report.pack));
   PrintWarnings(NotFiniteWarnings(report.pack));
   const WriteOutcome outcome{run.out, report, progress.seconds()};
   SHARD_CHECK(run.json ? WriteJsonResult(WrittenJson(outcome)) : WriteResult(WrittenText(outcome)));

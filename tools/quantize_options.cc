@@ -1,6 +1,7 @@
 #include "tools/quantize_options.h"
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "libshard/file.h"
 #include "libshard/text.h"
@@ -70,6 +71,9 @@ void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& argu
       ->allow_extra_args(false);
   app.add_flag("--allow-requantize", recipe.allow_requantize,
                "Let tensors that are quantized already get another type. Loses quality.");
+  app.add_flag("--repack,!--no-repack", recipe.repack,
+               "Where the source's numbers fit into the type as they are (int4 in q4_0, MXFP4 in "
+               "mxfp4), keep them; with --no-repack they are decoded and encoded as ggml does it.");
   AddConvertOptions(app, arguments.options.convert);
 }
 
@@ -107,6 +111,7 @@ std::vector<std::string> RecordQuantizeOptions(const char* flag,
   for (const std::string& rule : recipe.tensor_types) add("--tensor-type", rule);
   for (const std::string& file : arguments.rule_files) add("--tensor-type-file", FileName(file));
   if (recipe.allow_requantize) words.emplace_back("--allow-requantize");
+  if (!recipe.repack) words.emplace_back("--no-repack");
   add("--pre", options.convert.pre);
   if (!options.convert.mtp) words.emplace_back("--no-mtp");
   return words;
@@ -119,6 +124,26 @@ std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack) {
                            ": expected finite values, found NaN or infinity ", count, " times"));
   }
   return warnings;
+}
+
+std::vector<std::string> GridNotes(const shard::PackResult& pack) {
+  const shard::GridReport& grid = pack.grid;
+  if (grid.weights == 0) return {};
+  std::string note = Cat(
+      shard::FormatCount(grid.weights), " weights keep the grid of their source: of ",
+      shard::FormatCount(grid.scales), " scales ", shard::FormatCount(grid.exact), " are exact");
+  if (grid.exact < grid.scales) {
+    note += Cat(", the others were rounded, by at most ", grid.rounding * 100, " %");
+  }
+  return {note};
+}
+
+shard::Json GridJson(const shard::PackResult& pack) {
+  const shard::GridReport& grid = pack.grid;
+  return {{"weights", grid.weights},
+          {"scales", grid.scales},
+          {"exact_scales", grid.exact},
+          {"largest_rounding", grid.rounding}};
 }
 
 }  // namespace cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/json.h"
 #include "libshard/pack.h"
 #include "libshard/quantize.h"
 #include "tools/command.h"
@@ -32,5 +33,9 @@ std::vector<std::string> RecordQuantizeOptions(const char* flag,
 
 // One warning per tensor in which values are not finite.
 std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack);
+
+// How well the source's own grid was kept, where it was: no or one note, and for --json.
+std::vector<std::string> GridNotes(const shard::PackResult& pack);
+shard::Json GridJson(const shard::PackResult& pack);
 
 }  // namespace cli

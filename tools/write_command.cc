@@ -94,6 +94,7 @@ Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::
   options.notes = PrintNotes;
   SHARD_TRY(manifest::WriteReport report,
             manifest::WriteDistribution(model, plan, arguments.out, options));
+  PrintNotes(GridNotes(report.pack));
   PrintWarnings(NotFiniteWarnings(report.pack));
   return TimedWrite{std::move(report), progress.seconds()};
 }

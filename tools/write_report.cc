@@ -8,6 +8,7 @@
 #include "tools/node_report.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/quantize_options.h"
 #include "tools/table.h"
 
 namespace cli {
@@ -103,6 +104,7 @@ Json WrittenJson(const WriteOutcome& outcome) {
           {"files", std::move(files)},
           {"bytes", TotalBytes(manifest)},
           {"nodes", NodesToJson(manifest.plan, &bytes)},
+          {"grid", GridJson(outcome.report.pack)},
           {"read_bytes", outcome.report.pack.read_bytes},
           {"written_bytes", outcome.report.pack.written_bytes},
           {"resumed_bytes", outcome.report.pack.resumed_bytes},

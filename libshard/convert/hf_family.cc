@@ -181,6 +181,12 @@ class Conversion {
               family_.vocabulary({files, shape_.vocabulary, family_.pre, options_.pre}));
     SHARD_CHECK(CheckDistinct(root().string(), vocabulary));
     if (!vocabulary.warning.empty()) out_.warnings.push_back(vocabulary.warning);
+    if (const size_t padding = CountPadding(vocabulary)) {
+      out_.notes.push_back(Cat(root().string(), ": the tokenizer has ",
+                               vocabulary.tokens.size() - padding, " tokens for ",
+                               vocabulary.tokens.size(), " rows of the embedding; the others ",
+                               "become [PAD<id>]"));
+    }
     AddVocabulary(vocabulary, out_.metadata);
     if (family_.tokenizer_keys != nullptr) {
       SHARD_CHECK(family_.tokenizer_keys(files, out_.metadata));

@@ -119,21 +119,23 @@ std::string StepOf(const Json& step) {
   return Cat("<", behavior, invert ? ", inverted" : "", ">", regex);
 }
 
+// The steps of `object`, whose type may be "Sequence" with a list of them under `list`.
+std::vector<Json> StepsOf(const Json& object, const char* list) {
+  const bool sequence = object.is_object() && Text(object, "type") == "Sequence";
+  const auto steps = sequence ? object.find(list) : object.end();
+  const bool usable = sequence && steps != object.end() && steps->is_array();
+  if (!usable || steps->size() > kMaxSteps) return {object};
+  return {steps->begin(), steps->end()};
+}
+
 }  // namespace
 
 Result<std::string> RecognisePreTokenizer(const std::string& where, const Json& pre_tokenizer,
                                           std::string_view family_pre) {
   std::vector<std::string> steps;
-  const auto add = [&](const Json& step) {
+  for (const Json& step : StepsOf(pre_tokenizer, "pretokenizers")) {
     std::string text = step.is_object() ? StepOf(step) : "<no object>";
     if (!text.empty()) steps.push_back(std::move(text));
-  };
-  const bool sequence = pre_tokenizer.is_object() && Text(pre_tokenizer, "type") == "Sequence";
-  const auto list = sequence ? pre_tokenizer.find("pretokenizers") : pre_tokenizer.end();
-  if (sequence && list != pre_tokenizer.end() && list->is_array() && list->size() <= kMaxSteps) {
-    for (const Json& step : *list) add(step);
-  } else {
-    add(pre_tokenizer);
   }
   const std::string found = Join(steps, "\n");
   for (const Row& row : Table()) {
@@ -145,6 +147,20 @@ Result<std::string> RecognisePreTokenizer(const std::string& where, const Json& 
                Cat(where, ": pre_tokenizer: expected one that llama.cpp has a name for, found ",
                    Quoted(found)),
                "if you know the name, give it with --pre NAME (docs/conversion.md)"};
+}
+
+Status CheckNormalizer(const std::string& where, const Json& normalizer) {
+  for (const Json& step : StepsOf(normalizer, "normalizers")) {
+    if (step.is_null()) continue;
+    const std::string type = step.is_object() ? Text(step, "type") : std::string();
+    if (type == "NFC") continue;
+    return Error{Code::kUnsupported,
+                 Cat(where, ": normalizer: expected none or NFC, found ",
+                     type.empty() ? DescribeJson(step) : Quoted(type)),
+                 "the runtime would not normalise; if a pre-tokenizer of llama.cpp fits all the "
+                 "same, name it with --pre NAME (docs/conversion.md)"};
+  }
+  return Ok();
 }
 
 }  // namespace shard

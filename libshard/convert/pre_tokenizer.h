@@ -1,4 +1,5 @@
-// Recognising the pre-tokenizer: llama.cpp has one built in for each name in tokenizer.ggml.pre.
+// Recognising the pre-tokenizer and what stands before it: llama.cpp has one built in for each name
+// in tokenizer.ggml.pre.
 #pragma once
 
 #include <string>
@@ -14,5 +15,10 @@ namespace shard {
 // kUnsupported, naming what was found, for one that the table does not have.
 Result<std::string> RecognisePreTokenizer(const std::string& where, const Json& pre_tokenizer,
                                           std::string_view family_pre);
+
+// What a byte-level BPE may do to a text first: nothing, or NFC, which the runtime leaves out for
+// the pre-tokenizers that have it (most texts are NFC already). kUnsupported, naming it, for
+// anything else.
+Status CheckNormalizer(const std::string& where, const Json& normalizer);
 
 }  // namespace shard

@@ -36,12 +36,14 @@ std::string WithSpaces(std::string text) {
   return text;
 }
 
+std::string PadText(uint64_t id) { return Cat("[PAD", id, "]"); }
+
 }  // namespace
 
 Vocabulary PaddedVocabulary(uint32_t count) {
   Vocabulary vocabulary;
   vocabulary.tokens.reserve(count);
-  for (uint32_t id = 0; id < count; ++id) vocabulary.tokens.push_back(Cat("[PAD", id, "]"));
+  for (uint32_t id = 0; id < count; ++id) vocabulary.tokens.push_back(PadText(id));
   vocabulary.types.assign(count, TokenType::kUnused);
   return vocabulary;
 }
@@ -89,6 +91,14 @@ Status SetVocab(const std::string& where, const Json& model, TypeOfText type,
     SHARD_CHECK(SetToken(where, token, type(text), vocabulary));
   }
   return Ok();
+}
+
+size_t CountPadding(const Vocabulary& vocabulary) {
+  size_t count = 0;
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    count += vocabulary.tokens[id] == PadText(id) ? 1 : 0;
+  }
+  return count;
 }
 
 Status CheckDistinct(const std::string& where, const Vocabulary& vocabulary) {

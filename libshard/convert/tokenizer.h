@@ -64,6 +64,9 @@ using TypeOfText = TokenType (*)(std::string_view text);
 Status SetVocab(const std::string& where, const Json& model, TypeOfText type,
                 Vocabulary& vocabulary);
 
+// How many ids have no token: "[PAD<id>]".
+size_t CountPadding(const Vocabulary& vocabulary);
+
 // kCorrupt for two ids with one text, which the runtime aborts on.
 Status CheckDistinct(const std::string& where, const Vocabulary& vocabulary);
 

@@ -1,5 +1,6 @@
 // Byte-level BPE: tokenizer.json, for the merges also merges.txt.
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "libshard/convert/pre_tokenizer.h"
 #include "libshard/convert/tokenizer.h"
@@ -34,8 +35,13 @@ std::string Piece(const std::string& text) {
   return out;
 }
 
+struct Merge {
+  std::string left, right;
+  std::string Text() const { return Cat(Piece(left), " ", Piece(right)); }
+};
+
 // Older files have "left right", newer ones ["left", "right"].
-Result<std::string> MergeOf(const std::string& where, size_t index, const Json& value) {
+Result<Merge> MergeOf(const std::string& where, size_t index, const Json& value) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     const size_t space = text.find(' ');
@@ -43,19 +49,52 @@ Result<std::string> MergeOf(const std::string& where, size_t index, const Json& 
     if (!one || space == 0 || space + 1 == text.size()) {
       return WrongMerge(where, index, Quoted(text));
     }
-    return text;
+    return Merge{text.substr(0, space), text.substr(space + 1)};
   }
   const bool pair =
       value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string();
   if (!pair) return WrongMerge(where, index, DescribeJson(value));
-  const auto& left = value[0].get_ref<const std::string&>();
-  const auto& right = value[1].get_ref<const std::string&>();
-  if (left.empty() || right.empty()) return WrongMerge(where, index, "an empty piece");
-  return Cat(Piece(left), " ", Piece(right));
+  Merge merge{value[0], value[1]};
+  if (merge.left.empty() || merge.right.empty()) {
+    return WrongMerge(where, index, "an empty piece");
+  }
+  return merge;
 }
 
-Result<std::vector<std::string>> ReadMergesText(const TokenizerFiles& files) {
-  std::vector<std::string> merges;
+// Takes merges, of which each needs its two pieces and their result in the vocabulary: tokenizers
+// refuses a file where one has not, whether or not the merges are used (`ignore_merges`).
+class MergeList {
+ public:
+  MergeList(std::string where, const Json& model) : where_(std::move(where)) {
+    const Json* vocab = Member(model, "vocab");
+    for (const auto& [text, id] : vocab->items()) known_.insert(text);
+    const Json* prefix = Member(model, "continuing_subword_prefix");
+    if (prefix != nullptr && prefix->is_string()) prefix_ = prefix->get<std::string>();
+  }
+
+  Status Add(const Json& value) {
+    SHARD_TRY(const Merge merge, MergeOf(where_, merges_.size(), value));
+    // What continues a word has this in front of it, once.
+    const bool continues = !prefix_.empty() && merge.right.starts_with(prefix_);
+    const std::string result = merge.left + merge.right.substr(continues ? prefix_.size() : 0);
+    for (const std::string* piece : {&merge.left, &merge.right, &result}) {
+      if (known_.contains(*piece)) continue;
+      return Error{Code::kCorrupt, Cat(where_, ": merge ", merges_.size(), " (", Quoted(merge.left),
+                                       ", ", Quoted(merge.right), "): expected ", Quoted(*piece),
+                                       " in the vocabulary, found no such token")};
+    }
+    merges_.push_back(merge.Text());
+    return Ok();
+  }
+  std::vector<std::string> Take() { return std::move(merges_); }
+
+ private:
+  std::string where_, prefix_;
+  std::unordered_set<std::string> known_;
+  std::vector<std::string> merges_;
+};
+
+Result<std::vector<std::string>> ReadMergesText(const TokenizerFiles& files, const Json& model) {
   if (!files.HasFile("merges.txt")) {
     return Error{Code::kCorrupt, Cat(files.PathOf("tokenizer.json"),
                                      ": model.merges: expected the merges, here or in merges.txt, "
@@ -63,29 +102,28 @@ Result<std::vector<std::string>> ReadMergesText(const TokenizerFiles& files) {
   }
   const std::string path = files.PathOf("merges.txt");
   SHARD_TRY(const std::string text, ReadTextFile(path, kMaxMergesBytes));
+  MergeList merges(path, model);
+  bool first = true;
   for (std::string& line : Split(text, '\n')) {
     if (line.ends_with('\r')) line.pop_back();
-    if (line.empty() || (merges.empty() && line.starts_with("#version"))) continue;
-    SHARD_TRY(std::string merge, MergeOf(path, merges.size(), Json(line)));
-    merges.push_back(std::move(merge));
+    if (line.empty() || (first && line.starts_with("#version"))) continue;
+    first = false;
+    SHARD_CHECK(merges.Add(Json(line)));
   }
-  return merges;
+  return merges.Take();
 }
 
+// REQUIRES: SetVocab took the model's vocabulary.
 Result<std::vector<std::string>> ReadMerges(const TokenizerFiles& files, const Json& model) {
   const Json* list = Member(model, "merges");
-  if (list == nullptr) return ReadMergesText(files);
+  if (list == nullptr) return ReadMergesText(files, model);
   const std::string where = Cat(files.PathOf("tokenizer.json"), ": model.merges");
   if (!list->is_array()) {
     return Error{Code::kCorrupt, Cat(where, ": expected a list, found ", DescribeJson(*list))};
   }
-  std::vector<std::string> merges;
-  merges.reserve(list->size());
-  for (const Json& value : *list) {
-    SHARD_TRY(std::string merge, MergeOf(where, merges.size(), value));
-    merges.push_back(std::move(merge));
-  }
-  return merges;
+  MergeList merges(where, model);
+  for (const Json& value : *list) SHARD_CHECK(merges.Add(value));
+  return merges.Take();
 }
 
 TokenType Normal(std::string_view) { return TokenType::kNormal; }
@@ -101,8 +139,11 @@ Status AddTokens(const TokenizerFiles& files, Vocabulary& vocabulary) {
   return Ok();
 }
 
+// Whoever names the pre-tokenizer answers for the normalizer too.
 Result<std::string> PreOf(const VocabularyRequest& request, const std::string& where) {
   if (!request.given_pre.empty()) return request.given_pre;
+  const Json* normalizer = request.files.Tokenizer("normalizer");
+  if (normalizer != nullptr) SHARD_CHECK(CheckNormalizer(where, *normalizer));
   const Json* pre = request.files.Tokenizer("pre_tokenizer");
   const Json none;
   return RecognisePreTokenizer(where, pre == nullptr ? none : *pre, request.family_pre);

@@ -29,4 +29,17 @@ struct PackedBits {
   }
 };
 
+// 32 codes of four bits, of which byte j of `pairs` has 2j in its low and 2j + 1 in its high half,
+// as ggml has them: j and j + 16 in byte j.
+inline void SplitPairs(std::span<const std::byte> pairs, std::span<std::byte> out) {
+  constexpr size_t kBytes = 16;
+  const auto code = [&](size_t i) {
+    const auto byte = std::to_integer<unsigned>(pairs[i / 2]);
+    return i % 2 == 0 ? byte & 15 : byte >> 4;
+  };
+  for (size_t j = 0; j < kBytes; ++j) {
+    out[j] = static_cast<std::byte>(code(j) | code(j + kBytes) << 4);
+  }
+}
+
 }  // namespace shard

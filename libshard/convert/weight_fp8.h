@@ -15,8 +15,8 @@ inline constexpr std::string_view kScaleLeaves[] = {"weight_scale_inv", "weight_
 // value = code * scale, in F32. With blocks of B x C (WeightConfig) the scales of a matrix
 // [rows, columns] are [ceil(rows / B), ceil(columns / C)], those of packed experts one such matrix
 // each. Without, they hold, from the left, for the weight's first dimensions: [rows], [rows, 1],
-// [experts, 1, 1], [1]. A scale of zero makes zeros; one that is not finite makes values
-// that are not, which the packing run counts.
+// [experts, 1, 1], [1]. Scales that cannot be meant are refused when rows are decoded
+// (RowReader::Decode); a code that is NaN stays NaN, which the packing run counts.
 Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& stored);
 
 }  // namespace shard

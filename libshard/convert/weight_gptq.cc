@@ -4,6 +4,7 @@
 
 #include "libshard/bytes.h"
 #include "libshard/convert/weight_bits.h"
+#include "libshard/convert/weight_scales.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -16,14 +17,14 @@ constexpr uint64_t kWord = sizeof(uint32_t);
 struct Layout {
   const TensorEntry* codes = nullptr;
   const TensorEntry* zeros = nullptr;
-  const TensorEntry* scales = nullptr;
+  WeightScales scales;
   const TensorEntry* groups = nullptr;  // null: groups of `group_size` columns
   PackedBits bits;
   bool along_rows = false;   // codes are packed along the rows (AWQ), not down the columns
   uint32_t zero_offset = 0;  // added to what is stored
   uint64_t rows = 0, columns = 0, group_size = 0;
 
-  uint64_t group_count() const { return scales->shape[0]; }
+  uint64_t group_count() const { return scales.entry().shape[0]; }
   // Rows of `codes`.
   uint64_t code_rows() const { return codes->shape[0]; }
 };
@@ -53,41 +54,54 @@ class Gptq : public RowReader {
     const uint64_t words = (first + count - 1) / l.bits.per_word() - word + 1;
     (l.along_rows ? Slice{l.codes, word, words} : Slice{l.codes, first, count}).AddReads(reads);
     Slice{l.zeros, word, words}.AddReads(reads);
-    Slice{l.scales, first, count}.AddReads(reads);
+    Slice{&l.scales.entry(), first, count}.AddReads(reads);
     if (l.groups != nullptr) {
       reads.push_back({l.groups->file, l.groups->offset, l.groups->bytes});
     }
   }
 
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
     const Layout& l = layout_;
-    Request r;
-    r.count = count;
-    r.skipped = first % l.bits.per_word();
-    r.words = l.bits.WordsFor(r.skipped + count);
-    const auto take = [&](uint64_t size) {
-      const auto part = bytes.first(size);
-      bytes = bytes.subspan(size);
-      return part;
-    };
-    r.codes = take(l.code_rows() * (l.along_rows ? r.words : count) * kWord);
-    r.zeros = take(l.group_count() * r.words * kWord);
-    std::vector<float> scales(l.group_count() * count);
-    l.scales->format->decode(take(scales.size() * l.scales->format->block_bytes), scales);
-    r.scales = scales;
+    const Request r = RequestOf(rows);
+    SHARD_CHECK(CheckScales(r));
     for (uint64_t column = 0; column < l.columns; ++column) {
-      const uint64_t group = l.groups == nullptr ? column / l.group_size
-                                                 : LoadLe<uint32_t>(bytes.subspan(column * kWord));
-      for (uint64_t i = 0; i < count; ++i) out[i * l.columns + column] = Value(r, i, column, group);
+      const uint64_t group = l.groups == nullptr
+                                 ? column / l.group_size
+                                 : LoadLe<uint32_t>(r.groups.subspan(column * kWord));
+      if (group >= l.group_count()) {
+        for (uint64_t i = 0; i < r.count; ++i) {
+          out[i * l.columns + column] = std::numeric_limits<float>::quiet_NaN();
+        }
+        continue;
+      }
+      for (uint64_t i = 0; i < r.count; ++i) {
+        const float scale = r.scales[group * r.count + i], steps = Steps(r, i, column, group);
+        if (scale == 0 && steps != 0) return l.scales.Zero(group * l.rows + r.first + i);
+        out[i * l.columns + column] = steps * scale;
+      }
     }
+    return Ok();
+  }
+
+  RowRoom Room() const override {
+    const Layout& l = layout_;
+    const uint64_t per_word = l.bits.per_word(), groups = l.group_count();
+    const uint64_t scales = groups * (l.scales.value_bytes() + sizeof(float));
+    const uint64_t zeros = groups * (kWord / per_word + 1);
+    const uint64_t codes = l.along_rows ? l.code_rows() * (kWord / per_word + 1) : 0;
+    const uint64_t ranges = (l.code_rows() + 2 * groups + 1) * kRangeRoom;
+    const uint64_t columns = l.groups == nullptr ? 0 : l.groups->bytes;
+    // Of words along the rows the first and the last may be read for one row.
+    const uint64_t words = 2 * kWord * (groups + (l.along_rows ? l.code_rows() : 0));
+    return {ranges + columns + words,
+            scales + zeros + (l.along_rows ? codes : l.code_rows() * kWord)};
   }
 
   std::string Describe() const override {
     const Layout& l = layout_;
     std::string text = Cat(l.along_rows ? "awq " : "gptq ", l.bits.bits, " ", l.zero_offset, " ",
                            l.rows, " ", l.columns, " ", l.group_size);
-    for (const TensorEntry* entry : {l.codes, l.zeros, l.scales, l.groups}) {
+    for (const TensorEntry* entry : {l.codes, l.zeros, &l.scales.entry(), l.groups}) {
       if (entry != nullptr) text += Cat(" ", entry->dtype, " ", entry->file, " ", entry->offset);
       text += ",";
     }
@@ -97,15 +111,43 @@ class Gptq : public RowReader {
  private:
   // What was read for `count` rows.
   struct Request {
-    uint64_t count = 0;
+    uint64_t first = 0, count = 0;
     uint64_t skipped = 0, words = 0;  // where words are along the rows: values before the first
-    std::span<const std::byte> codes, zeros;
-    std::span<const float> scales;
+    std::span<const std::byte> codes, zeros, groups;
+    std::vector<float> scales;  // of all rows for group 0, then 1, ...
   };
-
-  float Value(const Request& r, uint64_t row, uint64_t column, uint64_t group) const {
+  Request RequestOf(const RowBytes& rows) const {
     const Layout& l = layout_;
-    if (group >= l.group_count()) return std::numeric_limits<float>::quiet_NaN();
+    std::span<const std::byte> bytes = rows.bytes;
+    const auto take = [&](uint64_t size) {
+      const auto part = bytes.first(size);
+      bytes = bytes.subspan(size);
+      return part;
+    };
+    Request r;
+    r.first = rows.first;
+    r.count = rows.count;
+    r.skipped = rows.first % l.bits.per_word();
+    r.words = l.bits.WordsFor(r.skipped + r.count);
+    r.codes = take(l.code_rows() * (l.along_rows ? r.words : r.count) * kWord);
+    r.zeros = take(l.group_count() * r.words * kWord);
+    r.scales = l.scales.Decode(take(l.group_count() * r.count * l.scales.value_bytes()));
+    r.groups = bytes;
+    return r;
+  }
+
+  Status CheckScales(const Request& r) const {
+    for (uint64_t i = 0; i < r.scales.size(); ++i) {
+      if (WeightScales::IsUsable(r.scales[i])) continue;
+      const uint64_t index = i / r.count * layout_.rows + r.first + i % r.count;
+      return layout_.scales.Unusable(r.scales[i], index);
+    }
+    return Ok();
+  }
+
+  // How many steps of its group's scale a value is away from zero.
+  float Steps(const Request& r, uint64_t row, uint64_t column, uint64_t group) const {
+    const Layout& l = layout_;
     const uint64_t per_word = l.bits.per_word();
     const uint32_t code =
         l.along_rows ? l.bits.At(r.codes.subspan(column * r.words * kWord), r.skipped + row)
@@ -113,7 +155,7 @@ class Gptq : public RowReader {
                                  column % per_word);
     const uint32_t zero =
         l.bits.At(r.zeros.subspan(group * r.words * kWord), r.skipped + row) + l.zero_offset;
-    return (static_cast<float>(code) - static_cast<float>(zero)) * r.scales[group * r.count + row];
+    return static_cast<float>(code) - static_cast<float>(zero);
   }
 
   Layout layout_;
@@ -130,8 +172,9 @@ Status CheckMatrix(const WeightSource& source, const TensorEntry& entry) {
 Status CheckShapes(const WeightSource& source, const Layout& layout) {
   const uint64_t groups =
       layout.columns / layout.group_size + (layout.columns % layout.group_size != 0);
-  SHARD_CHECK(CheckPartType(source, *layout.scales, {"F32", "BF16", "F16"}));
-  SHARD_CHECK(CheckPartShape(source, *layout.scales, {groups, layout.rows}));
+  const TensorEntry& scales = layout.scales.entry();
+  SHARD_CHECK(CheckPartType(source, scales, {"F32", "BF16", "F16"}));
+  SHARD_CHECK(CheckPartShape(source, scales, {groups, layout.rows}));
   SHARD_CHECK(CheckPartType(source, *layout.zeros, {"I32"}));
   SHARD_CHECK(CheckPartShape(source, *layout.zeros, {groups, layout.bits.WordsFor(layout.rows)}));
   if (layout.groups == nullptr) return Ok();
@@ -159,7 +202,8 @@ Result<Weight> ReadGptqWeight(const WeightSource& source, const StoredWeight& st
   layout.columns = layout.codes->shape[0] * (layout.along_rows ? 1 : per_word);
   layout.rows = layout.codes->shape[1] * (layout.along_rows ? per_word : 1);
   layout.group_size = config.group_size == 0 ? layout.columns : config.group_size;
-  SHARD_TRY(layout.scales, RequirePart(source, stored, "scales"));
+  SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, "scales"));
+  layout.scales = WeightScales(source, *scales);
   SHARD_TRY(layout.zeros, RequirePart(source, stored, "qzeros"));
   layout.groups = stored.Find("g_idx");
   SHARD_CHECK(CheckShapes(source, layout));

@@ -1,25 +1,31 @@
 #include "libshard/convert/weight_int4.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "libshard/bytes.h"
 #include "libshard/convert/weight_bits.h"
+#include "libshard/convert/weight_scales.h"
 #include "libshard/file.h"
 #include "libshard/text.h"
 
 namespace shard {
 namespace {
 
+constexpr uint64_t kBlockValues = 32;  // of ggml's q4_0
+constexpr uint32_t kMiddleCode = 8;    // of four bits
+
 struct PackedLayout {
   const TensorEntry* packed = nullptr;
-  const TensorEntry* scales = nullptr;
+  WeightScales scales;
   const TensorEntry* zeros = nullptr;   // null: the middle code is zero
   const TensorEntry* groups = nullptr;  // null: groups of `group_size` columns
   PackedBits bits;
   uint64_t rows = 0, columns = 0, group_size = 0;
 
-  uint64_t words() const { return packed->shape[1]; }        // of a row
-  uint64_t group_count() const { return scales->shape[1]; }  // of a row
+  uint64_t words() const { return packed->shape[1]; }               // of a row
+  uint64_t group_count() const { return scales.entry().shape[1]; }  // of a row
 };
 
 class Packed : public RowReader {
@@ -34,41 +40,66 @@ class Packed : public RowReader {
       reads.push_back({entry.file, entry.offset + begin * row_bytes, rows * row_bytes});
     };
     add(*l.packed, first, count);
-    add(*l.scales, first, count);
+    add(l.scales.entry(), first, count);
     const uint64_t word = first / l.bits.per_word();
     if (l.zeros != nullptr) add(*l.zeros, word, (first + count - 1) / l.bits.per_word() - word + 1);
     if (l.groups != nullptr) add(*l.groups, 0, l.columns);
   }
 
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
     const PackedLayout& l = layout_;
-    const auto take = [&](uint64_t size) {
-      const auto part = bytes.first(size);
-      bytes = bytes.subspan(size);
-      return part;
-    };
-    const auto codes = take(count * l.words() * sizeof(uint32_t));
-    std::vector<float> scales(count * l.group_count());
-    l.scales->format->decode(take(scales.size() * l.scales->format->block_bytes), scales);
-    const uint64_t skipped = first % l.bits.per_word();
-    std::span<const std::byte> zeros, groups;
-    if (l.zeros != nullptr)
-      zeros = take(l.bits.WordsFor(skipped + count) * l.group_count() * sizeof(uint32_t));
-    if (l.groups != nullptr) groups = take(l.columns * sizeof(uint32_t));
+    const Parts parts = PartsOf(rows);
+    const uint64_t skipped = rows.first % l.bits.per_word();
     std::vector<float> row_zeros(l.group_count());
-    for (uint64_t i = 0; i < count; ++i) {
-      ReadZeros(zeros, skipped + i, row_zeros);
-      const Row row{codes.subspan(i * l.words() * sizeof(uint32_t)),
-                    std::span(scales).subspan(i * l.group_count(), l.group_count()), row_zeros};
-      DecodeRow(row, groups, out.subspan(i * l.columns, l.columns));
+    for (uint64_t i = 0; i < rows.count; ++i) {
+      ReadZeros(parts.zeros, skipped + i, row_zeros);
+      const Row row{rows.first + i, parts.CodesOf(i, l), parts.ScalesOf(i, l), row_zeros};
+      SHARD_CHECK(DecodeRow(row, parts.groups, out.subspan(i * l.columns, l.columns)));
     }
+    return Ok();
+  }
+
+  bool CanRepack(const quant::Format* to) const override {
+    const PackedLayout& l = layout_;
+    const bool whole = l.group_size % kBlockValues == 0 || l.group_size >= l.columns;
+    return to->name == "q4_0" && l.bits.bits == 4 && l.zeros == nullptr && l.groups == nullptr &&
+           l.columns % kBlockValues == 0 && whole;
+  }
+
+  Status Repack(const quant::Format* to, const RowBytes& rows, std::span<std::byte> out,
+                GridReport& report) const override {
+    const PackedLayout& l = layout_;
+    const Parts parts = PartsOf(rows);
+    for (uint64_t i = 0; i < rows.count; ++i) {
+      const Row row{rows.first + i, parts.CodesOf(i, l), parts.ScalesOf(i, l), {}};
+      for (uint64_t group = 0; group < l.group_count(); ++group) {
+        SHARD_TRY(const uint16_t scale, HalfScale(row, group, to, report));
+        const uint64_t begin = group * l.group_size;
+        const uint64_t end = std::min(l.columns, begin + l.group_size);
+        for (uint64_t column = begin; column < end; column += kBlockValues) {
+          std::memcpy(out.data(), &scale, sizeof(scale));
+          SplitPairs(row.codes.subspan(column / 2, kBlockValues / 2), out.subspan(sizeof(scale)));
+          out = out.subspan(to->block_bytes);
+        }
+      }
+    }
+    report.weights += rows.count * l.columns;
+    return Ok();
+  }
+
+  RowRoom Room() const override {
+    const PackedLayout& l = layout_;
+    const uint64_t word = sizeof(uint32_t), groups = l.group_count();
+    const uint64_t scales = groups * (l.scales.value_bytes() + sizeof(float));
+    const uint64_t zeros = groups * (word / l.bits.per_word() + 1);
+    const uint64_t columns = l.groups == nullptr ? 0 : l.columns * word;
+    return {4 * kRangeRoom + columns + 3 * groups * word, l.words() * word + scales + zeros};
   }
 
   std::string Describe() const override {
     const PackedLayout& l = layout_;
     std::string text = Cat("packed ", l.bits.bits, " ", l.rows, " ", l.columns, " ", l.group_size);
-    for (const TensorEntry* entry : {l.packed, l.scales, l.zeros, l.groups}) {
+    for (const TensorEntry* entry : {l.packed, &l.scales.entry(), l.zeros, l.groups}) {
       if (entry != nullptr) text += Cat(" ", entry->dtype, " ", entry->file, " ", entry->offset);
       text += ",";
     }
@@ -76,7 +107,38 @@ class Packed : public RowReader {
   }
 
  private:
+  // What was read for some rows, scales decoded.
+  struct Parts {
+    std::span<const std::byte> codes, zeros, groups;
+    std::vector<float> scales;
+
+    std::span<const std::byte> CodesOf(uint64_t row, const PackedLayout& l) const {
+      const uint64_t size = l.words() * sizeof(uint32_t);
+      return codes.subspan(row * size, size);
+    }
+    std::span<const float> ScalesOf(uint64_t row, const PackedLayout& l) const {
+      return std::span(scales).subspan(row * l.group_count(), l.group_count());
+    }
+  };
+  Parts PartsOf(const RowBytes& rows) const {
+    const PackedLayout& l = layout_;
+    std::span<const std::byte> bytes = rows.bytes;
+    const auto take = [&](uint64_t size) {
+      const auto part = bytes.first(size);
+      bytes = bytes.subspan(size);
+      return part;
+    };
+    Parts parts;
+    parts.codes = take(rows.count * l.words() * sizeof(uint32_t));
+    parts.scales = l.scales.Decode(take(rows.count * l.group_count() * l.scales.value_bytes()));
+    const uint64_t words = l.bits.WordsFor(rows.first % l.bits.per_word() + rows.count);
+    if (l.zeros != nullptr) parts.zeros = take(words * l.group_count() * sizeof(uint32_t));
+    if (l.groups != nullptr) parts.groups = take(l.columns * sizeof(uint32_t));
+    return parts;
+  }
+
   struct Row {
+    uint64_t number;  // of the weight
     std::span<const std::byte> codes;
     std::span<const float> scales, zeros;
   };
@@ -93,7 +155,19 @@ class Packed : public RowReader {
     }
   }
 
-  void DecodeRow(const Row& row, std::span<const std::byte> groups, std::span<float> out) const {
+  Status CheckScales(const Row& row) const {
+    for (uint64_t group = 0; group < row.scales.size(); ++group) {
+      const float scale = row.scales[group];
+      if (!WeightScales::IsUsable(scale)) return layout_.scales.Unusable(scale, Index(row, group));
+    }
+    return Ok();
+  }
+  uint64_t Index(const Row& row, uint64_t group) const {
+    return row.number * layout_.group_count() + group;
+  }
+
+  Status DecodeRow(const Row& row, std::span<const std::byte> groups, std::span<float> out) const {
+    SHARD_CHECK(CheckScales(row));
     for (uint64_t column = 0; column < out.size(); ++column) {
       const uint64_t group = groups.empty()
                                  ? column / layout_.group_size
@@ -102,9 +176,27 @@ class Packed : public RowReader {
         out[column] = std::numeric_limits<float>::quiet_NaN();
         continue;
       }
-      const auto code = static_cast<float>(layout_.bits.At(row.codes, column));
-      out[column] = (code - row.zeros[group]) * row.scales[group];
+      const float steps = static_cast<float>(layout_.bits.At(row.codes, column)) - row.zeros[group];
+      if (row.scales[group] == 0 && steps != 0) return layout_.scales.Zero(Index(row, group));
+      out[column] = steps * row.scales[group];
     }
+    return Ok();
+  }
+
+  // The scale of a group of a symmetric weight as F16.
+  Result<uint16_t> HalfScale(const Row& row, uint64_t group, const quant::Format* to,
+                             GridReport& report) const {
+    const PackedLayout& l = layout_;
+    const float scale = row.scales[group];
+    if (!WeightScales::IsUsable(scale)) return l.scales.Unusable(scale, Index(row, group));
+    SHARD_TRY(const uint16_t half, l.scales.Half(scale, Index(row, group), to, report));
+    if (scale > 0) return half;
+    const uint64_t begin = group * l.group_size;
+    const uint64_t end = std::min(l.columns, begin + l.group_size);
+    for (uint64_t column = begin; column < end; ++column) {
+      if (l.bits.At(row.codes, column) != kMiddleCode) return l.scales.Zero(Index(row, group));
+    }
+    return half;
   }
 
   PackedLayout layout_;
@@ -173,12 +265,13 @@ Result<Weight> ReadPackedWeight(const WeightSource& source, const StoredWeight& 
   SHARD_CHECK(CheckPartType(source, *layout.packed, {"I32"}));
   layout.bits.bits = source.config.bits;
   SHARD_CHECK(ReadLengths(source, stored, layout));
-  SHARD_TRY(layout.scales, RequirePart(source, stored, "weight_scale"));
-  SHARD_CHECK(CheckPartType(source, *layout.scales, {"F32", "BF16", "F16"}));
+  SHARD_TRY(const TensorEntry* scales, RequirePart(source, stored, "weight_scale"));
+  SHARD_CHECK(CheckPartType(source, *scales, {"F32", "BF16", "F16"}));
   layout.group_size = source.config.group_size == 0 ? layout.columns : source.config.group_size;
   const uint64_t groups =
       layout.columns / layout.group_size + (layout.columns % layout.group_size != 0);
-  SHARD_CHECK(CheckPartShape(source, *layout.scales, {layout.rows, groups}));
+  SHARD_CHECK(CheckPartShape(source, *scales, {layout.rows, groups}));
+  layout.scales = WeightScales(source, *scales);
   layout.zeros = stored.Find("weight_zero_point");
   if (layout.zeros == nullptr && !source.config.symmetric) {
     SHARD_TRY(layout.zeros, RequirePart(source, stored, "weight_zero_point"));

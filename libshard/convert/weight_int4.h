@@ -13,6 +13,10 @@ namespace shard {
 //                      missing the zero is 2^(b - 1)
 //   weight_g_idx       I32 [columns], optional: the group of each column
 // value = (code - zero) * scale, in F32. A column whose group does not exist becomes NaN.
+//
+// Four bits without zero points and group indexes, in groups of a multiple of 32 columns (or one
+// per row), can be repacked to q4_0, whose values are d * (code - 8): the codes are kept, d is the
+// scale rounded to F16.
 Result<Weight> ReadPackedWeight(const WeightSource& source, const StoredWeight& stored);
 
 }  // namespace shard

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "libshard/convert/weight_bits.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -12,18 +13,6 @@ constexpr uint64_t kCodeBytes = 16;               // of a block
 constexpr uint64_t kBlockBytes = 1 + kCodeBytes;  // of ggml's
 constexpr uint64_t kBlockValues = 32;
 constexpr std::byte kNanScale{255};
-
-// The codes of 32 values, of which the source pairs neighbours, ggml those 16 apart.
-void RepackBlock(std::span<const std::byte> codes, std::byte scale, std::span<std::byte> out) {
-  const auto code = [&](size_t i) {
-    const auto byte = std::to_integer<unsigned>(codes[i / 2]);
-    return i % 2 == 0 ? byte & 15 : byte >> 4;
-  };
-  out[0] = scale;
-  for (size_t j = 0; j < kCodeBytes; ++j) {
-    out[1 + j] = static_cast<std::byte>(code(j) | code(j + kCodeBytes) << 4);
-  }
-}
 
 class Mxfp4 : public RowReader {
  public:
@@ -42,28 +31,36 @@ class Mxfp4 : public RowReader {
     reads.push_back({scale_file_, scale_offset_ + first * groups_, count * groups_});
   }
 
-  void Decode(uint64_t first, uint64_t count, std::span<const std::byte> bytes,
-              std::span<float> out) const override {
-    std::vector<std::byte> packed(count * groups_ * kBlockBytes);
-    Repack(format_, first, count, bytes, packed);
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    std::vector<std::byte> packed(rows.count * groups_ * kBlockBytes);
+    GridReport unused;
+    SHARD_CHECK(Repack(format_, rows, packed, unused));
     format_->decode(packed, out);
-    for (uint64_t i = 0; i < count * groups_; ++i) {
+    for (uint64_t i = 0; i < rows.count * groups_; ++i) {
       if (packed[i * kBlockBytes] != kNanScale) continue;
       const auto block = out.subspan(i * kBlockValues, kBlockValues);
       std::fill(block.begin(), block.end(), std::numeric_limits<float>::quiet_NaN());
     }
+    return Ok();
   }
 
   bool CanRepack(const quant::Format* to) const override { return to == format_; }
 
-  void Repack(const quant::Format*, uint64_t, uint64_t count, std::span<const std::byte> bytes,
-              std::span<std::byte> out) const override {
-    const uint64_t blocks = count * groups_;
-    const auto scales = bytes.subspan(blocks * kCodeBytes);
+  Status Repack(const quant::Format*, const RowBytes& rows, std::span<std::byte> out,
+                GridReport& report) const override {
+    const uint64_t blocks = rows.count * groups_;
+    const auto scales = rows.bytes.subspan(blocks * kCodeBytes);
     for (uint64_t i = 0; i < blocks; ++i) {
-      RepackBlock(bytes.subspan(i * kCodeBytes, kCodeBytes), scales[i],
-                  out.subspan(i * kBlockBytes, kBlockBytes));
+      const auto block = out.subspan(i * kBlockBytes, kBlockBytes);
+      block[0] = scales[i];
+      SplitPairs(rows.bytes.subspan(i * kCodeBytes, kCodeBytes), block.subspan(1));
     }
+    report.Add({blocks * kBlockValues, blocks, blocks, 0});
+    return Ok();
+  }
+
+  RowRoom Room() const override {
+    return {2 * kRangeRoom, groups_ * (kCodeBytes + 1 + kBlockBytes)};
   }
 
   std::string Describe() const override {

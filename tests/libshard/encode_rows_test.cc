@@ -29,7 +29,8 @@ OutputTensor Tensor(const char* to, uint64_t row_values) {
                              .row_values = row_values,
                              .rows_per_slice = 0,
                              .importance = nullptr,
-                             .reader = nullptr};
+                             .reader = nullptr,
+                             .repack = false};
   return tensor;
 }
 
@@ -38,7 +39,7 @@ TEST(RowEncoder, EncodesEveryRowByItself) {
   const OutputTensor tensor = Tensor("q8_0", 32);
   std::vector<std::byte> both, first, second;
   RowEncoder encoder;
-  EXPECT_EQ(encoder.Encode(tensor, 0, Floats(values), both), 0u);
+  EXPECT_EQ(encoder.Encode(tensor, 0, Floats(values), both).not_finite, 0u);
   encoder.Encode(tensor, 0, Floats({values.begin(), values.begin() + 32}), first);
   encoder.Encode(tensor, 1, Floats({values.begin() + 32, values.end()}), second);
   ASSERT_EQ(both.size(), 68u);
@@ -51,7 +52,7 @@ TEST(RowEncoder, CountsValuesThatAreNotFinite) {
   values[3] = NAN;
   values[40] = -INFINITY;
   std::vector<std::byte> out;
-  EXPECT_EQ(RowEncoder().Encode(Tensor("bf16", 32), 0, Floats(values), out), 2u);
+  EXPECT_EQ(RowEncoder().Encode(Tensor("bf16", 32), 0, Floats(values), out).not_finite, 2u);
   EXPECT_EQ(out.size(), 128u);
 }
 

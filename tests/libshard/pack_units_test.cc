@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "libshard/row_reader.h"
@@ -67,16 +68,17 @@ TEST(PackSchedule, GivesEveryOutputItsBytesInOrderAndReadsSharedOnesOnce) {
 }
 
 TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
-  // 32 values each: 128 bytes as F32, however few the source has.
+  // 32 values each: 128 bytes read, 128 as F32, 34 as q8_0 and a little for the list of reads.
   OutputFile file = File({{RowRange(0, 10, 0), RowRange(20, 10, 1)}});
   file.tensors[0].encoding = Encoding{.from = quant::FindFormat("bf16"),
                                       .to = quant::FindFormat("q8_0"),
                                       .row_values = 32,
                                       .rows_per_slice = 0,
                                       .importance = nullptr,
-                                      .reader = PlainRows(quant::FindFormat("f32"), 0, 0, 30, 32)};
+                                      .reader = PlainRows(quant::FindFormat("f32"), 0, 0, 30, 32),
+                                      .repack = false};
   const std::vector<OutputFile> outputs = {file};
-  PackSchedule schedule(outputs, {0}, 512);
+  PackSchedule schedule(outputs, {0}, 640);
   std::vector<uint64_t> counts;
   while (const PackUnit* unit = schedule.Start()) {
     ASSERT_EQ(unit->reads.size(), 1u);
@@ -85,6 +87,50 @@ TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
     schedule.Done(*unit);
   }
   EXPECT_EQ(counts, (std::vector<uint64_t>{4, 4, 2, 4, 4, 2}));
+}
+
+// The buffers of a worker for a unit of a reader's rows.
+uint64_t BuffersOf(const PackUnit& unit) {
+  const Encoding& encoding = *unit.tensor->encoding;
+  const uint64_t rows = unit.reads[0].bytes;
+  return ReadBytes(*encoding.reader, unit.reads[0].offset, rows) +
+         rows * (encoding.row_values * sizeof(float) + *encoding.to->BytesFor(encoding.row_values));
+}
+
+TEST(PackSchedule, NoUnitOfAReaderTakesMoreThanItsShareOfTheMemory) {
+  const quant::Format* bf16 = quant::FindFormat("bf16");
+  const quant::Format* f32 = quant::FindFormat("f32");
+  const RowReaderPtr matrix = PlainRows(bf16, 0, 0, 4096, 512);
+  std::vector<uint64_t> even;
+  for (uint64_t i = 0; i < 4096; i += 2) even.push_back(i);
+  const RowReaderPtr readers[] = {
+      matrix, SelectedRows(matrix, even, 4096), PlainRows(f32, 0, 0, 4096, 512),
+      TransposedPlain({bf16, 0, 0, 4096}, {0, 512, 0, 4096}),
+      StackedRows({PlainRows(bf16, 0, 0, 7, 512), PlainRows(bf16, 0, 0, 7, 512)})};
+  constexpr uint64_t kChunk = 64u << 10;
+  for (const RowReaderPtr& reader : readers) {
+    OutputFile file = File({{RowRange(0, reader->rows(), 0)}});
+    file.tensors[0].encoding = Encoding{.from = bf16,
+                                        .to = quant::FindFormat("q8_0"),
+                                        .row_values = 512,
+                                        .rows_per_slice = 0,
+                                        .importance = nullptr,
+                                        .reader = reader,
+                                        .repack = false};
+    const std::vector<OutputFile> outputs = {file};
+    PackSchedule schedule(outputs, {0}, kChunk);
+    uint64_t most = 0, rows = 0;
+    while (const PackUnit* unit = schedule.Start()) {
+      most = std::max(most, BuffersOf(*unit));
+      rows += unit->reads[0].bytes;
+      schedule.Done(*unit);
+    }
+    EXPECT_EQ(rows, reader->rows());
+    EXPECT_LE(most, 2 * kChunk) << reader->Describe();
+    if (rows > 100) {
+      EXPECT_GT(most, kChunk / 2) << "but uses it: " << reader->Describe();
+    }
+  }
 }
 
 TEST(PackSchedule, ReadsContiguousSmallTensorsTogether) {
@@ -128,7 +174,8 @@ OutputTensor Encoded(std::vector<SourceRange> ranges, ExpertIds ids = {}) {
                              .row_values = 4,
                              .rows_per_slice = ids.empty() ? 0u : 2u,
                              .importance = nullptr,
-                             .reader = nullptr};
+                             .reader = nullptr,
+                             .repack = false};
   tensor.sources = std::move(ranges);
   tensor.experts = std::move(ids);
   return tensor;

@@ -37,11 +37,11 @@ class RowReaders : public testing::Test {
   static std::vector<float> Values(const RowReader& reader) {
     const uint64_t width = reader.row_values();
     std::vector<float> all(reader.rows() * width);
-    reader.Decode(0, reader.rows(), Bytes(reader, 0, reader.rows()), all);
+    EXPECT_TRUE(reader.Decode({0, reader.rows(), Bytes(reader, 0, reader.rows())}, all));
     for (uint64_t first = 0; first < reader.rows(); ++first) {
       for (uint64_t count = 1; first + count <= reader.rows(); ++count) {
         std::vector<float> part(count * width);
-        reader.Decode(first, count, Bytes(reader, first, count), part);
+        EXPECT_TRUE(reader.Decode({first, count, Bytes(reader, first, count)}, part));
         EXPECT_EQ(0, std::memcmp(part.data(), all.data() + first * width, part.size() * 4))
             << first << " " << count;
       }
@@ -97,6 +97,62 @@ TEST_F(RowReaders, TransposesRowsThatAreMadeOfSeveralRanges) {
               ElementsAre(9, 0, 6, 10, 1, 7, 11, 2, 8));
 }
 
+// Plain rows that can be read column by column.
+class Banded : public RowReader {
+ public:
+  explicit Banded(uint64_t first = 0, uint64_t count = 4) : RowReader(4, count), first_(first) {}
+  void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
+    for (uint64_t i = first; i < first + count; ++i) {
+      reads.push_back({0, (i * 4 + first_) * sizeof(float), row_values() * sizeof(float)});
+    }
+  }
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    std::memcpy(out.data(), rows.bytes.data(), rows.bytes.size());
+    return Ok();
+  }
+  RowReaderPtr Band(uint64_t first, uint64_t count) const override {
+    return std::make_shared<Banded>(first_ + first, count);
+  }
+  RowRoom Room() const override { return {0, row_values() * sizeof(float) + kRangeRoom}; }
+  std::string Describe() const override { return "banded"; }
+
+ private:
+  uint64_t first_;
+};
+
+TEST_F(RowReaders, TransposesWithoutReadingWholeRowsWhereTheBaseCan) {
+  const auto reader = TransposedRows(std::make_shared<Banded>(), {1, 2, 1, 3});
+  EXPECT_THAT(Values(*reader), ElementsAre(5, 9, 6, 10, 7, 11));
+  EXPECT_EQ(ReadBytes(*reader, 1, 1), 2 * sizeof(float));
+  EXPECT_EQ(ReadBytes(*TransposedRows(Matrix(4, 4), {1, 2, 1, 3}), 1, 1), 8 * sizeof(float));
+}
+
+// What a reader says it takes is never less than what it reads, for any part of its rows.
+TEST_F(RowReaders, RoomCoversWhatIsRead) {
+  const auto matrix = Matrix(8, 4);
+  const RowReaderPtr readers[] = {
+      matrix,
+      StackedRows({Matrix(3, 4), Matrix(3, 4, 12), Matrix(3, 4, 24)}),
+      SelectedRows(matrix, {1, 3, 5, 7}, 8),
+      SelectedRows(matrix, {7, 0, 3, 2}, 8),
+      SelectedRows(matrix, {0, 1}, 4),
+      SelectedColumns(matrix, {3, 0}),
+      TransposedRows(matrix, {0, 8, 0, 4}),
+      TransposedRows(std::make_shared<Banded>(), {0, 4, 0, 4}),
+      TransposedPlain({quant::FindFormat("f32"), 0, 0, 4}, {0, 8, 0, 4}),
+      SelectedRows(TransposedRows(matrix, {0, 8, 0, 4}), {0, 2}, 4),
+      ChangedValues(matrix, ValueChange::kPlusOne)};
+  for (const RowReaderPtr& reader : readers) {
+    const RowRoom room = reader->Room();
+    for (uint64_t first = 0; first < reader->rows(); ++first) {
+      for (uint64_t count = 1; first + count <= reader->rows(); ++count) {
+        EXPECT_GE(room.fixed + count * room.per_row, ReadBytes(*reader, first, count))
+            << reader->Describe() << " " << first << " " << count;
+      }
+    }
+  }
+}
+
 TEST_F(RowReaders, OfALargeMatrixOnlyTheColumnsAreRead) {
   const PlainMatrix matrix{quant::FindFormat("f32"), 7, 100, 1000};
   const auto reader = TransposedPlain(matrix, {10, 2, 50, 900});
@@ -136,12 +192,15 @@ class Repacking : public RowReader {
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
     reads.push_back({0, first * 4, count * 4});
   }
-  void Decode(uint64_t, uint64_t, std::span<const std::byte>, std::span<float>) const override {}
+  Status Decode(const RowBytes&, std::span<float>) const override { return Ok(); }
   bool CanRepack(const quant::Format* to) const override { return to->name == "mxfp4"; }
-  void Repack(const quant::Format*, uint64_t first, uint64_t count, std::span<const std::byte>,
-              std::span<std::byte> out) const override {
-    for (uint64_t i = 0; i < count; ++i) out[i * 17] = static_cast<std::byte>(first + i);
+  Status Repack(const quant::Format*, const RowBytes& rows, std::span<std::byte> out,
+                GridReport& report) const override {
+    for (uint64_t i = 0; i < rows.count; ++i) out[i * 17] = static_cast<std::byte>(rows.first + i);
+    report.Add({rows.count * 32, rows.count, rows.count, 0});
+    return Ok();
   }
+  RowRoom Room() const override { return {0, 4}; }
   std::string Describe() const override { return "repacking"; }
 };
 
@@ -154,7 +213,10 @@ TEST_F(RowReaders, RepackThroughStacksAndSelections) {
   EXPECT_FALSE(StackedRows({Matrix(4, 32)})->CanRepack(mxfp4));
   EXPECT_FALSE(SelectedColumns(one, {0})->CanRepack(mxfp4)) << "blocks would be torn apart";
   std::vector<std::byte> out(4 * 17);
-  reader->Repack(mxfp4, 0, 4, Bytes(*reader, 0, 4), out);
+  GridReport report;
+  ASSERT_TRUE(reader->Repack(mxfp4, {0, 4, Bytes(*reader, 0, 4)}, out, report));
+  EXPECT_EQ(report.weights, 4u * 32) << "rows between two that are taken do not count";
+  EXPECT_EQ(report.exact, 4u);
   std::vector<int> first;
   for (size_t i = 0; i < 4; ++i) first.push_back(std::to_integer<int>(out[i * 17]));
   EXPECT_THAT(first, ElementsAre(1, 3, 2, 0));

@@ -50,7 +50,7 @@ inline std::vector<float> ReadRows(const Checkpoint& checkpoint, const GgufTenso
     }
     return values;
   }
-  const bool repack = repacked != nullptr && tensor.reader->CanRepack(tensor.type);
+  const bool repack = repacked != nullptr && tensor.KeepsGrid(tensor.type);
   uint64_t at = 0;
   for (const SourceRange& range : tensor.sources) {
     std::vector<SourceRange> reads;
@@ -58,13 +58,16 @@ inline std::vector<float> ReadRows(const Checkpoint& checkpoint, const GgufTenso
     const std::string bytes = ReadRanges(checkpoint, reads);
     const auto in = std::as_bytes(std::span(bytes));
     if (at + range.bytes * width > values.size()) return {};
-    tensor.reader->Decode(range.offset, range.bytes, in,
-                          std::span(values).subspan(at, range.bytes * width));
+    const RowBytes rows{range.offset, range.bytes, in};
+    if (!tensor.reader->Decode(rows, std::span(values).subspan(at, range.bytes * width))) return {};
     at += range.bytes * width;
     if (!repack) continue;
     std::string made(*tensor.type->BytesFor(range.bytes * width), '\0');
-    tensor.reader->Repack(tensor.type, range.offset, range.bytes, in,
-                          std::as_writable_bytes(std::span(made)));
+    GridReport report;
+    if (!tensor.reader->Repack(tensor.type, rows, std::as_writable_bytes(std::span(made)),
+                               report)) {
+      return {};
+    }
     *repacked += made;
   }
   return at == values.size() ? values : std::vector<float>();

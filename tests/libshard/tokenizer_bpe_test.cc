@@ -62,9 +62,10 @@ TEST(Bpe, TakesTokensThatOnlyTheConfigKnows) {
 
 TEST(Bpe, MergesComeAsTextsOrPairs) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
-  sample.tokenizer["model"]["merges"] = Json::parse(R"(["a b", ["x y", "z"], [" ", "\u0120"]])");
+  sample.tokenizer["model"]["vocab"] = {{"x y", 0}, {"z", 1}, {"x yz", 2}, {"zz", 4}};
+  sample.tokenizer["model"]["merges"] = Json::parse(R"(["z z", ["x y", "z"]])");
   EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(),
-              ElementsAre("a b", "x\u0120y z", "\u0120 \u0120"))
+              ElementsAre("z z", "x\u0120y z"))
       << "a space inside a piece would be taken for the one between";
 }
 
@@ -73,9 +74,53 @@ TEST(Bpe, FallsBackToMergesTxt) {
   sample.tokenizer["model"].erase("merges");
   EXPECT_THAT(ErrorOf(sample),
               HasSubstr("model.merges: expected the merges, here or in merges.txt"));
-  sample.Write("merges.txt", "#version: 0.2\r\na b\r\n# c\n\n");
-  EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(),
-              ElementsAre("a b", "# c"));
+  sample.Write("merges.txt", "#version: 0.2\r\na b\r\n\n");
+  EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(), ElementsAre("a b"));
+  sample.Write("merges.txt", "#version: 0.2\na b\n# c\n");
+  EXPECT_THAT(ErrorOf(sample), HasSubstr("merges.txt: merge 1 (\"#\", \"c\"): expected \"#\""));
+}
+
+TEST(Bpe, RefusesMergesThatTheVocabularyDoesNotHave) {
+  const std::pair<const char*, const char*> rows[] = {
+      {R"(["x", "b"])", "\"x\""}, {R"(["a", "x"])", "\"x\""}, {R"("b a")", "\"ba\""}};
+  for (const bool ignored : {false, true}) {
+    for (const auto& [merge, missing] : rows) {
+      ConvertSample sample = ConvertSample::Qwen3Moe();
+      sample.tokenizer["model"]["ignore_merges"] = ignored;
+      sample.tokenizer["model"]["merges"] = {"a b", Json::parse(merge)};
+      const std::string error = ErrorOf(sample);
+      EXPECT_THAT(error, HasSubstr("tokenizer.json: model.merges: merge 1 (\""));
+      EXPECT_THAT(error, HasSubstr(Cat("): expected ", missing, " in the vocabulary")));
+    }
+  }
+}
+
+TEST(Bpe, WhatContinuesAWordLosesItsPrefixInTheResult) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  sample.tokenizer["model"]["vocab"]["##b"] = 4;
+  sample.tokenizer["model"]["continuing_subword_prefix"] = "##";
+  sample.tokenizer["model"]["merges"] = Json::parse(R"([["a", "##b"]])");
+  EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(), ElementsAre("a ##b"));
+}
+
+TEST(Bpe, SaysHowManyRowsOfTheEmbeddingHaveNoToken) {
+  const auto model = ConvertSample::Qwen3Moe().Convert();
+  ASSERT_TRUE(model);
+  EXPECT_THAT(model->notes,
+              ElementsAre(HasSubstr("the tokenizer has 4 tokens for 5 rows of the embedding")));
+  ConvertSample full = ConvertSample::Qwen3Moe();
+  full.tokenizer["model"]["vocab"]["more"] = 4;
+  EXPECT_THAT(full.Convert()->notes, testing::IsEmpty());
+}
+
+TEST(Bpe, RefusesANormalizerThatTheRuntimeHasNot) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
+  sample.tokenizer["normalizer"] = {{"type", "Lowercase"}};
+  EXPECT_THAT(ErrorOf(sample, Code::kUnsupported),
+              HasSubstr("tokenizer.json: normalizer: expected none or NFC, found \"Lowercase\""));
+  ConvertOptions options;
+  options.pre = "qwen2";
+  EXPECT_TRUE(sample.Convert(options)) << "who names the pre-tokenizer decides";
 }
 
 TEST(Bpe, RefusesMergesThatAreNone) {

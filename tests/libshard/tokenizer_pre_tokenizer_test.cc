@@ -133,5 +133,24 @@ TEST(PreTokenizer, ThingsOfAnotherFormMatchNothing) {
   }
 }
 
+TEST(Normalizer, MayDoNothingOrNfc) {
+  const Json nfc = {{"type", "NFC"}};
+  const auto sequence = [](std::vector<Json> steps) {
+    return Json{{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+  };
+  for (const Json& known : {Json(), nfc, sequence({}), sequence({nfc, nfc})}) {
+    EXPECT_TRUE(CheckNormalizer("tokenizer.json", known)) << known;
+  }
+  for (const Json& unknown :
+       {Json(3), Json{{"type", "NFKC"}}, sequence({nfc, Json{{"type", "StripAccents"}}}),
+        Json{{"type", "Sequence"}}, Json::object()}) {
+    const Status status = CheckNormalizer("tokenizer.json", unknown);
+    ASSERT_FALSE(status) << unknown;
+    EXPECT_EQ(status.error().code, Code::kUnsupported);
+    EXPECT_THAT(status.error().message, HasSubstr("normalizer: expected none or NFC, found "));
+    EXPECT_THAT(status.error().hint, HasSubstr("--pre NAME"));
+  }
+}
+
 }  // namespace
 }  // namespace shard

@@ -140,16 +140,67 @@ TEST(ScaledWeight, RefusesScalesOfAnotherShapeOrType) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("type: expected F8_E4M3, found \"I8\""));
 }
 
-TEST(ScaledWeight, ZeroScalesMakeZerosAndBadOnesMakeValuesThatAreCounted) {
+TEST(ScaledWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
+  const std::pair<float, const char*> rows[] = {
+      {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}, {-0.5f, "-0.5"}};
+  for (const auto& [scale, text] : rows) {
+    WeightSample sample = Blocks();
+    sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({1, 1, 1, 1, 1, scale});
+    const auto weight = sample.Read();
+    ASSERT_TRUE(weight) << "no data is read before it is needed";
+    EXPECT_EQ(sample.RowError(*weight->reader, 1), "");
+    EXPECT_THAT(sample.RowError(*weight->reader, 2),
+                HasSubstr(std::string("a.safetensors: tensor \"m.weight_scale_inv\": scale at "
+                                      "[1, 2]: expected a finite number, zero or above, found ") +
+                          text));
+  }
+}
+
+TEST(ScaledWeight, AScaleOfZeroIsForZerosOnly) {
   WeightSample sample = Blocks();
-  sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({0, NAN, INFINITY, 1, 1, 1});
+  sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({1, 0, 1, 1, 1, 1});
+  auto weight = sample.Read();
+  ASSERT_TRUE(weight);
+  EXPECT_THAT(
+      sample.RowError(*weight->reader, 1),
+      HasSubstr("scale at [0, 1]: expected more than zero for codes that are not all zero"));
+  EXPECT_EQ(sample.RowError(*weight->reader, 2), "") << "another block";
+  // Rows 0 and 1, columns 2 and 3; zeros have signs.
+  for (const size_t at : {2u, 3u, 7u, 8u}) sample.Tensor("weight").bytes[at] = '\x80';
+  weight = sample.Read();
+  ASSERT_TRUE(weight);
+  EXPECT_EQ(sample.Values(*weight)[2], 0);
+}
+
+TEST(ScaledWeight, OfOneScalePerTensorThePlaceIsTheOnlyOne) {
+  WeightSample sample = Blocks();
+  sample.quantization = R"({"quant_method": "fp8"})";
+  sample.Tensor("weight_scale_inv").shape = {};
+  sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({-1});
   const auto weight = sample.Read();
-  ASSERT_TRUE(weight) << "a block of zeros has a scale of zero";
-  const std::vector<float> values = sample.Values(*weight);
-  EXPECT_EQ(values[0], 0);
-  EXPECT_TRUE(std::isnan(values[2]));
-  EXPECT_TRUE(std::isinf(values[4]));
-  EXPECT_EQ(values[10], 1);
+  ASSERT_TRUE(weight) << weight.error().message;
+  EXPECT_THAT(sample.RowError(*weight->reader, 0), HasSubstr("scale at []: expected a finite"));
+}
+
+TEST(ScaledWeight, ABandReadsItsColumnsAndTheirScales) {
+  WeightSample sample = Blocks();
+  const auto weight = sample.Read();
+  ASSERT_TRUE(weight);
+  const std::vector<float> all = sample.Values(*weight);
+  for (uint64_t first = 0; first < 5; ++first) {
+    for (uint64_t count = 1; first + count <= 5; ++count) {
+      const RowReaderPtr band = weight->reader->Band(first, count);
+      ASSERT_NE(band, nullptr);
+      const std::vector<float> part = sample.Rows(*band, 0, 3);
+      for (uint64_t i = 0; i < 3 * count; ++i) {
+        EXPECT_EQ(part[i], all[i / count * 5 + first + i % count]) << first << " " << count;
+      }
+      const uint64_t scales = (first + count - 1) / 2 - first / 2 + 1;
+      EXPECT_EQ(ReadBytes(*band, 0, 3), 3 * count + 2 * scales * sizeof(float));
+    }
+  }
+  const RowReaderPtr inner = weight->reader->Band(1, 4)->Band(2, 2);
+  EXPECT_EQ(sample.Rows(*inner, 1, 1), std::vector<float>({all[8], all[9]}));
 }
 
 TEST(ScaledWeight, IgnoresScalesOfActivationsAndCaches) {

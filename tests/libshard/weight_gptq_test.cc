@@ -151,5 +151,25 @@ TEST(GptqWeight, RefusesWordsThatTheConfigDoesNotExplain) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("quant_method: expected gptq or awq, found \"fp8\""));
 }
 
+TEST(GptqWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
+  for (WeightSample sample : {Gptq("gptq", 1), Awq()}) {
+    std::vector<float> scales(kGroups * kRows, 1);
+    scales[kRows + 3] = NAN;
+    sample.Tensor("scales").dtype = "F32";
+    sample.Tensor("scales").bytes = BytesOf(scales);
+    auto weight = sample.Read();
+    ASSERT_TRUE(weight) << weight.error().message;
+    EXPECT_EQ(sample.RowError(*weight->reader, 2), "");
+    EXPECT_THAT(sample.RowError(*weight->reader, 3),
+                HasSubstr("\"m.scales\": scale at [1, 3]: expected a finite number"));
+    scales[kRows + 3] = 0;
+    sample.Tensor("scales").bytes = BytesOf(scales);
+    weight = sample.Read();
+    ASSERT_TRUE(weight);
+    EXPECT_THAT(sample.RowError(*weight->reader, 3),
+                HasSubstr("\"m.scales\": scale at [1, 3]: expected more than zero"));
+  }
+}
+
 }  // namespace
 }  // namespace shard

@@ -51,7 +51,9 @@ TEST(Mxfp4Weight, RepacksBitByBit) {
   ASSERT_TRUE(reader.CanRepack(mxfp4));
   EXPECT_FALSE(reader.CanRepack(quant::FindFormat("q4_0")));
   std::vector<std::byte> packed(17);
-  reader.Repack(mxfp4, 1, 1, sample.Bytes(reader, 1, 1), packed);
+  GridReport report;
+  ASSERT_TRUE(reader.Repack(mxfp4, {1, 1, sample.Bytes(reader, 1, 1)}, packed, report));
+  EXPECT_EQ(report.weights, 32u);
   EXPECT_EQ(packed[0], std::byte{126});
   // Values 0 and 16 of row 1 have code 1.
   EXPECT_EQ(packed[1], std::byte{0x11});

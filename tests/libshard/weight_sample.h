@@ -68,8 +68,15 @@ class WeightSample {
   std::vector<float> Rows(const RowReader& reader, uint64_t first, uint64_t count) const {
     const std::vector<std::byte> bytes = Bytes(reader, first, count);
     std::vector<float> out(count * reader.row_values());
-    reader.Decode(first, count, bytes, out);
+    const Status decoded = reader.Decode({first, count, bytes}, out);
+    EXPECT_TRUE(decoded) << decoded.error().message;
     return out;
+  }
+  // What Decode says of a row.
+  std::string RowError(const RowReader& reader, uint64_t row) const {
+    std::vector<float> out(reader.row_values());
+    const Status decoded = reader.Decode({row, 1, Bytes(reader, row, 1)}, out);
+    return decoded ? "" : decoded.error().message;
   }
   std::vector<std::byte> Bytes(const RowReader& reader, uint64_t first, uint64_t count) const {
     std::vector<SourceRange> ranges;

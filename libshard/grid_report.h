@@ -1,0 +1,31 @@
+// What a run has to say about the numbers it made: how many are no numbers, and how well blocks
+// that keep the source's own grid (RowReader::Repack) keep it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace shard {
+
+// Blocks whose codes are the source's and whose scales are as near to the source's as the target
+// allows.
+struct GridReport {
+  uint64_t weights = 0;  // in such blocks
+  uint64_t scales = 0;   // of the source
+  uint64_t exact = 0;    // of them, those that the target holds as they are
+  double rounding = 0;   // the largest relative change of a scale; 1: it became zero
+
+  void Add(const GridReport& other) {
+    weights += other.weights;
+    scales += other.scales;
+    exact += other.exact;
+    rounding = std::max(rounding, other.rounding);
+  }
+};
+
+struct ValueReport {
+  uint64_t not_finite = 0;  // NaN or infinite
+  GridReport grid;
+};
+
+}  // namespace shard
