@@ -1,7 +1,7 @@
 #include "libshard/encode_rows.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 
 #include "libshard/bytes.h"
 #include "libshard/row_reader.h"
@@ -9,13 +9,39 @@
 namespace shard {
 namespace {
 
-// The weights of one row's columns: those of the expert or slice whose row it is.
-std::span<const float> ImportanceOf(const OutputTensor& tensor, uint64_t row) {
-  const Encoding& encoding = *tensor.encoding;
-  if (encoding.importance == nullptr) return {};
-  if (encoding.rows_per_slice == 0) return encoding.importance->Row(0);
-  const uint64_t slice = row / encoding.rows_per_slice;
-  return encoding.importance->Row(tensor.experts.empty() ? slice : tensor.experts[slice]);
+// Values that are decoded and encoded before the next, at least one row: as F32 they stay in a
+// core's cache, and kernels get enough blocks to fill their vectors.
+constexpr uint64_t kTileValues = 16384;
+
+// Rows of an encoding with F32 values, and where their blocks go.
+struct Tile {
+  uint64_t first_row, rows;
+  std::span<const float> values;
+  std::span<std::byte> out;
+};
+
+// A run of rows shares the importance of its expert or slice; slice_of(row) is its row in the
+// importance.
+template <class SliceOf>
+void EncodeTile(const Encoding& encoding, const Tile& tile, const SliceOf& slice_of) {
+  const uint64_t row_bytes = tile.out.size() / tile.rows, values = encoding.row_values;
+  const uint64_t per_slice = encoding.rows_per_slice;
+  for (uint64_t done = 0; done < tile.rows;) {
+    const uint64_t row = tile.first_row + done;
+    uint64_t count = tile.rows - done;
+    std::span<const float> importance;
+    if (encoding.importance != nullptr) {
+      if (per_slice != 0) count = std::min(count, per_slice - row % per_slice);
+      importance = encoding.importance->Row(per_slice == 0 ? 0 : slice_of(row / per_slice));
+    }
+    encoding.to->encode(tile.values.subspan(done * values, count * values), importance,
+                        tile.out.subspan(done * row_bytes, count * row_bytes));
+    done += count;
+  }
+}
+
+uint64_t RowsPerTile(const Encoding& encoding) {
+  return std::max<uint64_t>(1, kTileValues / encoding.row_values);
 }
 
 // All bits of the exponent set: infinity or NaN.
@@ -29,8 +55,11 @@ uint64_t CountFullExponents(std::span<const std::byte> bytes, T exponent) {
 }
 
 uint64_t CountNotFinite(std::span<const float> values) {
-  return static_cast<uint64_t>(std::count_if(values.begin(), values.end(),
-                                             [](float value) { return !std::isfinite(value); }));
+  uint64_t count = 0;
+  for (const float value : values) {
+    count += (std::bit_cast<uint32_t>(value) & 0x7f800000) == 0x7f800000 ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace
@@ -49,15 +78,22 @@ ValueReport RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
   const Encoding& encoding = *tensor.encoding;
   const uint64_t in_bytes = *encoding.from->BytesFor(encoding.row_values);
   const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
-  const uint64_t rows = in.size() / in_bytes;
-  row_.resize(encoding.row_values);
+  const uint64_t rows = in.size() / in_bytes, most = RowsPerTile(encoding);
+  rows_.resize(std::min(rows, most) * encoding.row_values);
   out.resize(rows * out_bytes);
+  const auto slice_of = [&](uint64_t slice) {
+    return tensor.experts.empty() ? slice : tensor.experts[slice];
+  };
   ValueReport report;
-  for (uint64_t i = 0; i < rows; ++i) {
-    encoding.from->decode(in.subspan(i * in_bytes, in_bytes), row_);
-    report.not_finite += CountNotFinite(row_);
-    encoding.to->encode(row_, ImportanceOf(tensor, first_row + i),
-                        std::span(out).subspan(i * out_bytes, out_bytes));
+  for (uint64_t i = 0; i < rows; i += most) {
+    const uint64_t count = std::min(most, rows - i);
+    const auto values = std::span(rows_).first(count * encoding.row_values);
+    encoding.from->decode(in.subspan(i * in_bytes, count * in_bytes), values);
+    report.not_finite += CountNotFinite(values);
+    EncodeTile(
+        encoding,
+        {first_row + i, count, values, std::span(out).subspan(i * out_bytes, count * out_bytes)},
+        slice_of);
   }
   return report;
 }
@@ -66,29 +102,29 @@ Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const Sou
                                            std::span<const std::byte> in,
                                            std::vector<std::byte>& out) {
   const Encoding& encoding = *tensor.encoding;
-  const uint64_t count = rows.bytes;
   const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
-  out.resize(count * out_bytes);
-  const RowBytes read{rows.offset, count, in};
+  out.resize(rows.bytes * out_bytes);
+  const RowBytes read{rows.offset, rows.bytes, in};
   ValueReport report;
   if (encoding.repack) {
     SHARD_CHECK(encoding.reader->Repack(encoding.to, read, out, report.grid));
     return report;
   }
-  row_.resize(count * encoding.row_values);
-  SHARD_CHECK(encoding.reader->Decode(read, row_));
-  for (uint64_t i = 0; i < count; ++i) {
-    // Rows are counted in the whole tensor, where slices are those of all experts.
-    std::span<const float> importance;
-    if (encoding.importance != nullptr) {
-      const uint64_t slice =
-          encoding.rows_per_slice == 0 ? 0 : (rows.offset + i) / encoding.rows_per_slice;
-      importance = encoding.importance->Row(slice);
-    }
-    encoding.to->encode(std::span(row_).subspan(i * encoding.row_values, encoding.row_values),
-                        importance, std::span(out).subspan(i * out_bytes, out_bytes));
+  rows_.resize(rows.bytes * encoding.row_values);
+  SHARD_CHECK(encoding.reader->Decode(read, rows_));
+  // Rows are counted in the whole tensor, where slices are those of all experts.
+  const auto slice_of = [](uint64_t slice) { return slice; };
+  const uint64_t most = RowsPerTile(encoding);
+  for (uint64_t i = 0; i < rows.bytes; i += most) {
+    const uint64_t count = std::min(most, rows.bytes - i);
+    const auto values =
+        std::span(rows_).subspan(i * encoding.row_values, count * encoding.row_values);
+    report.not_finite += CountNotFinite(values);
+    EncodeTile(
+        encoding,
+        {rows.offset + i, count, values, std::span(out).subspan(i * out_bytes, count * out_bytes)},
+        slice_of);
   }
-  report.not_finite = CountNotFinite(row_);
   return report;
 }
 

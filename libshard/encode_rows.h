@@ -17,7 +17,7 @@ bool IsPlainFloat(const quant::Format* format);
 // How many of the values of such a type are NaN or infinite. `bytes` are whole values.
 uint64_t CountNotFinite(const quant::Format* format, std::span<const std::byte> bytes);
 
-// Holds the scratch row of one thread.
+// Holds the scratch rows of one thread.
 class RowEncoder {
  public:
   // `in` holds whole rows of `tensor` from row `first_row` on, in tensor.encoding->from; their
@@ -30,7 +30,7 @@ class RowEncoder {
                                  std::span<const std::byte> in, std::vector<std::byte>& out);
 
  private:
-  std::vector<float> row_;
+  std::vector<float> rows_;
 };
 
 }  // namespace shard
