@@ -27,6 +27,7 @@ struct Case {
   From from;
   std::string name, recipe;
 };
+void PrintTo(const Case& test, std::ostream* out) { *out << test.name << " " << test.recipe; }
 
 // Layouts of families that have a converter, which refuses them all the same.
 struct Refusal {

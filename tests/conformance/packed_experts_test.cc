@@ -56,6 +56,7 @@ struct Layout {
   uint32_t layer;  // one with experts
   std::array<Matrix, 3> matrices;
 };
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
 Layout Explicit() {
   const Place own = [](uint64_t, uint64_t r, uint64_t c) { return r * kHidden + c; };

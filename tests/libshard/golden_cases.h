@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cctype>
+#include <ostream>
 #include <string>
+#include <string_view>
 
 namespace shard::golden {
 
@@ -92,6 +94,13 @@ struct UnmadeCase {
 inline constexpr UnmadeCase kUnmade[] = {
     {"qwen3-moe", "expected-iq3_m-imatrix.json", "IQ3_M"},
 };
+
+inline void PrintTo(const ConvertedCase& one, std::ostream* out) {
+  *out << one.family << " " << one.listing;
+}
+inline void PrintTo(const QuantizedCase& one, std::ostream* out) {
+  *out << one.family << " " << one.listing;
+}
 
 // "qwen3.5-moe", "expected-q4_k_m.json" -> "qwen3_5_moe_q4_k_m".
 inline std::string CaseName(const std::string& family, const std::string& listing) {
