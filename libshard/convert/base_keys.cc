@@ -6,6 +6,7 @@ namespace shard {
 namespace {
 
 constexpr uint32_t kMaxVocabulary = 1u << 24;
+constexpr uint64_t kMaxExperts = 1024;  // llama.cpp's LLAMA_MAX_EXPERTS
 constexpr const char* kNoGgufHint =
     "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
 
@@ -101,6 +102,31 @@ Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys) {
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
   if (causal && !*causal) keys.Bool("attention.causal", false);
   return AddGating(config, keys);
+}
+
+Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
+                         const GgufMetadata& metadata) {
+  const auto count = [&](const char* name) {
+    return metadata.Uint(Cat(architecture, ".", name)).value_or(0);
+  };
+  const uint64_t experts = count("expert_count"), used = count("expert_used_count");
+  const uint64_t groups = count("expert_group_count"), chosen = count("expert_group_used_count");
+  const auto refuse = [&](const char* what, const std::string& expected, uint64_t found) {
+    return Error{
+        Code::kUnsupported,
+        Cat(config.where(), ": ", what, ": expected ", expected,
+            ", since the runtime stops the process that loads anything else, found ", found),
+        kNoGgufHint};
+  };
+  if (experts > kMaxExperts) return refuse("experts", Cat("at most ", kMaxExperts), experts);
+  if (used == 0 || used > experts) {
+    return refuse("experts per token", Cat("1 to ", experts), used);
+  }
+  if (groups >= experts) return refuse("n_group", Cat("fewer than ", experts), groups);
+  if (groups <= 1) return Ok();
+  if (experts % groups != 0) return refuse("n_group", Cat("a divisor of ", experts), groups);
+  if (chosen > 0 && chosen < groups) return Ok();
+  return refuse("topk_group", Cat("1 to ", groups - 1), chosen);
 }
 
 Status CheckRenormalised(const HfConfig& config, bool expected) {

@@ -23,6 +23,11 @@ Result<HfShape> ReadShape(const HfConfig& config);
 // `blocks` counts multi-token-prediction blocks that are kept.
 Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys);
 
+// What llama.cpp asserts of the numbers of experts and of routing groups when it loads a file, of
+// the keys in `metadata`. kUnsupported, since that aborts the process.
+Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
+                         const GgufMetadata& metadata);
+
 // kUnsupported unless norm_topk_prob, where it is given, says what the runtime does without asking.
 Status CheckRenormalised(const HfConfig& config, bool expected);
 // kUnsupported for heads of another size than hidden size / heads, for runtimes that read no other.

@@ -116,6 +116,7 @@ class Conversion {
 
   // Sizes that the runtime takes from the keys must be those of the tensors.
   Status CheckSizes() const {
+    SHARD_CHECK(CheckExpertCounts(config_, family_.architecture, out_.metadata));
     const std::optional<uint64_t> width =
         out_.metadata.Uint(Cat(family_.architecture, ".expert_feed_forward_length"));
     const uint64_t key_rows = uint64_t{shape_.kv_heads} * shape_.head_size;

@@ -99,7 +99,12 @@ Result<GgufModel> ConvertPhimoe(const MoeModel& model, const ConvertOptions& opt
   family.keys = AddKeys;
   family.vocabulary = ReadVocabulary;
   AddRows(family);
-  return ConvertHf(model, family, options);
+  SHARD_TRY(GgufModel gguf, ConvertHf(model, family, options));
+  gguf.warnings.push_back(
+      Cat(model.config_path().string(),
+          ": the runtime's phimoe differs from this model: its norms do not subtract the mean, and "
+          "it weighs experts by softmax instead of SparseMixer"));
+  return gguf;
 }
 
 }  // namespace shard

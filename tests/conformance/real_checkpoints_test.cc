@@ -50,12 +50,6 @@ const Refusal* FindRefusal(const Refusal (&table)[N], const std::string& folder)
   return nullptr;
 }
 
-// Listings without a config of their own, and whose config describes them.
-const std::map<std::string, std::string> kConfigOf = {
-    {"glm/GLM-4.x-355B-mergekit-derivative", "glm/GLM-4.7-FP8"},
-    {"qwen3-moe/Qwen3-30B-A3B-transgqa-derivative", "qwen3-moe/Qwen3-30B-A3B"},
-};
-
 struct MoeLayers {
   std::map<int, std::set<int>> experts;  // layer -> ids; no ids where the experts are packed
   size_t unknown = 0;
@@ -127,9 +121,7 @@ class RealCheckpoints : public ::testing::Test {
   }
 
   Result<ModelConfig> Config(const std::string& folder) const {
-    const auto other = kConfigOf.find(folder);
-    const std::string& from = other == kConfigOf.end() ? folder : other->second;
-    return ReadModelConfig((root_ / from / "config.json").string());
+    return ReadModelConfig((root_ / ConfigFolderOf(folder) / "config.json").string());
   }
 
   std::map<std::string, TableLine> ReadTable() const;

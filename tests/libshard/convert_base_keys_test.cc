@@ -114,6 +114,39 @@ TEST(CheckRenormalised, TakesAConfigThatAgreesWithTheRuntimeOrIsSilent) {
   EXPECT_THAT(status.error().message, HasSubstr("norm_topk_prob: expected false"));
 }
 
+// "" or what is wrong with these numbers; 0 means no key.
+std::string CountsError(uint32_t experts, uint32_t used, uint32_t groups = 0, uint32_t chosen = 0) {
+  GgufMetadata metadata;
+  const std::pair<const char*, uint32_t> counts[] = {{"expert_count", experts},
+                                                     {"expert_used_count", used},
+                                                     {"expert_group_count", groups},
+                                                     {"expert_group_used_count", chosen}};
+  for (const auto& [key, count] : counts) {
+    if (count > 0) metadata.Set(Cat("arch.", key), GgufValue::U32(count));
+  }
+  const Status status = CheckExpertCounts(Config(""), "arch", metadata);
+  EXPECT_TRUE(status || status.error().code == Code::kUnsupported);
+  return status ? "" : status.error().message;
+}
+
+TEST(CheckExpertCounts, TakesWhatTheRuntimeLoads) {
+  EXPECT_EQ(CountsError(8, 2), "");
+  EXPECT_EQ(CountsError(8, 8, 1, 1), "");
+  EXPECT_EQ(CountsError(256, 8, 8, 4), "");
+  EXPECT_EQ(CountsError(1024, 1), "");
+}
+
+TEST(CheckExpertCounts, RefusesWhatStopsTheProcess) {
+  EXPECT_THAT(CountsError(1025, 8), HasSubstr("experts: expected at most 1024, since the runtime"));
+  EXPECT_THAT(CountsError(8, 0), HasSubstr("experts per token: expected 1 to 8"));
+  EXPECT_THAT(CountsError(8, 9), HasSubstr("found 9"));
+  EXPECT_THAT(CountsError(8, 2, 8, 4), HasSubstr("n_group: expected fewer than 8"));
+  EXPECT_THAT(CountsError(1, 1, 1, 1), HasSubstr("n_group: expected fewer than 1"));
+  EXPECT_THAT(CountsError(8, 2, 3, 1), HasSubstr("n_group: expected a divisor of 8"));
+  EXPECT_THAT(CountsError(8, 2, 2, 2), HasSubstr("topk_group: expected 1 to 1"));
+  EXPECT_THAT(CountsError(8, 2, 2, 0), HasSubstr("found 0"));
+}
+
 TEST(CheckSquareHeads, RefusesHeadsThatDoNotFillTheHiddenSize) {
   const HfConfig config = *HfConfig::Parse("c", "{}");
   HfShape shape;

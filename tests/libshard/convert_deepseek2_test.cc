@@ -143,17 +143,28 @@ TEST(Deepseek2, V2DoesNotRenormaliseAndSaysNothingOfIt) {
 TEST(Deepseek2, V2WithGroupsIsAWarningSinceTheRuntimeScoresThemOtherwise) {
   ConvertSample sample = V2();
   EXPECT_THAT(Converted(sample).warnings, IsEmpty());
-  sample.config["n_group"] = 2;
+  // Two groups of two experts.
+  sample.config.update({{"n_routed_experts", 4}, {"n_group", 2}});
+  sample.Remove("mlp.gate.weight");
+  sample.Add("model.layers.1.mlp.gate.weight", {4, 4});
+  for (const char* expert : {"2", "3"}) {
+    const std::string at = std::string("model.layers.1.mlp.experts.") + expert;
+    sample.Add(at + ".gate_proj.weight", {2, 4});
+    sample.Add(at + ".up_proj.weight", {2, 4});
+    sample.Add(at + ".down_proj.weight", {4, 2});
+  }
   EXPECT_THAT(Converted(sample).warnings, ElementsAre(HasSubstr("n_group: expected 1, found 2")));
 }
 
 TEST(Deepseek2, KimiGetsNoGroupsThatItsConfigDoesNotName) {
-  for (const auto& [type, groups] : {std::pair("deepseek_v3", true), std::pair("kimi_k2", false)}) {
-    ConvertSample sample = LatentSample("DeepseekV3ForCausalLM", type);
-    sample.config.erase("n_group");
-    sample.config.erase("topk_group");
-    EXPECT_EQ(Converted(sample).metadata.Find("deepseek2.expert_group_count") != nullptr, groups);
+  ConvertSample kimi = LatentSample("DeepseekV3ForCausalLM", "kimi_k2"), deepseek = V3();
+  for (ConvertSample* sample : {&kimi, &deepseek}) {
+    sample->config.erase("n_group");
+    sample->config.erase("topk_group");
   }
+  EXPECT_EQ(Converted(kimi).metadata.Find("deepseek2.expert_group_count"), nullptr);
+  // DeepSeek's class has eight groups, which two experts are too few for.
+  EXPECT_THAT(ErrorOf(deepseek).message, HasSubstr("n_group: expected fewer than 2"));
 }
 
 TEST(Deepseek2, BlocksForMultiTokenPredictionAreLeftOutAndCounted) {

@@ -86,6 +86,15 @@ TEST(MinimaxM2, KnowsThatW1IsTheGateW3UpAndW2Down) {
   }
 }
 
+TEST(MinimaxM2, QueriesAndKeysKeepTheirOrder) {
+  ConvertSample sample = Minimax();
+  const GgufModel model = Converted(sample);
+  for (const char* part : {"q", "k"}) {
+    EXPECT_EQ(sample.Values(model, std::string("blk.0.attn_") + part + ".weight"),
+              sample.Values(std::string("model.layers.0.self_attn.") + part + "_proj.weight"));
+  }
+}
+
 TEST(MinimaxM2, ASelectionBiasAndNormsAreDue) {
   for (const char* name : {"e_score_correction_bias", "q_norm", "k_norm"}) {
     ConvertSample sample = Minimax();

@@ -154,6 +154,12 @@ TEST(ConvertPhimoe, LooksForAddedTokensInTheTokenizerFileToo) {
             GgufValue::F32s(std::array<float, 5>{0, 0, -1000, -1, -1000}));
 }
 
+TEST(ConvertPhimoe, SaysWhatTheRuntimeComputesOtherwise) {
+  const auto model = Sample().Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_THAT(model->warnings, testing::ElementsAre(HasSubstr("do not subtract the mean")));
+}
+
 TEST(ConvertPhimoe, TakesTheBaseOfTheConfigClass) {
   ConvertSample sample = Sample();
   sample.config.erase("rope_theta");

@@ -3,52 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cctype>
 #include <map>
+#include <optional>
 
-#include "libshard/gguf_model.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/imatrix.h"
-#include "libshard/recipe.h"
+#include "libshard/pack.h"
+#include "libshard/quantize.h"
+#include "libshard/slice_gguf.h"
+#include "tests/libshard/golden_cases.h"
 #include "tests/libshard/golden_listing.h"
 
 namespace shard {
 namespace {
 
 using testing::IsEmpty;
-
-struct Case {
-  const char* family;
-  const char* listing;
-  const char* recipe;
-  bool importance = false;
-};
-
-constexpr Case kCases[] = {
-    {"qwen3-moe", "expected-q2_k.json", "Q2_K"},
-    {"qwen3-moe", "expected-q3_k_m.json", "Q3_K_M"},
-    {"qwen3-moe", "expected-q4_0.json", "Q4_0"},
-    {"qwen3-moe", "expected-q4_k_m.json", "Q4_K_M"},
-    {"qwen3-moe", "expected-q5_k_m.json", "Q5_K_M"},
-    {"qwen3-moe", "expected-q6_k.json", "Q6_K"},
-    {"qwen3-moe", "expected-q8_0.json", "Q8_0"},
-    {"qwen3-moe", "expected-iq4_xs.json", "IQ4_XS"},
-    {"qwen3-moe", "expected-mxfp4_moe.json", "MXFP4_MOE"},
-    {"qwen3-moe", "expected-q2_k-imatrix.json", "Q2_K", true},
-    {"qwen3-moe", "expected-q4_k_m-imatrix.json", "Q4_K_M", true},
-    {"qwen3-moe", "expected-iq4_xs-imatrix.json", "IQ4_XS", true},
-    {"qwen2-moe", "expected-q4_k_m.json", "Q4_K_M"},
-    {"qwen3.5-moe", "expected-q4_k_m.json", "Q4_K_M"},
-    {"deepseek-v3", "expected-q4_k_m-from-f32.json", "Q4_K_M"},
-    {"kimi-k2.5", "expected-q4_0-from-f32.json", "Q4_0"},
-    {"kimi-k2.5", "expected-q4_k_m-from-f32.json", "Q4_K_M"},
-    {"gpt-oss", "expected-q4_k_m.json", "Q4_K_M"},
-    {"gpt-oss", "expected-mxfp4_moe.json", "MXFP4_MOE"},
-    {"glm-4.5", "expected-q4_k_m.json", "Q4_K_M"},
-    {"llama-4", "expected-q4_k_m.json", "Q4_K_M"},
-    {"mixtral", "expected-q3_k_m.json", "Q3_K_M"},
-    {"mixtral", "expected-q4_k_m.json", "Q4_K_M"},
-    {"mixtral", "expected-q8_0.json", "Q8_0"},
-};
 
 void ApplyMatrix(const fs::path& folder, GgufModel& model) {
   const auto imatrix = ReadImatrix((folder / "gguf/imatrix.gguf").string());
@@ -73,17 +42,42 @@ void AddValues(const fs::path& folder, Json& listing) {
   }
 }
 
-class ConvertQuantized : public testing::TestWithParam<Case> {};
+// The BF16 file that llama.cpp's converter would write, opened.
+Result<MoeModel> Bf16FileOf(const MoeModel& model, const fs::path& directory) {
+  QuantizeOptions options;
+  options.recipe.recipe = "BF16";
+  SHARD_TRY(const TypedGguf typed, PrepareGguf(model, options));
+  SHARD_TRY(const std::vector<OutputFile> files, WholeGguf(typed.model, "bf16", 0));
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(directory.string(), "test"));
+  SHARD_TRY(const PackResult packed, Pack(model.checkpoint().files(), files, staging, {}));
+  SHARD_CHECK(staging.Publish(/*force=*/false));
+  return MoeModel::Open(directory / files[0].path);
+}
+
+class ConvertQuantized : public testing::TestWithParam<golden::QuantizedCase> {
+ protected:
+  void SetUp() override {
+    const std::string family = GetParam().family;
+    folder_ = golden::Folder(family, "tokenizer_config.json");
+    if (folder_.empty()) GTEST_SKIP() << "no golden checkpoint " << family << " on this machine";
+    auto model = MoeModel::Open(folder_);
+    ASSERT_TRUE(model) << model.error().message;
+    if (GetParam().through_bf16) {
+      model = Bf16FileOf(*model, dir_ / "bf16");
+      ASSERT_TRUE(model) << model.error().message;
+    }
+    model_.emplace(*std::move(model));
+  }
+  fs::path folder_;
+  fixtures::TempDir dir_;
+  std::optional<MoeModel> model_;
+};
 
 TEST_P(ConvertQuantized, HasTheTypesAndBytesOfLlamaQuantize) {
-  const Case& test = GetParam();
-  const fs::path folder = golden::Folder(test.family, "tokenizer_config.json");
-  if (folder.empty()) GTEST_SKIP() << "no golden checkpoint " << test.family << " on this machine";
-  const auto model = MoeModel::Open(folder);
-  ASSERT_TRUE(model) << model.error().message;
-  auto gguf = ToGguf(*model, {});
+  const golden::QuantizedCase& test = GetParam();
+  auto gguf = ToGguf(*model_, {});
   ASSERT_TRUE(gguf) << gguf.error().message;
-  if (test.importance) ApplyMatrix(folder, *gguf);
+  if (test.importance) ApplyMatrix(folder_, *gguf);
   RecipeOptions options;
   options.recipe = test.recipe;
   // int4 is decoded and encoded there, as MXFP4 is not.
@@ -91,24 +85,17 @@ TEST_P(ConvertQuantized, HasTheTypesAndBytesOfLlamaQuantize) {
   options.allow_requantize = test.family == std::string("gpt-oss");
   const auto applied = ApplyRecipe(options, *gguf);
   ASSERT_TRUE(applied) << applied.error().message;
-  Json listing = golden::Read(folder / test.listing);
-  AddValues(folder, listing);
+  Json listing = golden::Read(folder_ / test.listing);
+  AddValues(folder_, listing);
   EXPECT_THAT(golden::CompareKeys(gguf->metadata, listing.at("kv_changed"), false), IsEmpty());
-  EXPECT_THAT(golden::CompareTensors(model->checkpoint(), *gguf, listing.at("tensors")), IsEmpty());
+  EXPECT_THAT(golden::CompareTensors(model_->checkpoint(), *gguf, listing.at("tensors")),
+              IsEmpty());
 }
 
-// "qwen3.5-moe" -> "Qwen35Moe".
-std::string NameOf(const testing::TestParamInfo<Case>& info) {
-  std::string name;
-  bool starts = true;
-  for (const char* c = info.param.family; *c != '\0'; ++c) {
-    const bool letter = std::isalnum(static_cast<unsigned char>(*c)) != 0;
-    if (letter) name += static_cast<char>(starts ? std::toupper(*c) : *c);
-    starts = *c == '-';
-  }
-  return Cat(name, info.param.recipe, info.param.importance ? "WithImportance" : "");
-}
-INSTANTIATE_TEST_SUITE_P(Golden, ConvertQuantized, testing::ValuesIn(kCases), NameOf);
+INSTANTIATE_TEST_SUITE_P(Listings, ConvertQuantized, testing::ValuesIn(golden::kQuantized),
+                         [](const auto& one) {
+                           return golden::CaseName(one.param.family, one.param.listing);
+                         });
 
 }  // namespace
 }  // namespace shard

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Lists that the documentation has to follow: model families, commands, broken fixtures.
-# usage: documented.sh ROOT families FAMILY_NAMES | commands MOEPACK | bad-fixtures
+# Lists that the documentation has to follow: model families, commands, broken fixtures; and the
+# tests that it names have to be there.
+# usage: documented.sh ROOT families FAMILY_NAMES | commands MOEPACK | bad-fixtures | traps
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1"
@@ -15,5 +16,14 @@ case $2 in
   bad-fixtures)
     find fixtures/bad -mindepth 2 -maxdepth 2 | sed 's,.*/,,' | sort -u |
       "$here/names_in_docs.sh" fixtures/README.md
+    ;;
+  traps)
+    # `Suite.Name` in the table of traps; a long TEST(Suite, Name) is broken after the comma.
+    tests=$(mktemp)
+    trap 'rm -f "$tests"' EXIT
+    find tests -name '*_test.cc' -exec cat {} + | tr '\n' ' ' |
+      grep -oE 'TEST(_[FP])?\(\w+, +\w+\)' | sed -E 's/.*\((\w+), +(\w+)\)/\1.\2/' >"$tests"
+    awk '/^## / { inside = $0 == "## Traps" } inside' docs/conversion.md |
+      grep -oE '`[A-Z]\w*\.[A-Z]\w*`' | tr -d '`' | "$here/names_in_docs.sh" "$tests"
     ;;
 esac

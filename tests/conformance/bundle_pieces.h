@@ -1,0 +1,73 @@
+// What a distribution holds, in the smallest pieces that it may be cut into, read with no more than
+// the places that the manifest gives.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "libshard/text.h"
+#include "manifest/manifest.h"
+#include "tests/conformance/split_checkpoint.h"
+
+namespace split {
+
+// Role and group of the bundle, tensor, expert id (-1: the tensor has no expert axis).
+using PieceName = std::tuple<shard::Role, int, std::string, int64_t>;
+struct Piece {
+  std::string dtype, bytes;
+  bool operator==(const Piece&) const = default;
+};
+using Pieces = std::map<PieceName, Piece>;
+
+inline std::string PieceText(const PieceName& name) {
+  return shard::Cat(shard::RoleName(std::get<0>(name)), " ", std::get<1>(name), " ",
+                    std::get<2>(name), " expert ", std::get<3>(name));
+}
+
+// A tensor with ids holds an equal part for each, the expert axis being the slowest one.
+inline void AddPieces(const manifest::BundleRecord& bundle, const manifest::TensorRecord& tensor,
+                      const std::string& bytes, Pieces& pieces) {
+  const auto name = [&](int64_t id) {
+    return PieceName{bundle.role, bundle.group, tensor.name, id};
+  };
+  if (tensor.experts.empty()) pieces[name(-1)] = {tensor.dtype, bytes};
+  const size_t part = tensor.experts.empty() ? 0 : bytes.size() / tensor.experts.size();
+  for (size_t i = 0; i < tensor.experts.size(); ++i) {
+    pieces[name(tensor.experts[i])] = {tensor.dtype, bytes.substr(i * part, part)};
+  }
+}
+
+inline Pieces PiecesOf(const fs::path& distribution) {
+  Pieces pieces;
+  const auto manifest = manifest::ReadManifest(distribution.string());
+  EXPECT_TRUE(manifest) << manifest.error().message;
+  if (!manifest) return pieces;
+  for (const manifest::BundleRecord& bundle : manifest->bundles) {
+    const std::string file = ReadFile(distribution / bundle.file);
+    for (const manifest::TensorRecord& tensor : bundle.tensors) {
+      AddPieces(bundle, tensor, file.substr(tensor.offset, tensor.bytes), pieces);
+    }
+  }
+  return pieces;
+}
+
+// Names what is in one of them only, or differs.
+inline void ExpectSamePieces(const Pieces& expected, const Pieces& found) {
+  EXPECT_GT(expected.size(), 0u);
+  for (const auto& [name, piece] : expected) {
+    const auto other = found.find(name);
+    ASSERT_NE(other, found.end()) << PieceText(name) << ": missing";
+    ASSERT_EQ(other->second.dtype, piece.dtype) << PieceText(name);
+    ASSERT_TRUE(other->second.bytes == piece.bytes) << PieceText(name) << ": other bytes";
+  }
+  for (const auto& [name, piece] : found) {
+    ASSERT_TRUE(expected.contains(name)) << PieceText(name) << ": not expected";
+  }
+}
+
+}  // namespace split

@@ -1,0 +1,147 @@
+// A checkpoint split on its way to GGUF, and the same checkpoint converted to one GGUF and then
+// split: both distributions hold the same bytes, expert by expert, and these are the bytes at the
+// expert's place in the converted file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+
+#include "fixtures/generator.h"
+#include "libshard/checkpoint.h"
+#include "libshard/convert/converter.h"
+#include "tests/conformance/bundle_pieces.h"
+#include "tests/libshard/golden_listing.h"
+#include "tests/tools/run_moepack.h"
+
+namespace {
+
+using cli::ToolRun;
+using cli::Workspace;
+using split::Pieces;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+enum class From : uint8_t { kTree, kGolden, kLayout };
+
+struct Case {
+  From from;
+  std::string name, recipe;
+};
+void PrintTo(const Case& test, std::ostream* out) { *out << test.name << " " << test.recipe; }
+
+// Layouts of families that have a converter, which refuses them all the same.
+struct Refusal {
+  const char* layout;
+  const char* message;
+};
+constexpr Refusal kRefused[] = {
+    {"deepseek-v3.2", "expected DeepseekV3ForCausalLM, found \"DeepseekV32ForCausalLM\""},
+    {"qwen3-moe-mlx", "mlp.gate.scales\": expected a tensor that the GGUF form of qwen3-moe has"},
+};
+
+bool IsRefused(const std::string& layout) {
+  return std::any_of(std::begin(kRefused), std::end(kRefused),
+                     [&](const Refusal& refusal) { return refusal.layout == layout; });
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  const auto add = [&](From from, const std::string& name) {
+    for (const char* recipe : {"exact", "Q8_0", "Q4_K_M"}) cases.push_back({from, name, recipe});
+  };
+  add(From::kTree, "tiny-moe");
+  for (const char* name : {"deepseek-v3", "glm-4.5", "gpt-oss", "kimi-k2.5", "llama-4", "mixtral",
+                           "qwen2-moe", "qwen3-moe", "qwen3.5-moe"}) {
+    add(From::kGolden, name);
+  }
+  cases.push_back({From::kGolden, "kimi-k2.5", "Q4_0"});  // which keeps the grid of its int4
+  for (const std::string& layout : fixtures::Layouts()) {
+    const bool converts =
+        shard::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
+    if (converts && !IsRefused(layout)) add(From::kLayout, layout);
+  }
+  return cases;
+}
+
+class GgufSources : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const Case& test = GetParam();
+    source_ = workspace_ / test.name;
+    if (test.from == From::kTree) source_ = workspace_ / "fixtures" / test.name;
+    if (test.from != From::kGolden) {
+      ASSERT_TRUE(test.from == From::kTree || fixtures::MakeCheckpoint(test.name, source_));
+      return;
+    }
+    source_ = shard::golden::Folder(test.name, "tokenizer_config.json");
+    if (source_.empty()) GTEST_SKIP() << "no golden checkpoint " << test.name << " beside the tree";
+  }
+
+  void Run(const std::string& command) const {
+    const ToolRun run = workspace_.Moepack(command);
+    ASSERT_EQ(run.status, 0) << command << "\n" << run.err;
+  }
+
+  // Two groups, and an overlay so that no node's ids are one run.
+  std::string Plan() const {
+    const auto model = shard::MoeModel::Open(workspace_ / "full.gguf");
+    EXPECT_TRUE(model) << model.error().message;
+    if (model) fixtures::WriteFile(workspace_ / "overlay.json", split::OverlayText(*model));
+    return " --groups 2 --overlay-file overlay.json --no-verify --format gguf";
+  }
+
+  Workspace workspace_;
+  fs::path source_;
+};
+
+// Every piece stands at its place in the converted file.
+void ExpectPiecesOf(const fs::path& gguf, const Pieces& pieces) {
+  const auto whole = shard::Checkpoint::Open(gguf);
+  ASSERT_TRUE(whole) << whole.error().message;
+  const std::string file = split::ReadFile(gguf);
+  for (const auto& [name, piece] : pieces) {
+    const shard::TensorEntry* entry = whole->Find(std::get<2>(name));
+    ASSERT_NE(entry, nullptr) << split::PieceText(name);
+    ASSERT_EQ(piece.dtype, entry->dtype) << split::PieceText(name);
+    const int64_t id = std::get<3>(name);
+    const uint64_t bytes = id < 0 ? entry->bytes : entry->bytes / entry->shape[0];
+    const uint64_t at = entry->offset + (id < 0 ? 0 : static_cast<uint64_t>(id) * bytes);
+    ASSERT_TRUE(piece.bytes == file.substr(at, bytes)) << split::PieceText(name);
+  }
+}
+
+TEST_P(GgufSources, ADistributionOfTheCheckpointAndOneOfItsGgufHoldTheSameBytes) {
+  const std::string source = "'" + source_.string() + "'";
+  // The experts of gpt-oss are quantized already.
+  const bool quantized = GetParam().name == "gpt-oss" && GetParam().recipe != "exact";
+  const std::string recipe = GetParam().recipe + (quantized ? " --allow-requantize" : "");
+  ASSERT_NO_FATAL_FAILURE(Run("quantize " + source + " --recipe " + recipe + " -o full.gguf"));
+  const std::string plan = Plan();
+  ASSERT_NO_FATAL_FAILURE(Run("build " + source + plan + " --quantize " + recipe + " -o direct"));
+  ASSERT_NO_FATAL_FAILURE(Run("build full.gguf" + plan + " -o converted"));
+  const Pieces direct = split::PiecesOf(workspace_ / "direct");
+  split::ExpectSamePieces(direct, split::PiecesOf(workspace_ / "converted"));
+  ExpectPiecesOf(workspace_ / "full.gguf", direct);
+  EXPECT_TRUE(cli::ReadAll(workspace_ / "direct/head/head.gguf") ==
+              cli::ReadAll(workspace_ / "converted/head/head.gguf"));
+}
+
+std::string TestName(const testing::TestParamInfo<Case>& info) {
+  const char* from = info.param.from == From::kGolden ? "golden_" : "";
+  std::string name = from + info.param.name + "_" + info.param.recipe;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(All, GgufSources, testing::ValuesIn(Cases()), TestName);
+
+TEST(GgufSourcesRefused, LayoutsThatAConverterRefusesAreNamedWithTheReason) {
+  for (const Refusal& refusal : kRefused) {
+    const Workspace workspace;
+    ASSERT_TRUE(fixtures::MakeCheckpoint(refusal.layout, workspace / "source"));
+    const ToolRun run = workspace.Moepack("quantize source --recipe BF16 -o full.gguf");
+    EXPECT_EQ(run.status, 4) << refusal.layout;
+    EXPECT_THAT(run.err, HasSubstr(refusal.message));
+  }
+}
+
+}  // namespace

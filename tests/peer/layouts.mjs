@@ -1,0 +1,38 @@
+// A generated checkpoint of every layout that converts: every architecture we write loads, also
+// those that golden/convert has no checkpoint of.
+import assert from 'node:assert/strict';
+import {join} from 'node:path';
+import {check, finish} from './checks.mjs';
+import {checkFamily} from './nodes.mjs';
+import {makeFixtures, moepack, workDirectory} from './tool.mjs';
+
+// "" or why there is no GGUF of it.
+function refusal(source) {
+  try {
+    moepack('quantize', source, '--recipe', 'BF16', '--dry-run', '-o', join(source, 'full.gguf'));
+    return '';
+  } catch (error) {
+    if (!error.message.includes(': status 4\n')) throw error;
+    return error.message.split('\n')[1];
+  }
+}
+
+const work = workDirectory('layouts');
+const refused = [];
+for (const layout of makeFixtures('--list').trim().split('\n')) {
+  const source = join(work, layout);
+  makeFixtures(layout, source);
+  const reason = refusal(source);
+  if (reason !== '') {
+    if (!reason.includes('GGUF output: expected family')) refused.push(layout);
+    continue;
+  }
+  const prompt = '"To_be,or_not';  // there are no tokens but these
+  await checkFamily({source, work: join(work, `${layout}-out`), recipe: 'BF16', prompt});
+}
+
+await check('of the families with a converter two layouts are refused', () => {
+  assert.deepEqual(refused, ['deepseek-v3.2', 'qwen3-moe-mlx']);
+});
+
+finish();
