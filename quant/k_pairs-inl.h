@@ -53,7 +53,7 @@ HWY_INLINE void EncodePairs(const LaneBlocks& blocks, const PairSearch& search,
     RoundPairsByWeight(fits, blocks.count, search.cap_searched, pairs);
   } else {
     FitPlainLanes<ScalePairs::kGroups, false>(blocks, search.plain,
-                                              WeighByMagnitude<ScalePairs::kGroupValues>, fits);
+                                              WeighByMagnitude<ScalePairs::kGroupValues, 3>, fits);
     RoundPairs(fits, blocks.count, pairs);
   }
   for (size_t lane = 0; lane < blocks.count; ++lane) {

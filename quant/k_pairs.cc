@@ -80,21 +80,6 @@ ScalePairs FitWithImportance(Values values, Values importance, const PairSearch&
 
 }  // namespace
 
-uint8_t ScalePairs::ScaleOf(size_t group) const {
-  if (group < 4) return packed[group] & 63;
-  return static_cast<uint8_t>((packed[group + 4] & 15) | packed[group - 4] >> 6 << 4);
-}
-
-uint8_t ScalePairs::MinOf(size_t group) const {
-  if (group < 4) return packed[group + 4] & 63;
-  return static_cast<uint8_t>(packed[group + 4] >> 4 | packed[group] >> 6 << 4);
-}
-
-ScaleAndMin ScalePairs::Group(size_t group) const {
-  return {HalfToFloat(d) * static_cast<float>(ScaleOf(group)),
-          HalfToFloat(dmin) * static_cast<float>(MinOf(group))};
-}
-
 void CapPairLevels(PairLevels& levels) {
   for (uint8_t& level : levels) level = std::min<uint8_t>(kTop, level);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "quant/half.h"
 #include "quant/k_bits.h"
 #include "quant/k_search.h"
 
@@ -34,6 +35,21 @@ struct ScalePairs {
   ScaleAndMin Group(size_t group) const;
 };
 static_assert(sizeof(ScalePairs) == 16);
+
+inline uint8_t ScalePairs::ScaleOf(size_t group) const {
+  if (group < 4) return packed[group] & 63;
+  return static_cast<uint8_t>((packed[group + 4] & 15) | packed[group - 4] >> 6 << 4);
+}
+
+inline uint8_t ScalePairs::MinOf(size_t group) const {
+  if (group < 4) return packed[group + 4] & 63;
+  return static_cast<uint8_t>(packed[group + 4] >> 4 | packed[group] >> 6 << 4);
+}
+
+inline ScaleAndMin ScalePairs::Group(size_t group) const {
+  return {HalfToFloat(d) * static_cast<float>(ScaleOf(group)),
+          HalfToFloat(dmin) * static_cast<float>(MinOf(group))};
+}
 
 // What tells the searches of the two formats apart.
 struct PairSearch {

@@ -31,10 +31,13 @@ HWY_INLINE size_t LaneCount() { return hn::Lanes(D()); }
 
 HWY_INLINE V Splat(float value) { return hn::Set(D(), value); }
 
-// out[i * lanes + lane] = rows[lane][first + i], for `count` values; count is a multiple of 4.
+// out[(i * step) * lanes + lane] = rows[lane][first + i], for `count` values; count is a multiple
+// of
+// 4. `step` is the distance of the vectors.
 #if HWY_TARGET == HWY_SCALAR
-HWY_INLINE void LoadTransposed(const float* const* rows, size_t first, size_t count, float* out) {
-  for (size_t i = 0; i < count; ++i) out[i] = rows[0][first + i];
+HWY_INLINE void LoadTransposed(const float* const* rows, size_t first, size_t count, float* out,
+                               size_t step = 1) {
+  for (size_t i = 0; i < count; ++i) out[i * step] = rows[0][first + i];
 }
 #else
 // Four rows of four become four columns of four.
@@ -53,11 +56,12 @@ HWY_INLINE void TransposeFour(const float* const* rows, size_t at, float* out, s
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, ab_upper, ce_upper)), d, out + 3 * stride);
 }
 
-HWY_INLINE void LoadTransposed(const float* const* rows, size_t first, size_t count, float* out) {
-  const size_t lanes = LaneCount();
+HWY_INLINE void LoadTransposed(const float* const* rows, size_t first, size_t count, float* out,
+                               size_t step = 1) {
+  const size_t lanes = LaneCount(), distance = step * lanes;
   for (size_t i = 0; i < count; i += 4) {
     for (size_t lane = 0; lane < lanes; lane += 4) {
-      TransposeFour(rows + lane, first + i, out + i * lanes + lane, lanes);
+      TransposeFour(rows + lane, first + i, out + i * distance + lane, distance);
     }
   }
 }

@@ -5,8 +5,10 @@
 #include <hwy/foreach_target.h>
 
 #include <array>
+#include <cstring>
 
 #include "quant/half.h"
+#include "quant/nibbles-inl.h"
 #include "quant/requantize-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -58,6 +60,29 @@ void EncodeMxfp4Lanes(Values values, Values importance, std::span<std::byte> out
   });
 }
 
+void DecodeMxfp4Lanes(std::span<const std::byte> in, std::span<float> out) {
+#if HWY_TARGET == HWY_SCALAR
+  DecodeMxfp4Ref(in, out);
+#else
+  const hn::Full128<int8_t> bytes;
+  HWY_ALIGN static constexpr int8_t kDoubled[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                                    0, -1, -2, -3, -4, -6, -8, -12};
+  const auto doubled = hn::Load(bytes, kDoubled);
+  HWY_ALIGN int8_t codes[kGroup32];
+  for (size_t i = 0; i < in.size() / sizeof(BlockMxfp4); ++i) {
+    BlockMxfp4 block;
+    std::memcpy(&block, in.data() + i * sizeof(block), sizeof(block));
+    const NibbleHalves halves = LoadNibbles(block.qs);
+    hn::Store(hn::TableLookupBytes(doubled, hn::BitCast(bytes, halves.low)), bytes, codes);
+    hn::Store(hn::TableLookupBytes(doubled, hn::BitCast(bytes, halves.high)), bytes, codes + 16);
+    const V scale = Splat(HalfOfE8M0(block.e));
+    for (size_t j = 0; j < kGroup32; j += LaneCount()) {
+      hn::StoreU(hn::Mul(LoadBytes(codes + j), scale), D(), out.data() + i * kGroup32 + j);
+    }
+  }
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -69,6 +94,12 @@ HWY_EXPORT(EncodeMxfp4Lanes);
 
 void EncodeMxfp4(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeMxfp4Lanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeMxfp4Lanes);
+
+void DecodeMxfp4(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeMxfp4Lanes)(blocks, out);
 }
 
 }  // namespace quant

@@ -29,6 +29,7 @@ void EncodeMxfp4(std::span<const float> values, std::span<const float> importanc
                  std::span<std::byte> out);
 void EncodeMxfp4Ref(std::span<const float> values, std::span<const float> importance,
                     std::span<std::byte> out);
+void DecodeMxfp4(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeMxfp4Ref(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant

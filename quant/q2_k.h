@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "quant/half.h"
 #include "quant/k_bits.h"
 #include "quant/k_search.h"
 
@@ -28,6 +29,11 @@ struct BlockQ2K {
   ScaleAndMin Group(size_t group) const;
 };
 static_assert(sizeof(BlockQ2K) == 84);
+
+inline ScaleAndMin BlockQ2K::Group(size_t group) const {
+  return {HalfToFloat(d) * static_cast<float>(scales[group] & 15),
+          HalfToFloat(dmin) * static_cast<float>(scales[group] >> 4)};
+}
 
 inline constexpr int kQ2KTop = 3;          // of a value
 inline constexpr int kQ2KTopOfScale = 15;  // of a group's scale or minimum

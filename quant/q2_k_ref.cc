@@ -92,11 +92,6 @@ void DecodeBlock(const BlockQ2K& block, std::span<float> out) {
 
 }  // namespace
 
-ScaleAndMin BlockQ2K::Group(size_t group) const {
-  return {HalfToFloat(d) * static_cast<float>(scales[group] & 15),
-          HalfToFloat(dmin) * static_cast<float>(scales[group] >> 4)};
-}
-
 BlockQ2K RoundQ2KToLargest(const FloatsQ2K& scales, const FloatsQ2K& mins) {
   BlockQ2K block{};
   LevelsQ2K scale_levels, min_levels;

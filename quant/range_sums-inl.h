@@ -13,24 +13,42 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
+// Groups of kCount values that are searched together, so that one group's additions, each of which
+// waits for the one before, leave no time unused. Values, weights and integers lie side by side,
+// vector by vector: in arrays of their own they would have addresses with the same last twelve
+// bits, for which processors let loads wait for stores.
+template <size_t kCount, size_t kSets>
+struct RangeGroups {
+  static constexpr size_t kStep = 3;
+  static constexpr size_t kVectors =
+      kStep * kCount + 2;  // of a group; two more, for the same reason
+
+  HWY_ALIGN float room[kSets * kVectors * kMaxLanes];
+
+  HWY_INLINE float* Values(size_t set) { return room + set * kVectors * LaneCount(); }
+  HWY_INLINE float* Weights(size_t set) { return Values(set) + LaneCount(); }
+  HWY_INLINE float* Vector(size_t set, size_t i) { return Values(set) + i * kStep * LaneCount(); }
+  HWY_INLINE V X(size_t set, size_t i) { return hn::Load(D(), Vector(set, i)); }
+  HWY_INLINE V W(size_t set, size_t i) { return hn::Load(D(), Vector(set, i) + LaneCount()); }
+  HWY_INLINE float* Level(size_t set, size_t i) { return Vector(set, i) + 2 * LaneCount(); }
+};
+
 struct RangeExtent {
   V min, max, sum_w, sum_wx;
 };
 
-template <size_t kCount>
-HWY_INLINE RangeExtent ExtentOf(const float* x, const float* w) {
-  const D d;
-  const size_t lanes = LaneCount();
-  const V x0 = hn::Load(d, x), w0 = hn::Load(d, w);
+template <size_t kCount, size_t kSets>
+HWY_INLINE RangeExtent ExtentOf(RangeGroups<kCount, kSets>& groups, size_t set) {
+  const V x0 = groups.X(set, 0), w0 = groups.W(set, 0);
   RangeExtent extent{x0, x0, w0, hn::Mul(w0, x0)};
   for (size_t i = 1; i < kCount; ++i) {
-    const V xi = hn::Load(d, x + i * lanes), wi = hn::Load(d, w + i * lanes);
-    extent.min = hn::IfThenElse(hn::Lt(xi, extent.min), xi, extent.min);
-    extent.max = hn::IfThenElse(hn::Gt(xi, extent.max), xi, extent.max);
-    extent.sum_w = hn::Add(extent.sum_w, wi);
-    extent.sum_wx = hn::Add(extent.sum_wx, hn::Mul(wi, xi));
+    const V x = groups.X(set, i), w = groups.W(set, i);
+    extent.min = hn::IfThenElse(hn::Lt(x, extent.min), x, extent.min);
+    extent.max = hn::IfThenElse(hn::Gt(x, extent.max), x, extent.max);
+    extent.sum_w = hn::Add(extent.sum_w, w);
+    extent.sum_wx = hn::Add(extent.sum_wx, hn::Mul(w, x));
   }
-  extent.min = hn::IfThenZeroElse(hn::Gt(extent.min, hn::Zero(d)), extent.min);
+  extent.min = hn::IfThenZeroElse(hn::Gt(extent.min, hn::Zero(D())), extent.min);
   return extent;
 }
 
@@ -39,38 +57,30 @@ struct RangeSums {
   V l, ll, xl;
 };
 
-// Leaves the integers, as floats, in `levels`. Without kClamp every one is known to be in range.
-template <size_t kCount, bool kClamp>
-HWY_INLINE RangeSums QuantizeAndSum(const float* x, const float* w, V min, V inverse, V top,
-                                    float* levels) {
-  const D d;
-  const size_t lanes = LaneCount();
-  RangeSums sums{hn::Zero(d), hn::Zero(d), hn::Zero(d)};
-  for (size_t i = 0; i < kCount; ++i) {
-    const V xi = hn::Load(d, x + i * lanes);
-    V level = hn::Round(hn::Mul(inverse, hn::Sub(xi, min)));
-    if constexpr (kClamp) level = hn::Min(hn::Max(level, hn::Zero(d)), top);
-    hn::Store(level, d, levels + i * lanes);
-    const V wl = hn::Mul(hn::Load(d, w + i * lanes), level);
-    sums.l = hn::Add(sums.l, wl);
-    sums.ll = hn::Add(sums.ll, hn::Mul(wl, level));
-    sums.xl = hn::Add(sums.xl, hn::Mul(wl, xi));
-  }
-  return sums;
-}
+// A candidate of each group: integers are those of (value - min) * inverse.
+struct RangeCandidate {
+  V min, inverse;
+};
 
-template <size_t kCount, bool kAbsolute>
-HWY_INLINE V ErrorOf(const float* x, const float* w, const float* levels, V scale, V min) {
+// Leaves the integers, as floats, in the groups. Without kClamp every one is known to be in range.
+template <bool kClamp, size_t kCount, size_t kSets>
+HWY_INLINE void QuantizeAndSum(RangeGroups<kCount, kSets>& groups,
+                               const RangeCandidate (&candidates)[kSets], V top,
+                               RangeSums (&sums)[kSets]) {
   const D d;
-  const size_t lanes = LaneCount();
-  V error = hn::Zero(d);
+  for (RangeSums& sum : sums) sum = {hn::Zero(d), hn::Zero(d), hn::Zero(d)};
   for (size_t i = 0; i < kCount; ++i) {
-    const V fitted = hn::Add(hn::Mul(scale, hn::Load(d, levels + i * lanes)), min);
-    const V difference = hn::Sub(fitted, hn::Load(d, x + i * lanes));
-    const V cost = kAbsolute ? hn::Abs(difference) : hn::Mul(difference, difference);
-    error = hn::Add(error, hn::Mul(hn::Load(d, w + i * lanes), cost));
+    for (size_t s = 0; s < kSets; ++s) {
+      const V x = groups.X(s, i);
+      V level = hn::Round(hn::Mul(candidates[s].inverse, hn::Sub(x, candidates[s].min)));
+      if constexpr (kClamp) level = hn::Min(hn::Max(level, hn::Zero(d)), top);
+      hn::Store(level, d, groups.Level(s, i));
+      const V wl = hn::Mul(groups.W(s, i), level);
+      sums[s].l = hn::Add(sums[s].l, wl);
+      sums[s].ll = hn::Add(sums[s].ll, hn::Mul(wl, level));
+      sums[s].xl = hn::Add(sums[s].xl, hn::Mul(wl, x));
+    }
   }
-  return error;
 }
 
 struct RangeRegression {
@@ -88,6 +98,23 @@ HWY_INLINE RangeRegression Regress(const RangeExtent& extent, const RangeSums& s
   const M above = hn::Gt(min, hn::Zero(d));
   return {hn::IfThenElse(above, hn::Div(sums.xl, sums.ll), scale), hn::IfThenZeroElse(above, min),
           hn::Gt(determinant, hn::Zero(d))};
+}
+
+// Of scale * level + min.
+template <bool kAbsolute, size_t kCount, size_t kSets>
+HWY_INLINE void ErrorsOf(RangeGroups<kCount, kSets>& groups, const RangeRegression (&fits)[kSets],
+                         V (&errors)[kSets]) {
+  const D d;
+  for (V& error : errors) error = hn::Zero(d);
+  for (size_t i = 0; i < kCount; ++i) {
+    for (size_t s = 0; s < kSets; ++s) {
+      const V level = hn::Load(d, groups.Level(s, i));
+      const V fitted = hn::Add(hn::Mul(fits[s].scale, level), fits[s].min);
+      const V difference = hn::Sub(fitted, groups.X(s, i));
+      const V cost = kAbsolute ? hn::Abs(difference) : hn::Mul(difference, difference);
+      errors[s] = hn::Add(errors[s], hn::Mul(groups.W(s, i), cost));
+    }
+  }
 }
 
 }  // namespace HWY_NAMESPACE

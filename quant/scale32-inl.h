@@ -23,9 +23,7 @@ HWY_INLINE void EncodeScaled(const EncodeRun& run, const Make& make, const Refer
   }
   const std::vector<float> spreads = SpreadsOfRows(run.values, run.importance.size());
   EncodeInLanes<Block>(run, LaneCount(), nullptr, [&](const LaneBlocks& blocks, auto out) {
-    WeightedLanes lanes;
-    LoadWeighted(blocks, spreads, lanes);
-    FitScaleOfLanes<Block, kLevels>(blocks, lanes, make, reference, out);
+    FitScaleOfLanes<Block, kLevels>(blocks, LaneSpreads(blocks, spreads), make, reference, out);
   });
 }
 
@@ -39,9 +37,7 @@ HWY_INLINE void EncodeRanged(const EncodeRun& run, const Make& make, const Refer
   }
   const std::vector<float> spreads = SpreadsOfRows(run.values, run.importance.size());
   EncodeInLanes<Block>(run, LaneCount(), nullptr, [&](const LaneBlocks& blocks, auto out) {
-    WeightedLanes lanes;
-    LoadWeighted(blocks, spreads, lanes);
-    FitRangeOfLanes<Block, kLevels>(blocks, lanes, make, reference, out);
+    FitRangeOfLanes<Block, kLevels>(blocks, LaneSpreads(blocks, spreads), make, reference, out);
   });
 }
 

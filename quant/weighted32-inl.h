@@ -42,36 +42,34 @@ HWY_INLINE std::vector<float> SpreadsOfRows(Values values, size_t row) {
   return spreads;
 }
 
-// Values and weights of the blocks of all lanes.
-struct WeightedLanes {
-  HWY_ALIGN float x[kGroup32 * kMaxLanes];
-  HWY_ALIGN float w[kGroup32 * kMaxLanes];
-  HWY_ALIGN float spread[kMaxLanes];
-};
+// Block32::spread of every lane's block.
+struct LaneSpreads {
+  HWY_ALIGN float lane[kMaxLanes];
 
-HWY_INLINE void LoadWeighted(const LaneBlocks& blocks, const std::vector<float>& spreads,
-                             WeightedLanes& lanes) {
-  for (size_t lane = 0; lane < LaneCount(); ++lane) {
-    const size_t block = blocks.first + std::min(lane, blocks.count - 1);
-    lanes.spread[lane] = spreads[block * kGroup32 / blocks.importance.size()];
+  HWY_INLINE LaneSpreads(const LaneBlocks& blocks, const std::vector<float>& of_rows) {
+    for (size_t i = 0; i < LaneCount(); ++i) {
+      const size_t block = blocks.first + std::min(i, blocks.count - 1);
+      lane[i] = of_rows[block * kGroup32 / blocks.importance.size()];
+    }
   }
-  LoadTransposed(blocks.value, 0, kGroup32, lanes.x);
-  LoadTransposed(blocks.weight, 0, kGroup32, lanes.w);
-  WeighByImportance<kGroup32>(lanes.x, hn::Load(D(), lanes.spread), lanes.w);
-}
-
-HWY_INLINE Block32 BlockOfLane(const LaneBlocks& blocks, size_t lane, const WeightedLanes& lanes) {
-  return {{blocks.value[lane], kGroup32}, {blocks.weight[lane], kGroup32}, lanes.spread[lane]};
-}
+  HWY_INLINE V Load() const { return hn::Load(D(), lane); }
+  HWY_INLINE Block32 BlockOf(const LaneBlocks& blocks, size_t i) const {
+    return {{blocks.value[i], kGroup32}, {blocks.weight[i], kGroup32}, lane[i]};
+  }
+};
 
 // make(scale, q) -> Block; reference(Block32) -> Block.
 template <class Block, int kLevels, class Make, class Reference>
-HWY_INLINE void FitScaleOfLanes(const LaneBlocks& blocks, const WeightedLanes& lanes,
+HWY_INLINE void FitScaleOfLanes(const LaneBlocks& blocks, const LaneSpreads& spreads,
                                 const Make& make, const Reference& reference,
                                 std::span<Block> out) {
   HWY_ALIGN float scale[kMaxLanes], inverse[kMaxLanes];
   bool zero[kMaxLanes], exact[kMaxLanes];
-  const SignedFit fit = FitSignedLanes<kGroup32>(lanes.x, lanes.w, kLevels);
+  HWY_ALIGN float x[kGroup32 * kMaxLanes], w[kGroup32 * kMaxLanes];
+  LoadTransposed(blocks.value, 0, kGroup32, x);
+  LoadTransposed(blocks.weight, 0, kGroup32, w);
+  WeighByImportance<kGroup32>(x, spreads.Load(), w);
+  const SignedFit fit = FitSignedLanes<kGroup32>(x, w, kLevels);
   hn::Store(fit.scale, D(), scale);
   hn::Store(fit.used_inverse, D(), inverse);
   StoreMask(fit.zero, zero);
@@ -79,7 +77,7 @@ HWY_INLINE void FitScaleOfLanes(const LaneBlocks& blocks, const WeightedLanes& l
   for (size_t lane = 0; lane < blocks.count; ++lane) {
     std::array<uint8_t, kGroup32> q{};
     if (!exact[lane]) {
-      out[lane] = reference(BlockOfLane(blocks, lane, lanes));
+      out[lane] = reference(spreads.BlockOf(blocks, lane));
       continue;
     }
     if (!zero[lane]) QuantizeSigned(blocks.value[lane], kGroup32, inverse[lane], kLevels, q.data());
@@ -89,13 +87,20 @@ HWY_INLINE void FitScaleOfLanes(const LaneBlocks& blocks, const WeightedLanes& l
 
 // make(ScaleAndMin, q) -> Block.
 template <class Block, int kLevels, class Make, class Reference>
-HWY_INLINE void FitRangeOfLanes(const LaneBlocks& blocks, const WeightedLanes& lanes,
+HWY_INLINE void FitRangeOfLanes(const LaneBlocks& blocks, const LaneSpreads& spreads,
                                 const Make& make, const Reference& reference,
                                 std::span<Block> out) {
   constexpr ScaleGrid kGrid = {.levels = kLevels, .first = -0.9f, .step = 0.05f, .last = 36};
   HWY_ALIGN float scale[kMaxLanes], min[kMaxLanes], used_min[kMaxLanes], inverse[kMaxLanes];
   bool flat[kMaxLanes], exact[kMaxLanes];
-  const RangeFit fit = FitRangeLanes<kGroup32, false>(lanes.x, lanes.w, kGrid);
+  using Groups = RangeGroups<kGroup32, 1>;
+  Groups groups;
+  LoadTransposed(blocks.value, 0, kGroup32, groups.Values(0), Groups::kStep);
+  LoadTransposed(blocks.weight, 0, kGroup32, groups.Weights(0), Groups::kStep);
+  WeighByImportance<kGroup32, Groups::kStep>(groups.Values(0), spreads.Load(), groups.Weights(0));
+  RangeFit fits[1];
+  FitRangeLanes<false>(groups, kGrid, fits);
+  const RangeFit& fit = fits[0];
   hn::Store(fit.scale, D(), scale);
   hn::Store(fit.min, D(), min);
   hn::Store(fit.used_min, D(), used_min);
@@ -105,7 +110,7 @@ HWY_INLINE void FitRangeOfLanes(const LaneBlocks& blocks, const WeightedLanes& l
   for (size_t lane = 0; lane < blocks.count; ++lane) {
     std::array<uint8_t, kGroup32> q{};
     if (!exact[lane]) {
-      out[lane] = reference(BlockOfLane(blocks, lane, lanes));
+      out[lane] = reference(spreads.BlockOf(blocks, lane));
       continue;
     }
     if (!flat[lane]) {

@@ -9,6 +9,7 @@
 #include "libshard/convert/weight_scales.h"
 #include "libshard/file.h"
 #include "libshard/text.h"
+#include "quant/nibble_pairs.h"
 
 namespace shard {
 namespace {
@@ -168,19 +169,41 @@ class Packed : public RowReader {
 
   Status DecodeRow(const Row& row, std::span<const std::byte> groups, std::span<float> out) const {
     SHARD_CHECK(CheckScales(row));
+    if (!groups.empty()) return DecodeColumns(row, groups, out);
+    const uint64_t size = layout_.group_size;
+    const bool pairs = layout_.bits.bits == 4 && layout_.bits.places == nullptr && size % 2 == 0;
+    for (uint64_t group = 0, column = 0; column < out.size(); ++group, column += size) {
+      const auto values = out.subspan(column, std::min<uint64_t>(size, out.size() - column));
+      if (pairs && row.scales[group] != 0) {
+        quant::DecodeNibblePairs(row.codes.subspan(column / 2),
+                                 {row.zeros[group], row.scales[group]}, values);
+        continue;
+      }
+      for (uint64_t i = 0; i < values.size(); ++i) {
+        SHARD_TRY(values[i], Value(row, group, column + i));
+      }
+    }
+    return Ok();
+  }
+
+  // Every column names its group.
+  Status DecodeColumns(const Row& row, std::span<const std::byte> groups,
+                       std::span<float> out) const {
     for (uint64_t column = 0; column < out.size(); ++column) {
-      const uint64_t group = groups.empty()
-                                 ? column / layout_.group_size
-                                 : LoadLe<uint32_t>(groups.subspan(column * sizeof(uint32_t)));
+      const auto group = LoadLe<uint32_t>(groups.subspan(column * sizeof(uint32_t)));
       if (group >= row.scales.size()) {
         out[column] = std::numeric_limits<float>::quiet_NaN();
         continue;
       }
-      const float steps = static_cast<float>(layout_.bits.At(row.codes, column)) - row.zeros[group];
-      if (row.scales[group] == 0 && steps != 0) return layout_.scales.Zero(Index(row, group));
-      out[column] = steps * row.scales[group];
+      SHARD_TRY(out[column], Value(row, group, column));
     }
     return Ok();
+  }
+
+  Result<float> Value(const Row& row, uint64_t group, uint64_t column) const {
+    const float steps = static_cast<float>(layout_.bits.At(row.codes, column)) - row.zeros[group];
+    if (row.scales[group] == 0 && steps != 0) return layout_.scales.Zero(Index(row, group));
+    return steps * row.scales[group];
   }
 
   // The scale of a group of a symmetric weight as F16.
