@@ -51,9 +51,11 @@ class Packed : public RowReader {
     const Parts parts = PartsOf(rows);
     const uint64_t skipped = rows.first % l.bits.per_word();
     std::vector<float> row_zeros(l.group_count());
+    std::vector<uint8_t> codes(l.columns);
     for (uint64_t i = 0; i < rows.count; ++i) {
       ReadZeros(parts.zeros, skipped + i, row_zeros);
-      const Row row{rows.first + i, parts.CodesOf(i, l), parts.ScalesOf(i, l), row_zeros};
+      l.bits.Unpack(parts.CodesOf(i, l), codes);
+      const Row row{rows.first + i, codes, parts.ScalesOf(i, l), row_zeros};
       SHARD_CHECK(DecodeRow(row, parts.groups, out.subspan(i * l.columns, l.columns)));
     }
     return Ok();
@@ -70,17 +72,16 @@ class Packed : public RowReader {
                 GridReport& report) const override {
     const PackedLayout& l = layout_;
     const Parts parts = PartsOf(rows);
+    std::vector<uint8_t> codes(l.columns);
     for (uint64_t i = 0; i < rows.count; ++i) {
-      const Row row{rows.first + i, parts.CodesOf(i, l), parts.ScalesOf(i, l), {}};
+      l.bits.Unpack(parts.CodesOf(i, l), codes);
+      const Row row{rows.first + i, codes, parts.ScalesOf(i, l), {}};
       for (uint64_t group = 0; group < l.group_count(); ++group) {
         SHARD_TRY(const uint16_t scale, HalfScale(row, group, to, report));
-        const uint64_t begin = group * l.group_size;
-        const uint64_t end = std::min(l.columns, begin + l.group_size);
-        for (uint64_t column = begin; column < end; column += kBlockValues) {
-          std::memcpy(out.data(), &scale, sizeof(scale));
-          SplitPairs(row.codes.subspan(column / 2, kBlockValues / 2), out.subspan(sizeof(scale)));
-          out = out.subspan(to->block_bytes);
-        }
+        const auto values = CodesOf(row, group);
+        const auto blocks = out.first(values.size() / kBlockValues * to->block_bytes);
+        RepackGroup(values, scale, blocks);
+        out = out.subspan(blocks.size());
       }
     }
     report.weights += rows.count * l.columns;
@@ -139,7 +140,7 @@ class Packed : public RowReader {
 
   struct Row {
     uint64_t number;  // of the weight
-    std::span<const std::byte> codes;
+    std::span<const uint8_t> codes;
     std::span<const float> scales, zeros;
   };
 
@@ -168,19 +169,55 @@ class Packed : public RowReader {
 
   Status DecodeRow(const Row& row, std::span<const std::byte> groups, std::span<float> out) const {
     SHARD_CHECK(CheckScales(row));
+    if (!groups.empty()) return DecodeIndexed(row, groups, out);
+    for (uint64_t group = 0; group < row.scales.size(); ++group) {
+      const auto codes = CodesOf(row, group);
+      const float scale = row.scales[group], zero = row.zeros[group];
+      bool any = false;
+      for (size_t i = 0; i < codes.size(); ++i) {
+        const float steps = static_cast<float>(codes[i]) - zero;
+        any = any || steps != 0;
+        out[i] = steps * scale;
+      }
+      if (scale == 0 && any) return layout_.scales.Zero(Index(row, group));
+      out = out.subspan(codes.size());
+    }
+    return Ok();
+  }
+
+  // Every column names its group.
+  Status DecodeIndexed(const Row& row, std::span<const std::byte> groups,
+                       std::span<float> out) const {
     for (uint64_t column = 0; column < out.size(); ++column) {
-      const uint64_t group = groups.empty()
-                                 ? column / layout_.group_size
-                                 : LoadLe<uint32_t>(groups.subspan(column * sizeof(uint32_t)));
+      const uint64_t group = LoadLe<uint32_t>(groups.subspan(column * sizeof(uint32_t)));
       if (group >= row.scales.size()) {
         out[column] = std::numeric_limits<float>::quiet_NaN();
         continue;
       }
-      const float steps = static_cast<float>(layout_.bits.At(row.codes, column)) - row.zeros[group];
+      const float steps = static_cast<float>(row.codes[column]) - row.zeros[group];
       if (row.scales[group] == 0 && steps != 0) return layout_.scales.Zero(Index(row, group));
       out[column] = steps * row.scales[group];
     }
     return Ok();
+  }
+
+  std::span<const uint8_t> CodesOf(const Row& row, uint64_t group) const {
+    const uint64_t begin = group * layout_.group_size;
+    return row.codes.subspan(begin, std::min(layout_.group_size, layout_.columns - begin));
+  }
+
+  // Blocks of q4_0: the scale, then byte j has codes j and j + 16.
+  static void RepackGroup(std::span<const uint8_t> codes, uint16_t scale,
+                          std::span<std::byte> out) {
+    constexpr size_t kHalf = kBlockValues / 2;
+    for (; !codes.empty(); codes = codes.subspan(kBlockValues)) {
+      std::memcpy(out.data(), &scale, sizeof(scale));
+      const auto bytes = out.subspan(sizeof(scale), kHalf);
+      for (size_t j = 0; j < kHalf; ++j) {
+        bytes[j] = static_cast<std::byte>(codes[j] | codes[j + kHalf] << 4);
+      }
+      out = out.subspan(sizeof(scale) + kHalf);
+    }
   }
 
   // The scale of a group of a symmetric weight as F16.
@@ -190,12 +227,10 @@ class Packed : public RowReader {
     const float scale = row.scales[group];
     if (!WeightScales::IsUsable(scale)) return l.scales.Unusable(scale, Index(row, group));
     SHARD_TRY(const uint16_t half, l.scales.Half(scale, Index(row, group), to, report));
-    if (scale > 0) return half;
-    const uint64_t begin = group * l.group_size;
-    const uint64_t end = std::min(l.columns, begin + l.group_size);
-    for (uint64_t column = begin; column < end; ++column) {
-      if (l.bits.At(row.codes, column) != kMiddleCode) return l.scales.Zero(Index(row, group));
-    }
+    const auto codes = CodesOf(row, group);
+    const bool zeros =
+        std::all_of(codes.begin(), codes.end(), [](uint8_t code) { return code == kMiddleCode; });
+    if (scale == 0 && !zeros) return l.scales.Zero(Index(row, group));
     return half;
   }
 
