@@ -165,11 +165,15 @@ Status CheckShardsPresent(const fs::path& root, const CheckpointIndex& index) {
     if (!fs::exists(root / shard, error)) missing.push_back(shard);
   }
   if (missing.empty()) return Ok();
-  return Error{Code::kNotFound,
-               Cat((root / missing[0]).string(), ": expected ", index.shards.size(),
-                   " shards named by ", index.path.filename().string(), ", found ",
-                   index.shards.size() - missing.size(), " (", missing.size(), " missing)"),
-               "finish the download; list-tensors also takes the index file alone"};
+  // Every shard is there for some tensor.
+  const auto tensor = std::find_if(index.file_of.begin(), index.file_of.end(),
+                                   [&](const auto& entry) { return entry.second == missing[0]; });
+  return Error{
+      Code::kNotFound,
+      Cat((root / missing[0]).string(), ": expected ", index.shards.size(), " shards named by ",
+          index.path.filename().string(), ", found ", index.shards.size() - missing.size(), " (",
+          missing.size(), " missing, this one with ", Quoted(tensor->first), ")"),
+      "finish the download; list-tensors also takes the index file alone"};
 }
 
 Status WarnOfGguf(const fs::path& root, CheckpointBuilder& builder) {

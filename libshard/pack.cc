@@ -19,6 +19,8 @@ namespace {
 // hashing and writing.
 constexpr uint64_t kChunk = 1u << 20;
 constexpr uint64_t kSmallestChunk = 64u << 10;
+// Where rows lie across the file, reads are long only if many are made at once.
+constexpr uint64_t kLargestScattered = 8u << 20;
 constexpr uint64_t kPage = 4096;  // chunks are whole pages, and so whole values of every plain type
 // Room for directories and README, and per tensor for its lines in journal and manifest.
 constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
@@ -38,8 +40,9 @@ size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outpu
 
 // A worker has a buffer of what it read and one of what it made of it, and as much again is on its
 // way to the disk.
-uint64_t ChunkSize(const PackOptions& options, size_t jobs) {
-  return std::clamp(options.memory / (4 * jobs), kSmallestChunk, kChunk) / kPage * kPage;
+UnitSize SizeOfUnits(const PackOptions& options, size_t jobs) {
+  const uint64_t share = std::max(options.memory / (4 * jobs), kSmallestChunk);
+  return {std::min(share, kChunk) / kPage * kPage, std::min(share, kLargestScattered)};
 }
 
 Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging) {
@@ -95,8 +98,8 @@ Result<PackResult> RunStreams(const std::vector<InputFile>& files,
                               const std::vector<OutputFile>& outputs,
                               std::vector<OutputStream>& streams, const PackOptions& options) {
   const size_t jobs = JobCount(options, outputs);
-  const uint64_t chunk = ChunkSize(options, jobs);
-  SHARD_CHECK(ResumeStreams(streams, jobs, chunk));
+  const UnitSize size = SizeOfUnits(options, jobs);
+  SHARD_CHECK(ResumeStreams(streams, jobs, size.chunk));
   PackResult result;
   PackProgress progress;
   std::vector<size_t> first_tensor;
@@ -108,7 +111,7 @@ Result<PackResult> RunStreams(const std::vector<InputFile>& files,
     if (taken_over && streams[i].resumed()) result.resumed_bytes += streams[i].position();
   }
   result.written_bytes = progress.total_bytes - result.resumed_bytes;
-  PackSchedule schedule(outputs, first_tensor, chunk);
+  PackSchedule schedule(outputs, first_tensor, size);
   PackRun run(files, streams, schedule, options);
   SHARD_CHECK(run.Run(jobs, progress));
   result.read_bytes = run.read_bytes();

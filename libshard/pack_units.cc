@@ -35,15 +35,16 @@ uint64_t RowSize(const Encoding& encoding) {
 
 // Rows whose bytes, before and after, fit into `chunk` each. A reader's rows of a unit are read,
 // kept as F32 and encoded all at once: these buffers together get the room of both.
-uint64_t RowsPerUnit(const Encoding& encoding, uint64_t chunk) {
+uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   const uint64_t to = *encoding.to->BytesFor(encoding.row_values);
   if (encoding.reader == nullptr) {
     const uint64_t from = *encoding.from->BytesFor(encoding.row_values);
-    return std::max<uint64_t>(1, chunk / std::max(from, to));
+    return std::max<uint64_t>(1, size.chunk / std::max(from, to));
   }
   const RowRoom room = encoding.reader->Room();
   const uint64_t row = room.per_row + encoding.row_values * sizeof(float) + to;
-  return room.fixed < 2 * chunk ? std::max<uint64_t>(1, (2 * chunk - room.fixed) / row) : 1;
+  const uint64_t most = 2 * (room.scattered ? size.scattered : size.chunk);
+  return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
 }
 
 // The items of an output in the order of its bytes, from tensor `first` on.
@@ -81,10 +82,10 @@ bool Ascend(const std::vector<Item>& items) {
   });
 }
 
-// Units of at most `chunk` bytes made of items that follow each other in one output.
+// Units of at most size.chunk bytes made of items that follow each other in one output.
 class UnitBuilder {
  public:
-  UnitBuilder(uint64_t chunk, std::vector<PackUnit>& units) : chunk_(chunk), units_(units) {}
+  UnitBuilder(const UnitSize& size, std::vector<PackUnit>& units) : size_(size), units_(units) {}
 
   // `follows`: the last unit comes right before this item in the output.
   void Add(const Item& item, bool follows) {
@@ -117,9 +118,9 @@ class UnitBuilder {
  private:
   // Source bytes per unit, rows where a reader makes them.
   uint64_t Step(const Item& item) const {
-    if (item.tensor == nullptr || !item.tensor->encoding) return chunk_;
+    if (item.tensor == nullptr || !item.tensor->encoding) return size_.chunk;
     const Encoding& encoding = *item.tensor->encoding;
-    return RowsPerUnit(encoding, chunk_) * RowSize(encoding);
+    return RowsPerUnit(encoding, size_) * RowSize(encoding);
   }
 
   bool Merges(const Item& item) const {
@@ -140,7 +141,7 @@ class UnitBuilder {
            before.offset + before.bytes == item.range.offset;
   }
 
-  uint64_t chunk_;
+  const UnitSize& size_;
   std::vector<PackUnit>& units_;
 };
 
@@ -179,13 +180,13 @@ ItemLists CollectItems(const std::vector<OutputFile>& outputs,
 }  // namespace
 
 PackSchedule::PackSchedule(const std::vector<OutputFile>& outputs,
-                           const std::vector<size_t>& first_tensor, uint64_t chunk)
+                           const std::vector<size_t>& first_tensor, const UnitSize& size)
     : lanes_(outputs.size()) {
   const ItemLists lists = CollectItems(outputs, first_tensor);
   // An item belongs to the lane of its first target, which merges small items and cuts large ones;
   // the other targets then follow the same units.
   std::vector<std::pair<uint32_t, uint32_t>> pieces(lists.items.size());  // begin and end in units_
-  UnitBuilder builder(chunk, units_);
+  UnitBuilder builder(size, units_);
   for (uint32_t output = 0; output < outputs.size(); ++output) {
     bool follows = false;
     for (const uint32_t index : lists.of_output[output]) {

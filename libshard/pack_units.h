@@ -20,6 +20,11 @@ struct PackUnit {
   std::vector<uint32_t> targets;         // indexes of outputs, ascending
 };
 
+struct UnitSize {
+  uint64_t chunk = 0;
+  uint64_t scattered = 0;  // at least as large
+};
+
 // Hands out units so that every output can get its bytes in order, and a range that several outputs
 // hold is read (and encoded) once. Not thread-safe: the caller locks. Borrows the outputs.
 //
@@ -29,10 +34,11 @@ struct PackUnit {
 class PackSchedule {
  public:
   // `first_tensor[i]` is the first tensor of output i that is still to be written. No unit reads or
-  // makes more than `chunk` bytes, unless a single row is larger; a unit of a reader's rows takes
-  // at most twice that for what it reads, decodes and makes together.
+  // makes more than `size.chunk` bytes, unless a single row is larger; a unit of a reader's rows
+  // takes at most twice that for what it reads, decodes and makes together, and twice
+  // `size.scattered` where the rows lie across what is read (RowRoom).
   PackSchedule(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
-               uint64_t chunk);
+               const UnitSize& size);
 
   // The next unit of some output, preferring the output that is furthest behind. No value when all
   // have started.

@@ -103,9 +103,11 @@ class Stacked : public RowReader {
       const RowRoom own = part->Room();
       room.fixed = std::max(room.fixed, own.fixed);
       room.per_row = std::max(room.per_row, own.per_row);
+      room.scattered = room.scattered || own.scattered;
     }
     if (parts.size() == 1) return room;
-    return {2 * room.fixed, room.per_row + room.fixed / parts[0]->rows() + 1};
+    const uint64_t per_row = room.per_row + room.fixed / parts[0]->rows() + 1;
+    return {2 * room.fixed, per_row, room.scattered};
   }
 
   template <class F>
@@ -181,7 +183,7 @@ class Selected : public RowReader {
       gaps += follows && rows_[i] - rows_[i - 1] > 1 ? 1 : 0;
     }
     const uint64_t read = gaps > 0 ? kLargestStep : 1;
-    RowRoom room{2 * base.fixed, read * base.per_row};
+    RowRoom room{2 * base.fixed, read * base.per_row, base.scattered};
     // A run may be a single row, and has its fixed room for itself.
     room.per_row += breaks > 0 ? base.fixed : base.fixed / rows_.size() + 1;
     if (gaps > 0) room.per_row += read * row_values() * sizeof(float);

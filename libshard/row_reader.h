@@ -28,6 +28,8 @@ struct RowBytes {
 // space, without the rows themselves.
 struct RowRoom {
   uint64_t fixed = 0, per_row = 0;
+  // Rows lie across what is read: of few of them, little is read in many places.
+  bool scattered = false;
 };
 
 // Immutable; used by several threads at once.

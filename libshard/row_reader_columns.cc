@@ -1,5 +1,6 @@
 // Readers that work on columns or single values: transposed matrices, columns in another order,
 // changed values.
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <optional>
@@ -10,6 +11,23 @@
 
 namespace shard {
 namespace {
+
+// Rows that are transposed at once: so many floats are a cache line of the result.
+constexpr uint64_t kTile = 16;
+
+// Where some rows of a matrix go in its transpose.
+struct Tile {
+  uint64_t first = 0, count = 0;
+  uint64_t height = 0;  // of the matrix
+};
+
+void PutColumns(std::span<const float> rows, const Tile& tile, std::span<float> out) {
+  const uint64_t width = rows.size() / tile.count;
+  for (uint64_t j = 0; j < width; ++j) {
+    float* to = out.data() + j * tile.height + tile.first;
+    for (uint64_t i = 0; i < tile.count; ++i) to[i] = rows[i * width + j];
+  }
+}
 
 // A row of the result is a column: a few bytes of every row of the file.
 class PlainColumns : public RowReader {
@@ -29,16 +47,18 @@ class PlainColumns : public RowReader {
   }
   Status Decode(const RowBytes& rows, std::span<float> out) const override {
     const uint64_t size = rows.count * matrix_.format->block_bytes;
-    std::vector<float> part(rows.count);
-    for (uint64_t i = 0; i < window_.height; ++i) {
-      matrix_.format->decode(rows.bytes.subspan(i * size, size), part);
-      for (uint64_t j = 0; j < rows.count; ++j) out[j * window_.height + i] = part[j];
+    std::vector<float> part(std::min(kTile, window_.height) * rows.count);
+    for (uint64_t i = 0; i < window_.height; i += kTile) {
+      const uint64_t height = std::min(kTile, window_.height - i);
+      const auto tile = std::span(part).first(height * rows.count);
+      matrix_.format->decode(rows.bytes.subspan(i * size, height * size), tile);
+      PutColumns(tile, {i, height, window_.height}, out);
     }
     return Ok();
   }
   RowRoom Room() const override {
     return {window_.height * kRangeRoom,
-            window_.height * matrix_.format->block_bytes + sizeof(float)};
+            window_.height * matrix_.format->block_bytes + kTile * sizeof(float), true};
   }
   std::string Describe() const override {
     return Cat("columns of ", matrix_.format->name, " ", matrix_.file, " ", matrix_.offset, " ",
@@ -69,8 +89,10 @@ class Transposed : public RowReader {
     if (const RowReaderPtr band = base_->Band(window_.first + rows.first, rows.count)) {
       std::vector<float> matrix(window_.height * rows.count);
       SHARD_CHECK(band->Decode({window_.top, window_.height, rows.bytes}, matrix));
-      for (uint64_t i = 0; i < window_.height; ++i) {
-        PutColumn(i, std::span(matrix).subspan(i * rows.count, rows.count), out);
+      for (uint64_t i = 0; i < window_.height; i += kTile) {
+        const uint64_t height = std::min(kTile, window_.height - i);
+        PutColumns(std::span(matrix).subspan(i * rows.count, height * rows.count),
+                   {i, height, window_.height}, out);
       }
       return Ok();
     }
@@ -80,7 +102,8 @@ class Transposed : public RowReader {
       const uint64_t size = ReadBytes(*base_, window_.top + i, 1);
       SHARD_CHECK(base_->Decode({window_.top + i, 1, bytes.first(size)}, row));
       bytes = bytes.subspan(size);
-      PutColumn(i, std::span(row).subspan(window_.first + rows.first, rows.count), out);
+      PutColumns(std::span(row).subspan(window_.first + rows.first, rows.count),
+                 {i, 1, window_.height}, out);
     }
     return Ok();
   }
@@ -91,14 +114,10 @@ class Transposed : public RowReader {
   }
 
  private:
-  // Row i of the window is column i of what is made of it.
-  void PutColumn(uint64_t i, std::span<const float> row, std::span<float> out) const {
-    for (uint64_t j = 0; j < row.size(); ++j) out[j * window_.height + i] = row[j];
-  }
-
   RowRoom WholeRoom() const {
     const RowRoom row = base_->Room();
-    return {window_.height * (row.fixed + row.per_row) + base_->row_values() * sizeof(float), 0};
+    return {window_.height * (row.fixed + row.per_row) + base_->row_values() * sizeof(float), 0,
+            true};
   }
   // All rows of the window are read and decoded at once: what they cost for one column, and for
   // every further one its part of what they cost for all.
@@ -109,7 +128,7 @@ class Transposed : public RowReader {
     const uint64_t height = window_.height;
     const uint64_t per_column = all->Room().per_row / window_.count + 1;
     return RowRoom{one->Room().fixed + height * one->Room().per_row,
-                   all->Room().fixed / window_.count + height * (per_column + sizeof(float))};
+                   all->Room().fixed / window_.count + height * (per_column + sizeof(float)), true};
   }
 
   RowReaderPtr base_;
@@ -141,7 +160,7 @@ class Columns : public RowReader {
   }
   RowRoom Room() const override {
     const RowRoom room = base_->Room();
-    return {room.fixed, room.per_row + base_->row_values() * sizeof(float)};
+    return {room.fixed, room.per_row + base_->row_values() * sizeof(float), room.scattered};
   }
   std::string Describe() const override {
     return Cat("columns ", Sha256Hex(std::as_bytes(std::span(columns_))), " of (",

@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -27,19 +28,18 @@ struct PackedBits {
     const auto word = LoadLe<uint32_t>(words.subspan(i / per_word() * sizeof(uint32_t)));
     return word >> (place * bits) & ((1u << bits) - 1);
   }
-};
-
-// 32 codes of four bits, of which byte j of `pairs` has 2j in its low and 2j + 1 in its high half,
-// as ggml has them: j and j + 16 in byte j.
-inline void SplitPairs(std::span<const std::byte> pairs, std::span<std::byte> out) {
-  constexpr size_t kBytes = 16;
-  const auto code = [&](size_t i) {
-    const auto byte = std::to_integer<unsigned>(pairs[i / 2]);
-    return i % 2 == 0 ? byte & 15 : byte >> 4;
-  };
-  for (size_t j = 0; j < kBytes; ++j) {
-    out[j] = static_cast<std::byte>(code(j) | code(j + kBytes) << 4);
+  // The first out.size() values of such words.
+  void Unpack(std::span<const std::byte> words, std::span<uint8_t> out) const {
+    const uint64_t values = per_word();
+    for (uint64_t begin = 0; begin < out.size(); begin += values) {
+      const auto word = LoadLe<uint32_t>(words.subspan(begin / values * sizeof(uint32_t)));
+      const uint64_t count = std::min<uint64_t>(values, out.size() - begin);
+      for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t place = places == nullptr ? i : places[i];
+        out[begin + i] = static_cast<uint8_t>(word >> (place * bits) & ((1u << bits) - 1));
+      }
+    }
   }
-}
+};
 
 }  // namespace shard

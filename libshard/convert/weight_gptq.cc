@@ -94,7 +94,7 @@ class Gptq : public RowReader {
     // Of words along the rows the first and the last may be read for one row.
     const uint64_t words = 2 * kWord * (groups + (l.along_rows ? l.code_rows() : 0));
     return {ranges + columns + words,
-            scales + zeros + (l.along_rows ? codes : l.code_rows() * kWord)};
+            scales + zeros + (l.along_rows ? codes : l.code_rows() * kWord), true};
   }
 
   std::string Describe() const override {

@@ -52,10 +52,18 @@ class Packed : public RowReader {
     const Parts parts = PartsOf(rows);
     const uint64_t skipped = rows.first % l.bits.per_word();
     std::vector<float> row_zeros(l.group_count());
+    std::vector<uint8_t> codes(l.columns);
     for (uint64_t i = 0; i < rows.count; ++i) {
       ReadZeros(parts.zeros, skipped + i, row_zeros);
-      const Row row{rows.first + i, parts.CodesOf(i, l), parts.ScalesOf(i, l), row_zeros};
-      SHARD_CHECK(DecodeRow(row, parts.groups, out.subspan(i * l.columns, l.columns)));
+      const Row row{rows.first + i, codes, parts.ScalesOf(i, l), row_zeros};
+      const auto values = out.subspan(i * l.columns, l.columns);
+      if (IsPairs(row)) {
+        SHARD_CHECK(CheckScales(row));
+        DecodePairs(row, parts.CodesOf(i, l), values);
+        continue;
+      }
+      l.bits.Unpack(parts.CodesOf(i, l), codes);
+      SHARD_CHECK(DecodeRow(row, parts.groups, values));
     }
     return Ok();
   }
@@ -71,17 +79,16 @@ class Packed : public RowReader {
                 GridReport& report) const override {
     const PackedLayout& l = layout_;
     const Parts parts = PartsOf(rows);
+    std::vector<uint8_t> codes(l.columns);
     for (uint64_t i = 0; i < rows.count; ++i) {
-      const Row row{rows.first + i, parts.CodesOf(i, l), parts.ScalesOf(i, l), {}};
+      l.bits.Unpack(parts.CodesOf(i, l), codes);
+      const Row row{rows.first + i, codes, parts.ScalesOf(i, l), {}};
       for (uint64_t group = 0; group < l.group_count(); ++group) {
         SHARD_TRY(const uint16_t scale, HalfScale(row, group, to, report));
-        const uint64_t begin = group * l.group_size;
-        const uint64_t end = std::min(l.columns, begin + l.group_size);
-        for (uint64_t column = begin; column < end; column += kBlockValues) {
-          std::memcpy(out.data(), &scale, sizeof(scale));
-          SplitPairs(row.codes.subspan(column / 2, kBlockValues / 2), out.subspan(sizeof(scale)));
-          out = out.subspan(to->block_bytes);
-        }
+        const auto values = CodesOf(row, group);
+        const auto blocks = out.first(values.size() / kBlockValues * to->block_bytes);
+        RepackGroup(values, scale, blocks);
+        out = out.subspan(blocks.size());
       }
     }
     report.weights += rows.count * l.columns;
@@ -140,7 +147,7 @@ class Packed : public RowReader {
 
   struct Row {
     uint64_t number;  // of the weight
-    std::span<const std::byte> codes;
+    std::span<const uint8_t> codes;
     std::span<const float> scales, zeros;
   };
 
@@ -167,43 +174,74 @@ class Packed : public RowReader {
     return row.number * layout_.group_count() + group;
   }
 
+  // Neighbours share a byte and a scale, and no scale is zero: nothing but products.
+  bool IsPairs(const Row& row) const {
+    const PackedLayout& l = layout_;
+    return l.bits.bits == 4 && l.bits.places == nullptr && l.groups == nullptr &&
+           l.group_size % 2 == 0 &&
+           std::find(row.scales.begin(), row.scales.end(), 0.0f) == row.scales.end();
+  }
+
+  void DecodePairs(const Row& row, std::span<const std::byte> pairs, std::span<float> out) const {
+    for (uint64_t group = 0; group < row.scales.size(); ++group) {
+      const uint64_t begin = group * layout_.group_size;
+      const uint64_t size = std::min(layout_.group_size, out.size() - begin);
+      quant::DecodeNibblePairs(pairs.subspan(begin / 2), {row.zeros[group], row.scales[group]},
+                               out.subspan(begin, size));
+    }
+  }
+
   Status DecodeRow(const Row& row, std::span<const std::byte> groups, std::span<float> out) const {
     SHARD_CHECK(CheckScales(row));
-    if (!groups.empty()) return DecodeColumns(row, groups, out);
-    const uint64_t size = layout_.group_size;
-    const bool pairs = layout_.bits.bits == 4 && layout_.bits.places == nullptr && size % 2 == 0;
-    for (uint64_t group = 0, column = 0; column < out.size(); ++group, column += size) {
-      const auto values = out.subspan(column, std::min<uint64_t>(size, out.size() - column));
-      if (pairs && row.scales[group] != 0) {
-        quant::DecodeNibblePairs(row.codes.subspan(column / 2),
-                                 {row.zeros[group], row.scales[group]}, values);
-        continue;
+    if (!groups.empty()) return DecodeIndexed(row, groups, out);
+    for (uint64_t group = 0; group < row.scales.size(); ++group) {
+      const auto codes = CodesOf(row, group);
+      const float scale = row.scales[group], zero = row.zeros[group];
+      bool any = false;
+      for (size_t i = 0; i < codes.size(); ++i) {
+        const float steps = static_cast<float>(codes[i]) - zero;
+        any = any || steps != 0;
+        out[i] = steps * scale;
       }
-      for (uint64_t i = 0; i < values.size(); ++i) {
-        SHARD_TRY(values[i], Value(row, group, column + i));
-      }
+      if (scale == 0 && any) return layout_.scales.Zero(Index(row, group));
+      out = out.subspan(codes.size());
     }
     return Ok();
   }
 
   // Every column names its group.
-  Status DecodeColumns(const Row& row, std::span<const std::byte> groups,
+  Status DecodeIndexed(const Row& row, std::span<const std::byte> groups,
                        std::span<float> out) const {
     for (uint64_t column = 0; column < out.size(); ++column) {
-      const auto group = LoadLe<uint32_t>(groups.subspan(column * sizeof(uint32_t)));
+      const uint64_t group = LoadLe<uint32_t>(groups.subspan(column * sizeof(uint32_t)));
       if (group >= row.scales.size()) {
         out[column] = std::numeric_limits<float>::quiet_NaN();
         continue;
       }
-      SHARD_TRY(out[column], Value(row, group, column));
+      const float steps = static_cast<float>(row.codes[column]) - row.zeros[group];
+      if (row.scales[group] == 0 && steps != 0) return layout_.scales.Zero(Index(row, group));
+      out[column] = steps * row.scales[group];
     }
     return Ok();
   }
 
-  Result<float> Value(const Row& row, uint64_t group, uint64_t column) const {
-    const float steps = static_cast<float>(layout_.bits.At(row.codes, column)) - row.zeros[group];
-    if (row.scales[group] == 0 && steps != 0) return layout_.scales.Zero(Index(row, group));
-    return steps * row.scales[group];
+  std::span<const uint8_t> CodesOf(const Row& row, uint64_t group) const {
+    const uint64_t begin = group * layout_.group_size;
+    return row.codes.subspan(begin, std::min(layout_.group_size, layout_.columns - begin));
+  }
+
+  // Blocks of q4_0: the scale, then byte j has codes j and j + 16.
+  static void RepackGroup(std::span<const uint8_t> codes, uint16_t scale,
+                          std::span<std::byte> out) {
+    constexpr size_t kHalf = kBlockValues / 2;
+    for (; !codes.empty(); codes = codes.subspan(kBlockValues)) {
+      std::memcpy(out.data(), &scale, sizeof(scale));
+      const auto bytes = out.subspan(sizeof(scale), kHalf);
+      for (size_t j = 0; j < kHalf; ++j) {
+        bytes[j] = static_cast<std::byte>(codes[j] | codes[j + kHalf] << 4);
+      }
+      out = out.subspan(sizeof(scale) + kHalf);
+    }
   }
 
   // The scale of a group of a symmetric weight as F16.
@@ -213,12 +251,10 @@ class Packed : public RowReader {
     const float scale = row.scales[group];
     if (!WeightScales::IsUsable(scale)) return l.scales.Unusable(scale, Index(row, group));
     SHARD_TRY(const uint16_t half, l.scales.Half(scale, Index(row, group), to, report));
-    if (scale > 0) return half;
-    const uint64_t begin = group * l.group_size;
-    const uint64_t end = std::min(l.columns, begin + l.group_size);
-    for (uint64_t column = begin; column < end; ++column) {
-      if (l.bits.At(row.codes, column) != kMiddleCode) return l.scales.Zero(Index(row, group));
-    }
+    const auto codes = CodesOf(row, group);
+    const bool zeros =
+        std::all_of(codes.begin(), codes.end(), [](uint8_t code) { return code == kMiddleCode; });
+    if (scale == 0 && !zeros) return l.scales.Zero(Index(row, group));
     return half;
   }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "libshard/convert/weight_bits.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -13,6 +12,17 @@ constexpr uint64_t kCodeBytes = 16;               // of a block
 constexpr uint64_t kBlockBytes = 1 + kCodeBytes;  // of ggml's
 constexpr uint64_t kBlockValues = 32;
 constexpr std::byte kNanScale{255};
+
+// 32 codes, of which the source pairs neighbours in a byte, ggml those 16 apart.
+void SplitPairs(std::span<const std::byte> pairs, std::span<std::byte> out) {
+  const auto code = [&](size_t i) {
+    const auto byte = std::to_integer<unsigned>(pairs[i / 2]);
+    return i % 2 == 0 ? byte & 15 : byte >> 4;
+  };
+  for (size_t j = 0; j < kCodeBytes; ++j) {
+    out[j] = static_cast<std::byte>(code(j) | code(j + kCodeBytes) << 4);
+  }
+}
 
 class Mxfp4 : public RowReader {
  public:

@@ -81,7 +81,8 @@ TEST(Checkpoint, AMissingShardIsNotFoundAndCounted) {
   const Error error = Checkpoint::Open(dir.path()).error();
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_THAT(error.message, HasSubstr("expected 2 shards"));
-  EXPECT_THAT(error.message, HasSubstr("1 missing"));
+  EXPECT_THAT(error.message, HasSubstr("b.safetensors: "));
+  EXPECT_THAT(error.message, HasSubstr("1 missing, this one with \"one\""));
 }
 
 TEST(Checkpoint, IndexAndHeadersMustAgree) {

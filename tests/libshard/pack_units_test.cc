@@ -58,7 +58,7 @@ TEST(PackSchedule, GivesEveryOutputItsBytesInOrderAndReadsSharedOnesOnce) {
       File({{{0, 120, 10}, {0, 130, 10}}}),
   };
   for (const uint64_t chunk : {1u, 3u, 10u, 1000u}) {
-    PackSchedule schedule(outputs, {0, 0, 0}, chunk);
+    PackSchedule schedule(outputs, {0, 0, 0}, {chunk, chunk});
     uint64_t read = 0;
     const auto seen = Drain(schedule, outputs.size(), read);
     EXPECT_TRUE(schedule.finished());
@@ -78,7 +78,7 @@ TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
                                       .reader = PlainRows(quant::FindFormat("f32"), 0, 0, 30, 32),
                                       .repack = false};
   const std::vector<OutputFile> outputs = {file};
-  PackSchedule schedule(outputs, {0}, 640);
+  PackSchedule schedule(outputs, {0}, {640, 640});
   std::vector<uint64_t> counts;
   while (const PackUnit* unit = schedule.Start()) {
     ASSERT_EQ(unit->reads.size(), 1u);
@@ -118,7 +118,7 @@ TEST(PackSchedule, NoUnitOfAReaderTakesMoreThanItsShareOfTheMemory) {
                                         .reader = reader,
                                         .repack = false};
     const std::vector<OutputFile> outputs = {file};
-    PackSchedule schedule(outputs, {0}, kChunk);
+    PackSchedule schedule(outputs, {0}, {kChunk, kChunk});
     uint64_t most = 0, rows = 0;
     while (const PackUnit* unit = schedule.Start()) {
       most = std::max(most, BuffersOf(*unit));
@@ -136,7 +136,7 @@ TEST(PackSchedule, NoUnitOfAReaderTakesMoreThanItsShareOfTheMemory) {
 TEST(PackSchedule, ReadsContiguousSmallTensorsTogether) {
   const std::vector<OutputFile> outputs = {
       File({{{0, 0, 4}}, {{0, 4, 4}}, {{0, 8, 4}}, {{1, 12, 4}}})};
-  PackSchedule schedule(outputs, {0}, 100);
+  PackSchedule schedule(outputs, {0}, {100, 100});
   const PackUnit* first = schedule.Start();
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(first->bytes, 12u);
@@ -146,7 +146,7 @@ TEST(PackSchedule, ReadsContiguousSmallTensorsTogether) {
 
 TEST(PackSchedule, ReadsTensorsWithPaddingBetweenThemOneByOne) {
   const std::vector<OutputFile> outputs = {File({{{0, 0, 4}}, {{0, 4, 4}}}, 28)};
-  PackSchedule schedule(outputs, {0}, 100);
+  PackSchedule schedule(outputs, {0}, {100, 100});
   EXPECT_EQ(schedule.Start()->bytes, 4u);
   EXPECT_EQ(schedule.Start()->bytes, 4u);
   EXPECT_EQ(schedule.Start(), nullptr);
@@ -154,7 +154,7 @@ TEST(PackSchedule, ReadsTensorsWithPaddingBetweenThemOneByOne) {
 
 TEST(PackSchedule, UnitsOfOneOutputAreWrittenInTheirOrder) {
   const std::vector<OutputFile> outputs = {File({{{0, 0, 20}}})};
-  PackSchedule schedule(outputs, {0}, 10);
+  PackSchedule schedule(outputs, {0}, {10, 10});
   const PackUnit* first = schedule.Start();
   const PackUnit* second = schedule.Start();
   ASSERT_NE(second, nullptr) << "the second may be under way while the first is";
@@ -186,7 +186,7 @@ TEST(PackSchedule, CutsEncodedTensorsAtRowsAndGathersScatteredOnes) {
   file.tensors = {Encoded({{0, 0, 40}}), Encoded({{0, 48, 8}, {0, 40, 8}, {0, 56, 8}})};
   // A row is 8 bytes as BF16 and 16 as F32: two rows fit into 39 bytes.
   const std::vector<OutputFile> outputs = {file};
-  PackSchedule schedule(outputs, {0}, 39);
+  PackSchedule schedule(outputs, {0}, {39, 39});
   std::vector<std::pair<uint64_t, uint64_t>> rows;  // first row, bytes read
   std::vector<size_t> reads;
   while (const PackUnit* unit = schedule.Start()) {
@@ -205,7 +205,7 @@ TEST(PackSchedule, EncodesExpertsThatTwoOutputsHoldOnce) {
   group.tensors = {Encoded({at(1), at(3)}, {1, 3})};
   overlay.tensors = {Encoded({at(1), at(2), at(3)}, {1, 2, 3})};
   const std::vector<OutputFile> outputs = {group, overlay};
-  PackSchedule schedule(outputs, {0, 0}, 1000);
+  PackSchedule schedule(outputs, {0, 0}, {1000, 1000});
   uint64_t read = 0;
   const auto seen = Drain(schedule, 2, read);
   EXPECT_EQ(read, 48u);
@@ -218,7 +218,7 @@ TEST(PackSchedule, ATensorThatStandsInNoSourceIsAUnitWithoutReads) {
   file.tensors.resize(1);
   file.tensors[0].literal = "abcd";
   const std::vector<OutputFile> outputs = {file};
-  PackSchedule schedule(outputs, {0}, 100);
+  PackSchedule schedule(outputs, {0}, {100, 100});
   const PackUnit* unit = schedule.Start();
   ASSERT_NE(unit, nullptr);
   EXPECT_TRUE(unit->reads.empty());
@@ -227,7 +227,7 @@ TEST(PackSchedule, ATensorThatStandsInNoSourceIsAUnitWithoutReads) {
 
 TEST(PackSchedule, StartsAtTheFirstUnfinishedTensor) {
   const std::vector<OutputFile> outputs = {File({{{0, 0, 4}}, {{0, 50, 4}}})};
-  PackSchedule schedule(outputs, {1}, 100);
+  PackSchedule schedule(outputs, {1}, {100, 100});
   uint64_t read = 0;
   EXPECT_EQ(Drain(schedule, 1, read)[0], (std::vector<uint64_t>{50, 51, 52, 53}));
 }
@@ -235,7 +235,7 @@ TEST(PackSchedule, StartsAtTheFirstUnfinishedTensor) {
 TEST(PackSchedule, OutputsInAnotherOrderDoNotWaitInACircle) {
   const std::vector<OutputFile> outputs = {File({{{0, 0, 4}, {0, 10, 4}}}),
                                            File({{{0, 10, 4}, {0, 0, 4}}})};
-  PackSchedule schedule(outputs, {0, 0}, 100);
+  PackSchedule schedule(outputs, {0, 0}, {100, 100});
   uint64_t read = 0;
   const auto seen = Drain(schedule, 2, read);
   EXPECT_TRUE(schedule.finished());
@@ -246,7 +246,7 @@ TEST(PackSchedule, OutputsInAnotherOrderDoNotWaitInACircle) {
 TEST(PackSchedule, PrefersTheOutputThatIsFurthestBehind) {
   const std::vector<OutputFile> outputs = {File({{{0, 0, 10}}, {{0, 100, 10}}}),
                                            File({{{0, 50, 10}}})};
-  PackSchedule schedule(outputs, {0, 0}, 10);
+  PackSchedule schedule(outputs, {0, 0}, {10, 10});
   const PackUnit* first = schedule.Start();
   EXPECT_EQ(first->targets, (std::vector<uint32_t>{0}));
   schedule.Done(*first);
@@ -254,7 +254,7 @@ TEST(PackSchedule, PrefersTheOutputThatIsFurthestBehind) {
 }
 
 TEST(PackSchedule, HasNothingToDoForEmptyOutputs) {
-  PackSchedule schedule({OutputFile{}, File({{}})}, {0, 0}, 10);
+  PackSchedule schedule({OutputFile{}, File({{}})}, {0, 0}, {10, 10});
   EXPECT_TRUE(schedule.finished());
   EXPECT_EQ(schedule.Start(), nullptr);
 }

@@ -1,6 +1,7 @@
 // GGUF through the commands: distributions, nodes, proofs.
 #include <gmock/gmock.h>
 
+#include "fixtures/gguf_writer.h"
 #include "tests/tools/run_moepack.h"
 
 namespace cli {
@@ -207,6 +208,22 @@ TEST_F(Gguf, ExpertsOfANodeMayBeSeveralFiles) {
   ASSERT_GT(node["files"].size(), 8u);
   const auto list = workspace_.Json("list-tensors node --json");
   EXPECT_EQ(list["tensors"].size(), 39u);
+}
+
+TEST_F(Gguf, AnArchitectureThatNobodyKnowsIsListedAndQuantizedButNotSplit) {
+  WriteAll(workspace_ / "new.gguf", fixtures::GgufBytes(fixtures::MiniGguf("newmoe", 1, 4)));
+  EXPECT_EQ(workspace_.Json("list-tensors new.gguf --summary --json")["experts"], 4);
+  const ToolRun whole = workspace_.Moepack("quantize new.gguf --recipe BF16 -o bf16.gguf");
+  EXPECT_EQ(whole.status, 0) << whole.err;
+  EXPECT_THAT(whole.err, HasSubstr("found \"newmoe\": its tensors can be listed"));
+  for (const char* command : {"shard-experts", "build"}) {
+    const ToolRun split =
+        workspace_.Moepack(std::string(command) + " new.gguf --groups 2 -o split");
+    EXPECT_EQ(split.status, 4) << split.err;
+    EXPECT_THAT(split.err, HasSubstr("new.gguf: general.architecture: expected one with experts "
+                                     "that llama.cpp v0.5.0 has, found \"newmoe\""));
+    EXPECT_FALSE(fs::exists(workspace_ / "split"));
+  }
 }
 
 }  // namespace
