@@ -24,5 +24,6 @@ rm -f "$results/quant.json" "$results/instructions.json"
 "$build/tests/bench/bench-whole" --moepack "$build/moepack" \
   --make-fixtures "$build/fixtures/make-fixtures" --scratch "$scratch" \
   --micro "$results/micro.json" --quant "$results/quant.json" \
-  --instructions "$results/instructions.json" --markdown "$markdown" --json "$results/benchmarks.json" $quick
+  --instructions "$results/instructions.json" \
+  --markdown "$markdown" --json "$results/benchmarks.json" $quick
 echo "written: $markdown, $results/benchmarks.json"
