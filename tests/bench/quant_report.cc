@@ -131,7 +131,7 @@ void WriteHead(std::ostream& out, const std::vector<std::string>& cells) {
 }
 
 constexpr const char* kEncoderMethod =
-    R"(The same rows in the same process, one thread, in turns; the figures below instruction sets are
+    R"(The same rows in the same process, one thread, in turns; the figures of instruction sets are
 the times of ggml divided by ours, medians over the turns. Every measurement has compared the bytes
 first: a difference is an error and stands here as one. Rates are those of the widest set.
 
