@@ -28,8 +28,7 @@ inline ModelRows MakeModelRows(size_t rows, size_t row_values) {
     for (size_t i = 0; i < row_values; ++i) {
       const float bell = quant::Bell(random);
       const float value = scale * (row % 8 == 7 ? bell * bell * bell : bell);
-      const uint32_t bits = std::bit_cast<uint32_t>(value) + 0x8000;
-      model.values.push_back(std::bit_cast<float>(bits & 0xffff0000));
+      model.values.push_back(quant::AsBfloat16(value));
     }
   }
   for (size_t i = 0; i < row_values; ++i) {

@@ -49,33 +49,35 @@ class StressRows {
 
   float AnyBits() { return std::bit_cast<float>(static_cast<uint32_t>(random_.Next())); }
 
+  float PowerOfTwo() { return std::ldexp(1.0f, static_cast<int>(Below(40)) - 30); }
+
   float Level(const Segment& segment) {
     return static_cast<float>(Below(static_cast<size_t>(segment.levels) + 1));
   }
 
   float Value(const Segment& segment) {
     const float sign = Below(2) == 0 ? 1.0f : -1.0f;
+    // Values of kind 6 have each a scale of their own.
+    const float scale = segment.kind == 6 ? PowerOfTwo() : segment.scale;
     switch (segment.kind) {
       case 0:
       case 1:
-        return Bell(random_) * segment.scale;
-      case 2:
-        return sign * Level(segment) * segment.scale;
-      case 3:
-        return Level(segment) * segment.scale + segment.offset;
-      case 4:
-        return Below(6) == 0 ? Bell(random_) * segment.scale : 0.0f * sign;
-      case 5:  // as 0, in BF16
-        return std::bit_cast<float>(std::bit_cast<uint32_t>(Bell(random_) * segment.scale) &
-                                    0xffff0000);
       case 6:
-        return std::ldexp(Bell(random_), static_cast<int>(Below(40)) - 30);
+        return Bell(random_) * scale;
+      case 2:
+        return sign * Level(segment) * scale;
+      case 3:
+        return Level(segment) * scale + segment.offset;
+      case 4:
+        return Below(6) == 0 ? Bell(random_) * scale : 0.0f * sign;
+      case 5:
+        return AsBfloat16(Bell(random_) * scale);
       case 7:
-        return sign * (Level(segment) + 0.5f) * segment.scale;
+        return sign * (Level(segment) + 0.5f) * scale;
       case 8:  // on the edge between two levels, and beside it
-        return std::nextafter((Level(segment) + 0.5f) * segment.scale, sign * 1e38f);
+        return std::nextafter((Level(segment) + 0.5f) * scale, sign * 1e38f);
       case 9:
-        return sign * segment.scale;
+        return sign * scale;
       case 10:
         return segment.offset + Bell(random_) * 0x1p-20f * segment.offset;
       default:
@@ -84,12 +86,14 @@ class StressRows {
     }
   }
 
+  // One random number per statement: compilers differ in the order of operands.
   void AddSegment(size_t kinds, std::vector<float>& values) {
     constexpr std::array kLengths = {16, 32, 32, 64, 256, 256, 512};
     constexpr std::array kLevels = {1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 127};
     Segment segment{};
     segment.kind = Below(kinds);
-    segment.scale = std::ldexp(Below(2) == 0 ? 1.0f : 0.7f, static_cast<int>(Below(40)) - 30);
+    segment.scale = PowerOfTwo();
+    if (Below(2) == 0) segment.scale *= 0.7f;
     segment.levels = kLevels[Below(kLevels.size())];
     segment.offset = -segment.scale * static_cast<float>(Below(20));
     for (int length = kLengths[Below(kLengths.size())]; length > 0; --length) {

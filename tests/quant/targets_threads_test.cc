@@ -49,7 +49,7 @@ std::vector<Rows> FixedRows() {
 }
 
 // The value was made by encode_reference, with g++ 12 on x86-64.
-constexpr uint64_t kDigest = 15826840308725246736u;
+constexpr uint64_t kDigest = 14856253566535638637u;
 
 TEST_P(TargetsThreads, GiveTheSameDigest) {
   const std::vector<Rows> sets = FixedRows();
