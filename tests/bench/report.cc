@@ -95,6 +95,11 @@ Json Machine(const Report& report) {
           {"date", Today()}};
 }
 
+Json DocumentOrNull(const std::string& path) {
+  auto document = shard::ReadJsonFile(path);
+  return document ? std::move(*document) : Json();
+}
+
 // Google Benchmark's JSON; an empty list when the file is not there.
 Json MicroResults(const Report& report) {
   auto document = shard::ReadJsonFile(report.micro_json);
@@ -167,6 +172,7 @@ Status WriteMarkdown(const Report& report, const fs::path& path) {
   for (const Row& row : report.rows) {
     WriteRow(out, {row.work, row.measured, row.beside, row.figure, row.target, VerdictText(row)});
   }
+  WriteQuantTables(out, report.quant);
   WriteMicroTable(out, MicroResults(report));
   out.close();
   if (!out) return shard::Error{shard::Code::kIo, Cat(path.string(), ": cannot be written")};
@@ -193,6 +199,8 @@ Status WriteReportJson(const Report& report, const fs::path& path) {
     document["series"][series.name] = samples;
   }
   document["micro"] = MicroResults(report);
+  document["quant"] = DocumentOrNull(report.quant.benchmarks);
+  document["instructions"] = DocumentOrNull(report.quant.instructions);
   std::ofstream out(path, std::ios::trunc);
   out << shard::WriteJson(document);
   out.close();

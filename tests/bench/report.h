@@ -7,6 +7,7 @@
 
 #include "libshard/result.h"
 #include "tests/bench/measure.h"
+#include "tests/bench/quant_report.h"
 
 namespace bench {
 
@@ -32,7 +33,8 @@ struct Report {
   std::string scratch;  // the file system that was measured
   std::vector<Row> rows;
   std::vector<Series> series;
-  std::string micro_json;  // Google Benchmark's output, read for the second table
+  QuantFiles quant;        // tables of encoders and decoders
+  std::string micro_json;  // Google Benchmark's output, read for the last table
   bool quick = false;      // small sizes: the figures only show that everything runs
 };
 

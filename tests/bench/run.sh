@@ -15,8 +15,15 @@ if [ "${MOEPACK_BENCH_QUICK:-0}" = 1 ]; then
   markdown=$results/benchmarks.md
   quick=--quick
 fi
+tests/peer/install.sh || [ $? = 77 ]  # ggml, to measure beside
+rm -f "$results/quant.json" "$results/instructions.json"
+"$build/tests/bench/bench-quant" $quick --benchmark_out="$results/quant.json" \
+  --benchmark_out_format=json
+"$build/tests/bench/bench-instructions" "$results/instructions.json" "$scratch"
 "$build/tests/bench/bench-micro" --benchmark_out="$results/micro.json" --benchmark_out_format=json
 "$build/tests/bench/bench-whole" --moepack "$build/moepack" \
   --make-fixtures "$build/fixtures/make-fixtures" --scratch "$scratch" \
-  --micro "$results/micro.json" --markdown "$markdown" --json "$results/benchmarks.json" $quick
+  --micro "$results/micro.json" --quant "$results/quant.json" \
+  --instructions "$results/instructions.json" \
+  --markdown "$markdown" --json "$results/benchmarks.json" $quick
 echo "written: $markdown, $results/benchmarks.json"

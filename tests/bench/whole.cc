@@ -5,28 +5,23 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <chrono>
 #include <cstdio>
-#include <functional>
 #include <iostream>
 
 #include "libshard/text.h"
-#include "tests/bench/report.h"
+#include "tests/bench/whole_run.h"
 
 namespace bench {
 namespace {
 
 using shard::Cat;
 
-struct Options {
-  std::string moepack, make_fixtures;  // programs
-  fs::path scratch;                    // made, and emptied afterwards
-  std::string micro_json, markdown, json;
-  bool quick = false;
-};
-
 constexpr double kOfPeer = 0.9;           // of cp, of reading
 constexpr uint64_t kMostMemory = 100e6;   // resident, whatever the model
 constexpr double kMostListSeconds = 0.5;  // 100,000 tensors
+
+}  // namespace
 
 std::string Fixed(double value, int digits) {
   char text[32];
@@ -40,39 +35,12 @@ std::string Speed(const std::vector<Sample>& samples, uint64_t bytes) {
   return Cat(Fixed(seconds, 2), " s, ", shard::FormatBytes(rate), "/s");
 }
 
-Verdict Judge(bool met) { return met ? Verdict::kMet : Verdict::kMissed; }
-
-// The measurements, in the order in which they are made; each adds its rows to the report.
-class Run {
- public:
-  explicit Run(const Options& options) : options_(options) {
-    report_.scratch = options.scratch.string();
-    report_.micro_json = options.micro_json;
-    report_.quick = options.quick;
-  }
-
-  // Copying, sharding and verifying a checkpoint of `bytes`.
-  Status Shard(uint64_t bytes, int repetitions);
-  Status List(uint64_t tensors, int repetitions);
-  // Quantizing one layer of the shape of Qwen3-30B-A3B with `experts` experts, beside nothing.
-  Status Quantize(uint32_t experts, int repetitions);
-  const Report& report() const { return report_; }
-
- private:
-  using Step = std::function<Result<Sample>()>;
-
-  fs::path In(const char* name) const { return options_.scratch / name; }
-  Status MakeCheckpoint(const fs::path& where, const Command& size);
-  // One run of `step` with nothing of its output left over, nothing waiting to be written, and the
-  // source in the page cache.
-  Result<Sample> WriteFresh(const fs::path& output, const Step& step);
-  Status MeasureWriting(const std::string& size, int repetitions);
-  Status MeasureReading(const std::string& size, int repetitions, bool warm);
-  void AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes);
-
-  const Options& options_;
-  Report report_;
-};
+Run::Run(const Options& options) : options_(options) {
+  report_.scratch = options.scratch.string();
+  report_.micro_json = options.micro_json;
+  report_.quant = {options.quant_json, options.instructions_json};
+  report_.quick = options.quick;
+}
 
 Status Run::MakeCheckpoint(const fs::path& where, const Command& size) {
   std::cerr << "making " << where.string() << ": " << size[1] << '\n';
@@ -209,39 +177,12 @@ Status Run::List(uint64_t tensors, int repetitions) {
   return shard::Ok();
 }
 
-Status Run::Quantize(uint32_t experts, int repetitions) {
-  const fs::path source = In("source"), out = In("out");
-  SHARD_CHECK(MakeCheckpoint(
-      source, {"--layers", "1", "--experts", std::to_string(experts), "--hidden", "2048", "--ff",
-               "768", "--top-k", "8", "--head-size", "128", "--vocabulary", "4096"}));
-  const Command build = {
-      options_.moepack, "build", source.string(), "--groups",    "4",  "--quantize",
-      "Q4_K_M",         "--pre", "qwen2",         "--no-verify", "-o", out.string()};
-  const std::string name = Cat("build --quantize Q4_K_M, 1 layer of ", experts, " experts");
-  Series series{name, {}};
-  for (int i = 0; i < repetitions; ++i) {
-    std::cerr << name << ": " << i + 1 << " of " << repetitions << '\n';
-    SHARD_TRY(Sample sample, WriteFresh(out, [&] { return RunCommand(build); }));
-    series.samples.push_back(sample);
-  }
-  const uint64_t bytes = TreeBytes(source);
-  const double weights = static_cast<double>(bytes) / 2;  // BF16
-  const double rate = weights / MedianSeconds(series.samples);
-  report_.rows.push_back({.work = name,
-                          .measured = Speed(series.samples, bytes),
-                          .figure = Cat(Fixed(rate / 1e6, 1), " million weights per second")});
-  report_.rows.push_back({.work = Cat(name, ": peak memory"),
-                          .figure = shard::FormatBytes(HighestPeak(series.samples))});
-  report_.series.push_back(std::move(series));
-  fs::remove_all(source);
-  fs::remove_all(out);
-  return shard::Ok();
-}
+namespace {
 
 Status Measure(const Options& options) {
   Run run(options);
   SHARD_CHECK(run.List(100'000, 7));
-  SHARD_CHECK(run.Quantize(options.quick ? 16 : 128, 3));
+  SHARD_CHECK(options.quick ? run.Quantize(32, 3) : run.Quantize(128, 5));
   if (options.quick) {
     SHARD_CHECK(run.Shard(200'000'000, 3));
   } else {
@@ -264,6 +205,8 @@ int main(int argc, char** argv) {
   app.add_option("--make-fixtures", options.make_fixtures)->required();
   app.add_option("--scratch", scratch)->required();
   app.add_option("--micro", options.micro_json)->required();
+  app.add_option("--quant", options.quant_json)->required();
+  app.add_option("--instructions", options.instructions_json)->required();
   app.add_option("--markdown", options.markdown)->required();
   app.add_option("--json", options.json)->required();
   app.add_flag("--quick", options.quick);

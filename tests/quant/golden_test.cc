@@ -3,55 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "quant/format.h"
+#include "tests/quant/golden_cases.h"
 
 namespace quant {
 namespace {
-
-namespace fs = std::filesystem;
-
-// Empty when there is none.
-fs::path GoldenDirectory() {
-  const fs::path source = MOEPACK_SOURCE_DIR;
-  const char* shared = std::getenv("MOEPACK_SHARED");
-  const fs::path beside = shared != nullptr ? fs::path(shared) : source / "../shared";
-  for (const fs::path& golden : {source / "fixtures/golden", beside / "golden"}) {
-    if (fs::exists(golden / "quant/cases.json")) return golden / "quant";
-  }
-  return {};
-}
-
-std::vector<std::byte> ReadBytes(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
-}
-
-std::vector<float> ReadFloats(const fs::path& path) {
-  const std::vector<std::byte> bytes = ReadBytes(path);
-  std::vector<float> values(bytes.size() / sizeof(float));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-struct GoldenCase {
-  const Format* format;
-  std::string name;
-  std::vector<float> input, importance;  // importance: of one row, or empty
-  std::vector<std::byte> expected;
-  size_t row_values;
-  double error;  // of decoding `expected`, relative to the input
-};
 
 std::vector<std::byte> Encode(const GoldenCase& golden) {
   std::vector<std::byte> out(golden.expected.size());
@@ -79,20 +37,8 @@ double RelativeError(const GoldenCase& golden) {
 class Golden : public testing::Test {
  protected:
   void SetUp() override {
-    const fs::path directory = GoldenDirectory();
-    if (directory.empty()) GTEST_SKIP() << "no fixtures/golden/quant and no shared/golden/quant";
-    const auto document = nlohmann::json::parse(std::ifstream(directory / "cases.json"));
-    for (const auto& json : document.at("cases")) {
-      const bool weighted = json.at("imatrix");
-      cases_.push_back(
-          {.format = FindFormat(json.at("type").get<std::string>()),
-           .name = json.at("expected"),
-           .input = ReadFloats(directory / json.at("input").get<std::string>()),
-           .importance = weighted ? ReadFloats(directory / "imatrix.f32") : std::vector<float>{},
-           .expected = ReadBytes(directory / json.at("expected").get<std::string>()),
-           .row_values = document.at("cols"),
-           .error = json.at("rel_rmse")});
-    }
+    cases_ = GoldenCases();
+    if (cases_.empty()) GTEST_SKIP() << kNoGoldenCases;
   }
 
   std::vector<GoldenCase> cases_;

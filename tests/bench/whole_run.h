@@ -1,0 +1,61 @@
+// The measurements of whole processes, in the order in which they are made; each adds its rows to
+// the report.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/bench/report.h"
+
+namespace bench {
+
+struct Options {
+  std::string moepack, make_fixtures;                     // programs
+  fs::path scratch;                                       // made, and emptied afterwards
+  std::string micro_json, quant_json, instructions_json;  // what the other programs found
+  std::string markdown, json;
+  bool quick = false;
+};
+
+std::string Fixed(double value, int digits);
+// Median seconds and bytes per second.
+std::string Speed(const std::vector<Sample>& samples, uint64_t bytes);
+inline Verdict Judge(bool met) { return met ? Verdict::kMet : Verdict::kMissed; }
+
+class Run {
+ public:
+  explicit Run(const Options& options);
+
+  // Copying, sharding and verifying a checkpoint of `bytes`.
+  Status Shard(uint64_t bytes, int repetitions);
+  Status List(uint64_t tensors, int repetitions);
+  // Quantizing one layer of the shape of Qwen3-30B-A3B with `experts` experts: on one core, on two,
+  // and beside reading, encoding and writing alone.
+  Status Quantize(uint32_t experts, int repetitions);
+  const Report& report() const { return report_; }
+
+ private:
+  using Step = std::function<Result<Sample>()>;
+
+  fs::path In(const char* name) const { return options_.scratch / name; }
+  Status MakeCheckpoint(const fs::path& where, const Command& size);
+  // One run of `step` with nothing of its output left over, nothing waiting to be written, and the
+  // source in the page cache.
+  Result<Sample> WriteFresh(const fs::path& output, const Step& step);
+  Status MeasureWriting(const std::string& size, int repetitions);
+  Status MeasureReading(const std::string& size, int repetitions, bool warm);
+  void AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes);
+
+  // The runs of Quantize, a sample of each for every repetition.
+  struct QuantizeRuns {
+    Series one, two, reading, encoding, writing;
+  };
+  Status TakeQuantizeTurn(QuantizeRuns& runs);
+  void AddQuantizeRows(const std::string& name, const QuantizeRuns& runs, uint64_t source_bytes);
+
+  const Options& options_;
+  Report report_;
+};
+
+}  // namespace bench

@@ -1,0 +1,72 @@
+// ggml's own encoders and decoders, loaded from the npm package that ships llama.cpp's libraries
+// (tests/peer).
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "quant/format.h"
+
+namespace quant {
+
+class PeerGgml {
+ public:
+  using DequantizeRow = void (*)(const void* blocks, float* out, int64_t values);
+
+  PeerGgml() {
+    const std::string path = Path();
+    if (!std::filesystem::exists(path)) {
+      missing_ = path + " is not there; run `npm ci` in tests/peer or set MOEPACK_PEER_GGML";
+      return;
+    }
+    // Stays loaded: it has threads of its own.
+    library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library_ != nullptr) quantize_ = Symbol<QuantizeChunk>("ggml_quantize_chunk");
+    if (quantize_ == nullptr) broken_ = path + ": " + dlerror();
+  }
+
+  // Why it cannot be used, or "": the library is not on this machine, or it is not what we know.
+  const std::string& missing() const { return missing_; }
+  const std::string& broken() const { return broken_; }
+  bool usable() const { return quantize_ != nullptr; }
+
+  // As Encoder of format.h, for rows of `row_values` values. REQUIRES: usable().
+  void Encode(const Format& format, std::span<const float> values, size_t row_values,
+              std::span<const float> importance, std::span<std::byte> out) const {
+    quantize_(format.ggml_type, values.data(), out.data(), 0,
+              static_cast<int64_t>(values.size() / row_values), static_cast<int64_t>(row_values),
+              importance.empty() ? nullptr : importance.data());
+  }
+
+  // Null where ggml has no function of its own for the type.
+  DequantizeRow Dequantizer(const Format& format) const {
+    if (format.name == "f16") return Symbol<DequantizeRow>("ggml_fp16_to_fp32_row");
+    if (format.name == "bf16") return Symbol<DequantizeRow>("ggml_bf16_to_fp32_row");
+    return Symbol<DequantizeRow>("dequantize_row_" + std::string(format.name));
+  }
+
+ private:
+  using QuantizeChunk = size_t (*)(int type, const float* values, void* out, int64_t start,
+                                   int64_t rows, int64_t row_values, const float* importance);
+
+  static std::string Path() {
+    if (const char* path = std::getenv("MOEPACK_PEER_GGML")) return path;
+    return MOEPACK_SOURCE_DIR
+        "/tests/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so";
+  }
+
+  template <class Function>
+  Function Symbol(const std::string& name) const {
+    return reinterpret_cast<Function>(dlsym(library_, name.c_str()));
+  }
+
+  std::string missing_, broken_;
+  void* library_ = nullptr;
+  QuantizeChunk quantize_ = nullptr;
+};
+
+}  // namespace quant
