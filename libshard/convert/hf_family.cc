@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libshard/check/model_check.h"
 #include "libshard/convert/chat_template.h"
 #include "libshard/convert/general_keys.h"
 #include "libshard/convert/special_tokens.h"
@@ -23,6 +24,7 @@ class Conversion {
       return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
                                            ": expected tensors, found an index without its files")};
     }
+    SHARD_CHECK(RequirePromised(model_, {.defaults = family_.defaults, .mtp_may_lack = true}));
     SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));
     SHARD_TRY(config_, config.WithDefaults(family_.defaults));
     SHARD_TRY(shape_, ReadShape(config_));
@@ -33,7 +35,6 @@ class Conversion {
     SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
-    SHARD_CHECK(CheckSizes());
     SHARD_CHECK(AddTokenizer());
     return std::move(out_);
   }
@@ -99,7 +100,6 @@ class Conversion {
     map.tied = tied.value_or(!HasHead());
     map.needs_output = family_.needs_output;
     SHARD_TRY(out_.tensors, MapTensors(model_, map));
-    SHARD_CHECK(CheckEmbedding());
     if (family_.check != nullptr) SHARD_CHECK(family_.check(config_, shape_, out_.tensors));
     SHARD_CHECK(AddRopeFactors());
     AddSizeLabel(out_.tensors, out_.metadata);
@@ -112,43 +112,6 @@ class Conversion {
       return tensor.rule->role == "head" && tensor.leaf != "bias" &&
              UseOfLeaf(tensor.leaf) != LeafUse::kCompanion;
     });
-  }
-
-  // Sizes that the runtime takes from the keys must be those of the tensors.
-  Status CheckSizes() const {
-    const std::optional<uint64_t> width =
-        out_.metadata.Uint(Cat(family_.architecture, ".expert_feed_forward_length"));
-    const uint64_t key_rows = uint64_t{shape_.kv_heads} * shape_.head_size;
-    for (const GgufTensor& tensor : out_.tensors) {
-      if (tensor.name.ends_with(".attn_k.weight")) {
-        SHARD_CHECK(CheckRows(tensor, 0, key_rows, "key heads times their size"));
-      } else if (width && tensor.name.ends_with(".ffn_up_exps.weight")) {
-        SHARD_CHECK(CheckRows(tensor, 1, *width, "width of an expert"));
-      }
-    }
-    return Ok();
-  }
-
-  Status CheckRows(const GgufTensor& tensor, size_t axis, uint64_t promised,
-                   const char* what) const {
-    if (axis < tensor.shape.size() && tensor.shape[axis] == promised) return Ok();
-    return Error{Code::kCorrupt, Cat(config_.where(), ": ", what, ": expected the rows of tensor ",
-                                     Quoted(tensor.source_tensor), " of shape ",
-                                     FormatShape(tensor.shape), ", found ", promised)};
-  }
-
-  // The runtime asks for exactly one row per token.
-  Status CheckEmbedding() const {
-    for (const GgufTensor& tensor : out_.tensors) {
-      if (tensor.name != "token_embd.weight" && tensor.name != "output.weight") continue;
-      const std::vector<uint64_t> expected = {shape_.vocabulary, shape_.hidden};
-      if (tensor.shape == expected) continue;
-      return Error{
-          Code::kCorrupt,
-          Cat(config_.where(), ": vocab_size and hidden_size: expected ", FormatShape(tensor.shape),
-              " as tensor ", Quoted(tensor.source_tensor), " has, found ", FormatShape(expected))};
-    }
-    return Ok();
   }
 
   Status AddRopeFactors() {
