@@ -30,6 +30,13 @@ std::string AttentionModule(std::string_view after, bool gguf) {
 
 }  // namespace
 
+std::string_view LeafOf(const MoeModel& model, const ModelTensor& tensor) {
+  if (!tensor.leaf.empty()) return tensor.leaf;
+  const std::string_view name = model.entry(tensor).name;
+  const WeightLeaf* leaf = FindLeaf(name.substr(name.rfind('.') + 1));
+  return leaf == nullptr ? std::string_view() : leaf->name;
+}
+
 std::string_view WithoutLeaf(std::string_view name, std::string_view leaf) {
   const bool ends = !leaf.empty() && name.size() > leaf.size() && name.ends_with(leaf);
   return ends ? name.substr(0, name.size() - leaf.size() - 1) : name;
@@ -41,7 +48,8 @@ std::string_view ModuleName(std::string_view name, std::string_view leaf) {
 }
 
 void LayerNames::Add(const ModelTensor& tensor) {
-  if (UseOfLeaf(tensor.leaf) == LeafUse::kCompanion || tensor.expert > 0) return;
+  const std::string_view leaf = LeafOf(model_, tensor);
+  if (UseOfLeaf(leaf) == LeafUse::kCompanion || tensor.expert > 0) return;
   const std::string& name = model_.entry(tensor).name;
   const auto number = static_cast<uint32_t>(tensor.layer);
   const size_t decoder = promise_.layers.size();
@@ -53,15 +61,15 @@ void LayerNames::Add(const ModelTensor& tensor) {
     at = FindNumber(name, digits);
   }
   if (at == std::string_view::npos) return;
-  const bool bias = tensor.leaf == "bias";
+  const bool bias = leaf == "bias";
   const std::string before = name.substr(0, at);
-  const std::string_view module = bias ? std::string_view(name) : WithoutLeaf(name, tensor.leaf);
+  const std::string_view module = bias ? std::string_view(name) : WithoutLeaf(name, leaf);
   const std::string after(module.substr(std::min(module.size(), at + digits.size())));
   const auto [known, added] =
       numbers_.try_emplace(before + "#" + after, static_cast<uint32_t>(names_.size()));
   if (added) {
     const bool routed = tensor.part == Part::kExpert || tensor.part == Part::kRouter;
-    names_.push_back({before, after, bias ? "" : std::string(tensor.leaf), routed});
+    names_.push_back({before, after, bias ? "" : std::string(leaf), routed});
   }
   Layer& layer = layers_[number];
   layer.names.push_back(known->second);

@@ -15,6 +15,8 @@
 
 namespace shard {
 
+// ModelTensor::leaf; also where the family spells it out ("mlp.gate.weight").
+std::string_view LeafOf(const MoeModel& model, const ModelTensor& tensor);
 // "self_attn.q_proj" of "self_attn.q_proj.weight" with the leaf "weight"; also where an underscore
 // stands before the leaf.
 std::string_view WithoutLeaf(std::string_view name, std::string_view leaf);

@@ -55,7 +55,7 @@ Status RequirePromised(const MoeModel& model, const CheckOptions& options) {
   }
   const size_t more = findings.size() - texts.size();
   if (more > 0) texts.push_back(Cat("and ", more, " more"));
-  return Error{Code::kCorrupt, Cat(model.checkpoint().source().string(), ": ", Join(texts, "; ")),
+  return Error{Code::kCorrupt, Cat(model.config_path().string(), ": ", Join(texts, "; ")),
                "moepack list-tensors --check names all disagreements with config.json"};
 }
 

@@ -105,10 +105,11 @@ class Presence {
   }
 
   void Add(const ModelTensor& tensor) {
-    const unsigned bits = UseOfLeaf(tensor.leaf) == LeafUse::kCompanion ? 0 : BitsOf(*tensor.rule);
+    const std::string_view leaf = LeafOf(model_, tensor);
+    const unsigned bits = UseOfLeaf(leaf) == LeafUse::kCompanion ? 0 : BitsOf(*tensor.rule);
     any_mtp_ = any_mtp_ || tensor.mtp;
     if (tensor.layer < 0) {
-      if (tensor.leaf != "bias") ends_.push_back(&tensor);
+      if (leaf != "bias") ends_.push_back(&tensor);
       return;
     }
     Layer& layer = layers_[static_cast<uint32_t>(tensor.layer)];

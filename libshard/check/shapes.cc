@@ -169,7 +169,7 @@ class Shapes {
 
   void Check(std::vector<CheckFinding>& findings) {
     for (const ModelTensor& tensor : model_.tensors()) {
-      if (UseOfLeaf(tensor.leaf) == LeafUse::kCompanion) continue;
+      if (UseOfLeaf(LeafOf(model_, tensor)) == LeafUse::kCompanion) continue;
       const Expected expected = ExpectedOf(tensor);
       if (expected && !Fits(model_, tensor, expected->sizes)) Note(tensor, *expected);
     }
@@ -213,7 +213,7 @@ class Shapes {
 
   Expected OfRouter(const ModelTensor& tensor) const {
     // The axis of the experts was checked when the model was opened.
-    if (tensor.rule->role != "router" || tensor.axis < 0 || tensor.leaf != "weight") {
+    if (tensor.rule->role != "router" || tensor.axis < 0 || LeafOf(model_, tensor) != "weight") {
       return std::nullopt;
     }
     return tensor.axis == 0 ? Known({0, promise_.hidden}, "any, hidden_size")

@@ -25,9 +25,7 @@ class Conversion {
                                            ": expected tensors, found an index without its files")};
     }
     SHARD_CHECK(RequirePromised(model_, {.defaults = family_.defaults, .mtp_may_lack = true}));
-    SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));
-    SHARD_TRY(config_, config.WithDefaults(family_.defaults));
-    SHARD_TRY(shape_, ReadShape(config_));
+    SHARD_CHECK(ReadConfig());
     if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
     WarnOfTowers();
     if (!family_.keeps_mtp) WarnOfMtp();
@@ -39,8 +37,25 @@ class Conversion {
     return std::move(out_);
   }
 
+  // What config.json alone decides.
+  Result<GgufModel> RunKeys() {
+    SHARD_CHECK(ReadConfig());
+    SHARD_CHECK(AddArchKeys());
+    return std::move(out_);
+  }
+
  private:
   const fs::path& root() const { return model_.checkpoint().root(); }
+
+  Status ReadConfig() {
+    SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));
+    SHARD_TRY(config_, config.WithDefaults(family_.defaults));
+    SHARD_TRY(shape_, ReadShape(config_));
+    SHARD_TRY(weights_, ReadWeightConfig(config_));
+    heads_.heads = shape_.heads;
+    heads_.kv_heads = shape_.kv_heads;
+    return family_.heads == nullptr ? Ok() : family_.heads(config_, heads_);
+  }
 
   // As many as there are tensors of; a config often announces blocks that were never published.
   void CountMtpLayers() {
@@ -93,10 +108,8 @@ class Conversion {
     map.rows = family_.rows;
     map.layers = shape_.layers;
     map.mtp_layers = shape_.mtp_layers;
-    SHARD_TRY(map.weights, ReadWeightConfig(config_));
-    map.shape.heads = shape_.heads;
-    map.shape.kv_heads = shape_.kv_heads;
-    if (family_.heads != nullptr) SHARD_CHECK(family_.heads(config_, map.shape));
+    map.weights = weights_;
+    map.shape = heads_;
     map.tied = tied.value_or(!HasHead());
     map.needs_output = family_.needs_output;
     SHARD_TRY(out_.tensors, MapTensors(model_, map));
@@ -159,6 +172,8 @@ class Conversion {
   const ConvertOptions& options_;
   HfConfig config_;
   HfShape shape_;
+  WeightConfig weights_;
+  HeadShape heads_;
   GgufModel out_;
 };
 
@@ -205,7 +220,8 @@ void AddFusedExpertRows(HfFamily& family, const char* at) {
 
 Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
                             const ConvertOptions& options) {
-  return Conversion(model, family, options).Run();
+  Conversion conversion(model, family, options);
+  return options.keys_only ? conversion.RunKeys() : conversion.Run();
 }
 
 }  // namespace shard
