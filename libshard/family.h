@@ -49,6 +49,17 @@ struct RoutingDefaults {
   bool normalize = true;  // chosen weights are divided by their sum
 };
 
+// What config.json leaves unsaid because it is always so in the family. A check relies on a fact
+// only where it is set (libshard/check).
+struct ConfigFacts {
+  bool all_moe = false;        // every decoder layer has experts
+  bool square_heads = false;   // heads are hidden size / heads wide unless head_dim says otherwise
+  bool plain_width = false;    // experts are intermediate_size wide
+  bool gated_queries = false;  // q_proj holds a gate beside each query
+  bool transposed = false;     // packed experts without a leaf are [experts, in, out]
+  bool shared_of_experts = false;  // a shared expert is as wide as so many routed ones
+};
+
 struct Family {
   std::string name;                        // "qwen3-moe"
   std::vector<std::string> architectures;  // accepted config.json architectures[0]
@@ -57,6 +68,7 @@ struct Family {
   std::vector<std::string>
       prefixes;  // the longest one that a name starts with is removed before matching
   RoutingDefaults routing;
+  ConfigFacts facts = {};
   std::vector<TensorRule> rules;  // the first match wins
 };
 

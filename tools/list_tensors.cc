@@ -2,7 +2,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/check/model_check.h"
 #include "libshard/text.h"
+#include "tools/check_report.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/model_summary.h"
@@ -19,7 +21,7 @@ using shard::Json;
 struct Arguments {
   SourceArguments source;
   FilterArguments filter;
-  bool summary = false;
+  bool summary = false, check = false;
   bool json = false;
 };
 
@@ -89,10 +91,18 @@ std::string TensorDocument(const shard::MoeModel& model, const Selection& select
   return text + "\n]\n}\n";
 }
 
+Result<int> RunCheck(const shard::MoeModel& model, bool json) {
+  SHARD_TRY(const std::vector<shard::CheckFinding> findings, shard::CheckModel(model));
+  SHARD_CHECK(json ? WriteJsonResult(CheckJson(model, findings))
+                   : WriteResult(CheckText(model, findings)));
+  return findings.empty() ? kExitDone : ExitCode(shard::Code::kCorrupt);
+}
+
 Result<int> Run(Arguments& arguments) {
   arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  if (arguments.check) return RunCheck(model, arguments.json);
   if (arguments.summary) {
     SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(model))
                                : WriteResult(SummaryText(model)));
@@ -114,8 +124,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       "--summary", arguments->summary,
       "Print family, layers, experts, parameters in all and active, bytes by part, and the size of "
       "one node for several numbers of groups, instead of tensors.");
+  CLI::Option* check =
+      app.add_flag("--check", arguments->check,
+                   "Compare the tensors and their shapes with what config.json (or the metadata of "
+                   "a GGUF model) promises, and name what is missing, extra or misshapen. Exit "
+                   "status 3 when something is.")
+          ->excludes(summary);
   const auto filter = [&](const char* name, auto& value, const char* type, const char* text) {
-    return app.add_option(name, value, text)->type_name(type)->excludes(summary);
+    return app.add_option(name, value, text)->type_name(type)->excludes(summary)->excludes(check);
   };
   filter("--part", arguments->filter.parts, "PART",
          "Only this part: trunk, router, shared or expert. May be repeated.")

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libshard/check/model_check.h"
 #include "libshard/convert/chat_template.h"
 #include "libshard/convert/general_keys.h"
 #include "libshard/convert/special_tokens.h"
@@ -23,9 +24,8 @@ class Conversion {
       return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
                                            ": expected tensors, found an index without its files")};
     }
-    SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));
-    SHARD_TRY(config_, config.WithDefaults(family_.defaults));
-    SHARD_TRY(shape_, ReadShape(config_));
+    SHARD_CHECK(RequirePromised(model_, {.defaults = family_.defaults, .mtp_may_lack = true}));
+    SHARD_CHECK(ReadConfig());
     if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
     WarnOfTowers();
     if (!family_.keeps_mtp) WarnOfMtp();
@@ -33,13 +33,29 @@ class Conversion {
     SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
-    SHARD_CHECK(CheckSizes());
     SHARD_CHECK(AddTokenizer());
+    return std::move(out_);
+  }
+
+  // What config.json alone decides.
+  Result<GgufModel> RunKeys() {
+    SHARD_CHECK(ReadConfig());
+    SHARD_CHECK(AddArchKeys());
     return std::move(out_);
   }
 
  private:
   const fs::path& root() const { return model_.checkpoint().root(); }
+
+  Status ReadConfig() {
+    SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));
+    SHARD_TRY(config_, config.WithDefaults(family_.defaults));
+    SHARD_TRY(shape_, ReadShape(config_));
+    SHARD_TRY(weights_, ReadWeightConfig(config_));
+    heads_.heads = shape_.heads;
+    heads_.kv_heads = shape_.kv_heads;
+    return family_.heads == nullptr ? Ok() : family_.heads(config_, heads_);
+  }
 
   // As many as there are tensors of; a config often announces blocks that were never published.
   void CountMtpLayers() {
@@ -92,14 +108,11 @@ class Conversion {
     map.rows = family_.rows;
     map.layers = shape_.layers;
     map.mtp_layers = shape_.mtp_layers;
-    SHARD_TRY(map.weights, ReadWeightConfig(config_));
-    map.shape.heads = shape_.heads;
-    map.shape.kv_heads = shape_.kv_heads;
-    if (family_.heads != nullptr) SHARD_CHECK(family_.heads(config_, map.shape));
+    map.weights = weights_;
+    map.shape = heads_;
     map.tied = tied.value_or(!HasHead());
     map.needs_output = family_.needs_output;
     SHARD_TRY(out_.tensors, MapTensors(model_, map));
-    SHARD_CHECK(CheckEmbedding());
     if (family_.check != nullptr) SHARD_CHECK(family_.check(config_, shape_, out_.tensors));
     SHARD_CHECK(AddRopeFactors());
     AddSizeLabel(out_.tensors, out_.metadata);
@@ -112,44 +125,6 @@ class Conversion {
       return tensor.rule->role == "head" && tensor.leaf != "bias" &&
              UseOfLeaf(tensor.leaf) != LeafUse::kCompanion;
     });
-  }
-
-  // Sizes that the runtime takes from the keys must be those of the tensors.
-  Status CheckSizes() const {
-    SHARD_CHECK(CheckExpertCounts(config_, family_.architecture, out_.metadata));
-    const std::optional<uint64_t> width =
-        out_.metadata.Uint(Cat(family_.architecture, ".expert_feed_forward_length"));
-    const uint64_t key_rows = uint64_t{shape_.kv_heads} * shape_.head_size;
-    for (const GgufTensor& tensor : out_.tensors) {
-      if (tensor.name.ends_with(".attn_k.weight")) {
-        SHARD_CHECK(CheckRows(tensor, 0, key_rows, "key heads times their size"));
-      } else if (width && tensor.name.ends_with(".ffn_up_exps.weight")) {
-        SHARD_CHECK(CheckRows(tensor, 1, *width, "width of an expert"));
-      }
-    }
-    return Ok();
-  }
-
-  Status CheckRows(const GgufTensor& tensor, size_t axis, uint64_t promised,
-                   const char* what) const {
-    if (axis < tensor.shape.size() && tensor.shape[axis] == promised) return Ok();
-    return Error{Code::kCorrupt, Cat(config_.where(), ": ", what, ": expected the rows of tensor ",
-                                     Quoted(tensor.source_tensor), " of shape ",
-                                     FormatShape(tensor.shape), ", found ", promised)};
-  }
-
-  // The runtime asks for exactly one row per token.
-  Status CheckEmbedding() const {
-    for (const GgufTensor& tensor : out_.tensors) {
-      if (tensor.name != "token_embd.weight" && tensor.name != "output.weight") continue;
-      const std::vector<uint64_t> expected = {shape_.vocabulary, shape_.hidden};
-      if (tensor.shape == expected) continue;
-      return Error{
-          Code::kCorrupt,
-          Cat(config_.where(), ": vocab_size and hidden_size: expected ", FormatShape(tensor.shape),
-              " as tensor ", Quoted(tensor.source_tensor), " has, found ", FormatShape(expected))};
-    }
-    return Ok();
   }
 
   Status AddRopeFactors() {
@@ -173,7 +148,8 @@ class Conversion {
     SHARD_CHECK(AddBaseKeys(config_, shape_.layers + shape_.mtp_layers, keys));
     if (shape_.mtp_layers > 0) keys.U32("nextn_predict_layers", shape_.mtp_layers);
     SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
-    return family_.keys == nullptr ? Ok() : family_.keys(config_, shape_, keys);
+    if (family_.keys != nullptr) SHARD_CHECK(family_.keys(config_, shape_, keys));
+    return CheckExpertCounts(config_, family_.architecture, out_.metadata);
   }
 
   Status AddTokenizer() {
@@ -203,6 +179,8 @@ class Conversion {
   const ConvertOptions& options_;
   HfConfig config_;
   HfShape shape_;
+  WeightConfig weights_;
+  HeadShape heads_;
   GgufModel out_;
 };
 
@@ -249,7 +227,8 @@ void AddFusedExpertRows(HfFamily& family, const char* at) {
 
 Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
                             const ConvertOptions& options) {
-  return Conversion(model, family, options).Run();
+  Conversion conversion(model, family, options);
+  return options.keys_only ? conversion.RunKeys() : conversion.Run();
 }
 
 }  // namespace shard

@@ -12,6 +12,7 @@ Family ArcticFamily() {
   family.model_types = {"arctic"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");

@@ -13,6 +13,7 @@ Family BailingMoeFamily() {
   family.model_types = {"bailing_moe", "bailingmm"};
   family.prefixes = {"model.", "model.model."};
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
   AddBailingRows(family);
   AddTowers(family);
   AddTrunk(family, "vision", {"linear_proj.{**}"});

@@ -13,6 +13,7 @@ Family BailingMoeV2Family() {
   family.model_types = {"bailing_moe_v2"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
   AddBailingRows(family);
   AddMtpExtras(family, "layers.{L}.");
   return family;

@@ -13,6 +13,7 @@ Family DbrxFamily() {
   family.model_types = {"dbrx"};
   family.prefixes = {"transformer."};
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true};
   AddTrunk(family, "embedding", {"wte.{W}"});
   AddTrunk(family, "norm", {"norm_f.{W}"});
   AddTrunk(family, "head", {"lm_head.{W}"});

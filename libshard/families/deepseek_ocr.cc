@@ -13,6 +13,7 @@ Family DeepseekOcrFamily() {
   family.model_types = {"DeepseekOCR"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = false};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");

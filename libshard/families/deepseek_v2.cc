@@ -12,6 +12,7 @@ Family DeepseekV2Family() {
   family.model_types = {"deepseek_v2", "deepseek"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = false};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");

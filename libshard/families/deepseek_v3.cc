@@ -13,6 +13,7 @@ Family DeepseekV3Family() {
   family.model_types = {"deepseek_v3", "deepseek_v32", "kimi_k2"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");

@@ -14,6 +14,7 @@ Family DeepseekV4Family() {
   family.model_types = {"deepseek_v4"};
   family.prefixes = {"model."};
   family.routing = {.gating = "sqrtsoftplus", .normalize = true};
+  family.facts = {.all_moe = true, .shared_of_experts = true};
   AddTrunk(family, "embedding", {"embed.{W}", "mtp.{M}.emb.{**}"});
   AddTrunk(family, "norm", {"norm.{W}"});
   AddTrunk(family, "head", {"head.{W}", "hc_head_{**}", "mtp.{M}.head.{**}"});

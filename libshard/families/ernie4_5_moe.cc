@@ -14,6 +14,7 @@ Family Ernie45MoeFamily() {
   family.model_types = {"ernie4_5_moe"};
   family.prefixes = {"model."};
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
   constexpr Projections kPaddle = {"", "", "down_proj", "up_gate_proj"};
   AddModel(family);
   AddTrunk(family, "embedding", {"ernie.embed_tokens.{W}"});

@@ -14,6 +14,7 @@ Family Gemma4MoeFamily() {
   family.model_types = {"gemma4", "gemma4_text"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true};
   AddModel(family);
   AddTrunk(family, "embedding", {"embed_tokens_per_layer.{W}", "per_layer_{**}"});
   AddAttention(family, "layers.{L}.");

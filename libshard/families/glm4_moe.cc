@@ -13,6 +13,7 @@ Family Glm4MoeFamily() {
   family.model_types = {"glm4_moe", "glm4v_moe", "glm4v_moe_text"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");

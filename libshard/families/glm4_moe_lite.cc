@@ -12,6 +12,7 @@ Family Glm4MoeLiteFamily() {
   family.model_types = {"glm4_moe_lite"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");

@@ -12,6 +12,7 @@ Family Glm5Family() {
   family.model_types = {"glm_moe_dsa"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");

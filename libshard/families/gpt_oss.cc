@@ -13,6 +13,7 @@ Family GptOssFamily() {
   family.model_types = {"gpt_oss"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax-after-topk", .normalize = true};
+  family.facts = {.all_moe = true, .plain_width = true, .transposed = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.router");

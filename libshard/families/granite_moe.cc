@@ -13,6 +13,7 @@ Family GraniteMoeFamily() {
   family.model_types = {"granitemoe", "granitemoeshared"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddGraniteMoe(family, "layers.{L}.");

@@ -12,6 +12,7 @@ Family GraniteMoeHybridFamily() {
   family.model_types = {"granitemoehybrid"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddTrunk(family, "mamba", {"layers.{L}.mamba.{**}"});

@@ -12,6 +12,7 @@ Family HunyuanMoeFamily() {
   family.model_types = {"hunyuan_v1_moe", "hunyuan"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true, .square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.gate.wg");

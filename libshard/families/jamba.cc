@@ -12,6 +12,7 @@ Family JambaFamily() {
   family.model_types = {"jamba"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = false};
+  family.facts = {.square_heads = true, .plain_width = true};
   AddModel(family);
   AddTrunk(family, "norm", {"final_layernorm.{W}"});
   AddAttention(family, "layers.{L}.");

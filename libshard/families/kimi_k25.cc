@@ -13,6 +13,7 @@ Family KimiK25Family() {
   family.model_types = {"kimi_k25"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");

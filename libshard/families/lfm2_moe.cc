@@ -13,6 +13,7 @@ Family Lfm2MoeFamily() {
   family.model_types = {"lfm2_moe"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.square_heads = true};
   AddModel(family);
   AddTrunk(family, "norm", {"embedding_norm.{W}"});
   AddAttention(family, "layers.{L}.");

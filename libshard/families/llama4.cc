@@ -14,6 +14,7 @@ Family Llama4Family() {
   family.model_types = {"llama4", "llama4_text"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid-after-topk", .normalize = false};
+  family.facts = {.plain_width = true, .transposed = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.feed_forward.router");

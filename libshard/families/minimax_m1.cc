@@ -12,6 +12,7 @@ Family MinimaxM1Family() {
   family.model_types = {"minimax_m1", "minimax_text_01"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");

@@ -13,6 +13,7 @@ Family MinimaxM2Family() {
   family.model_types = {"minimax_m2"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.all_moe = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");

@@ -13,6 +13,7 @@ Family MixtralFamily() {
   family.model_types = {"mixtral"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");

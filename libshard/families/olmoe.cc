@@ -12,6 +12,7 @@ Family OlmoeFamily() {
   family.model_types = {"olmoe"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = false};
+  family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.gate");

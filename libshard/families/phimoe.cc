@@ -12,6 +12,7 @@ Family PhimoeFamily() {
   family.model_types = {"phimoe"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");

@@ -12,6 +12,7 @@ Family Qwen2MoeFamily() {
   family.model_types = {"qwen2_moe"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = false};
+  family.facts = {.square_heads = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddQwenMoe(family, "layers.{L}.");

@@ -13,6 +13,7 @@ Family Qwen35MoeFamily() {
   family.model_types = {"qwen3_5_moe", "qwen3_5_moe_text"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.all_moe = true, .gated_queries = true};
   AddModel(family);
   AddQwenMtp(family);
   for (const char* at : {"layers.{L}.", "mtp.layers.{M}."}) {

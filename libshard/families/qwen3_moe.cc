@@ -12,6 +12,7 @@ Family Qwen3MoeFamily() {
   family.model_types = {"qwen3_moe"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.square_heads = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.gate");

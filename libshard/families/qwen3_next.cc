@@ -13,6 +13,7 @@ Family Qwen3NextFamily() {
   family.model_types = {"qwen3_next"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.gated_queries = true};
   AddModel(family);
   AddQwenMtp(family);
   for (const char* at : {"layers.{L}.", "mtp.layers.{M}."}) {

@@ -14,6 +14,7 @@ Family Qwen3OmniMoeFamily() {
   family.model_types = {"qwen3_omni_moe", "qwen3_omni_moe_thinker"};
   family.prefixes = {"thinker.", "thinker.model.", "model."};
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.square_heads = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.gate");

@@ -13,6 +13,7 @@ Family Qwen3VlMoeFamily() {
   family.model_types = {"qwen3_vl_moe", "qwen3_vl_moe_text"};
   family.prefixes = UsualPrefixes();
   family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.square_heads = true, .transposed = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.gate");

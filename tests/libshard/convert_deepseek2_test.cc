@@ -74,8 +74,12 @@ TEST(Deepseek2, QueriesWithoutALowRankSayZero) {
 
 TEST(Deepseek2, ALowRankIsRefusedInAModelThatTheRuntimeTakesForV2Lite) {
   ConvertSample sample = V2();
-  for (const int layers : {26, 27}) {
+  for (int layers = 3; layers <= 27; ++layers) {
     sample.config["num_hidden_layers"] = layers;
+    const std::string at = Cat("model.layers.", layers - 1, ".");
+    AddLatentAttention(sample, at, true);
+    AddDeepseekExperts(sample, at, false);
+    if (layers < 26) continue;
     const Error error = ErrorOf(sample);
     EXPECT_EQ(error.code, Code::kUnsupported);
     EXPECT_THAT(error.message, HasSubstr("q_lora_rank: expected none"));
@@ -112,6 +116,7 @@ TEST(Deepseek2, RefusesWhatTheRuntimeWouldComputeWrongly) {
   for (const auto& [field, value, message] : rows) {
     ConvertSample sample = V3();
     sample.config[field] = value;
+    if (value == 0) sample.Remove("shared_experts");
     const Error error = ErrorOf(sample);
     EXPECT_EQ(error.code, Code::kUnsupported) << field;
     EXPECT_THAT(error.message, HasSubstr(message));

@@ -155,7 +155,9 @@ TEST(Glm47Flash, TakesTheDenseLayersFromTheirList) {
   sample.config["mlp_layer_types"] = {"dense", "sparse"};
   EXPECT_EQ(Converted(sample).metadata.Uint("deepseek2.leading_dense_block_count"), 1u);
   sample.config["mlp_layer_types"] = {"sparse", "sparse"};
-  EXPECT_THAT(sample.Convert().error().message, HasSubstr("layer 0 is to have experts"));
+  EXPECT_THAT(
+      sample.Convert().error().message,
+      HasSubstr("missing: layer 0: routed experts: expected some (mlp_layer_types), found none"));
 }
 
 TEST(Glm47Flash, KeepsItsBlockForMultiTokenPredictionAndItsTokens) {

@@ -112,12 +112,14 @@ TEST(ConvertGraniteMoe, RefusesSharedExpertsThatTheConfigDoesNotHaveOrNotFind) {
   sample = SharedSample();
   sample.Remove("shared_mlp");
   EXPECT_THAT(sample.Convert().error().message,
-              HasSubstr("expected 3 tensors of shared experts in the GGUF, found 0"));
+              HasSubstr("missing: layer 0: shared experts: expected some, as the config counts "
+                        "them, found none"));
 }
 
 TEST(ConvertGraniteMoe, RefusesHeadsOfAnotherSize) {
   ConvertSample sample = Sample();
   sample.config["head_dim"] = 2;
+  sample.SetHeads(2, 2, 8);
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("expected hidden size / heads (8 / 2)"));
 }
 

@@ -101,7 +101,8 @@ TEST(Llama4, TheRuntimeKnowsByTheNumberOfExpertsWhetherQueriesHaveANorm) {
 TEST(Llama4, LayersWithExpertsAreThoseThatTheStepSays) {
   ConvertSample sample = Llama4();
   sample.config["interleave_moe_layer_step"] = 1;
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("layer 0 is to have experts"));
+  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("missing: layer 0: routed experts: expected some "
+                                                 "(interleave_moe_layer_step), found none"));
   sample.config["interleave_moe_layer_step"] = 0;
   EXPECT_THAT(ErrorOf(sample).message, HasSubstr("interleave_moe_layer_step: expected at least 1"));
 }

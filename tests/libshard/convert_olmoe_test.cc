@@ -88,6 +88,11 @@ TEST(ConvertOlmoe, RefusesWhatTheRuntimeDoesNotDo) {
   for (const Case& test : cases) {
     ConvertSample sample = Sample();
     sample.config[test.key] = test.value;
+    if (test.value == 1) sample.SetHeads(2, 2, 4);
+    if (test.value == 4) {
+      sample.config["num_key_value_heads"] = 1;
+      sample.SetHeads(2, 4, 4);
+    }
     const auto model = sample.Convert();
     ASSERT_FALSE(model) << test.key;
     EXPECT_EQ(model.error().code, Code::kUnsupported) << test.key;

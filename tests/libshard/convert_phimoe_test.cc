@@ -132,6 +132,10 @@ TEST(ConvertPhimoe, RefusesHeadsOfAnotherSizeAsPhiTinyHas) {
   ConvertSample sample = Sample();
   sample.config["head_dim"] = 2;
   sample.config.erase("rope_scaling");
+  sample.SetHeads(2, 2, 8);
+  sample.Reshape("model.layers.0.self_attn.q_proj.bias", {4});
+  sample.Reshape("model.layers.0.self_attn.k_proj.bias", {2});
+  sample.Reshape("model.layers.0.self_attn.v_proj.bias", {2});
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("expected hidden size / heads (8 / 2)"));
 }
 

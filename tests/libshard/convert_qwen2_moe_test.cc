@@ -55,13 +55,19 @@ TEST(ConvertQwen2Moe, WritesBothWidths) {
 TEST(ConvertQwen2Moe, TakesTheWidthsOfTheConfigClassWhereThereAreNone) {
   ConvertSample sample = Sample();
   sample.config.erase("shared_expert_intermediate_size");
+  const std::string shared = "model.layers.0.mlp.shared_expert.";
+  sample.Reshape(shared + "gate_proj.weight", {5632, 4});
+  sample.Reshape(shared + "up_proj.weight", {5632, 4});
+  sample.Reshape(shared + "down_proj.weight", {4, 5632});
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->metadata.Uint("qwen2moe.expert_shared_feed_forward_length"), 5632u);
   sample.config.erase("moe_intermediate_size");
   const auto contradicted = sample.Convert();
   ASSERT_FALSE(contradicted);
-  EXPECT_THAT(contradicted.error().message, testing::HasSubstr("found 1408"));
+  EXPECT_THAT(contradicted.error().message,
+              HasSubstr("0.down_proj.weight\" and 1 like it: expected [4, 1408] (width of an "
+                        "expert and hidden size), found [4, 2]"));
 }
 
 TEST(ConvertQwen2Moe, WritesTheHeadAlsoWhereItIsTied) {
@@ -82,6 +88,11 @@ TEST(ConvertQwen2Moe, RefusesRenormalisedRouterWeights) {
 TEST(ConvertQwen2Moe, RefusesHeadsOfAnotherSize) {
   ConvertSample sample = Sample();
   sample.config["head_dim"] = 4;
+  sample.SetHeads(2, 4, 4);
+  sample.Remove("_proj.bias");
+  sample.Add("model.layers.0.self_attn.q_proj.bias", {8});
+  sample.Add("model.layers.0.self_attn.k_proj.bias", {4});
+  sample.Add("model.layers.0.self_attn.v_proj.bias", {4});
   const auto model = sample.Convert();
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, Code::kUnsupported);

@@ -71,8 +71,9 @@ TEST(ConvertQwen3Moe, RefusesAnEmbeddingOfAnotherSizeThanTheVocabulary) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.config["vocab_size"] = 6;
   EXPECT_THAT(sample.Convert().error().message,
-              HasSubstr("vocab_size and hidden_size: expected [5, 4] as tensor "
-                        "\"model.embed_tokens.weight\" has, found [6, 4]"));
+              HasSubstr("misshapen: tensor \"model.embed_tokens.weight\": expected [6, 4] "
+                        "(vocab_size, hidden_size), found [5, 4]; misshapen: tensor "
+                        "\"lm_head.weight\": expected"));
 }
 
 TEST(ConvertQwen3Moe, TakesThePreTokenizerThatTheUserNames) {

@@ -85,13 +85,13 @@ TEST(QwenHybridRows, RefuseAnAttentionOfAnotherKindThanTheConfigs) {
   QwenHybridSample sample = Sample();
   sample.config["layer_types"] = {"full_attention", "full_attention"};
   EXPECT_THAT(sample.Convert().error().message,
-              HasSubstr("layer 0: expected full_attention as the config has it, found no "
-                        "blk.0.attn_q.weight"));
+              HasSubstr("missing: layer 0: full attention: expected some as the config lists it, "
+                        "found none"));
   sample.config.erase("layer_types");
   sample.config["full_attention_interval"] = 3;
   EXPECT_THAT(sample.Convert().error().message,
-              HasSubstr("layer 1: expected linear_attention as the config has it, found "
-                        "blk.1.attn_q.weight"));
+              HasSubstr("missing: layer 1: linear attention: expected some as the config lists "
+                        "it, found none"));
 }
 
 TEST(QwenHybridRows, RefuseALayerWithBothKinds) {
@@ -116,14 +116,14 @@ TEST(QwenHybridRows, RefuseListsOfKindsThatDoNotFit) {
   QwenHybridSample sample = Sample();
   sample.config["layer_types"] = {"linear_attention"};
   EXPECT_THAT(sample.Convert().error().message,
-              HasSubstr("layer_types: expected a list of 2 kinds of attention"));
+              HasSubstr("config: layer_types: expected one entry per layer (2), found 1"));
   sample.config["layer_types"] = {"linear_attention", "sliding_attention"};
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("layer_types[1]: expected linear_attention or full_attention"));
   sample.config.erase("layer_types");
   sample.config["full_attention_interval"] = 0;
   EXPECT_THAT(sample.Convert().error().message,
-              HasSubstr("full_attention_interval: expected a number over 0"));
+              HasSubstr("config: full_attention_interval: expected at least 1, found 0"));
 }
 
 TEST(QwenHybridRows, RefuseValueHeadsOfAnotherSizeThanKeyHeads) {

@@ -191,7 +191,10 @@ TEST(TensorMap, LeavesOutBlocksForMultiTokenPredictionThatWereAnnounced) {
   sample.Add("model.layers.1.input_layernorm.weight", {4});
   EXPECT_TRUE(sample.Convert());
   sample.Add("model.layers.2.input_layernorm.weight", {4});
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("layer: expected one below 1, found 2"));
+  EXPECT_THAT(ErrorOf(sample).message,
+              HasSubstr("extra: layer 2: expected layers below 2 (num_hidden_layers and "
+                        "announced blocks), found 1 tensor, "
+                        "\"model.layers.2.input_layernorm.weight\""));
 }
 
 TEST(TensorMap, KeepsBlocksForMultiTokenPredictionOnRequest) {
@@ -243,7 +246,9 @@ TEST(TensorMap, RefusesTwoLayoutsInOneLayer) {
 TEST(TensorMap, RefusesALayerBeyondTheLast) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.Add("model.layers.1.input_layernorm.weight", {4});
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("layer: expected one below 1, found 1"));
+  EXPECT_THAT(ErrorOf(sample).message,
+              HasSubstr("extra: layer 1: expected layers below 1 (num_hidden_layers), found 1 "
+                        "tensor, \"model.layers.1.input_layernorm.weight\""));
 }
 
 TEST(TensorMap, ATiedHeadIsNotWritten) {
@@ -258,7 +263,8 @@ TEST(TensorMap, ATiedHeadIsNotWritten) {
   EXPECT_TRUE(sample.Convert()) << "no head, and nothing said: tied";
   sample.config["tie_word_embeddings"] = false;
   EXPECT_THAT(ErrorOf(sample).message,
-              HasSubstr("output.weight: expected a source tensor \"lm_head.weight\""));
+              HasSubstr("missing: head: expected a tensor like \"lm_head.{W}\", as "
+                        "tie_word_embeddings is false, found none"));
 }
 
 TEST(TensorMap, CopiesTheEmbeddingWhereTheRuntimeAsksForAHead) {

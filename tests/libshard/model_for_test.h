@@ -18,6 +18,11 @@ class ModelForTest {
     model_.checkpoint_.root_ = root;
     return *this;
   }
+  ModelForTest& ConfigPath(const std::string& path) {
+    model_.config_path_ = path;
+    model_.has_config_ = true;
+    return *this;
+  }
   ModelForTest& Family(const std::string& name) {
     family_.name = name;
     return *this;

@@ -1,0 +1,23 @@
+#include "libshard/check/finding.h"
+
+#include <array>
+
+#include "libshard/text.h"
+
+namespace shard {
+
+std::string_view FindingKindName(FindingKind kind) {
+  constexpr std::array<std::string_view, 4> kNames = {"config", "missing", "extra", "misshapen"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string FindingText(const CheckFinding& finding) {
+  return Cat(FindingKindName(finding.kind), ": ", finding.what, ": expected ", finding.expected,
+             ", found ", finding.found);
+}
+
+std::string LayersText(const ExpertIds& layers) {
+  return Cat(layers.size() == 1 ? "layer " : "layers ", FormatIds(layers));
+}
+
+}  // namespace shard

@@ -1,0 +1,167 @@
+#include "libshard/check/layer_names.h"
+
+#include <algorithm>
+
+#include "libshard/family_pattern.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+// The place of the first component that is `number`; npos when there is none.
+size_t FindNumber(std::string_view name, const std::string& number) {
+  for (size_t at = 0; at < name.size();) {
+    const size_t end = std::min(name.find('.', at), name.size());
+    if (name.substr(at, end - at) == number) return at;
+    at = end + 1;
+  }
+  return std::string_view::npos;
+}
+
+bool IsAttention(const ModelTensor& tensor) {
+  return tensor.rule->role == "attention" || tensor.rule->role == "mamba";
+}
+
+// "self_attn" of "self_attn.q_proj.weight"; of GGUF's names, which have one component only, what
+// stands before the underscore.
+std::string AttentionModule(std::string_view after, bool gguf) {
+  return std::string(after.substr(0, after.find(gguf ? '_' : '.')));
+}
+
+}  // namespace
+
+std::string_view LeafOf(const MoeModel& model, const ModelTensor& tensor) {
+  if (!tensor.leaf.empty()) return tensor.leaf;
+  const std::string_view name = model.entry(tensor).name;
+  const WeightLeaf* leaf = FindLeaf(name.substr(name.rfind('.') + 1));
+  return leaf == nullptr ? std::string_view() : leaf->name;
+}
+
+std::string_view WithoutLeaf(std::string_view name, std::string_view leaf) {
+  const bool ends = !leaf.empty() && name.size() > leaf.size() && name.ends_with(leaf);
+  return ends ? name.substr(0, name.size() - leaf.size() - 1) : name;
+}
+
+std::string_view ModuleName(std::string_view name, std::string_view leaf) {
+  const std::string_view module = WithoutLeaf(name, leaf);
+  return module.substr(module.rfind('.') + 1);
+}
+
+void LayerNames::Add(const ModelTensor& tensor) {
+  const std::string_view leaf = LeafOf(model_, tensor);
+  if (UseOfLeaf(leaf) == LeafUse::kCompanion || tensor.expert > 0) return;
+  const std::string& name = model_.entry(tensor).name;
+  const auto number = static_cast<uint32_t>(tensor.layer);
+  const size_t decoder = promise_.layers.size();
+  // Blocks for multi-token prediction may have a numbering of their own.
+  std::string digits = Cat(number);
+  size_t at = FindNumber(name, digits);
+  if (at == std::string_view::npos && number >= decoder) {
+    digits = Cat(number - decoder);
+    at = FindNumber(name, digits);
+  }
+  if (at == std::string_view::npos) return;
+  const bool bias = leaf == "bias";
+  const std::string before = name.substr(0, at);
+  const std::string_view module = bias ? std::string_view(name) : WithoutLeaf(name, leaf);
+  const std::string after(module.substr(std::min(module.size(), at + digits.size())));
+  const auto [known, added] =
+      numbers_.try_emplace(before + "#" + after, static_cast<uint32_t>(names_.size()));
+  if (added) {
+    const bool routed = tensor.part == Part::kExpert || tensor.part == Part::kRouter;
+    names_.push_back({before, after, bias ? "" : std::string(leaf), routed});
+  }
+  Layer& layer = layers_[number];
+  layer.names.push_back(known->second);
+  layer.dense = layer.dense || tensor.rule->role == "dense_mlp";
+  if (!IsAttention(tensor) || after.size() < 2) return;
+  const std::string attention =
+      AttentionModule(std::string_view(after).substr(1), model_.checkpoint().is_gguf()) + " ";
+  if (layer.modules.find(attention) == std::string::npos) layer.modules += attention;
+}
+
+std::string LayerNames::Spell(uint32_t name, uint32_t layer) const {
+  const Name& parts = names_[name];
+  const bool own = parts.before.find("mtp.") != std::string::npos;
+  const uint32_t number = own ? layer - static_cast<uint32_t>(promise_.layers.size()) : layer;
+  const std::string leaf = parts.leaf.empty() ? "" : "." + parts.leaf;
+  return Cat("tensor ", Quoted(Cat(parts.before, number, parts.after, leaf)));
+}
+
+std::string LayerNames::FeedForwardOf(uint32_t number, const Layer& layer) const {
+  if (model_.FindLayer(number) != nullptr) return "moe ";
+  const bool decoder = number < promise_.layers.size();
+  return !layer.dense && decoder && promise_.layers[number].moe.value_or(false) ? "moe " : "dense ";
+}
+
+// Attention is told by the config's name for it, else by the modules it is made of, as also where
+// the two are compared anyway (presence.cc). A layer that has lost them all is taken for one of the
+// most common kind.
+std::map<std::string, ExpertIds> LayerNames::Kinds() const {
+  std::map<std::string, std::map<std::string, size_t>> modules;  // by feed-forward part
+  for (const auto& [number, layer] : layers_) {
+    if (!layer.modules.empty()) ++modules[FeedForwardOf(number, layer)][layer.modules];
+  }
+  std::map<std::string, ExpertIds> kinds;
+  for (const auto& [number, layer] : layers_) {
+    std::string kind = FeedForwardOf(number, layer);
+    const auto& common = modules[kind];
+    if (number >= promise_.layers.size()) {
+      kind += "mtp";
+    } else if (!promise_.linear_attention && !promise_.layers[number].attention.empty()) {
+      kind += promise_.layers[number].attention;
+    } else if (!layer.modules.empty()) {
+      kind += layer.modules;
+    } else if (!common.empty()) {
+      kind += std::max_element(common.begin(), common.end(), [](const auto& a, const auto& b) {
+                return a.second < b.second;
+              })->first;
+    }
+    kinds[kind].push_back(number);
+  }
+  return kinds;
+}
+
+bool LayerNames::IsRule(size_t count, size_t all) const {
+  if (model_.checkpoint().is_gguf()) return all >= 3 && count + 1 == all;
+  return count * 4 >= all * 3 || count + 1 == all;
+}
+
+bool LayerNames::IsException(size_t count, size_t all) const {
+  return !model_.checkpoint().is_gguf() && !IsRule(count, all) && (count * 4 <= all || count == 1);
+}
+
+void LayerNames::CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& findings) const {
+  std::map<uint32_t, ExpertIds> holders;
+  for (const uint32_t layer : layers) {
+    for (const uint32_t name : layers_.at(layer).names) {
+      ExpertIds& ids = holders[name];
+      if (ids.empty() || ids.back() != layer) ids.push_back(layer);
+    }
+  }
+  for (const auto& [name, having] : holders) {
+    if (having.size() == layers.size()) continue;
+    const std::string others = Cat(LayersText(having), having.size() == 1 ? " has" : " have");
+    if (IsRule(having.size(), layers.size())) {
+      for (const uint32_t layer : Difference(layers, having)) {
+        // Said once for all of them (presence.cc).
+        if (names_[name].routed && model_.FindLayer(layer) == nullptr) continue;
+        findings.push_back({FindingKind::kMissing, Spell(name, layer),
+                            Cat("one as ", others, ", of the same kind"), "none"});
+      }
+    } else if (IsException(having.size(), layers.size())) {
+      for (const uint32_t layer : having) {
+        findings.push_back(
+            {FindingKind::kExtra, Spell(name, layer),
+             Cat("none as in ", LayersText(Difference(layers, having)), ", of the same kind"),
+             "one"});
+      }
+    }
+  }
+}
+
+void LayerNames::Check(std::vector<CheckFinding>& findings) const {
+  for (const auto& [kind, layers] : Kinds()) CheckKind(layers, findings);
+}
+
+}  // namespace shard

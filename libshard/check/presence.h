@@ -1,0 +1,18 @@
+// Whether all that a config promises is there: layers, their parts, embedding, norm, head, blocks
+// for multi-token prediction. Names alone decide.
+#pragma once
+
+#include <vector>
+
+#include "libshard/check/finding.h"
+#include "libshard/check/promise.h"
+#include "libshard/model.h"
+
+namespace shard {
+
+// `mtp_may_lack`: blocks for multi-token prediction that the config announces need not be there;
+// many published checkpoints have none of them.
+void CheckPresence(const MoeModel& model, const ModelPromise& promise, bool mtp_may_lack,
+                   std::vector<CheckFinding>& findings);
+
+}  // namespace shard

@@ -1,0 +1,208 @@
+// Sizes that config.json gives, and how they must fit each other. The names of fields are those of
+// the published configs (docs/conversion.md, docs/families.md).
+#include "libshard/check/promise.h"
+
+#include <algorithm>
+
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+constexpr ConfigKeys kLayerKeys = {"num_hidden_layers", "n_layers", "num_layers", "n_layer"};
+constexpr ConfigKeys kHiddenKeys = {"hidden_size", "d_model", "n_embd"};
+constexpr ConfigKeys kVocabularyKeys = {"vocab_size"};
+constexpr ConfigKeys kHeadKeys = {"num_attention_heads", "n_heads", "n_head"};
+constexpr ConfigKeys kKeyHeadKeys = {"num_key_value_heads", "n_kv_heads"};
+constexpr ConfigKeys kHeadSizeKeys = {"head_dim", "attention_head_dim"};
+constexpr ConfigKeys kMtpKeys = {"num_nextn_predict_layers", "mtp_num_hidden_layers",
+                                 "num_mtp_modules", "num_mtp_layers"};
+constexpr ConfigKeys kSharedCountKeys = {"n_shared_experts", "num_shared_experts",
+                                         "num_shared_expert", "moe_num_shared_experts"};
+constexpr ConfigKeys kSharedWidthKeys = {"shared_expert_intermediate_size",
+                                         "moe_shared_expert_intermediate_size",
+                                         "shared_intermediate_size", "share_expert_dim"};
+// Attention whose heads are not the same in all layers, or not the same for keys and values.
+constexpr ConfigKeys kUnevenHeadKeys = {"global_head_dim",         "num_global_key_value_heads",
+                                        "swa_num_key_value_heads", "swa_head_dim",
+                                        "attention_other_setting", "num_attention_heads_per_layer"};
+constexpr ConfigKeys kSelectionBiasKeys = {"use_routing_bias", "moe_use_aux_free",
+                                           "use_expert_bias", "use_moe_router_bias"};
+
+class PromiseReader {
+ public:
+  PromiseReader(const HfConfig& raw, HfConfig config, const ModelConfig& model,
+                std::vector<CheckFinding>& findings)
+      : raw_(raw), config_(std::move(config)), model_(model), findings_(findings) {}
+
+  // `complete`: what is absent from the config is what the converters make of it: as many key heads
+  // as heads, experts as wide as the dense part.
+  Result<ModelPromise> Read(const ConfigFacts& facts, bool complete) {
+    out_.facts = facts;
+    SHARD_CHECK(ReadSizes());
+    SHARD_CHECK(ReadWidths(complete));
+    SHARD_CHECK(ReadShared());
+    SHARD_CHECK(ReadHeads(complete));
+    SHARD_CHECK(ReadLatent());
+    SHARD_CHECK(ReadRouting());
+    SHARD_TRY(out_.tied, config_.FindBool({"tie_word_embeddings"}));
+    if (raw_.Has(kMtpKeys)) out_.mtp = model_.mtp_layers;
+    SHARD_CHECK(ReadLayerKinds(raw_, config_, out_, findings_));
+    return std::move(out_);
+  }
+
+ private:
+  void Say(const std::string& field, const std::string& expected, const std::string& found) {
+    findings_.push_back({FindingKind::kConfig, field, expected, found});
+  }
+
+  // The number under the keys, or of a list with equal numbers; 0 when absent or unequal.
+  Result<uint64_t> Uniform(ConfigKeys keys) const {
+    SHARD_TRY(const std::vector<uint32_t> numbers, config_.FindU32s(keys));
+    const bool equal =
+        std::adjacent_find(numbers.begin(), numbers.end(), std::not_equal_to<>()) == numbers.end();
+    return numbers.empty() || !equal ? 0 : uint64_t{numbers.front()};
+  }
+
+  // Sizes that cannot be zero where they are given.
+  Result<uint64_t> Size(ConfigKeys keys) {
+    SHARD_TRY(const std::vector<uint32_t> numbers, config_.FindU32s(keys));
+    if (numbers.size() == 1 && numbers[0] == 0) Say(config_.Find(keys)->path, "at least 1", "0");
+    return Uniform(keys);
+  }
+
+  Status ReadSizes() {
+    const auto layers = raw_.Find(kLayerKeys);
+    out_.layers_key = layers ? layers->path : *kLayerKeys.begin();
+    out_.layers.resize(model_.layers);
+    if (model_.layers == 0) Say(out_.layers_key, "at least one layer", layers ? "0" : "none");
+    SHARD_TRY(out_.hidden, Size(kHiddenKeys));
+    SHARD_TRY(out_.vocabulary, Size(kVocabularyKeys));
+    return Ok();
+  }
+
+  Status ReadWidths(bool complete) {
+    SHARD_TRY(const uint64_t latent, Size({"moe_latent_size"}));
+    out_.expert_input = latent > 0 ? latent : out_.hidden;
+    const ConfigKeys own = {"moe_intermediate_size", "expert_intermediate_size",
+                            "moe_ffn_hidden_size"};
+    SHARD_TRY(out_.expert_width, Size(own));
+    if (!config_.Has(own) && (out_.facts.plain_width || complete)) {
+      SHARD_TRY(out_.expert_width, Size({"intermediate_size"}));
+    }
+    // DBRX, whose feed-forward part has a config of its own.
+    if (model_.expert_count_key.find("ffn_config.") != std::string::npos) {
+      out_.expert_width = model_.expert_intermediate_size;
+    }
+    SHARD_TRY(const std::optional<bool> wide, config_.FindBool({"use_double_wide_mlp"}));
+    if (wide.value_or(false)) return Ok();
+    SHARD_TRY(out_.dense_width, Size({"prefix_dense_intermediate_size", "dense_intermediate_size",
+                                      "intermediate_size_mlp", "intermediate_size"}));
+    return Ok();
+  }
+
+  Status ReadShared() {
+    SHARD_TRY(const uint64_t count, Uniform(kSharedCountKeys));
+    SHARD_TRY(const uint64_t width, Uniform(kSharedWidthKeys));
+    out_.shared_width = width;
+    if (width == 0 && out_.facts.shared_of_experts) out_.shared_width = count * out_.expert_width;
+    if (config_.Has(kSharedCountKeys) || config_.Has(kSharedWidthKeys)) {
+      out_.shared = count > 0 || width > 0;
+    }
+    return Ok();
+  }
+
+  Status ReadHeads(bool complete) {
+    HeadsPromise heads;
+    SHARD_TRY(heads.heads, Size(kHeadKeys));
+    SHARD_TRY(heads.key_heads, Size(kKeyHeadKeys));
+    if (complete && !config_.Has(kKeyHeadKeys)) heads.key_heads = heads.heads;
+    if (heads.heads == 0 || heads.key_heads == 0) return Ok();
+    if (heads.heads % heads.key_heads != 0) {
+      Say(config_.Find(kKeyHeadKeys)->path,
+          Cat("a divisor of ", config_.Find(kHeadKeys)->path, " (", heads.heads, ")"),
+          Cat(heads.key_heads));
+      return Ok();
+    }
+    SHARD_TRY(heads.size, Size(kHeadSizeKeys));
+    if (heads.size == 0 && out_.facts.square_heads) {
+      heads.size = out_.hidden / heads.heads;
+      if (out_.hidden % heads.heads != 0) {
+        Say(config_.Find(kHiddenKeys)->path,
+            Cat("a multiple of ", heads.heads, " heads, as there is no head_dim"),
+            Cat(out_.hidden));
+        return Ok();
+      }
+    }
+    SHARD_TRY(const uint64_t value, Uniform({"v_head_dim"}));
+    if (heads.size > 0 && value == 0 && !config_.Has(kUnevenHeadKeys)) out_.heads = heads;
+    return Ok();
+  }
+
+  Status ReadLatent() {
+    SHARD_TRY(const std::optional<bool> used, config_.FindBool({"use_mla"}));
+    LatentPromise latent;
+    SHARD_TRY(latent.heads, Uniform(kHeadKeys));
+    SHARD_TRY(latent.query_rank, Uniform({"q_lora_rank"}));
+    SHARD_TRY(latent.rank, Uniform({"kv_lora_rank"}));
+    SHARD_TRY(latent.nope, Uniform({"qk_nope_head_dim"}));
+    SHARD_TRY(latent.rope, Uniform({"qk_rope_head_dim"}));
+    SHARD_TRY(latent.value, Uniform({"v_head_dim"}));
+    const bool whole = latent.heads > 0 && latent.nope > 0 && latent.rope > 0 && latent.value > 0;
+    if (!used.value_or(true) || latent.rank == 0 || !whole) return Ok();
+    out_.latent = latent;
+    out_.heads.reset();
+    return Ok();
+  }
+
+  Status ReadRouting() {
+    SHARD_TRY(const std::optional<std::string> method, config_.FindString({"topk_method"}));
+    if (method == "noaux_tc") out_.selection_bias_key = config_.Find({"topk_method"})->path;
+    for (const char* key : kSelectionBiasKeys) {
+      SHARD_TRY(const std::optional<bool> biased, config_.FindBool({key}));
+      if (biased.value_or(false)) out_.selection_bias_key = config_.Find({key})->path;
+    }
+    return CheckGroups();
+  }
+
+  // Routers choose groups of experts first, then experts inside them.
+  Status CheckGroups() {
+    const uint64_t groups = model_.expert_groups, used = model_.expert_groups_used;
+    if (groups == 0) return Ok();
+    if (model_.experts % groups != 0) {
+      Say("n_group", Cat("a divisor of the ", model_.experts, " experts"), Cat(groups));
+      return Ok();
+    }
+    if (used == 0) return Ok();
+    if (used > groups) Say("topk_group", Cat("at most n_group (", groups, ")"), Cat(used));
+    const uint64_t reach = used * (model_.experts / groups);
+    if (used <= groups && model_.top_k > reach) {
+      Say("topk_group",
+          Cat("groups of ", model_.top_k, " experts or more together, as a token gets"),
+          Cat(used, " of ", model_.experts / groups, " experts"));
+    }
+    return Ok();
+  }
+
+  const HfConfig& raw_;
+  const HfConfig config_;
+  const ModelConfig& model_;
+  std::vector<CheckFinding>& findings_;
+  ModelPromise out_;
+};
+
+}  // namespace
+
+Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
+                                 const ModelConfig& model, const Family& family,
+                                 std::vector<CheckFinding>& findings) {
+  SHARD_TRY(HfConfig config, raw.WithDefaults(defaults));
+  PromiseReader reader(raw, std::move(config), model, findings);
+  SHARD_TRY(ModelPromise promise, reader.Read(family.facts, !defaults.empty()));
+  for (const TensorRule& rule : family.rules) {
+    if (rule.pattern.find(".linear_attn.") != std::string::npos) promise.linear_attention = true;
+  }
+  return promise;
+}
+
+}  // namespace shard

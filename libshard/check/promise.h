@@ -1,0 +1,70 @@
+// What a model's config promises of its tensors: sizes, kinds of layers, what has to be there. A
+// value that the config does not give stays unknown (0, "" or no value), and nothing is checked
+// against it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/check/finding.h"
+#include "libshard/config.h"
+#include "libshard/convert/hf_config.h"
+#include "libshard/family.h"
+#include "libshard/gguf_metadata.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+struct LayerPromise {
+  std::optional<bool> moe;
+  std::string attention;  // as the config calls it: "linear_attention", "1"; "" when it is silent
+};
+
+// Heads of ordinary attention, all layers alike.
+struct HeadsPromise {
+  uint64_t heads = 0, key_heads = 0, size = 0;
+};
+
+// Sizes of multi-head latent attention, as DeepSeek's configs call them.
+struct LatentPromise {
+  uint64_t heads = 0;
+  uint64_t query_rank = 0;  // 0: queries are projected directly
+  uint64_t rank = 0, nope = 0, rope = 0, value = 0;
+};
+
+struct ModelPromise {
+  uint64_t vocabulary = 0, hidden = 0;
+  uint64_t expert_input = 0;  // what goes into an expert: hidden, or a latent of its own
+  uint64_t expert_width = 0, dense_width = 0, shared_width = 0;
+  std::vector<LayerPromise> layers;  // decoder layers
+  std::string moe_key;               // what says which of them have experts
+  std::string layers_key;            // what says how many there are
+  std::optional<uint32_t> mtp;       // blocks for multi-token prediction
+  std::optional<bool> tied;          // the head is the embedding
+  std::optional<bool> shared;        // layers with experts have shared ones
+  std::string selection_bias_key;    // what says that routers have one, "" where nothing does
+  bool linear_attention = false;     // "linear_attention" layers have linear_attn, others self_attn
+  std::optional<HeadsPromise> heads;
+  std::optional<LatentPromise> latent;
+  ConfigFacts facts;
+};
+
+// Of config.json; `defaults` is a JSON object with the fields that the family's class fills in, ""
+// when that is not known. What the config says wrongly of itself - sizes that do not divide, lists
+// of another length than there are layers - is added to `findings`. kCorrupt for fields of another
+// type than expected.
+Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
+                                 const ModelConfig& model, const Family& family,
+                                 std::vector<CheckFinding>& findings);
+
+// Of the metadata of a GGUF model.
+ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model);
+
+// Which layers have experts and what kind of attention each has (promise_layers.cc).
+// REQUIRES: promise.layers has one entry per decoder layer.
+Status ReadLayerKinds(const HfConfig& raw, const HfConfig& config, ModelPromise& promise,
+                      std::vector<CheckFinding>& findings);
+
+}  // namespace shard

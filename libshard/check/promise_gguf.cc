@@ -1,0 +1,31 @@
+// What the metadata of a GGUF model promises. Keys: llama.cpp's; only those that mean the same in
+// every architecture.
+#include <algorithm>
+
+#include "libshard/check/promise.h"
+#include "libshard/text.h"
+
+namespace shard {
+
+ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model) {
+  const std::string prefix = metadata.Architecture() + ".";
+  // Zero too where a list gives one number per layer.
+  const auto number = [&](const char* key) { return metadata.Uint(prefix + key).value_or(0); };
+  ModelPromise promise;
+  promise.layers_key = prefix + "block_count";
+  promise.layers.resize(model.layers);
+  promise.mtp = model.mtp_layers;
+  promise.hidden = model.hidden_size;
+  promise.vocabulary = model.vocab_size;
+  const uint64_t latent = number("moe_latent_size");
+  promise.expert_input = latent > 0 ? latent : promise.hidden;
+  promise.expert_width = number("expert_feed_forward_length");
+  promise.dense_width = number("feed_forward_length");
+  promise.shared_width = number("expert_shared_feed_forward_length");
+  promise.moe_key = prefix + "leading_dense_block_count";
+  const uint64_t dense = std::min<uint64_t>(number("leading_dense_block_count"), model.layers);
+  for (uint64_t layer = 0; layer < dense; ++layer) promise.layers[layer].moe = false;
+  return promise;
+}
+
+}  // namespace shard

@@ -1,0 +1,239 @@
+// Which layers have experts, and what attention. Configs say it in many ways: a list with an entry
+// per layer, a list of numbers of layers, or a number from which each layer's kind follows.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libshard/check/promise.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+// Lists with one entry per layer whose entries name kinds of attention (and of whole layers).
+constexpr ConfigKeys kAttentionLists = {"layer_types",          "layers_block_type",
+                                        "attn_type_list",       "hybrid_override_pattern",
+                                        "hybrid_layer_pattern", "compress_ratios"};
+constexpr size_t kMaxKindLength = 64;
+
+// A list per layer in which one word or number stands for layers with experts.
+struct MoeList {
+  const char* key;
+  const char* moe;
+};
+constexpr MoeList kMoeLists[] = {{"mlp_layer_types", "sparse"},
+                                 {"layers_block_type", "moe"},
+                                 {"hybrid_override_pattern", "E"},
+                                 {"moe_layer_freq", "1"}};
+
+std::string EntryText(const Json& entry) {
+  if (entry.is_string()) return entry.get<std::string>().substr(0, kMaxKindLength);
+  return entry.dump().substr(0, kMaxKindLength);
+}
+
+class LayerKinds {
+ public:
+  LayerKinds(const HfConfig& raw, const HfConfig& config, ModelPromise& promise,
+             std::vector<CheckFinding>& findings)
+      : raw_(raw), config_(config), promise_(promise), findings_(findings) {}
+
+  Status Read() {
+    SHARD_CHECK(ReadAttention());
+    SHARD_TRY(const bool listed, ReadMoeLists());
+    return listed ? Ok() : ReadMoeNumbers();
+  }
+
+ private:
+  size_t layers() const { return promise_.layers.size(); }
+
+  // Once: lists of whole layers are read for both kinds.
+  void Say(const std::string& field, const std::string& expected, const std::string& found) {
+    const CheckFinding finding = {FindingKind::kConfig, field, expected, found};
+    if (std::find(findings_.begin(), findings_.end(), finding) != findings_.end()) return;
+    findings_.push_back(finding);
+  }
+
+  // The entries of a list or of a string of letters; blocks for multi-token prediction may have
+  // entries after those of the layers. Nothing when the field is absent, no list, or of a wrong
+  // length, which is a finding.
+  std::vector<std::string> Entries(const char* key) {
+    std::vector<std::string> entries;
+    const std::optional<HfConfig::Field> field = raw_.Find({key});
+    if (!field || !(field->value->is_array() || field->value->is_string())) return entries;
+    if (field->value->is_string()) {
+      for (const char letter : field->value->get_ref<const std::string&>()) {
+        entries.emplace_back(1, letter);
+      }
+    } else {
+      for (const Json& entry : *field->value) entries.push_back(EntryText(entry));
+    }
+    if (entries.size() != layers() && entries.size() != layers() + promise_.mtp.value_or(0)) {
+      Say(field->path, Cat("one entry per layer (", layers(), ")"), Cat(entries.size()));
+      return {};
+    }
+    entries.resize(layers());
+    return entries;
+  }
+
+  Status ReadAttention() {
+    for (const char* key : kAttentionLists) {
+      const std::vector<std::string> entries = Entries(key);
+      for (size_t layer = 0; layer < entries.size(); ++layer) {
+        std::string& kind = promise_.layers[layer].attention;
+        kind += (kind.empty() ? "" : " ") + entries[layer];
+      }
+    }
+    SHARD_TRY(const auto interval, Step("full_attention_interval"));
+    for (size_t layer = 0; interval && !raw_.Has({"layer_types"}) && layer < layers(); ++layer) {
+      promise_.layers[layer].attention =
+          (layer + 1) % *interval == 0 ? "full_attention" : "linear_attention";
+    }
+    // The first layers of DeepSeek-V4 choose experts by the token's id.
+    SHARD_TRY(const auto hashed, config_.FindU32({"num_hash_layers"}));
+    for (size_t layer = 0; hashed && layer < std::min<size_t>(*hashed, layers()); ++layer) {
+      promise_.layers[layer].attention += " hash";
+    }
+    return Ok();
+  }
+
+  // A number of layers from one to the next of a kind.
+  Result<std::optional<uint32_t>> Step(const char* key) {
+    SHARD_TRY(const std::optional<uint32_t> step, config_.FindU32({key}));
+    if (step != 0u) return step;
+    Say(config_.Find({key})->path, "at least 1", "0");
+    return std::optional<uint32_t>();
+  }
+
+  template <class Rule>
+  void Set(const char* key, Rule rule) {
+    promise_.moe_key = key;
+    for (size_t layer = 0; layer < layers(); ++layer) promise_.layers[layer].moe = rule(layer);
+  }
+
+  Result<bool> ReadMoeLists() {
+    for (const auto& [key, moe] : kMoeLists) {
+      const std::vector<std::string> entries = Entries(key);
+      if (entries.empty()) continue;
+      Set(key, [&, word = moe](size_t layer) { return entries[layer] == word; });
+      return true;
+    }
+    // Numbers of the layers with experts: Llama-4's list, Step's "3,4,5".
+    const auto list = raw_.Find({"moe_layers"});
+    if (list && list->value->is_array()) {
+      SHARD_TRY(const std::vector<uint32_t> numbers, raw_.FindU32s({"moe_layers"}));
+      SetMoe("moe_layers", {numbers.begin(), numbers.end()});
+      return true;
+    }
+    SHARD_TRY(const auto text, raw_.FindString({"moe_layers_enum"}));
+    if (!text) return false;
+    std::set<uint64_t> numbers;
+    for (const std::string& number : Split(*text, ',')) {
+      numbers.insert(ParseUint(number).value_or(UINT64_MAX));
+    }
+    SetMoe("moe_layers_enum", numbers);
+    return true;
+  }
+
+  void SetMoe(const char* key, const std::set<uint64_t>& numbers) {
+    CheckLayerNumbers(key, numbers);
+    Set(key, [&](size_t layer) { return numbers.contains(layer); });
+  }
+
+  void CheckLayerNumbers(const char* key, const std::set<uint64_t>& numbers) {
+    if (numbers.empty() || *numbers.rbegin() < layers() + promise_.mtp.value_or(0)) return;
+    Say(key, Cat("numbers of layers below ", layers()), Cat(*numbers.rbegin()));
+  }
+
+  // Each of these tries one way to say it; the first that the config has decides.
+  Status ReadMoeNumbers() {
+    for (const auto read :
+         {&LayerKinds::ReadInterleaved, &LayerKinds::ReadPeriod, &LayerKinds::ReadRange,
+          &LayerKinds::ReadLeadingDense, &LayerKinds::ReadSparseStep}) {
+      SHARD_TRY(const bool done, (this->*read)());
+      if (done) return Ok();
+    }
+    if (promise_.facts.all_moe) Set("the family", [](size_t) { return true; });
+    return Ok();
+  }
+
+  // Llama-4 and Arctic: the last of so many layers.
+  Result<bool> ReadInterleaved() {
+    for (const char* key : {"interleave_moe_layer_step", "moe_layer_frequency"}) {
+      SHARD_TRY(const auto step, Step(key));
+      if (step) Set(key, [&](size_t layer) { return (layer + 1) % *step == 0; });
+      if (step) return true;
+    }
+    return false;
+  }
+
+  // Jamba.
+  Result<bool> ReadPeriod() {
+    SHARD_TRY(const auto period, Step("expert_layer_period"));
+    SHARD_TRY(const auto offset, config_.FindU32({"expert_layer_offset"}));
+    if (!period || !offset) return false;
+    Set("expert_layer_period", [&](size_t layer) { return layer % *period == *offset; });
+    return true;
+  }
+
+  // ERNIE; -1 as an end is the last layer.
+  Result<bool> ReadRange() {
+    SHARD_TRY(const auto start, config_.FindU32({"moe_layer_start_index"}));
+    if (!start) return false;
+    SHARD_TRY(const auto interval, Step("moe_layer_interval"));
+    const auto end = config_.Find({"moe_layer_end_index"});
+    const bool open = !end || (end->value->is_number_integer() && *end->value == -1);
+    uint64_t last = UINT64_MAX;
+    if (!open) {
+      SHARD_TRY(const auto number, config_.FindU32({"moe_layer_end_index"}));
+      last = *number;
+    }
+    Set("moe_layer_start_index", [&](size_t layer) {
+      return layer >= *start && layer <= last && (layer + 1) % interval.value_or(1) == 0;
+    });
+    return true;
+  }
+
+  // DeepSeek and all that took over its config; LFM2 and Hunyuan under other names.
+  Result<bool> ReadLeadingDense() {
+    for (const char* key : {"first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped"}) {
+      SHARD_TRY(const auto dense, config_.FindU32({key}));
+      if (!dense) continue;
+      if (*dense > layers()) Say(config_.Find({key})->path, Cat("at most ", layers()), Cat(*dense));
+      const auto field = config_.Find({"moe_layer_freq"});
+      std::optional<uint32_t> step;
+      if (field && !field->value->is_array()) {
+        SHARD_TRY(step, Step("moe_layer_freq"));
+      }
+      Set(key, [&](size_t layer) { return layer >= *dense && layer % step.value_or(1) == 0; });
+      return true;
+    }
+    return false;
+  }
+
+  // The Qwen models.
+  Result<bool> ReadSparseStep() {
+    if (!config_.Has({"decoder_sparse_step"}) && !config_.Has({"mlp_only_layers"})) return false;
+    SHARD_TRY(const auto step, Step("decoder_sparse_step"));
+    SHARD_TRY(const std::vector<uint32_t> listed, config_.FindU32s({"mlp_only_layers"}));
+    const std::set<uint64_t> dense(listed.begin(), listed.end());
+    CheckLayerNumbers("mlp_only_layers", dense);
+    Set(dense.empty() ? "decoder_sparse_step" : "mlp_only_layers", [&](size_t layer) {
+      return !dense.contains(layer) && (layer + 1) % step.value_or(1) == 0;
+    });
+    return true;
+  }
+
+  const HfConfig& raw_;
+  const HfConfig& config_;
+  ModelPromise& promise_;
+  std::vector<CheckFinding>& findings_;
+};
+
+}  // namespace
+
+Status ReadLayerKinds(const HfConfig& raw, const HfConfig& config, ModelPromise& promise,
+                      std::vector<CheckFinding>& findings) {
+  return LayerKinds(raw, config, promise, findings).Read();
+}
+
+}  // namespace shard

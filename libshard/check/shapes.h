@@ -1,0 +1,17 @@
+// Whether tensors have the shapes that the sizes of a config ask for.
+#pragma once
+
+#include <vector>
+
+#include "libshard/check/finding.h"
+#include "libshard/check/promise.h"
+#include "libshard/model.h"
+
+namespace shard {
+
+// Looks at every tensor whose role and name say what its dimensions are. Equal findings on several
+// tensors become one, which names the first. REQUIRES: the shapes are known (not names only).
+void CheckShapes(const MoeModel& model, const ModelPromise& promise,
+                 std::vector<CheckFinding>& findings);
+
+}  // namespace shard
