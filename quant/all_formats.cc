@@ -38,10 +38,15 @@ constexpr Format With(Format format, Encoder encode, Decoder decode) {
   return format;
 }
 
-// With kernels of its own; no decoder: the scalar one is fast enough.
-constexpr Format Faster(Format format, Encoder encode, Decoder decode = nullptr) {
+// With kernels of its own.
+constexpr Format Faster(Format format, Encoder encode) {
   format.encode = encode;
-  if (decode != nullptr) format.decode = decode;
+  return format;
+}
+
+constexpr Format Faster(Format format, Encoder encode, Decoder decode) {
+  format.encode = encode;
+  format.decode = decode;
   return format;
 }
 

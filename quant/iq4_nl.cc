@@ -37,7 +37,8 @@ void EncodeLanes(const LaneBlocks& blocks, std::span<BlockIq4Nl> out) {
 }
 
 void EncodeIq4NlLanes(Values values, Values importance, std::span<std::byte> out) {
-  EncodeInLanes<BlockIq4Nl>({values, importance, out}, LaneCount(), EncodeIq4NlRef, EncodeLanes);
+  if (!kHasVectors) return EncodeIq4NlRef(values, importance, out);
+  EncodeInLanes<BlockIq4Nl>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
 }  // namespace HWY_NAMESPACE

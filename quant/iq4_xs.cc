@@ -57,7 +57,8 @@ void EncodeLanes(const LaneBlocks& blocks, std::span<BlockIq4Xs> out) {
 }
 
 void EncodeIq4XsLanes(Values values, Values importance, std::span<std::byte> out) {
-  EncodeInLanes<BlockIq4Xs>({values, importance, out}, LaneCount(), EncodeIq4XsRef, EncodeLanes);
+  if (!kHasVectors) return EncodeIq4XsRef(values, importance, out);
+  EncodeInLanes<BlockIq4Xs>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -55,12 +55,10 @@ struct EncodeRun {
 };
 
 // Calls encode_lanes(blocks, out) for `lanes` blocks at a time; out has one Block per lane with a
-// block of its own. A machine without vectors is better off with the reference.
+// block of its own.
 template <class Block, class EncodeLanes>
-void EncodeInLanes(const EncodeRun& run, size_t lanes, Encoder reference,
-                   const EncodeLanes& encode_lanes) {
+void EncodeInLanes(const EncodeRun& run, size_t lanes, const EncodeLanes& encode_lanes) {
   const auto& [values, importance, out] = run;
-  if (lanes == 1) return reference(values, importance, out);
   const size_t count = values.size() / Block::kValues;
   assert(values.size() % Block::kValues == 0 && out.size() == count * sizeof(Block));
   assert(importance.empty() || values.size() % importance.size() == 0);

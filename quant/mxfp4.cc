@@ -50,7 +50,7 @@ HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {
 }
 
 void EncodeMxfp4Lanes(Values values, Values importance, std::span<std::byte> out) {
-  if (LaneCount() == 1) return EncodeMxfp4Ref(values, importance, out);
+  if (!kHasVectors) return EncodeMxfp4Ref(values, importance, out);
   EncodeBlocks<BlockMxfp4>(values, {}, out, [](Values x, Values) {
     BlockMxfp4 block;
     if (!EncodeBlock(x.data(), block)) {

@@ -76,7 +76,7 @@ HWY_INLINE V FloatOfF8E5M2(VU value) { return FloatOfHalf(hn::ShiftLeft<8>(value
 template <class Convert>
 HWY_INLINE void EncodeShort(Values values, std::span<std::byte> out, Encoder reference,
                             const Convert& convert) {
-  if (LaneCount() == 1) return reference(values, {}, out);
+  if (!kHasVectors) return reference(values, {}, out);
   const hn::Rebind<uint16_t, D> shorts;
   const size_t whole = values.size() / LaneCount() * LaneCount();
   auto* const to = reinterpret_cast<uint16_t*>(out.data());
@@ -91,7 +91,7 @@ HWY_INLINE void EncodeShort(Values values, std::span<std::byte> out, Encoder ref
 template <class Number, class Convert>
 HWY_INLINE void DecodeNumbers(std::span<const std::byte> in, std::span<float> out,
                               Decoder reference, const Convert& convert) {
-  if (LaneCount() == 1) return reference(in, out);
+  if (!kHasVectors) return reference(in, out);
   const hn::Rebind<Number, D> numbers;
   const size_t whole = out.size() / LaneCount() * LaneCount();
   const auto* const from = reinterpret_cast<const Number*>(in.data());

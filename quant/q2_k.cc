@@ -55,7 +55,8 @@ void EncodeLanes(const LaneBlocks& blocks, std::span<BlockQ2K> out) {
 }
 
 void EncodeQ2KLanes(Values values, Values importance, std::span<std::byte> out) {
-  EncodeInLanes<BlockQ2K>({values, importance, out}, LaneCount(), EncodeQ2KRef, EncodeLanes);
+  if (!kHasVectors) return EncodeQ2KRef(values, importance, out);
+  EncodeInLanes<BlockQ2K>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -201,7 +201,8 @@ void EncodeLanes(const LaneBlocks& blocks, std::span<BlockQ3K> out) {
 }
 
 void EncodeQ3KLanes(Values values, Values importance, std::span<std::byte> out) {
-  EncodeInLanes<BlockQ3K>({values, importance, out}, LaneCount(), EncodeQ3KRef, EncodeLanes);
+  if (!kHasVectors) return EncodeQ3KRef(values, importance, out);
+  EncodeInLanes<BlockQ3K>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -11,7 +11,7 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 void EncodeQ40Lanes(Values values, Values importance, std::span<std::byte> out) {
-  if (LaneCount() == 1) return EncodeQ40Ref(values, importance, out);
+  if (!kHasVectors) return EncodeQ40Ref(values, importance, out);
   EncodeScaled<BlockQ40, kQ40Levels>({values, importance, out}, MakeQ40, EncodeBlockQ40);
 }
 

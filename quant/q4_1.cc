@@ -11,7 +11,7 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 void EncodeQ41Lanes(Values values, Values importance, std::span<std::byte> out) {
-  if (LaneCount() == 1) return EncodeQ41Ref(values, importance, out);
+  if (!kHasVectors) return EncodeQ41Ref(values, importance, out);
   EncodeRanged<BlockQ41, kQ41Levels>({values, importance, out}, MakeQ41, EncodeBlockQ41);
 }
 

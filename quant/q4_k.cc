@@ -11,7 +11,8 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 void EncodeQ4KLanes(Values values, Values importance, std::span<std::byte> out) {
-  EncodeInLanes<BlockQ4K>({values, importance, out}, LaneCount(), EncodeQ4KRef,
+  if (!kHasVectors) return EncodeQ4KRef(values, importance, out);
+  EncodeInLanes<BlockQ4K>({values, importance, out}, LaneCount(),
                           [](const LaneBlocks& blocks, std::span<BlockQ4K> lanes) {
                             EncodePairs(blocks, kQ4KSearch, MakeBlockQ4K, EncodeQ4KRef, lanes);
                           });

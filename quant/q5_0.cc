@@ -11,7 +11,7 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 void EncodeQ50Lanes(Values values, Values importance, std::span<std::byte> out) {
-  if (LaneCount() == 1) return EncodeQ50Ref(values, importance, out);
+  if (!kHasVectors) return EncodeQ50Ref(values, importance, out);
   EncodeScaled<BlockQ50, kQ50Levels>({values, importance, out}, MakeQ50, EncodeBlockQ50);
 }
 

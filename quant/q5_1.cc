@@ -11,7 +11,7 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 void EncodeQ51Lanes(Values values, Values importance, std::span<std::byte> out) {
-  if (LaneCount() == 1) return EncodeQ51Ref(values, importance, out);
+  if (!kHasVectors) return EncodeQ51Ref(values, importance, out);
   EncodeRanged<BlockQ51, kQ51Levels>({values, importance, out}, MakeQ51, EncodeBlockQ51);
 }
 

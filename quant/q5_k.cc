@@ -11,7 +11,8 @@ namespace quant {
 namespace HWY_NAMESPACE {
 
 void EncodeQ5KLanes(Values values, Values importance, std::span<std::byte> out) {
-  EncodeInLanes<BlockQ5K>({values, importance, out}, LaneCount(), EncodeQ5KRef,
+  if (!kHasVectors) return EncodeQ5KRef(values, importance, out);
+  EncodeInLanes<BlockQ5K>({values, importance, out}, LaneCount(),
                           [](const LaneBlocks& blocks, std::span<BlockQ5K> lanes) {
                             EncodePairs(blocks, kQ5KSearch, MakeBlockQ5K, EncodeQ5KRef, lanes);
                           });

@@ -52,7 +52,8 @@ void EncodeLanes(const LaneBlocks& blocks, std::span<BlockQ6K> out) {
 }
 
 void EncodeQ6KLanes(Values values, Values importance, std::span<std::byte> out) {
-  EncodeInLanes<BlockQ6K>({values, importance, out}, LaneCount(), EncodeQ6KRef, EncodeLanes);
+  if (!kHasVectors) return EncodeQ6KRef(values, importance, out);
+  EncodeInLanes<BlockQ6K>({values, importance, out}, LaneCount(), EncodeLanes);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -43,7 +43,7 @@ HWY_INLINE bool EncodeBlock(const float* x, BlockQ80& block) {
 }
 
 void EncodeQ80Lanes(Values values, Values importance, std::span<std::byte> out) {
-  if (LaneCount() == 1) return EncodeQ80Ref(values, importance, out);
+  if (!kHasVectors) return EncodeQ80Ref(values, importance, out);
   EncodeBlocks<BlockQ80>(values, {}, out, [](Values x, Values) {
     BlockQ80 block;
     if (!EncodeBlock(x.data(), block)) {

@@ -22,7 +22,7 @@ HWY_INLINE void EncodeScaled(const EncodeRun& run, const Make& make, const Refer
     return EncodePlain<Block>(run, fit, float{}, make, reference);
   }
   const std::vector<float> spreads = SpreadsOfRows(run.values, run.importance.size());
-  EncodeInLanes<Block>(run, LaneCount(), nullptr, [&](const LaneBlocks& blocks, auto out) {
+  EncodeInLanes<Block>(run, LaneCount(), [&](const LaneBlocks& blocks, auto out) {
     FitScaleOfLanes<Block, kLevels>(blocks, LaneSpreads(blocks, spreads), make, reference, out);
   });
 }
@@ -36,7 +36,7 @@ HWY_INLINE void EncodeRanged(const EncodeRun& run, const Make& make, const Refer
     return EncodePlain<Block>(run, fit, ScaleAndMin{}, make, reference);
   }
   const std::vector<float> spreads = SpreadsOfRows(run.values, run.importance.size());
-  EncodeInLanes<Block>(run, LaneCount(), nullptr, [&](const LaneBlocks& blocks, auto out) {
+  EncodeInLanes<Block>(run, LaneCount(), [&](const LaneBlocks& blocks, auto out) {
     FitRangeOfLanes<Block, kLevels>(blocks, LaneSpreads(blocks, spreads), make, reference, out);
   });
 }
