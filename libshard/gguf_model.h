@@ -57,8 +57,8 @@ struct GgufModel {
 struct ConvertOptions {
   std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
   bool mtp = true;  // false (--no-mtp): leave blocks for multi-token prediction out
-  // The architecture's keys alone, from config.json: whether GGUF can hold the model is known before
-  // its tensors are there. The view has no tensors and no tokenizer then.
+  // The architecture's keys alone, which config.json decides: whether GGUF can hold the model is
+  // known before its tensors are there. The view has no tensors and no tokenizer then.
   bool keys_only = false;
 };
 

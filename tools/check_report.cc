@@ -1,5 +1,7 @@
 #include "tools/check_report.h"
 
+#include <nlohmann/json.hpp>
+
 #include "libshard/text.h"
 #include "tools/output.h"
 
@@ -10,10 +12,9 @@ using shard::Json;
 
 std::string Summary(const shard::MoeModel& model) {
   const std::string config = model.config_path().filename().string();
-  std::string text = shard::Cat(
-      "ok: ", Plural(model.tensors().size(), "tensor"), ", ",
-      Plural(model.config().layers, "layer"), ", ", Plural(model.max_experts(), "expert"), " as ",
-      config, " says");
+  std::string text = shard::Cat("ok: ", Plural(model.tensors().size(), "tensor"), ", ",
+                                Plural(model.config().layers, "layer"), ", ",
+                                Plural(model.max_experts(), "expert"), " as ", config, " says");
   if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
   return text + "\n";
 }

@@ -104,7 +104,8 @@ class PromiseReader {
   Status ReadShared() {
     SHARD_TRY(const uint64_t count, Uniform(kSharedCountKeys));
     SHARD_TRY(const uint64_t width, Uniform(kSharedWidthKeys));
-    out_.shared_width = width;
+    // Whether a width is that of one of them or of all is not the same everywhere.
+    out_.shared_width = count > 1 ? 0 : width;
     if (width == 0 && out_.facts.shared_of_experts) out_.shared_width = count * out_.expert_width;
     if (config_.Has(kSharedCountKeys) || config_.Has(kSharedWidthKeys)) {
       out_.shared = count > 0 || width > 0;

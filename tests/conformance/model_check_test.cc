@@ -30,10 +30,14 @@ std::string FindingsOf(const fs::path& source, const ModelOptions& options = {})
 }
 
 TEST(ModelCheck, GeneratedLayoutsAreAsTheirConfigsPromise) {
+  // Nine layers show kinds of layers that repeat.
+  const fixtures::Options large = {.layers = 9, .hidden = 128, .ff = 32, .head_size = 32};
   for (const std::string& layout : fixtures::Layouts()) {
-    const fixtures::TempDir dir;
-    ASSERT_TRUE(fixtures::MakeCheckpoint(layout, dir.path()));
-    EXPECT_EQ(FindingsOf(dir.path()), "") << layout;
+    for (const fixtures::Options& options : {fixtures::Options{}, large}) {
+      const fixtures::TempDir dir;
+      ASSERT_TRUE(fixtures::MakeCheckpoint(layout, dir.path(), options));
+      EXPECT_EQ(FindingsOf(dir.path()), "") << layout;
+    }
   }
 }
 

@@ -1,7 +1,8 @@
-// ParseModelConfig: config.json of any maker.
+// ParseModelConfig and CheckConfig: config.json of any maker.
 #include "libshard/config.h"
 
 #include "fixtures/generator.h"
+#include "libshard/check/model_check.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -16,6 +17,21 @@ std::vector<std::string> Seeds() {
     seeds.push_back(fixtures::DescribeCheckpoint(layout).config);
   }
   return seeds;
+}
+
+// What the config promises, and what of it cannot be.
+std::string CheckFindings(std::string_view input, const shard::ModelConfig& model,
+                          const shard::Family& family) {
+  const auto config = shard::HfConfig::Parse(kWhere, input);
+  if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
+  const auto findings = shard::CheckConfig(*config, model, family);
+  if (!findings) return fuzz::ErrorProblem(findings.error(), kWhere);
+  for (const shard::CheckFinding& finding : *findings) {
+    if (finding.what.empty() || finding.expected.empty() || finding.found.empty()) {
+      return "a finding without words: " + shard::FindingText(finding);
+    }
+  }
+  return "";
 }
 
 std::string Check(std::string_view input) {
@@ -36,8 +52,8 @@ std::string Check(std::string_view input) {
     if (count > config->top_k) return "top_k is not the maximum of its list";
   }
   const auto family = shard::FindFamily(kWhere, *config);
-  if (family) return *family == nullptr ? "a null family" : "";
-  return fuzz::ErrorProblem(family.error(), kWhere);
+  if (!family) return fuzz::ErrorProblem(family.error(), kWhere);
+  return *family == nullptr ? "a null family" : CheckFindings(input, *config, **family);
 }
 
 constexpr fuzz::Target kTarget{Check, Seeds, 10'000};

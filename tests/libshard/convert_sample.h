@@ -79,7 +79,6 @@ class ConvertSample {
   fixtures::RawTensor& Tensor(const std::string& name) {
     return *std::find_if(tensors.begin(), tensors.end(), [&](auto& t) { return t.name == name; });
   }
-  // The same name with other numbers in another shape.
   void Reshape(const std::string& name, const std::vector<uint64_t>& shape) {
     std::erase_if(tensors, [&](auto& t) { return t.name == name; });
     Add(name, shape);
@@ -88,8 +87,7 @@ class ConvertSample {
   void SetHeads(uint64_t heads, uint64_t size, uint64_t hidden) {
     const std::string at = "model.layers.0.self_attn.";
     Reshape(at + "q_proj.weight", {heads * size, hidden});
-    Reshape(at + "k_proj.weight", {size, hidden});
-    Reshape(at + "v_proj.weight", {size, hidden});
+    for (const char* name : {"k_proj", "v_proj"}) Reshape(at + name + ".weight", {size, hidden});
     Reshape(at + "o_proj.weight", {hidden, heads * size});
   }
   void Remove(const std::string& part) {

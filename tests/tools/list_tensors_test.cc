@@ -94,5 +94,82 @@ TEST(ListTensors, BadFiltersAreUsageErrorsThatNameTheOption) {
   }
 }
 
+// Changes fields of the copy of tiny-moe's config.
+void SetInConfig(const Workspace& workspace, const char* field, const nlohmann::json& value) {
+  const auto path = workspace / "fixtures/tiny-moe/config.json";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_write,
+                               std::filesystem::perm_options::add);
+  auto config = nlohmann::json::parse(ReadAll(path));
+  config[field] = value;
+  WriteAll(path, config.dump());
+}
+
+TEST(ListTensors, CheckSaysThatAllIsAsTheConfigPromises) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe --check");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.out, "ok: 174 tensors, 3 layers, 16 experts as config.json says\n");
+  const std::string index = "model.safetensors.index.json";
+  for (const std::string& file : {index, std::string("config.json")}) {
+    WriteAll(workspace / ("names/" + file), ReadAll(workspace / ("fixtures/tiny-moe/" + file)));
+  }
+  const ToolRun names = workspace.Moepack("list-tensors names/" + index + " --check");
+  EXPECT_EQ(names.status, 0);
+  EXPECT_EQ(names.out,
+            "ok: 174 tensors, 3 layers, 16 experts as config.json says (names only: shapes "
+            "unchecked)\n");
+  ASSERT_EQ(workspace.Moepack("quantize fixtures/tiny-moe --recipe Q4_0 -o m.gguf").status, 0);
+  const ToolRun gguf = workspace.Moepack("list-tensors m.gguf --check");
+  EXPECT_EQ(gguf.status, 0) << gguf.err;
+  EXPECT_EQ(gguf.out, "ok: 39 tensors, 3 layers, 16 experts as m.gguf says\n");
+}
+
+TEST(ListTensors, CheckNamesEveryFindingAndFails) {
+  const Workspace workspace;
+  SetInConfig(workspace, "num_hidden_layers", 4);
+  SetInConfig(workspace, "moe_intermediate_size", 250);
+  const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe --check");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_EQ(run.out,
+            "missing: layer 3: all tensors: expected 4 layers (num_hidden_layers), found none\n"
+            "misshapen: tensor \"model.layers.0.mlp.experts.0.down_proj.weight\" and 47 like it: "
+            "expected [256, 250] (width of an expert and hidden size), found [256, 256]\n"
+            "misshapen: tensor \"model.layers.0.mlp.experts.0.gate_proj.weight\" and 47 like it: "
+            "expected [250, 256] (width of an expert and hidden size), found [256, 256]\n"
+            "misshapen: tensor \"model.layers.0.mlp.experts.0.up_proj.weight\" and 47 like it: "
+            "expected [250, 256] (width of an expert and hidden size), found [256, 256]\n"
+            "\n4 findings\n");
+}
+
+TEST(ListTensors, CheckAsJsonHasTheDocumentedMembers) {
+  const Workspace workspace;
+  const auto good = workspace.Json("list-tensors fixtures/tiny-moe --check --json");
+  EXPECT_EQ(good["ok"], true);
+  EXPECT_EQ(good["family"], "qwen3-moe");
+  EXPECT_EQ(good["tensors"], 174);
+  EXPECT_EQ(good["layers"], 3);
+  EXPECT_EQ(good["experts"], 16);
+  EXPECT_EQ(good["shapes_checked"], true);
+  EXPECT_TRUE(good["findings"].empty());
+  SetInConfig(workspace, "vocab_size", 1);
+  const ToolRun run = workspace.Moepack("list-tensors fixtures/tiny-moe --check --json");
+  EXPECT_EQ(run.status, 3);
+  const auto bad = nlohmann::json::parse(run.out);
+  EXPECT_EQ(bad["ok"], false);
+  ASSERT_GE(bad["findings"].size(), 1u);
+  EXPECT_EQ(bad["findings"][0]["kind"], "misshapen");
+  EXPECT_EQ(bad["findings"][0]["what"], "tensor \"model.embed_tokens.weight\"");
+  EXPECT_EQ(bad["findings"][0]["expected"], "[1, 256] (vocab_size, hidden_size)");
+}
+
+TEST(ListTensors, CheckStandsAlone) {
+  const Workspace workspace;
+  for (const char* other : {"--summary", "--layer 0", "--part router"}) {
+    EXPECT_EQ(
+        workspace.Moepack(std::string("list-tensors fixtures/tiny-moe --check ") + other).status, 2)
+        << other;
+  }
+}
+
 }  // namespace
 }  // namespace cli

@@ -234,5 +234,30 @@ TEST(Quantize, AConfigThatContradictsTheTensorsIsRefused) {
   }
 }
 
+TEST(Quantize, ACheckpointThatIsNotAsPromisedLeavesNothingBehind) {
+  const Workspace workspace;
+  fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
+  const fs::path path = workspace / "model/config.json";
+  fs::permissions(path, fs::perms::owner_write, fs::perm_options::add);
+  auto config = nlohmann::json::parse(ReadAll(path));
+  config["num_hidden_layers"] = 4;
+  WriteAll(path, config.dump());
+  const auto files = [&] {
+    size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(workspace.path())) count += entry.exists();
+    return count;
+  };
+  const size_t before = files();
+  for (const char* command : {"quantize model --recipe Q4_0 -o m.gguf",
+                              "build model --groups 2 --quantize Q4_0 -o out --keep-partial"}) {
+    const ToolRun run = workspace.Moepack(command);
+    EXPECT_EQ(run.status, 3) << command << run.err;
+    EXPECT_THAT(run.err, HasSubstr("model/config.json: missing: layer 3: all tensors: expected 4 "
+                                   "layers (num_hidden_layers), found none\n"
+                                   "hint: moepack list-tensors --check names"));
+    EXPECT_EQ(files(), before) << command;
+  }
+}
+
 }  // namespace
 }  // namespace cli
