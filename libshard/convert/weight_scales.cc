@@ -24,14 +24,14 @@ std::string WeightScales::Place(uint64_t index) const {
 }
 
 Error WeightScales::Unusable(float scale, uint64_t index) const {
-  return {Code::kCorrupt,
-          Cat(Place(index), ": expected a finite number, zero or above, found ", scale),
+  return {Code::kCorrupt, Cat(Place(index), ": expected a finite number, found ", scale),
           "the file is damaged or was quantized wrongly: download it again"};
 }
 
 Error WeightScales::Zero(uint64_t index) const {
   return {Code::kCorrupt,
-          Cat(Place(index), ": expected more than zero for codes that are not all zero, found 0"),
+          Cat(Place(index),
+              ": expected another number than zero for codes that are not all zero, found 0"),
           "the file is damaged or was quantized wrongly: download it again"};
 }
 
@@ -48,9 +48,9 @@ Result<uint16_t> WeightScales::Half(float scale, uint64_t index, const quant::Fo
   }
   report.scales += 1;
   report.exact += kept == scale ? 1 : 0;
-  if (scale > 0) {
+  if (scale != 0) {
     const double wanted = scale;
-    report.rounding = std::max(report.rounding, std::abs(double{kept} - wanted) / wanted);
+    report.rounding = std::max(report.rounding, std::abs((double{kept} - wanted) / wanted));
   }
   return half;
 }

@@ -22,8 +22,7 @@ class WeightScales {
   uint64_t value_bytes() const { return entry_->format->block_bytes; }
   std::vector<float> Decode(std::span<const std::byte> bytes) const;
 
-  // Finite, and zero or above.
-  static bool IsUsable(float scale) { return std::isfinite(scale) && scale >= 0; }
+  static bool IsUsable(float scale) { return std::isfinite(scale); }
   // kCorrupt: value number `index` of the tensor, which is not usable.
   Error Unusable(float scale, uint64_t index) const;
   // kCorrupt: a scale of zero for codes that are not all zero. Whatever made them did not multiply

@@ -101,17 +101,15 @@ TEST(CheckShapes, QueriesMayHaveGates) {
 TEST(CheckShapes, LatentAttentionIsCheckedWhereItsSizesAreGiven) {
   BentCheckpoint checkpoint("deepseek-v3");
   EXPECT_THAT(checkpoint.Findings(), IsEmpty());
-  for (const auto& [field, size] : {std::pair("q_lora_rank", 32),
-                                    {"kv_lora_rank", 32},
-                                    {"qk_nope_head_dim", 16},
-                                    {"qk_rope_head_dim", 32},
-                                    {"v_head_dim", 16}}) {
-    checkpoint.config[field] = size;
-  }
+  const uint64_t nope = checkpoint.config["qk_nope_head_dim"];
+  checkpoint.config["qk_nope_head_dim"] = nope + 8;
   EXPECT_THAT(checkpoint.Findings(),
-              ElementsAre("misshapen: tensor \"model.layers.0.self_attn.q_b_proj.weight\" and 3 "
-                          "like it: expected [192, 32] (sizes of latent attention), found "
-                          "[64, 32]"));
+              ElementsAre("misshapen: tensor \"model.layers.0.self_attn.kv_b_proj.weight\" and 3 "
+                          "like it: expected [224, 32] (sizes of latent attention), found "
+                          "[192, 32]",
+                          "misshapen: tensor \"model.layers.0.self_attn.q_b_proj.weight\" and 3 "
+                          "like it: expected [224, 32] (sizes of latent attention), found "
+                          "[192, 32]"));
 }
 
 TEST(CheckShapes, PackedExpertsOfBothOrientations) {

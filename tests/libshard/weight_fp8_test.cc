@@ -142,7 +142,7 @@ TEST(ScaledWeight, RefusesScalesOfAnotherShapeOrType) {
 
 TEST(ScaledWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
   const std::pair<float, const char*> rows[] = {
-      {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}, {-0.5f, "-0.5"}};
+      {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}};
   for (const auto& [scale, text] : rows) {
     WeightSample sample = Blocks();
     sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({1, 1, 1, 1, 1, scale});
@@ -151,7 +151,7 @@ TEST(ScaledWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
     EXPECT_EQ(sample.RowError(*weight->reader, 1), "");
     EXPECT_THAT(sample.RowError(*weight->reader, 2),
                 HasSubstr(std::string("a.safetensors: tensor \"m.weight_scale_inv\": scale at "
-                                      "[1, 2]: expected a finite number, zero or above, found ") +
+                                      "[1, 2]: expected a finite number, found ") +
                           text));
   }
 }
@@ -163,7 +163,8 @@ TEST(ScaledWeight, AScaleOfZeroIsForZerosOnly) {
   ASSERT_TRUE(weight);
   EXPECT_THAT(
       sample.RowError(*weight->reader, 1),
-      HasSubstr("scale at [0, 1]: expected more than zero for codes that are not all zero"));
+      HasSubstr(
+          "scale at [0, 1]: expected another number than zero for codes that are not all zero"));
   EXPECT_EQ(sample.RowError(*weight->reader, 2), "") << "another block";
   // Rows 0 and 1, columns 2 and 3; zeros have signs.
   for (const size_t at : {2u, 3u, 7u, 8u}) sample.Tensor("weight").bytes[at] = '\x80';
@@ -176,7 +177,7 @@ TEST(ScaledWeight, OfOneScalePerTensorThePlaceIsTheOnlyOne) {
   WeightSample sample = Blocks();
   sample.quantization = R"({"quant_method": "fp8"})";
   sample.Tensor("weight_scale_inv").shape = {};
-  sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({-1});
+  sample.Tensor("weight_scale_inv").bytes = BytesOf<float>({NAN});
   const auto weight = sample.Read();
   ASSERT_TRUE(weight) << weight.error().message;
   EXPECT_THAT(sample.RowError(*weight->reader, 0), HasSubstr("scale at []: expected a finite"));

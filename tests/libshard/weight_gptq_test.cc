@@ -167,7 +167,7 @@ TEST(GptqWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
     weight = sample.Read();
     ASSERT_TRUE(weight);
     EXPECT_THAT(sample.RowError(*weight->reader, 3),
-                HasSubstr("\"m.scales\": scale at [1, 3]: expected more than zero"));
+                HasSubstr("\"m.scales\": scale at [1, 3]: expected another number than zero"));
   }
 }
 

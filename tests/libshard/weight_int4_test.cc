@@ -114,7 +114,7 @@ TEST(PackedWeight, ARowMayBeOneGroup) {
 }
 
 TEST(PackedWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
-  for (const float scale : {NAN, INFINITY, -1.0f}) {
+  for (const float scale : {NAN, INFINITY, -INFINITY}) {
     WeightSample sample = Sample();
     sample.Tensor("weight_scale").bytes = BytesOf<float>({1, 2, 3, 4, scale, 6, 7, 8, 9});
     const auto weight = sample.Read();
@@ -131,7 +131,7 @@ TEST(PackedWeight, AScaleOfZeroIsForZerosOnly) {
   auto weight = sample.Read();
   ASSERT_TRUE(weight);
   EXPECT_THAT(sample.RowError(*weight->reader, 0),
-              HasSubstr("\"m.weight_scale\": scale at [0, 2]: expected more than zero"));
+              HasSubstr("\"m.weight_scale\": scale at [0, 2]: expected another number than zero"));
   // Columns 8 and 9 of row 0.
   std::string& words = sample.Tensor("weight_packed").bytes;
   words[4] = static_cast<char>(0x88);
@@ -220,7 +220,7 @@ TEST(PackedWeight, AScaleTooSmallForQ40IsReportedAndOneTooLargeRefused) {
 }
 
 TEST(PackedWeight, RepacksNoScaleThatCannotBeMeant) {
-  for (const float scale : {NAN, -1.0f, 0.0f}) {
+  for (const float scale : {NAN, -INFINITY, 0.0f}) {
     WeightSample sample = Grid({1, 1, scale, 1});
     const auto weight = sample.Read();
     ASSERT_TRUE(weight);
