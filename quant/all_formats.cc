@@ -86,7 +86,7 @@ constexpr std::array kFormats = {
     Plain("i16", "I16", 25, 2),
     Plain("i32", "I32", 26, 4),
     Plain("i64", "I64", 27, 8),
-    Faster(Blocks<BlockQ80>("q8_0", 8, EncodeQ80Ref, DecodeQ80Ref), EncodeQ80),
+    Faster(Blocks<BlockQ80>("q8_0", 8, EncodeQ80Ref, DecodeQ80Ref), EncodeQ80, DecodeQ80),
     Faster(UsingImportance(Blocks<BlockQ6K>("q6_K", 14, EncodeQ6KRef, DecodeQ6KRef)), EncodeQ6K),
     Faster(UsingImportance(Blocks<BlockQ5K>("q5_K", 13, EncodeQ5KRef, DecodeQ5KRef)), EncodeQ5K),
     Faster(UsingImportance(Blocks<BlockQ4K>("q4_K", 12, EncodeQ4KRef, DecodeQ4KRef)), EncodeQ4K),

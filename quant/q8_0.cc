@@ -5,9 +5,10 @@
 #include <hwy/foreach_target.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "quant/half.h"
-#include "quant/lanes-inl.h"
+#include "quant/nibbles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quant {
@@ -53,6 +54,21 @@ void EncodeQ80Lanes(Values values, Values importance, std::span<std::byte> out) 
   });
 }
 
+void DecodeQ80Lanes(std::span<const std::byte> in, std::span<float> out) {
+#if HWY_TARGET == HWY_SCALAR
+  DecodeQ80Ref(in, out);
+#else
+  for (size_t i = 0; i < in.size() / sizeof(BlockQ80); ++i) {
+    BlockQ80 block;
+    std::memcpy(&block, in.data() + i * sizeof(block), sizeof(block));
+    const V scale = Splat(HalfToFloat(block.d));
+    for (size_t j = 0; j < kGroup32; j += LaneCount()) {
+      hn::StoreU(hn::Mul(LoadBytes(block.qs + j), scale), D(), out.data() + i * kGroup32 + j);
+    }
+  }
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quant
 HWY_AFTER_NAMESPACE();
@@ -64,6 +80,12 @@ HWY_EXPORT(EncodeQ80Lanes);
 
 void EncodeQ80(Values values, Values importance, std::span<std::byte> out) {
   HWY_DYNAMIC_DISPATCH(EncodeQ80Lanes)(values, importance, out);
+}
+
+HWY_EXPORT(DecodeQ80Lanes);
+
+void DecodeQ80(std::span<const std::byte> blocks, std::span<float> out) {
+  HWY_DYNAMIC_DISPATCH(DecodeQ80Lanes)(blocks, out);
 }
 
 }  // namespace quant

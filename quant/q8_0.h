@@ -23,6 +23,7 @@ void EncodeQ80(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeQ80Ref(std::span<const float> values, std::span<const float> importance,
                   std::span<std::byte> out);
+void DecodeQ80(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeQ80Ref(std::span<const std::byte> blocks, std::span<float> out);
 
 }  // namespace quant
