@@ -1,0 +1,51 @@
+// Encodes rows with every type's kernel and its scalar reference; exit status 1 where bytes differ.
+#include <cstdio>
+#include <cstdlib>
+
+#include "quant/format.h"
+#include "tests/quant/test_rows.h"
+
+namespace quant {
+namespace {
+
+std::vector<TestRow> Rows() {
+  std::vector<TestRow> rows = RandomRows(7, 20);
+  for (auto& more : {FlatRows(), PatternRows(), RowsOfAnyBits(8, 5), NonFiniteRows()}) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  return rows;
+}
+
+bool SameBytes(const Format& format, const TestRow& row, std::span<const float> importance) {
+  std::vector<std::byte> kernel(*format.BytesFor(row.values.size())), reference(kernel.size());
+  format.encode(row.values, importance, kernel);
+  format.encode_reference(row.values, importance, reference);
+  return kernel == reference;
+}
+
+int Compare() {
+  const std::vector<TestRow> rows = Rows(), importances = Importances(9);
+  size_t encoded = 0, different = 0;
+  const auto compare = [&](const Format& format, const TestRow& row, const TestRow* importance) {
+    ++encoded;
+    if (SameBytes(format, row, importance ? importance->values : std::vector<float>())) return;
+    ++different;
+    std::printf("%s: row \"%s\", importance %s: bytes differ\n", format.name.data(),
+                row.name.c_str(), importance ? importance->name.c_str() : "none");
+  };
+  for (const Format& format : AllFormats()) {
+    if (format.encode == nullptr) continue;
+    for (const TestRow& row : rows) {
+      compare(format, row, nullptr);
+      if (!format.uses_importance) continue;
+      for (const TestRow& importance : importances) compare(format, row, &importance);
+    }
+  }
+  std::printf("%zu rows encoded, %zu differ\n", encoded, different);
+  return encoded == 0 || different != 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+}  // namespace
+}  // namespace quant
+
+int main() { return quant::Compare(); }
