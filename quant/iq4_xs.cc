@@ -32,12 +32,11 @@ void FitGroups(const LaneBlocks& blocks, Fits& fits) {
 }
 
 BlockIq4Xs FinishLane(const LaneBlocks& blocks, size_t lane, const Fits& fits) {
-  FloatsIq4Xs scales;
-  for (size_t j = 0; j < scales.size(); ++j) scales[j] = fits.scale[j * LaneCount() + lane];
   BlockIq4Xs block{};
-  const FloatsIq4Xs inverses = RoundScalesIq4Xs(scales, block);
+  const FloatsIq4Xs inverses =
+      RoundScalesIq4Xs(OfLane<BlockIq4Xs::kGroups>(fits.scale, lane), block);
   Levels q;
-  for (size_t j = 0; j < scales.size(); ++j) {
+  for (size_t j = 0; j < inverses.size(); ++j) {
     NearestIq4Codes(blocks.value[lane] + j * kGroup32, inverses[j], q.data() + j * kGroup32);
   }
   PackFourBits(q, kIq4XsDistance, block.qs);

@@ -17,12 +17,8 @@ using PairFits = RangeFits<ScalePairs::kGroups>;
 
 HWY_INLINE void RoundPairs(const PairFits& fits, size_t count, ScalePairs* pairs) {
   for (size_t lane = 0; lane < count; ++lane) {
-    PairFloats scales, mins;
-    for (size_t j = 0; j < ScalePairs::kGroups; ++j) {
-      scales[j] = fits.scale[j * LaneCount() + lane];
-      mins[j] = fits.min[j * LaneCount() + lane];
-    }
-    pairs[lane] = RoundPairsToLargest(scales, mins);
+    pairs[lane] = RoundPairsToLargest(OfLane<ScalePairs::kGroups>(fits.scale, lane),
+                                      OfLane<ScalePairs::kGroups>(fits.min, lane));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <hwy/highway.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -91,6 +92,14 @@ HWY_INLINE void StoreMask(M mask, bool (&out)[kMaxLanes]) {
   HWY_ALIGN float lanes[kMaxLanes];
   hn::Store(hn::IfThenElseZero(mask, Splat(1.0f)), D(), lanes);
   for (size_t lane = 0; lane < LaneCount(); ++lane) out[lane] = lanes[lane] != 0;
+}
+
+// What `by_group`, [group][lane], has for one lane.
+template <size_t kGroups>
+HWY_INLINE std::array<float, kGroups> OfLane(const float* by_group, size_t lane) {
+  std::array<float, kGroups> out;
+  for (size_t j = 0; j < kGroups; ++j) out[j] = by_group[j * LaneCount() + lane];
+  return out;
 }
 
 // What Round gives is NearestInt below this magnitude.

@@ -14,12 +14,8 @@ using Fits = RangeFits<BlockQ2K::kGroups>;
 
 void RoundScales(const Fits& fits, size_t count, BlockQ2K* out) {
   for (size_t lane = 0; lane < count; ++lane) {
-    FloatsQ2K scales, mins;
-    for (size_t j = 0; j < BlockQ2K::kGroups; ++j) {
-      scales[j] = fits.scale[j * LaneCount() + lane];
-      mins[j] = fits.min[j * LaneCount() + lane];
-    }
-    out[lane] = RoundQ2KToLargest(scales, mins);
+    out[lane] = RoundQ2KToLargest(OfLane<BlockQ2K::kGroups>(fits.scale, lane),
+                                  OfLane<BlockQ2K::kGroups>(fits.min, lane));
   }
 }
 

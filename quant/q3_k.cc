@@ -124,9 +124,7 @@ void FitPlain(const LaneBlocks& blocks, SignedFits& fits, BlockQ3K* out) {
   }
   StoreMask(exact, fits.exact);
   for (size_t lane = 0; lane < blocks.count; ++lane) {
-    FloatsQ3K scales;
-    for (size_t j = 0; j < kSignedGroups; ++j) scales[j] = fits.scale[j * LaneCount() + lane];
-    RoundQ3KToLargest(scales, out[lane]);
+    RoundQ3KToLargest(OfLane<kSignedGroups>(fits.scale, lane), out[lane]);
     for (size_t j = 0; j < kSignedGroups; ++j) {
       const bool zero = fits.zero[j * LaneCount() + lane] != 0;
       fits.exact[lane] &= zero || out[lane].GroupScale(j) != 0;

@@ -29,9 +29,7 @@ void FitGroups(const LaneBlocks& blocks, SignedFits& fits) {
 
 BlockQ6K FinishLane(const LaneBlocks& blocks, size_t lane, const SignedFits& fits) {
   BlockQ6K block{};
-  FloatsQ6K scales;
-  for (size_t j = 0; j < kSignedGroups; ++j) scales[j] = fits.scale[j * LaneCount() + lane];
-  if (!RoundScalesQ6K(scales, block)) return block;
+  if (!RoundScalesQ6K(OfLane<kSignedGroups>(fits.scale, lane), block)) return block;
   Levels q;
   const auto scale_of = [&](size_t j) { return block.GroupScale(j); };
   RequantizeLane(blocks, lane, fits, scale_of, kQ6KLevels, q);
