@@ -54,12 +54,31 @@ uint64_t CountFullExponents(std::span<const std::byte> bytes, T exponent) {
   return count;
 }
 
-uint64_t CountNotFinite(std::span<const float> values) {
-  uint64_t count = 0;
+struct Extremes {
+  uint64_t not_finite = 0;
+  uint32_t largest = 0;  // bits of the largest finite magnitude
+};
+
+Extremes ExtremesOf(std::span<const float> values) {
+  Extremes extremes;
   for (const float value : values) {
-    count += (std::bit_cast<uint32_t>(value) & 0x7f800000) == 0x7f800000 ? 1 : 0;
+    const uint32_t magnitude = std::bit_cast<uint32_t>(value) & 0x7fffffff;
+    const bool finite = magnitude < 0x7f800000;
+    extremes.not_finite += finite ? 0 : 1;
+    extremes.largest = std::max(extremes.largest, finite ? magnitude : 0);
   }
-  return count;
+  return extremes;
+}
+
+// Values of a tile that are not finite, or no more once they are encoded: what is beyond F16 may be
+// beyond the type, or a block's scale is. Only such tiles are decoded again.
+uint64_t CountNotFinite(const Encoding& encoding, const Tile& tile) {
+  constexpr uint32_t kLargestHalf = 0x477fe000;  // 65504
+  const Extremes source = ExtremesOf(tile.values);
+  if (source.largest <= kLargestHalf || encoding.to->decode == nullptr) return source.not_finite;
+  std::vector<float> decoded(tile.values.size());
+  encoding.to->decode(tile.out, decoded);
+  return std::max(source.not_finite, ExtremesOf(decoded).not_finite);
 }
 
 }  // namespace
@@ -89,11 +108,10 @@ ValueReport RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
     const uint64_t count = std::min(most, rows - i);
     const auto values = std::span(rows_).first(count * encoding.row_values);
     encoding.from->decode(in.subspan(i * in_bytes, count * in_bytes), values);
-    report.not_finite += CountNotFinite(values);
-    EncodeTile(
-        encoding,
-        {first_row + i, count, values, std::span(out).subspan(i * out_bytes, count * out_bytes)},
-        slice_of);
+    const Tile tile{first_row + i, count, values,
+                    std::span(out).subspan(i * out_bytes, count * out_bytes)};
+    EncodeTile(encoding, tile, slice_of);
+    report.not_finite += CountNotFinite(encoding, tile);
   }
   return report;
 }
@@ -119,11 +137,10 @@ Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const Sou
     const uint64_t count = std::min(most, rows.bytes - i);
     const auto values =
         std::span(rows_).subspan(i * encoding.row_values, count * encoding.row_values);
-    report.not_finite += CountNotFinite(values);
-    EncodeTile(
-        encoding,
-        {rows.offset + i, count, values, std::span(out).subspan(i * out_bytes, count * out_bytes)},
-        slice_of);
+    const Tile tile{rows.offset + i, count, values,
+                    std::span(out).subspan(i * out_bytes, count * out_bytes)};
+    EncodeTile(encoding, tile, slice_of);
+    report.not_finite += CountNotFinite(encoding, tile);
   }
   return report;
 }

@@ -57,9 +57,9 @@ struct GgufModel {
 struct ConvertOptions {
   std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
   bool mtp = true;  // false (--no-mtp): leave blocks for multi-token prediction out
-  // The architecture's keys alone, which config.json decides: whether GGUF can hold the model is
-  // known before its tensors are there. The view has no tensors and no tokenizer then.
-  bool keys_only = false;
+  // kKeys: the architecture's keys alone, which config.json decides; whether GGUF can hold the model
+  // is known before its tensors are there. kTensors: the tensors alone, without tokenizer.
+  enum class Part : uint8_t { kWhole, kKeys, kTensors } part = Part::kWhole;
 };
 
 // The GGUF view of a model: of a GGUF source its own tensors and keys; of a safetensors source what

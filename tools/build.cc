@@ -47,8 +47,11 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments)
 }
 
 std::string NextSteps(const Arguments& arguments) {
+  const shard::ConvertOptions& convert = arguments.quantize.options.convert;
+  const std::string pre = convert.pre.empty() ? "" : Cat(" --pre ", convert.pre);
   return Cat("\nnext:\n  moepack verify ", arguments.out, " --against ", arguments.source.source,
-             "\n  moepack assemble ", arguments.out, " --group 0 -o node-0\n");
+             pre, convert.mtp ? "" : " --no-mtp", "\n  moepack assemble ", arguments.out,
+             " --group 0 -o node-0\n");
 }
 
 struct Outcome {

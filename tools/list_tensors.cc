@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/check/model_check.h"
+#include "libshard/convert/converter.h"
 #include "libshard/text.h"
 #include "tools/check_report.h"
 #include "tools/command.h"
@@ -92,7 +93,10 @@ std::string TensorDocument(const shard::MoeModel& model, const Selection& select
 }
 
 Result<int> RunCheck(const shard::MoeModel& model, bool json) {
-  SHARD_TRY(const std::vector<shard::CheckFinding> findings, shard::CheckModel(model));
+  SHARD_TRY(std::vector<shard::CheckFinding> findings, shard::CheckModel(model));
+  if (const shard::Status status = shard::CheckByConversion(model); findings.empty() && !status) {
+    findings.push_back({shard::FindingKind::kConversion, status.error().message, "", ""});
+  }
   SHARD_CHECK(json ? WriteJsonResult(CheckJson(model, findings))
                    : WriteResult(CheckText(model, findings)));
   return findings.empty() ? kExitDone : ExitCode(shard::Code::kCorrupt);

@@ -25,6 +25,16 @@ void AddType(CLI::App& app, const char* flag, std::string& type, const char* wha
 
 std::string FileName(const std::string& path) { return shard::fs::path(path).filename().string(); }
 
+// Names in llama.cpp are made of these; one that it does not have it refuses when it loads the
+// file.
+std::string CheckName(const std::string& name) {
+  constexpr size_t kLongest = 64;
+  const bool good =
+      !name.empty() && name.size() <= kLongest &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") == std::string::npos;
+  return good ? "" : "expected the name of a pre-tokenizer, found " + shard::Quoted(name);
+}
+
 }  // namespace
 
 void AddImatrix(CLI::App& app, std::string& file) {
@@ -37,7 +47,8 @@ void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
   app.add_option("--pre", options.pre,
                  "The pre-tokenizer's name in llama.cpp, where it is not recognised from "
                  "tokenizer.json.")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(CLI::Validator(CheckName, ""));
   app.add_flag(
       "--mtp,!--no-mtp", options.mtp,
       "Leave blocks for multi-token prediction out with --no-mtp, where the conversion would "

@@ -7,11 +7,13 @@
 namespace shard {
 
 std::string_view FindingKindName(FindingKind kind) {
-  constexpr std::array<std::string_view, 4> kNames = {"config", "missing", "extra", "misshapen"};
+  constexpr std::array<std::string_view, 5> kNames = {"config", "missing", "extra", "misshapen",
+                                                      "conversion"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 std::string FindingText(const CheckFinding& finding) {
+  if (finding.kind == FindingKind::kConversion) return Cat("conversion: ", finding.what);
   return Cat(FindingKindName(finding.kind), ": ", finding.what, ": expected ", finding.expected,
              ", found ", finding.found);
 }

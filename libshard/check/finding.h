@@ -10,12 +10,13 @@
 
 namespace shard {
 
-enum class FindingKind : uint8_t { kConfig, kMissing, kExtra, kMisshapen };
-std::string_view FindingKindName(FindingKind kind);  // "config", "missing", "extra", "misshapen"
+enum class FindingKind : uint8_t { kConfig, kMissing, kExtra, kMisshapen, kConversion };
+std::string_view FindingKindName(FindingKind kind);  // "config", "missing", ...
 
 struct CheckFinding {
   FindingKind kind = FindingKind::kConfig;
-  std::string what;  // a field of the config, a tensor in quotes, or a place: "layer 3: router"
+  std::string what;  // a field of the config, a tensor in quotes, or a place: "layer 3: router"; of
+                     // kConversion all there is to say
   std::string expected, found;
   bool operator==(const CheckFinding&) const = default;
 };

@@ -35,4 +35,16 @@ const GgufConverter* FindConverter(std::string_view family) {
   return found == std::end(kConverters) ? nullptr : found;
 }
 
+Status CheckByConversion(const MoeModel& model) {
+  const GgufConverter* converter = FindConverter(model.family().name);
+  if (converter == nullptr || model.checkpoint().names_only() || model.checkpoint().is_gguf()) {
+    return Ok();
+  }
+  ConvertOptions options;
+  options.part = ConvertOptions::Part::kTensors;
+  const Result<GgufModel> view = converter->convert(model, options);
+  if (view || view.error().code != Code::kCorrupt) return Ok();
+  return view.error();
+}
+
 }  // namespace shard

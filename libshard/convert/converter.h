@@ -21,4 +21,9 @@ std::span<const GgufConverter> AllConverters();
 // Null when the family has none.
 const GgufConverter* FindConverter(std::string_view family);
 
+// What conversion would say of the tensors of a checkpoint, whether GGUF is wanted or not: kCorrupt
+// for one that is missing or misshapen, also where no other layer shows that it should be there.
+// Ok for families without a converter, for what conversion does not support, and without tensors.
+Status CheckByConversion(const MoeModel& model);
+
 }  // namespace shard

@@ -44,6 +44,14 @@ class Conversion {
     return std::move(out_);
   }
 
+  // What the tensors alone decide.
+  Result<GgufModel> RunTensors() {
+    SHARD_CHECK(ReadConfig());
+    if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
+    SHARD_CHECK(AddTensors());
+    return std::move(out_);
+  }
+
  private:
   const fs::path& root() const { return model_.checkpoint().root(); }
 
@@ -228,7 +236,15 @@ void AddFusedExpertRows(HfFamily& family, const char* at) {
 Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
                             const ConvertOptions& options) {
   Conversion conversion(model, family, options);
-  return options.keys_only ? conversion.RunKeys() : conversion.Run();
+  switch (options.part) {
+    case ConvertOptions::Part::kKeys:
+      return conversion.RunKeys();
+    case ConvertOptions::Part::kTensors:
+      return conversion.RunTensors();
+    case ConvertOptions::Part::kWhole:
+      break;
+  }
+  return conversion.Run();
 }
 
 }  // namespace shard

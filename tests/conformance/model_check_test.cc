@@ -165,7 +165,7 @@ TEST_F(RealModels, ConfigsOfConvertedFamiliesBecomeGgufKeys) {
     const MoeModel model =
         ModelForTest(*config).Family(family->name).ConfigPath(file.string()).Build();
     ConvertOptions options;
-    options.keys_only = true;
+    options.part = ConvertOptions::Part::kKeys;
     const auto keys = converter->convert(model, options);
     if (const Known* known = Find(kNoGgufKeys, folder)) {
       ++refused;

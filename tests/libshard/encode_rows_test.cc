@@ -56,6 +56,18 @@ TEST(RowEncoder, CountsValuesThatAreNotFinite) {
   EXPECT_EQ(out.size(), 128u);
 }
 
+TEST(RowEncoder, CountsValuesThatTheTypeCannotHold) {
+  std::vector<float> values = Ramp(64);
+  values[40] = 1e6f;
+  std::vector<std::byte> out;
+  EXPECT_EQ(RowEncoder().Encode(Tensor("f16", 32), 0, Floats(values), out).not_finite, 1u);
+  EXPECT_EQ(RowEncoder().Encode(Tensor("q8_0", 32), 0, Floats(values), out).not_finite, 0u)
+      << "1e6 / 127 is a scale";
+  EXPECT_GT(RowEncoder().Encode(Tensor("q4_0", 32), 0, Floats(values), out).not_finite, 0u);
+  values[40] = 65504;
+  EXPECT_EQ(RowEncoder().Encode(Tensor("f16", 32), 0, Floats(values), out).not_finite, 0u);
+}
+
 TEST(RowEncoder, GivesEachExpertItsOwnImportance) {
   // Two experts of one row each; the importance of the second matters to its row alone.
   const auto importance = std::make_shared<Importance>();

@@ -85,6 +85,38 @@ shard::ConvertSample Fp8(float scale) {
   return sample;
 }
 
+// No other layer shows that the tensor should be there; the converter knows.
+TEST(Check, AsksTheConverterForWhatTheTensorsDoNotShow) {
+  shard::ConvertSample sample = shard::ConvertSample::Qwen3Moe();
+  std::erase_if(sample.tensors, [](const fixtures::RawTensor& tensor) {
+    return tensor.name.ends_with("self_attn.q_proj.weight");
+  });
+  (void)sample.Open();
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack("list-tensors '" + sample.path().string() + "' --check");
+  EXPECT_EQ(run.status, 3) << run.out << run.err;
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("conversion: "), HasSubstr("q_proj.weight"), HasSubstr("1 finding")));
+}
+
+TEST(Pre, MustLookLikeAName) {
+  const Workspace workspace;
+  for (const char* name : {"'a b'", "\"$(printf 'a\\033[31m')\"", "../x"}) {
+    const ToolRun run = workspace.Moepack(std::string("quantize fixtures/tiny-moe --recipe Q8_0 ") +
+                                          "--pre " + name + " -o m.gguf");
+    EXPECT_EQ(run.status, 2) << run.out;
+    EXPECT_THAT(run.err, HasSubstr("expected the name of a pre-tokenizer, found \""));
+  }
+}
+
+TEST(Build, PrintsAVerifyCommandThatMakesTheSameTensors) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(
+      "build fixtures/tiny-moe --groups 2 --quantize Q8_0 --no-mtp --pre qwen2 -o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("--against fixtures/tiny-moe --pre qwen2 --no-mtp\n"));
+}
+
 TEST(Scales, ThatCannotBeMeantEndTheRunAndLeaveNothing) {
   for (const float scale : {NAN, INFINITY, 0.0f}) {
     const shard::ConvertSample sample = Fp8(scale);
