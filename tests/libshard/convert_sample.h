@@ -105,9 +105,11 @@ class ConvertSample {
     EXPECT_TRUE(fixtures::WriteSafetensors(*dir_ / "model.safetensors", tensors));
     return MoeModel::Open(dir_->path());
   }
+  // The result borrows a model that lives as long as the sample.
   Result<GgufModel> Convert(const ConvertOptions& options = {}) const {
-    SHARD_TRY(const MoeModel model, Open());
-    return ToGguf(model, options);
+    SHARD_TRY(MoeModel model, Open());
+    models_.push_back(std::make_shared<const MoeModel>(std::move(model)));
+    return ToGguf(*models_.back(), options);
   }
   // The values of a source tensor.
   std::vector<float> Values(const std::string& name) { return FloatsOf(Tensor(name).bytes); }
@@ -122,6 +124,8 @@ class ConvertSample {
   }
 
  private:
+  mutable std::vector<std::shared_ptr<const MoeModel>> models_;
+
   static std::vector<float> FloatsOf(const std::string& bytes) {
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
