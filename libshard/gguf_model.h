@@ -57,8 +57,8 @@ struct GgufModel {
 struct ConvertOptions {
   std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
   bool mtp = true;  // false (--no-mtp): leave blocks for multi-token prediction out
-  // kKeys: the architecture's keys alone, which config.json decides; whether GGUF can hold the model
-  // is known before its tensors are there. kTensors: the tensors alone, without tokenizer.
+  // kKeys: the architecture's keys alone, which config.json decides; whether GGUF can hold the
+  // model is known before its tensors are there. kTensors: the tensors alone, without tokenizer.
   enum class Part : uint8_t { kWhole, kKeys, kTensors } part = Part::kWhole;
 };
 

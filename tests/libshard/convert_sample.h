@@ -19,15 +19,13 @@
 
 namespace shard {
 
-// F32 tensors whose values count on from tensor to tensor, so that every value is in one place
-// only.
+// F32 tensors whose values count on from tensor to tensor: every value is in one place only.
 class ConvertSample {
  public:
   Json config, tokenizer, tokenizer_config;
   std::vector<fixtures::RawTensor> tensors;
 
-  // One layer, two experts of width 2, hidden size 4, two query heads and one key head of two
-  // values, five tokens.
+  // One layer, two experts of width 2, hidden size 4, 2 query heads, 1 key head of 2, 5 tokens.
   static ConvertSample Qwen3Moe() {
     ConvertSample sample;
     sample.config = Json::parse(R"({"architectures": ["Qwen3MoeForCausalLM"],
@@ -108,8 +106,7 @@ class ConvertSample {
   // The result borrows a model that lives as long as the sample.
   Result<GgufModel> Convert(const ConvertOptions& options = {}) const {
     SHARD_TRY(MoeModel model, Open());
-    models_.push_back(std::make_shared<const MoeModel>(std::move(model)));
-    return ToGguf(*models_.back(), options);
+    return ToGguf(*models_.emplace_back(std::make_shared<MoeModel>(std::move(model))), options);
   }
   // The values of a source tensor.
   std::vector<float> Values(const std::string& name) { return FloatsOf(Tensor(name).bytes); }
@@ -124,8 +121,6 @@ class ConvertSample {
   }
 
  private:
-  mutable std::vector<std::shared_ptr<const MoeModel>> models_;
-
   static std::vector<float> FloatsOf(const std::string& bytes) {
     std::vector<float> values(bytes.size() / sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
@@ -142,12 +137,13 @@ class ConvertSample {
     Add(at + "input_layernorm.weight", {hidden});
     Add(at + "post_attention_layernorm.weight", {hidden});
     Add(at + "self_attn.q_proj.weight", {2 * head, hidden});
-    Add(at + "self_attn.k_proj.weight", {head, hidden});
-    Add(at + "self_attn.v_proj.weight", {head, hidden});
+    for (const char* name : {"k", "v"})
+      Add(at + "self_attn." + name + "_proj.weight", {head, hidden});
     Add(at + "self_attn.o_proj.weight", {hidden, 2 * head});
   }
 
   std::shared_ptr<const fixtures::TempDir> dir_ = std::make_shared<fixtures::TempDir>();
+  mutable std::vector<std::shared_ptr<const MoeModel>> models_;
   float next_ = 1;
 };
 
