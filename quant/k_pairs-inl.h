@@ -48,8 +48,8 @@ HWY_INLINE void EncodePairs(const LaneBlocks& blocks, const PairSearch& search,
     FitWeightedLanes(blocks, search.with_importance, 2.0f, fits);
     RoundPairsByWeight(fits, blocks.count, search.cap_searched, pairs);
   } else {
-    FitPlainLanes<ScalePairs::kGroups, false>(blocks, search.plain,
-                                              WeighByMagnitude<ScalePairs::kGroupValues, 3>, fits);
+    FitPlainLanes<ScalePairs::kGroups, false>(
+        blocks, search.plain, WeighByMagnitude<ScalePairs::kGroupValues, kRangeStep>, fits);
     RoundPairs(fits, blocks.count, pairs);
   }
   for (size_t lane = 0; lane < blocks.count; ++lane) {

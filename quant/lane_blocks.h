@@ -48,6 +48,20 @@ void EncodeByReference(const LaneBlocks& blocks, size_t lane, Encoder reference,
             std::as_writable_bytes(std::span(&out, 1)));
 }
 
+// Calls encode_block(x, block) -> bool for the blocks of a run in order; where it is false, for
+// numbers that the kernel does not follow, the scalar reference makes the block.
+template <class Block, class EncodeBlock>
+void EncodeBlocksOr(Encoder reference, Values values, std::span<std::byte> out,
+                    const EncodeBlock& encode_block) {
+  EncodeBlocks<Block>(values, {}, out, [&](Values x, Values) {
+    Block block;
+    if (!encode_block(x.data(), block)) {
+      reference(x, {}, std::as_writable_bytes(std::span(&block, 1)));
+    }
+    return block;
+  });
+}
+
 // One call of an encoder.
 struct EncodeRun {
   Values values, importance;

@@ -35,7 +35,7 @@ void EncodeLanes(const LaneBlocks& blocks, std::span<BlockQ2K> out) {
     FitWeightedLanes(blocks, kQ2KImportanceGrid, 1.0f, fits);
     RoundScalesByWeight(fits, blocks.count, out.data());
   } else {
-    FitPlainLanes<BlockQ2K::kGroups, true>(blocks, kQ2KPlainGrid, WeighByAbs<16, 3>, fits);
+    FitPlainLanes<BlockQ2K::kGroups, true>(blocks, kQ2KPlainGrid, WeighByAbs<16, kRangeStep>, fits);
     RoundScales(fits, blocks.count, out.data());
   }
   for (size_t lane = 0; lane < blocks.count; ++lane) {

@@ -5,7 +5,6 @@
 #include <hwy/foreach_target.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "quant/half.h"
 #include "quant/nibbles-inl.h"
@@ -45,27 +44,19 @@ HWY_INLINE bool EncodeBlock(const float* x, BlockQ80& block) {
 
 void EncodeQ80Lanes(Values values, Values importance, std::span<std::byte> out) {
   if (!kHasVectors) return EncodeQ80Ref(values, importance, out);
-  EncodeBlocks<BlockQ80>(values, {}, out, [](Values x, Values) {
-    BlockQ80 block;
-    if (!EncodeBlock(x.data(), block)) {
-      EncodeQ80Ref(x, {}, std::as_writable_bytes(std::span(&block, 1)));
-    }
-    return block;
-  });
+  EncodeBlocksOr<BlockQ80>(EncodeQ80Ref, values, out, EncodeBlock);
 }
 
 void DecodeQ80Lanes(std::span<const std::byte> in, std::span<float> out) {
 #if HWY_TARGET == HWY_SCALAR
   DecodeQ80Ref(in, out);
 #else
-  for (size_t i = 0; i < in.size() / sizeof(BlockQ80); ++i) {
-    BlockQ80 block;
-    std::memcpy(&block, in.data() + i * sizeof(block), sizeof(block));
+  DecodeBlocks<BlockQ80>(in, out, [](const BlockQ80& block, std::span<float> values) {
     const V scale = Splat(HalfToFloat(block.d));
     for (size_t j = 0; j < kGroup32; j += LaneCount()) {
-      hn::StoreU(hn::Mul(LoadBytes(block.qs + j), scale), D(), out.data() + i * kGroup32 + j);
+      hn::StoreU(hn::Mul(LoadBytes(block.qs + j), scale), D(), values.data() + j);
     }
-  }
+  });
 #endif
 }
 

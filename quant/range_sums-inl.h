@@ -13,13 +13,16 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
+// Vectors from a value of RangeGroups to the next.
+inline constexpr size_t kRangeStep = 3;
+
 // Groups of kCount values that are searched together, so that one group's additions, each of which
 // waits for the one before, leave no time unused. Values, weights and integers lie side by side,
 // vector by vector: in arrays of their own they would have addresses with the same last twelve
 // bits, for which processors let loads wait for stores.
 template <size_t kCount, size_t kSets>
 struct RangeGroups {
-  static constexpr size_t kStep = 3;
+  static constexpr size_t kStep = kRangeStep;
   static constexpr size_t kVectors =
       kStep * kCount + 2;  // of a group; two more, for the same reason
 

@@ -94,8 +94,11 @@ std::string TensorDocument(const shard::MoeModel& model, const Selection& select
 
 Result<int> RunCheck(const shard::MoeModel& model, bool json) {
   SHARD_TRY(std::vector<shard::CheckFinding> findings, shard::CheckModel(model));
-  if (const shard::Status status = shard::CheckByConversion(model); findings.empty() && !status) {
-    findings.push_back({shard::FindingKind::kConversion, status.error().message, "", ""});
+  if (findings.empty()) {
+    const shard::Status status = shard::CheckByConversion(model);
+    if (!status) {
+      findings.push_back({shard::FindingKind::kConversion, status.error().message, "", ""});
+    }
   }
   SHARD_CHECK(json ? WriteJsonResult(CheckJson(model, findings))
                    : WriteResult(CheckText(model, findings)));
