@@ -1,0 +1,40 @@
+#include "runtime-shim/executors.h"
+
+#include "libshard/text.h"
+#include "runtime-shim/cpu/cpu.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr ExecutorKind kKinds[] = {
+    {"cpu", nullptr, OpenCpu, CpuDevices},
+};
+
+std::string Names() {
+  std::string names;
+  for (const ExecutorKind& kind : kKinds) names += Cat(names.empty() ? "" : ", ", kind.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const ExecutorKind> AllExecutorKinds() { return kKinds; }
+
+shard::Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
+                                                      const ExecutorOptions& options) {
+  for (const ExecutorKind& kind : kKinds) {
+    if (name != kind.name) continue;
+    if (kind.missing != nullptr)
+      return Error{Code::kUnsupported,
+                   Cat("executor ", name, ": this build does not have it: ", kind.missing)};
+    return kind.open(options);
+  }
+  return Error{Code::kInvalidArgument,
+               Cat("executor: expected one of ", Names(), ", found ", shard::Quoted(name))};
+}
+
+}  // namespace runtime

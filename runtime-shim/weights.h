@@ -1,0 +1,89 @@
+// A model's weights in host memory, whatever they were loaded from: GGUF names, trunk and sets of
+// experts apart.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/expert_ids.h"
+#include "libshard/gguf_metadata.h"
+#include "libshard/model.h"
+#include "libshard/plan.h"
+#include "libshard/result.h"
+#include "quant/format.h"
+
+namespace runtime {
+
+// A tensor under llama.cpp's name; shape as in GgufTensor: slowest dimension first, the expert axis
+// is axis 0. Bytes are borrowed from Weights::memory.
+struct HostTensor {
+  std::string name;
+  const quant::Format* format = nullptr;
+  std::vector<uint64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+// Experts that came together: a group's, an overlay's, or all of a model.
+struct ExpertSet {
+  std::string label;  // "group 1", "overlay generalists-1", "model"
+  int group = -1;     // -1: not a group's
+  bool overlay = false;
+  shard::LayerExperts experts;      // ids in the order of axis 0 of the layer's tensors
+  std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
+  uint64_t bytes() const;
+};
+
+// What one part occupies, for the report of a load.
+struct LoadedPart {
+  std::string label;  // "trunk", "routers", "group 1", ...
+  uint64_t tensors = 0, bytes = 0;
+  bool mapped = false;  // mapped from its file; else read or decoded into memory
+};
+
+struct Weights {
+  std::string path;               // what was loaded, for messages
+  shard::GgufMetadata metadata;   // of the whole model
+  std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
+  std::vector<ExpertSet> sets;
+  shard::LayerCounts moe_layers;  // layer -> experts that its router has
+  // Of a distribution: its plan, and the versions a node reports.
+  std::optional<shard::Plan> plan;
+  std::string model_version, shard_version, replica_version;
+  std::vector<LoadedPart> parts;
+  std::vector<std::string> notes;  // "2 blocks for multi-token prediction are not run"
+  std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers
+
+  const HostTensor* FindTrunk(std::string_view name) const;
+  const ExpertSet* FindGroup(uint32_t group) const;
+  const ExpertSet* FindOverlay() const;
+};
+
+struct LoadOptions {
+  // Of a distribution: the groups to load; empty: all. kNotFound for one that it does not have.
+  std::vector<uint32_t> groups;
+  bool overlay = true;
+  std::string overlay_version;  // "": the newest that the manifest names
+  bool verify = true;           // digests of what is loaded, before anything runs (--no-verify)
+  uint32_t jobs = 0;
+  shard::ModelOptions model;  // --family, --config
+};
+
+// Loads a distribution (GGUF or safetensors), an assembled node, a GGUF (file, split set,
+// directory) or a Hugging Face checkpoint. Only headers, digests and what must be decoded are read
+// now; GGUF tensors are mapped.
+shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
+                                                          const LoadOptions& options);
+// Another overlay of the same distribution, to be put in place of the one that was loaded.
+shard::Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
+                                     const LoadOptions& options, Weights& weights);
+
+// What a node of `group` may pick from in each layer: the union of the ids of the group's set and,
+// if `overlay`, the overlay's. Without a plan, and with group -1: everything that is loaded.
+shard::LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay);
+
+}  // namespace runtime
