@@ -195,7 +195,7 @@ int moepack_node_open(const char* source, const moepack_node_options* options,
 void moepack_node_close(moepack_node* node) { delete node; }
 
 uint32_t moepack_node_vocabulary(const moepack_node* node) {
-  return node == nullptr ? 0 : node->node->model().spec().vocabulary;
+  return node == nullptr ? 0 : node->node->model().vocabulary();
 }
 
 uint32_t moepack_node_groups(const moepack_node* node) {

@@ -80,13 +80,13 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part, C
 }
 
 // "" when every layer has enough experts for a token.
-std::string TooFew(const ModelSpec& spec, const LayerExperts& eligible) {
-  for (uint32_t layer = 0; layer < spec.layer.size(); ++layer) {
-    if (!spec.layer[layer].moe) continue;
+std::string TooFew(const Model& model, const LayerExperts& eligible) {
+  for (const auto& [layer, experts] : model.weights().moe_layers) {
+    if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
     const size_t count = shard::IdsOf(eligible, layer).size();
-    if (count < spec.layer[layer].router.top_k)
-      return Cat("layer ", layer, " has ", count, " experts, a token needs ",
-                 spec.layer[layer].router.top_k);
+    const uint32_t top_k = model.spec().layer[layer].router.top_k;
+    if (count < top_k)
+      return Cat("layer ", layer, " has ", count, " experts, a token needs ", top_k);
   }
   return "";
 }
@@ -128,7 +128,7 @@ class Check {
 
  private:
   Status LoadWhole();
-  Status SetTokens();
+  void SetTokens();
   Result<std::vector<uint32_t>> Groups() const;
   Status CheckGroup(uint32_t group);
   Status CheckBundles(CheckedNode& node);
@@ -167,12 +167,11 @@ Status Check::LoadWhole() {
   return Ok();
 }
 
-Status Check::SetTokens() {
-  const ModelSpec& spec = whole_->spec();
-  report_.tokens = options_.tokens.empty() ? CheckTokens(spec.vocabulary) : options_.tokens;
-  if (options_.tokens.empty() && report_.tokens.size() > spec.context)
-    report_.tokens.resize(spec.context);
-  return Ok();
+void Check::SetTokens() {
+  report_.tokens = options_.tokens;
+  if (!report_.tokens.empty()) return;
+  report_.tokens = CheckTokens(whole_->vocabulary());
+  report_.tokens.resize(std::min<size_t>(report_.tokens.size(), whole_->spec().context));
 }
 
 Result<std::vector<uint32_t>> Check::Groups() const {
@@ -194,7 +193,7 @@ void Check::Done(CheckedNode node) {
 }
 
 Status Check::Compare(const Side& part, CheckedNode& node) {
-  node.skipped = TooFew(part.model.spec(), part.eligible);
+  node.skipped = TooFew(part.model, part.eligible);
   if (!node.skipped.empty()) return Ok();
   const int group = static_cast<int>(node.group);
   const Side whole{*whole_, EligibleExperts(*parts_, group, node.overlay)};
@@ -253,7 +252,7 @@ Result<CheckReport> Check::Run() {
   report_.executor = executor_->description();
   report_.tolerance = options_.tolerance.value_or(DefaultTolerance(options_.executor));
   SHARD_CHECK(LoadWhole());
-  SHARD_CHECK(SetTokens());
+  SetTokens();
   SHARD_TRY(const std::vector<uint32_t> groups, Groups());
   for (const uint32_t group : groups) {
     if (Status status = CheckGroup(group); !status)

@@ -25,7 +25,8 @@ class Generation {
   // prompt; the errors of Session::Feed, among them that the context is full.
   shard::Result<NextToken> Decode();
 
-  const Session& session() const { return *session_; }
+  // Whether Decode would fail because the context has no place for the token it gave last.
+  bool full() const { return pending_ && session_->length() == session_->context(); }
 
  private:
   shard::Status RunPending();

@@ -20,11 +20,6 @@ Result<std::unique_ptr<Node>> Node::Open(const std::string& source, const NodeOp
   // The executor first: it costs nothing, and reading a large model for one that is not there does.
   SHARD_TRY(node->executor_, OpenExecutor(options.executor, options.device));
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(source, load));
-  if (options.group >= 0 && !weights->plan)
-    return Error{Code::kInvalidArgument,
-                 Cat(source, ": group ", options.group,
-                     ": expected a distribution, found a model without groups"),
-                 "leave --group out to run all of it"};
   node->eligible_ = EligibleExperts(*weights, options.group, load.overlay);
   node->tokenizer_ = OpenTokenizer(weights->path, weights->metadata);
   SHARD_TRY(node->model_, Model::Load(std::move(weights), *node->executor_));
@@ -58,12 +53,12 @@ Result<std::vector<double>> Node::ProbeScore(std::span<const uint32_t> tokens,
     for (const auto& [layer, experts] : plan.layers)
       groups[group][layer] = shard::Eligible(plan, group, layer);
   }
-  GroupScores scores(model_->spec(), groups, moe_layers);
+  GroupScores scores(*model_, groups, moe_layers);
   SessionOptions options;
   options.context = static_cast<uint32_t>(std::min<size_t>(tokens.size(), model_->spec().context));
   options.observer = &scores;
   SHARD_TRY(const std::unique_ptr<Session> session, OpenSession(options));
-  SHARD_CHECK(session->Feed(tokens, LogitsOf::kLast));
+  SHARD_CHECK(session->Route(tokens, scores.layers()));
   return scores.Scores();
 }
 

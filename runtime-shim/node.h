@@ -42,9 +42,9 @@ class Node {
   shard::Result<const Tokenizer*> tokenizer() const;
 
   // How well each group of the distribution would serve this prompt, best 1, worst 0: GroupScores
-  // over the first `moe_layers` MoE layers (0: all). It takes one pass over the prompt with this
-  // node's mask, in a session of its own, so that every node of a distribution can score them all.
-  // kInvalidArgument without a plan, for fewer than 2 tokens, and as Session::Feed.
+  // over the first `moe_layers` MoE layers (0: all). One pass over the prompt with this node's mask
+  // through no more layers than that, in a session of its own; every node can score all groups.
+  // kInvalidArgument without a plan, for fewer than 2 tokens, and as Session::Route.
   shard::Result<std::vector<double>> ProbeScore(std::span<const uint32_t> tokens,
                                                 uint32_t moe_layers) const;
 

@@ -49,18 +49,20 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
   return shares;
 }
 
-GroupScores::GroupScores(const ModelSpec& model, const std::vector<shard::LayerExperts>& eligible,
+GroupScores::GroupScores(const Model& model, const std::vector<shard::LayerExperts>& eligible,
                          uint32_t moe_layers)
     : sums_(eligible.size()) {
-  for (uint32_t layer = 0; layer < model.layer.size(); ++layer) {
-    if (!model.layer[layer].moe) continue;
+  for (const auto& [layer, experts] : model.weights().moe_layers) {
+    if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
     if (moe_layers != 0 && layers_.size() == moe_layers) break;
     Layer& counted = layers_[layer];
-    counted.router = model.layer[layer].router;
+    counted.router = model.spec().layer[layer].router;
     for (const shard::LayerExperts& group : eligible)
       counted.eligible.push_back(shard::IdsOf(group, layer));
   }
 }
+
+uint32_t GroupScores::layers() const { return layers_.empty() ? 1 : layers_.rbegin()->first + 1; }
 
 void GroupScores::Observe(const RoutedBatch& batch) {
   const auto layer = layers_.find(batch.layer);

@@ -30,8 +30,10 @@ class GroupScores : public RoutingObserver {
  public:
   // `eligible`: one entry per group, by layer. Only the first `moe_layers` MoE layers count; 0:
   // all.
-  GroupScores(const ModelSpec& model, const std::vector<shard::LayerExperts>& eligible,
+  GroupScores(const Model& model, const std::vector<shard::LayerExperts>& eligible,
               uint32_t moe_layers);
+  // How many layers of the model must run to have seen those that count.
+  uint32_t layers() const;
   void Observe(const RoutedBatch& batch) override;
   // One score per group: the mean over positions and layers. kInvalidArgument when no position
   // counted (a prompt of one token), or what GateShares says.
