@@ -148,7 +148,6 @@ class Check {
 Status Check::LoadWhole() {
   LoadOptions load = options_.load;
   load.groups.clear();
-  load.overlay = true;
   SHARD_TRY(parts_, LoadWeights(distribution_, load));
   if (!parts_->plan)
     return Error{Code::kInvalidArgument,
@@ -240,7 +239,9 @@ Status Check::CheckGroup(uint32_t group) {
     SHARD_CHECK(CheckBundles(node));
     Done(std::move(node));
   }
-  if (options_.scratch.empty()) return Ok();
+  // An assembled node has the overlay that its distribution has.
+  const bool whole = options_.load.overlay || parts_->plan->overlay_version.empty();
+  if (options_.scratch.empty() || !whole) return Ok();
   CheckedNode node{group, CheckedNode::Kind::kAssembled, has_overlay};
   SHARD_CHECK(CheckAssembled(node));
   Done(std::move(node));

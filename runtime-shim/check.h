@@ -38,7 +38,8 @@ struct CheckedNode {
 struct CheckOptions {
   std::string executor = "cpu";
   ExecutorOptions device;
-  LoadOptions load;              // groups and overlay are set by the check
+  // `groups` is set by the check. With the overlay nodes run with and without it.
+  LoadOptions load;
   std::vector<uint32_t> groups;  // empty: all
   std::vector<uint32_t> tokens;  // empty: CheckTokens
   // The model to compare with; "": the distribution's own parts, all loaded at once.
