@@ -1,19 +1,16 @@
 #include "runtime-shim/check.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 
-#include "libshard/file.h"
 #include "libshard/text.h"
 #include "manifest/assemble.h"
+#include "runtime-shim/load/scratch_directory.h"
 #include "runtime-shim/sampler.h"
 
 namespace runtime {
 namespace {
 
-namespace fs = shard::fs;
 using shard::Cat;
 using shard::Code;
 using shard::Error;
@@ -23,30 +20,6 @@ using shard::Result;
 using shard::Status;
 
 constexpr size_t kTokens = 32;
-
-// A directory of our own below `parent`, removed with all that is in it.
-class Scratch {
- public:
-  static Result<std::unique_ptr<Scratch>> Make(const std::string& parent) {
-    const fs::path path = fs::path(parent) / Cat("moepack-check-", ::getpid());
-    std::error_code failed;
-    if (!fs::create_directory(path, failed))
-      return Error{Code::kIo, Cat(path.string(), ": expected to make a directory, found ",
-                                  failed ? failed.message() : "one that exists")};
-    return std::unique_ptr<Scratch>(new Scratch(path));
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  explicit Scratch(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
 
 // A model, and what its routers may pick.
 struct Side {
@@ -212,12 +185,13 @@ Status Check::CheckBundles(CheckedNode& node) {
 }
 
 Status Check::CheckAssembled(CheckedNode& node) {
-  SHARD_TRY(const std::unique_ptr<Scratch> scratch, Scratch::Make(options_.scratch));
+  SHARD_TRY(const ScratchDirectory scratch, ScratchDirectory::Make());
+  const std::string directory = (scratch.path() / "node").string();
   manifest::AssembleOptions assemble;
   assemble.group = node.group;
   assemble.family_file = options_.load.model.family_file;
   if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
-  const auto assembled = manifest::AssembleNode(distribution_, *scratch / "node", assemble);
+  const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
   if (!assembled && assembled.error().code == Code::kIo) return assembled.error();
   if (!assembled) {
     node.skipped = assembled.error().message;
@@ -225,7 +199,7 @@ Status Check::CheckAssembled(CheckedNode& node) {
   }
   LoadOptions load = options_.load;
   load.verify = false;
-  SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(*scratch / "node", load));
+  SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(directory, load));
   LayerExperts eligible = EligibleExperts(*weights, -1, true);
   SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));
   return Compare({*model, std::move(eligible)}, node);
@@ -241,7 +215,7 @@ Status Check::CheckGroup(uint32_t group) {
   }
   // An assembled node has the overlay that its distribution has.
   const bool whole = options_.load.overlay || parts_->plan->overlay_version.empty();
-  if (options_.scratch.empty() || !whole) return Ok();
+  if (!options_.assembled || !whole) return Ok();
   CheckedNode node{group, CheckedNode::Kind::kAssembled, has_overlay};
   SHARD_CHECK(CheckAssembled(node));
   Done(std::move(node));

@@ -45,8 +45,7 @@ struct CheckOptions {
   // The model to compare with; "": the distribution's own parts, all loaded at once.
   std::string against;
   std::optional<double> tolerance;  // SideBySide's; default: DefaultTolerance
-  // Existing directory for assembled nodes, removed again; "": they are not tried.
-  std::string scratch;
+  bool assembled = true;            // assemble each node below TMPDIR and compare it too
   std::function<void(const CheckedNode&)> checked;  // as they are done; may be empty
 };
 

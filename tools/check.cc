@@ -1,11 +1,9 @@
 #include "runtime-shim/check.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "libshard/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/masking_report.h"
@@ -17,29 +15,12 @@
 namespace cli {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-
 struct Arguments : RuntimeArguments {
   int group = -1;
-  std::string tokens, against, scratch;
+  std::string tokens, against;
   double tolerance = -1;
   bool no_assembled = false, json = false;
 };
-
-// Where assembled nodes are written for a while.
-Result<std::string> ScratchDirectory(const Arguments& arguments) {
-  if (arguments.no_assembled) return std::string();
-  std::error_code failed;
-  const std::filesystem::path path = arguments.scratch.empty()
-                                         ? std::filesystem::temp_directory_path(failed)
-                                         : std::filesystem::path(arguments.scratch);
-  if (failed || !std::filesystem::is_directory(path, failed))
-    return Error{Code::kNotFound, Cat(path.string(), ": expected a directory, found none"),
-                 "--scratch names another, --no-assembled needs none"};
-  return path.string();
-}
 
 Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
   runtime::CheckOptions options;
@@ -55,7 +36,7 @@ Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
   if (!arguments.tokens.empty()) {
     SHARD_TRY(options.tokens, ParseTokenIds("--tokens", arguments.tokens));
   }
-  SHARD_TRY(options.scratch, ScratchDirectory(arguments));
+  options.assembled = !arguments.no_assembled;
   return options;
 }
 
@@ -91,12 +72,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "Default: 0 on cpu, 1e-4 elsewhere.")
       ->type_name("X")
       ->check(AsTolerance());
-  app.add_option("--scratch", arguments->scratch,
-                 "Where to assemble each node for a while. Default: the system's directory for "
-                 "temporary files.")
-      ->type_name("DIR");
   app.add_flag("--no-assembled", arguments->no_assembled,
-               "Do not assemble nodes to compare them too.");
+               "Do not assemble each node, in a directory for temporary files, to compare it too.");
   AddExecutor(app, *arguments);
   AddJson(app, arguments->json);
   return [arguments] { return Run(*arguments); };
