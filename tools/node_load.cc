@@ -95,11 +95,8 @@ std::string DevicesText() {
       continue;
     }
     const std::string devices = kind.devices();
-    if (devices.empty()) text += Cat(kind.name, ": no device\n");
-    uint32_t number = 0;
-    for (const std::string& line : shard::Split(devices, '\n')) {
-      if (!line.empty()) text += Cat(kind.name, " ", number++, ": ", line, "\n");
-    }
+    text += devices.empty() ? Cat(kind.name, ": no device\n") : devices;
+    if (!text.ends_with('\n')) text += '\n';
   }
   return text;
 }
