@@ -1,10 +1,9 @@
 #include "runtime-shim/cpu/cpu.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "libshard/text.h"
 #include "runtime-shim/cpu/attention.h"
@@ -28,8 +27,12 @@ constexpr uint32_t kMostThreads = 1024;
 constexpr uint32_t kMostThreads = 1024;
 #endif
 
-// Multiplications below which waking the other threads takes longer than doing them here.
-constexpr uint64_t kWorthThreads = 1 << 16;
+// Below so much work, waking the other threads takes longer than doing it here: some tens of
+// microseconds of multiplications, and of values of operations on rows (exp in double at worst).
+constexpr uint64_t kProductsWorthThreads = 1 << 20;
+constexpr uint64_t kValuesWorthThreads = 1 << 15;
+// Multiplications that take as long as decoding a weight.
+constexpr uint64_t kDecoding = 32;
 // Decoded weights that lie in a thread's second cache beside the rows they are multiplied with.
 constexpr uint32_t kTileBytes = 1 << 16;
 
@@ -53,8 +56,8 @@ class CpuExecutor final : public ReferenceExecutor {
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
     const uint32_t tile_rows = TileRows(weights);
     const int64_t tiles = (int64_t{weights.rows} + tile_rows - 1) / tile_rows;
-    const uint64_t work = uint64_t{weights.rows} * weights.columns * x.count;
-#pragma omp parallel num_threads(threads_) if (work >= kWorthThreads)
+    const uint64_t work = uint64_t{weights.rows} * weights.columns * (x.count + kDecoding);
+#pragma omp parallel num_threads(threads_) if (work >= kProductsWorthThreads)
     {
       std::vector<float> scratch;
 #pragma omp for schedule(dynamic)
@@ -72,7 +75,7 @@ class CpuExecutor final : public ReferenceExecutor {
     const auto sinks = VectorOf(inputs.sinks, sink_scratch);
     const int64_t parts = int64_t{out.count} * shape.key_heads;
     const uint64_t work = uint64_t{shape.past + out.count} * inputs.queries.width * out.count;
-#pragma omp parallel num_threads(threads_) if (work >= kWorthThreads)
+#pragma omp parallel num_threads(threads_) if (work >= kProductsWorthThreads)
     {
       AttentionScratch scratch;
 #pragma omp for schedule(dynamic)
@@ -88,7 +91,7 @@ class CpuExecutor final : public ReferenceExecutor {
   void ForEachRow(const Rows& rows, const std::function<void(uint32_t row)>& work) override {
     const int64_t count = rows.count;
 #pragma omp parallel for num_threads(threads_) \
-    schedule(static) if (uint64_t{rows.count} * rows.width >= kWorthThreads)
+    schedule(static) if (uint64_t{rows.count} * rows.width >= kValuesWorthThreads)
     for (int64_t row = 0; row < count; ++row) work(static_cast<uint32_t>(row));
   }
 
