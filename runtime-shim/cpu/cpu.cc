@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "libshard/text.h"
 #include "runtime-shim/cpu/attention.h"
 #include "runtime-shim/cpu/dots.h"
+#include "runtime-shim/cpu/round_activations.h"
 #include "runtime-shim/reference/reference.h"
 
 namespace runtime {
@@ -44,7 +47,7 @@ uint32_t ThreadsFor(const ExecutorOptions& options) {
 
 // A value is computed whole by one thread in an order that is the same for any number of threads,
 // tiles and tokens (dots.h, attention.h). Operations on rows are those of the reference.
-class CpuExecutor final : public ReferenceExecutor {
+class CpuExecutor : public ReferenceExecutor {
  public:
   explicit CpuExecutor(uint32_t threads) : threads_(static_cast<int>(threads)) {}
 
@@ -104,6 +107,42 @@ class CpuExecutor final : public ReferenceExecutor {
   int threads_;
 };
 
+// With the rounding of llama.cpp's kernels, to be compared with them.
+class RoundingCpuExecutor final : public CpuExecutor {
+ public:
+  using CpuExecutor::CpuExecutor;
+
+  std::string description() const override {
+    return CpuExecutor::description() + ", activations rounded as llama.cpp does";
+  }
+
+  void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
+    const uint64_t bytes = uint64_t{x.count} * x.width * sizeof(float);
+    if (rounded_ == nullptr || rounded_->bytes() < bytes) {
+      auto buffer = Allocate(bytes);
+      if (!buffer) {
+        failure_ = std::move(buffer).error();
+        return;
+      }
+      rounded_ = std::move(*buffer);
+    }
+    const Rows rounded{rounded_.get(), 0, x.count, x.width, x.width};
+    Copy(x, rounded);
+    ForEachRow(rounded,
+               [&](uint32_t row) { RoundAsLlamaCpp(weights.format, RowOf(rounded, row)); });
+    CpuExecutor::MatMul(weights, rounded, y);
+  }
+
+  shard::Status Read(const Rows& from, std::span<float> values) override {
+    if (failure_.has_value()) return *std::exchange(failure_, std::nullopt);
+    return CpuExecutor::Read(from, values);
+  }
+
+ private:
+  BufferPtr rounded_;
+  std::optional<shard::Error> failure_;
+};
+
 }  // namespace
 
 shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options) {
@@ -111,7 +150,10 @@ shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options)
     return shard::Error{shard::Code::kUnavailable,
                         shard::Cat("cpu: device: expected 0, found ", options.device)};
   }
-  return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(ThreadsFor(options)));
+  const uint32_t threads = ThreadsFor(options);
+  if (options.round_activations)
+    return std::unique_ptr<Executor>(std::make_unique<RoundingCpuExecutor>(threads));
+  return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(threads));
 }
 
 std::string CpuDevices() {

@@ -17,7 +17,9 @@ const golden = [
 const generated = [
   'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
 ];
-const executors = ['cpu'];
+// llama.cpp rounds activations to eight bits before it multiplies them with quantized weights, and
+// to bf16 for bf16; cpu-rounded does so too.
+const executors = ['cpu', 'cpu-rounded'];
 
 // Tokens of no meaning, the same in every run.
 function someTokens(count, vocabulary) {
@@ -62,8 +64,14 @@ async function compare(name, source, work, recipe, words) {
     assert.equal(found.length, rows.length);
     const top = topDifference(rows, found), divergence = meanDivergence(rows, found);
     const figures = `top-${TOP} ${top.toExponential(1)}, mean KLD ${divergence.toExponential(1)}`;
-    await check(`${name} ${recipe} on ${executor}: ${figures}`, () => {
-      if (recipe === 'F32') assert.ok(top < 1e-3, `expected a difference below 1e-3, found ${top}`);
+    const label = `${name} ${recipe} on ${executor}: ${figures}`;
+    if (recipe !== 'F32' && executor === 'cpu') {
+      console.log(`        ${label} (llama.cpp's own rounding)`);
+      continue;
+    }
+    await check(label, () => {
+      const plain = recipe === 'F32' || recipe === 'BF16';
+      if (plain) assert.ok(top < 1e-3, `expected a difference below 1e-3, found ${top}`);
       assert.ok(divergence < 1e-3, `expected a mean KLD below 1e-3, found ${divergence}`);
     });
   }
