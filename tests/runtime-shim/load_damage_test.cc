@@ -1,6 +1,7 @@
 // Distributions that are not what their manifest says, or lack what is asked for.
 #include <gmock/gmock.h>
 
+#include "libshard/gguf.h"
 #include "tests/runtime-shim/load_sample.h"
 
 namespace runtime {
@@ -226,6 +227,47 @@ TEST_F(LoadDamagedGguf, ExpertsMustBeThoseOfThePlan) {
   EXPECT_THAT(error.message, HasSubstr("as the plan says, found \"0,"));
 }
 
+// A file of no tensors that calls itself the routers of this model.
+TEST_F(LoadDamagedGguf, ARouterHasARowForEveryExpertOfThePlan) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
+  manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
+  shard::GgufMetadata metadata;
+  metadata.Set("moepack.model", shard::GgufValue::String(manifest.versions.model));
+  metadata.Set("moepack.role", shard::GgufValue::String("routers"));
+  fixtures::WriteFile(dir_ / "a/routers/routers.gguf", shard::BuildGgufHeader(metadata, {}));
+  for (manifest::BundleRecord& bundle : manifest.bundles) {
+    if (bundle.role == shard::Role::kRouters) bundle.tensors.clear();
+  }
+  fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
+  const shard::Error error = Refusal(dir_ / "a", Unverified());
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr("router of layer 0: expected 16 rows as the plan has "
+                                       "experts, found 0"));
+}
+
+TEST_F(LoadDamagedGguf, ATensorIsInOneFileOfAPart) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
+  manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
+  manifest::BundleRecord again = *manifest.FindBundle("trunk/trunk.gguf");
+  fs::copy_file(dir_ / "a/trunk/trunk.gguf", dir_ / "a/trunk/again.gguf");
+  again.file = "trunk/again.gguf";
+  manifest.bundles.push_back(again);
+  fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
+  const shard::Error error = Refusal(dir_ / "a");
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("expected once, found twice"));
+}
+
+TEST_F(LoadDamagedGguf, ANodeWhoseFileMakesNoSenseIsRefused) {
+  WriteGguf(tiny::kSource, dir_ / "gguf", "exact");
+  for (const char* text : {"[]", "{}", R"({"group": 1, "versions": []})"}) {
+    fixtures::WriteFile(dir_ / "gguf/moepack_node.json", text);
+    const shard::Error error = Refusal(dir_ / "gguf");
+    EXPECT_EQ(error.code, Code::kCorrupt) << text;
+    EXPECT_THAT(error.message, HasSubstr("moepack_node.json"));
+  }
+}
+
 class LoadDamagedSafetensors : public LoadDamagedGguf {};
 
 TEST_F(LoadDamagedSafetensors, ATamperedAssetIsRefused) {
@@ -242,7 +284,7 @@ TEST_F(LoadDamagedSafetensors, WithoutItsConfigItCannotBeUnderstood) {
   EXPECT_THAT(error.hint, HasSubstr("--only assets"));
   LoadOptions options;
   options.model.config_file = (tiny::kSource / "config.json").string();
-  EXPECT_FALSE(LoadWeights((dir_ / "a").string(), options));  // no tokenizer either
+  EXPECT_THAT(Refusal(dir_ / "a", options).message, HasSubstr("tokenizer"));
 }
 
 TEST_F(LoadDamagedSafetensors, ExpertsMustBeThoseOfThePlan) {
