@@ -1,6 +1,6 @@
 // The runtime shim against llama.cpp on the same GGUF and the same tokens: every family that runs,
 // from golden/convert or generated.
-// usage: as the others, and PRINT_LOGITS as the last argument
+// PRINT_LOGITS in the environment is the program print_logits.cc.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {join} from 'node:path';
@@ -8,7 +8,7 @@ import {check, finish} from './checks.mjs';
 import {logProbabilities} from './runtime.mjs';
 import {goldenCheckpoint, inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
 
-const printLogits = process.argv.at(-1);
+const printLogits = process.env.PRINT_LOGITS;
 const TOP = 20;
 
 const golden = [
