@@ -5,7 +5,7 @@
 namespace runtime {
 
 StatisticsCollector::StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos)
-    : statistics_(EmptyStatistics(model)), bos_(bos) {}
+    : statistics_(EmptyStatistics(model)), window_(bos) {}
 
 void StatisticsCollector::StartSession(const std::string& name, const std::string& bucket,
                                        const std::string& executor, const std::string& precision) {
@@ -15,7 +15,7 @@ void StatisticsCollector::StartSession(const std::string& name, const std::strin
 
 void StatisticsCollector::StartWindow() {
   before_ += window_.size();
-  window_.clear();
+  window_.Start();
 }
 
 void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens) {
@@ -26,15 +26,11 @@ void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens)
       tally.layers.emplace_back(layer.experts);
     }
   }
-  for (const uint32_t token : tokens) {
-    window_.push_back(token);
-    const bool sink = IsSink(static_cast<uint32_t>(window_.size() - 1));
-    ++(sink ? tally.sinks : tally.tokens);
+  uint32_t position = window_.size();
+  window_.Add(tokens);
+  for (; position < window_.size(); ++position) {
+    ++(window_.IsSink(position) ? tally.sinks : tally.tokens);
   }
-}
-
-bool StatisticsCollector::IsSink(uint32_t position) const {
-  return position == 0 || window_[position] == bos_;
 }
 
 // Layers are few and come in order; the position in the list is found anew for each batch.
@@ -48,7 +44,7 @@ void StatisticsCollector::Observe(const RoutedBatch& batch) {
   PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase_)];
   for (uint32_t token = 0; token < batch.tokens; ++token) {
     Count(batch, token, tally.layers[index]);
-    if (IsSink(batch.first_position + token)) continue;
+    if (window_.IsSink(batch.first_position + token)) continue;
     CountPairs(batch.chosen[token], batch.experts, statistics_.co_selection[index]);
   }
 }
@@ -61,7 +57,7 @@ void StatisticsCollector::Count(const RoutedBatch& batch, uint32_t token, LayerT
   for (size_t rank = 0; rank < chosen.ids.size(); ++rank) {
     ExpertTally& expert = layer[chosen.ids[rank]];
     expert.peak = std::max(expert.peak, batch.output_peaks[first + rank]);
-    if (IsSink(position)) continue;
+    if (window_.IsSink(position)) continue;
     const double gate = chosen.weights[rank];
     ++expert.count;
     expert.gate_mass += gate;

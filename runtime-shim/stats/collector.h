@@ -8,6 +8,7 @@
 
 #include "runtime-shim/session.h"
 #include "runtime-shim/stats/statistics.h"
+#include "runtime-shim/stats/window_tokens.h"
 
 namespace runtime {
 
@@ -30,15 +31,13 @@ class StatisticsCollector : public RoutingObserver {
   const Statistics& statistics() const { return statistics_; }
 
  private:
-  bool IsSink(uint32_t position) const;
   void Count(const RoutedBatch& batch, uint32_t token, LayerTally& layer) const;
   void CountPairs(const Selection& chosen, uint32_t experts, std::vector<uint64_t>& pairs) const;
 
   Statistics statistics_;
-  std::optional<uint32_t> bos_;
   Phase phase_ = Phase::kPrefill;
-  std::vector<uint32_t> window_;  // ids by position
-  uint64_t before_ = 0;           // tokens of all windows before this one
+  WindowTokens window_;
+  uint64_t before_ = 0;  // tokens of all windows before this one
 };
 
 }  // namespace runtime
