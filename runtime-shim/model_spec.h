@@ -3,14 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "libshard/gguf_metadata.h"
 #include "libshard/result.h"
-#include "runtime-shim/executor.h"
 #include "runtime-shim/router.h"
+#include "runtime-shim/shapes.h"
+#include "runtime-shim/spec_keys.h"
 
 namespace runtime {
 
@@ -29,15 +31,14 @@ struct RopeSpec {
 
 struct LayerSpec {
   bool rope = true;
-  bool moe = false;
   uint32_t window = 0, chunk = 0;  // AttentionShape
-  RouterSpec router;               // of MoE layers
+  RouterSpec router;  // of MoE layers; which they are, and their experts, the tensors say
 };
 
 struct ModelSpec {
   std::string architecture;
   uint32_t layers = 0;  // without blocks for multi-token prediction
-  uint32_t width = 0, vocabulary = 0, context = 0;
+  uint32_t width = 0, context = 0;
   uint32_t heads = 0, key_heads = 0, key_width = 0, value_width = 0;
   float norm_eps = 0;
   RopeSpec rope;
@@ -47,10 +48,12 @@ struct ModelSpec {
     uint32_t rank = 0;        // kv_lora_rank
     uint32_t nope_width = 0;  // of a query head, without rotation
     uint32_t value_width = 0;
+    bool operator==(const Latent&) const = default;
   } latent;
+  bool is_latent() const { return latent.rank > 0; }
 
   float attention_scale = 0;
-  bool norm_heads_after_rope = false;  // Llama-4: unweighted norm of queries and keys
+  bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
   bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
   // Attention temperature (Llama-4): queries of layers without rotation are scaled by
   // 1 + temperature * ln(1 + floor((position + 1) / temperature_floor)).
@@ -70,10 +73,13 @@ struct ModelSpec {
 struct RuntimeFamily {
   const char* architecture;  // general.architecture
   const char* models;        // "Mixtral"
-  // Everything that is peculiar to it; the common keys are read already.
-  shard::Status (*fill)(const shard::GgufMetadata& metadata, ModelSpec& spec);
+  // Everything that is peculiar to it; the common keys are read already. Complains to `keys`.
+  void (*fill)(SpecKeys& keys, ModelSpec& spec);
 };
 std::span<const RuntimeFamily> AllRuntimeFamilies();
+
+// For the families: what holds in every layer.
+void ForEachRouter(ModelSpec& spec, const std::function<void(RouterSpec& router)>& change);
 
 // kUnsupported for an architecture that does not run here, with those that do; kCorrupt for keys
 // that are missing or make no sense. `path` names the file in errors.

@@ -30,6 +30,7 @@ class Model {
   virtual const Weights& weights() const = 0;
   virtual Executor& executor() const = 0;
   virtual uint64_t device_bytes() const = 0;
+  virtual uint32_t vocabulary() const = 0;
   // Puts an overlay in the place of the one that is loaded; trunk and groups stay. Sessions that
   // run keep what they were opened with and must end first.
   virtual shard::Status ReplaceOverlay(ExpertSet overlay) = 0;

@@ -51,6 +51,10 @@ struct Matrix {
   explicit operator bool() const { return buffer != nullptr; }
   // Bytes of one row.
   uint64_t row_bytes() const { return *format->BytesFor(columns); }
+  // Rows [first, first + count).
+  Matrix Slice(uint32_t first, uint32_t count) const {
+    return {buffer, offset + first * row_bytes(), format, count, columns};
+  }
 };
 
 enum class Activation : uint8_t {

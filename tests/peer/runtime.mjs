@@ -83,3 +83,15 @@ export function assertSame(one, other) {
   const found = difference(one, other);
   if (found !== '') assert.fail(`expected equal generations, found ${found}`);
 }
+
+// Natural logarithms of the probability of every token after each of `tokens(size of the
+// vocabulary)`: {tokens, rows}.
+export function logProbabilities(path, tokens) {
+  return withSequence(path, async (model, sequence) => {
+    const chosen = tokens(model.fileInfo.metadata.tokenizer.ggml.tokens.length);
+    const input = chosen.map((token) => [token, {generateNext: {probabilities: true}}]);
+    const outputs = await sequence.controlledEvaluate(input);
+    const rows = outputs.map(({next}) => byToken(next.probabilities).map(Math.log));
+    return {tokens: chosen, rows};
+  });
+}

@@ -1,0 +1,13 @@
+#include "runtime-shim/families/families.h"
+
+namespace runtime {
+
+std::span<const RuntimeFamily> AllRuntimeFamilies() {
+  static const RuntimeFamily kFamilies[] = {
+      kRunLlama,  kRunQwen2Moe, kRunQwen3Moe,  kRunOlmoe,      kRunDeepseek2, kRunGlm4Moe,
+      kRunGptOss, kRunLlama4,   kRunMinimaxM2, kRunGraniteMoe, kRunPhimoe,
+  };
+  return kFamilies;
+}
+
+}  // namespace runtime

@@ -1,0 +1,53 @@
+#include <cmath>
+
+#include "libshard/text.h"
+#include "runtime-shim/families/families.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+
+// GLM-4.7-Flash as older files describe it: known by layers and vocabulary (gguf-families.md II.9).
+bool IsFlashWithoutKey(const SpecKeys& keys, const ModelSpec& spec, uint32_t vocabulary) {
+  return !keys.Has("expert_gating_func") && (spec.layers == 47 || spec.layers == 48) &&
+         vocabulary == 154880;
+}
+
+// The attention scale contains YaRN's magnitude squared, which the rotation then leaves out.
+void ScaleAttention(SpecKeys& keys, ModelSpec& spec) {
+  const float stretch = 0.1f * std::log(1 / spec.rope.frequency_scale);
+  // The file holds 0.1 times the multiplier.
+  const float multiplier = keys.Float("rope.scaling.yarn_log_multiplier", 0) / 0.1f;
+  if (spec.rope.yarn_mix > 0 && multiplier != 0) spec.rope.attention_factor /= 1 + stretch;
+  const float magnitude = spec.rope.attention_factor * (1 + multiplier * stretch);
+  spec.attention_scale = magnitude * magnitude / std::sqrt(static_cast<float>(spec.key_width));
+}
+
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  spec.rope.pairing = Pairing::kNeighbours;
+  if (!keys.Has("attention.key_length_mla")) {
+    keys.Decline(
+        "files without attention.key_length_mla (undivided attn_kv_b) do not run in the "
+        "runtime shim; convert the checkpoint again");
+    return;
+  }
+  spec.latent.rank = keys.Required("attention.kv_lora_rank");
+  const uint32_t head = keys.Required("attention.key_length_mla");
+  spec.latent.value_width = keys.Required("attention.value_length_mla");
+  if (head <= spec.rope.dims)
+    keys.Refuse("attention.key_length_mla", Cat("more than ", spec.rope.dims), Cat(head));
+  spec.latent.nope_width = head - spec.rope.dims;
+  spec.key_width = head;
+  spec.key_heads = 1;
+  ScaleAttention(keys, spec);
+  if (IsFlashWithoutKey(keys, spec, keys.Uint("vocab_size", 0)))
+    ForEachRouter(spec, [](RouterSpec& router) { router.gating = "sigmoid"; });
+}
+
+}  // namespace
+
+constinit const RuntimeFamily kRunDeepseek2 = {"deepseek2",
+                                               "DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash", Fill};
+
+}  // namespace runtime

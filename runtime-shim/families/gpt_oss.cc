@@ -1,0 +1,28 @@
+#include "runtime-shim/families/families.h"
+
+namespace runtime {
+namespace {
+
+void Fill(SpecKeys& keys, ModelSpec& spec) {
+  spec.second_norm = "post_attention_norm";
+  spec.expert_activation = Activation::kClampedSilu;
+  const uint32_t window = keys.Required("attention.sliding_window");
+  const std::vector<uint32_t> pattern =
+      keys.PerLayer("attention.sliding_window_pattern", spec.layers, 2);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    const uint32_t period = pattern[layer];
+    // A period n: n - 1 layers with the window, then one without.
+    if (period > 0 && layer % period < period - 1) spec.layer[layer].window = window;
+  }
+  ForEachRouter(spec, [](RouterSpec& router) {
+    router.gating = "softmax-after-topk";
+    router.normalize = false;
+    router.scale = 0;
+  });
+}
+
+}  // namespace
+
+constinit const RuntimeFamily kRunGptOss = {"gpt-oss", "gpt-oss", Fill};
+
+}  // namespace runtime

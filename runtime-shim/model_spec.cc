@@ -1,0 +1,125 @@
+#include "runtime-shim/model_spec.h"
+
+#include <cmath>
+
+#include "libshard/text.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+const RuntimeFamily* FindRuntimeFamily(std::string_view architecture) {
+  for (const RuntimeFamily& family : AllRuntimeFamilies()) {
+    if (architecture == family.architecture) return &family;
+  }
+  return nullptr;
+}
+
+std::string FamiliesThatRun() {
+  std::string names;
+  for (const RuntimeFamily& family : AllRuntimeFamilies())
+    names += Cat(names.empty() ? "" : ", ", family.architecture, " (", family.models, ")");
+  return names;
+}
+
+void ReadShape(SpecKeys& keys, ModelSpec& spec) {
+  const uint32_t blocks = keys.Required("block_count");
+  const uint32_t extra = keys.Uint("nextn_predict_layers", 0);
+  if (extra >= blocks) {
+    keys.Refuse("nextn_predict_layers", Cat("fewer than ", blocks), Cat(extra));
+    return;
+  }
+  spec.layers = blocks - extra;
+  spec.width = keys.Required("embedding_length");
+  spec.context = keys.Required("context_length");
+  spec.heads = keys.PerLayer("attention.head_count", 1, 0)[0];
+  if (spec.heads == 0) {
+    keys.Refuse("attention.head_count", "at least 1", "0");
+    return;
+  }
+  spec.key_heads = keys.PerLayer("attention.head_count_kv", 1, spec.heads)[0];
+  if (spec.key_heads == 0 || spec.heads % spec.key_heads != 0)
+    keys.Refuse("attention.head_count_kv", Cat("a divisor of ", spec.heads), Cat(spec.key_heads));
+  spec.key_width = keys.Uint("attention.key_length", spec.width / spec.heads);
+  spec.value_width = keys.Uint("attention.value_length", spec.width / spec.heads);
+  if (spec.key_width == 0) keys.Refuse("attention.key_length", "at least 1", "0");
+  if (spec.value_width == 0) keys.Refuse("attention.value_length", "at least 1", "0");
+  spec.norm_eps = keys.RequiredFloat("attention.layer_norm_rms_epsilon");
+}
+
+// gguf-families.md I.5, "What the runtime does with them": the betas in the file are not read.
+void ReadRope(SpecKeys& keys, ModelSpec& spec) {
+  RopeSpec& rope = spec.rope;
+  rope.dims = keys.Uint("rope.dimension_count", spec.key_width);
+  if (rope.dims == 0 || rope.dims % 2 != 0)
+    keys.Refuse("rope.dimension_count", "an even number", Cat(rope.dims));
+  rope.base = keys.Float("rope.freq_base", 10000);
+  if (!(rope.base > 1)) keys.Refuse("rope.freq_base", "more than 1", Cat(rope.base));
+  rope.original_context = keys.Uint("rope.scaling.original_context_length", spec.context);
+  rope.attention_factor = keys.Float("rope.scaling.attn_factor", 1);
+  const float factor = keys.Float("rope.scaling.factor", 0);
+  const std::string type = keys.String("rope.scaling.type", "linear");
+  if (factor < 0) keys.Refuse("rope.scaling.factor", "no negative number", Cat(factor));
+  if (factor > 0) rope.frequency_scale = 1 / factor;
+  if (type == "none") rope.frequency_scale = 1;
+  if (type != "yarn") return;
+  rope.yarn_mix = 1;
+  rope.attention_factor *= 1 + 0.1f * std::log(1 / rope.frequency_scale);
+}
+
+void ReadRouting(SpecKeys& keys, ModelSpec& spec) {
+  static constexpr const char* kGatings[] = {"softmax", "softmax", "sigmoid", "softmax-after-topk",
+                                             "sqrtsoftplus"};
+  RouterSpec router;
+  router.experts = keys.Required("expert_count");
+  const uint32_t gating = keys.Uint("expert_gating_func", 0);
+  if (gating < std::size(kGatings))
+    router.gating = kGatings[gating];
+  else
+    keys.Refuse("expert_gating_func", "0 to 4", Cat(gating));
+  router.normalize = keys.Bool("expert_weights_norm", false);
+  router.scale = keys.Float("expert_weights_scale", 0);
+  router.expert_groups = keys.Uint("expert_group_count", 0);
+  router.expert_groups_used = keys.Uint("expert_group_used_count", 0);
+  const std::vector<uint32_t> top_k = keys.PerLayer("expert_used_count", spec.layers, 0);
+  spec.layer.resize(spec.layers);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    spec.layer[layer].router = router;
+    spec.layer[layer].router.top_k = top_k[layer];
+    if (top_k[layer] == 0) keys.Refuse("expert_used_count", "at least 1", "0");
+  }
+}
+
+}  // namespace
+
+void ForEachRouter(ModelSpec& spec, const std::function<void(RouterSpec& router)>& change) {
+  for (LayerSpec& layer : spec.layer) change(layer.router);
+}
+
+shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
+                                       const shard::GgufMetadata& metadata) {
+  ModelSpec spec;
+  spec.architecture = metadata.Architecture();
+  const RuntimeFamily* family = FindRuntimeFamily(spec.architecture);
+  if (family == nullptr) {
+    return Error{Code::kUnsupported,
+                 Cat(path, ": architecture: expected one that the runtime shim runs, found ",
+                     shard::Quoted(spec.architecture)),
+                 Cat("these run: ", FamiliesThatRun())};
+  }
+  SpecKeys keys(path, metadata);
+  ReadShape(keys, spec);
+  SHARD_CHECK(keys.status());
+  ReadRope(keys, spec);
+  ReadRouting(keys, spec);
+  spec.attention_scale = 1 / std::sqrt(static_cast<float>(spec.key_width));
+  SHARD_CHECK(keys.status());
+  family->fill(keys, spec);
+  SHARD_CHECK(keys.status());
+  return spec;
+}
+
+}  // namespace runtime

@@ -1,0 +1,91 @@
+// The runtime shim against llama.cpp on the same GGUF and the same tokens: every family that runs,
+// from golden/convert or generated.
+// usage: as the others, and PRINT_LOGITS as the last argument
+import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
+import {join} from 'node:path';
+import {check, finish} from './checks.mjs';
+import {logProbabilities} from './runtime.mjs';
+import {goldenCheckpoint, inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
+
+const printLogits = process.argv.at(-1);
+const TOP = 20;
+
+const golden = [
+  'deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'mixtral', 'qwen2-moe', 'qwen3-moe',
+];
+const generated = [
+  'olmoe', 'deepseek-v2', 'glm-4.7-flash', 'minimax-m2', 'granite-moe', 'phi-3.5-moe',
+];
+const executors = ['cpu'];
+
+// Tokens of no meaning, the same in every run.
+function someTokens(count, vocabulary) {
+  let state = 12345;
+  return Array.from({length: count}, () => {
+    state = (state * 1103515245 + 12345) % 2147483648;
+    return Math.floor(state / 65536) % vocabulary;
+  });
+}
+
+function ours(file, executor, tokens) {
+  const text = execFileSync(printLogits, [file, executor, ...tokens.map(String)], {
+    encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 30,
+  });
+  return text.trim().split('\n').map((line) => JSON.parse(line));
+}
+
+// Largest difference among the reference's likeliest tokens, over all positions.
+function topDifference(reference, found) {
+  let largest = 0;
+  for (const [position, row] of reference.entries()) {
+    const order = [...row.keys()].sort((a, b) => row[b] - row[a]).slice(0, TOP);
+    for (const id of order) {
+      largest = Math.max(largest, Math.abs(row[id] - found[position][id]));
+    }
+  }
+  return largest;
+}
+
+function meanDivergence(reference, found) {
+  const rows = reference.map((row, position) =>
+    row.reduce((sum, value, id) => sum + Math.exp(value) * (value - found[position][id]), 0));
+  return rows.reduce((sum, value) => sum + value, 0) / rows.length;
+}
+
+async function compare(name, source, work, recipe, words) {
+  const file = join(work, `${name}-${recipe}.gguf`);
+  moepack('quantize', source, '--recipe', recipe, '-o', file, ...words);
+  const {tokens, rows} = await logProbabilities(file, (size) => someTokens(48, size));
+  for (const executor of executors) {
+    const found = ours(file, executor, tokens);
+    assert.equal(found.length, rows.length);
+    const top = topDifference(rows, found), divergence = meanDivergence(rows, found);
+    const figures = `top-${TOP} ${top.toExponential(1)}, mean KLD ${divergence.toExponential(1)}`;
+    await check(`${name} ${recipe} on ${executor}: ${figures}`, () => {
+      if (recipe === 'F32') assert.ok(top < 1e-3, `expected a difference below 1e-3, found ${top}`);
+      assert.ok(divergence < 1e-3, `expected a mean KLD below 1e-3, found ${divergence}`);
+    });
+  }
+}
+
+const work = workDirectory('logits');
+const sources = [['tiny-moe', inRoot('fixtures/tiny-moe')]];
+for (const name of golden) {
+  const source = goldenCheckpoint(name);
+  if (source === null) console.log(`skipped ${name}: no golden/convert; set MOEPACK_SHARED`);
+  else sources.push([name, source]);
+}
+for (const layout of generated) {
+  makeFixtures(layout, join(work, layout));
+  sources.push([layout, join(work, layout)]);
+}
+for (const [name, source] of sources) {
+  // The experts of gpt-oss are quantized already.
+  const words = name === 'gpt-oss' ? ['--allow-requantize'] : [];
+  for (const recipe of ['F32', 'BF16', 'Q8_0', 'Q4_K_M']) {
+    await compare(name, source, work, recipe, words);
+  }
+}
+
+finish();
