@@ -21,18 +21,22 @@ struct Header {
   std::vector<shard::TensorEntry> tensors;
   shard::GgufMetadata metadata;
   uint64_t data_start = 0;
+  std::string model;
 };
+
+constexpr const char* kModelKey = "moepack.model";
 
 Result<Header> ReadHeader(const fs::path& path, const std::string& format,
                           const shard::MappedFile& file) {
   if (format == "gguf") {
     SHARD_TRY(shard::GgufHeader header,
               shard::ParseGguf(path.string(), file.bytes(), file.bytes().size()));
-    return Header{std::move(header.tensors), std::move(header.metadata), header.data_start};
+    const std::string model(header.metadata.String(kModelKey).value_or(""));
+    return Header{std::move(header.tensors), std::move(header.metadata), header.data_start, model};
   }
   SHARD_TRY(shard::SafetensorsHeader header,
             shard::ParseSafetensors(path.string(), file.bytes(), file.bytes().size()));
-  return Header{std::move(header.tensors), {}, header.data_start};
+  return Header{std::move(header.tensors), {}, header.data_start, header.metadata[kModelKey]};
 }
 
 bool SameAsRecord(const TensorRecord* record, const shard::TensorEntry& entry) {
@@ -56,6 +60,7 @@ Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRec
                 .header_sha256 = shard::Sha256Hex(mapped.bytes().first(header.data_start)),
                 .identity = mapped.identity()};
   out.metadata = std::move(header.metadata);
+  out.model = std::move(header.model);
   std::map<std::string_view, const TensorRecord*> records;
   for (const TensorRecord& record : bundle.tensors) records[record.name] = &record;
   for (shard::TensorEntry& entry : header.tensors) {

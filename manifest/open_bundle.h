@@ -21,12 +21,18 @@ struct OpenedBundle {
   shard::SourceFile source;
   std::vector<PartTensor> tensors;  // in file order; entry.file is `file`
   shard::GgufMetadata metadata;     // of GGUF files
+  std::string model;                // moepack.model; "" in a head
 };
 
 // Reads the file's own header and compares it with the manifest (kMismatch). `file` is the number
 // it gets among the sources. Borrows the record.
 Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
                                 uint32_t file);
+
+// The same, and what the file says of itself: model, role, group, overlay and experts (kMismatch,
+// with the first thing that is not as the manifest says).
+Status CheckHeader(const std::string& distribution, const Manifest& manifest,
+                   const BundleRecord& bundle);
 
 // Hint of errors that verify explains.
 extern const char* const kDamagedHint;

@@ -8,6 +8,7 @@
 #include "libshard/gguf.h"
 #include "libshard/safetensors.h"
 #include "libshard/text.h"
+#include "manifest/open_bundle.h"
 #include "manifest/verify_rules.h"
 
 namespace manifest {
@@ -142,6 +143,20 @@ Status CheckContainer(const fs::path& root, const Manifest& manifest, const Bund
   findings.Error(Cat("format: expected safetensors or gguf, found ", Quoted(bundle.format)),
                  bundle.file);
   return shard::Ok();
+}
+
+Status CheckHeader(const std::string& distribution, const Manifest& manifest,
+                   const BundleRecord& bundle) {
+  Findings found;
+  RuleFindings findings("container-header", found);
+  SHARD_CHECK(CheckContainer(distribution, manifest, bundle, findings));
+  if (found.empty()) return shard::Ok();
+  const Finding& first = found[0];
+  const std::string tensor = first.tensor.empty() ? "" : Cat("tensor ", Quoted(first.tensor), ": ");
+  return shard::Error{
+      shard::Code::kMismatch,
+      Cat((fs::path(distribution) / bundle.file).string(), ": ", tensor, first.message),
+      kDamagedHint};
 }
 
 }  // namespace manifest

@@ -20,7 +20,8 @@
 namespace runtime {
 
 // A tensor under llama.cpp's name; shape as in GgufTensor: slowest dimension first, the expert axis
-// is axis 0. Bytes are borrowed from Weights::memory.
+// is axis 0. Its type has a decoder, and its bytes, which start at a multiple of four, are borrowed
+// from the memory of what it is listed in.
 struct HostTensor {
   std::string name;
   const quant::Format* format = nullptr;
@@ -35,6 +36,7 @@ struct ExpertSet {
   bool overlay = false;
   shard::LayerExperts experts;      // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
+  std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the tensors
   uint64_t bytes() const;
 };
 
@@ -42,7 +44,7 @@ struct ExpertSet {
 struct LoadedPart {
   std::string label;  // "trunk", "routers", "group 1", ...
   uint64_t tensors = 0, bytes = 0;
-  bool mapped = false;  // mapped from its file; else read or decoded into memory
+  uint64_t mapped = 0;  // of the bytes: mapped from files; the rest was copied or decoded
 };
 
 struct Weights {
@@ -56,7 +58,7 @@ struct Weights {
   std::string model_version, shard_version, replica_version;
   std::vector<LoadedPart> parts;
   std::vector<std::string> notes;  // "2 blocks for multi-token prediction are not run"
-  std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers
+  std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the trunk
 
   const HostTensor* FindTrunk(std::string_view name) const;
   const ExpertSet* FindGroup(uint32_t group) const;
@@ -75,12 +77,19 @@ struct LoadOptions {
 
 // Loads a distribution (GGUF or safetensors), an assembled node, a GGUF (file, split set,
 // directory) or a Hugging Face checkpoint. Only headers, digests and what must be decoded are read
-// now; GGUF tensors are mapped.
+// now; GGUF tensors are mapped. Types are those of the files; of checkpoints those that a
+// conversion with the profile "exact" gives.
+//   kNotFound         a group, overlay or file that is not there
+//   kMismatch         a digest, version or header that is not the manifest's
+//   kUnsupported      families without conversion, types without a decoder
+//   kInvalidArgument  groups or an overlay of a model that is no distribution
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options);
-// Another overlay of the same distribution, to be put in place of the one that was loaded.
+// Another overlay of the same model, to be put in place of the one that was loaded: of `weights`
+// only the model's version is looked at (kMismatch). kNotFound when the manifest does not have this
+// version; "": the one it has.
 shard::Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
-                                     const LoadOptions& options, Weights& weights);
+                                     const LoadOptions& options, const Weights& weights);
 
 // What a node of `group` may pick from in each layer: the union of the ids of the group's set and,
 // if `overlay`, the overlay's. Without a plan, and with group -1: everything that is loaded.

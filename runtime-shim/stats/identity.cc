@@ -21,10 +21,6 @@ shard::Status AddRouter(const Weights& weights, uint32_t layer, shard::Xxh3& dig
   if (!router)
     return Error{Code::kCorrupt,
                  Cat(weights.path, ": tensor ", shard::Quoted(name), ": expected, found none")};
-  if (!router->format->decode)
-    return Error{Code::kUnsupported,
-                 Cat(weights.path, ": tensor ", shard::Quoted(name),
-                     ": expected a format that can be decoded, found ", router->format->name)};
   std::vector<float> values(router->bytes.size() / router->format->block_bytes *
                             router->format->block_values);
   router->format->decode(router->bytes, values);
@@ -61,10 +57,8 @@ shard::Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSp
   model.shard_version = weights.shard_version;
   model.replica_version = weights.replica_version;
   shard::Xxh3 digest;
-  for (uint32_t layer = 0; layer < spec.layer.size(); ++layer) {
-    if (!spec.layer[layer].moe) continue;
-    const RouterSpec& router = spec.layer[layer].router;
-    model.layers.push_back({layer, router.experts, router.top_k});
+  for (const auto& [layer, experts] : weights.moe_layers) {
+    model.layers.push_back({layer, experts, spec.layer[layer].router.top_k});
     SHARD_CHECK(AddRouter(weights, layer, digest));
   }
   model.router_digest = digest.Hex();

@@ -13,7 +13,7 @@
 namespace runtime {
 
 // kInvalidArgument when experts are missing: a masked router would be described as if it were the
-// model's. kUnsupported for a router whose format cannot be decoded.
+// model's. REQUIRES: `spec` is that of a Model that was loaded from `weights`.
 shard::Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec);
 // The formats of all tensors, most bytes first; those below 1 % of the bytes are left out.
 std::string PrecisionOf(const Weights& weights);

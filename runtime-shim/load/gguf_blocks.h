@@ -1,0 +1,44 @@
+// Which blocks of a GGUF model run: those for multi-token prediction, which follow the layers, are
+// left out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "libshard/gguf_metadata.h"
+#include "libshard/gguf_model.h"
+#include "libshard/plan.h"
+#include "libshard/result.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+// N of "blk.N.*"; -1 for tensors outside the blocks.
+int BlockOf(std::string_view tensor);
+
+class RunningBlocks {
+ public:
+  // Counts the layers: block_count less nextn_predict_layers. kCorrupt when the keys make no sense.
+  static shard::Result<RunningBlocks> Of(const std::string& path,
+                                         const shard::GgufMetadata& metadata);
+
+  bool Runs(std::string_view tensor) const { return BlockOf(tensor) < layers_; }
+  // The same for a plan: layers without blocks here go.
+  shard::Plan Trim(shard::Plan plan) const;
+  // What was left out, for Weights::notes.
+  void AddNote(Weights& weights) const;
+
+ private:
+  int layers_ = 0;
+  uint32_t left_out_ = 0;
+};
+
+// Whether the tensor belongs to a set of experts and not to the trunk.
+inline bool IsExpert(const shard::GgufTensor& tensor) {
+  return tensor.part == shard::Part::kExpert && tensor.experts > 0;
+}
+// Counts a router's rows, if `name` is a router's weight.
+void AddRouter(std::string_view name, const std::vector<uint64_t>& shape, Weights& weights);
+
+}  // namespace runtime

@@ -1,0 +1,134 @@
+#include "runtime-shim/load/gguf_parts.h"
+
+#include <deque>
+#include <set>
+
+#include "libshard/gguf_experts.h"
+#include "libshard/text.h"
+#include "runtime-shim/load/gguf_blocks.h"
+#include "runtime-shim/load/opened_parts.h"
+#include "runtime-shim/load/tensor_placer.h"
+
+namespace runtime {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+namespace {
+
+class GgufPartsLoader {
+ public:
+  GgufPartsLoader(const Split& split, Weights& out)
+      : split_(split), out_(out), opener_(split), placer_(split.path) {}
+
+  shard::Status Load() {
+    SHARD_TRY(const std::vector<OpenedPart> head, opener_.Open(split_.parts.head));
+    SHARD_TRY(blocks_,
+              RunningBlocks::Of(head[0].bundle.source.path.string(), head[0].bundle.metadata));
+    out_.metadata = head[0].bundle.metadata;
+    SHARD_CHECK(AddWhole("trunk", split_.parts.trunk));
+    SHARD_CHECK(AddWhole("routers", split_.parts.routers));
+    for (const SelectedSet& set : split_.parts.sets) SHARD_CHECK(AddSet(set));
+    blocks_.AddNote(out_);
+    return placer_.Run(1);
+  }
+
+ private:
+  shard::Status AddWhole(const char* label, const Bundles& files) {
+    if (files.empty()) return shard::Ok();
+    SHARD_TRY(const std::vector<OpenedPart> parts, opener_.Open(files));
+    LoadedPart counts{.label = label};
+    for (const OpenedPart& part : parts) {
+      out_.memory.push_back(part.file);
+      for (const manifest::PartTensor& tensor : part.bundle.tensors) {
+        if (!blocks_.Runs(tensor.entry.name)) continue;
+        AddRouter(tensor.entry.name, tensor.entry.shape, out_);
+        SHARD_CHECK(Place(part, tensor, {out_.trunk, out_.memory, counts}));
+      }
+    }
+    out_.parts.push_back(counts);
+    return shard::Ok();
+  }
+
+  shard::Status AddSet(const SelectedSet& selected) {
+    SHARD_TRY(const std::vector<OpenedPart> parts, opener_.Open(selected.files));
+    ExpertSet& set = out_.sets.emplace_back();
+    set.label = selected.label;
+    set.group = selected.group;
+    set.overlay = selected.overlay;
+    for (const auto& [layer, ids] : selected.experts) {
+      if (blocks_.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts[layer] = ids;
+    }
+    LoadedPart counts{.label = set.label};
+    for (const OpenedPart& part : parts) {
+      set.memory.push_back(part.file);
+      SHARD_CHECK(AddExperts(part, set, counts));
+    }
+    out_.parts.push_back(counts);
+    return CheckLayers(set);
+  }
+
+  // Rows of routers that stand beside the experts belong to an assembled node; here they are whole.
+  shard::Status AddExperts(const OpenedPart& part, ExpertSet& set, LoadedPart& counts) {
+    shard::FamilyMatcher matcher(shard::GgufFamily(), split_.manifest.model.layers);
+    for (const manifest::PartTensor& tensor : part.bundle.tensors) {
+      const shard::TensorClass found = matcher.Classify(tensor.entry.name);
+      const bool expert = found.rule != nullptr && found.rule->part == shard::Part::kExpert;
+      if (!expert || !blocks_.Runs(tensor.entry.name)) continue;
+      const shard::ExpertIds& ids = shard::IdsOf(set.experts, static_cast<uint32_t>(found.layer));
+      if (ids != tensor.record->experts || tensor.entry.shape.empty() ||
+          tensor.entry.shape[0] != ids.size()) {
+        return Error{
+            Code::kMismatch,
+            Cat(part.bundle.source.path.string(), ": tensor ", shard::Quoted(tensor.entry.name),
+                ": expected experts \"", shard::FormatIds(ids), "\" as the plan says, found \"",
+                shard::FormatIds(tensor.record->experts), "\" of shape ",
+                shard::FormatShape(tensor.entry.shape)),
+            manifest::kDamagedHint};
+      }
+      SHARD_CHECK(Place(part, tensor, {set.tensors, set.memory, counts}));
+    }
+    return shard::Ok();
+  }
+
+  // A layer with ids has tensors.
+  shard::Status CheckLayers(const ExpertSet& set) const {
+    std::set<uint32_t> there;
+    for (const HostTensor& tensor : set.tensors)
+      there.insert(static_cast<uint32_t>(BlockOf(tensor.name)));
+    for (const auto& [layer, ids] : set.experts) {
+      if (there.contains(layer)) continue;
+      return Error{Code::kMismatch,
+                   Cat(split_.path, ": ", set.label, ": layer ", layer, ": expected experts ",
+                       shard::FormatIds(ids), " as the plan says, found none"),
+                   manifest::kDamagedHint};
+    }
+    return shard::Ok();
+  }
+
+  shard::Status Place(const OpenedPart& part, const manifest::PartTensor& tensor,
+                      const PlacedPart& to) {
+    SourceBytes& source = sources_.emplace_back();
+    source.Add(0, 0, part.Bytes(tensor));
+    shard::OutputTensor whole;
+    whole.entry = tensor.entry;
+    whole.sources = {{0, 0, tensor.entry.bytes}};
+    return placer_.Place(std::move(whole), source, to);
+  }
+
+  const Split& split_;
+  Weights& out_;
+  PartOpener opener_;
+  TensorPlacer placer_;
+  RunningBlocks blocks_;
+  std::deque<SourceBytes> sources_;  // one per tensor, until the placer has run
+};
+
+}  // namespace
+
+shard::Status LoadGgufParts(const Split& split, Weights& out) {
+  return GgufPartsLoader(split, out).Load();
+}
+
+}  // namespace runtime

@@ -1,0 +1,13 @@
+// The parts of a GGUF distribution, mapped.
+#pragma once
+
+#include "libshard/result.h"
+#include "runtime-shim/load/part_selection.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+// Adds trunk (with whole routers), sets, metadata and the counts of parts to `out`.
+shard::Status LoadGgufParts(const Split& split, Weights& out);
+
+}  // namespace runtime

@@ -1,0 +1,110 @@
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "libshard/text.h"
+#include "manifest/open_bundle.h"
+#include "runtime-shim/load/gguf_blocks.h"
+#include "runtime-shim/load/gguf_parts.h"
+#include "runtime-shim/load/part_selection.h"
+#include "runtime-shim/load/plain_model.h"
+#include "runtime-shim/load/safetensors_parts.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+namespace {
+
+bool IsDistribution(const std::string& source) {
+  std::error_code error;
+  return shard::fs::exists(shard::fs::path(source) / manifest::kManifestFile, error);
+}
+
+shard::Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
+  if (options.verify) SHARD_CHECK(CheckDigests(split, options.jobs));
+  out.path = split.path;
+  return split.manifest.is_gguf() ? LoadGgufParts(split, out)
+                                  : LoadSafetensorsParts(split, options, out);
+}
+
+// The plan counts experts as the routers do.
+shard::Status CheckRouters(const Weights& weights) {
+  for (const auto& [layer, experts] : weights.plan->layers) {
+    const auto found = weights.moe_layers.find(layer);
+    const uint32_t rows = found == weights.moe_layers.end() ? 0 : found->second;
+    if (rows == experts) continue;
+    return Error{Code::kMismatch,
+                 Cat(weights.path, ": router of layer ", layer, ": expected ", experts,
+                     " rows as the plan has experts, found ", rows),
+                 manifest::kDamagedHint};
+  }
+  return shard::Ok();
+}
+
+shard::Status CheckNames(const std::string& where, const std::vector<HostTensor>& tensors) {
+  std::set<std::string_view> names;
+  for (const HostTensor& tensor : tensors) {
+    if (names.insert(tensor.name).second) continue;
+    return Error{Code::kCorrupt, Cat(where, ": tensor ", shard::Quoted(tensor.name),
+                                     ": expected once, found twice")};
+  }
+  return shard::Ok();
+}
+
+shard::Status CheckSets(const Weights& weights) {
+  SHARD_CHECK(CheckNames(weights.path, weights.trunk));
+  for (const ExpertSet& set : weights.sets)
+    SHARD_CHECK(CheckNames(Cat(weights.path, ": ", set.label), set.tensors));
+  return shard::Ok();
+}
+
+shard::Result<Weights> LoadDistribution(const std::string& source, const LoadOptions& options) {
+  Split split;
+  split.path = source;
+  SHARD_TRY(split.manifest, manifest::ReadManifest(source));
+  SHARD_CHECK(SelectParts(options, split));
+  Weights out;
+  out.notes = split.parts.notes;
+  out.model_version = split.manifest.versions.model;
+  out.shard_version = split.manifest.versions.shard;
+  out.replica_version = split.manifest.versions.replica;
+  SHARD_CHECK(LoadParts(split, options, out));
+  SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(source, out.metadata));
+  out.plan = blocks.Trim(std::move(split.manifest.plan));
+  SHARD_CHECK(CheckRouters(out));
+  return out;
+}
+
+}  // namespace
+
+shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
+                                                          const LoadOptions& options) {
+  SHARD_TRY(Weights weights, IsDistribution(source) ? LoadDistribution(source, options)
+                                                    : LoadPlainModel(source, options));
+  SHARD_CHECK(CheckSets(weights));
+  return std::make_shared<const Weights>(std::move(weights));
+}
+
+shard::Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
+                                     const LoadOptions& options, const Weights& weights) {
+  Split split;
+  split.path = distribution;
+  SHARD_TRY(split.manifest, manifest::ReadManifest(distribution));
+  const std::string& model = split.manifest.versions.model;
+  if (model != weights.model_version) {
+    return Error{Code::kMismatch, Cat(distribution, ": model version: expected ",
+                                      shard::Quoted(weights.model_version), " as what is loaded (",
+                                      weights.path, "), found ", shard::Quoted(model))};
+  }
+  SHARD_CHECK(SelectOverlay(version, split));
+  Weights out;
+  SHARD_CHECK(LoadParts(split, options, out));
+  SHARD_CHECK(CheckSets(out));
+  return std::move(out.sets[0]);
+}
+
+}  // namespace runtime

@@ -1,0 +1,31 @@
+#include "runtime-shim/load/opened_parts.h"
+
+#include "libshard/text.h"
+
+namespace runtime {
+
+shard::Result<std::vector<OpenedPart>> PartOpener::Open(const Bundles& files) {
+  std::vector<OpenedPart> parts;
+  for (const manifest::BundleRecord* record : files) {
+    OpenedPart part;
+    SHARD_TRY(part.bundle, manifest::OpenBundle(split_.path, *record, 0));
+    SHARD_CHECK(manifest::CheckHeader(split_.path, split_.manifest, *record));
+    SHARD_TRY(part.file, MapAgain(part.bundle.source));
+    // With a revision, files do not carry the version that the manifest gives the model.
+    if (record->role != shard::Role::kHead && first_.empty()) {
+      model_ = part.bundle.model;
+      first_ = record->file;
+    }
+    if (record->role != shard::Role::kHead && part.bundle.model != model_) {
+      return shard::Error{shard::Code::kMismatch,
+                          shard::Cat(part.bundle.source.path.string(), ": moepack.model: expected ",
+                                     shard::Quoted(model_), " as in ", first_, ", found ",
+                                     shard::Quoted(part.bundle.model)),
+                          manifest::kDamagedHint};
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace runtime

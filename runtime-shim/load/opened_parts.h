@@ -1,0 +1,35 @@
+// The files of a distribution that are loaded: headers compared with the manifest, bytes mapped.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/result.h"
+#include "manifest/open_bundle.h"
+#include "runtime-shim/load/part_selection.h"
+#include "runtime-shim/load/source_bytes.h"
+
+namespace runtime {
+
+struct OpenedPart {
+  manifest::OpenedBundle bundle;
+  FilePtr file;
+  // Of a tensor of the bundle.
+  ByteView Bytes(const manifest::PartTensor& tensor) const {
+    return file->bytes().subspan(tensor.entry.offset, tensor.entry.bytes);
+  }
+};
+
+// Opens files of one split. kMismatch when a file's header is not what the manifest says, or two
+// files are of different models. Borrows the split.
+class PartOpener {
+ public:
+  explicit PartOpener(const Split& split) : split_(split) {}
+  shard::Result<std::vector<OpenedPart>> Open(const Bundles& files);
+
+ private:
+  const Split& split_;
+  std::string model_, first_;  // what the first file says, and which that is
+};
+
+}  // namespace runtime

@@ -1,0 +1,79 @@
+// Digests of what is loaded. Unlike verify, parts that are not loaded may be absent or damaged.
+#include <system_error>
+
+#include "libshard/checkpoint_index.h"
+#include "libshard/parallel.h"
+#include "libshard/scan_file.h"
+#include "libshard/text.h"
+#include "manifest/open_bundle.h"
+#include "runtime-shim/load/part_selection.h"
+
+namespace runtime {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+namespace {
+
+// What the manifest says of a file.
+struct Promise {
+  const std::string* file = nullptr;
+  uint64_t size = 0;
+  const std::string* sha256 = nullptr;
+};
+
+template <class T, class U>
+Error Differs(const std::string& place, const T& expected, const U& found) {
+  return Error{Code::kMismatch, Cat(place, ": expected ", expected, ", found ", found),
+               manifest::kDamagedHint};
+}
+
+shard::Status CheckVersions(const Split& split) {
+  const manifest::Versions& said = split.manifest.versions;
+  const manifest::Versions made = manifest::ComputeVersions(said.model, split.manifest.plan);
+  const std::string where = Cat(split.path, "/", manifest::kManifestFile, ": versions: ");
+  if (made.shard != said.shard)
+    return Differs(where + "shard", shard::Quoted(made.shard), shard::Quoted(said.shard));
+  if (made.replica != said.replica)
+    return Differs(where + "replica", shard::Quoted(made.replica), shard::Quoted(said.replica));
+  return shard::Ok();
+}
+
+shard::Status CheckFile(const std::string& directory, const Promise& promise) {
+  SHARD_CHECK(shard::CheckInside(directory, *promise.file));
+  const shard::fs::path path = shard::fs::path(directory) / *promise.file;
+  std::error_code error;
+  const uint64_t size = shard::fs::file_size(path, error);
+  if (!error && size != promise.size)
+    return Differs(path.string() + ": size", Cat(promise.size, " bytes"), size);
+  SHARD_TRY(const std::string sha256, shard::Sha256OfFile(path));
+  if (sha256 != *promise.sha256)
+    return Differs(path.string() + ": sha256", *promise.sha256, sha256);
+  return shard::Ok();
+}
+
+}  // namespace
+
+shard::Status CheckDigests(const Split& split, size_t jobs) {
+  SHARD_CHECK(CheckVersions(split));
+  std::vector<Promise> promises;
+  const auto add = [&](const Bundles& bundles) {
+    for (const manifest::BundleRecord* bundle : bundles) {
+      promises.push_back({&bundle->file, bundle->size, &bundle->sha256});
+    }
+  };
+  add(split.parts.head);
+  if (split.parts.place_trunk) add(split.parts.trunk);
+  add(split.parts.routers);
+  for (const SelectedSet& set : split.parts.sets) add(set.files);
+  if (!split.manifest.is_gguf()) {
+    for (const manifest::AssetRecord& asset : split.manifest.assets) {
+      promises.push_back({&asset.file, asset.size, &asset.sha256});
+    }
+  }
+  return shard::ParallelFor(promises.size(), shard::ThreadsForFiles(jobs),
+                            [&](size_t i) { return CheckFile(split.path, promises[i]); });
+}
+
+}  // namespace runtime

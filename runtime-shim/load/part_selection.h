@@ -1,0 +1,52 @@
+// Which files of a distribution are loaded, and the proof that they are what the manifest says.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/expert_ids.h"
+#include "libshard/result.h"
+#include "manifest/manifest.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+using Bundles = std::vector<const manifest::BundleRecord*>;
+
+// Files with experts that become one set.
+struct SelectedSet {
+  std::string label;
+  int group = -1;
+  bool overlay = false;
+  Bundles files;
+  shard::LayerExperts experts;  // as the plan says
+};
+
+struct Selection {
+  Bundles head, trunk, routers;  // head and routers: of GGUF distributions
+  std::vector<SelectedSet> sets;
+  // false: of the trunk only headers are needed, to restore the checkpoint that it was cut from.
+  bool place_trunk = true;
+  std::vector<std::string> notes;
+};
+
+// A distribution and what of it is loaded. Not moved once made: the selection points into the
+// manifest.
+struct Split {
+  std::string path;
+  manifest::Manifest manifest;
+  Selection parts;
+};
+
+// Trunk, the groups and the overlay that are wanted. kNotFound for what the manifest does not have,
+// naming what it has; without a list of groups, those that have no files are left out with a note.
+shard::Status SelectParts(const LoadOptions& options, Split& split);
+// The overlay alone, with what is needed to make sense of it.
+shard::Status SelectOverlay(const std::string& version, Split& split);
+
+// Size and SHA-256 of the files that are loaded (for safetensors also of the assets), and the
+// versions. kMismatch names the first that is not as the manifest says.
+shard::Status CheckDigests(const Split& split, size_t jobs);
+
+}  // namespace runtime

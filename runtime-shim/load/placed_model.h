@@ -1,0 +1,28 @@
+// A GGUF view of a whole model, in memory: trunk and sets of experts through one TensorPlacer.
+#pragma once
+
+#include "libshard/expert_ids.h"
+#include "libshard/gguf_model.h"
+#include "libshard/result.h"
+#include "runtime-shim/load/gguf_blocks.h"
+#include "runtime-shim/load/tensor_placer.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+// A view and the blocks of it that run.
+struct RunningModel {
+  const shard::GgufModel& gguf;
+  const RunningBlocks& blocks;
+};
+
+// Everything but routed experts, and the layers' expert counts.
+shard::Status PlaceTrunk(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
+                         Weights& out);
+// The experts `set.experts` of each layer; a layer without ids has no tensors in the set.
+shard::Status PlaceExperts(const RunningModel& model, const SourceBytes& source,
+                           TensorPlacer& placer, ExpertSet& set, LoadedPart& counts);
+// All ids of all layers that run.
+shard::LayerExperts AllExperts(const RunningModel& model);
+
+}  // namespace runtime

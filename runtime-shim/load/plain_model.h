@@ -1,0 +1,14 @@
+// Models that are not split: a GGUF, a Hugging Face checkpoint, or a node that was assembled from a
+// distribution, which is one of them.
+#pragma once
+
+#include <string>
+
+#include "libshard/result.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+shard::Result<Weights> LoadPlainModel(const std::string& source, const LoadOptions& options);
+
+}  // namespace runtime

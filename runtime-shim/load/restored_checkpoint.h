@@ -1,0 +1,49 @@
+// A safetensors distribution as the checkpoint that it was cut from, so that it is understood and
+// converted as one: every tensor has its name and its whole shape, and the bytes of experts are
+// looked up in the part that is asked for. On disk there are headers only.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "libshard/gguf_model.h"
+#include "libshard/model.h"
+#include "libshard/result.h"
+#include "runtime-shim/load/opened_parts.h"
+#include "runtime-shim/load/part_selection.h"
+#include "runtime-shim/load/source_bytes.h"
+
+namespace runtime {
+
+class RestoredCheckpoint {
+ public:
+  // Writes a sparse file with the headers and config and tokenizer into a temporary directory
+  // (TMPDIR), opens and converts it, and removes the directory. Experts that no loaded part holds
+  // get the shape of their neighbours and no bytes. kUnsupported for experts along an inner axis.
+  // Borrows the split.
+  static shard::Result<RestoredCheckpoint> Open(const Split& split,
+                                                const shard::ModelOptions& options);
+
+  const shard::GgufModel& gguf() const { return gguf_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<OpenedPart>& trunk() const { return trunk_; }
+  // Files of set i of the selection.
+  const std::vector<OpenedPart>& files(size_t i) const { return sets_[i]; }
+  // The trunk's bytes and those of the experts that set i holds.
+  const SourceBytes& bytes(size_t i) const { return bytes_[i]; }
+  const SourceBytes& trunk_bytes() const { return trunk_bytes_; }
+
+ private:
+  std::vector<OpenedPart> trunk_;
+  std::vector<std::vector<OpenedPart>> sets_;
+  SourceBytes trunk_bytes_;
+  std::deque<SourceBytes> bytes_;
+  std::unique_ptr<shard::MoeModel> model_;  // readers of the view borrow it
+  shard::GgufModel gguf_;
+  std::vector<std::string> notes_;
+
+  friend class CheckpointRestorer;
+};
+
+}  // namespace runtime

@@ -1,0 +1,48 @@
+#include "runtime-shim/load/safetensors_parts.h"
+
+#include "libshard/text.h"
+#include "runtime-shim/load/placed_model.h"
+#include "runtime-shim/load/restored_checkpoint.h"
+
+namespace runtime {
+namespace {
+
+void KeepFiles(const std::vector<OpenedPart>& files,
+               std::vector<std::shared_ptr<const void>>& memory) {
+  for (const OpenedPart& part : files) memory.push_back(part.file);
+}
+
+}  // namespace
+
+shard::Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weights& out) {
+  SHARD_TRY(const RestoredCheckpoint model, RestoredCheckpoint::Open(split, options.model));
+  SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(split.path, model.gguf().metadata));
+  const RunningModel running{model.gguf(), blocks};
+  TensorPlacer placer(split.path);
+  out.metadata = model.gguf().metadata;
+  out.notes.insert(out.notes.end(), model.notes().begin(), model.notes().end());
+  blocks.AddNote(out);
+  if (split.parts.place_trunk) {
+    KeepFiles(model.trunk(), out.memory);
+    SHARD_CHECK(PlaceTrunk(running, model.trunk_bytes(), placer, out));
+  }
+  for (size_t i = 0; i < split.parts.sets.size(); ++i) {
+    const SelectedSet& selected = split.parts.sets[i];
+    ExpertSet& set = out.sets.emplace_back();
+    set.label = selected.label;
+    set.group = selected.group;
+    set.overlay = selected.overlay;
+    for (const auto& [layer, ids] : selected.experts) {
+      if (blocks.Runs(shard::Cat("blk.", layer)) && !ids.empty()) set.experts[layer] = ids;
+    }
+    KeepFiles(model.files(i), set.memory);
+    // What an expert shares with its layer may lie in the trunk.
+    KeepFiles(model.trunk(), set.memory);
+    LoadedPart counts{.label = set.label};
+    SHARD_CHECK(PlaceExperts(running, model.bytes(i), placer, set, counts));
+    out.parts.push_back(counts);
+  }
+  return placer.Run(options.jobs);
+}
+
+}  // namespace runtime

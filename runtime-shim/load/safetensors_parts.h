@@ -1,0 +1,13 @@
+// The parts of a safetensors distribution, converted.
+#pragma once
+
+#include "libshard/result.h"
+#include "runtime-shim/load/part_selection.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+// Adds trunk, sets, metadata and the counts of parts to `out`.
+shard::Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weights& out);
+
+}  // namespace runtime

@@ -1,0 +1,25 @@
+// A directory for files that are needed for a moment.
+#pragma once
+
+#include <filesystem>
+
+#include "libshard/result.h"
+
+namespace runtime {
+
+// Below TMPDIR, or /tmp; removed with all that is in it. Move-only.
+class ScratchDirectory {
+ public:
+  static shard::Result<ScratchDirectory> Make();
+  ScratchDirectory(ScratchDirectory&& other) noexcept;
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
+  ~ScratchDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  ScratchDirectory() = default;
+  std::filesystem::path path_;
+};
+
+}  // namespace runtime

@@ -1,0 +1,50 @@
+#include "runtime-shim/load/source_bytes.h"
+
+#include <algorithm>
+
+#include "libshard/text.h"
+#include "manifest/open_bundle.h"
+
+namespace runtime {
+
+shard::Result<FilePtr> MapAgain(const shard::SourceFile& file) {
+  SHARD_TRY(shard::MappedFile mapped, shard::MappedFile::Open(file.path));
+  if (!(mapped.identity() == file.identity)) {
+    return shard::Error{
+        shard::Code::kCorrupt,
+        shard::Cat(file.path.string(), ": expected the file whose header was read, found another"),
+        "do not write to a model while it is loaded"};
+  }
+  return std::make_shared<const shard::MappedFile>(std::move(mapped));
+}
+
+void SourceBytes::Add(uint32_t file, uint64_t offset, ByteView view) {
+  if (!view.empty()) stretches_.insert_or_assign({file, offset}, view);
+}
+
+shard::Status SourceBytes::Find(const shard::SourceRange& range,
+                                std::vector<ByteView>& views) const {
+  uint64_t at = range.offset, left = range.bytes;
+  while (left > 0) {
+    auto next = stretches_.upper_bound({range.file, at});
+    const bool before = next != stretches_.begin() && (--next)->first.first == range.file;
+    const uint64_t skip = before ? at - next->first.second : 0;
+    if (!before || skip >= next->second.size()) {
+      return shard::Error{
+          shard::Code::kMismatch,
+          shard::Cat(left, " bytes at ", at, ": expected in one of the parts, found in none"),
+          manifest::kDamagedHint};
+    }
+    const ByteView view = next->second.subspan(skip, std::min(left, next->second.size() - skip));
+    if (!views.empty() && views.back().data() + views.back().size() == view.data()) {
+      views.back() = {views.back().data(), views.back().size() + view.size()};
+    } else {
+      views.push_back(view);
+    }
+    at += view.size();
+    left -= view.size();
+  }
+  return shard::Ok();
+}
+
+}  // namespace runtime

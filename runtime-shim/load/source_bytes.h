@@ -1,0 +1,39 @@
+// Where the bytes of a checkpoint's files lie in memory. The files are mapped; those of a
+// checkpoint that is put together from the parts of a distribution are found in the parts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "libshard/checkpoint.h"
+#include "libshard/file.h"
+#include "libshard/result.h"
+#include "libshard/slice.h"
+
+namespace runtime {
+
+using ByteView = std::span<const std::byte>;
+using FilePtr = std::shared_ptr<const shard::MappedFile>;
+
+// Maps a file whose header was read before. kCorrupt when it is no longer the same file.
+shard::Result<FilePtr> MapAgain(const shard::SourceFile& file);
+
+class SourceBytes {
+ public:
+  // `view` holds the bytes of `file` from `offset` on. A later one at the same place replaces it.
+  // REQUIRES: stretches do not overlap otherwise.
+  void Add(uint32_t file, uint64_t offset, ByteView view);
+  // The views that hold the range, in order; those that follow each other in memory are one.
+  // kMismatch when some of it is in none.
+  shard::Status Find(const shard::SourceRange& range, std::vector<ByteView>& views) const;
+
+ private:
+  std::map<std::pair<uint32_t, uint64_t>, ByteView> stretches_;
+};
+
+}  // namespace runtime

@@ -1,0 +1,196 @@
+#include "runtime-shim/load/tensor_placer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "libshard/encode_rows.h"
+#include "libshard/parallel.h"
+#include "libshard/row_reader.h"
+#include "libshard/scan_file.h"
+#include "libshard/text.h"
+
+namespace runtime {
+
+using shard::OutputTensor;
+using shard::SourceRange;
+
+namespace {
+
+// What a thread does at a time; small enough to stay in its cache.
+constexpr uint64_t kPieceBytes = 1u << 20;
+// Where rows lie across what is read, larger pieces read less of it twice.
+constexpr uint64_t kScatteredBytes = 16u << 20;
+// Executors read F32 values and the scales of blocks in place.
+constexpr uintptr_t kAlignment = 4;
+
+// The smallest run of bytes that can be made on its own, before and after.
+struct Step {
+  uint64_t in = 1, out = 1;
+};
+
+Step StepOf(const OutputTensor& tensor) {
+  if (!tensor.encoding) return {};
+  const shard::Encoding& encoding = *tensor.encoding;
+  return {*encoding.from->BytesFor(encoding.row_values),
+          *encoding.to->BytesFor(encoding.row_values)};
+}
+
+uint64_t RowsPerPiece(const shard::Encoding& encoding) {
+  const shard::RowRoom room = encoding.reader->Room();
+  const uint64_t most = room.scattered ? kScatteredBytes : kPieceBytes;
+  const uint64_t row = room.per_row + encoding.row_values * sizeof(float);
+  return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
+}
+
+// The bytes of the views one after the other; in `scratch` when they are not together already.
+ByteView Together(const std::vector<ByteView>& views, std::vector<std::byte>& scratch) {
+  if (views.empty()) return {};
+  if (views.size() == 1) return views[0];
+  scratch.clear();
+  for (const ByteView view : views) scratch.insert(scratch.end(), view.begin(), view.end());
+  return scratch;
+}
+
+void CopyInto(ByteView bytes, std::span<std::byte>& to) {
+  if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
+  to = to.subspan(bytes.size());
+}
+
+}  // namespace
+
+shard::Status CheckDecodable(const std::string& path, const std::string& tensor,
+                             const quant::Format* format) {
+  if (format != nullptr && format->decode != nullptr) return shard::Ok();
+  return shard::Error{
+      shard::Code::kUnsupported,
+      shard::Cat(path, ": tensor ", shard::Quoted(tensor),
+                 ": type: expected one that can be decoded, found ",
+                 format == nullptr ? std::string_view("one that is not known") : format->name),
+      "convert the model to another type"};
+}
+
+shard::Status TensorPlacer::Place(OutputTensor tensor, const SourceBytes& source,
+                                  const PlacedPart& part) {
+  SHARD_CHECK(CheckDecodable(path_, tensor.entry.name, tensor.entry.format));
+  HostTensor placed{tensor.entry.name, tensor.entry.format, tensor.entry.shape, {}};
+  ++part.counts.tensors;
+  part.counts.bytes += tensor.entry.bytes;
+  SHARD_TRY(placed.bytes, FindMapped(tensor, source));
+  part.counts.mapped += placed.bytes.size();
+  if (placed.bytes.empty() && tensor.entry.bytes > 0) {
+    const auto buffer = std::make_shared<shard::PageBuffer>(tensor.entry.bytes);
+    std::span<std::byte> to = buffer->bytes().first(tensor.entry.bytes);
+    placed.bytes = to;
+    part.memory.push_back(buffer);
+    if (tensor.literal.empty()) {
+      AddPieces(tensors_.emplace_back(std::move(tensor)), source, to);
+    } else {
+      CopyInto(std::as_bytes(std::span(tensor.literal)), to);
+    }
+  }
+  part.tensors.push_back(std::move(placed));
+  return shard::Ok();
+}
+
+shard::Status TensorPlacer::Find(const OutputTensor& tensor, const SourceBytes& source,
+                                 std::span<const SourceRange> ranges,
+                                 std::vector<ByteView>& views) const {
+  for (const SourceRange& range : ranges) {
+    auto found = source.Find(range, views);
+    if (found) continue;
+    return std::move(found).error().Within(
+        shard::Cat(path_, ": tensor ", shard::Quoted(tensor.entry.name)));
+  }
+  return shard::Ok();
+}
+
+// The whole tensor in one place as it is; empty when it has to be made.
+shard::Result<ByteView> TensorPlacer::FindMapped(const OutputTensor& tensor,
+                                                 const SourceBytes& source) const {
+  if (tensor.encoding || !tensor.literal.empty()) return ByteView();
+  std::vector<ByteView> views;
+  for (const SourceRange& range : tensor.sources) {
+    SHARD_CHECK(Find(tensor, source, {&range, 1}, views));
+    if (views.size() > 1) return ByteView();
+  }
+  if (views.empty() || reinterpret_cast<uintptr_t>(views[0].data()) % kAlignment != 0)
+    return ByteView();
+  return views[0];
+}
+
+void TensorPlacer::AddPieces(const OutputTensor& tensor, const SourceBytes& source,
+                             std::span<std::byte> to) {
+  if (tensor.encoding && tensor.encoding->reader != nullptr) return AddRows(tensor, source, to);
+  const Step step = StepOf(tensor);
+  const uint64_t most = std::max<uint64_t>(1, kPieceBytes / step.in) * step.in;
+  Piece piece{&tensor, &source, {}, {}};
+  uint64_t bytes = 0;
+  const auto finish = [&] {
+    piece.to = to.first(bytes / step.in * step.out);
+    to = to.subspan(piece.to.size());
+    if (bytes > 0) pieces_.push_back(piece);
+    piece.reads.clear();
+    bytes = 0;
+  };
+  for (SourceRange rest : tensor.sources) {
+    while (rest.bytes > 0) {
+      const uint64_t taken = std::min(rest.bytes, most - bytes);
+      piece.reads.push_back({rest.file, rest.offset, taken});
+      rest.offset += taken;
+      rest.bytes -= taken;
+      bytes += taken;
+      if (bytes == most) finish();
+    }
+  }
+  finish();
+}
+
+// The sources count rows of the reader.
+void TensorPlacer::AddRows(const OutputTensor& tensor, const SourceBytes& source,
+                           std::span<std::byte> to) {
+  const uint64_t row = StepOf(tensor).out, most = RowsPerPiece(*tensor.encoding);
+  for (SourceRange rest : tensor.sources) {
+    while (rest.bytes > 0) {
+      const uint64_t rows = std::min(rest.bytes, most);
+      const SourceRange read{rest.file, rest.offset, rows};
+      pieces_.push_back({&tensor, &source, {read}, to.first(rows * row)});
+      to = to.subspan(rows * row);
+      rest.offset += rows;
+      rest.bytes -= rows;
+    }
+  }
+}
+
+shard::Status TensorPlacer::Make(const Piece& piece) const {
+  SHARD_CHECK(shard::CheckInterrupt());
+  const OutputTensor& tensor = *piece.tensor;
+  const bool made = tensor.encoding && tensor.encoding->reader != nullptr;
+  std::vector<SourceRange> ranges = piece.reads;
+  if (made) {
+    ranges.clear();
+    tensor.encoding->reader->AddReads(piece.reads[0].offset, piece.reads[0].bytes, ranges);
+  }
+  std::vector<ByteView> views;
+  SHARD_CHECK(Find(tensor, *piece.source, ranges, views));
+  std::span<std::byte> to = piece.to;
+  if (!tensor.encoding) {
+    for (const ByteView view : views) CopyInto(view, to);
+    return shard::Ok();
+  }
+  std::vector<std::byte> scratch, encoded;
+  const ByteView in = Together(views, scratch);
+  shard::RowEncoder encoder;
+  if (made) {
+    SHARD_CHECK(encoder.EncodeRead(tensor, piece.reads[0], in, encoded));
+  } else {
+    encoder.Encode(tensor, 0, in, encoded);
+  }
+  CopyInto(encoded, to);
+  return shard::Ok();
+}
+
+shard::Status TensorPlacer::Run(size_t jobs) {
+  return shard::ParallelFor(pieces_.size(), jobs, [&](size_t i) { return Make(pieces_[i]); });
+}
+
+}  // namespace runtime

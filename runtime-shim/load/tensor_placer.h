@@ -1,0 +1,68 @@
+// From tensors that name their source ranges to tensors in memory: mapped where the bytes lie
+// together as they are needed, else copied or encoded into buffers, by several threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/result.h"
+#include "libshard/slice.h"
+#include "runtime-shim/load/source_bytes.h"
+#include "runtime-shim/weights.h"
+
+namespace runtime {
+
+// What tensors are placed into: their list, the buffers that were made for them, and the count.
+struct PlacedPart {
+  std::vector<HostTensor>& tensors;
+  std::vector<std::shared_ptr<const void>>& memory;
+  LoadedPart& counts;
+};
+
+// kUnsupported, naming tensor and type, for what no executor can decode.
+shard::Status CheckDecodable(const std::string& path, const std::string& tensor,
+                             const quant::Format* format);
+
+class TensorPlacer {
+ public:
+  // `path` names the model in errors.
+  explicit TensorPlacer(std::string path) : path_(std::move(path)) {}
+
+  // Adds the tensor to the part; its bytes are there after Run. `source` is borrowed until then,
+  // and what it points to for as long as the tensor is used.
+  shard::Status Place(shard::OutputTensor tensor, const SourceBytes& source,
+                      const PlacedPart& part);
+  // Copies and encodes what was placed.
+  shard::Status Run(size_t jobs);
+
+ private:
+  // Some rows or bytes of a tensor, and where they go.
+  struct Piece {
+    const shard::OutputTensor* tensor = nullptr;
+    const SourceBytes* source = nullptr;
+    std::vector<shard::SourceRange> reads;
+    std::span<std::byte> to;
+  };
+
+  shard::Status Find(const shard::OutputTensor& tensor, const SourceBytes& source,
+                     std::span<const shard::SourceRange> ranges,
+                     std::vector<ByteView>& views) const;
+  shard::Result<ByteView> FindMapped(const shard::OutputTensor& tensor,
+                                     const SourceBytes& source) const;
+  void AddPieces(const shard::OutputTensor& tensor, const SourceBytes& source,
+                 std::span<std::byte> to);
+  void AddRows(const shard::OutputTensor& tensor, const SourceBytes& source,
+               std::span<std::byte> to);
+  shard::Status Make(const Piece& piece) const;
+
+  std::string path_;
+  std::deque<shard::OutputTensor> tensors_;  // those that pieces point to
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace runtime
