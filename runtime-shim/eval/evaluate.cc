@@ -5,7 +5,7 @@
 
 #include "libshard/parallel.h"
 #include "runtime-shim/eval/token_scores.h"
-#include "runtime-shim/eval/windows.h"
+#include "runtime-shim/stats/windows.h"
 
 namespace runtime {
 namespace {

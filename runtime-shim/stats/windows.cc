@@ -1,4 +1,4 @@
-#include "runtime-shim/eval/windows.h"
+#include "runtime-shim/stats/windows.h"
 
 #include <algorithm>
 
