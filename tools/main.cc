@@ -19,6 +19,8 @@ const cli::Command* const kCommands[] = {
     &cli::kVerify,        //
     &cli::kDiff,          //
     &cli::kAssemble,      //
+    &cli::kProfile,       //
+    &cli::kEval,          //
 };
 
 }  // namespace

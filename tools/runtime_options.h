@@ -1,0 +1,82 @@
+// Options that the commands of the runtime share: what to load, where to run it, which tokens.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime-shim/executors.h"
+#include "runtime-shim/session.h"
+#include "runtime-shim/weights.h"
+#include "tools/command.h"
+
+namespace cli {
+
+struct RuntimeArguments {
+  std::string source;
+  bool no_verify = false, no_overlay = false;
+  runtime::LoadOptions load;
+  std::string executor = "cpu";
+  runtime::ExecutorOptions device;
+  uint32_t context = 0;  // 0: what the command takes when nothing is asked for
+};
+
+// The positional argument `name` (SRC, DIST), --no-verify, --no-overlay, --overlay, --family,
+// --config.
+void AddRuntimeSource(CLI::App& app, const char* name, RuntimeArguments& arguments);
+// --group; -1: all groups that are loaded.
+void AddGroup(CLI::App& app, int& group);
+// --executor, --device, --threads.
+void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
+// --context; `fallback` ends the help: "Default: 512."
+void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments);
+
+// Members are destroyed in the order that borrowing asks for: the model before its executor.
+struct LoadedModel {
+  std::shared_ptr<runtime::Executor> executor;
+  std::shared_ptr<const runtime::Weights> weights;
+  std::unique_ptr<runtime::Model> model;
+};
+Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments);
+// Loads `source`, which need not be that of `arguments`, into memory; prints the notes of the load.
+Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
+                                                           const RuntimeArguments& arguments);
+// Rows of its embedding; 0 when it has none.
+uint32_t VocabularyOf(const runtime::Weights& weights);
+// LoadSource, and puts the weights on the executor.
+Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
+                              std::shared_ptr<runtime::Executor> executor);
+
+// Tokens that belong together: a conversation, a document.
+struct TokenSession {
+  std::string name;    // unique among those that were read
+  std::string bucket;  // "code", "chat", ...; "" when nobody said
+  std::vector<uint32_t> tokens;
+};
+
+struct TextArguments {
+  std::vector<std::string> texts, tokens;
+  std::string bucket;
+};
+// --text, --tokens, --bucket.
+void AddTexts(CLI::App& app, TextArguments& arguments);
+
+// The tokens of a text, with those that a model puts in front of every text.
+using Tokenize = std::function<Result<std::vector<uint32_t>>(std::string_view text)>;
+// With the model's own tokenizer, which is made when the first text comes: token ids need none.
+Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights);
+// Whether an id ends a generation; never, for a model whose tokenizer is not understood.
+std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights);
+// Every file of `texts` is one session, except .jsonl files: one per line, {"text": ...} or
+// {"tokens": [...]}, with "session" and "bucket" if it has them. Every file of `tokens` is one
+// session of ids between white space, or one per line when the lines are JSON arrays. Ids must be
+// below `vocabulary`. kInvalidArgument when no file was named, kCorrupt for files that are none of
+// this, sessions without tokens and names that come twice.
+Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
+                                               const Tokenize& tokenize);
+
+}  // namespace cli

@@ -1,0 +1,188 @@
+// Reads texts and token ids as sessions (runtime_options.h).
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libshard/file.h"
+#include "libshard/json.h"
+#include "libshard/text.h"
+#include "runtime-shim/tokenizer/tokenizer.h"
+#include "tools/runtime_options.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Json;
+
+constexpr uint64_t kMaxFileBytes = 1u << 30;
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+class SessionReader {
+ public:
+  SessionReader(const TextArguments& arguments, uint32_t vocabulary, const Tokenize& tokenize)
+      : bucket_(arguments.bucket), vocabulary_(vocabulary), tokenize_(tokenize) {}
+
+  Status ReadText(const std::string& path) {
+    SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxFileBytes));
+    if (shard::Lower(path).ends_with(".jsonl")) return ReadLines(path, text);
+    SHARD_TRY(std::vector<uint32_t> tokens, Encode(path, text));
+    return Add(path, {NameOf(path), bucket_, std::move(tokens)});
+  }
+
+  Status ReadTokens(const std::string& path) {
+    SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxFileBytes));
+    const size_t first = text.find_first_not_of(kWhiteSpace);
+    if (first != std::string::npos && text[first] == '[') return ReadLines(path, text);
+    SHARD_TRY(std::vector<uint32_t> tokens, Numbers(path, text));
+    return Add(path, {NameOf(path), bucket_, std::move(tokens)});
+  }
+
+  std::vector<TokenSession> Take() { return std::move(sessions_); }
+
+ private:
+  static std::string NameOf(const std::string& path) {
+    return shard::fs::path(path).filename().string();
+  }
+
+  Result<std::vector<uint32_t>> Encode(const std::string& where, std::string_view text) const {
+    if (!shard::IsUtf8(text))
+      return Error{Code::kCorrupt, Cat(where, ": text: expected UTF-8, found other bytes")};
+    auto tokens = tokenize_(text);
+    if (!tokens) return std::move(tokens).error().Within(where);
+    return tokens;
+  }
+
+  // A JSON array of ids or an object per line; empty lines are passed over.
+  Status ReadLines(const std::string& path, const std::string& text) {
+    size_t number = 0;
+    for (const std::string& line : shard::Split(text, '\n')) {
+      ++number;
+      if (line.find_first_not_of(kWhiteSpace) == std::string::npos) continue;
+      const std::string where = Cat(path, ": line ", number);
+      SHARD_TRY(const Json value, shard::ParseJson(where, line));
+      TokenSession session{Cat(NameOf(path), ":", number), bucket_, {}};
+      SHARD_CHECK(value.is_array() ? FromArray(where, value, session)
+                                   : FromObject(where, value, session));
+      SHARD_CHECK(Add(where, std::move(session)));
+    }
+    return shard::Ok();
+  }
+
+  Status FromObject(const std::string& where, const Json& value, TokenSession& session) const {
+    if (!value.is_object())
+      return Error{Code::kCorrupt, Cat(where, ": expected an object or an array of ids, found ",
+                                       shard::DescribeJson(value))};
+    const shard::JsonFields fields(value, where);
+    SHARD_TRY(session.name, fields.StringOr("session", std::move(session.name)));
+    SHARD_TRY(session.bucket, fields.StringOr("bucket", std::move(session.bucket)));
+    if (fields.Has("tokens")) {
+      SHARD_TRY(const Json* tokens, fields.Array("tokens"));
+      return FromArray(where, *tokens, session);
+    }
+    SHARD_TRY(const std::string text, fields.String("text"));
+    SHARD_TRY(session.tokens, Encode(where, text));
+    return shard::Ok();
+  }
+
+  Status FromArray(const std::string& where, const Json& array, TokenSession& session) const {
+    for (const Json& value : array) {
+      if (!value.is_number_unsigned() || value.get<uint64_t>() >= vocabulary_)
+        return WrongId(where, shard::DescribeJson(value));
+      session.tokens.push_back(value.get<uint32_t>());
+    }
+    return shard::Ok();
+  }
+
+  Result<std::vector<uint32_t>> Numbers(const std::string& path, std::string_view text) const {
+    std::vector<uint32_t> ids;
+    size_t at = text.find_first_not_of(kWhiteSpace);
+    while (at != std::string_view::npos) {
+      const size_t end = std::min(text.find_first_of(kWhiteSpace, at), text.size());
+      const std::string_view word = text.substr(at, end - at);
+      const std::optional<uint64_t> id = shard::ParseUint(word);
+      if (!id || *id >= vocabulary_) return WrongId(path, shard::Quoted(word));
+      ids.push_back(static_cast<uint32_t>(*id));
+      at = text.find_first_not_of(kWhiteSpace, end);
+    }
+    return ids;
+  }
+
+  Error WrongId(const std::string& where, const std::string& found) const {
+    return {Code::kCorrupt,
+            Cat(where, ": token: expected an id below ", vocabulary_, ", found ", found)};
+  }
+
+  Status Add(const std::string& where, TokenSession session) {
+    if (session.tokens.empty())
+      return Error{Code::kCorrupt, Cat(where, ": session: expected tokens, found none")};
+    for (const std::string& text : {session.name, session.bucket}) {
+      if (shard::HasControlCharacter(text))
+        return Error{Code::kCorrupt, Cat(where,
+                                         ": session: expected a name without control "
+                                         "characters, found ",
+                                         shard::Quoted(text))};
+    }
+    if (!names_.insert(session.name).second)
+      return Error{Code::kCorrupt, Cat(where, ": session: expected a name of its own, found ",
+                                       shard::Quoted(session.name), " a second time")};
+    sessions_.push_back(std::move(session));
+    return shard::Ok();
+  }
+
+  std::string bucket_;
+  uint32_t vocabulary_;
+  const Tokenize& tokenize_;
+  std::vector<TokenSession> sessions_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+void AddTexts(CLI::App& app, TextArguments& arguments) {
+  app.add_option("--text", arguments.texts,
+                 "Texts in UTF-8, each file one session; of a .jsonl file, each line: {\"text\": "
+                 "...} or {\"tokens\": [...]}, and \"session\" and \"bucket\" if you like.")
+      ->type_name("FILE");
+  app.add_option("--tokens", arguments.tokens,
+                 "Token ids between white space, each file one session; or JSON arrays of ids, "
+                 "each line one session.")
+      ->type_name("FILE");
+  app.add_option("--bucket", arguments.bucket,
+                 "What kind of text it is (code, chat, math, ...), for sessions that do not say.")
+      ->type_name("NAME");
+}
+
+Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights) {
+  std::shared_ptr<const runtime::Tokenizer> tokenizer;
+  return [weights, tokenizer](std::string_view text) mutable -> Result<std::vector<uint32_t>> {
+    if (!tokenizer) {
+      SHARD_TRY(tokenizer, runtime::OpenTokenizer(weights->path, weights->metadata));
+    }
+    return tokenizer->Encode(text, {});
+  };
+}
+
+std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights) {
+  auto opened = runtime::OpenTokenizer(weights.path, weights.metadata);
+  if (!opened) return [](uint32_t) { return false; };
+  const std::shared_ptr<const runtime::Tokenizer> tokenizer = *std::move(opened);
+  return [tokenizer](uint32_t id) { return tokenizer->IsEnd(id); };
+}
+
+Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
+                                               const Tokenize& tokenize) {
+  SessionReader reader(arguments, vocabulary, tokenize);
+  for (const std::string& path : arguments.texts) SHARD_CHECK(reader.ReadText(path));
+  for (const std::string& path : arguments.tokens) SHARD_CHECK(reader.ReadTokens(path));
+  std::vector<TokenSession> sessions = reader.Take();
+  if (sessions.empty())
+    return Error{Code::kInvalidArgument, "expected texts or tokens, found none",
+                 "name files with --text or --tokens"};
+  return sessions;
+}
+
+}  // namespace cli
