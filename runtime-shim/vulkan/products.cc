@@ -12,7 +12,7 @@ namespace {
 struct Tile {
   uint32_t rows, tokens;
 };
-constexpr Tile kVectorTile = {4, 4};
+constexpr Tile kVectorTile = {4, 8};
 constexpr Tile kMatrixTile = {64, 32};
 
 // Struct Weights of shaders/weights.glsl.
@@ -67,7 +67,8 @@ void VulkanExecutor::MatMulSlice(const Matrix& weights, const Rows& x, const Row
   const bool vector = x.count <= kVectorTile.tokens;
   const Tile tile = vector ? kVectorTile : kMatrixTile;
   Constants constants = ConstantsOf(weights);
-  constants[2] = x.count == 1 ? 1 : kVectorTile.tokens;
+  // Pipelines for one token, four and eight: a single one does not pay for more.
+  constants[2] = x.count == 1 ? 1 : x.count <= 4 ? 4 : kVectorTile.tokens;
   const std::string shader = ShaderOf(vector ? "mat_vec" : "mat_mul", *weights.format);
   Call call(core_, shader, {constants});
   const uint32_t first = call.BindWeights(weights);

@@ -55,11 +55,14 @@ void main() {
     LoadWeights(first_row, first_column);
     LoadInputs(first_token, first_column);
     barrier();
+    // Long sums are sums of the tiles' sums: fewer additions to a large number.
+    vec4 parts[4] = vec4[](vec4(0), vec4(0), vec4(0), vec4(0));
     for (uint c = 0; c < kColumns; ++c) {
       const vec4 four = weight_tile[c][own_rows];
       const vec4 inputs = x_tile[c][own_tokens];
-      for (uint t = 0; t < 4; ++t) sums[t] += four * inputs[t];
+      for (uint t = 0; t < 4; ++t) parts[t] += four * inputs[t];
     }
+    for (uint t = 0; t < 4; ++t) sums[t] += parts[t];
     barrier();
   }
   for (uint t = 0; t < 4; ++t) {

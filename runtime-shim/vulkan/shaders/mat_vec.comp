@@ -1,5 +1,5 @@
-// y[t][r] = sum over c of weights[r][c] * x[t][c] for at most four tokens. A workgroup does four
-// rows, 32 invocations each; an invocation decodes runs of 16 values and uses them for every token.
+// y[t][r] = sum over c of weights[r][c] * x[t][c] for a few tokens. A workgroup does four rows, 32
+// invocations each; an invocation decodes runs of 16 values and uses them for every token.
 #version 450
 #include "rows.glsl"
 #include "weights.glsl"
@@ -8,6 +8,7 @@ const uint kLanes = 32;
 const uint kRows = 4;
 const uint kRun = 16;
 layout(local_size_x = 32, local_size_y = 4) in;
+// At least as many as there are.
 layout(constant_id = 2) const uint kTokens = 1;
 
 layout(binding = 1) readonly buffer X { float x[]; };

@@ -65,8 +65,8 @@ uvec4 BitsOfWord(uint byte_index, uint i) {
   return uvec4(Word(byte_index)) >> uvec4(0, 1, 2, 3) + i & 1;
 }
 
-// kBlockValues, kBlockBytes and vec4 DecodeFour(uint block, uint i): values i ... i + 3 of the block
-// at byte `block`; i is a multiple of 4.
+// kBlockValues, kBlockBytes and vec4 DecodeFour(uint block, uint i): values i ... i + 3 of the
+// block at byte `block`; i is a multiple of 4.
 #include "format.glsl"
 
 // Values column ... column + 3 of a row; column is a multiple of 4. Those behind the end of the row
