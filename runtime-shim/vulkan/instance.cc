@@ -20,10 +20,10 @@ constexpr uint32_t kNewestVersion = VK_API_VERSION_1_3;
 int Rank(VkPhysicalDevice device) {
   VkPhysicalDeviceProperties properties;
   vkGetPhysicalDeviceProperties(device, &properties);
-  constexpr std::array kOrder = {VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
-                                 VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
-                                 VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU, VK_PHYSICAL_DEVICE_TYPE_CPU};
-  return static_cast<int>(std::ranges::find(kOrder, properties.deviceType) - kOrder.begin());
+  constexpr std::array order = {VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                                VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU,
+                                VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU, VK_PHYSICAL_DEVICE_TYPE_CPU};
+  return static_cast<int>(std::ranges::find(order, properties.deviceType) - order.begin());
 }
 
 bool Usable(VkPhysicalDevice device) {

@@ -63,9 +63,9 @@ shard::Result<VkPipeline> Pipelines::Make(const Shader& shader, const Constants&
   code.pCode = shader.code.data();
   VkShaderModule module = VK_NULL_HANDLE;
   SHARD_CHECK(Check(vkCreateShaderModule(device_, &code, nullptr, &module), what));
-  constexpr auto kSize = sizeof(uint32_t);
+  constexpr auto size = sizeof(uint32_t);
   const std::array<VkSpecializationMapEntry, 3> entries = {
-      {{0, 0, kSize}, {1, kSize, kSize}, {2, 2 * kSize, kSize}}};
+      {{0, 0, size}, {1, size, size}, {2, 2 * size, size}}};
   const VkSpecializationInfo specialization{entries.size(), entries.data(), sizeof(constants),
                                             constants.data()};
   auto info =

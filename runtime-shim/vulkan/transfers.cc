@@ -14,22 +14,29 @@ constexpr uint64_t kValueBytes = sizeof(float);
 constexpr uint64_t kPieceBytes = kStagingBytes / 2;
 constexpr uint64_t kPieceValues = kPieceBytes / kValueBytes;
 
-// Calls piece(rows, values before it) for parts of `rows` that have at most kPieceValues.
-template <class Piece>
-shard::Status ForEachPiece(const Rows& rows, const Piece& piece) {
-  const uint32_t columns = static_cast<uint32_t>(std::min<uint64_t>(rows.width, kPieceValues));
-  if (columns == 0) return shard::Ok();
-  const auto count =
-      columns == rows.width ? static_cast<uint32_t>(kPieceValues / columns) : uint32_t{1};
+// A part of rows, and how many of their values come before it.
+struct Piece {
+  Rows rows;
+  uint64_t before;
+};
+
+// Parts of at most kPieceValues: whole rows, or columns of a row that alone has more.
+std::vector<Piece> PiecesOf(const Rows& rows) {
+  std::vector<Piece> pieces;
+  if (rows.width == 0) return pieces;
+  const auto columns = static_cast<uint32_t>(std::min<uint64_t>(rows.width, kPieceValues));
+  const auto count = static_cast<uint32_t>(std::max<uint64_t>(1, kPieceValues / rows.width));
   for (uint32_t row = 0; row < rows.count; row += std::min(count, rows.count - row)) {
     const Rows slice = rows.Slice(row, std::min(count, rows.count - row));
     for (uint32_t first = 0; first < rows.width; first += std::min(columns, rows.width - first)) {
       const Rows part = slice.Columns(first, std::min(columns, rows.width - first));
-      SHARD_CHECK(piece(part, uint64_t{row} * rows.width + first));
+      pieces.push_back({part, uint64_t{row} * rows.width + first});
     }
   }
-  return shard::Ok();
+  return pieces;
 }
+
+uint64_t ValuesOf(const Rows& rows) { return uint64_t{rows.count} * rows.width; }
 
 // One region per row, packed on the staging side; rows that touch are one.
 std::vector<VkBufferCopy> RegionsOf(const Rows& rows, uint64_t staged) {
@@ -85,10 +92,11 @@ shard::Status VulkanExecutor::Upload(std::span<const std::byte> bytes, const Dev
 }
 
 void VulkanExecutor::Write(std::span<const float> values, const Rows& to) {
-  if (core_.fault) return;
-  core_.fault.Passed(ForEachPiece(to, [&](const Rows& part, uint64_t before) {
-    return WritePiece(values.subspan(before, uint64_t{part.count} * part.width), part);
-  }));
+  for (const Piece& piece : PiecesOf(to)) {
+    if (core_.fault) return;
+    const auto part = values.subspan(piece.before, ValuesOf(piece.rows));
+    core_.fault.Passed(WritePiece(part, piece.rows));
+  }
 }
 
 shard::Status VulkanExecutor::WritePiece(std::span<const float> values, const Rows& to) {
@@ -103,10 +111,10 @@ shard::Status VulkanExecutor::WritePiece(std::span<const float> values, const Ro
 }
 
 shard::Status VulkanExecutor::Read(const Rows& from, std::span<float> values) {
-  if (!core_.fault) {
-    core_.fault.Passed(ForEachPiece(from, [&](const Rows& part, uint64_t before) {
-      return ReadPiece(part, values.subspan(before, uint64_t{part.count} * part.width));
-    }));
+  for (const Piece& piece : PiecesOf(from)) {
+    if (core_.fault) break;
+    const auto part = values.subspan(piece.before, ValuesOf(piece.rows));
+    core_.fault.Passed(ReadPiece(piece.rows, part));
   }
   return TakeErrors();
 }

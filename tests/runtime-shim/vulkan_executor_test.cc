@@ -104,13 +104,18 @@ TEST_F(VulkanDevice, CountsWhatItAllocated) {
 }
 
 TEST_F(VulkanDevice, PassesOnWhatTheValidationLayerSays) {
-  // A copy from outside of the buffer.
-  const BufferPtr buffer = Allocate(16);
-  std::vector<float> values(16);
-  const auto status = executor_->Read({buffer.get(), 1 << 20, 1, 16, 16}, values);
+  // A wrong type of structure, which drivers do not look at.
+  VkFenceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
+  VkDevice const device = executor_->core().device->handle();
+  VkFence fence = VK_NULL_HANDLE;
+  vkCreateFence(device, &info, nullptr, &fence);
+  vkDestroyFence(device, fence, nullptr);
+  const auto status = executor_->Finish();
   ASSERT_FALSE(status.has_value());
   EXPECT_THAT(status.error().message, StartsWith("vulkan: validation layer: "));
-  EXPECT_THAT(status.error().message, HasSubstr("vkCmdCopyBuffer"));
+  EXPECT_THAT(status.error().message, HasSubstr("VUID-VkFenceCreateInfo-sType"));
+  EXPECT_TRUE(executor_->Finish().has_value()) << "the error was taken";
 }
 
 TEST_F(VulkanDevice, RefusesRowsThatOneBindingCannotHold) {
@@ -128,36 +133,36 @@ TEST_F(VulkanDevice, RefusesRowsThatOneBindingCannotHold) {
 
 TEST_F(VulkanDevice, RunsMoreGroupsThanADimensionOfADispatchHas) {
   // 128 values in a group, 65,535 groups in a dimension at least.
-  constexpr uint32_t kValues = 128 * 65535 + 1000;
-  const BufferPtr buffer = Allocate(kValues);
-  const Rows rows = {buffer.get(), 0, 1, kValues, kValues};
-  std::vector<float> values(kValues, 1.5f);
+  constexpr uint32_t total = 128 * 65535 + 1000;
+  const BufferPtr buffer = Allocate(total);
+  const Rows rows = {buffer.get(), 0, 1, total, total};
+  std::vector<float> values(total, 1.5f);
   executor_->Write(values, rows);
   executor_->Scale(rows, 2);
   const auto status = executor_->Read(rows, values);
   ASSERT_TRUE(status.has_value()) << status.error().message;
-  EXPECT_EQ(values, std::vector<float>(kValues, 3.0f));
+  EXPECT_EQ(values, std::vector<float>(total, 3.0f));
 }
 
 // Weights larger than a binding are read slice by slice.
 TEST_F(VulkanDevice, SplitsWeightsThatOneBindingCannotHold) {
   const uint64_t limit = executor_->core().device->limits().binding_bytes;
   if (limit > uint64_t{1} << 28) GTEST_SKIP() << "a binding holds " << limit << " bytes";
-  constexpr uint32_t kColumns = 4096;
-  const auto row_count = static_cast<uint32_t>(limit / kColumns + 3);
+  constexpr uint32_t columns = 4096;
+  const auto row_count = static_cast<uint32_t>(limit / columns + 3);
   // F8_E4M3: 0x38 is 1. One in the first column of each of the last rows, two in the first.
-  std::vector<std::byte> bytes(uint64_t{row_count} * kColumns);
+  std::vector<std::byte> bytes(uint64_t{row_count} * columns);
   bytes[0] = std::byte{0x40};
-  for (uint32_t i = 1; i <= 4; ++i) bytes[uint64_t{row_count - i} * kColumns + i] = std::byte{0x38};
+  for (uint32_t i = 1; i <= 4; ++i) bytes[uint64_t{row_count - i} * columns + i] = std::byte{0x38};
   auto loaded = executor_->Load(bytes);
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
-  const Matrix weights = {loaded->get(), 0, quant::FindFormat("f8_e4m3"), row_count, kColumns};
+  const Matrix weights = {loaded->get(), 0, quant::FindFormat("f8_e4m3"), row_count, columns};
 
-  const BufferPtr buffer = Allocate(3 * kColumns + row_count);
-  const Rows x = {buffer.get(), 0, 1, kColumns, kColumns};
-  const Rows embedded = {buffer.get(), kColumns, 2, kColumns, kColumns};
-  const Rows y = {buffer.get(), 3 * kColumns, 1, row_count, row_count};
-  std::vector<float> inputs(kColumns, 3.0f), outputs(row_count), values(2 * kColumns);
+  const BufferPtr buffer = Allocate(3 * columns + row_count);
+  const Rows x = {buffer.get(), 0, 1, columns, columns};
+  const Rows embedded = {buffer.get(), columns, 2, columns, columns};
+  const Rows y = {buffer.get(), 3 * columns, 1, row_count, row_count};
+  std::vector<float> inputs(columns, 3.0f), outputs(row_count), values(2 * columns);
   executor_->Write(inputs, x);
   executor_->MatMul(weights, x, y);
   executor_->Embed(weights, std::vector<uint32_t>{row_count - 2, 0}, embedded);
@@ -168,7 +173,7 @@ TEST_F(VulkanDevice, SplitsWeightsThatOneBindingCannotHold) {
   EXPECT_EQ(outputs[row_count - 4], 3);
   EXPECT_EQ(outputs[row_count - 1], 3);
   EXPECT_EQ(values[2], 1);
-  EXPECT_EQ(values[kColumns], 2);
+  EXPECT_EQ(values[columns], 2);
 }
 
 // Frames end at a number of operations and at the size of their staging memory.
@@ -185,19 +190,36 @@ TEST_F(VulkanDevice, DoesManySmallOperationsInTheirOrder) {
   EXPECT_EQ(values, std::vector<float>(40000, 1.0f));
 }
 
+TEST_F(VulkanDevice, MovesRowsLargerThanItsStagingMemory) {
+  // With gaps between them: many rows, and rows of which one alone is too large.
+  for (const uint32_t width : {1000u, static_cast<uint32_t>(kStagingBytes / 4 + 77)}) {
+    const uint32_t count = width == 1000 ? 5000 : 2;
+    const BufferPtr buffer = Allocate(uint64_t{count} * (width + 3));
+    const Rows rows = {buffer.get(), 1, count, width, width + 3};
+    std::vector<float> values(uint64_t{count} * width), found(values.size());
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 100003);
+    executor_->Write(values, rows);
+    ASSERT_TRUE(executor_->Read(rows, found).has_value());
+    EXPECT_TRUE(found == values) << "rows of " << width;
+    found.resize(3);
+    ASSERT_TRUE(executor_->Read({buffer.get(), 1 + width, 1, 3, 3}, found).has_value());
+    EXPECT_EQ(found, std::vector<float>(3, 0.0f)) << "behind a row of " << width;
+  }
+}
+
 TEST_F(VulkanDevice, TakesHostArraysLargerThanItsStagingMemory) {
-  constexpr uint32_t kRows = kStagingBytes / 4 + 100;
-  const BufferPtr buffer = Allocate(kRows + 2);
-  const Rows one = {buffer.get(), 0, 2, 1, 1}, many = {buffer.get(), 2, kRows, 1, 1};
+  constexpr uint32_t row_total = kStagingBytes / 4 + 100;
+  const BufferPtr buffer = Allocate(row_total + 2);
+  const Rows one = {buffer.get(), 0, 2, 1, 1}, many = {buffer.get(), 2, row_total, 1, 1};
   executor_->Write(std::vector<float>{5, 7}, one);
-  std::vector<uint32_t> indexes(kRows);
+  std::vector<uint32_t> indexes(row_total);
   indexes.back() = 1;
   executor_->Gather(one, indexes, {}, many);
-  std::vector<float> values(kRows);
+  std::vector<float> values(row_total);
   ASSERT_TRUE(executor_->Read(many, values).has_value());
   EXPECT_EQ(values[0], 5);
-  EXPECT_EQ(values[kRows - 2], 5);
-  EXPECT_EQ(values[kRows - 1], 7);
+  EXPECT_EQ(values[row_total - 2], 5);
+  EXPECT_EQ(values[row_total - 1], 7);
 }
 
 }  // namespace
