@@ -15,25 +15,41 @@ namespace HWY_NAMESPACE {
 
 using PairFits = RangeFits<ScalePairs::kGroups>;
 
-HWY_INLINE void RoundPairs(const PairFits& fits, size_t count, ScalePairs* pairs) {
-  for (size_t lane = 0; lane < count; ++lane) {
-    pairs[lane] = RoundPairsToLargest(OfLane<ScalePairs::kGroups>(fits.scale, lane),
-                                      OfLane<ScalePairs::kGroups>(fits.min, lane));
+// What becomes the pairs of every lane.
+struct LanePairs {
+  HWY_ALIGN float d[kMaxLanes];
+  HWY_ALIGN float dmin[kMaxLanes];
+  LaneLevels<ScalePairs::kGroups> scales, mins;
+};
+
+// RoundToLargest of k_pairs.cc for every lane; levels are bytes before they are capped.
+HWY_INLINE void RoundToLargest(const float* scales, float* d,
+                               LaneLevels<ScalePairs::kGroups>& levels) {
+  const DI di;
+  const V zero = hn::Zero(D()), top = Splat(kPairTop);
+  HWY_ALIGN int32_t q[ScalePairs::kGroups * kMaxLanes];
+  V largest = zero;
+  for (size_t j = 0; j < ScalePairs::kGroups; ++j) {
+    const V scale = hn::Load(D(), scales + j * LaneCount());
+    largest = hn::IfThenElse(hn::Gt(scale, largest), scale, largest);
   }
+  const V inverse = hn::IfThenElseZero(hn::Gt(largest, zero), hn::Div(top, largest));
+  for (size_t j = 0; j < ScalePairs::kGroups; ++j) {
+    const V scaled = hn::Mul(inverse, hn::Load(D(), scales + j * LaneCount()));
+    const VI byte = hn::And(NearestIntOf(scaled), hn::Set(di, 255));
+    hn::Store(hn::Min(byte, hn::Set(di, kPairTop)), di, q + j * LaneCount());
+  }
+  hn::Store(hn::Div(largest, top), D(), d);
+  TurnLevels<ScalePairs::kGroups>(q, levels);
 }
 
-HWY_INLINE void RoundPairsByWeight(const PairFits& fits, size_t count, bool cap,
-                                   ScalePairs* pairs) {
-  float d[kMaxLanes], dmin[kMaxLanes];
-  PairLevels scales[kMaxLanes], mins[kMaxLanes];
-  FitLevelsOfScales<ScalePairs::kGroups>(fits.scale, fits.weight_sum, kPairTop, d, scales);
-  FitLevelsOfScales<ScalePairs::kGroups>(fits.min, fits.weight_sum, kPairTop, dmin, mins);
-  for (size_t lane = 0; lane < count; ++lane) {
-    if (cap) {
-      CapPairLevels(scales[lane]);
-      CapPairLevels(mins[lane]);
-    }
-    pairs[lane] = MakePairs(d[lane], dmin[lane], scales[lane], mins[lane]);
+HWY_INLINE void RoundPairsByWeight(const PairFits& fits, bool cap, LanePairs& out) {
+  FitLevelsOfScales<ScalePairs::kGroups>(fits.scale, fits.weight_sum, kPairTop, out.d, out.scales);
+  FitLevelsOfScales<ScalePairs::kGroups>(fits.min, fits.weight_sum, kPairTop, out.dmin, out.mins);
+  if (!cap) return;
+  for (size_t lane = 0; lane < LaneCount(); ++lane) {
+    CapPairLevels(out.scales[lane]);
+    CapPairLevels(out.mins[lane]);
   }
 }
 
@@ -43,24 +59,27 @@ template <class Block, class Finish>
 HWY_INLINE void EncodePairs(const LaneBlocks& blocks, const PairSearch& search,
                             const Finish& finish, Encoder reference, std::span<Block> out) {
   PairFits fits;
-  ScalePairs pairs[kMaxLanes];
+  LanePairs rounded;
   if (blocks.weighted()) {
     FitWeightedLanes(blocks, search.with_importance, 2.0f, fits);
-    RoundPairsByWeight(fits, blocks.count, search.cap_searched, pairs);
+    RoundPairsByWeight(fits, search.cap_searched, rounded);
   } else {
     FitPlainLanes<ScalePairs::kGroups, false>(
         blocks, search.plain, WeighByMagnitude<ScalePairs::kGroupValues, kRangeStep>, fits);
-    RoundPairs(fits, blocks.count, pairs);
+    RoundToLargest(fits.scale, rounded.d, rounded.scales);
+    RoundToLargest(fits.min, rounded.dmin, rounded.mins);
   }
   for (size_t lane = 0; lane < blocks.count; ++lane) {
     if (!fits.exact[lane]) {
       EncodeByReference(blocks, lane, reference, out[lane]);
       continue;
     }
+    const ScalePairs pairs =
+        MakePairs(rounded.d[lane], rounded.dmin[lane], rounded.scales[lane], rounded.mins[lane]);
     Levels q;
-    const auto group = [&](size_t j) { return pairs[lane].Group(j); };
+    const auto group = [&](size_t j) { return pairs.Group(j); };
     RequantizeLane(blocks, lane, fits, group, search.plain.levels, q);
-    out[lane] = finish(pairs[lane], q);
+    out[lane] = finish(pairs, q);
   }
 }
 

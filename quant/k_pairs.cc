@@ -24,7 +24,7 @@ void Pack(const PairLevels& scales, const PairLevels& mins, uint8_t (&packed)[12
 
 // Rounds the group scales (or minimums) to six bits so that the largest gets 63; returns the scale
 // of the scales. A scale below 0, which a rounding error can give, gets 63 too.
-uint16_t RoundToLargest(const PairFloats& scales, PairLevels& levels) {
+float RoundToLargest(const PairFloats& scales, PairLevels& levels) {
   float largest = 0;
   for (const float scale : scales) {
     if (scale > largest) largest = scale;
@@ -34,7 +34,7 @@ uint16_t RoundToLargest(const PairFloats& scales, PairLevels& levels) {
     const auto level = static_cast<uint8_t>(NearestInt(inverse * scales[j]));
     levels[j] = std::min<uint8_t>(kTop, level);
   }
-  return ScaleToHalf(largest / static_cast<float>(kTop));
+  return largest / static_cast<float>(kTop);
 }
 
 // Large values matter more, but none is free: the weight is |x| plus the group's root mean square.
@@ -49,7 +49,10 @@ ScalePairs FitPlain(Values values, const ScaleGrid& grid, Levels& q) {
     scales[j] = fit.scale;
     mins[j] = fit.min;
   }
-  return RoundPairsToLargest(scales, mins);
+  PairLevels scale_levels, min_levels;
+  const float d = RoundToLargest(scales, scale_levels);
+  const float dmin = RoundToLargest(mins, min_levels);
+  return MakePairs(d, dmin, scale_levels, min_levels);
 }
 
 float FitLevels(const WeightedGroup& scales, bool cap, PairLevels& levels) {
@@ -82,15 +85,6 @@ ScalePairs FitWithImportance(Values values, Values importance, const PairSearch&
 
 void CapPairLevels(PairLevels& levels) {
   for (uint8_t& level : levels) level = std::min<uint8_t>(kTop, level);
-}
-
-ScalePairs RoundPairsToLargest(const PairFloats& scales, const PairFloats& mins) {
-  ScalePairs pairs{};
-  PairLevels scale_levels, min_levels;
-  pairs.d = RoundToLargest(scales, scale_levels);
-  pairs.dmin = RoundToLargest(mins, min_levels);
-  Pack(scale_levels, min_levels, pairs.packed);
-  return pairs;
 }
 
 ScalePairs MakePairs(float d, float dmin, const PairLevels& scales, const PairLevels& mins) {

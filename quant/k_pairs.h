@@ -62,10 +62,7 @@ inline constexpr int kPairTop = 63;  // of the six bits of a scale or minimum
 using PairFloats = std::array<float, ScalePairs::kGroups>;
 using PairLevels = std::array<uint8_t, ScalePairs::kGroups>;
 
-// Rounds what a search without importance found for the groups: the largest scale, and the largest
-// minimum, gets 63.
-ScalePairs RoundPairsToLargest(const PairFloats& scales, const PairFloats& mins);
-// With importance the scale of the scales is searched too; levels above 63 spill as in ggml.
+// Levels above 63, where searched ones may be, spill as in ggml.
 ScalePairs MakePairs(float d, float dmin, const PairLevels& scales, const PairLevels& mins);
 
 void CapPairLevels(PairLevels& levels);  // at kPairTop

@@ -20,7 +20,7 @@ void RoundScales(const Fits& fits, size_t count, BlockQ2K* out) {
 }
 
 void RoundScalesByWeight(const Fits& fits, size_t count, BlockQ2K* out) {
-  float d[kMaxLanes], dmin[kMaxLanes];
+  HWY_ALIGN float d[kMaxLanes], dmin[kMaxLanes];
   LevelsQ2K scales[kMaxLanes], mins[kMaxLanes];
   FitLevelsOfScales<BlockQ2K::kGroups>(fits.scale, fits.weight_sum, kQ2KTopOfScale, d, scales);
   FitLevelsOfScales<BlockQ2K::kGroups>(fits.min, fits.weight_sum, kQ2KTopOfScale, dmin, mins);

@@ -4,7 +4,7 @@
 #define HWY_TARGET_INCLUDE "quant/q3_k.cc"
 #include <hwy/foreach_target.h>
 
-#include "quant/lane_fit-inl.h"
+#include "quant/q3_k_moves-inl.h"
 #include "quant/signed_fits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,16 +17,10 @@ constexpr size_t kCount = kSignedGroupValues;
 // the weight of a value is its square.
 struct PlainGroup {
   HWY_ALIGN float x[kCount * kMaxLanes];
-  HWY_ALIGN float w[kCount * kMaxLanes];
-  HWY_ALIGN float wx[kCount * kMaxLanes];
   HWY_ALIGN float level[kCount * kMaxLanes];
   HWY_ALIGN float xl[kCount * kMaxLanes];  // what each value adds to the sums of the fit
   HWY_ALIGN float ll[kCount * kMaxLanes];
 };
-
-HWY_INLINE LaneFit PartOf(V w, V wx, V level) {
-  return {hn::Mul(wx, level), hn::Mul(hn::Mul(w, level), level)};
-}
 
 HWY_INLINE LaneFit StartFrom(V inverse, PlainGroup& group) {
   const D d;
@@ -34,12 +28,8 @@ HWY_INLINE LaneFit StartFrom(V inverse, PlainGroup& group) {
   for (size_t i = 0; i < kCount; ++i) {
     const size_t at = i * LaneCount();
     const V x = hn::Load(d, group.x + at);
-    const V w = hn::Mul(x, x), wx = hn::Mul(w, x);
-    const V rounded = hn::Round(hn::Mul(inverse, x));
-    const V level = hn::Min(hn::Max(rounded, Splat(-kQ3KLevels)), Splat(kQ3KLevels - 1));
-    hn::Store(w, d, group.w + at);
-    hn::Store(wx, d, group.wx + at);
-    const LaneFit part = PartOf(w, wx, level);
+    const V w = hn::Mul(x, x), level = StartLevel(inverse, x);
+    const LaneFit part = PartOf(w, hn::Mul(w, x), level);
     hn::Store(level, d, group.level + at);
     hn::Store(part.xl, d, group.xl + at);
     hn::Store(part.ll, d, group.ll + at);
@@ -60,59 +50,85 @@ HWY_INLINE M Stays(const LaneFit& others, V x, V level) {
   return hn::Or(sure, hn::Not(hn::Gt(others.xl, hn::Zero(D()))));
 }
 
-// Moves value i of a group to its best integer where that helps; the lanes in which it moved.
-// `others` is the fit without the value.
-HWY_INLINE M MoveLevel(size_t i, LaneFit others, LaneFit& fit, PlainGroup& group) {
+// Lanes in which no value moves from the integers of the start: nothing is left to do there.
+HWY_INLINE M AllStay(const LaneFit& start, const PlainGroup& group) {
   const D d;
-  const size_t at = i * LaneCount();
-  const V old = hn::Load(d, group.level + at);
-  const V best = hn::Div(hn::Mul(hn::Load(d, group.x + at), others.ll), others.xl);
-  const V level = ToFloat(ClampLevel(NearestIntOf(best), -kQ3KLevels, kQ3KLevels - 1));
-  const M other_level = hn::And(hn::Gt(others.xl, hn::Zero(d)), hn::Ne(level, old));
-  const LaneFit part = PartOf(hn::Load(d, group.w + at), hn::Load(d, group.wx + at), level);
-  others.xl = hn::Add(others.xl, part.xl);
-  others.ll = hn::Add(others.ll, part.ll);
-  const M better =
-      hn::And(hn::And(other_level, hn::Gt(others.ll, hn::Zero(d))), others.BetterThan(fit));
-  hn::Store(hn::IfThenElse(better, level, old), d, group.level + at);
-  hn::Store(hn::IfThenElse(better, part.xl, hn::Load(d, group.xl + at)), d, group.xl + at);
-  hn::Store(hn::IfThenElse(better, part.ll, hn::Load(d, group.ll + at)), d, group.ll + at);
-  fit.Take(better, others);
-  return better;
-}
-
-// At most five rounds over the values. Ends when no value has moved since all were last looked at:
-// the rest of the rounds would find the same.
-HWY_INLINE LaneFit MoveLevels(LaneFit now, PlainGroup& group) {
-  const D d;
-  size_t still = 0;
-  for (int round = 0; round < 5; ++round) {
-    for (size_t i = 0; i < kCount; ++i) {
-      const size_t at = i * LaneCount();
-      const LaneFit others{hn::Sub(now.xl, hn::Load(d, group.xl + at)),
-                           hn::Sub(now.ll, hn::Load(d, group.ll + at))};
-      const M stays = Stays(others, hn::Load(d, group.x + at), hn::Load(d, group.level + at));
-      ++still;
-      if (HWY_UNLIKELY(!hn::AllTrue(d, stays))) {
-        if (!hn::AllFalse(d, MoveLevel(i, others, now, group))) still = 0;
-      }
-      if (still == kCount) return now;
-    }
+  M stay = AllLanes();
+  for (size_t i = 0; i < kCount; ++i) {
+    const size_t at = i * LaneCount();
+    const LaneFit others{hn::Sub(start.xl, hn::Load(d, group.xl + at)),
+                         hn::Sub(start.ll, hn::Load(d, group.ll + at))};
+    stay = hn::And(stay, Stays(others, hn::Load(d, group.x + at), hn::Load(d, group.level + at)));
   }
-  return now;
+  return stay;
 }
 
-// No integers are kept: in the rare block with a scale that is rounded to 0, while its group is not
-// zero, the reference has to find them again.
-HWY_INLINE SignedFit FitPlainGroup(PlainGroup& group) {
+// Group `j` of the blocks whose lanes may have moves, one after the other.
+HWY_INLINE LaneFit MoveInLanes(const LaneBlocks& blocks, size_t j, V inverse, LaneFit fit,
+                               const PlainGroup& group) {
+  const D d;
+  unsigned left = BitsOf(hn::Not(AllStay(fit, group)));
+  if (left == 0) return fit;
+  HWY_ALIGN float inverses[kMaxLanes], xl[kMaxLanes], ll[kMaxLanes];
+  hn::Store(inverse, d, inverses);
+  hn::Store(fit.xl, d, xl);
+  hn::Store(fit.ll, d, ll);
+  for (; left != 0; left &= left - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(left));
+    const GroupSums sums =
+        MoveLevels(blocks.value[lane] + j * kCount, inverses[lane], {xl[lane], ll[lane]});
+    xl[lane] = sums.xl;
+    ll[lane] = sums.ll;
+  }
+  return {hn::Load(d, xl), hn::Load(d, ll)};
+}
+
+// No integers are kept: in the rare block that RoundToLargest calls lost the reference has to find
+// them again.
+HWY_INLINE SignedFit FitPlainGroup(const LaneBlocks& blocks, size_t j, PlainGroup& group) {
   const SignedExtent extent = SignedExtentOf<kCount>(group.x);
   SignedFit best;
   best.zero = hn::Lt(hn::Abs(extent.largest), Splat(kZeroGroup));
   best.exact = IsFinite(extent);
   best.used_inverse = hn::Div(Splat(-kQ3KLevels), extent.largest);
-  const LaneFit fit = MoveLevels(StartFrom(best.used_inverse, group), group);
+  const LaneFit start = StartFrom(best.used_inverse, group);
+  const LaneFit fit = MoveInLanes(blocks, j, best.used_inverse, start, group);
   best.scale = hn::IfThenZeroElse(best.zero, fit.Scale());
   return best;
+}
+
+// The group scales of all lanes as six bits.
+struct RoundedScales {
+  HWY_ALIGN float d[kMaxLanes];
+  HWY_ALIGN uint8_t level[kSignedGroups * kMaxLanes];  // [group][lane]
+  bool lost[kMaxLanes];  // a group that is not zero has a scale that is rounded to 0
+};
+
+// Rounds the group scales of every lane so that the one of largest magnitude gets -32, as the
+// reference does.
+void RoundToLargest(const SignedFits& fits, RoundedScales& out) {
+  const D d;
+  const DI di;
+  const hn::Rebind<uint8_t, DI> bytes;
+  const V largest = SignedExtentOf<kSignedGroups>(fits.scale).largest;
+  const V inverse = hn::Div(Splat(-kQ3KScaleLevels), largest);
+  const M zero = hn::Eq(largest, hn::Zero(d));
+  M lost = hn::Not(AllLanes());
+  for (size_t j = 0; j < kSignedGroups; ++j) {
+    const size_t at = j * LaneCount();
+    const VI nearest = NearestIntOf(hn::Mul(inverse, hn::Load(d, fits.scale + at)));
+    const VI byte = hn::ShiftRight<24>(hn::ShiftLeft<24>(nearest));
+    const VI level = ClampLevel(byte, -kQ3KScaleLevels, kQ3KScaleLevels - 1);
+    const VI shifted = hn::Add(level, hn::Set(di, kQ3KScaleLevels));
+    const VI stored = hn::IfThenZeroElse(hn::RebindMask(di, zero), shifted);
+    hn::StoreU(hn::DemoteTo(bytes, stored), bytes, out.level + at);
+    const M no_level = hn::RebindMask(d, hn::Eq(level, hn::Zero(di)));
+    lost = hn::Or(lost, hn::And(no_level, hn::Eq(hn::Load(d, fits.zero + at), hn::Zero(d))));
+  }
+  const V scale = hn::Div(Splat(1.0f), inverse);
+  const M no_half = hn::Le(hn::Abs(scale), Splat(0x1p-25f));  // as F16 it is 0
+  hn::Store(hn::IfThenZeroElse(zero, scale), d, out.d);
+  StoreMask(hn::Or(lost, hn::And(no_half, hn::Not(zero))), out.lost);
 }
 
 void FitPlain(const LaneBlocks& blocks, SignedFits& fits, BlockQ3K* out) {
@@ -120,15 +136,16 @@ void FitPlain(const LaneBlocks& blocks, SignedFits& fits, BlockQ3K* out) {
   M exact = AllLanes();
   for (size_t j = 0; j < kSignedGroups; ++j) {
     LoadTransposed(blocks.value, j * kCount, kCount, group.x);
-    exact = hn::And(exact, StoreFit(FitPlainGroup(group), j, fits));
+    exact = hn::And(exact, StoreFit(FitPlainGroup(blocks, j, group), j, fits));
   }
   StoreMask(exact, fits.exact);
+  RoundedScales rounded;
+  RoundToLargest(fits, rounded);
   for (size_t lane = 0; lane < blocks.count; ++lane) {
-    RoundQ3KToLargest(OfLane<kSignedGroups>(fits.scale, lane), out[lane]);
-    for (size_t j = 0; j < kSignedGroups; ++j) {
-      const bool zero = fits.zero[j * LaneCount() + lane] != 0;
-      fits.exact[lane] &= zero || out[lane].GroupScale(j) != 0;
-    }
+    LevelsQ3K levels;
+    for (size_t j = 0; j < kSignedGroups; ++j) levels[j] = rounded.level[j * LaneCount() + lane];
+    SetScalesQ3K(rounded.d[lane], levels, out[lane]);
+    fits.exact[lane] &= !rounded.lost[lane];
   }
 }
 

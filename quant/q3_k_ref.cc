@@ -85,7 +85,9 @@ void FitPlain(Values values, BlockQ3K& block, Levels& q) {
   FloatsQ3K scales;
   for (size_t j = 0; j < kGroups; ++j)
     scales[j] = FitGroup(GroupOf<kGroupValues>(values, j), GroupOf<kGroupValues>(q, j));
-  RoundQ3KToLargest(scales, block);
+  LevelsQ3K levels;
+  block.d = RoundToLargest(scales, levels);
+  Pack(levels, block.packed);
 }
 
 void FitWithImportance(Values values, Values importance, BlockQ3K& block, Levels& q) {
@@ -130,12 +132,6 @@ void DecodeBlock(const BlockQ3K& block, std::span<float> out) {
 }
 
 }  // namespace
-
-void RoundQ3KToLargest(const FloatsQ3K& scales, BlockQ3K& block) {
-  LevelsQ3K levels;
-  block.d = RoundToLargest(scales, levels);
-  Pack(levels, block.packed);
-}
 
 void SetScalesQ3K(float d, const LevelsQ3K& levels, BlockQ3K& block) {
   block.d = ScaleToHalf(d);

@@ -83,20 +83,27 @@ HWY_INLINE void FitWeightedLanes(const LaneBlocks& blocks, const ScaleGrid& grid
   StoreMask(exact, fits.exact);
 }
 
-// The float d of every lane, and its levels by lane and group.
+// The levels of the group scales of every lane, by lane and group.
 template <size_t kGroups>
-HWY_INLINE void FitLevelsOfScales(const float* scales, const float* weights, int top,
-                                  float (&d)[kMaxLanes],
-                                  std::array<uint8_t, kGroups> (&levels)[kMaxLanes]) {
-  HWY_ALIGN int32_t q[kGroups * kMaxLanes];
-  HWY_ALIGN float scale[kMaxLanes];
-  hn::Store(FitPositiveLanes<kGroups>(scales, weights, top, q), D(), scale);
+using LaneLevels = std::array<uint8_t, kGroups>[kMaxLanes];
+
+// `by_group` is [group][lane].
+template <size_t kGroups>
+HWY_INLINE void TurnLevels(const int32_t* by_group, LaneLevels<kGroups>& levels) {
   for (size_t lane = 0; lane < LaneCount(); ++lane) {
-    d[lane] = scale[lane];
     for (size_t j = 0; j < kGroups; ++j) {
-      levels[lane][j] = static_cast<uint8_t>(q[j * LaneCount() + lane]);
+      levels[lane][j] = static_cast<uint8_t>(by_group[j * LaneCount() + lane]);
     }
   }
+}
+
+// The float d of every lane, in `d`, and its levels.
+template <size_t kGroups>
+HWY_INLINE void FitLevelsOfScales(const float* scales, const float* weights, int top, float* d,
+                                  LaneLevels<kGroups>& levels) {
+  HWY_ALIGN int32_t q[kGroups * kMaxLanes];
+  hn::Store(FitPositiveLanes<kGroups>(scales, weights, top, q), D(), d);
+  TurnLevels<kGroups>(q, levels);
 }
 
 }  // namespace HWY_NAMESPACE

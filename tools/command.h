@@ -34,6 +34,8 @@ extern const Command kDiff;
 extern const Command kAssemble;
 extern const Command kRun;
 extern const Command kCheck;
+extern const Command kProfile;
+extern const Command kEval;
 
 using Commands = std::span<const Command* const>;
 

@@ -21,6 +21,8 @@ const cli::Command* const kCommands[] = {
     &cli::kAssemble,      //
     &cli::kRun,           //
     &cli::kCheck,         //
+    &cli::kProfile,       //
+    &cli::kEval,          //
 };
 
 }  // namespace

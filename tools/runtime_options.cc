@@ -72,15 +72,26 @@ Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& 
   return std::shared_ptr<runtime::Executor>(std::move(executor));
 }
 
-Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
-                              std::shared_ptr<runtime::Executor> executor) {
+Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
+                                                           const RuntimeArguments& arguments) {
   runtime::LoadOptions options = arguments.load;
   options.verify = !arguments.no_verify;
   options.overlay = !arguments.no_overlay;
   options.jobs = arguments.device.threads;
+  SHARD_TRY(auto weights, runtime::LoadWeights(source, options));
+  PrintNotes(weights->notes);
+  return weights;
+}
+
+uint32_t VocabularyOf(const runtime::Weights& weights) {
+  const runtime::HostTensor* embedding = weights.FindTrunk("token_embd.weight");
+  return embedding && !embedding->shape.empty() ? static_cast<uint32_t>(embedding->shape[0]) : 0;
+}
+
+Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
+                              std::shared_ptr<runtime::Executor> executor) {
   LoadedModel loaded;
-  SHARD_TRY(loaded.weights, runtime::LoadWeights(source, options));
-  PrintNotes(loaded.weights->notes);
+  SHARD_TRY(loaded.weights, LoadSource(source, arguments));
   SHARD_TRY(loaded.model, runtime::Model::Load(loaded.weights, *executor));
   loaded.executor = std::move(executor);
   return loaded;

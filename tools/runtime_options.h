@@ -42,7 +42,12 @@ struct LoadedModel {
   std::unique_ptr<runtime::Model> model;
 };
 Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments);
-// Loads `source`, which need not be that of `arguments`; prints the notes of the load.
+// Loads `source`, which need not be that of `arguments`, into memory; prints the notes of the load.
+Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
+                                                           const RuntimeArguments& arguments);
+// Rows of its embedding; 0 when it has none.
+uint32_t VocabularyOf(const runtime::Weights& weights);
+// LoadSource, and puts the weights on the executor.
 Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
                               std::shared_ptr<runtime::Executor> executor);
 
@@ -62,6 +67,10 @@ void AddTexts(CLI::App& app, TextArguments& arguments);
 
 // The tokens of a text, with those that a model puts in front of every text.
 using Tokenize = std::function<Result<std::vector<uint32_t>>(std::string_view text)>;
+// With the model's own tokenizer, which is made when the first text comes: token ids need none.
+Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights);
+// Whether an id ends a generation; never, for a model whose tokenizer is not understood.
+std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights);
 // Every file of `texts` is one session, except .jsonl files: one per line, {"text": ...} or
 // {"tokens": [...]}, with "session" and "bucket" if it has them. Every file of `tokens` is one
 // session of ids between white space, or one per line when the lines are JSON arrays. Ids must be

@@ -7,6 +7,7 @@
 #include "libshard/file.h"
 #include "libshard/json.h"
 #include "libshard/text.h"
+#include "runtime-shim/tokenizer/tokenizer.h"
 #include "tools/runtime_options.h"
 
 namespace cli {
@@ -118,6 +119,13 @@ class SessionReader {
   Status Add(const std::string& where, TokenSession session) {
     if (session.tokens.empty())
       return Error{Code::kCorrupt, Cat(where, ": session: expected tokens, found none")};
+    for (const std::string& text : {session.name, session.bucket}) {
+      if (shard::HasControlCharacter(text))
+        return Error{Code::kCorrupt, Cat(where,
+                                         ": session: expected a name without control "
+                                         "characters, found ",
+                                         shard::Quoted(text))};
+    }
     if (!names_.insert(session.name).second)
       return Error{Code::kCorrupt, Cat(where, ": session: expected a name of its own, found ",
                                        shard::Quoted(session.name), " a second time")};
@@ -146,6 +154,23 @@ void AddTexts(CLI::App& app, TextArguments& arguments) {
   app.add_option("--bucket", arguments.bucket,
                  "What kind of text it is (code, chat, math, ...), for sessions that do not say.")
       ->type_name("NAME");
+}
+
+Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights) {
+  std::shared_ptr<const runtime::Tokenizer> tokenizer;
+  return [weights, tokenizer](std::string_view text) mutable -> Result<std::vector<uint32_t>> {
+    if (!tokenizer) {
+      SHARD_TRY(tokenizer, runtime::OpenTokenizer(weights->path, weights->metadata));
+    }
+    return tokenizer->Encode(text, {});
+  };
+}
+
+std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights) {
+  auto opened = runtime::OpenTokenizer(weights.path, weights.metadata);
+  if (!opened) return [](uint32_t) { return false; };
+  const std::shared_ptr<const runtime::Tokenizer> tokenizer = *std::move(opened);
+  return [tokenizer](uint32_t id) { return tokenizer->IsEnd(id); };
 }
 
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,

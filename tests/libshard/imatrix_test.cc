@@ -189,7 +189,7 @@ TEST(Imatrix, NotesNothingThatItDoesNotKnow) {
 
 TEST(Imatrix, ShortensLongNamesBetweenCharacters) {
   Imatrix imatrix = Of({{kQuery, {{1, 1}, {1}}}});
-  imatrix.datasets = {std::string(126, 'a') + "\xc3\xa9" + "b"};
+  imatrix.datasets = {std::string(126, 'a').append("\xc3\xa9").append("b")};
   imatrix.file = std::string(200, 'f');
   GgufMetadata metadata;
   NoteImatrix(imatrix, metadata);

@@ -55,8 +55,9 @@ async function checkFile(name, path) {
   });
 }
 
-const made = workDirectory('tokenizer-ids');
-for (const name of ours('make', made, texts.slice(0, 500))) await checkFile(name, join(made, `${name}.gguf`));
+const made = workDirectory('made-tokenizers');
+const names = ours('make', made, texts.slice(0, 500));
+for (const name of names) await checkFile(name, join(made, `${name}.gguf`));
 
 const families = ['deepseek-v3', 'glm-4.5', 'gpt-oss', 'kimi-k2.5', 'llama-4', 'mixtral',
   'qwen2-moe', 'qwen3-moe', 'qwen3.5-moe'];

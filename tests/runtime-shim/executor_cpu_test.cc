@@ -19,12 +19,12 @@ std::unique_ptr<Executor> Cpu(uint32_t threads) {
   return std::move(*executor);
 }
 
-// Products and attention that are large enough for several threads.
+// Products, attention and rows that are large enough for several threads.
 Floats LayerOn(Executor& executor) {
   Desk desk(executor);
-  const Rows x = desk.Random({23, 512}), queries = desk.Random({23, 203});
+  const Rows x = desk.Random({170, 512}), queries = desk.Random({170, 203});
   executor.MatMul(desk.Weights(*quant::FindFormat("q4_K"), 203, 512), x, queries);
-  const Rows cache = desk.Random({60, 58}), out = desk.Random({23, 203});
+  const Rows cache = desk.Random({200, 58}), out = desk.Random({170, 203});
   executor.Attention({7, 2, 29, 29, 30, 0, 0, 0.1f}, {queries.Columns(0, 174), cache, cache, {}},
                      out.Columns(0, 174));
   executor.Activate(Activation::kSilu, out, queries);

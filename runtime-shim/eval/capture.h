@@ -1,0 +1,60 @@
+// Captured gate mass: which share of the gates that the full model would apply falls on experts
+// that a node has.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libshard/expert_ids.h"
+#include "runtime-shim/router.h"
+#include "runtime-shim/session.h"
+#include "runtime-shim/stats/window_tokens.h"
+
+namespace runtime {
+
+// MoE layer -> router.
+using LayerRouters = std::map<uint32_t, RouterSpec>;
+
+// Per MoE layer, in order: one share in [0, 1] per token. Tokens at attention sinks are left out.
+using LayerCapture = std::vector<std::vector<float>>;
+
+// The sum of the weights whose ids are eligible over the sum of all; 0 when that is 0.
+double CapturedShare(const Selection& chosen, const shard::ExpertIds& eligible);
+
+// Watches a session and measures the capture of one or more masks.
+class CaptureObserver : public RoutingObserver {
+ public:
+  // The session is unmasked, what it applies is the teacher's choice: kApplied. Or it is masked,
+  // and the full choice is made from its unmasked logits: kUnmasked (on-policy).
+  enum class Teacher { kApplied, kUnmasked };
+
+  // Borrows the masks and routers.
+  CaptureObserver(Teacher teacher, std::vector<const shard::LayerExperts*> masks,
+                  const LayerRouters& routers, std::optional<uint32_t> bos);
+
+  // Before each window, and before each Session::Feed. While a session generates, the observer
+  // rests.
+  void StartWindow() { window_.Start(); }
+  void Feeding(std::span<const uint32_t> tokens) { window_.Add(tokens); }
+  void Rest(bool resting) { resting_ = resting; }
+
+  void Observe(const RoutedBatch& batch) override;
+  // One per mask, of everything since the last call.
+  std::vector<LayerCapture> Take();
+
+ private:
+  void ObserveToken(const RoutedBatch& batch, uint32_t token, size_t layer);
+
+  Teacher teacher_;
+  std::vector<const shard::LayerExperts*> masks_;
+  const LayerRouters& routers_;
+  std::map<uint32_t, shard::ExpertIds> all_;  // by layer
+  WindowTokens window_;
+  bool resting_ = false;
+  std::vector<LayerCapture> captures_;
+};
+
+}  // namespace runtime

@@ -1,0 +1,75 @@
+// Runs the same tokens through the model as it should be, as it was stored, and as each node has
+// it, and measures what differs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/result.h"
+#include "runtime-shim/eval/capture.h"
+#include "runtime-shim/eval/loops.h"
+#include "runtime-shim/session.h"
+
+namespace runtime {
+
+// A model with a mask. `open` starts a session that holds EvalOptions::context positions.
+struct Participant {
+  std::string label;
+  shard::LayerExperts eligible;
+  std::function<shard::Result<std::unique_ptr<Session>>(RoutingObserver*)> open;
+};
+
+struct EvalInput {
+  std::optional<Participant> reference;  // R: other weights (--against), unmasked
+  std::optional<Participant> full;       // F: the weights of the groups, unmasked
+  std::vector<Participant> groups;       // M
+  LayerRouters routers;
+  std::optional<uint32_t> bos;
+  std::function<bool(uint32_t id)> is_end;  // ends a generation
+};
+
+struct EvalTokens {
+  std::string name, bucket;
+  std::vector<uint32_t> tokens;
+};
+
+struct EvalOptions {
+  uint32_t context = 512;
+  uint32_t chunk = 128;  // tokens that run at once: logits [chunk, vocabulary] are held per run
+  bool score_half = false;
+  uint32_t generate = 64;  // greedily, for the loop test; 0: no loop test. Below `context`.
+  std::function<void(uint64_t done, uint64_t total)> progress;  // tokens of all runs; may be empty
+};
+
+// Two runs over the same scored tokens.
+struct Comparison {
+  std::vector<double> divergence;  // KL in nats, per token
+  uint64_t agreements = 0;         // tokens for which both have the same best continuation
+};
+
+struct GroupMeasure {
+  std::vector<double> log_probability;   // of each scored token
+  Comparison from_full, from_reference;  // KL(F || M), KL(R || M)
+  LayerCapture teacher, on_policy;
+  std::optional<LoopResult> loop;
+};
+
+struct SessionMeasure {
+  std::string name, bucket;
+  std::vector<double> reference, full;  // log-probabilities; empty when there was no such run
+  Comparison quantization;              // KL(R || F)
+  std::vector<GroupMeasure> groups;     // as EvalInput::groups
+  std::optional<LoopResult> reference_loop, full_loop;
+};
+
+// REQUIRES: a reference or a full run. Errors are those of sessions, and kInterrupted.
+shard::Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
+                                                    std::span<const EvalTokens> sessions,
+                                                    const EvalOptions& options);
+
+}  // namespace runtime

@@ -1,0 +1,30 @@
+// Conditions on what was measured: kld<=0.15.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libshard/result.h"
+
+namespace runtime {
+
+// What a gate may name (docs/evaluation.md).
+inline constexpr std::array kGateMetrics = {
+    "kld", "total_kld", "quant_kld", "ppl_ratio", "total_ppl_ratio", "top1", "capture", "loops"};
+
+struct Gate {
+  std::string text;   // as it was given
+  bool each = false;  // of every group; else of the best group per session
+  std::string metric;
+  std::string relation;  // <=, >=, <, >
+  double value = 0;
+  bool Holds(double measured) const;
+};
+
+// [each.]METRIC RELATION NUMBER, spaces allowed. kInvalidArgument for anything else.
+shard::Result<Gate> ParseGate(std::string_view text);
+
+}  // namespace runtime

@@ -1,0 +1,45 @@
+#include "runtime-shim/eval/loops.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace runtime {
+namespace {
+
+// Common suffixes of all pairs of prefixes, a row at a time: quadratic in time, linear in memory.
+uint32_t LongestRepeat(std::span<const uint32_t> ids) {
+  std::vector<uint32_t> row(ids.size() + 1), above(ids.size() + 1);
+  uint32_t longest = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    for (size_t j = i + 1; j < ids.size(); ++j) {
+      row[j + 1] = ids[i] == ids[j] ? above[j] + 1 : 0;
+      longest = std::max(longest, row[j + 1]);
+    }
+    row.swap(above);
+  }
+  return longest;
+}
+
+bool EndsInPeriod(std::span<const uint32_t> ids, size_t period) {
+  if (ids.size() < period * kLoopRepeats) return false;
+  const auto tail = ids.last(period * kLoopRepeats);
+  return std::equal(tail.begin() + static_cast<ptrdiff_t>(period), tail.end(), tail.begin());
+}
+
+}  // namespace
+
+LoopResult FindLoop(std::span<const uint32_t> generated) {
+  LoopResult result;
+  result.tokens = static_cast<uint32_t>(generated.size());
+  const auto half = generated.last(generated.size() - generated.size() / 2);
+  if (!half.empty()) {
+    result.repeated_share =
+        static_cast<double>(LongestRepeat(half)) / static_cast<double>(half.size());
+  }
+  for (uint32_t period = 1; period <= kLongestPeriod && result.period == 0; ++period) {
+    if (EndsInPeriod(generated, period)) result.period = period;
+  }
+  return result;
+}
+
+}  // namespace runtime

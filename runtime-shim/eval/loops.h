@@ -1,0 +1,25 @@
+// Whether generated text repeats itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace runtime {
+
+inline constexpr uint32_t kLongestPeriod = 16;
+inline constexpr uint32_t kLoopRepeats = 4;
+
+struct LoopResult {
+  uint32_t tokens = 0;  // generated
+  // Length of the longest run of tokens that stands twice (the places may overlap) in the last
+  // half, as a share of that half.
+  double repeated_share = 0;
+  // 0, or the shortest period of at most kLongestPeriod tokens that fills the last kLoopRepeats
+  // periods.
+  uint32_t period = 0;
+  bool looping() const { return period > 0; }
+};
+
+LoopResult FindLoop(std::span<const uint32_t> generated);
+
+}  // namespace runtime

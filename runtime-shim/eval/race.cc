@@ -1,0 +1,29 @@
+#include "runtime-shim/eval/race.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+namespace runtime {
+
+RaceResult RunRace(std::span<const std::vector<double>> log_probabilities, uint32_t tokens) {
+  assert(!log_probabilities.empty());
+  RaceResult result;
+  const size_t raced = std::min<size_t>(tokens, log_probabilities.front().size());
+  result.tokens = static_cast<uint32_t>(raced);
+  std::vector<double> sums;
+  for (const std::vector<double>& group : log_probabilities) {
+    sums.push_back(
+        std::accumulate(group.begin(), group.begin() + static_cast<ptrdiff_t>(raced), 0.0));
+  }
+  const auto best = std::max_element(sums.begin(), sums.end());
+  result.winner = static_cast<uint32_t>(best - sums.begin());
+  if (sums.size() < 2 || raced == 0) return result;
+  const double first = *best;
+  sums.erase(best);
+  result.margin =
+      (first - *std::max_element(sums.begin(), sums.end())) / static_cast<double>(raced);
+  return result;
+}
+
+}  // namespace runtime

@@ -1,0 +1,27 @@
+#include "runtime-shim/eval/token_scores.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace runtime {
+
+TokenScores::TokenScores(std::span<const float> logits) : logits_(logits) {
+  const auto largest = std::max_element(logits.begin(), logits.end());
+  best_ = static_cast<uint32_t>(largest - logits.begin());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(double{logit} - double{*largest});
+  log_sum_ = double{*largest} + std::log(sum);
+}
+
+double TokenScores::DivergenceTo(const TokenScores& other) const {
+  assert(logits_.size() == other.logits_.size());
+  double sum = 0;
+  for (uint32_t id = 0; id < logits_.size(); ++id) {
+    const double log_probability = LogProbability(id);
+    sum += std::exp(log_probability) * (log_probability - other.LogProbability(id));
+  }
+  return std::max(sum, 0.0);
+}
+
+}  // namespace runtime

@@ -1,0 +1,36 @@
+#include "runtime-shim/eval/yardstick.h"
+
+#include <cmath>
+
+namespace runtime {
+namespace {
+
+struct Mark {
+  const char* name;
+  double divergence;
+};
+
+// llama.cpp, tools/quantize and tools/perplexity READMEs.
+constexpr Mark kMarks[] = {{"a Q8_0", 0.0014},  {"a Q6_K", 0.0055},  {"a Q5_K_M", 0.011},
+                           {"a Q4_K_M", 0.028}, {"a Q3_K_M", 0.084}, {"an IQ2_M", 0.33},
+                           {"an IQ1_M", 1.39}};
+constexpr double kBeyond = 2;
+
+}  // namespace
+
+std::string Yardstick(double mean_divergence) {
+  const Mark& first = *std::begin(kMarks);
+  const Mark& last = *(std::end(kMarks) - 1);
+  if (mean_divergence * kBeyond < first.divergence) return std::string("less than ") + first.name;
+  if (mean_divergence > last.divergence * kBeyond) return std::string("more than ") + last.name;
+  const Mark* nearest = &first;
+  const auto distance = [&](const Mark& mark) {
+    return std::abs(std::log(mean_divergence / mark.divergence));
+  };
+  for (const Mark& mark : kMarks) {
+    if (distance(mark) < distance(*nearest)) nearest = &mark;
+  }
+  return std::string("about ") + nearest->name;
+}
+
+}  // namespace runtime

@@ -1,0 +1,127 @@
+#include "runtime-shim/stats/statistics_file.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "libshard/file.h"
+#include "libshard/text.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+// Enough for ten thousand sessions of a large model.
+constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
+constexpr size_t kDigestDigits = 32;
+
+bool IsSum(double value) { return std::isfinite(value) && value >= 0; }
+
+// What makes the numbers of an expert impossible; null when nothing does.
+const char* Problem(const ExpertTally& expert, const PhaseTally& phase) {
+  if (expert.count > phase.tokens) return "at most as many tokens as the phase has";
+  if (!IsSum(expert.gate_mass) || !IsSum(expert.weighted_norm) || !IsSum(expert.odd_gate_mass) ||
+      !IsSum(expert.peak))
+    return "finite sums that are not negative";
+  if (expert.count == 0 && (expert.gate_mass > 0 || expert.weighted_norm > 0))
+    return "no mass without a token";
+  if (expert.odd_gate_mass > expert.gate_mass) return "no more odd mass than mass";
+  return nullptr;
+}
+
+shard::Status CheckPhase(const std::string& where, const ModelIdentity& model,
+                         const PhaseTally& phase) {
+  const auto wrong = [&](size_t layer, const std::string& expected) {
+    return Error{Code::kCorrupt, Cat(where, ": layer ", model.layers[layer].layer, ": expected ",
+                                     expected, ", found something else")};
+  };
+  if (phase.layers.empty()) {
+    if (phase.tokens == 0 && phase.sinks == 0) return shard::Ok();
+    return Error{Code::kCorrupt, Cat(where, ": expected layers for its tokens, found none")};
+  }
+  if (phase.layers.size() != model.layers.size())
+    return Error{Code::kCorrupt, Cat(where, ": layers: expected ", model.layers.size(), ", found ",
+                                     phase.layers.size())};
+  for (size_t i = 0; i < phase.layers.size(); ++i) {
+    if (phase.layers[i].size() != model.layers[i].experts)
+      return wrong(i, Cat(model.layers[i].experts, " experts"));
+    for (const ExpertTally& expert : phase.layers[i]) {
+      if (const char* problem = Problem(expert, phase)) return wrong(i, problem);
+    }
+  }
+  return shard::Ok();
+}
+
+shard::Status CheckPairs(const std::string& where, const Statistics& statistics) {
+  const auto& layers = statistics.model.layers;
+  bool fit = statistics.co_selection.size() == layers.size();
+  for (size_t i = 0; fit && i < layers.size(); ++i) {
+    fit = statistics.co_selection[i].size() == PairCount(layers[i].experts);
+  }
+  if (fit) return shard::Ok();
+  return Error{Code::kCorrupt, Cat(where,
+                                   ": co_selection: expected one count for each pair of "
+                                   "experts of each layer, found another number")};
+}
+
+}  // namespace
+
+shard::Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) {
+  const auto wrong = [&](const std::string& what) {
+    return Error{Code::kCorrupt, Cat(where, ": model: ", what)};
+  };
+  if (model.router_digest.size() != kDigestDigits ||
+      model.router_digest.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return wrong(Cat("router_digest: expected 32 hexadecimal digits, found ",
+                     shard::Quoted(model.router_digest)));
+  if (model.layers.empty() || model.layers.size() > kMaxStatisticsLayers)
+    return wrong(
+        Cat("layers: expected 1 to ", kMaxStatisticsLayers, ", found ", model.layers.size()));
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const MoeLayerShape& shape = model.layers[i];
+    if (shape.layer >= kMaxStatisticsLayers || (i > 0 && shape.layer <= model.layers[i - 1].layer))
+      return wrong(Cat("layers: expected ascending numbers, found ", shape.layer));
+    if (shape.experts == 0 || shape.experts > kMaxStatisticsExperts)
+      return wrong(Cat("layer ", shape.layer, ": experts: expected 1 to ", kMaxStatisticsExperts,
+                       ", found ", shape.experts));
+    if (shape.top_k == 0 || shape.top_k > shape.experts)
+      return wrong(Cat("layer ", shape.layer, ": top_k: expected 1 to ", shape.experts, ", found ",
+                       shape.top_k));
+  }
+  return shard::Ok();
+}
+
+shard::Status CheckStatistics(const std::string& where, const Statistics& statistics) {
+  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+  for (const SessionTally& session : statistics.sessions) {
+    for (size_t i = 0; i < session.phases.size(); ++i) {
+      const std::string phase =
+          Cat(where, ": session ", shard::Quoted(session.name), ": ", kPhaseNames[i]);
+      SHARD_CHECK(CheckPhase(phase, statistics.model, session.phases[i]));
+    }
+  }
+  return CheckPairs(where, statistics);
+}
+
+shard::Result<Statistics> ReadStatistics(const std::string& path) {
+  SHARD_TRY(const shard::MappedFile file, shard::MappedFile::Open(path));
+  if (file.text().starts_with(kStatisticsMagic)) return StatisticsFromBinary(path, file.bytes());
+  if (file.bytes().size() > kMaxBytes)
+    return Error{Code::kCorrupt, Cat(path, ": expected at most ", shard::FormatBytes(kMaxBytes),
+                                     ", found ", shard::FormatBytes(file.bytes().size()))};
+  SHARD_TRY(const shard::Json document, shard::ParseJson(path, file.text()));
+  return StatisticsFromJson(path, document);
+}
+
+std::string StatisticsBytes(const std::string& path, const Statistics& statistics) {
+  if (path.ends_with(".bin")) return StatisticsToBinary(statistics);
+  return shard::WriteJson(StatisticsToJson(statistics));
+}
+
+shard::Status WriteStatistics(const std::string& path, const Statistics& statistics) {
+  return shard::WriteTextFile(path, StatisticsBytes(path, statistics));
+}
+
+}  // namespace runtime

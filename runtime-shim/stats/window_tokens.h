@@ -1,0 +1,33 @@
+// The tokens of the window that is being run, by position.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace runtime {
+
+class WindowTokens {
+ public:
+  // `bos`: the beginning-of-sequence token, if the model has one.
+  explicit WindowTokens(std::optional<uint32_t> bos) : bos_(bos) {}
+
+  // The next token is at position 0.
+  void Start() { tokens_.clear(); }
+  void Add(std::span<const uint32_t> tokens) {
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  }
+  uint32_t size() const { return static_cast<uint32_t>(tokens_.size()); }
+  // Attention rests on the first position and on `bos`; they are routed in a way of their own.
+  // REQUIRES: position < size().
+  bool IsSink(uint32_t position) const {
+    return position == 0 || (bos_ && tokens_[position] == *bos_);
+  }
+
+ private:
+  std::optional<uint32_t> bos_;
+  std::vector<uint32_t> tokens_;
+};
+
+}  // namespace runtime

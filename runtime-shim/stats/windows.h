@@ -1,0 +1,24 @@
+// How long texts are run: in windows of the context, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace runtime {
+
+struct Window {
+  std::vector<uint32_t> tokens;
+  // Positions whose tokens are scored, each from the logits of the position before:
+  // [first_scored, tokens.size()).
+  uint32_t first_scored = 1;
+};
+
+// Windows do not overlap. A session that begins with `bos` gets it at the start of each window. A
+// last window of one token is left out, unless it is the only one. `half`: only positions past half
+// the context are scored, as llama.cpp's perplexity does. REQUIRES: context >= 2.
+std::vector<Window> SplitWindows(std::span<const uint32_t> tokens, uint32_t context,
+                                 std::optional<uint32_t> bos, bool half);
+
+}  // namespace runtime

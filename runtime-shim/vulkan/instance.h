@@ -1,0 +1,52 @@
+// The connection to the Vulkan loader: physical devices, and what the validation layer says.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/result.h"
+
+namespace runtime::vulkan {
+
+class Instance {
+ public:
+  // kUnavailable when there is no driver, or no validation layer though it is asked for.
+  static shard::Result<std::unique_ptr<Instance>> Create(bool validation);
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+  ~Instance();
+
+  VkInstance handle() const { return instance_; }
+  // Those that have what the shaders need; GPUs before software, otherwise in the loader's order.
+  shard::Result<std::vector<VkPhysicalDevice>> Devices() const;
+  // Errors of the validation layer since the last call, one per line; empty when there are none.
+  std::string TakeMessages();
+
+ private:
+  Instance() = default;
+  shard::Status Start(bool validation);
+  shard::Status ListenToValidation();
+  static VKAPI_ATTR VkBool32 VKAPI_CALL Listen(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                               VkDebugUtilsMessageTypeFlagsEXT types,
+                                               const VkDebugUtilsMessengerCallbackDataEXT* data,
+                                               void* instance);
+
+  VkInstance instance_ = VK_NULL_HANDLE;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+  // The layer may speak from threads of the driver.
+  std::mutex mutex_;
+  std::string messages_;
+};
+
+// Of a family that does compute; none when there is none.
+std::optional<uint32_t> ComputeFamily(VkPhysicalDevice device);
+
+// "llvmpipe (LLVM 15.0.6, 256 bits), Vulkan 1.3".
+std::string DescriptionOf(VkPhysicalDevice device);
+
+}  // namespace runtime::vulkan

@@ -1,0 +1,113 @@
+// MatMul and Embed: what decodes weights.
+#include <algorithm>
+
+#include "libshard/text.h"
+#include "runtime-shim/vulkan/call.h"
+#include "runtime-shim/vulkan/vulkan_executor.h"
+
+namespace runtime::vulkan {
+namespace {
+
+// shaders/mat_vec.comp and mat_mul.comp: rows of weights and tokens of a workgroup.
+struct Tile {
+  uint32_t rows, tokens;
+};
+constexpr Tile kVectorTile = {4, 8};
+constexpr Tile kMatrixTile = {64, 32};
+
+// Struct Weights of shaders/weights.glsl.
+struct BoundWeights {
+  uint32_t first, row_bytes;
+};
+
+std::string ShaderOf(std::string_view operation, const quant::Format& format) {
+  return shard::Cat(operation, ".", format.name);
+}
+
+// Constants 0 and 1 of shaders/weights.glsl.
+Constants ConstantsOf(const Matrix& weights) {
+  const quant::Format& format = *weights.format;
+  const bool whole_words = format.block_values == 1 || format.block_bytes % 4 == 0;
+  const bool aligned = whole_words && weights.offset % 4 == 0 && weights.row_bytes() % 4 == 0;
+  return {aligned, weights.columns % 4 == 0, 0};
+}
+
+uint64_t TilesOf(uint64_t count, uint32_t tile) { return (count + tile - 1) / tile; }
+
+Matrix SliceOf(const Matrix& weights, uint32_t first, uint32_t rows) {
+  Matrix slice = weights;
+  slice.offset += first * weights.row_bytes();
+  slice.rows = rows;
+  return slice;
+}
+
+}  // namespace
+
+bool VulkanExecutor::Supports(const quant::Format* format) const {
+  return FindShader(ShaderOf("mat_vec", *format)) != nullptr;
+}
+
+uint32_t VulkanExecutor::RowsPerBinding(const Matrix& weights) const {
+  const Limits& limits = core_.device->limits();
+  const uint64_t usable = limits.binding_bytes - limits.binding_alignment - 2 * kPaddingBytes;
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(weights.rows, usable / std::max<uint64_t>(weights.row_bytes(), 1)));
+}
+
+void VulkanExecutor::MatMul(const Matrix& weights, const Rows& x, const Rows& y) {
+  // A row that does not fit is refused when it is bound.
+  const uint32_t rows = std::max(RowsPerBinding(weights), uint32_t{1});
+  for (uint32_t first = 0; first < weights.rows; first += std::min(rows, weights.rows - first)) {
+    const uint32_t count = std::min(rows, weights.rows - first);
+    MatMulSlice(SliceOf(weights, first, count), x, y.Columns(first, count));
+  }
+}
+
+void VulkanExecutor::MatMulSlice(const Matrix& weights, const Rows& x, const Rows& y) {
+  const bool vector = x.count <= kVectorTile.tokens;
+  const Tile tile = vector ? kVectorTile : kMatrixTile;
+  Constants constants = ConstantsOf(weights);
+  // Pipelines for one token, four and eight: a single one does not pay for more.
+  constants[2] = x.count == 1 ? 1 : x.count <= 4 ? 4 : kVectorTile.tokens;
+  const std::string shader = ShaderOf(vector ? "mat_vec" : "mat_mul", *weights.format);
+  Call call(core_, shader, {constants});
+  const uint32_t first = call.BindWeights(weights);
+  const struct {
+    BoundWeights weights;
+    BoundRows x, y;
+    uint32_t rows, columns, tokens;
+  } push{{first, static_cast<uint32_t>(weights.row_bytes())},
+         call.Bind(x),
+         call.Bind(y),
+         weights.rows,
+         weights.columns,
+         x.count};
+  call.Run(TilesOf(weights.rows, tile.rows) * TilesOf(x.count, tile.tokens), push);
+}
+
+void VulkanExecutor::Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) {
+  if (RowsPerBinding(weights) == weights.rows) return EmbedSlice(weights, ids, y);
+  // Too large for a binding: row by row.
+  const uint32_t zero = 0;
+  for (uint32_t i = 0; i < ids.size(); ++i)
+    EmbedSlice(SliceOf(weights, ids[i], 1), std::span(&zero, 1), y.Slice(i, 1));
+}
+
+void VulkanExecutor::EmbedSlice(const Matrix& weights, std::span<const uint32_t> ids,
+                                const Rows& y) {
+  Call call(core_, ShaderOf("embed", *weights.format), {ConstantsOf(weights), ids.size_bytes()});
+  const uint32_t first = call.BindWeights(weights);
+  const struct {
+    BoundWeights weights;
+    uint32_t first_id;
+    BoundRows y;
+    uint32_t count, columns;
+  } push{{first, static_cast<uint32_t>(weights.row_bytes())},
+         call.BindArray(ids),
+         call.Bind(y),
+         static_cast<uint32_t>(ids.size()),
+         weights.columns};
+  call.RunOver(ids.size() * TilesOf(weights.columns, 4), push);
+}
+
+}  // namespace runtime::vulkan

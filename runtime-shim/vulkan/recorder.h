@@ -1,0 +1,75 @@
+// Commands on their way to the device, and host memory for what they take along. Two frames take
+// turns: while the device works on one, the other is recorded.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "libshard/result.h"
+#include "runtime-shim/vulkan/device.h"
+#include "runtime-shim/vulkan/memory.h"
+
+namespace runtime::vulkan {
+
+// Of one frame; what is larger goes in pieces.
+inline constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
+
+// Host memory that the device sees.
+struct Staged {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  uint64_t offset = 0;
+  std::byte* bytes = nullptr;
+};
+
+class Recorder {
+ public:
+  static shard::Result<std::unique_ptr<Recorder>> Create(Device& device,
+                                                         VkDescriptorSetLayout layout);
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  ~Recorder();
+
+  // Makes room for one operation: a descriptor set and `staged` bytes of host memory, in at most
+  // four parts. May submit what was recorded before.
+  shard::Status Reserve(uint64_t staged);
+  // REQUIRES of the next three: Reserve. What Stage gives is the caller's until the next Reserve.
+  Staged Stage(uint64_t bytes);
+  shard::Result<VkDescriptorSet> NewSet();
+  VkCommandBuffer commands() const { return frames_[current_].commands; }
+  // Whatever is recorded next sees what was recorded before.
+  void Barrier();
+  void BarrierToHost();
+  // Submits, and waits for everything.
+  shard::Status Finish();
+
+ private:
+  struct Frame {
+    VkCommandPool pool = VK_NULL_HANDLE;
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    VkDescriptorPool sets = VK_NULL_HANDLE;
+    VkFence done = VK_NULL_HANDLE;
+    Memory staging;
+    uint64_t staged = 0;
+    uint32_t operations = 0;
+    bool recording = false, submitted = false;
+  };
+
+  Recorder(Device& device, VkDescriptorSetLayout layout) : device_(device), layout_(layout) {}
+  shard::Status Make(Frame& frame);
+  shard::Status Begin(Frame& frame);
+  shard::Status Submit(Frame& frame);
+  shard::Status Wait(Frame& frame);
+  uint64_t Aligned(uint64_t bytes) const;
+  void Barrier(VkPipelineStageFlags stages, VkAccessFlags access);
+
+  Device& device_;
+  VkDescriptorSetLayout layout_;
+  std::array<Frame, 2> frames_;
+  size_t current_ = 0;
+};
+
+}  // namespace runtime::vulkan

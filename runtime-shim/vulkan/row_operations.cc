@@ -1,0 +1,114 @@
+// Operations on rows, value by value. The blocks of push constants are those of the shaders of the
+// same names.
+#include "runtime-shim/vulkan/call.h"
+#include "runtime-shim/vulkan/vulkan_executor.h"
+
+namespace runtime::vulkan {
+namespace {
+
+uint64_t ValuesOf(const Rows& rows) { return uint64_t{rows.count} * rows.width; }
+
+// Of shaders that need no more than two rows and their size.
+struct PairPush {
+  BoundRows x, y;
+  uint32_t count, width;
+};
+
+}  // namespace
+
+void VulkanExecutor::Copy(const Rows& from, const Rows& to) {
+  Call call(core_, "copy");
+  call.RunOver(ValuesOf(from), PairPush{call.Bind(from), call.Bind(to), from.count, from.width});
+}
+
+void VulkanExecutor::AddBias(const Rows& x, const Matrix& bias) {
+  Call call(core_, "add");
+  const struct {
+    BoundRows x, bias;
+    uint32_t count, width;
+    float scale;
+  } push{call.Bind(x), {call.BindVector(bias), 0}, x.count, x.width, 1};
+  call.RunOver(ValuesOf(x), push);
+}
+
+void VulkanExecutor::Add(const Rows& x, const Rows& y, float scale) {
+  Call call(core_, "add");
+  const struct {
+    BoundRows x, y;
+    uint32_t count, width;
+    float scale;
+  } push{call.Bind(x), call.Bind(y), x.count, x.width, scale};
+  call.RunOver(ValuesOf(x), push);
+}
+
+void VulkanExecutor::Scale(const Rows& x, float factor) {
+  Call call(core_, "scale");
+  const struct {
+    BoundRows x;
+    uint32_t count, width;
+    float factor;
+  } push{call.Bind(x), x.count, x.width, factor};
+  call.RunOver(ValuesOf(x), push);
+}
+
+void VulkanExecutor::ScaleRows(const Rows& x, std::span<const float> factors) {
+  Call call(core_, "scale_rows", {{}, factors.size_bytes()});
+  const struct {
+    BoundRows x;
+    uint32_t first_factor, count, width;
+  } push{call.Bind(x), call.BindArray(factors), x.count, x.width};
+  call.RunOver(ValuesOf(x), push);
+}
+
+void VulkanExecutor::ScaleBySigmoid(const Rows& x, const Rows& gate) {
+  Call call(core_, "scale_by_sigmoid");
+  call.RunOver(ValuesOf(x), PairPush{call.Bind(x), call.Bind(gate), x.count, x.width});
+}
+
+void VulkanExecutor::Activate(Activation kind, const Rows& gate, const Rows& up) {
+  Call call(core_, "activate", {{static_cast<uint32_t>(kind), 0, 0}});
+  call.RunOver(ValuesOf(gate), PairPush{call.Bind(gate), call.Bind(up), gate.count, gate.width});
+}
+
+void VulkanExecutor::Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) {
+  const uint32_t pairs = rotation.dims / 2;
+  const bool neighbours = rotation.pairing == Pairing::kNeighbours;
+  Call call(core_, "rotate");
+  const struct {
+    BoundRows x, turns;
+    uint32_t count, heads, head_width, first, pairs, step, distance;
+  } push{call.Bind(x),   call.Bind(turns),     x.count,
+         rotation.heads, rotation.head_width,  rotation.first,
+         pairs,          neighbours ? 2u : 1u, neighbours ? 1u : pairs};
+  call.RunOver(uint64_t{x.count} * rotation.heads * pairs, push);
+}
+
+void VulkanExecutor::Gather(const Rows& x, std::span<const uint32_t> rows,
+                            std::span<const float> factors, const Rows& y) {
+  Call call(core_, "gather", {{}, rows.size_bytes() + factors.size_bytes()});
+  const BoundRows from = call.Bind(x);
+  const uint32_t first_row = call.BindArray(rows);
+  const uint32_t first_factor = call.BindArray(factors);
+  const auto count = static_cast<uint32_t>(rows.size());
+  const struct {
+    BoundRows x, y;
+    uint32_t first_index, first_factor, has_factors, count, width;
+  } push{from, call.Bind(y), first_row, first_factor, !factors.empty(), count, x.width};
+  call.RunOver(uint64_t{count} * x.width, push);
+}
+
+void VulkanExecutor::ScatterAdd(const Rows& x, std::span<const uint32_t> rows,
+                                std::span<const float> factors, const Rows& y) {
+  Call call(core_, "scatter_add", {{}, rows.size_bytes() + factors.size_bytes()});
+  const BoundRows to = call.Bind(x);
+  const uint32_t first_row = call.BindArray(rows);
+  const uint32_t first_factor = call.BindArray(factors);
+  const auto count = static_cast<uint32_t>(rows.size());
+  const struct {
+    BoundRows x, y;
+    uint32_t first_index, first_factor, count, width;
+  } push{to, call.Bind(y), first_row, first_factor, count, x.width};
+  call.RunOver(uint64_t{count} * x.width, push);
+}
+
+}  // namespace runtime::vulkan

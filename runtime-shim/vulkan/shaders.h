@@ -1,0 +1,26 @@
+// The compiled shaders, embedded by the build (CMakeLists.txt makes the table).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace runtime::vulkan {
+
+// Of a shader; all pipelines share a layout with that many storage buffers.
+inline constexpr uint32_t kMaxBindings = 5;
+// What every device has.
+inline constexpr uint32_t kPushBytes = 128;
+// Invocations of a workgroup in shaders that do an element each.
+inline constexpr uint32_t kElementThreads = 128;
+
+// "add", or an operation and the type of its weights: "mat_vec.q4_K".
+struct Shader {
+  std::string_view name;
+  std::span<const uint32_t> code;  // SPIR-V
+};
+
+// Null when there is none.
+const Shader* FindShader(std::string_view name);
+
+}  // namespace runtime::vulkan

@@ -1,0 +1,36 @@
+// gate = act(gate, up)
+#version 450
+#include "element.glsl"
+
+layout(binding = 0) buffer Gate { float gate[]; };
+layout(binding = 1) readonly buffer Up { float up[]; };
+
+// Activation of runtime-shim/shapes.h.
+const uint kSilu = 0;
+const uint kGelu = 1;
+layout(constant_id = 0) const uint kKind = 0;
+
+layout(push_constant) uniform Push {
+  Rows gate_rows, up_rows;
+  uint count, width;
+};
+
+float Activated(float g, float u) {
+  if (kKind == kSilu) return g / (1 + exp(-g)) * u;
+  if (kKind == kGelu) {
+    // 0.5 * (1 + tanh(z)) is sigmoid(2 z): no difference of near numbers.
+    const float z = 0.797884560802865 * (g + 0.044715 * g * g * g);
+    return g / (1 + exp(-2 * z)) * u;
+  }
+  // Not by min and clamp, which may turn NaN into a number.
+  const float limited = g > 7 ? 7 : g;
+  const float clamped = u > 7 ? 7 : u < -7 ? -7 : u;
+  return limited / (1 + exp(-1.702 * limited)) * (clamped + 1);
+}
+
+void main() {
+  const uint row = Element() / width, column = Element() % width;
+  if (row >= count) return;
+  const uint i = At(gate_rows, row, column);
+  gate[i] = Activated(gate[i], up[At(up_rows, row, column)]);
+}

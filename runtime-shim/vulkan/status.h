@@ -1,0 +1,33 @@
+// Results of Vulkan as errors of ours.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libshard/result.h"
+
+namespace runtime::vulkan {
+
+// kUnavailable for everything that Vulkan reports; `what` is what was being done ("vkQueueSubmit",
+// "4096 bytes on llvmpipe").
+shard::Error ErrorOf(VkResult result, std::string_view what);
+shard::Status Check(VkResult result, std::string_view what);
+
+// The first thing that went wrong since the last Take. Operations cannot return an error: they
+// leave it here, and those after it do nothing.
+class Fault {
+ public:
+  explicit operator bool() const { return error_.has_value(); }
+  void Set(shard::Error error);
+  // Sets the error of `status`; true if there is none.
+  bool Passed(shard::Status status);
+  shard::Status Take();
+
+ private:
+  std::optional<shard::Error> error_;
+};
+
+}  // namespace runtime::vulkan

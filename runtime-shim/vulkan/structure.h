@@ -1,0 +1,16 @@
+// Structures of Vulkan that start with their type.
+#pragma once
+
+#include <vulkan/vulkan.h>
+
+namespace runtime::vulkan {
+
+// Everything but the type is zero.
+template <class T>
+T Structure(VkStructureType type) {
+  T structure{};
+  structure.sType = type;
+  return structure;
+}
+
+}  // namespace runtime::vulkan

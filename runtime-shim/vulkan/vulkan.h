@@ -1,0 +1,20 @@
+// The executor on a GPU, or on Mesa's software driver, through Vulkan compute shaders.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "libshard/result.h"
+#include "runtime-shim/executors.h"
+
+namespace runtime {
+
+// Null, or why this build has no Vulkan.
+extern const char* const kVulkanMissing;
+
+// kUnavailable when there is no driver, no device of that number, or no validation layer though it
+// was asked for.
+shard::Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions& options);
+std::string VulkanDevices();
+
+}  // namespace runtime

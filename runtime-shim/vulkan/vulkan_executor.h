@@ -1,0 +1,67 @@
+// Executor through Vulkan. Operations are recorded and submitted many at a time; weights and
+// activations live in memory of the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime-shim/executors.h"
+#include "runtime-shim/vulkan/core.h"
+
+namespace runtime::vulkan {
+
+class VulkanExecutor : public Executor {
+ public:
+  static shard::Result<std::unique_ptr<VulkanExecutor>> Open(const ExecutorOptions& options);
+
+  std::string name() const override { return "vulkan"; }
+  std::string description() const override { return core_.device->description(); }
+  uint64_t available() const override { return core_.device->available(); }
+  bool Supports(const quant::Format* format) const override;
+  const Core& core() const { return core_; }
+
+  shard::Result<BufferPtr> Allocate(uint64_t bytes) override;
+  shard::Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  void Write(std::span<const float> values, const Rows& to) override;
+  shard::Status Read(const Rows& from, std::span<float> values) override;
+  shard::Status Finish() override;
+
+  void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
+  void Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) override;
+  void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override;
+  void Copy(const Rows& from, const Rows& to) override;
+  void AddBias(const Rows& x, const Matrix& bias) override;
+  void Add(const Rows& x, const Rows& y, float scale) override;
+  void Scale(const Rows& x, float factor) override;
+  void ScaleRows(const Rows& x, std::span<const float> factors) override;
+  void ScaleBySigmoid(const Rows& x, const Rows& gate) override;
+  void Activate(Activation kind, const Rows& gate, const Rows& up) override;
+  void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) override;
+  void Attention(const AttentionShape& shape, const AttentionInputs& inputs,
+                 const Rows& out) override;
+  void Gather(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
+              const Rows& y) override;
+  void ScatterAdd(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
+                  const Rows& y) override;
+
+ private:
+  VulkanExecutor() = default;
+  shard::Status Start(const ExecutorOptions& options);
+  shard::Result<std::unique_ptr<DeviceBuffer>> NewBuffer(uint64_t bytes);
+  shard::Status Upload(std::span<const std::byte> bytes, const DeviceBuffer& to);
+  shard::Status WritePiece(std::span<const float> values, const Rows& to);
+  shard::Status ReadPiece(const Rows& from, std::span<float> values);
+  // What the layer and earlier operations left.
+  shard::Status TakeErrors();
+  void MatMulSlice(const Matrix& weights, const Rows& x, const Rows& y);
+  void EmbedSlice(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y);
+  // Rows of `weights` that fit into a binding; 0 if not even one does.
+  uint32_t RowsPerBinding(const Matrix& weights) const;
+
+  Core core_;
+};
+
+}  // namespace runtime::vulkan

@@ -1,0 +1,163 @@
+#include "runtime-shim/stats/profile.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "libshard/file.h"
+#include "libshard/text.h"
+#include "manifest/output_path.h"
+#include "runtime-shim/stats/identity.h"
+#include "runtime-shim/stats/statistics_file.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/options.h"
+#include "tools/output.h"
+#include "tools/profile_report.h"
+#include "tools/progress.h"
+#include "tools/runtime_options.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr uint32_t kDefaultContext = 512;
+constexpr uint64_t kMaxGenerate = 1u << 20;
+
+struct Arguments {
+  RuntimeArguments runtime;
+  TextArguments texts;
+  std::string out;
+  std::vector<std::string> merge;
+  uint32_t generate = 0;
+  bool force = false, dry_run = false, json = false;
+};
+
+Status CheckOutput(const Arguments& arguments) {
+  if (arguments.out.empty()) return shard::Ok();
+  std::vector<shard::fs::path> inputs(arguments.texts.texts.begin(), arguments.texts.texts.end());
+  inputs.insert(inputs.end(), arguments.texts.tokens.begin(), arguments.texts.tokens.end());
+  SHARD_CHECK(manifest::CheckOutputApart(arguments.out, arguments.runtime.source, inputs));
+  std::error_code ignored;
+  const shard::fs::path out = arguments.out;
+  if (shard::fs::is_directory(out, ignored))
+    return Error{Code::kInvalidArgument,
+                 Cat(arguments.out, ": output: expected a file, found a directory")};
+  if (arguments.force || !shard::fs::exists(out, ignored)) return shard::Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(arguments.out, ": output: expected no such file, found one"),
+               "use --force to replace it, or -o to write another file"};
+}
+
+runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::Weights& weights) {
+  runtime::ProfileOptions options;
+  if (arguments.runtime.context > 0) options.context = arguments.runtime.context;
+  options.generate = arguments.generate;
+  options.bos = runtime::BosToken(weights.metadata);
+  if (arguments.generate > 0) options.is_end = EndsGeneration(weights);
+  return options;
+}
+
+Result<runtime::Statistics> Collect(const LoadedModel& loaded,
+                                    const std::vector<TokenSession>& sessions,
+                                    runtime::ProfileOptions options) {
+  const runtime::Model& model = *loaded.model;
+  SHARD_TRY(const runtime::ModelIdentity identity,
+            runtime::IdentifyModel(*loaded.weights, model.spec()));
+  runtime::StatisticsCollector collector(identity, options.bos);
+  const runtime::SessionOptions opening{options.context + options.generate, options.chunk,
+                                        &collector};
+  SHARD_TRY(
+      const std::unique_ptr<runtime::Session> session,
+      runtime::Session::Open(model, runtime::EligibleExperts(*loaded.weights, -1, true), opening));
+  Progress progress("profiling");
+  const uint64_t total = CountTokens(sessions) + sessions.size() * options.generate;
+  uint64_t done = 0;
+  options.advance = [&](uint64_t tokens) {
+    done += tokens;
+    progress.Update(std::min(done, total), total);
+  };
+  const std::string precision = runtime::PrecisionOf(*loaded.weights);
+  for (const TokenSession& tokens : sessions) {
+    collector.StartSession(tokens.name, tokens.bucket, loaded.executor->name(), precision);
+    auto status = runtime::ProfileTokens(tokens.tokens, options, *session, collector);
+    if (!status)
+      return std::move(status).error().Within(Cat("session ", shard::Quoted(tokens.name)));
+  }
+  return collector.statistics();
+}
+
+Result<int> RunDryRun(const Arguments& arguments) {
+  RuntimeArguments headers = arguments.runtime;
+  headers.no_verify = true;
+  SHARD_TRY(const auto weights, LoadSource(headers.source, headers));
+  SHARD_TRY(const std::vector<TokenSession> sessions,
+            ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ProfilePlanJson(sessions, arguments.generate))
+                             : WriteResult(ProfilePlanText(sessions, arguments.generate)));
+  return kExitDone;
+}
+
+Result<int> Run(const Arguments& arguments) {
+  SHARD_CHECK(CheckOutput(arguments));
+  if (arguments.dry_run) return RunDryRun(arguments);
+  SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
+  SHARD_TRY(const LoadedModel loaded,
+            LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
+  SHARD_TRY(const std::vector<TokenSession> sessions,
+            ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
+  SHARD_TRY(runtime::Statistics statistics,
+            Collect(loaded, sessions, OptionsFor(arguments, *loaded.weights)));
+  for (const std::string& path : arguments.merge) {
+    SHARD_TRY(const runtime::Statistics other, runtime::ReadStatistics(path));
+    SHARD_CHECK(runtime::MergeStatistics(path, other, statistics));
+  }
+  if (!arguments.out.empty()) {
+    SHARD_CHECK(runtime::WriteStatistics(arguments.out, statistics));
+  }
+  const ProfileReport report{statistics, runtime::Summarize(statistics), arguments.out};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
+                             : WriteResult(ProfileText(report)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddRuntimeSource(app, "SRC", arguments->runtime);
+  AddTexts(app, arguments->texts);
+  app.add_option("-o,--output", arguments->out,
+                 "Write the statistics here: binary if the name ends in .bin, else JSON.")
+      ->type_name("FILE");
+  app.add_option("--merge", arguments->merge,
+                 "Add these statistics of the same model to the new ones.")
+      ->type_name("FILE");
+  app.add_option("--generate", arguments->generate,
+                 "After each session, decode N tokens greedily and count them apart. Default: 0.")
+      ->type_name("N")
+      ->transform(AsCount(0, kMaxGenerate));
+  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
+  AddExecutor(app, arguments->runtime);
+  AddForce(app, arguments->force);
+  AddDryRun(app, arguments->dry_run);
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kProfile = {
+    "profile",
+    "Measures which experts the routers choose for your texts",
+    "Runs texts through the whole model and counts, for every session, phase, layer and expert, "
+    "the "
+    "tokens, the applied gates, the gates times the output norms and the largest output; and which "
+    "experts were chosen together. Prints how concentrated each layer is, whether the texts were "
+    "enough, and which experts are Super Experts. The files are described in docs/statistics.md.",
+    {"moepack profile fixtures/tiny-moe --text README.md docs/architecture.md",
+     "moepack profile fixtures/tiny-moe --text docs/cli.md --generate 32 -o stats.json"},
+    Bind};
+
+}  // namespace cli
