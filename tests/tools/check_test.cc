@@ -78,8 +78,7 @@ TEST_F(CheckCommand, WithoutNoVerifyTheDigestIsWhatFails) {
 }
 
 TEST_F(CheckCommand, DroppedExpertsAreMentioned) {
-  WriteAll(workspace_ / "parts.json",
-           R"({"groups": [{"*": "0-3"}, {"*": "4-8"}]})");
+  WriteAll(workspace_ / "parts.json", R"({"groups": [{"*": "0-3"}, {"*": "4-8"}]})");
   const ToolRun built = workspace_.Moepack(
       "build fixtures/tiny-moe --partition explicit:parts.json -o few --no-verify --no-uniform");
   ASSERT_EQ(built.status, 0) << built.err;
