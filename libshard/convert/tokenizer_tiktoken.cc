@@ -2,10 +2,10 @@
 // from the ranks: a token is made of the two pieces that are left when its bytes are merged as far
 // as the tokens before it allow. As llama.cpp's converter has it for Kimi.
 #include <algorithm>
-#include <array>
 #include <string>
 #include <unordered_map>
 
+#include "libshard/byte_alphabet.h"
 #include "libshard/convert/tokenizer.h"
 #include "libshard/text.h"
 
@@ -78,31 +78,6 @@ Result<std::vector<RankedToken>> ReadRanks(const std::string& path, uint32_t tok
   return Error{Code::kCorrupt, Cat(path, ": expected tokens, found none")};
 }
 
-// The alphabet of byte-level BPE: printable bytes stand for themselves, the others for characters
-// from U+0100 on, in order. Source: GPT-2's encoder.
-std::array<std::string, 256> ByteAlphabet() {
-  std::array<std::string, 256> alphabet;
-  uint32_t next = 0x100;
-  for (uint32_t byte = 0; byte < alphabet.size(); ++byte) {
-    const bool plain = (byte > ' ' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
-    const uint32_t point = plain ? byte : next++;
-    if (point < 0x80) {
-      alphabet[byte] = static_cast<char>(point);
-    } else {
-      alphabet[byte] = {static_cast<char>(0xc0 | point >> 6),
-                        static_cast<char>(0x80 | (point & 63))};
-    }
-  }
-  return alphabet;
-}
-
-std::string Spelled(std::string_view bytes) {
-  static const std::array<std::string, 256> alphabet = ByteAlphabet();
-  std::string text;
-  for (const char c : bytes) text += alphabet[static_cast<unsigned char>(c)];
-  return text;
-}
-
 // Where the pieces of `bytes` begin once every merge to a token below `limit` is made, the lowest
 // rank first.
 std::vector<size_t> Merge(const Ranks& ranks, std::string_view bytes, uint32_t limit) {
@@ -144,9 +119,9 @@ Status AddRanked(const std::string& path, const std::vector<RankedToken>& ranked
     if (vocabulary.types[token.rank] != TokenType::kUnused) {
       return Error{Code::kCorrupt, Cat(path, ": rank ", token.rank, ": expected one token, found ",
                                        Quoted(vocabulary.tokens[token.rank]), " and ",
-                                       Quoted(Spelled(token.bytes)))};
+                                       Quoted(SpellBytes(token.bytes)))};
     }
-    const AddedToken spelled = {token.rank, Spelled(token.bytes), false};
+    const AddedToken spelled = {token.rank, SpellBytes(token.bytes), false};
     SHARD_CHECK(SetToken(path, spelled, TokenType::kNormal, vocabulary));
     if (token.bytes.size() == 1) continue;
     const std::vector<size_t> starts = Merge(ranks, token.bytes, token.rank);
@@ -154,7 +129,7 @@ Status AddRanked(const std::string& path, const std::vector<RankedToken>& ranked
     if (starts.size() != 2) continue;
     const std::string_view bytes = token.bytes;
     vocabulary.merges.push_back(
-        Cat(Spelled(bytes.substr(0, starts[1])), " ", Spelled(bytes.substr(starts[1]))));
+        Cat(SpellBytes(bytes.substr(0, starts[1])), " ", SpellBytes(bytes.substr(starts[1]))));
   }
   return Ok();
 }

@@ -16,6 +16,19 @@ export async function withModel(path, use) {
   }
 }
 
+// Tokens only; files without tensors will do, though node-llama-cpp logs that it cannot tell how
+// much memory they need.
+export async function withVocabulary(path, use) {
+  llama.logLevel = LlamaLogLevel.disabled;
+  const model = await llama.loadModel({modelPath: path, gpuLayers: 0, vocabOnly: true});
+  llama.logLevel = LlamaLogLevel.error;
+  try {
+    return await use(model);
+  } finally {
+    await model.dispose();
+  }
+}
+
 function promptTokens(model, text) {
   const tokens = model.tokenize(text);
   return model.tokens.shouldPrependBosToken ? [model.tokens.bos, ...tokens] : tokens;

@@ -1,0 +1,20 @@
+// The alphabet of byte-level BPE: every byte as one printable character, so that tokens are text.
+// Printable bytes stand for themselves, the others for characters from U+0100 on, in order. Source:
+// GPT-2's encoder.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace shard {
+
+// By byte, in UTF-8.
+const std::array<std::string, 256>& ByteAlphabet();
+
+// " a" -> "\u0120a".
+std::string SpellBytes(std::string_view bytes);
+// The reverse; what is no character of the alphabet stands for itself.
+std::string UnspellBytes(std::string_view text);
+
+}  // namespace shard

@@ -1,0 +1,15 @@
+// Byte-level BPE: words by the pre-tokenizer's expressions, tokens by merges.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime-shim/tokenizer/tokenizer.h"
+
+namespace runtime {
+
+// For tokenizer.ggml.model "gpt2"; errors as OpenTokenizer has them.
+shard::Result<std::unique_ptr<Tokenizer>> OpenBpe(const std::string& path,
+                                                  const shard::GgufMetadata& metadata);
+
+}  // namespace runtime

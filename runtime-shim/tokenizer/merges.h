@@ -1,0 +1,52 @@
+// The merges of byte-level BPE: which two symbols become one, and in which order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "libshard/gguf_metadata.h"
+#include "libshard/result.h"
+#include "runtime-shim/tokenizer/token_table.h"
+
+namespace runtime {
+
+// A symbol is a piece of a word. Ids of tokens are their symbols; pieces that are no token have
+// numbers after them.
+class Merges {
+ public:
+  // Reads tokenizer.ggml.merges, each "left right"; of equal ones the first counts. kCorrupt when
+  // it is missing and `required`, is no list of strings, or one is no pair; kUnsupported for more
+  // than a model has.
+  static shard::Result<Merges> Read(const std::string& path, const shard::GgufMetadata& metadata,
+                                    const TokenTable& table, bool required);
+
+  // Cuts a word of bytes into symbols: every byte is one, then pairs are merged, the lowest rank
+  // first and of equal ranks the leftmost. O(n log n) for n bytes.
+  std::vector<uint32_t> Apply(std::string_view word) const;
+  // The text of a symbol that is no token. REQUIRES: symbol >= tokens.
+  const std::string& text(uint32_t symbol) const { return texts_[symbol - tokens_]; }
+
+ private:
+  struct Rule {
+    uint64_t pair = 0;  // left symbol in the upper half
+    uint32_t rank = 0;
+    uint32_t result = 0;
+  };
+  class Word;
+  Merges() = default;
+  uint32_t SymbolOf(const TokenTable& table, std::string_view text);
+  shard::Status Add(const std::string& where, const TokenTable& table, std::string_view merge);
+  const Rule* Find(uint32_t left, uint32_t right) const;
+
+  uint32_t tokens_ = 0;
+  std::vector<std::string> texts_;
+  std::unordered_map<std::string, uint32_t> symbols_;  // of texts_
+  std::vector<uint32_t> bytes_;                        // the symbol of each byte
+  std::vector<Rule> rules_;                            // sorted by pair
+};
+
+}  // namespace runtime

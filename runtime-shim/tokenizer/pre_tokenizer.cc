@@ -1,0 +1,163 @@
+#include "runtime-shim/tokenizer/pre_tokenizer.h"
+
+#include <algorithm>
+
+#include "libshard/text.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Quoted;
+
+// Parts of the expressions. They say what llama.cpp does with the names, which is not in all cases
+// what the models' tokenizer.json says: its matcher sees letters beyond ASCII as upper and lower
+// case at once, and has no marks (\p{M}) in words where it does not name them.
+#define CONTRACTION R"((?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]))"
+#define LINE_ENDS_AND_SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
+#define PUNCTUATION R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)" LINE_ENDS_AND_SPACES
+#define PUNCTUATION_AND_SLASHES R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)" LINE_ENDS_AND_SPACES
+// Letters but a-z, and letters but A-Z: both have all letters beyond ASCII.
+#define UPPER R"([^a-z\P{L}])"
+#define LOWER R"([^A-Z\P{L}])"
+#define PREFIX R"([^\r\n\p{L}\p{N}]?)"
+#define CASED_WORD(suffix) PREFIX UPPER "*" LOWER "+" suffix "|" PREFIX UPPER "+" LOWER "*" suffix
+#define HAN                                                                     \
+  R"(\x{4e00}-\x{9fff}\x{3400}-\x{4dbf}\x{20000}-\x{2a6df}\x{2a700}-\x{2ebef})" \
+  R"(\x{f900}-\x{faff}\x{2f800}-\x{2fa1f})"
+// Letters that have a case, as DeepSeek's first tokenizers list them.
+#define CASED_LETTERS                                                                       \
+  R"(A-Za-z\x{b5}\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{1ba}\x{1bc}-\x{1bf}\x{1c4}-\x{293})"   \
+  R"(\x{295}-\x{2af}\x{370}-\x{373}\x{376}\x{377}\x{37b}-\x{37d}\x{37f}\x{386})"            \
+  R"(\x{388}-\x{38a}\x{38c}\x{38e}-\x{3a1}\x{3a3}-\x{3f5}\x{3f7}-\x{481}\x{48a}-\x{52f})"   \
+  R"(\x{531}-\x{556}\x{10a0}-\x{10c5}\x{13a0}-\x{13f5}\x{13f8}-\x{13fd}\x{1c90}-\x{1cba})"  \
+  R"(\x{1cbd}-\x{1cbf}\x{1d00}-\x{1d2b}\x{1d6b}-\x{1d77}\x{1d79}-\x{1d9a})"                 \
+  R"(\x{1e00}-\x{1f15}\x{1f18}-\x{1f1d}\x{1f20}-\x{1f45}\x{1f48}-\x{1f4d})"                 \
+  R"(\x{1f50}-\x{1f57}\x{1f59}\x{1f5b}\x{1f5d}\x{1f5f}-\x{1f7d}\x{1f80}-\x{1fb4})"          \
+  R"(\x{1fb6}-\x{1fbc}\x{1fbe}\x{1fc2}-\x{1fc4}\x{1fc6}-\x{1fcc}\x{1fd0}-\x{1fd3})"         \
+  R"(\x{1fd6}-\x{1fdb}\x{1fe0}-\x{1fec}\x{1ff2}-\x{1ff4}\x{1ff6}-\x{1ffc}\x{2102}\x{2107})" \
+  R"(\x{210a}-\x{2113}\x{2115}\x{2119}-\x{211d}\x{2124}\x{2126}\x{2128}\x{212a}-\x{212d})"  \
+  R"(\x{212f}-\x{2134}\x{2139}\x{213c}-\x{213f}\x{2145}-\x{2149}\x{214e}\x{2183}\x{2184})"  \
+  R"(\x{2c00}-\x{2c7b}\x{2c7e}-\x{2ce4}\x{2ceb}-\x{2cee}\x{2cf2}\x{2cf3}\x{a640}-\x{a66d})" \
+  R"(\x{a680}-\x{a69b}\x{a722}-\x{a76f}\x{a771}-\x{a787}\x{a78b}-\x{a78e})"                 \
+  R"(\x{ab70}-\x{abbf}\x{fb00}-\x{fb06}\x{fb13}-\x{fb17}\x{ff21}-\x{ff3a})"                 \
+  R"(\x{ff41}-\x{ff5a}\x{10400}-\x{1044f}\x{104b0}-\x{104d3}\x{104d8}-\x{104fb})"           \
+  R"(\x{10c80}-\x{10cb2}\x{10cc0}-\x{10cf2}\x{118a0}-\x{118df}\x{1e900}-\x{1e943})"
+
+constexpr const char* kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* kLlama3 = CONTRACTION "|" PREFIX R"(\p{L}+|\p{N}{1,3})" PUNCTUATION;
+constexpr const char* kQwen2 = CONTRACTION "|" PREFIX R"(\p{L}+|\p{N})" PUNCTUATION;
+constexpr const char* kQwen35 = CONTRACTION
+    "|" PREFIX R"([\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" LINE_ENDS_AND_SPACES;
+constexpr const char* kGpt4o = CASED_WORD(CONTRACTION "?") R"(|\p{N}{1,3})" PUNCTUATION_AND_SLASHES;
+constexpr const char* kTekken = CASED_WORD("") R"(|\p{N})" PUNCTUATION_AND_SLASHES;
+constexpr const char* kKimi =
+    "[" HAN "]+|" PREFIX R"([^\P{L})" HAN "]+" CONTRACTION R"(?|\p{N}{1,3})" PUNCTUATION;
+constexpr const char* kDeepSeek3 =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+)"
+    R"(|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)" LINE_ENDS_AND_SPACES;
+
+struct Row {
+  std::vector<std::string_view> ids;
+  std::vector<std::string> steps;
+  PreTokenizerTraits traits = {};
+};
+
+// Source: llama.cpp v0.5.0, which the peer tests compare with (docs/tokenizers.md).
+const std::vector<Row>& Table() {
+  static const std::vector<Row> table = {
+      {{"gpt-2", "olmo", "mpt", "jais", "phi-2", "trillion", "granite-docling"}, {kGpt2}},
+      {{"refact", "starcoder", "command-r", "smollm", "codeshell", "exaone", "minerva-7b"},
+       {R"(\p{N})", kGpt2}},
+      {{"default"}, {R"([\p{P}$+<=>^~|]+)", kGpt2, R"(\p{N}+)", "[0-9]{3}"}},
+      {{"llama-bpe", "llama3", "llama-v3", "pixtral", "falcon3", "lfm2"},
+       {kLlama3},
+       {.whole_words = true, .add_bos = true}},
+      {{"dbrx", "smaug-bpe"}, {kLlama3}},
+      {{"glm4", "chatglm-bpe"}, {kLlama3}, {.default_bos = false}},
+      {{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open"}, {kQwen2}},
+      {{"qwen35"}, {kQwen35}},
+      {{"gpt-4o", "llama4", "minimax-m2", "kanana2"}, {kGpt4o}},
+      {{"tekken"}, {kTekken}, {.whole_words = true, .add_bos = true}},
+      {{"kimi-k2"}, {kKimi}, {.needs_merges = false}},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm"},
+       {R"(\p{N}{1,3})", R"([\x{4e00}-\x{9fa5}\x{3040}-\x{30ff}]+)", kDeepSeek3}},
+      // Spaces are not in the ranges even where the code points are. The fourth expression says
+      // that a run of spaces is tried from its first one only, which would else be quadratic.
+      {{"deepseek-llm"},
+       {R"([\r\n])", R"(\s?[)" CASED_LETTERS "]+",
+        R"(\s?[!-/:-~\x{ff01}-\x{ff0f}\x{ff1a}-\x{ff5e}\x{2018}-\x{201f}\x{3001}\x{3002}]+)",
+        R"((?<!\s)\s++\z)",
+        R"([\x{800}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e})"
+        R"(\x{2060}-\x{2fff}\x{3001}-\x{9fa5}\x{ac00}-\x{d7ff}]+)",
+        R"(\p{N}+)"}},
+      {{"deepseek-coder"},
+       {R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
+        R"([\x{800}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e})"
+        R"(\x{2060}-\x{2fff}\x{3001}-\x{9fa5}\x{ac00}-\x{d7ff}]+)",
+        R"(\p{N})"}},
+  };
+  return table;
+}
+
+// PCRE2's \s has U+180E, which Unicode counts as no space since version 6.3. Brackets are not
+// nested in the expressions above.
+std::string WithoutVowelSeparator(std::string_view expression) {
+  constexpr std::string_view kSpace = R"(\t-\r \x{85}\p{Z})";
+  std::string out;
+  bool inside = false;
+  for (size_t i = 0; i < expression.size(); ++i) {
+    const char c = expression[i];
+    if (c == '\\') {
+      const char next = expression[++i];
+      if (next == 's' || next == 'S') {
+        out += inside ? std::string(kSpace) : Cat(next == 's' ? "[" : "[^", kSpace, "]");
+      } else {
+        out += {c, next};
+      }
+      continue;
+    }
+    if (c == '[') inside = true;
+    if (c == ']') inside = false;
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+shard::Result<PreTokenizer> PreTokenizer::Find(std::string_view id) {
+  for (const Row& row : Table()) {
+    if (std::find(row.ids.begin(), row.ids.end(), id) == row.ids.end()) continue;
+    PreTokenizer found;
+    found.traits_ = row.traits;
+    for (const std::string& step : row.steps) {
+      SHARD_TRY(Pattern pattern, Pattern::Compile(WithoutVowelSeparator(step)));
+      found.steps_.push_back(std::move(pattern));
+    }
+    return found;
+  }
+  return shard::Error{
+      shard::Code::kUnsupported,
+      Cat("tokenizer.ggml.pre: expected a pre-tokenizer of docs/tokenizers.md, found ", Quoted(id)),
+      "give the ids of the text with --tokens, or add the pre-tokenizer as docs/tokenizers.md "
+      "says"};
+}
+
+std::vector<std::string_view> PreTokenizer::Ids() {
+  std::vector<std::string_view> ids;
+  for (const Row& row : Table()) ids.insert(ids.end(), row.ids.begin(), row.ids.end());
+  return ids;
+}
+
+shard::Result<std::vector<std::string_view>> PreTokenizer::Split(std::string_view text) const {
+  std::vector<std::string_view> pieces;
+  if (!text.empty()) pieces.push_back(text);
+  for (const Pattern& step : steps_) {
+    SHARD_TRY(pieces, step.Split(pieces));
+  }
+  return pieces;
+}
+
+}  // namespace runtime

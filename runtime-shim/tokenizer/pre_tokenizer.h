@@ -1,0 +1,39 @@
+// How the text of a byte-level BPE model is cut into words, by tokenizer.ggml.pre
+// (docs/tokenizers.md).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/result.h"
+#include "runtime-shim/tokenizer/pattern.h"
+
+namespace runtime {
+
+// What an id means apart from its expressions.
+struct PreTokenizerTraits {
+  bool whole_words = false;  // a word that is a token is that token, whatever the merges say
+  bool add_bos = false;      // unless tokenizer.ggml.add_bos_token says otherwise
+  bool default_bos = true;   // there is a beginning-of-sequence token without a key for it
+  bool needs_merges = true;  // tokenizer.ggml.merges has to be there
+};
+
+class PreTokenizer {
+ public:
+  // kUnsupported for an id that is not in the table.
+  static shard::Result<PreTokenizer> Find(std::string_view id);
+  // Every id of the table.
+  static std::vector<std::string_view> Ids();
+
+  const PreTokenizerTraits& traits() const { return traits_; }
+  // The words of `text` (valid UTF-8), which they view: each expression cuts what the one before
+  // it left, and what no expression matches stays as it is. Errors are those of Pattern::Split.
+  shard::Result<std::vector<std::string_view>> Split(std::string_view text) const;
+
+ private:
+  PreTokenizerTraits traits_;
+  std::vector<Pattern> steps_;
+};
+
+}  // namespace runtime

@@ -1,0 +1,16 @@
+// SentencePiece models through the library, which is told to do what llama.cpp does.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime-shim/tokenizer/tokenizer.h"
+
+namespace runtime {
+
+// For tokenizer.ggml.model "llama"; errors as OpenTokenizer has them, and kCorrupt when the
+// vocabulary has no token for a byte.
+shard::Result<std::unique_ptr<Tokenizer>> OpenSentencePiece(const std::string& path,
+                                                            const shard::GgufMetadata& metadata);
+
+}  // namespace runtime

@@ -1,0 +1,170 @@
+#include "runtime-shim/tokenizer/token_table.h"
+
+#include <cmath>
+#include <span>
+
+#include "libshard/bytes.h"
+#include "libshard/text.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::GgufMetadata;
+using shard::GgufType;
+using shard::GgufValue;
+using shard::Quoted;
+using shard::TokenType;
+
+constexpr uint64_t kMaxTokens = 1u << 24;
+// Of an array: element type (u32) and count (u64).
+constexpr size_t kArrayHead = 12;
+
+std::string Describe(const GgufValue& value) {
+  const auto element = value.ElementType();
+  if (!element) return std::string(shard::GgufTypeName(value.type));
+  return Cat(value.Count(), " values of type ", shard::GgufTypeName(*element));
+}
+
+// The elements of an array of numbers of 4 bytes that has at least `count` of them.
+template <class T>
+shard::Result<std::vector<T>> Numbers(const std::string& where, const GgufValue& value,
+                                      GgufType type, size_t count) {
+  static_assert(sizeof(T) == 4);
+  if (value.ElementType() != type || value.Count() < count) {
+    return Error{Code::kCorrupt, Cat(where, ": expected ", count, " values of type ",
+                                     shard::GgufTypeName(type), ", found ", Describe(value))};
+  }
+  const auto bytes = std::as_bytes(std::span(value.bytes)).subspan(kArrayHead);
+  std::vector<T> numbers(count);
+  for (size_t i = 0; i < count; ++i) numbers[i] = shard::LoadLe<T>(bytes.subspan(i * sizeof(T)));
+  return numbers;
+}
+
+// No value without the key.
+shard::Result<std::optional<uint32_t>> ReadId(const std::string& path, const GgufMetadata& metadata,
+                                              const std::string& key, uint32_t count) {
+  const GgufValue* value = metadata.Find(key);
+  if (value == nullptr) return std::optional<uint32_t>();
+  const std::optional<uint64_t> id = value->AsUint();
+  if (id && *id < count) return std::optional<uint32_t>(static_cast<uint32_t>(*id));
+  return Error{Code::kCorrupt, Cat(path, ": ", key, ": expected an id below ", count, ", found ",
+                                   id ? Cat(*id) : Describe(*value))};
+}
+
+shard::Result<bool> ReadFlag(const std::string& path, const GgufMetadata& metadata,
+                             const std::string& key, bool fallback) {
+  const GgufValue* value = metadata.Find(key);
+  if (value == nullptr) return fallback;
+  if (const std::optional<bool> flag = value->AsBool()) return *flag;
+  return Error{Code::kCorrupt, Cat(path, ": ", key, ": expected a bool, found ", Describe(*value))};
+}
+
+}  // namespace
+
+shard::Result<TokenTable> TokenTable::Read(const std::string& path, const GgufMetadata& metadata,
+                                           const TokenDefaults& defaults) {
+  TokenTable table;
+  SHARD_CHECK(table.ReadTexts(path, metadata));
+  SHARD_CHECK(table.ReadTypes(path, metadata));
+  SHARD_CHECK(table.ReadScores(path, metadata));
+  SHARD_CHECK(table.ReadIds(path, metadata, defaults));
+  table.FindEnds(metadata);
+  return table;
+}
+
+std::optional<uint32_t> TokenTable::Find(std::string_view text) const {
+  const auto found = ids_.find(text);
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
+}
+
+shard::Status TokenTable::ReadTexts(const std::string& path, const GgufMetadata& metadata) {
+  const std::string where = Cat(path, ": tokenizer.ggml.tokens");
+  const GgufValue* value = metadata.Find("tokenizer.ggml.tokens");
+  if (value == nullptr || value->ElementType() != GgufType::kString || value->Count() == 0) {
+    return Error{Code::kCorrupt, Cat(where, ": expected a list of strings, found ",
+                                     value == nullptr ? "nothing" : Describe(*value))};
+  }
+  if (value->Count() > kMaxTokens) {
+    return Error{Code::kUnsupported,
+                 Cat(where, ": expected at most ", kMaxTokens, " tokens, found ", value->Count())};
+  }
+  const std::vector<std::string_view> texts = *value->AsStrings();
+  for (const std::string_view text : texts) {
+    // llama.cpp's name for them, so that texts stay distinct.
+    texts_.push_back(text.empty() ? Cat("[EMPTY_", texts_.size(), "]") : std::string(text));
+  }
+  ids_.reserve(texts_.size());
+  for (uint32_t id = 0; id < size(); ++id) {
+    const auto [first, is_new] = ids_.try_emplace(texts_[id], id);
+    if (is_new) continue;
+    return Error{Code::kCorrupt, Cat(where, ": ", Quoted(texts_[id]), ": expected one id, found ",
+                                     first->second, " and ", id)};
+  }
+  return shard::Ok();
+}
+
+shard::Status TokenTable::ReadTypes(const std::string& path, const GgufMetadata& metadata) {
+  types_.assign(size(), TokenType::kNormal);
+  const GgufValue* value = metadata.Find("tokenizer.ggml.token_type");
+  if (value == nullptr) return shard::Ok();
+  const std::string where = Cat(path, ": tokenizer.ggml.token_type");
+  SHARD_TRY(const auto numbers, Numbers<int32_t>(where, *value, GgufType::kI32, size()));
+  for (uint32_t id = 0; id < size(); ++id) {
+    // A type that the format has not is one that means nothing, as in llama.cpp.
+    const bool known = numbers[id] >= static_cast<int32_t>(TokenType::kNormal) &&
+                       numbers[id] <= static_cast<int32_t>(TokenType::kByte);
+    types_[id] = known ? static_cast<TokenType>(numbers[id]) : TokenType::kUnused;
+  }
+  return shard::Ok();
+}
+
+shard::Status TokenTable::ReadScores(const std::string& path, const GgufMetadata& metadata) {
+  scores_.assign(size(), 0.0f);
+  const GgufValue* value = metadata.Find("tokenizer.ggml.scores");
+  if (value == nullptr) return shard::Ok();
+  const std::string where = Cat(path, ": tokenizer.ggml.scores");
+  SHARD_TRY(scores_, Numbers<float>(where, *value, GgufType::kF32, size()));
+  for (uint32_t id = 0; id < size(); ++id) {
+    if (!std::isnan(scores_[id])) continue;
+    return Error{Code::kCorrupt, Cat(where, ": id ", id, ": expected a number, found NaN")};
+  }
+  return shard::Ok();
+}
+
+shard::Status TokenTable::ReadIds(const std::string& path, const GgufMetadata& metadata,
+                                  const TokenDefaults& defaults) {
+  struct Special {
+    const char* name;
+    std::optional<uint32_t> fallback;
+    std::optional<uint32_t>* id;
+    bool add_fallback;
+    bool* add;
+  };
+  const Special specials[] = {{"bos", defaults.bos, &bos_, defaults.add_bos, &add_bos_},
+                              {"eos", defaults.eos, &eos_, false, &add_eos_}};
+  for (const Special& special : specials) {
+    const std::string key = Cat("tokenizer.ggml.", special.name, "_token_id");
+    SHARD_TRY(*special.id, ReadId(path, metadata, key, size()));
+    const bool fits = special.fallback && *special.fallback < size();
+    if (metadata.Find(key) == nullptr && fits) *special.id = special.fallback;
+    const std::string add_key = Cat("tokenizer.ggml.add_", special.name, "_token");
+    SHARD_TRY(*special.add, ReadFlag(path, metadata, add_key, special.add_fallback));
+    if (!*special.add || *special.id) continue;
+    return Error{Code::kCorrupt, Cat(path, ": ", key,
+                                     ": expected the token that every text gets, "
+                                     "found nothing")};
+  }
+  ends_.assign(size(), false);
+  if (eos_) ends_[*eos_] = true;
+  for (const char* name : {"eot", "eom", "fim_pad", "fim_rep", "fim_sep"}) {
+    const std::string key = Cat("tokenizer.ggml.", name, "_token_id");
+    SHARD_TRY(const std::optional<uint32_t> id, ReadId(path, metadata, key, size()));
+    if (id) ends_[*id] = true;
+  }
+  return shard::Ok();
+}
+
+}  // namespace runtime

@@ -1,0 +1,68 @@
+// The vocabulary of a model as GGUF metadata has it: what each id is, and the ids with a meaning.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "libshard/convert/tokenizer.h"
+#include "libshard/gguf_metadata.h"
+#include "libshard/result.h"
+
+namespace runtime {
+
+// What holds where the metadata has no key.
+struct TokenDefaults {
+  std::optional<uint32_t> bos, eos;  // dropped where the vocabulary is smaller
+  bool add_bos = false;
+};
+
+// Views point into it, so it is moved, never copied.
+class TokenTable {
+ public:
+  // Reads tokenizer.ggml.{tokens,token_type,scores,*_token_id,add_*_token}; `path` names the file
+  // in errors. kCorrupt for a key of another type, lists of unequal length, two ids with one text,
+  // an id outside the vocabulary, a score that is no number, or a token to add that is not named.
+  // kUnsupported for more tokens than a model has.
+  static shard::Result<TokenTable> Read(const std::string& path,
+                                        const shard::GgufMetadata& metadata,
+                                        const TokenDefaults& defaults);
+  TokenTable(TokenTable&&) = default;
+  TokenTable& operator=(TokenTable&&) = default;
+
+  uint32_t size() const { return static_cast<uint32_t>(texts_.size()); }
+  // REQUIRES of both: id < size().
+  const std::string& text(uint32_t id) const { return texts_[id]; }
+  shard::TokenType type(uint32_t id) const { return types_[id]; }
+  std::optional<uint32_t> Find(std::string_view text) const;
+
+  const std::vector<float>& scores() const { return scores_; }  // one each, 0 without the key
+  std::optional<uint32_t> bos() const { return bos_; }
+  std::optional<uint32_t> eos() const { return eos_; }
+  bool add_bos() const { return add_bos_; }
+  bool add_eos() const { return add_eos_; }
+  bool IsEnd(uint32_t id) const { return id < size() && ends_[id]; }
+
+ private:
+  TokenTable() = default;
+  shard::Status ReadTexts(const std::string& path, const shard::GgufMetadata& metadata);
+  shard::Status ReadTypes(const std::string& path, const shard::GgufMetadata& metadata);
+  shard::Status ReadScores(const std::string& path, const shard::GgufMetadata& metadata);
+  shard::Status ReadIds(const std::string& path, const shard::GgufMetadata& metadata,
+                        const TokenDefaults& defaults);
+  void FindEnds(const shard::GgufMetadata& metadata);
+  bool HasEnd(std::string_view text) const;
+
+  std::vector<std::string> texts_;
+  std::unordered_map<std::string_view, uint32_t> ids_;
+  std::vector<shard::TokenType> types_;
+  std::vector<float> scores_;
+  std::vector<bool> ends_;
+  std::optional<uint32_t> bos_, eos_;
+  bool add_bos_ = false, add_eos_ = false;
+};
+
+}  // namespace runtime

@@ -1,0 +1,88 @@
+#include "runtime-shim/tokenizer/tokenizer.h"
+
+#include <utility>
+
+#include "libshard/text.h"
+#include "runtime-shim/tokenizer/bpe.h"
+#include "runtime-shim/tokenizer/sentencepiece.h"
+#include "runtime-shim/tokenizer/utf8.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::TokenType;
+
+constexpr size_t kMaxTextBytes = 64u << 20;
+
+// "<0x1F>" -> the byte; nothing for another spelling.
+std::string ByteOf(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return {};
+  const size_t high = kDigits.find(text[3]), low = kDigits.find(text[4]);
+  if (high == std::string_view::npos || low == std::string_view::npos) return {};
+  return std::string(1, static_cast<char>(high << 4 | low));
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(TokenTable table)
+    : table_(std::make_unique<const TokenTable>(std::move(table))), splitter_(*table_) {}
+
+shard::Result<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text,
+                                                       const Options& options) const {
+  if (text.size() > kMaxTextBytes) {
+    return Error{Code::kInvalidArgument,
+                 Cat("text: expected at most ", shard::FormatBytes(kMaxTextBytes), ", found ",
+                     shard::FormatBytes(text.size()))};
+  }
+  const std::string valid = RepairUtf8(text);
+  std::vector<uint32_t> ids;
+  if (options.add_special && table_->add_bos()) ids.push_back(*bos());
+  bool starts = true;
+  for (const Fragment& fragment : splitter_.Split(valid, options.parse_special)) {
+    if (fragment.token) {
+      ids.push_back(*fragment.token);
+    } else {
+      SHARD_CHECK(EncodeText(fragment.text, starts, ids));
+    }
+    starts = fragment.token.has_value();
+  }
+  if (options.add_special && table_->add_eos()) ids.push_back(*eos());
+  return ids;
+}
+
+std::string Tokenizer::Piece(uint32_t id) const {
+  if (id >= size()) return {};
+  const std::string& text = table_->text(id);
+  switch (table_->type(id)) {
+    case TokenType::kNormal:
+      return Bytes(text);
+    case TokenType::kUserDefined:
+      return text;
+    case TokenType::kByte:
+      return ByteOf(text);
+    default:
+      return {};
+  }
+}
+
+shard::Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,
+                                                        const shard::GgufMetadata& metadata) {
+  const shard::GgufValue* value = metadata.Find("tokenizer.ggml.model");
+  const auto model = metadata.String("tokenizer.ggml.model");
+  if (model == "gpt2") return OpenBpe(path, metadata);
+  if (model == "llama") return OpenSentencePiece(path, metadata);
+  if (!model && value != nullptr) {
+    return Error{Code::kCorrupt, Cat(path, ": tokenizer.ggml.model: expected a string, found ",
+                                     shard::GgufTypeName(value->type))};
+  }
+  return Error{Code::kUnsupported,
+               Cat(path, ": tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found ",
+                   model ? shard::Quoted(*model) : "nothing"),
+               "give the ids of the text with --tokens"};
+}
+
+}  // namespace runtime

@@ -1,0 +1,14 @@
+// Text that may be anything, made valid.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace runtime {
+
+// Valid UTF-8 is returned as it is. A byte that begins no valid character (stray continuation
+// bytes, characters cut short, overlong forms, surrogates, beyond U+10FFFF) becomes U+FFFD, and
+// the next byte is looked at.
+std::string RepairUtf8(std::string_view text);
+
+}  // namespace runtime

@@ -1,0 +1,22 @@
+// Vocabularies made up for tests: small, and such that a word cut elsewhere gives other tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/gguf_metadata.h"
+
+namespace peer {
+
+// Byte-level BPE: the 256 bytes, every character of `texts` and every two neighbours in them, with
+// ranks in an order that `seed` decides; special tokens, of which `seed` leaves some out.
+shard::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std::string>& texts,
+                                  uint32_t seed);
+// SentencePiece: byte tokens, most characters of `texts`, and neighbours with scores of which some
+// are equal.
+shard::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
+                                  uint32_t seed);
+
+}  // namespace peer
