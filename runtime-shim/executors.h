@@ -12,8 +12,9 @@
 namespace runtime {
 
 struct ExecutorOptions {
-  uint32_t device = 0;      // of those the executor counts (`moepack run --list-devices`)
-  uint32_t threads = 0;     // of the CPU; 0: one per core
+  uint32_t device = 0;             // of those the executor counts (`moepack run --list-devices`)
+  uint32_t threads = 0;            // of the CPU; 0: one per core
+  bool round_activations = false;  // CPU: round inputs of products as llama.cpp's kernels do
   bool validation = false;  // Vulkan: validation layers on; what they say fails Read and Finish
 };
 

@@ -98,7 +98,9 @@ Status Forward::Run(const Batch& batch, bool trace) {
   executor_.Embed(model_.trunk().embedding, batch.tokens, hidden);
   if (spec_.embedding_scale != 1) executor_.Scale(hidden, spec_.embedding_scale);
   SHARD_CHECK(Mark("embedding", hidden));
-  for (uint32_t layer = 0; layer < spec_.layers; ++layer) SHARD_CHECK(RunLayer(layer));
+  const uint32_t layers = batch.layers == 0 ? spec_.layers : batch.layers;
+  for (uint32_t layer = 0; layer < layers; ++layer) SHARD_CHECK(RunLayer(layer));
+  if (batch.layers != 0) return shard::Ok();
 
   const uint32_t first = batch.all_logits ? 0 : count_ - 1;
   const Rows asked = hidden.Slice(first, count_ - first);

@@ -23,6 +23,7 @@ struct Batch {
   std::span<const uint32_t> tokens;
   uint32_t past = 0;
   bool all_logits = false;  // of every token, else of the last alone
+  uint32_t layers = 0;      // run only the first ones, for what the observer sees; 0: all
 };
 
 class Forward {
@@ -34,7 +35,8 @@ class Forward {
   // The factors of rotary angles depend on the context that a session has room for.
   void SetContext(uint32_t context);
 
-  // Leaves logits in the first rows of scratch.logits, and keys and values in the caches.
+  // Leaves logits in the first rows of scratch.logits, and keys and values in the caches; no
+  // logits when only some layers ran.
   // With `trace`, every operation's result is read back: kCorrupt, naming layer and operation, for
   // the first that is not finite.
   shard::Status Run(const Batch& batch, bool trace);

@@ -187,4 +187,12 @@ Result<Selection> SelectExperts(std::span<const float> logits,
   return chosen;
 }
 
+std::vector<float> GateValues(std::span<const float> logits, const RouterSpec& spec) {
+  const Gating& gating = *FindGating(spec.gating);
+  Floats values(logits.begin(), logits.end());
+  gating.of_all(values);
+  gating.of_chosen(values);
+  return values;
+}
+
 }  // namespace runtime

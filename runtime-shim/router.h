@@ -38,4 +38,9 @@ shard::Result<Selection> SelectExperts(std::span<const float> logits,
                                        std::span<const float> selection_bias,
                                        const RouterSpec& spec, const shard::ExpertIds& eligible);
 
+// What the gate gives each expert when the choice is left out: steps 2 and 6 over all `logits`
+// (softmax, sigmoid or sqrt(softplus)), no mask, bias, normalisation or scale. For comparing
+// experts of one layer. REQUIRES: a gating that SelectExperts accepted.
+std::vector<float> GateValues(std::span<const float> logits, const RouterSpec& spec);
+
 }  // namespace runtime

@@ -30,7 +30,9 @@ class DeviceSession final : public Session {
   }
 
   Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) override;
+  Status Route(std::span<const uint32_t> tokens, uint32_t layers) override;
   uint32_t length() const override { return length_; }
+  uint32_t context() const override { return options_.context; }
   void Rewind(uint32_t length) override { length_ = std::min(length_, length); }
   const Model& model() const override { return model_; }
 
@@ -72,7 +74,9 @@ bool AllFinite(std::span<const float> values) {
 Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
   Status done = forward_.Run(batch, /*trace=*/false);
   const auto rows = static_cast<uint32_t>(logits.size() / model_.vocabulary());
-  if (done) done = model_.executor().Read(scratch_.logits.Slice(0, rows), logits);
+  if (done && batch.layers != 0) done = model_.executor().Finish();
+  if (done && batch.layers == 0)
+    done = model_.executor().Read(scratch_.logits.Slice(0, rows), logits);
   if (done && AllFinite(logits)) return done;
   if (!done && done.error().code == Code::kUnavailable) return done;
   // Once more, to find where the first value that is no number came up; what the batch wrote into
@@ -82,6 +86,20 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
   return Error{Code::kCorrupt, Cat(model_.weights().path,
                                    ": logits: expected finite numbers, found NaN or infinity that "
                                    "a second run of the same tokens did not have")};
+}
+
+Status DeviceSession::Route(std::span<const uint32_t> tokens, uint32_t layers) {
+  SHARD_CHECK(CheckTokens(tokens));
+  const uint32_t start = length_;
+  Status done = shard::Ok();
+  for (size_t first = 0; first < tokens.size() && done; first += options_.batch) {
+    const auto part =
+        tokens.subspan(first, std::min<size_t>(options_.batch, tokens.size() - first));
+    done = RunBatch({part, length_, false, layers}, {});
+    length_ += static_cast<uint32_t>(part.size());
+  }
+  length_ = start;
+  return done;
 }
 
 Result<std::vector<float>> DeviceSession::Feed(std::span<const uint32_t> tokens, LogitsOf which) {

@@ -81,8 +81,13 @@ class Session {
   // first appeared.
   virtual shard::Result<std::vector<float>> Feed(std::span<const uint32_t> tokens,
                                                  LogitsOf which) = 0;
+  // Runs tokens through the first `layers` layers alone (1 to all), for what the observer sees; the
+  // session is left as it was. Errors: as Feed.
+  virtual shard::Status Route(std::span<const uint32_t> tokens, uint32_t layers) = 0;
   // Positions held.
   virtual uint32_t length() const = 0;
+  // Positions that it has room for.
+  virtual uint32_t context() const = 0;
   // Forgets all positions from `length` on.
   virtual void Rewind(uint32_t length) = 0;
   virtual const Model& model() const = 0;

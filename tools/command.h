@@ -32,6 +32,8 @@ extern const Command kBuild;
 extern const Command kVerify;
 extern const Command kDiff;
 extern const Command kAssemble;
+extern const Command kRun;
+extern const Command kCheck;
 extern const Command kProfile;
 extern const Command kEval;
 

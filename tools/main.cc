@@ -19,6 +19,8 @@ const cli::Command* const kCommands[] = {
     &cli::kVerify,        //
     &cli::kDiff,          //
     &cli::kAssemble,      //
+    &cli::kRun,           //
+    &cli::kCheck,         //
     &cli::kProfile,       //
     &cli::kEval,          //
 };

@@ -56,6 +56,12 @@ std::string FixedPoint(double value) {
   return text;
 }
 
+std::string Scientific(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2e", value);
+  return value == 0 ? "0" : text;
+}
+
 std::string Wrap(std::string_view text, size_t indent, size_t width) {
   std::string out;
   for (const std::string& line : shard::Split(text, '\n')) {

@@ -27,6 +27,8 @@ std::string ExactBytes(uint64_t bytes);
 
 // "4.50": two digits behind the point.
 std::string FixedPoint(double value);
+// "1.25e-05", "0": for values whose magnitude is what matters.
+std::string Scientific(double value);
 
 // `text` with every line indented and broken at spaces, so that lines end before `width`.
 std::string Wrap(std::string_view text, size_t indent, size_t width);

@@ -1,14 +1,16 @@
 #include "runtime-shim/cpu/cpu.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "libshard/text.h"
 #include "runtime-shim/cpu/attention.h"
 #include "runtime-shim/cpu/dots.h"
+#include "runtime-shim/cpu/round_activations.h"
 #include "runtime-shim/reference/reference.h"
 
 namespace runtime {
@@ -28,8 +30,12 @@ constexpr uint32_t kMostThreads = 1024;
 constexpr uint32_t kMostThreads = 1024;
 #endif
 
-// Multiplications below which waking the other threads takes longer than doing them here.
-constexpr uint64_t kWorthThreads = 1 << 16;
+// Below so much work, waking the other threads takes longer than doing it here: some tens of
+// microseconds of multiplications, and of values of operations on rows (exp in double at worst).
+constexpr uint64_t kProductsWorthThreads = 1 << 20;
+constexpr uint64_t kValuesWorthThreads = 1 << 15;
+// Multiplications that take as long as decoding a weight.
+constexpr uint64_t kDecoding = 32;
 // Decoded weights that lie in a thread's second cache beside the rows they are multiplied with.
 constexpr uint32_t kTileBytes = 1 << 16;
 
@@ -41,7 +47,7 @@ uint32_t ThreadsFor(const ExecutorOptions& options) {
 
 // A value is computed whole by one thread in an order that is the same for any number of threads,
 // tiles and tokens (dots.h, attention.h). Operations on rows are those of the reference.
-class CpuExecutor final : public ReferenceExecutor {
+class CpuExecutor : public ReferenceExecutor {
  public:
   explicit CpuExecutor(uint32_t threads) : threads_(static_cast<int>(threads)) {}
 
@@ -53,8 +59,8 @@ class CpuExecutor final : public ReferenceExecutor {
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
     const uint32_t tile_rows = TileRows(weights);
     const int64_t tiles = (int64_t{weights.rows} + tile_rows - 1) / tile_rows;
-    const uint64_t work = uint64_t{weights.rows} * weights.columns * x.count;
-#pragma omp parallel num_threads(threads_) if (work >= kWorthThreads)
+    const uint64_t work = uint64_t{weights.rows} * weights.columns * (x.count + kDecoding);
+#pragma omp parallel num_threads(threads_) if (work >= kProductsWorthThreads)
     {
       std::vector<float> scratch;
 #pragma omp for schedule(dynamic)
@@ -72,7 +78,7 @@ class CpuExecutor final : public ReferenceExecutor {
     const auto sinks = VectorOf(inputs.sinks, sink_scratch);
     const int64_t parts = int64_t{out.count} * shape.key_heads;
     const uint64_t work = uint64_t{shape.past + out.count} * inputs.queries.width * out.count;
-#pragma omp parallel num_threads(threads_) if (work >= kWorthThreads)
+#pragma omp parallel num_threads(threads_) if (work >= kProductsWorthThreads)
     {
       AttentionScratch scratch;
 #pragma omp for schedule(dynamic)
@@ -88,7 +94,7 @@ class CpuExecutor final : public ReferenceExecutor {
   void ForEachRow(const Rows& rows, const std::function<void(uint32_t row)>& work) override {
     const int64_t count = rows.count;
 #pragma omp parallel for num_threads(threads_) \
-    schedule(static) if (uint64_t{rows.count} * rows.width >= kWorthThreads)
+    schedule(static) if (uint64_t{rows.count} * rows.width >= kValuesWorthThreads)
     for (int64_t row = 0; row < count; ++row) work(static_cast<uint32_t>(row));
   }
 
@@ -101,6 +107,42 @@ class CpuExecutor final : public ReferenceExecutor {
   int threads_;
 };
 
+// With the rounding of llama.cpp's kernels, to be compared with them.
+class RoundingCpuExecutor final : public CpuExecutor {
+ public:
+  using CpuExecutor::CpuExecutor;
+
+  std::string description() const override {
+    return CpuExecutor::description() + ", activations rounded as llama.cpp does";
+  }
+
+  void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
+    const uint64_t bytes = uint64_t{x.count} * x.width * sizeof(float);
+    if (rounded_ == nullptr || rounded_->bytes() < bytes) {
+      auto buffer = Allocate(bytes);
+      if (!buffer) {
+        failure_ = std::move(buffer).error();
+        return;
+      }
+      rounded_ = std::move(*buffer);
+    }
+    const Rows rounded{rounded_.get(), 0, x.count, x.width, x.width};
+    Copy(x, rounded);
+    ForEachRow(rounded,
+               [&](uint32_t row) { RoundAsLlamaCpp(weights.format, RowOf(rounded, row)); });
+    CpuExecutor::MatMul(weights, rounded, y);
+  }
+
+  shard::Status Read(const Rows& from, std::span<float> values) override {
+    if (failure_.has_value()) return *std::exchange(failure_, std::nullopt);
+    return CpuExecutor::Read(from, values);
+  }
+
+ private:
+  BufferPtr rounded_;
+  std::optional<shard::Error> failure_;
+};
+
 }  // namespace
 
 shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options) {
@@ -108,7 +150,10 @@ shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options)
     return shard::Error{shard::Code::kUnavailable,
                         shard::Cat("cpu: device: expected 0, found ", options.device)};
   }
-  return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(ThreadsFor(options)));
+  const uint32_t threads = ThreadsFor(options);
+  if (options.round_activations)
+    return std::unique_ptr<Executor>(std::make_unique<RoundingCpuExecutor>(threads));
+  return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(threads));
 }
 
 std::string CpuDevices() {

@@ -49,7 +49,7 @@ shard::Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   const uint64_t length = axis ? whole.entry.shape[0] : 0;
   const auto stretched = Stretch(length, ids.size(), count);
   const auto bytes = Stretch(whole.entry.bytes, ids.size(), count);
-  if (!stretched || !bytes || ids.back() >= count) {
+  if (!axis || !stretched || !bytes || ids.back() >= count) {
     return Error{Code::kMismatch,
                  Cat(where, "expected an expert axis for ", ids.size(), " of ", count,
                      " experts, found shape ", shard::FormatShape(whole.entry.shape)),

@@ -1,6 +1,7 @@
 // The runtime shim's log-probabilities of the next token after each token of a sequence, for the
 // comparison with llama.cpp (logits.mjs).
 // usage: print-logits MODEL EXECUTOR ID...
+// EXECUTOR "cpu-rounded" is the CPU with activations rounded as llama.cpp does.
 // prints one JSON array of natural logarithms per token.
 #include <algorithm>
 #include <cmath>
@@ -28,7 +29,10 @@ std::vector<double> LogProbabilities(std::span<const float> logits) {
 
 shard::Status Print(const std::string& path, const std::string& executor_name,
                     std::span<const uint32_t> tokens) {
-  SHARD_TRY(const auto executor, runtime::OpenExecutor(executor_name, {}));
+  runtime::ExecutorOptions executor_options;
+  executor_options.round_activations = executor_name == "cpu-rounded";
+  const std::string kind = executor_name.substr(0, executor_name.find('-'));
+  SHARD_TRY(const auto executor, runtime::OpenExecutor(kind, executor_options));
   SHARD_TRY(auto weights, runtime::LoadWeights(path, {}));
   const shard::LayerExperts eligible = runtime::EligibleExperts(*weights, -1, true);
   SHARD_TRY(const auto model, runtime::Model::Load(std::move(weights), *executor));

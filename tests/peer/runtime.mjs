@@ -41,9 +41,9 @@ function byToken(probabilities) {
   return list;
 }
 
-async function withSequence(path, use) {
+async function withSequence(path, use, options = {}) {
   return withModel(path, async (model) => {
-    const context = await model.createContext({contextSize: 512, threads: 1});
+    const context = await model.createContext({contextSize: 512, threads: 1, ...options});
     return use(model, context.getSequence());
   });
 }
@@ -98,13 +98,16 @@ export function assertSame(one, other) {
 }
 
 // Natural logarithms of the probability of every token after each of `tokens(size of the
-// vocabulary)`: {tokens, rows}.
+// vocabulary)`: {tokens, rows}. Keys and values are kept as they are computed, not in half floats.
 export function logProbabilities(path, tokens) {
+  const exact = {
+    flashAttention: false, experimentalKvCacheKeyType: 'F32', experimentalKvCacheValueType: 'F32',
+  };
   return withSequence(path, async (model, sequence) => {
     const chosen = tokens(model.fileInfo.metadata.tokenizer.ggml.tokens.length);
     const input = chosen.map((token) => [token, {generateNext: {probabilities: true}}]);
     const outputs = await sequence.controlledEvaluate(input);
     const rows = outputs.map(({next}) => byToken(next.probabilities).map(Math.log));
     return {tokens: chosen, rows};
-  });
+  }, exact);
 }

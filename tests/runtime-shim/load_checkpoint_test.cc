@@ -120,7 +120,8 @@ TEST_F(LoadCheckpoint, GroupsOfAModelThatIsNotSplitAreRefused) {
   EXPECT_EQ(Refusal(tiny::kSource, Groups({0})).code, shard::Code::kInvalidArgument);
   LoadOptions overlay;
   overlay.overlay_version = "one";
-  EXPECT_THAT(Refusal(tiny::kSource, overlay).message, HasSubstr("found a model that is not split"));
+  EXPECT_THAT(Refusal(tiny::kSource, overlay).message,
+              HasSubstr("found a model that is not split"));
 }
 
 TEST_F(LoadCheckpoint, AnIndexAloneHasNothingToLoad) {
@@ -136,7 +137,8 @@ TEST_F(LoadCheckpoint, FamiliesWithoutConversionAreRefusedByName) {
   EXPECT_THAT(error.message, HasSubstr("dbrx"));
 }
 
-// The type of the tensor in the file, found by its name and shape, becomes another of the same size.
+// The type of the tensor in the file, found by its name and shape, becomes another of the same
+// size.
 TEST_F(LoadCheckpoint, ATypeWithoutADecoderIsRefusedByTensorAndType) {
   WriteGguf(tiny::kSource, dir_ / "whole", "Q8_0");
   std::string bytes = sample::ReadFile(dir_ / "whole/m.gguf");

@@ -1,6 +1,7 @@
 // What the tests of loading share: a checkpoint in every form in which it can be loaded, and what
 // was loaded as slices by tensor and expert.
 #pragma once
+// Long because only *_test.cc files are compiled here, so what several of them need is a header.
 
 #include <gtest/gtest.h>
 

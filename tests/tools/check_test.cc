@@ -1,0 +1,115 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Check : public testing::Test {
+ protected:
+  Check() {
+    EXPECT_EQ(workspace_
+                  .Moepack("build fixtures/tiny-moe --groups 3 --overlay-file "
+                           "fixtures/tiny-overlay.json -o out --no-verify")
+                  .status,
+              0);
+  }
+
+  // One value of an expert of group 2; it is not verified afterwards.
+  void Damage() {
+    const auto manifest = nlohmann::json::parse(ReadAll(workspace_ / "out/distribution.json"));
+    for (const auto& bundle : manifest["bundles"]) {
+      if (bundle["file"] != "groups/002/experts.safetensors") continue;
+      const auto path = workspace_ / "out/groups/002/experts.safetensors";
+      std::string bytes = ReadAll(path);
+      bytes.replace(bundle["tensors"].back()["offset"].get<size_t>(), 2, "\x40\x42");
+      WriteAll(path, bytes);
+    }
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(Check, PassesForEveryGroupWithAndWithoutTheOverlay) {
+  const ToolRun run = workspace_.Moepack("check out");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("ok       group 0 with overlay "), HasSubstr("ok       group 1  "),
+                    HasSubstr("ok       group 2 with overlay, assembled"),
+                    HasSubstr("32 positions, same bits"),
+                    HasSubstr("check passed: 9 nodes beside the masked model")));
+}
+
+TEST_F(Check, JsonHasEveryNode) {
+  const auto report = workspace_.Json("check out --against fixtures/tiny-moe --json");
+  EXPECT_EQ(report["passed"], true);
+  EXPECT_EQ(report["against"], "fixtures/tiny-moe");
+  EXPECT_EQ(report["tolerance"], 0.0);
+  EXPECT_EQ(report["tokens"].size(), 32u);
+  ASSERT_EQ(report["nodes"].size(), 9u);
+  for (const auto& node : report["nodes"]) {
+    EXPECT_EQ(node["status"], "passed");
+    EXPECT_EQ(node["same_bits"], true);
+    EXPECT_EQ(node["first_position"], nullptr);
+  }
+  EXPECT_EQ(report["nodes"][2]["kind"], "assembled");
+}
+
+TEST_F(Check, ADamagedGroupIsNamedAndFailsTheRun) {
+  Damage();
+  const ToolRun run =
+      workspace_.Moepack("check out --against fixtures/tiny-moe --no-verify --no-assembled");
+  EXPECT_EQ(run.status, 6) << run.err;
+  EXPECT_THAT(
+      run.out,
+      AllOf(HasSubstr("ok       group 1 with overlay"), HasSubstr("FAILED   group 2 with overlay"),
+            HasSubstr("the logits part at position"), HasSubstr("first in layer 2"),
+            HasSubstr("puts out other values"), HasSubstr("check failed: 2 of 6 nodes")));
+}
+
+TEST_F(Check, WithoutNoVerifyTheDigestIsWhatFails) {
+  Damage();
+  const ToolRun run = workspace_.Moepack("check out");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.err, HasSubstr("groups/002/experts.safetensors"));
+}
+
+TEST_F(Check, DroppedExpertsAreMentioned) {
+  WriteAll(workspace_ / "parts.json",
+           R"({"groups": [{"*": "0-3"}, {"*": "4-8"}], "remainder": {"*": "9-15"}})");
+  const ToolRun built = workspace_.Moepack(
+      "build fixtures/tiny-moe --partition explicit:parts.json -o few --no-verify --no-uniform");
+  ASSERT_EQ(built.status, 0) << built.err;
+  const ToolRun run = workspace_.Moepack("check few --no-assembled");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("note: 21 experts are on no node"));
+}
+
+TEST_F(Check, OneGroupAlone) {
+  const auto report =
+      workspace_.Json("check out --group 1 --tokens 3,4,5 --no-assembled --no-overlay --json");
+  ASSERT_EQ(report["nodes"].size(), 1u);
+  EXPECT_EQ(report["nodes"][0]["group"], 1);
+  EXPECT_EQ(report["nodes"][0]["overlay"], false);
+  EXPECT_EQ(report["nodes"][0]["positions"], 3);
+}
+
+TEST_F(Check, ErrorsHaveTheirStatus) {
+  const auto status = [&](const std::string& arguments, const char* text) {
+    const ToolRun run = workspace_.Moepack("check " + arguments);
+    EXPECT_THAT(run.err, HasSubstr(text));
+    return run.status;
+  };
+  EXPECT_EQ(status("fixtures/tiny-moe", "expected a distribution"), 2);
+  EXPECT_EQ(status("out --group 9", "expected 0 to 2, found 9"), 2);
+  EXPECT_EQ(status("out --tokens 1,b", "found \"b\""), 2);
+  EXPECT_EQ(status("out --tolerance -1", "expected a number, 0 or more"), 2);
+  EXPECT_EQ(status("nowhere", "nowhere"), 5);
+  EXPECT_EQ(status("out --device 4", "expected 0, found 4"), 7);
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,21 @@
+// A node opened as the command line says, and what came with it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "runtime-shim/node.h"
+#include "tools/runtime_options.h"
+
+namespace cli {
+
+runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group);
+
+// Parts, bytes and how they came into memory; the executor and what the routers may pick.
+std::string LoadedText(const runtime::Node& node);
+shard::Json LoadedJson(const runtime::Node& node);
+
+// One line per device of each executor of this build, and why the others are missing.
+std::string DevicesText();
+
+}  // namespace cli

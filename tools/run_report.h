@@ -1,0 +1,36 @@
+// What run prints.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime-shim/compare.h"
+#include "runtime-shim/node.h"
+#include "tools/command.h"
+
+namespace cli {
+
+// What was generated, and how long it took.
+struct GeneratedText {
+  std::vector<uint32_t> prompt;
+  std::vector<runtime::NextToken> tokens;
+  std::string text;       // bytes, also those that are no UTF-8
+  const char* stop = "";  // "end" (an end token), "length" (-n), "context" (full)
+  double prompt_seconds = 0, seconds = 0;
+};
+std::string GeneratedSummary(const GeneratedText& generated);
+shard::Json GeneratedJson(const GeneratedText& generated);
+
+struct ComparedRuns {
+  std::string expected, actual;  // executors
+  size_t prompt = 0;             // tokens; the others were generated
+  runtime::SideBySide::Findings findings;
+  double tolerance = 0;  // negative: none was asked for
+  bool passed() const { return tolerance < 0 || findings.worst.relative <= tolerance; }
+};
+// `tokenizer` may be null.
+std::string ComparedText(const ComparedRuns& runs, const runtime::Tokenizer* tokenizer);
+shard::Json ComparedJson(const ComparedRuns& runs);
+
+}  // namespace cli

@@ -1,0 +1,42 @@
+#include "tools/token_ids.h"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <limits>
+
+#include "libshard/text.h"
+
+namespace cli {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::string_view text) {
+  std::string spaced(text);
+  for (char& c : spaced) c = c == ',' ? ' ' : c;
+  std::vector<uint32_t> ids;
+  for (const std::string& word : shard::Split(spaced, ' ')) {
+    if (word.empty()) continue;
+    const std::optional<uint64_t> id = shard::ParseUint(word);
+    if (!id || *id > std::numeric_limits<uint32_t>::max())
+      return Error{Code::kInvalidArgument,
+                   Cat(option, ": expected token ids like 12,7,9, found ", shard::Quoted(word))};
+    ids.push_back(static_cast<uint32_t>(*id));
+  }
+  if (ids.empty())
+    return Error{Code::kInvalidArgument, Cat(option, ": expected at least 1 token, found none")};
+  return ids;
+}
+
+CLI::Validator AsTolerance() {
+  const auto check = [](std::string& text) {
+    double value = -1;
+    const bool number = CLI::detail::lexical_cast(text, value);
+    if (number && std::isfinite(value) && value >= 0) return std::string();
+    return Cat("expected a number, 0 or more, found ", shard::Quoted(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+}  // namespace cli

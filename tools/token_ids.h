@@ -1,0 +1,19 @@
+// Token ids on the command line.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/command.h"
+
+namespace cli {
+
+// "12,7 9": ids with commas or spaces between them. kInvalidArgument, naming `option`.
+Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::string_view text);
+
+// A bound for relative differences of logits: a finite number, 0 or more.
+CLI::Validator AsTolerance();
+
+}  // namespace cli

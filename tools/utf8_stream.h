@@ -1,0 +1,22 @@
+// Bytes that arrive in pieces, passed on in whole characters.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cli {
+
+// A token may stand for part of a UTF-8 character; a terminal wants all of it at once.
+class Utf8Stream {
+ public:
+  // What can be written now: everything but the bytes of a last character that may go on. Bytes
+  // that are no UTF-8 are passed on as they are.
+  std::string Add(std::string_view bytes);
+  // What is still held back.
+  std::string Rest();
+
+ private:
+  std::string held_;
+};
+
+}  // namespace cli
