@@ -24,7 +24,7 @@ struct ExecutorKind {
   const char* missing;  // null, or why this build lacks it ("nvcc was not found when configuring")
   // kUnavailable when there is no such device.
   shard::Result<std::unique_ptr<Executor>> (*open)(const ExecutorOptions& options);
-  // One line per device; empty when there is none.
+  // One line per device, "0: llvmpipe, Vulkan 1.3\n"; empty when there is none.
   std::string (*devices)();
 };
 std::span<const ExecutorKind> AllExecutorKinds();

@@ -234,7 +234,7 @@ constinit const Command kEval = {
     "between the groups. Use texts that the plan was not made from. docs/evaluation.md says how "
     "each figure is made.",
     {"moepack eval out --text README.md docs/architecture.md",
-     "moepack eval out --against fixtures/tiny-moe --text docs/cli.md --gate capture>=0.3"},
+     "moepack eval out --against fixtures/tiny-moe --text docs/cli.md --gate \"capture>=0.3\""},
     Bind};
 
 }  // namespace cli

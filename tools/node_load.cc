@@ -95,8 +95,10 @@ std::string DevicesText() {
       continue;
     }
     const std::string devices = kind.devices();
-    text += devices.empty() ? Cat(kind.name, ": no device\n") : devices;
-    if (!text.ends_with('\n')) text += '\n';
+    if (devices.empty()) text += Cat(kind.name, ": no device\n");
+    for (const std::string& line : shard::Split(devices, '\n')) {
+      if (!line.empty()) text += Cat(kind.name, " ", line, "\n");
+    }
   }
   return text;
 }

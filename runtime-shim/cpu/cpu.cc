@@ -157,7 +157,7 @@ shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options)
 }
 
 std::string CpuDevices() {
-  return shard::Cat("cpu 0: ", CpuExecutor(ThreadsFor({})).description(), "\n");
+  return shard::Cat("0: ", CpuExecutor(ThreadsFor({})).description(), "\n");
 }
 
 }  // namespace runtime

@@ -20,6 +20,7 @@ class CInterface : public TinyDistribution {
   CInterface() {
     moepack_node_options_init(&options_, sizeof options_);
     options_.group = 1;
+    options_.threads = 1;
   }
   ~CInterface() override { moepack_node_close(node_); }
 

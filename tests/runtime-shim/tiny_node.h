@@ -25,6 +25,7 @@ class TinyDistribution : public testing::Test {
   static std::unique_ptr<Node> OpenSource(const std::string& source, int group) {
     NodeOptions options;
     options.group = group;
+    options.device.threads = 1;
     auto node = Node::Open(source, options);
     EXPECT_TRUE(node) << node.error().message;
     return node ? *std::move(node) : nullptr;

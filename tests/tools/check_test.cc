@@ -8,9 +8,9 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class Check : public testing::Test {
+class CheckCommand : public testing::Test {
  protected:
-  Check() {
+  CheckCommand() {
     EXPECT_EQ(workspace_
                   .Moepack("build fixtures/tiny-moe --groups 3 --overlay-file "
                            "fixtures/tiny-overlay.json -o out --no-verify")
@@ -33,8 +33,8 @@ class Check : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(Check, PassesForEveryGroupWithAndWithoutTheOverlay) {
-  const ToolRun run = workspace_.Moepack("check out");
+TEST_F(CheckCommand, PassesForEveryGroupWithAndWithoutTheOverlay) {
+  const ToolRun run = workspace_.Moepack("check --threads 1 out");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out,
               AllOf(HasSubstr("ok       group 0 with overlay "), HasSubstr("ok       group 1  "),
@@ -43,8 +43,8 @@ TEST_F(Check, PassesForEveryGroupWithAndWithoutTheOverlay) {
                     HasSubstr("check passed: 9 nodes beside the masked model")));
 }
 
-TEST_F(Check, JsonHasEveryNode) {
-  const auto report = workspace_.Json("check out --against fixtures/tiny-moe --json");
+TEST_F(CheckCommand, JsonHasEveryNode) {
+  const auto report = workspace_.Json("check --threads 1 out --against fixtures/tiny-moe --json");
   EXPECT_EQ(report["passed"], true);
   EXPECT_EQ(report["against"], "fixtures/tiny-moe");
   EXPECT_EQ(report["tolerance"], 0.0);
@@ -58,10 +58,10 @@ TEST_F(Check, JsonHasEveryNode) {
   EXPECT_EQ(report["nodes"][2]["kind"], "assembled");
 }
 
-TEST_F(Check, ADamagedGroupIsNamedAndFailsTheRun) {
+TEST_F(CheckCommand, ADamagedGroupIsNamedAndFailsTheRun) {
   Damage();
-  const ToolRun run =
-      workspace_.Moepack("check out --against fixtures/tiny-moe --no-verify --no-assembled");
+  const ToolRun run = workspace_.Moepack(
+      "check --threads 1 out --against fixtures/tiny-moe --no-verify --no-assembled");
   EXPECT_EQ(run.status, 6) << run.err;
   EXPECT_THAT(
       run.out,
@@ -70,34 +70,33 @@ TEST_F(Check, ADamagedGroupIsNamedAndFailsTheRun) {
             HasSubstr("puts out other values"), HasSubstr("check failed: 2 of 6 nodes")));
 }
 
-TEST_F(Check, WithoutNoVerifyTheDigestIsWhatFails) {
+TEST_F(CheckCommand, WithoutNoVerifyTheDigestIsWhatFails) {
   Damage();
-  const ToolRun run = workspace_.Moepack("check out");
+  const ToolRun run = workspace_.Moepack("check --threads 1 out");
   EXPECT_EQ(run.status, 6);
   EXPECT_THAT(run.err, HasSubstr("groups/002/experts.safetensors"));
 }
 
-TEST_F(Check, DroppedExpertsAreMentioned) {
-  WriteAll(workspace_ / "parts.json",
-           R"({"groups": [{"*": "0-3"}, {"*": "4-8"}], "remainder": {"*": "9-15"}})");
+TEST_F(CheckCommand, DroppedExpertsAreMentioned) {
+  WriteAll(workspace_ / "parts.json", R"({"groups": [{"*": "0-3"}, {"*": "4-8"}]})");
   const ToolRun built = workspace_.Moepack(
       "build fixtures/tiny-moe --partition explicit:parts.json -o few --no-verify --no-uniform");
   ASSERT_EQ(built.status, 0) << built.err;
-  const ToolRun run = workspace_.Moepack("check few --no-assembled");
+  const ToolRun run = workspace_.Moepack("check --threads 1 few --no-assembled");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("note: 21 experts are on no node"));
 }
 
-TEST_F(Check, OneGroupAlone) {
-  const auto report =
-      workspace_.Json("check out --group 1 --tokens 3,4,5 --no-assembled --no-overlay --json");
+TEST_F(CheckCommand, OneGroupAlone) {
+  const auto report = workspace_.Json(
+      "check --threads 1 out --group 1 --tokens 3,4,5 --no-assembled --no-overlay --json");
   ASSERT_EQ(report["nodes"].size(), 1u);
   EXPECT_EQ(report["nodes"][0]["group"], 1);
   EXPECT_EQ(report["nodes"][0]["overlay"], false);
   EXPECT_EQ(report["nodes"][0]["positions"], 3);
 }
 
-TEST_F(Check, ErrorsHaveTheirStatus) {
+TEST_F(CheckCommand, ErrorsHaveTheirStatus) {
   const auto status = [&](const std::string& arguments, const char* text) {
     const ToolRun run = workspace_.Moepack("check " + arguments);
     EXPECT_THAT(run.err, HasSubstr(text));

@@ -12,7 +12,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 const char* const kCommands[] = {"list-tensors", "plan",   "shard-experts", "quantize",
-                                 "build",        "verify", "diff",          "assemble"};
+                                 "build",        "verify", "diff",          "assemble",
+                                 "run",          "check",  "profile",       "eval"};
 
 TEST(CommandLine, WithoutArgumentsTheOverviewIsAUsageError) {
   const ToolRun run = Workspace().Moepack("");

@@ -26,7 +26,7 @@ class Run : public testing::Test {
 
   // A usage or other error, and what it says.
   std::string Failure(const std::string& arguments, int status) {
-    const ToolRun run = workspace_.Moepack("run " + arguments);
+    const ToolRun run = workspace_.Moepack("run --threads 1 " + arguments);
     EXPECT_EQ(run.status, status) << arguments << "\n" << run.err;
     EXPECT_EQ(run.out, "");
     return run.err;
@@ -37,7 +37,8 @@ class Run : public testing::Test {
 
 TEST_F(Run, WritesWhatFollowsThePromptAndSaysWhatItLoaded) {
   Split();
-  const ToolRun run = workspace_.Moepack("run out --group 1 --prompt 'int main(' -n 12");
+  const ToolRun run =
+      workspace_.Moepack("run --threads 1 out --group 1 --prompt 'int main(' -n 12");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_GT(run.out.size(), 5u);
   EXPECT_TRUE(run.out.ends_with('\n'));
@@ -51,18 +52,19 @@ TEST_F(Run, GivesTheSameTokensFromEveryFormOfAModel) {
   Split("--format gguf");
   const std::string end = " --prompt 'def f(x):' -n 10 --json";
   ASSERT_EQ(workspace_.Moepack("assemble out --group 2 -o node").status, 0);
-  const auto bundles = workspace_.Json("run out --group 2" + end);
-  const auto node = workspace_.Json("run node" + end);
+  const auto bundles = workspace_.Json("run --threads 1 out --group 2" + end);
+  const auto node = workspace_.Json("run --threads 1 node" + end);
   EXPECT_EQ(bundles["tokens"], node["tokens"]);
-  const auto all = workspace_.Json("run out" + end);
-  const auto source = workspace_.Json("run fixtures/tiny-moe" + end);
+  const auto all = workspace_.Json("run --threads 1 out" + end);
+  const auto source = workspace_.Json("run --threads 1 fixtures/tiny-moe" + end);
   EXPECT_EQ(all["tokens"], source["tokens"]);
   EXPECT_NE(all["tokens"], bundles["tokens"]);
 }
 
 TEST_F(Run, JsonHasTokensTextAndWhatWasLoaded) {
   Split();
-  const auto run = workspace_.Json("run out --group 0 --prompt 'The license' -n 5 --json");
+  const auto run =
+      workspace_.Json("run --threads 1 out --group 0 --prompt 'The license' -n 5 --json");
   EXPECT_EQ(run["group"], 0);
   EXPECT_EQ(run["stop"], "length");
   ASSERT_EQ(run["tokens"].size(), 5u);
@@ -75,24 +77,28 @@ TEST_F(Run, JsonHasTokensTextAndWhatWasLoaded) {
 }
 
 TEST_F(Run, TokensTakeThePlaceOfText) {
-  const auto text = workspace_.Json("run fixtures/tiny-moe --prompt 'import os' -n 4 --json");
+  const auto text =
+      workspace_.Json("run --threads 1 fixtures/tiny-moe --prompt 'import os' -n 4 --json");
   std::string ids;
   for (const auto& id : text["prompt_tokens"]) ids += id.dump() + ",";
-  const auto tokens = workspace_.Json("run fixtures/tiny-moe --tokens " + ids + " -n 4 --json");
+  const auto tokens =
+      workspace_.Json("run --threads 1 fixtures/tiny-moe --tokens " + ids + " -n 4 --json");
   EXPECT_EQ(tokens["tokens"], text["tokens"]);
   EXPECT_EQ(tokens["group"], nullptr);
 }
 
 TEST_F(Run, EqualSeedsGiveEqualTextAndOthersAnother) {
   const std::string start =
-      "run fixtures/tiny-moe --prompt 'The ' -n 24 --temperature 1 --top-k 50 --top-p 0.95 --json";
+      "run --threads 1 fixtures/tiny-moe --prompt 'The ' -n 24 --temperature 1 --top-k 50 --top-p "
+      "0.95 --json";
   const auto one = workspace_.Json(start + " --seed 1");
   EXPECT_EQ(workspace_.Json(start + " --seed 1")["tokens"], one["tokens"]);
   EXPECT_NE(workspace_.Json(start + " --seed 2")["tokens"], one["tokens"]);
 }
 
 TEST_F(Run, StopsWhereTheContextEnds) {
-  const auto run = workspace_.Json("run fixtures/tiny-moe --tokens 1,2,3 -n 50 --context 8 --json");
+  const auto run =
+      workspace_.Json("run --threads 1 fixtures/tiny-moe --tokens 1,2,3 -n 50 --context 8 --json");
   EXPECT_EQ(run["stop"], "context");
   EXPECT_EQ(run["tokens"].size(), 6u);  // the last one needs no position
 }
@@ -100,14 +106,14 @@ TEST_F(Run, StopsWhereTheContextEnds) {
 TEST_F(Run, ComparesTwoExecutorsStepByStep) {
   Split();
   const auto compared =
-      workspace_.Json("run out --group 1 --tokens 1,2,3 -n 5 --compare cpu --json");
+      workspace_.Json("run --threads 1 out --group 1 --tokens 1,2,3 -n 5 --compare cpu --json");
   EXPECT_EQ(compared["positions"], 8);
   EXPECT_EQ(compared["prompt_tokens"], 3);
   EXPECT_EQ(compared["same_bits"], true);
   EXPECT_EQ(compared["first_divergence"], nullptr);
   EXPECT_EQ(compared["passed"], true);
-  const ToolRun text =
-      workspace_.Moepack("run out --group 1 --tokens 1,2,3 -n 5 --compare cpu --tolerance 0");
+  const ToolRun text = workspace_.Moepack(
+      "run --threads 1 out --group 1 --tokens 1,2,3 -n 5 --compare cpu --tolerance 0");
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_THAT(text.out, AllOf(StartsWith("cpu and cpu: 8 positions"), HasSubstr("none"),
                               HasSubstr("the same bits")));
@@ -155,8 +161,9 @@ TEST_F(Run, ATamperedPartIsRefusedUnlessItIsTrusted) {
   bytes[bytes.size() - 4096] ^= 1;
   WriteAll(path, bytes);
   EXPECT_THAT(Failure("out --group 1 --prompt a", 6), HasSubstr("groups/001/experts.gguf"));
-  EXPECT_EQ(workspace_.Moepack("run out --group 0 --prompt a -n 1").status, 0);
-  EXPECT_EQ(workspace_.Moepack("run out --group 1 --prompt a -n 1 --no-verify").status, 0);
+  EXPECT_EQ(workspace_.Moepack("run --threads 1 out --group 0 --prompt a -n 1").status, 0);
+  EXPECT_EQ(workspace_.Moepack("run --threads 1 out --group 1 --prompt a -n 1 --no-verify").status,
+            0);
 }
 
 TEST_F(Run, NotANumberInTheWeightsIsTracedToItsLayerAndOperation) {
