@@ -48,7 +48,7 @@ class Executor {
   // y = x / sqrt(mean(x^2) + eps) * weight + bias, row by row; weight and bias may be empty.
   // y may be x.
   struct NormWeights {
-    Matrix weight, bias;
+    Matrix weight = {}, bias = {};
     float eps = 0;
   };
   virtual void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) = 0;

@@ -1,0 +1,25 @@
+// Attention of one token for the query heads that share a key head, in products of small matrices.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime-shim/executor.h"
+
+namespace runtime {
+
+struct GroupInputs {
+  const Executor::AttentionInputs& rows;
+  const Rows& out;
+  std::span<const float> sinks;  // one per query head, or empty
+  uint32_t token, key_head;
+};
+// Memory that is kept from call to call.
+using AttentionScratch = std::vector<float>;
+
+// Writes the columns of the group's heads in the token's row of `out`. What it gives depends on the
+// positions that the token sees and on nothing else of the batch.
+void AttendGroup(const AttentionShape& shape, const GroupInputs& inputs, AttentionScratch& scratch);
+
+}  // namespace runtime

@@ -1,0 +1,37 @@
+// Memory of executors that work where the program does: buffers are plain memory, weights are
+// borrowed from the mapped file, and every operation is done when its call returns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime-shim/executor.h"
+
+namespace runtime {
+
+class HostExecutor : public Executor {
+ public:
+  // Not told: weights are mapped files, which may be larger than memory.
+  uint64_t available() const override { return UINT64_MAX; }
+  bool Supports(const quant::Format* format) const override;
+  shard::Result<BufferPtr> Allocate(uint64_t bytes) override;  // zeroed
+  shard::Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  void Write(std::span<const float> values, const Rows& to) override;
+  shard::Status Read(const Rows& from, std::span<float> values) override;
+  shard::Status Finish() override { return shard::Ok(); }
+};
+
+// Row `index`. REQUIRES: the buffer is of a HostExecutor, came from Allocate, and holds the row.
+std::span<float> RowOf(const Rows& rows, uint32_t index);
+// The blocks of `count` rows from `first`.
+std::span<const std::byte> BlocksOf(const Matrix& matrix, uint32_t first, uint32_t count);
+// Rows [first, first + count) as floats, which need not be aligned in the file: where they are F32
+// and lie well, the buffer's own; otherwise decoded into `scratch`, which grows as needed.
+std::span<const float> FloatsOf(const Matrix& matrix, uint32_t first, uint32_t count,
+                                std::vector<float>& scratch);
+// The one row of a norm or bias; empty where there is none.
+std::span<const float> VectorOf(const Matrix& vector, std::vector<float>& scratch);
+
+}  // namespace runtime
