@@ -2,6 +2,7 @@
 
 #include "libshard/text.h"
 #include "runtime-shim/cpu/cpu.h"
+#include "runtime-shim/cuda/cuda.h"
 
 namespace runtime {
 namespace {
@@ -10,23 +11,26 @@ using shard::Cat;
 using shard::Code;
 using shard::Error;
 
-constexpr ExecutorKind kKinds[] = {
-    {"cpu", nullptr, OpenCpu, CpuDevices},
-};
-
 std::string Names() {
   std::string names;
-  for (const ExecutorKind& kind : kKinds) names += Cat(names.empty() ? "" : ", ", kind.name);
+  for (const ExecutorKind& kind : AllExecutorKinds())
+    names += Cat(names.empty() ? "" : ", ", kind.name);
   return names;
 }
 
 }  // namespace
 
-std::span<const ExecutorKind> AllExecutorKinds() { return kKinds; }
+std::span<const ExecutorKind> AllExecutorKinds() {
+  static const ExecutorKind kKinds[] = {
+      {"cpu", nullptr, OpenCpu, CpuDevices},
+      {"cuda", kCudaMissing, OpenCuda, CudaDevices},
+  };
+  return kKinds;
+}
 
 shard::Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
                                                       const ExecutorOptions& options) {
-  for (const ExecutorKind& kind : kKinds) {
+  for (const ExecutorKind& kind : AllExecutorKinds()) {
     if (name != kind.name) continue;
     if (kind.missing != nullptr)
       return Error{Code::kUnsupported,

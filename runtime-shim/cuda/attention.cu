@@ -36,8 +36,7 @@ __device__ void Score(const Head& head, uint32_t first, uint32_t count,
   for (uint32_t i = threadIdx.x / kLanes; i < kPositions; i += kWarps) {
     float sum = 0;
     if (i < count) {
-      const float* const key = head.rows.keys.data +
-                               (uint64_t{first} + i) * head.rows.keys.stride +
+      const float* const key = head.rows.keys.data + (uint64_t{first} + i) * head.rows.keys.stride +
                                uint64_t{key_head} * shape.key_width;
       for (uint32_t c = lane; c < shape.key_width; c += kLanes) sum += query[c] * key[c];
     }
@@ -56,8 +55,8 @@ __device__ void AddValues(const Head& head, uint32_t first, uint32_t count, floa
   for (uint32_t k = 0; k < kColumnsOfThread; ++k) {
     const uint32_t column = blockIdx.z * kColumns + k * kThreads + threadIdx.x;
     if (column >= shape.value_width) break;
-    const float* const value = values.data + first * values.stride +
-                               uint64_t{key_head} * shape.value_width + column;
+    const float* const value =
+        values.data + first * values.stride + uint64_t{key_head} * shape.value_width + column;
     float sum = sums[k] * kept;
     for (uint32_t i = 0; i < count; ++i) sum += scores[i] * value[i * values.stride];
     sums[k] = sum;

@@ -34,7 +34,7 @@ struct Group {
 enum class Plain { kF32, kF16, kBf16, kF8E4M3, kF8E5M2 };
 
 template <Plain kind>
-inline constexpr uint32_t kPlainBytes = kind == Plain::kF32                            ? 4
+inline constexpr uint32_t kPlainBytes = kind == Plain::kF32                           ? 4
                                         : kind == Plain::kF16 || kind == Plain::kBf16 ? 2
                                                                                       : 1;
 
@@ -73,7 +73,8 @@ struct PlainBlock {
     Group<kCount> group;
     MOEPACK_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      group.q[i] = FloatOf(part.words[i / kPerWord] >> i % kPerWord * kBits & 0xffffffffu >> (32 - kBits));
+      group.q[i] =
+          FloatOf(part.words[i / kPerWord] >> i % kPerWord * kBits & 0xffffffffu >> (32 - kBits));
     }
     return group;
   }
@@ -113,13 +114,9 @@ struct CodeTable {
 };
 
 // -127 -104 -83 -65  -49 -35 -22 -10  1 13 25 38  53 69 89 113, each plus 128 (quant/iq4.h).
-MOEPACK_DEVICE CodeTable Iq4Table() {
-  return {{0x3f2d1801, 0x766a5d4f, 0xa6998d81, 0xf1d9c5b5}};
-}
+MOEPACK_DEVICE CodeTable Iq4Table() { return {{0x3f2d1801, 0x766a5d4f, 0xa6998d81, 0xf1d9c5b5}}; }
 // 0 1 2 3  4 6 8 12  0 -1 -2 -3  -4 -6 -8 -12, each plus 128: twice what the codes of mxfp4 mean.
-MOEPACK_DEVICE CodeTable Mxfp4Table() {
-  return {{0x83828180, 0x8c888684, 0x7d7e7f80, 0x74787a7c}};
-}
+MOEPACK_DEVICE CodeTable Mxfp4Table() { return {{0x83828180, 0x8c888684, 0x7d7e7f80, 0x74787a7c}}; }
 
 // Bytes below 128 as lifted floats (LiftedByte).
 template <int kCount>

@@ -58,15 +58,14 @@ struct Q3K {
     return loaded;
   }
   MOEPACK_DEVICE static int First(int part, int group) { return FirstOfPairs(part, group); }
-  // Scale j = 8 * run + 2 * pair + index % 2: its low bits are in half-byte `run` of byte j % 8, its
-  // upper two in bits 2 * (j / 4) of byte 8 + j % 4.
+  // Scale j = 8 * run + 2 * pair + index % 2: its low bits are in half-byte `run` of byte j % 8,
+  // its upper two in bits 2 * (j / 4) of byte 8 + j % 4.
   MOEPACK_DEVICE static Group<16> Decode(const Part& part, int index, int pair) {
     Group<16> group;
     const int run = index / 2, byte = 8 * (pair % 2 * 2 + index % 2);
     const uint32_t low = part.packed[pair / 2] >> (byte + 4 * run) & 15;
     const uint32_t high = part.packed[2] >> (byte + 4 * run + pair / 2 * 2) & 3;
-    group.scale =
-        FloatOfHalf(part.d) * static_cast<float>(static_cast<int>(low | high << 4) - 32);
+    group.scale = FloatOfHalf(part.d) * static_cast<float>(static_cast<int>(low | high << 4) - 32);
     MOEPACK_UNROLL
     for (int i = 0; i < 4; ++i) {
       const uint32_t third = part.third[i] >> (4 * run + pair) & 0x01010101;

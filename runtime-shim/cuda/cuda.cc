@@ -49,9 +49,8 @@ std::string CudaDevices() {
   for (int device = 0; device < count; ++device) {
     cudaDeviceProp properties;
     if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) continue;
-    lines += Cat(device, ": ", properties.name, ", ",
-                 shard::FormatBytes(properties.totalGlobalMem), ", compute capability ",
-                 properties.major, ".", properties.minor,
+    lines += Cat(device, ": ", properties.name, ", ", shard::FormatBytes(properties.totalGlobalMem),
+                 ", compute capability ", properties.major, ".", properties.minor,
                  IsTooOld(properties) ? ", too old" : "", "\n");
   }
   cudaGetLastError();  // "no device" is an answer here, not an error to keep

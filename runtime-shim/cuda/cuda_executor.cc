@@ -41,8 +41,7 @@ const ProductKernels* FindProducts(const quant::Format& format, const Blocks& we
 
 // Calls work(list, first) for kListed rows at a time. What is not given is 0, or 1 for factors.
 template <class Work>
-void ForEachList(std::span<const uint32_t> rows, std::span<const float> factors,
-                 const Work& work) {
+void ForEachList(std::span<const uint32_t> rows, std::span<const float> factors, const Work& work) {
   const size_t total = std::max(rows.size(), factors.size());
   for (size_t first = 0; first < total; first += kListed) {
     RowList list{};
@@ -66,8 +65,8 @@ class CudaExecutor::Aligned {
     executor.Note("allocation", cudaMallocAsync(&copy_, bytes + kPadding, executor.stream_));
     if (copy_ == nullptr) return;
     data_ = static_cast<const uint8_t*>(copy_);
-    executor.Note("copy", cudaMemcpyAsync(copy_, data, bytes, cudaMemcpyDeviceToDevice,
-                                          executor.stream_));
+    executor.Note("copy",
+                  cudaMemcpyAsync(copy_, data, bytes, cudaMemcpyDeviceToDevice, executor.stream_));
   }
   Aligned(const Aligned&) = delete;
   Aligned& operator=(const Aligned&) = delete;

@@ -35,10 +35,8 @@ shard::Result<std::unique_ptr<DeviceBuffer>> DeviceBuffer::Make(int device, uint
   if (error != cudaErrorMemoryAllocation) return DeviceError("allocation", error);
   size_t free = 0, total = 0;
   SHARD_CHECK(Checked("memory", cudaMemGetInfo(&free, &total)));
-  return Error{Code::kUnavailable,
-               Cat("cuda: device ", device, ": expected ", shard::FormatCount(bytes),
-                   " bytes of memory, found ", shard::FormatCount(free), " of ",
-                   shard::FormatCount(total), " free")};
+  return Error{Code::kUnavailable, Cat("cuda: device ", device, ": expected ", bytes,
+                                       " bytes of memory, found ", free, " of ", total, " free")};
 }
 
 DeviceBuffer::~DeviceBuffer() {

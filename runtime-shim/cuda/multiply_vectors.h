@@ -28,14 +28,14 @@ struct Staging {
   // The column of the first value of a piece of part `part` of a row.
   MOEPACK_DEVICE static uint32_t Column(uint32_t part, int piece) {
     const auto of_block = static_cast<int>(part % Type::kParts);
-    const int in_block = Type::First(of_block, piece / kGroupPieces) + piece % kGroupPieces * kPiece;
+    const int in_block =
+        Type::First(of_block, piece / kGroupPieces) + piece % kGroupPieces * kPiece;
     return part / Type::kParts * Type::kValues + static_cast<uint32_t>(in_block);
   }
 };
 
 template <class Type, int kTokens>
-__device__ void Stage(const Product& product, uint32_t first_part, uint32_t parts,
-                      float* staged) {
+__device__ void Stage(const Product& product, uint32_t first_part, uint32_t parts, float* staged) {
   using S = Staging<Type, kTokens>;
   const Floats& x = product.x;
   const bool wide = x.stride % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % 16 == 0;
@@ -62,8 +62,7 @@ __device__ void Stage(const Product& product, uint32_t first_part, uint32_t part
 // sums[r][t] += part `index` of row r times x[t].
 template <class Type, int kRows, int kTokens>
 __device__ __forceinline__ void AddPart(const typename Type::Part (&parts)[kRows], int index,
-                                        const float* staged_step,
-                                        float (&sums)[kRows][kTokens]) {
+                                        const float* staged_step, float (&sums)[kRows][kTokens]) {
   using S = Staging<Type, kTokens>;
   const int lane = static_cast<int>(threadIdx.x % kLanes);
   MOEPACK_UNROLL
@@ -105,7 +104,7 @@ __device__ __forceinline__ void AddPart(const typename Type::Part (&parts)[kRows
 }
 
 template <class Type, int kRows, int kTokens>
-__global__ void __launch_bounds__(kThreads, kRows * kTokens == 1 ? 4 : 2)
+__global__ void __launch_bounds__(kThreads, kRows* kTokens == 1 ? 4 : 2)
     MultiplyVectors(Product product) {
   using S = Staging<Type, kTokens>;
   alignas(16) __shared__ float staged[S::kFloats];

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-
-
 namespace runtime::cuda {
 
 // Rows of weights on the device.

@@ -32,6 +32,9 @@ enum cudaError_t {
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 
+struct EmulatedStream;
+using cudaStream_t = EmulatedStream*;
+
 namespace emulation {
 
 // The machine that the next calls find.
@@ -49,7 +52,7 @@ size_t BytesInUse();
 void Enqueue(std::function<void()> work);
 void RunBlocks(dim3 grid, int threads, const std::function<void()>& body);
 template <class Body>
-void Run(dim3 grid, int threads, struct EmulatedStream*, const Body& body) {
+void Run(dim3 grid, int threads, cudaStream_t, const Body& body) {
   Enqueue([=] { RunBlocks(grid, threads, body); });
 }
 
@@ -69,7 +72,6 @@ inline float __shfl_xor_sync(unsigned, float value, int distance) {
   return emulation::Shuffle(value, distance);
 }
 
-using cudaStream_t = struct EmulatedStream*;
 using cudaEvent_t = emulation::Event*;
 
 struct cudaDeviceProp {

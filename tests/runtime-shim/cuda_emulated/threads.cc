@@ -1,11 +1,11 @@
 // The threads of a block as contexts that hand over to a scheduler where they wait.
+#include <ucontext.h>
+
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <vector>
-
-#include <ucontext.h>
 
 #include "cuda_runtime.h"
 
