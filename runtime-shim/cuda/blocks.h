@@ -100,23 +100,26 @@ struct CodeTable {
     return PermuteBytes(lower, upper, 0x3210 | (nibbles & 0x8888) >> 1);
   }
 
-  // Codes less 128 of the low (half 0) or high half-bytes of `kCount` words.
-  template <int kCount>
-  MOEPACK_DEVICE void Decode(const uint32_t (&packed)[kCount], int half,
-                             float (&q)[4 * kCount]) const {
+  // The codes of the low (half 0) or high half-bytes of `kCount` words, through `as_float`.
+  template <int kCount, class AsFloat>
+  MOEPACK_DEVICE void Decode(const uint32_t (&packed)[kCount], int half, float (&q)[4 * kCount],
+                             const AsFloat& as_float) const {
     MOEPACK_UNROLL
     for (int i = 0; i < 2 * kCount; ++i) {
       const uint32_t codes = Look(packed[i / 2] >> i % 2 * 16);
-      q[2 * i] = CenteredByte(codes, static_cast<uint32_t>(half));
-      q[2 * i + 1] = CenteredByte(codes, static_cast<uint32_t>(half + 2));
+      q[2 * i] = as_float(codes, static_cast<uint32_t>(half));
+      q[2 * i + 1] = as_float(codes, static_cast<uint32_t>(half + 2));
     }
   }
 };
 
-// -127 -104 -83 -65  -49 -35 -22 -10  1 13 25 38  53 69 89 113, each plus 128 (quant/iq4.h).
-MOEPACK_DEVICE CodeTable Iq4Table() { return {{0x3f2d1801, 0x766a5d4f, 0xa6998d81, 0xf1d9c5b5}}; }
-// 0 1 2 3  4 6 8 12  0 -1 -2 -3  -4 -6 -8 -12, each plus 128: twice what the codes of mxfp4 mean.
-MOEPACK_DEVICE CodeTable Mxfp4Table() { return {{0x83828180, 0x8c888684, 0x7d7e7f80, 0x74787a7c}}; }
+// Codes plus 128, for CenteredByte: -127 -104 -83 -65  -49 -35 -22 -10  1 13 25 38  53 69 89 113
+// (quant/iq4.h).
+template <int kCount>
+MOEPACK_DEVICE void DecodeIq4(const uint32_t (&packed)[kCount], int half, float (&q)[4 * kCount]) {
+  const CodeTable table{{0x3f2d1801, 0x766a5d4f, 0xa6998d81, 0xf1d9c5b5}};
+  table.Decode(packed, half, q, [](uint32_t word, uint32_t k) { return CenteredByte(word, k); });
+}
 
 // Bytes below 128 as lifted floats (LiftedByte).
 template <int kCount>

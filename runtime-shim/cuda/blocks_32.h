@@ -102,7 +102,7 @@ struct Iq4Nl {
   MOEPACK_DEVICE static Group<8> Decode(const Part& part, int, int half) {
     Group<8> group;
     group.scale = FloatOfHalf(part.d);
-    Iq4Table().Decode(part.q, half, group.q);
+    DecodeIq4(part.q, half, group.q);
     return group;
   }
 };
@@ -111,7 +111,7 @@ struct Mxfp4 {
   static constexpr int kValues = 32, kParts = 2, kGroups = 2, kGroupValues = 8;
   static constexpr uint32_t kBytes = 17, kAlign = 1;
   static constexpr bool kScaled = true, kOffset = false;
-  static constexpr float kBase = 0;
+  static constexpr float kBase = kLift + 12;
   struct Part {
     uint32_t q[2], e;
   };
@@ -127,7 +127,10 @@ struct Mxfp4 {
     Group<8> group;
     // quant::HalfOfE8M0
     group.scale = FloatOfBits(part.e < 2 ? 0x00200000u << part.e : (part.e - 1) << 23);
-    Mxfp4Table().Decode(part.q, half, group.q);
+    // 0 1 2 3  4 6 8 12  0 -1 -2 -3  -4 -6 -8 -12, each plus 12: twice what the codes mean.
+    const CodeTable table{{0x0f0e0d0c, 0x18141210, 0x090a0b0c, 0x00040608}};
+    table.Decode(part.q, half, group.q,
+                 [](uint32_t word, uint32_t k) { return LiftedByte(word, k); });
     return group;
   }
 };

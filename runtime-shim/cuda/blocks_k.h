@@ -46,14 +46,14 @@ struct Pairs256 {
   }
   MOEPACK_DEVICE static Group<16> Decode(const Part& part, int index, int half) {
     Group<16> group;
-    const int of_block = index / 2 * 2 + half;
-    const ScaleAndOffset pair = PairOf(part.pairs, of_block);
+    const int of_run = index / 2 * 2;
+    const ScaleAndOffset pair = PairOf(part.pairs, of_run + half);
     group.scale = pair.scale;
     group.offset = pair.offset;
     MOEPACK_UNROLL
     for (int i = 0; i < 4; ++i) {
       uint32_t q = part.q[i] >> 4 * half & 0x0f0f0f0f;
-      if constexpr (kWithFifth) q |= (part.fifth[i] >> of_block & 0x01010101) << 4;
+      if constexpr (kWithFifth) q |= part.fifth[i] >> of_run << (4 - half) & 0x10101010;
       LiftBytes(q, group.q, 4 * i);
     }
     return group;
@@ -90,11 +90,10 @@ struct Q6K {
     Group<16> group;
     const auto scale = static_cast<int8_t>(part.scales[half]);
     group.scale = FloatOfHalf(part.d) * static_cast<float>(scale);
-    const int shift = index % 4 / 2 * 2 + 4 * half;
     MOEPACK_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const uint32_t upper = part.upper[i] >> shift & 0x03030303;
-      LiftBytes((part.q[i] >> 4 * half & 0x0f0f0f0f) | upper << 4, group.q, 4 * i);
+      const uint32_t upper = part.upper[i] >> index % 4 / 2 * 2 << (4 - 4 * half) & 0x30303030;
+      LiftBytes((part.q[i] >> 4 * half & 0x0f0f0f0f) | upper, group.q, 4 * i);
     }
     return group;
   }
@@ -124,7 +123,7 @@ struct Iq4Xs {
     const uint32_t high = part.head[0] >> (16 + 2 * index) & 3;
     group.scale = FloatOfHalf(part.head[0] & 0xffff) *
                   static_cast<float>(static_cast<int>(low | high << 4) - 32);
-    Iq4Table().Decode(part.q, half, group.q);
+    DecodeIq4(part.q, half, group.q);
     return group;
   }
 };

@@ -68,8 +68,9 @@ struct Q3K {
     group.scale = FloatOfHalf(part.d) * static_cast<float>(static_cast<int>(low | high << 4) - 32);
     MOEPACK_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const uint32_t third = part.third[i] >> (4 * run + pair) & 0x01010101;
-      LiftBytes((part.q[i] >> 2 * pair & 0x03030303) | third << 2, group.q, 4 * i);
+      const uint32_t third = part.third[i] >> 4 * run;
+      const uint32_t in_place = pair < 2 ? third << (2 - pair) : third >> (pair - 2);
+      LiftBytes((part.q[i] >> 2 * pair & 0x03030303) | (in_place & 0x04040404), group.q, 4 * i);
     }
     return group;
   }

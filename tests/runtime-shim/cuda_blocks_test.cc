@@ -153,7 +153,8 @@ TEST(CudaBlocks, BytesBecomeFloatsExactly) {
     for (uint32_t k = 0; k < 4; ++k) {
       const uint32_t word = (0xa5c3f01e & ~(0xffu << 8 * k)) | byte << 8 * k;
       EXPECT_EQ(CenteredByte(word, k), static_cast<float>(byte) - 128);
-      if (byte < 128) EXPECT_EQ(LiftedByte(word, k), static_cast<float>(byte) + kLift);
+      if (byte >= 128) continue;
+      EXPECT_EQ(LiftedByte(word, k), static_cast<float>(byte) + kLift);
     }
   }
 }

@@ -1,10 +1,10 @@
 // Memory, the stream and events of the emulated device.
+#include <cuda_runtime.h>
+
 #include <cstring>
 #include <deque>
 #include <map>
 #include <string>
-
-#include "cuda_runtime.h"
 
 namespace emulation {
 namespace {

@@ -1,4 +1,5 @@
 // The threads of a block as contexts that hand over to a scheduler where they wait.
+#include <cuda_runtime.h>
 #include <ucontext.h>
 
 #include <csetjmp>
@@ -6,8 +7,6 @@
 #include <cstdlib>
 #include <memory>
 #include <vector>
-
-#include "cuda_runtime.h"
 
 dim3 threadIdx, blockIdx;
 
