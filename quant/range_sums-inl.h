@@ -55,6 +55,16 @@ HWY_INLINE RangeExtent ExtentOf(RangeGroups<kCount, kSets>& groups, size_t set) 
   return extent;
 }
 
+// a - b. A product with 1 is exact, so a fused a * 1 - b rounds once and is the same float; with
+// AVX-512 it is done where products are, while the other units have roundings and sums to do.
+HWY_INLINE V Minus(V a, V b) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::MulSub(a, Splat(1.0f), b);
+#else
+  return hn::Sub(a, b);
+#endif
+}
+
 // Weighted sums over the integers of a candidate.
 struct RangeSums {
   V l, ll, xl;
@@ -75,7 +85,7 @@ HWY_INLINE void QuantizeAndSum(RangeGroups<kCount, kSets>& groups,
   for (size_t i = 0; i < kCount; ++i) {
     for (size_t s = 0; s < kSets; ++s) {
       const V x = groups.X(s, i);
-      V level = hn::Round(hn::Mul(candidates[s].inverse, hn::Sub(x, candidates[s].min)));
+      V level = hn::Round(hn::Mul(candidates[s].inverse, Minus(x, candidates[s].min)));
       if constexpr (kClamp) level = hn::Min(hn::Max(level, hn::Zero(d)), top);
       hn::Store(level, d, groups.Level(s, i));
       const V wl = hn::Mul(groups.W(s, i), level);

@@ -233,8 +233,9 @@ constinit const Command kEval = {
     "log-probability and perplexity, KL divergence, loops in greedy continuations, and a race "
     "between the groups. Use texts that the plan was not made from. docs/evaluation.md says how "
     "each figure is made.",
-    {"moepack eval out --text README.md docs/architecture.md",
-     "moepack eval out --against fixtures/tiny-moe --text docs/cli.md --gate \"capture>=0.3\""},
+    {"moepack eval out --text fixtures/tiny-moe/NOTE.md",
+     "moepack eval out --against fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --gate "
+     "'capture>=0.3'"},
     Bind};
 
 }  // namespace cli

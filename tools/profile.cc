@@ -156,8 +156,9 @@ constinit const Command kProfile = {
     "tokens, the applied gates, the gates times the output norms and the largest output; and which "
     "experts were chosen together. Prints how concentrated each layer is, whether the texts were "
     "enough, and which experts are Super Experts. The files are described in docs/statistics.md.",
-    {"moepack profile fixtures/tiny-moe --text README.md docs/architecture.md",
-     "moepack profile fixtures/tiny-moe --text docs/cli.md --generate 32 -o stats.json"},
+    {"moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md",
+     "moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --generate 16 -o "
+     "stats.json --force"},
     Bind};
 
 }  // namespace cli

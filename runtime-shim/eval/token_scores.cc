@@ -9,9 +9,10 @@ namespace runtime {
 TokenScores::TokenScores(std::span<const float> logits) : logits_(logits) {
   const auto largest = std::max_element(logits.begin(), logits.end());
   best_ = static_cast<uint32_t>(largest - logits.begin());
+  largest_ = *largest;
   double sum = 0;
-  for (const float logit : logits) sum += std::exp(double{logit} - double{*largest});
-  log_sum_ = double{*largest} + std::log(sum);
+  for (const float logit : logits) sum += std::exp(double{logit} - largest_);
+  log_sum_ = std::log(sum);
 }
 
 double TokenScores::DivergenceTo(const TokenScores& other) const {

@@ -6,13 +6,12 @@
 
 namespace runtime {
 
-// The logits of one token [vocabulary] and the logarithm of the sum of their exponentials. Borrows
-// the logits, which are finite.
+// The logits of one token [vocabulary], normalized. Borrows the logits, which are finite.
 class TokenScores {
  public:
   explicit TokenScores(std::span<const float> logits);
 
-  double LogProbability(uint32_t id) const { return double{logits_[id]} - log_sum_; }
+  double LogProbability(uint32_t id) const { return (double{logits_[id]} - largest_) - log_sum_; }
   // The largest logit; the lowest id among equals.
   uint32_t best() const { return best_; }
   // KL(this || other) in nats, never below 0.
@@ -21,7 +20,8 @@ class TokenScores {
  private:
   std::span<const float> logits_;
   uint32_t best_ = 0;
-  double log_sum_ = 0;
+  double largest_ = 0;
+  double log_sum_ = 0;  // of exp(logit - largest)
 };
 
 }  // namespace runtime

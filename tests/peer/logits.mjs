@@ -56,6 +56,15 @@ function divergences(reference, found) {
   return rows.sort((a, b) => a - b);
 }
 
+// Standard deviation of the reference's log-probabilities at a position, the smallest of all.
+function smallestSpread(reference) {
+  const spreads = reference.map((row) => {
+    const centre = mean(row);
+    return Math.sqrt(mean(row.map((value) => (value - centre) ** 2)));
+  });
+  return Math.min(...spreads);
+}
+
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 async function compare(name, source, work, recipe, words) {
@@ -74,7 +83,9 @@ async function compare(name, source, work, recipe, words) {
       continue;
     }
     await check(label, () => {
-      if (recipe === 'F32') assert.ok(top < 1e-3, `expected a difference below 1e-3, found ${top}`);
+      // Models of small random weights say little: the limit shrinks with what they say.
+      const limit = 1e-3 * Math.min(1, smallestSpread(rows));
+      if (recipe === 'F32') assert.ok(top < limit, `expected less than ${limit}, found ${top}`);
       // Sums in another order move an activation over the edge of a rounding step, and now and
       // then a router's choice with it: single positions may differ, on other machines others.
       assert.ok(median < 1e-3, `expected a median KLD below 1e-3, found ${median}`);
