@@ -30,8 +30,7 @@ inline void WriteAll(const std::filesystem::path& path, const std::string& text)
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A directory with fixtures/tiny-moe, fixtures/tiny-overlay.json, as in a clone, and the
-// beginnings of its texts: examples that run a model over them would take minutes.
+// A directory with fixtures/tiny-moe, fixtures/tiny-overlay.json and some text, as in a clone.
 class Workspace {
  public:
   Workspace() {
@@ -41,7 +40,7 @@ class Workspace {
     std::filesystem::copy(source / "tiny-overlay.json", path() / "fixtures");
     std::filesystem::create_directories(path() / "docs");
     for (const char* text : {"README.md", "docs/architecture.md", "docs/cli.md"})
-      WriteAll(path() / text, ReadAll(source.parent_path() / text).substr(0, 1000));
+      std::filesystem::copy(source.parent_path() / text, path() / text);
   }
 
   const std::filesystem::path& path() const { return dir_.path(); }
