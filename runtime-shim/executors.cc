@@ -2,6 +2,7 @@
 
 #include "libshard/text.h"
 #include "runtime-shim/cpu/cpu.h"
+#include "runtime-shim/cuda/cuda.h"
 #include "runtime-shim/vulkan/vulkan.h"
 
 namespace runtime {
@@ -24,6 +25,7 @@ std::span<const ExecutorKind> AllExecutorKinds() {
   static const ExecutorKind kinds[] = {
       {"cpu", nullptr, OpenCpu, CpuDevices},
       {"vulkan", kVulkanMissing, OpenVulkan, VulkanDevices},
+      {"cuda", kCudaMissing, OpenCuda, CudaDevices},
   };
   return kinds;
 }

@@ -183,6 +183,7 @@ Status Measure(const Options& options) {
   Run run(options);
   SHARD_CHECK(run.List(100'000, 7));
   SHARD_CHECK(options.quick ? run.Quantize(32, 3) : run.Quantize(128, 5));
+  SHARD_CHECK(options.quick ? run.Load(32, 3) : run.Load(128, 5));
   if (options.quick) {
     SHARD_CHECK(run.Shard(200'000'000, 3));
   } else {

@@ -33,6 +33,8 @@ class Run {
   // Quantizing one layer of the shape of Qwen3-30B-A3B with `experts` experts: on one core, on two,
   // and beside reading, encoding and writing alone.
   Status Quantize(uint32_t experts, int repetitions);
+  // Loading a node of such a layer, cold, until it has put out a token.
+  Status Load(uint32_t experts, int repetitions);
   const Report& report() const { return report_; }
 
  private:

@@ -23,5 +23,11 @@ TEST(Output, WrapBreaksAtSpacesAndIndentsEveryLine) {
 
 TEST(Output, WrapKeepsTheLinesOfTheText) { EXPECT_EQ(Wrap("a\n\nb c", 1, 9), " a\n\n b c\n"); }
 
+TEST(Output, ScientificShowsTheMagnitude) {
+  EXPECT_EQ(Scientific(0), "0");
+  EXPECT_EQ(Scientific(1.25e-5), "1.25e-05");
+  EXPECT_EQ(Scientific(3), "3.00e+00");
+}
+
 }  // namespace
 }  // namespace cli

@@ -1,0 +1,77 @@
+// Executor on one GPU: one stream, nothing waits for it but Read, Finish and the ring of Upload.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime-shim/cuda/memory.h"
+#include "runtime-shim/cuda/products.h"
+#include "runtime-shim/executor.h"
+
+namespace runtime::cuda {
+
+class CudaExecutor : public Executor {
+ public:
+  // REQUIRES: there is a device of this number.
+  static shard::Result<std::unique_ptr<Executor>> Open(int device);
+  ~CudaExecutor() override;
+
+  std::string name() const override { return "cuda"; }
+  std::string description() const override { return description_; }
+  uint64_t available() const override;
+  bool Supports(const quant::Format* format) const override;
+
+  shard::Result<BufferPtr> Allocate(uint64_t bytes) override;
+  shard::Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  void Write(std::span<const float> values, const Rows& to) override;
+  shard::Status Read(const Rows& from, std::span<float> values) override;
+  shard::Status Finish() override;
+
+  void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
+  void Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) override;
+  void RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) override;
+  void Copy(const Rows& from, const Rows& to) override;
+  void AddBias(const Rows& x, const Matrix& bias) override;
+  void Add(const Rows& x, const Rows& y, float scale) override;
+  void Scale(const Rows& x, float factor) override;
+  void ScaleRows(const Rows& x, std::span<const float> factors) override;
+  void ScaleBySigmoid(const Rows& x, const Rows& gate) override;
+  void Activate(Activation kind, const Rows& gate, const Rows& up) override;
+  void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) override;
+  void Attention(const AttentionShape& shape, const AttentionInputs& inputs,
+                 const Rows& out) override;
+  void Gather(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
+              const Rows& y) override;
+  void ScatterAdd(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
+                  const Rows& y) override;
+
+ private:
+  explicit CudaExecutor(int device) : device_(device) {}
+  shard::Status Prepare();
+
+  // The first error stays; operations after it are left out.
+  bool Ready();
+  void Note(const char* operation, cudaError_t error);
+  // Errors that starting the operation's kernels gave.
+  void NoteLaunch(const char* operation) { Note(operation, cudaGetLastError()); }
+
+  // Weights with the kernels that their alignment allows. Those that no kernel takes where they lie
+  // are copied to a place that does, until the end of `work`.
+  template <class Work>
+  void WithBlocks(const Matrix& weights, const Work& work);
+  // F32 vectors, the same way; null when there is none.
+  template <class Work>
+  void WithVectors(const Matrix& a, const Matrix& b, const Work& work);
+
+  class Aligned;
+
+  int device_;
+  int multiprocessors_ = 1;
+  std::string description_;
+  cudaStream_t stream_ = nullptr;
+  std::unique_ptr<Upload> upload_;
+  std::optional<shard::Error> failed_;
+};
+
+}  // namespace runtime::cuda

@@ -1,0 +1,55 @@
+// Products with weights in blocks, one row of this table for each type and the kernels behind it.
+// Declared apart from the kernels, for the host compiler.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace runtime::cuda {
+
+// Rows of weights on the device.
+struct Blocks {
+  const uint8_t* data;
+  uint64_t row_bytes;
+  uint32_t rows, columns;
+};
+
+// F32 rows on the device; row i starts at data + i * stride.
+struct Floats {
+  float* data;
+  uint64_t stride;
+  uint32_t count, width;
+};
+
+struct Product {
+  Blocks weights;
+  Floats x, y;  // y[t][r] = sum over c of weights[r][c] * x[t][c]
+  int multiprocessors;
+};
+
+// Up to kListed row numbers and factors travel as parameters of a kernel, which have 4 KB.
+inline constexpr uint32_t kListed = 480;
+struct RowList {
+  uint32_t count;
+  uint32_t rows[kListed];
+  float factors[kListed];
+};
+
+struct ProductKernels {
+  std::string_view format;  // quant::Format::name
+  uint32_t alignment;       // that weights and their rows need, in bytes
+  void (*multiply)(const Product& product, cudaStream_t stream);
+  // y[i] = row list.rows[i] of the weights
+  void (*embed)(const Blocks& weights, const RowList& list, const Floats& y, cudaStream_t stream);
+};
+
+// The table, in the files products_*.cu.
+inline constexpr int kPlainTypes = 5, kTypesOf32 = 7, kTypesOf256 = 6;
+extern const ProductKernels kWideProducts[kPlainTypes];    // rows that are aligned as it says
+extern const ProductKernels kSingleProducts[kPlainTypes];  // any other rows of these types
+extern const ProductKernels kProductsOf32[kTypesOf32];
+extern const ProductKernels kProductsOf256[kTypesOf256];
+
+}  // namespace runtime::cuda

@@ -1,0 +1,107 @@
+// run, check, profile and eval on the bundled model in three groups, on every executor that this
+// machine has.
+#include "runtime-shim/executors.h"
+
+#include <gmock/gmock.h>
+
+#include <iostream>
+
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> ExecutorsHere() {
+  std::vector<std::string> names;
+  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+    if (kind.missing == nullptr && !kind.devices().empty())
+      names.push_back(kind.name);
+    else
+      std::cout << "SKIPPED executor " << kind.name << ": "
+                << (kind.missing != nullptr ? kind.missing : "no device") << "\n";
+  }
+  return names;
+}
+
+class OnEveryExecutor : public testing::Test {
+ protected:
+  OnEveryExecutor() {
+    Build("--overlay-file fixtures/tiny-overlay.json -o with");
+    Build("-o without");
+    Build("--overlay-file fixtures/tiny-overlay.json --quantize Q4_K_M -o quantized");
+    WriteAll(workspace_ / "text.txt", "Once upon a time there was a router with sixteen experts.");
+  }
+
+  void Build(const std::string& words) {
+    const ToolRun run =
+        workspace_.Moepack("build fixtures/tiny-moe --groups 3 --no-verify " + words);
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+
+  nlohmann::json Json(const std::string& words, const std::string& executor) {
+    return workspace_.Json(words + " --threads 1 --json --executor " + executor);
+  }
+
+  // What `run` generates.
+  std::vector<int> Ids(const std::string& words, const std::string& executor) {
+    std::vector<int> ids;
+    const nlohmann::json document = Json(words, executor);
+    for (const auto& token : document["tokens"]) ids.push_back(token["id"]);
+    return ids;
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(OnEveryExecutor, EveryGroupGeneratesTheTokensOfTheCpu) {
+  for (const char* distribution : {"with", "without", "quantized"}) {
+    for (const char* group : {"0", "1", "2"}) {
+      const std::string words = std::string("run ") + distribution + " --group " + group +
+                                " --prompt Once -n 8 --no-verify";
+      const std::vector<int> expected = Ids(words, "cpu");
+      EXPECT_EQ(expected.size(), 8u);
+      for (const std::string& executor : ExecutorsHere())
+        EXPECT_EQ(Ids(words, executor), expected) << executor << " " << words;
+    }
+  }
+}
+
+TEST_F(OnEveryExecutor, BundlesEqualMasking) {
+  for (const std::string& executor : ExecutorsHere()) {
+    for (const char* distribution : {"with", "without", "quantized"}) {
+      const auto report = Json(std::string("check ") + distribution, executor);
+      EXPECT_EQ(report["passed"], true) << executor << " " << distribution;
+    }
+  }
+}
+
+TEST_F(OnEveryExecutor, ProfilesCountTheSameSelections) {
+  for (const std::string& executor : ExecutorsHere()) {
+    const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o " +
+                                           executor + ".json --executor " + executor);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const auto expected = nlohmann::json::parse(ReadAll(workspace_ / "cpu.json"));
+    const auto found = nlohmann::json::parse(ReadAll(workspace_ / (executor + ".json")));
+    ASSERT_FALSE(expected["co_selection"].empty());
+    EXPECT_EQ(found["co_selection"], expected["co_selection"]) << executor;
+  }
+}
+
+TEST_F(OnEveryExecutor, EvaluationsAgree) {
+  const std::string words = "eval with --text text.txt --generate 0";
+  const auto expected = Json(words, "cpu");
+  for (const std::string& executor : ExecutorsHere()) {
+    const auto found = Json(words, executor);
+    ASSERT_EQ(expected["groups"].size(), 3u);
+    for (size_t group = 0; group < 3; ++group) {
+      EXPECT_NEAR(found["groups"][group]["log_probability"].get<double>(),
+                  expected["groups"][group]["log_probability"].get<double>(), 1e-3)
+          << executor << " group " << group;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cli
