@@ -109,6 +109,7 @@ Json SessionsJson(const runtime::EvalSummary& summary) {
 
 Json EvalJson(const EvalReport& report) {
   const runtime::EvalSummary& summary = report.summary;
+  const auto row_json = [&](const runtime::EvalRow& row) { return RowJson(report, row); };
   return {{"format", "moepack-evaluation"},
           {"version", kVersion},
           {"executor", report.executor},
@@ -119,8 +120,8 @@ Json EvalJson(const EvalReport& report) {
           {"unmasked", OrNull(summary.full, BaseJson)},
           {"quantization", OrNull(summary.quantization, DamageJson)},
           {"groups", GroupsJson(report)},
-          {"best",
-           OrNull(summary.best, [&](const runtime::EvalRow& row) { return RowJson(report, row); })},
+          {"best", OrNull(summary.best, row_json)},
+          {"race_winner", OrNull(summary.raced, row_json)},
           {"sessions", SessionsJson(summary)},
           {"race_agreements", summary.agreements},
           {"failed_gates", report.failed}};

@@ -48,6 +48,7 @@ std::vector<const EvalRow*> Rows(const EvalSummary& summary) {
   std::vector<const EvalRow*> rows;
   for (const EvalRow& row : summary.groups) rows.push_back(&row);
   if (summary.best) rows.push_back(&*summary.best);
+  if (summary.raced) rows.push_back(&*summary.raced);
   return rows;
 }
 
@@ -65,6 +66,11 @@ std::string LikelihoodTable(const EvalSummary& summary) {
   return table.Render();
 }
 
+Table DamageHeadings() {
+  return Table({"run", ">mean KLD", ">median", ">P90", ">P99", ">P99.9", ">same top-1",
+                ">perplexity ratio"});
+}
+
 void DamageRow(const std::string& label, const Damage& damage, Table& table) {
   table.Row({label, WithError(damage.mean, damage.error, 4), Digits(damage.median, 4),
              Digits(damage.p90, 3), Digits(damage.p99, 3), Digits(damage.p999, 3),
@@ -73,8 +79,7 @@ void DamageRow(const std::string& label, const Damage& damage, Table& table) {
 }
 
 std::string DamageTable(const EvalSummary& summary, std::optional<Damage> EvalRow::*member) {
-  Table table({"run", ">mean KLD", ">median", ">P90", ">P99", ">P99.9", ">same top-1",
-               ">perplexity ratio"});
+  Table table = DamageHeadings();
   for (const EvalRow* row : Rows(summary)) {
     if (row->*member) DamageRow(row->label, *(row->*member), table);
   }
@@ -85,18 +90,17 @@ std::string DamageText(const EvalReport& report) {
   const EvalSummary& summary = report.summary;
   std::string text;
   if (summary.quantization) {
-    Table table({"quantization (unmasked against reference)", ">mean KLD", ">median", ">P90",
-                 ">P99", ">P99.9", ">same top-1", ">perplexity ratio"});
-    DamageRow("", *summary.quantization, table);
-    text += table.Render() + "\n";
+    Table table = DamageHeadings();
+    DamageRow("unmasked", *summary.quantization, table);
+    text += "Quantization (unmasked against reference):\n" + table.Render() + "\n";
   }
   const std::string split = DamageTable(summary, &EvalRow::split);
   if (!split.empty()) text += "The split (masked against unmasked):\n" + split + "\n";
   const std::string total = DamageTable(summary, &EvalRow::total);
   if (!total.empty()) text += "Split and quantization (masked against reference):\n" + total + "\n";
   if (report.against.empty())
-    text += "Damage by quantization was not measured: name the source with --against.\n";
-  if (!summary.full) text += "The split alone was not measured: some experts are on no node.\n";
+    text += "Damage by quantization was not measured: name the source with --against.\n\n";
+  if (!summary.full) text += "The split alone was not measured: some experts are on no node.\n\n";
   return text;
 }
 
@@ -149,10 +153,10 @@ std::string YardstickText(const EvalSummary& summary) {
   std::string text;
   if (summary.quantization)
     text += Cat("Quantization costs ", runtime::Yardstick(summary.quantization->mean), ".\n");
-  for (const EvalRow* row : Rows(summary)) {
-    if (row->split)
-      text += Cat("The split costs ", runtime::Yardstick(row->split->mean), " with ", row->label,
-                  ".\n");
+  for (const std::optional<EvalRow>* row : {&summary.best, &summary.raced}) {
+    if (*row && (*row)->split)
+      text += Cat("The split costs ", runtime::Yardstick((*row)->split->mean), " with the ",
+                  (*row)->label, ".\n");
   }
   return text + "(Types of llama.cpp, by what they cost Llama-3-8B.)\n";
 }
@@ -161,7 +165,7 @@ std::string YardstickText(const EvalSummary& summary) {
 
 std::string EvalText(const EvalReport& report) {
   const EvalSummary& summary = report.summary;
-  std::string text = LikelihoodTable(summary) + "\n" + DamageText(report) + "\n";
+  std::string text = LikelihoodTable(summary) + "\n" + DamageText(report);
   if (!summary.groups.empty()) {
     text +=
         CaptureTable(summary) + "\n" + CaptureLayers(summary) + "\n" + SessionTable(summary) + "\n";

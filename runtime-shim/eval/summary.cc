@@ -175,11 +175,12 @@ EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionM
   for (const auto& [layer, router] : input.routers) summary.layers.push_back(layer);
   SummarizeBases(measures, summary);
   if (input.groups.empty()) return summary;
-  std::vector<Pick> best;
+  std::vector<Pick> best, raced;
   for (const SessionMeasure& measure : measures) {
     summary.sessions.push_back(Choose(measure, race_tokens));
     const SessionChoice& choice = summary.sessions.back();
     best.push_back(&measure.groups[choice.by_capture]);
+    raced.push_back(&measure.groups[choice.race.winner]);
     summary.agreements += choice.race.winner == choice.by_capture;
   }
   for (uint32_t group = 0; group < input.groups.size(); ++group) {
@@ -188,6 +189,7 @@ EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionM
     summary.assignments.push_back(SummarizeAssignment(summary.sessions, group));
   }
   summary.best = SummarizeRow("best group", measures, best);
+  summary.raced = SummarizeRow("race winner", measures, raced);
   return summary;
 }
 

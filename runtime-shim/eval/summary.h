@@ -38,7 +38,7 @@ struct LoopRate {
   double rate() const;
 };
 
-// One group over all sessions, or every session under the group that captures most of it.
+// One group over all sessions, or every session under a group chosen for it.
 struct EvalRow {
   std::string label;
   uint64_t sessions = 0;
@@ -75,7 +75,8 @@ struct EvalSummary {
   std::optional<EvalBase> reference, full;
   std::optional<Damage> quantization;  // KL(R || F)
   std::vector<EvalRow> groups;
-  std::optional<EvalRow> best;  // none without groups
+  std::optional<EvalRow> best;   // every session under SessionChoice::by_capture
+  std::optional<EvalRow> raced;  // ... under the winner of its race; none without groups
   std::vector<Assignment> assignments;
   std::vector<SessionChoice> sessions;
   uint64_t agreements = 0;  // sessions for which race and capture choose the same group

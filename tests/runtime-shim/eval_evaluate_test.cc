@@ -190,6 +190,19 @@ TEST_F(Evaluation, TheBestGroupIsTheOneThatCapturesMost) {
   EXPECT_NEAR(summary.best->split->perplexity_ratio, 0.5 / 0.75, kNear);
 }
 
+TEST_F(Evaluation, TheRaceMayChooseAnotherGroupThanCapture) {
+  auto measures = Run();
+  std::swap(measures[0].groups[0].teacher, measures[0].groups[1].teacher);
+  const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
+  EXPECT_EQ(summary.sessions[0].by_capture, 1u);
+  EXPECT_EQ(summary.sessions[0].race.winner, 0u);
+  EXPECT_EQ(summary.agreements, 1u);
+  EXPECT_NEAR(summary.raced->likelihood.log_probability, std::log(0.75), kNear);
+  EXPECT_NEAR(summary.best->likelihood.log_probability,
+              (4 * std::log(0.25) + 8 * std::log(0.75)) / 12, kNear);
+  EXPECT_NEAR(summary.raced->capture, 8.0 / 12, kNear);
+}
+
 TEST_F(Evaluation, AGroupIsMeasuredOnAllSessions) {
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
   const EvalRow& group = summary.groups[0];
