@@ -25,7 +25,6 @@ using shard::Cat;
 using shard::Code;
 using shard::Error;
 
-constexpr uint32_t kDefaultContext = 512;
 constexpr uint64_t kMaxGenerate = 1u << 20;
 
 struct Arguments {
