@@ -147,6 +147,13 @@ MappedFile::~MappedFile() {
 // ---- AtomicFile
 
 Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_type type = fs::status(path, ignored).type();
+  if (type != fs::file_type::not_found && type != fs::file_type::regular) {
+    return Error{Code::kInvalidArgument,
+                 Cat(path.string(), ": output: expected a regular file or a name that is free, ",
+                     "found a directory, device or pipe")};
+  }
   AtomicFile file;
   file.path_ = path;
   file.temporary_ = path;

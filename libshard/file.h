@@ -74,6 +74,7 @@ class MappedFile {
   FileIdentity identity_;
 };
 
+// Refuses paths that hold something else than a regular file, which a rename would take away.
 // Writes `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks
 // it otherwise. What was at `path` before stays until Commit, so a file may be replaced while it is
 // mapped.

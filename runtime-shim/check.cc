@@ -151,7 +151,7 @@ Result<std::vector<uint32_t>> Check::Groups() const {
   std::vector<uint32_t> groups = options_.groups;
   for (const uint32_t group : groups) {
     if (group >= count)
-      return Error{Code::kInvalidArgument,
+      return Error{Code::kNotFound,
                    Cat(distribution_, ": group: expected 0 to ", count - 1, ", found ", group)};
   }
   for (uint32_t group = 0; options_.groups.empty() && group < count; ++group)
@@ -192,8 +192,10 @@ Status Check::CheckAssembled(CheckedNode& node) {
   assemble.family_file = options_.load.model.family_file;
   if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
   const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
-  if (!assembled && assembled.error().code == Code::kIo) return assembled.error();
   if (!assembled) {
+    // What cannot be assembled is no fault of the bundles; what is damaged, or does not fit, is.
+    const Code code = assembled.error().code;
+    if (code != Code::kUnsupported && code != Code::kInvalidArgument) return assembled.error();
     node.skipped = assembled.error().message;
     return Ok();
   }
@@ -232,6 +234,14 @@ Result<CheckReport> Check::Run() {
   for (const uint32_t group : groups) {
     if (Status status = CheckGroup(group); !status)
       return std::move(status).error().Within(Cat("group ", group));
+  }
+  const auto ran = [](const CheckedNode& node) { return node.skipped.empty(); };
+  if (std::none_of(report_.nodes.begin(), report_.nodes.end(), ran)) {
+    return Error{Code::kMismatch,
+                 Cat(distribution_,
+                     ": nodes: expected at least one that can run, found none; the "
+                     "first: ",
+                     report_.nodes.front().skipped)};
   }
   return std::move(report_);
 }

@@ -56,11 +56,13 @@ class TrunkBuilder {
   }
 
   void FusedProjections(AttentionWeights& attention) {
+    const uint64_t rows = uint64_t{spec_.heads + spec_.key_heads} * spec_.key_width +
+                          uint64_t{spec_.key_heads} * spec_.value_width;
+    const Linear all = Weighted("attn_qkv", {rows, spec_.width});
+    if (slots_.failed()) return;  // else all rows, and so each part of them, fit 32 bits
     const uint32_t query = spec_.heads * spec_.key_width;
     const uint32_t key = spec_.key_heads * spec_.key_width;
     const uint32_t value = spec_.key_heads * spec_.value_width;
-    const Linear all = Weighted("attn_qkv", {uint64_t{query} + key + value, spec_.width});
-    if (slots_.failed()) return;
     attention.query = {all.weight.Slice(0, query), ValuesOf(all.bias, 0, query)};
     attention.key = {all.weight.Slice(query, key), ValuesOf(all.bias, query, key)};
     attention.value = {all.weight.Slice(query + key, value),

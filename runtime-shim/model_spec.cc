@@ -118,6 +118,9 @@ shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
   spec.attention_scale = 1 / std::sqrt(static_cast<float>(spec.key_width));
   SHARD_CHECK(keys.status());
   family->fill(keys, spec);
+  if (spec.rope.dims > spec.key_width)
+    keys.Refuse("rope.dimension_count", Cat("at most ", spec.key_width, ", the width of a head"),
+                Cat(spec.rope.dims));
   SHARD_CHECK(keys.status());
   return spec;
 }

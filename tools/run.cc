@@ -178,12 +178,22 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
   return runs.passed() ? kExitDone : kExitMismatch;
 }
 
+// Before anything is loaded: that there is such an executor, with a device.
+Status CheckCompare(const Arguments& arguments) {
+  if (arguments.compare.empty()) return shard::Ok();
+  const auto executor =
+      runtime::OpenExecutor(arguments.compare, NodeOptionsOf(arguments, arguments.group).device);
+  if (!executor) return Error(executor.error()).Within("--compare");
+  return shard::Ok();
+}
+
 Result<int> Run(const Arguments& arguments) {
   if (arguments.list_devices) {
     SHARD_CHECK(WriteResult(DevicesText()));
     return kExitDone;
   }
   SHARD_CHECK(CheckArguments(arguments));
+  SHARD_CHECK(CheckCompare(arguments));
   SHARD_TRY(const std::unique_ptr<Node> node,
             Node::Open(arguments.source, NodeOptionsOf(arguments, arguments.group)));
   PrintNotes(node->weights().notes);

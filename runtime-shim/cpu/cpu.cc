@@ -100,7 +100,8 @@ class CpuExecutor : public ReferenceExecutor {
 
  private:
   static uint32_t TileRows(const Matrix& weights) {
-    const uint32_t fit = kTileBytes / sizeof(float) / std::max(1u, weights.columns);
+    constexpr auto kTileValues = static_cast<uint32_t>(kTileBytes / sizeof(float));
+    const uint32_t fit = kTileValues / std::max(1u, weights.columns);
     return std::clamp(fit / kDotRows * kDotRows, kDotRows, 16 * kDotRows);
   }
 

@@ -52,7 +52,8 @@ shard::Status ReadNode(const shard::fs::path& directory, Weights& out) {
   SHARD_TRY(out.replica_version, version.StringOr("replica", ""));
   out.sets[0].label = Cat("node of group ", group);
   out.notes.push_back(
-      Cat("experts have the node's numbers; ", manifest::kNodeFile, " lists those of the model"));
+      Cat("experts have the node's numbers; ", manifest::kNodeFile,
+          " lists those of the model; it has no digests, so the files are not verified"));
   return shard::Ok();
 }
 

@@ -95,6 +95,15 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
   EXPECT_EQ(FilesIn(dir.path()), 1u);
 }
 
+TEST(AtomicFile, RefusesToTakeThePlaceOfADevice) {
+  const Result<AtomicFile> file = AtomicFile::Create("/dev/null");
+  ASSERT_FALSE(file.has_value());
+  EXPECT_EQ(file.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(file.error().message,
+            "/dev/null: output: expected a regular file or a name that is free, found a directory, "
+            "device or pipe");
+}
+
 TEST(AtomicFile, LeavesNothingWhenItIsNotCommitted) {
   const fixtures::TempDir dir;
   Put(dir / "f", "old");

@@ -190,6 +190,12 @@ TEST(ModelSpec, NamesTheKeyThatIsMissingOrMakesNoSense) {
   keys.Set("qwen3moe.rope.dimension_count", GgufValue::U32(7));
   EXPECT_EQ(MessageOf(keys),
             "m.gguf: qwen3moe.rope.dimension_count: expected an even number, found 7");
+  for (const char* architecture : {"llama", "qwen3moe", "llama4", "phimoe"}) {
+    keys = Keys(architecture);
+    keys.Set(std::string(architecture) + ".rope.dimension_count", GgufValue::U32(34));
+    EXPECT_THAT(MessageOf(keys), HasSubstr("rope.dimension_count: expected at most 32, the width "
+                                           "of a head, found 34"));
+  }
   keys = Keys("qwen3moe");
   keys.Set("qwen3moe.nextn_predict_layers", GgufValue::U32(8));
   EXPECT_EQ(MessageOf(keys),

@@ -77,6 +77,23 @@ TEST_F(CheckCommand, WithoutNoVerifyTheDigestIsWhatFails) {
   EXPECT_THAT(run.err, HasSubstr("groups/002/experts.safetensors"));
 }
 
+TEST_F(CheckCommand, DamageThatAssemblingFindsFailsTheRunToo) {
+  Damage();
+  const ToolRun run = workspace_.Moepack("check --threads 1 out --group 2 --no-verify");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.err, HasSubstr("xxh3-128"));
+}
+
+TEST_F(CheckCommand, NothingThatRunsIsNoPass) {
+  const ToolRun built = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 16 --overlay-file fixtures/tiny-overlay.json --no-uniform "
+      "-o small --no-verify");
+  ASSERT_EQ(built.status, 0) << built.err;
+  const ToolRun run = workspace_.Moepack("check --threads 1 small --no-overlay");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.err, HasSubstr("expected at least one that can run, found none"));
+}
+
 TEST_F(CheckCommand, DroppedExpertsAreMentioned) {
   WriteAll(workspace_ / "parts.json", R"({"groups": [{"*": "0-3"}, {"*": "4-8"}]})");
   const ToolRun built = workspace_.Moepack(
@@ -103,7 +120,7 @@ TEST_F(CheckCommand, ErrorsHaveTheirStatus) {
     return run.status;
   };
   EXPECT_EQ(status("fixtures/tiny-moe", "expected a distribution"), 2);
-  EXPECT_EQ(status("out --group 9", "expected 0 to 2, found 9"), 2);
+  EXPECT_EQ(status("out --group 9", "expected 0 to 2, found 9"), 5);
   EXPECT_EQ(status("out --tokens 1,b", "found \"b\""), 2);
   EXPECT_EQ(status("out --tolerance -1", "expected a number, 0 or more"), 2);
   EXPECT_EQ(status("nowhere", "nowhere"), 5);
