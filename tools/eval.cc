@@ -138,10 +138,6 @@ Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
   std::vector<runtime::EvalTokens> tokens;
   for (TokenSession& session : sessions) {
-    if (session.tokens.size() < 2)
-      return Error{Code::kInvalidArgument,
-                   Cat("session ", shard::Quoted(session.name),
-                       ": tokens: expected at least 2, found ", session.tokens.size())};
     tokens.push_back(
         {std::move(session.name), std::move(session.bucket), std::move(session.tokens)});
   }
@@ -202,7 +198,7 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
       ->type_name("EXPR")
       ->allow_extra_args(false);
   app.add_flag("--score-half", arguments.eval.score_half,
-               "Score only the second half of each window, as llama.cpp does.");
+               "Score only the second half of each window, nearly as llama.cpp does.");
   app.add_option("--generate", arguments.eval.generate,
                  "Tokens that each group continues each session with, greedily, to see whether it "
                  "loops. 0: no loop test. Default: 64.")

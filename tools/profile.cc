@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "libshard/file.h"
 #include "libshard/text.h"
@@ -30,26 +31,61 @@ constexpr uint64_t kMaxGenerate = 1u << 20;
 struct Arguments {
   RuntimeArguments runtime;
   TextArguments texts;
-  std::string out;
+  std::optional<std::string> out;
   std::vector<std::string> merge;
   uint32_t generate = 0;
   bool force = false, dry_run = false, json = false;
 };
 
-Status CheckOutput(const Arguments& arguments) {
-  if (arguments.out.empty()) return shard::Ok();
-  std::vector<shard::fs::path> inputs(arguments.texts.texts.begin(), arguments.texts.texts.end());
-  inputs.insert(inputs.end(), arguments.texts.tokens.begin(), arguments.texts.tokens.end());
-  SHARD_CHECK(manifest::CheckOutputApart(arguments.out, arguments.runtime.source, inputs));
+constexpr const char* kStandardOutput = "-";
+
+Error Refused(const std::string& out, const std::string& expected, const std::string& found,
+              std::string hint) {
+  return {Code::kInvalidArgument, Cat(out, ": output: expected ", expected, ", found ", found),
+          std::move(hint)};
+}
+
+// Refused even with --force; links are followed.
+Status CheckNoInput(const Arguments& arguments) {
+  const std::string& out = *arguments.out;
+  std::vector<std::string> inputs = arguments.merge;
+  for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
+    inputs.insert(inputs.end(), paths->begin(), paths->end());
+  }
   std::error_code ignored;
-  const shard::fs::path out = arguments.out;
-  if (shard::fs::is_directory(out, ignored))
-    return Error{Code::kInvalidArgument,
-                 Cat(arguments.out, ": output: expected a file, found a directory")};
+  for (const std::string& input : inputs) {
+    if (input == out || shard::fs::equivalent(input, out, ignored))
+      return Refused(out, "no input", input, "choose another output; inputs are never overwritten");
+  }
+  return manifest::CheckOutputApart(out, arguments.runtime.source, {});
+}
+
+Status CheckFile(const Arguments& arguments) {
+  const std::string& out = *arguments.out;
+  std::error_code ignored;
+  if (shard::fs::is_directory(out, ignored)) return Refused(out, "a file", "a directory", "");
+  const shard::fs::path folder = shard::fs::path(out).parent_path();
+  if (!folder.empty() && !shard::fs::is_directory(folder, ignored))
+    return Refused(out, "a directory to write it in", "none", "make the directory first");
   if (arguments.force || !shard::fs::exists(out, ignored)) return shard::Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(arguments.out, ": output: expected no such file, found one"),
-               "use --force to replace it, or -o to write another file"};
+  return Refused(out, "no such file", "one",
+                 "use --force to replace it, or -o to write another file");
+}
+
+Status CheckOutput(const Arguments& arguments) {
+  if (!arguments.out) return shard::Ok();
+  const std::string& out = *arguments.out;
+  if (out == kStandardOutput) {
+    if (!arguments.json) return shard::Ok();
+    return Error{Code::kInvalidArgument, "-o -: expected a file together with --json, found -",
+                 "standard output can carry one document: drop --json to get the statistics"};
+  }
+  if (!out.ends_with(".json") && !out.ends_with(".bin"))
+    return Error{
+        Code::kInvalidArgument,
+        Cat("-o: expected a name that ends in .json or .bin, or -, found ", shard::Quoted(out))};
+  SHARD_CHECK(CheckNoInput(arguments));
+  return CheckFile(arguments);
 }
 
 runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::Weights& weights) {
@@ -101,6 +137,21 @@ Result<int> RunDryRun(const Arguments& arguments) {
   return kExitDone;
 }
 
+Result<int> Finish(const Arguments& arguments, const runtime::Statistics& statistics) {
+  const bool standard = arguments.out == kStandardOutput;
+  const std::string file = standard ? "" : arguments.out.value_or("");
+  if (!file.empty()) SHARD_CHECK(runtime::WriteStatistics(file, statistics));
+  const ProfileReport report{statistics, runtime::Summarize(statistics), file};
+  if (standard) {
+    PrintMessage(ProfileText(report));
+    SHARD_CHECK(WriteResult(runtime::StatisticsBytes(kStandardOutput, statistics)));
+    return kExitDone;
+  }
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
+                             : WriteResult(ProfileText(report)));
+  return kExitDone;
+}
+
 Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(CheckOutput(arguments));
   if (arguments.dry_run) return RunDryRun(arguments);
@@ -115,24 +166,21 @@ Result<int> Run(const Arguments& arguments) {
     SHARD_TRY(const runtime::Statistics other, runtime::ReadStatistics(path));
     SHARD_CHECK(runtime::MergeStatistics(path, other, statistics));
   }
-  if (!arguments.out.empty()) {
-    SHARD_CHECK(runtime::WriteStatistics(arguments.out, statistics));
-  }
-  const ProfileReport report{statistics, runtime::Summarize(statistics), arguments.out};
-  SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
-                             : WriteResult(ProfileText(report)));
-  return kExitDone;
+  return Finish(arguments, statistics);
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", arguments->runtime);
   AddTexts(app, arguments->texts);
-  app.add_option("-o,--output", arguments->out,
-                 "Write the statistics here: binary if the name ends in .bin, else JSON.")
+  app.add_option(
+         "-o,--output", arguments->out,
+         "Write the statistics here: NAME.json, or binary as NAME.bin. With \"-\" JSON goes to "
+         "standard output and the report to standard error.")
       ->type_name("FILE");
-  app.add_option("--merge", arguments->merge,
-                 "Add these statistics of the same model to the new ones.")
+  app.add_option(
+         "--merge", arguments->merge,
+         "Add these statistics of the same model to the new ones; their sessions have other names.")
       ->type_name("FILE");
   app.add_option("--generate", arguments->generate,
                  "After each session, decode N tokens greedily and count them apart. Default: 0.")
@@ -141,7 +189,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
   AddExecutor(app, arguments->runtime);
   AddForce(app, arguments->force);
-  AddDryRun(app, arguments->dry_run);
+  app.add_flag("--dry-run", arguments->dry_run,
+               "Run and write nothing; print the sessions that would be run.");
   AddJson(app, arguments->json);
   return [arguments] { return Run(*arguments); };
 }

@@ -50,7 +50,11 @@ std::string LayerLines(const runtime::StatisticsSummary& summary) {
   return table.Render();
 }
 
-std::string SuperExpertLines(const std::vector<runtime::SuperExpert>& experts) {
+std::string SuperExpertLines(const runtime::StatisticsSummary& summary) {
+  const std::vector<runtime::SuperExpert>& experts = summary.super_experts;
+  if (summary.experts < runtime::kLeastPeaks)
+    return Cat("Super Experts: not looked for; ", Plural(summary.experts, "expert"),
+               " in all layers, at least ", runtime::kLeastPeaks, " are needed\n");
   if (experts.empty()) return "Super Experts: none\n";
   std::string text = "Super Experts (layer:expert, largest output):";
   for (size_t i = 0; i < experts.size() && i < kMaxSuperExpertsInText; ++i) {
@@ -89,7 +93,7 @@ uint64_t CountTokens(const std::vector<TokenSession>& sessions) {
 
 std::string ProfileText(const ProfileReport& report) {
   std::string text = BucketLines(report.summary) + "\n" + LayerLines(report.summary) + "\n" +
-                     SuperExpertLines(report.summary.super_experts) + Advice(report.summary);
+                     SuperExpertLines(report.summary) + Advice(report.summary);
   if (!report.out.empty()) text += Cat("wrote ", report.out, "\n");
   return text;
 }
@@ -109,12 +113,14 @@ Json ProfileJson(const ProfileReport& report) {
                        {"prefill_tokens", bucket.prefill_tokens},
                        {"decode_tokens", bucket.decode_tokens}});
   }
-  return {{"router_digest", report.statistics.model.router_digest},
-          {"stable", report.summary.stable()},
-          {"buckets", std::move(buckets)},
-          {"layers", std::move(layers)},
-          {"super_experts", std::move(super_experts)},
-          {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
+  return {
+      {"router_digest", report.statistics.model.router_digest},
+      {"stable", report.summary.stable()},
+      {"buckets", std::move(buckets)},
+      {"layers", std::move(layers)},
+      {"super_experts",
+       report.summary.experts < runtime::kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
+      {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
 }
 
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate) {

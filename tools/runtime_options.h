@@ -72,10 +72,11 @@ Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights);
 // Whether an id ends a generation; never, for a model whose tokenizer is not understood.
 std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights);
 // Every file of `texts` is one session, except .jsonl files: one per line, {"text": ...} or
-// {"tokens": [...]}, with "session" and "bucket" if it has them. Every file of `tokens` is one
-// session of ids between white space, or one per line when the lines are JSON arrays. Ids must be
-// below `vocabulary`. kInvalidArgument when no file was named, kCorrupt for files that are none of
-// this, sessions without tokens and names that come twice.
+// {"tokens": [...]}, with "session" and "bucket" if it has them, and nothing else. A session
+// without a name has that of its file, or its path where several files have that name. Every file
+// of `tokens` is one session of ids between white space, or one per line when the lines are JSON
+// arrays. Ids must be below `vocabulary`. kInvalidArgument when no file was named, kCorrupt for
+// files that are none of this, sessions without tokens and names that come twice.
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
                                                const Tokenize& tokenize);
 

@@ -1,6 +1,8 @@
 // Reads texts and token ids as sessions (runtime_options.h).
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -19,22 +21,28 @@ using shard::Error;
 using shard::Json;
 
 constexpr uint64_t kMaxFileBytes = 1u << 30;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::array<std::string_view, 4> kKeys = {"text", "tokens", "session", "bucket"};
 constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 class SessionReader {
  public:
   SessionReader(const TextArguments& arguments, uint32_t vocabulary, const Tokenize& tokenize)
-      : bucket_(arguments.bucket), vocabulary_(vocabulary), tokenize_(tokenize) {}
+      : bucket_(arguments.bucket), vocabulary_(vocabulary), tokenize_(tokenize) {
+    for (const auto* paths : {&arguments.texts, &arguments.tokens}) {
+      for (const std::string& path : *paths) ++files_[FileName(path)];
+    }
+  }
 
   Status ReadText(const std::string& path) {
-    SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxFileBytes));
+    SHARD_TRY(const std::string text, ReadFile(path));
     if (shard::Lower(path).ends_with(".jsonl")) return ReadLines(path, text);
     SHARD_TRY(std::vector<uint32_t> tokens, Encode(path, text));
     return Add(path, {NameOf(path), bucket_, std::move(tokens)});
   }
 
   Status ReadTokens(const std::string& path) {
-    SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxFileBytes));
+    SHARD_TRY(const std::string text, ReadFile(path));
     const size_t first = text.find_first_not_of(kWhiteSpace);
     if (first != std::string::npos && text[first] == '[') return ReadLines(path, text);
     SHARD_TRY(std::vector<uint32_t> tokens, Numbers(path, text));
@@ -44,8 +52,19 @@ class SessionReader {
   std::vector<TokenSession> Take() { return std::move(sessions_); }
 
  private:
-  static std::string NameOf(const std::string& path) {
+  static std::string FileName(const std::string& path) {
     return shard::fs::path(path).filename().string();
+  }
+  // Files of one name in several directories are told apart by their paths.
+  std::string NameOf(const std::string& path) const {
+    const std::string name = FileName(path);
+    return files_.at(name) > 1 ? path : name;
+  }
+
+  static Result<std::string> ReadFile(const std::string& path) {
+    SHARD_TRY(std::string text, shard::ReadTextFile(path, kMaxFileBytes));
+    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+    return text;
   }
 
   Result<std::vector<uint32_t>> Encode(const std::string& where, std::string_view text) const {
@@ -76,7 +95,16 @@ class SessionReader {
     if (!value.is_object())
       return Error{Code::kCorrupt, Cat(where, ": expected an object or an array of ids, found ",
                                        shard::DescribeJson(value))};
+    for (const auto& [key, ignored] : value.items()) {
+      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+        return Error{
+            Code::kCorrupt,
+            Cat(where, ": expected \"text\", \"tokens\", \"session\" or \"bucket\", found ",
+                shard::Quoted(key))};
+    }
     const shard::JsonFields fields(value, where);
+    if (fields.Has("text") && fields.Has("tokens"))
+      return Error{Code::kCorrupt, Cat(where, ": expected \"text\" or \"tokens\", found both")};
     SHARD_TRY(session.name, fields.StringOr("session", std::move(session.name)));
     SHARD_TRY(session.bucket, fields.StringOr("bucket", std::move(session.bucket)));
     if (fields.Has("tokens")) {
@@ -138,6 +166,7 @@ class SessionReader {
   const Tokenize& tokenize_;
   std::vector<TokenSession> sessions_;
   std::set<std::string> names_;
+  std::map<std::string, size_t> files_;  // how many were named, by file name
 };
 
 }  // namespace

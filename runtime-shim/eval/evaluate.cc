@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "libshard/parallel.h"
+#include "libshard/text.h"
 #include "runtime-shim/eval/token_scores.h"
 #include "runtime-shim/stats/windows.h"
 
@@ -229,6 +230,23 @@ class Evaluator {
   uint64_t done_ = 0, total_ = 0;
 };
 
+// The first window is the longest.
+Status CheckScored(const EvalTokens& session, const EvalOptions& options) {
+  const uint32_t first = FirstScored(options.context, options.score_half);
+  if (std::min<size_t>(session.tokens.size(), options.context) > first) return shard::Ok();
+  const std::string where = shard::Cat("session ", shard::Quoted(session.name), ": ");
+  if (options.context <= first)
+    return shard::Error{shard::Code::kInvalidArgument,
+                        shard::Cat(where, "context: expected more than ", first,
+                                   " tokens to score the second half, found ", options.context)};
+  return shard::Error{shard::Code::kInvalidArgument,
+                      shard::Cat(where, "tokens: expected more than ", first,
+                                 " to score any, found ", session.tokens.size()),
+                      options.score_half
+                          ? "use longer texts, a smaller --context, or no --score-half"
+                          : "use longer texts"};
+}
+
 }  // namespace
 
 Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
@@ -236,6 +254,7 @@ Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
                                              const EvalOptions& options) {
   assert(input.reference || input.full);
   assert(options.generate < options.context && options.chunk > 0);
+  for (const EvalTokens& session : sessions) SHARD_CHECK(CheckScored(session, options));
   Evaluator evaluator(input, options);
   SHARD_CHECK(evaluator.Open());
   uint64_t work = 0;

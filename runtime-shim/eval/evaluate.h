@@ -67,7 +67,8 @@ struct SessionMeasure {
   std::optional<LoopResult> reference_loop, full_loop;
 };
 
-// REQUIRES: a reference or a full run. Errors are those of sessions, and kInterrupted.
+// REQUIRES: a reference or a full run. kInvalidArgument for a session of which no token would be
+// scored; else errors are those of sessions, and kInterrupted.
 shard::Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
                                                     std::span<const EvalTokens> sessions,
                                                     const EvalOptions& options);

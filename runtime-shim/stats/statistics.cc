@@ -1,6 +1,8 @@
 #include "runtime-shim/stats/statistics.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "libshard/text.h"
 
@@ -31,28 +33,24 @@ void Add(const std::vector<LayerTally>& from, std::vector<LayerTally>& to) {
   }
 }
 
-void Add(const PhaseTally& from, PhaseTally& to) {
-  to.tokens += from.tokens;
-  to.sinks += from.sinks;
-  Add(from.layers, to.layers);
+// Whether `sum` stays within what statistics hold.
+bool AddTokens(uint64_t tokens, uint64_t& sum) {
+  return !__builtin_add_overflow(sum, tokens, &sum) && sum <= kMaxStatisticsTokens;
 }
 
-bool SameSession(const SessionTally& a, const SessionTally& b) {
-  return a.name == b.name && a.bucket == b.bucket && a.executor == b.executor &&
-         a.precision == b.precision;
-}
-
-void AddSession(const SessionTally& session, std::vector<SessionTally>& sessions) {
-  const auto same = std::find_if(sessions.begin(), sessions.end(), [&](const SessionTally& other) {
-    return SameSession(session, other);
-  });
-  if (same == sessions.end()) {
-    sessions.push_back(session);
-    return;
+shard::Status CheckNames(const std::string& where, const Statistics& other,
+                         const Statistics& into) {
+  std::set<std::string_view> names;
+  for (const SessionTally& session : into.sessions) names.insert(session.name);
+  for (const SessionTally& session : other.sessions) {
+    if (!names.contains(session.name)) continue;
+    return Error{
+        Code::kInvalidArgument,
+        Cat(where, ": session ", shard::Quoted(session.name),
+            ": expected one that is not there yet, found it a second time"),
+        "its tokens would count twice; name sessions apart with \"session\" in a .jsonl file"};
   }
-  for (size_t phase = 0; phase < session.phases.size(); ++phase) {
-    Add(session.phases[phase], same->phases[phase]);
-  }
+  return shard::Ok();
 }
 
 }  // namespace
@@ -78,13 +76,29 @@ shard::Status MergeStatistics(const std::string& where, const Statistics& other,
   if (other.model.router_digest != into.model.router_digest)
     return different("router digest", shard::Quoted(into.model.router_digest),
                      shard::Quoted(other.model.router_digest));
-  for (const SessionTally& session : other.sessions) AddSession(session, into.sessions);
+  SHARD_CHECK(CheckNames(where, other, into));
+  const std::optional<uint64_t> present = CountTokens(into.sessions);
+  std::optional<uint64_t> sum = CountTokens(other.sessions);
+  if (!present || !sum || !AddTokens(*present, *sum))
+    return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
+                                     " with those of the other statistics, found more")};
+  into.sessions.insert(into.sessions.end(), other.sessions.begin(), other.sessions.end());
   for (size_t layer = 0; layer < other.co_selection.size(); ++layer) {
     for (size_t pair = 0; pair < other.co_selection[layer].size(); ++pair) {
       into.co_selection[layer][pair] += other.co_selection[layer][pair];
     }
   }
   return shard::Ok();
+}
+
+std::optional<uint64_t> CountTokens(const std::vector<SessionTally>& sessions) {
+  uint64_t sum = 0;
+  for (const SessionTally& session : sessions) {
+    for (const PhaseTally& phase : session.phases) {
+      if (!AddTokens(phase.tokens, sum) || !AddTokens(phase.sinks, sum)) return std::nullopt;
+    }
+  }
+  return sum;
 }
 
 TotalTally AddUp(const Statistics& statistics, const std::string* bucket) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,12 @@ namespace runtime {
 
 inline constexpr uint32_t kMaxStatisticsLayers = 65536;
 inline constexpr uint32_t kMaxStatisticsExperts = 4096;  // of one layer
+
+// Tokens of all sessions together. Every count is at most the tokens, so that none overflows.
+inline constexpr uint64_t kMaxStatisticsTokens = uint64_t{1} << 53;
+// Of one session and expert, so that sums over sessions stay finite.
+inline constexpr double kMaxGateMass = 9007199254740992;  // 2^53
+inline constexpr double kMaxWeightedNorm = 1e100;
 
 // The first position and beginning-of-sequence tokens are routed in a way of their own (attention
 // sinks): they count in `peak` alone.
@@ -76,9 +83,13 @@ constexpr uint64_t PairIndex(uint64_t i, uint64_t j, uint64_t experts) {
 
 // Nothing seen yet.
 Statistics EmptyStatistics(const ModelIdentity& model);
-// into += other. kMismatch, naming `where`, when the models differ: other routers or other layers.
-// Sessions of the same bucket, name, executor and precision are added up.
+// Appends the sessions of `other`. Both pass CheckStatistics. Naming `where`, and with `into` as it
+// was: kMismatch when the models differ (other routers or other layers), kInvalidArgument when a
+// session of that name is there already, kCorrupt when there would be too many tokens.
 shard::Status MergeStatistics(const std::string& where, const Statistics& other, Statistics& into);
+
+// Counted tokens and sinks of all sessions and phases; none above kMaxStatisticsTokens.
+std::optional<uint64_t> CountTokens(const std::vector<SessionTally>& sessions);
 
 // All sessions and phases together, or those of one bucket (null: of all).
 struct TotalTally {

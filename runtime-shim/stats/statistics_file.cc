@@ -1,6 +1,6 @@
 #include "runtime-shim/stats/statistics_file.h"
 
-#include <cmath>
+#include <cfloat>
 #include <nlohmann/json.hpp>
 
 #include "libshard/file.h"
@@ -17,14 +17,15 @@ using shard::Error;
 constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
 constexpr size_t kDigestDigits = 32;
 
-bool IsSum(double value) { return std::isfinite(value) && value >= 0; }
+// False for what is no number, too.
+bool IsSum(double value, double most) { return value >= 0 && value <= most; }
 
 // What makes the numbers of an expert impossible; null when nothing does.
 const char* Problem(const ExpertTally& expert, const PhaseTally& phase) {
   if (expert.count > phase.tokens) return "at most as many tokens as the phase has";
-  if (!IsSum(expert.gate_mass) || !IsSum(expert.weighted_norm) || !IsSum(expert.odd_gate_mass) ||
-      !IsSum(expert.peak))
-    return "finite sums that are not negative";
+  if (!IsSum(expert.gate_mass, kMaxGateMass) || !IsSum(expert.odd_gate_mass, kMaxGateMass) ||
+      !IsSum(expert.weighted_norm, kMaxWeightedNorm) || !IsSum(double{expert.peak}, FLT_MAX))
+    return "finite sums that are not negative and not beyond their limits";
   if (expert.count == 0 && (expert.gate_mass > 0 || expert.weighted_norm > 0))
     return "no mass without a token";
   if (expert.odd_gate_mass > expert.gate_mass) return "no more odd mass than mass";
@@ -47,23 +48,37 @@ shard::Status CheckPhase(const std::string& where, const ModelIdentity& model,
   for (size_t i = 0; i < phase.layers.size(); ++i) {
     if (phase.layers[i].size() != model.layers[i].experts)
       return wrong(i, Cat(model.layers[i].experts, " experts"));
+    uint64_t choices = 0;  // wraps where the product does: 2^53 tokens x 4096 experts are 2^65
     for (const ExpertTally& expert : phase.layers[i]) {
       if (const char* problem = Problem(expert, phase)) return wrong(i, problem);
+      choices += expert.count;
     }
+    if (choices != phase.tokens * model.layers[i].top_k)
+      return wrong(
+          i, Cat("counts that add up to ", phase.tokens, " tokens x top-", model.layers[i].top_k));
   }
   return shard::Ok();
 }
 
-shard::Status CheckPairs(const std::string& where, const Statistics& statistics) {
+shard::Status CheckPairs(const std::string& where, const Statistics& statistics, uint64_t tokens) {
   const auto& layers = statistics.model.layers;
   bool fit = statistics.co_selection.size() == layers.size();
   for (size_t i = 0; fit && i < layers.size(); ++i) {
     fit = statistics.co_selection[i].size() == PairCount(layers[i].experts);
   }
-  if (fit) return shard::Ok();
-  return Error{Code::kCorrupt, Cat(where,
-                                   ": co_selection: expected one count for each pair of "
-                                   "experts of each layer, found another number")};
+  if (!fit)
+    return Error{Code::kCorrupt, Cat(where,
+                                     ": co_selection: expected one count for each pair of "
+                                     "experts of each layer, found another number")};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    for (const uint64_t count : statistics.co_selection[i]) {
+      if (count > tokens)
+        return Error{Code::kCorrupt,
+                     Cat(where, ": co_selection: layer ", layers[i].layer, ": expected at most ",
+                         tokens, " tokens for a pair, found ", count)};
+    }
+  }
+  return shard::Ok();
 }
 
 }  // namespace
@@ -95,6 +110,10 @@ shard::Status CheckModelIdentity(const std::string& where, const ModelIdentity& 
 
 shard::Status CheckStatistics(const std::string& where, const Statistics& statistics) {
   SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+  const std::optional<uint64_t> tokens = CountTokens(statistics.sessions);
+  if (!tokens)
+    return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
+                                     " in all sessions, found more")};
   for (const SessionTally& session : statistics.sessions) {
     for (size_t i = 0; i < session.phases.size(); ++i) {
       const std::string phase =
@@ -102,7 +121,7 @@ shard::Status CheckStatistics(const std::string& where, const Statistics& statis
       SHARD_CHECK(CheckPhase(phase, statistics.model, session.phases[i]));
     }
   }
-  return CheckPairs(where, statistics);
+  return CheckPairs(where, statistics, *tokens);
 }
 
 shard::Result<Statistics> ReadStatistics(const std::string& path) {

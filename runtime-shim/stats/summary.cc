@@ -41,7 +41,7 @@ std::vector<SuperExpert> FindSuperExperts(const ModelIdentity& model, const Tota
     for (const ExpertTally& expert : layer) peaks.push_back(expert.peak);
   }
   std::vector<SuperExpert> found;
-  if (peaks.empty()) return found;
+  if (peaks.size() < kLeastPeaks) return found;
   std::sort(peaks.begin(), peaks.end());
   const double least =
       std::max(SortedQuantile(peaks, kPeakQuantile), peaks.back() / kLargestOverPeak);
@@ -85,6 +85,7 @@ StatisticsSummary Summarize(const Statistics& statistics) {
   StatisticsSummary summary;
   for (size_t i = 0; i < total.layers.size(); ++i) {
     summary.layers.push_back(SummarizeLayer(statistics.model.layers[i], total.layers[i]));
+    summary.experts += total.layers[i].size();
   }
   summary.super_experts = FindSuperExperts(statistics.model, total);
   summary.buckets = SummarizeBuckets(statistics.sessions);

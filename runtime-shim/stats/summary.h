@@ -25,11 +25,14 @@ struct LayerSummary {
 inline constexpr double kStableSplitHalf = 0.98;
 
 // An expert whose largest output stands out: peak > max(99.5th percentile of all experts of all
-// layers, largest / 10), in the first three quarters of the blocks. Rule of arXiv 2507.23279.
+// layers, largest / 10), in the first three quarters of the blocks. Rule of arXiv 2507.23279. Of
+// fewer experts than kLeastPeaks the largest is always above the percentile: nothing is said then.
 struct SuperExpert {
   uint32_t layer = 0, expert = 0;
   float peak = 0;
 };
+
+inline constexpr size_t kLeastPeaks = 200;  // experts of all layers
 
 struct BucketSummary {
   std::string bucket;
@@ -38,7 +41,8 @@ struct BucketSummary {
 
 struct StatisticsSummary {
   std::vector<LayerSummary> layers;
-  std::vector<SuperExpert> super_experts;  // by layer, then id
+  uint64_t experts = 0;                    // of all layers
+  std::vector<SuperExpert> super_experts;  // by layer, then id; none below kLeastPeaks experts
   std::vector<BucketSummary> buckets;      // in the order of their first session
   bool stable() const;
 };

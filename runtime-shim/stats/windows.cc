@@ -10,12 +10,14 @@ std::vector<Window> SplitWindows(std::span<const uint32_t> tokens, uint32_t cont
   std::vector<Window> windows;
   while (!tokens.empty()) {
     Window window;
-    if (repeat && !windows.empty()) window.tokens.push_back(*bos);
+    const bool again = repeat && !windows.empty();
+    if (again && !half) window.tokens.push_back(*bos);
     const size_t taken = std::min(tokens.size(), context - window.tokens.size());
     window.tokens.insert(window.tokens.end(), tokens.begin(),
                          tokens.begin() + static_cast<ptrdiff_t>(taken));
     tokens = tokens.subspan(taken);
-    window.first_scored = half ? context / 2 + 1 : 1;
+    if (again && half) window.tokens.front() = *bos;
+    window.first_scored = FirstScored(context, half);
     if (window.tokens.size() > 1 || windows.empty()) windows.push_back(std::move(window));
   }
   return windows;

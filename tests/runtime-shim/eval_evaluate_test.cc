@@ -146,10 +146,30 @@ TEST_F(Evaluation, NoLoopTestWhenNothingIsGenerated) {
 
 TEST_F(Evaluation, HalfOfEachWindowCanBeScored) {
   options_.score_half = true;
+  sessions_[0].tokens.push_back(0);
   const auto measures = Run();
-  EXPECT_THAT(measures[0].full, SizeIs(0));  // positions 5 to 7 of a window of 8
+  EXPECT_THAT(measures[0].full, SizeIs(1));  // positions 5 to 7 of a window of 8
   EXPECT_THAT(measures[1].full, SizeIs(3));
-  EXPECT_EQ(SummarizeEvaluation(input_, measures, 4).full->likelihood.tokens, 3u);
+  EXPECT_EQ(SummarizeEvaluation(input_, measures, 4).full->likelihood.tokens, 4u);
+}
+
+TEST_F(Evaluation, ASessionOfWhichNothingWouldBeScoredIsAnError) {
+  const auto error = [&] {
+    const auto measures = Evaluate(input_, sessions_, options_);
+    return measures ? shard::Error{shard::Code::kInterrupted, "was scored"} : measures.error();
+  };
+  options_.score_half = true;
+  EXPECT_EQ(error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(error().message,
+            "session \"zeros\": tokens: expected more than 5 to score any, found 5");
+  options_.context = 2;
+  EXPECT_EQ(
+      error().message,
+      "session \"zeros\": context: expected more than 2 tokens to score the second half, found 2");
+  options_ = {};
+  sessions_[0].tokens = {0};
+  EXPECT_EQ(error().message,
+            "session \"zeros\": tokens: expected more than 1 to score any, found 1");
 }
 
 TEST_F(Evaluation, ProgressEndsWithAllTokensOfAllRuns) {

@@ -23,10 +23,12 @@ inline Statistics SampleStatistics() {
   prefill.sinks = 2;
   prefill.layers = {LayerTally(4), LayerTally(3)};
   prefill.layers[0][1] = {200, 91.125, 40.5, 1e-7, 0.1f};
-  prefill.layers[0][3] = {1, 0.1, 0, 3.3e8, 1e30f};
+  prefill.layers[0][2] = {300, 150.5, 70, 30, 2};
+  prefill.layers[0][3] = {100, 0.1, 0, 3.3e8, 1e30f};
+  prefill.layers[1][0] = {300, 300, 128, 12, 1};
   prefill.layers[1][2].peak = 7;
   statistics.sessions = {session, {"b", "", "cuda", "f32", {}}};
-  statistics.co_selection[0] = {1, 0, 300, 5, 0, uint64_t{1} << 40};
+  statistics.co_selection[0] = {1, 0, 300, 5, 0, 200};
   return statistics;
 }
 

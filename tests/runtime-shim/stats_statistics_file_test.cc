@@ -156,6 +156,16 @@ TEST(StatisticsFile, JsonThatContradictsItselfIsRefusedByName) {
               HasSubstr("expected finite sums"));
   EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["peak"][1] = 1e300; }).message,
               HasSubstr("expected finite sums"));
+  EXPECT_THAT(
+      JsonError([&](Json& j) { prefill(j)["layers"][0]["gate_mass"][1] = 1.7e308; }).message,
+      HasSubstr("expected finite sums"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["count"][1] = 199u; }).message,
+              HasSubstr("layer 1: expected counts that add up to 300 tokens x top-2"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["tokens"] = kMaxStatisticsTokens; }).message,
+              HasSubstr("stats.json: tokens: expected at most 9007199254740992 in all sessions"));
+  EXPECT_THAT(
+      JsonError([&](Json& j) { j["co_selection"][0]["pairs"][2] = 303u; }).message,
+      HasSubstr("co_selection: layer 1: expected at most 302 tokens for a pair, found 303"));
   EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["gate_mass"][0] = 1; }).message,
               HasSubstr("expected no mass without a token"));
   EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["odd_gate_mass"][1] = 92; }).message,

@@ -20,30 +20,38 @@ TEST(Statistics, PairsHaveDistinctPlacesInOrder) {
   for (uint64_t place = 0; place < places.size(); ++place) EXPECT_EQ(places[place], place);
 }
 
-TEST(Statistics, MergingAddsTheSameSessionAndAppendsOthers) {
+TEST(Statistics, MergingAppendsSessionsAndAddsPairs) {
   Statistics all = SampleStatistics();
   Statistics other = SampleStatistics();
-  other.sessions[1].name = "c";
+  for (SessionTally& session : other.sessions) session.name += "2";
   ASSERT_TRUE(MergeStatistics("other", other, all));
-  ASSERT_EQ(all.sessions.size(), 3u);
-  EXPECT_EQ(all.sessions[2].name, "c");
-  const PhaseTally& prefill = all.sessions[0].phases[0];
-  EXPECT_EQ(prefill.tokens, 600u);
-  EXPECT_EQ(prefill.sinks, 4u);
-  EXPECT_EQ(prefill.layers[0][1].count, 400u);
-  EXPECT_EQ(prefill.layers[0][1].gate_mass, 182.25);
-  EXPECT_EQ(prefill.layers[0][1].odd_gate_mass, 81.0);
-  EXPECT_EQ(prefill.layers[0][1].weighted_norm, 2e-7);
-  EXPECT_EQ(prefill.layers[0][3].peak, 1e30f);
+  ASSERT_EQ(all.sessions.size(), 4u);
+  EXPECT_EQ(all.sessions[2].name, "a.txt2");
+  EXPECT_EQ(all.sessions[2].phases, SampleStatistics().sessions[0].phases);
   EXPECT_EQ(all.co_selection[0][2], 600u);
 }
 
-TEST(Statistics, MergingKeepsSessionsOfAnotherPrecisionApart) {
+TEST(Statistics, ASessionIsNotMergedTwice) {
   Statistics all = SampleStatistics();
   Statistics other = SampleStatistics();
   for (SessionTally& session : other.sessions) session.precision = "bf16";
-  ASSERT_TRUE(MergeStatistics("other", other, all));
-  EXPECT_EQ(all.sessions.size(), 4u);
+  const auto status = MergeStatistics("other.json", other, all);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, shard::Code::kInvalidArgument);
+  EXPECT_THAT(status.error().message, HasSubstr("other.json: session \"a.txt\": expected"));
+  EXPECT_EQ(all, SampleStatistics());
+}
+
+TEST(Statistics, MergingNeverOverflows) {
+  Statistics all = SampleStatistics();
+  Statistics other = SampleStatistics();
+  for (SessionTally& session : other.sessions) session.name += "2";
+  other.sessions[0].phases[0].tokens = kMaxStatisticsTokens - 2;
+  const auto status = MergeStatistics("other.json", other, all);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, shard::Code::kCorrupt);
+  EXPECT_THAT(status.error().message, HasSubstr("other.json: tokens: expected at most"));
+  EXPECT_EQ(all, SampleStatistics());
 }
 
 TEST(Statistics, MergingIntoNothingGivesTheSame) {

@@ -77,6 +77,16 @@ TEST(StatisticsSummary, SuperExpertsStandOutInTheFirstThreeQuarters) {
   EXPECT_EQ(found[1].expert, 7u);
 }
 
+TEST(StatisticsSummary, FewExpertsHaveNoSuperExperts) {
+  for (const uint32_t experts : {49u, 50u}) {
+    Statistics statistics = Flat(4, experts);
+    Layers(statistics)[0][0].peak = 1000;
+    const StatisticsSummary summary = Summarize(statistics);
+    EXPECT_EQ(summary.experts, 4 * experts);
+    EXPECT_EQ(summary.super_experts.size(), experts == 50 ? 1u : 0u);
+  }
+}
+
 TEST(StatisticsSummary, ALayerFullOfLargeOutputsHasNoSuperExperts) {
   Statistics statistics = Flat(4, 100);
   for (ExpertTally& expert : Layers(statistics)[0]) expert.peak = 50;

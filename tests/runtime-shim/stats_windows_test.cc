@@ -42,5 +42,12 @@ TEST(Windows, HalfScoresWhatLiesPastHalfTheContext) {
   EXPECT_EQ(windows[0].first_scored, 3u);
 }
 
+TEST(Windows, HalfPutsBosInThePlaceOfTheFirstToken) {
+  const auto windows = SplitWindows(std::vector<uint32_t>{9, 1, 2, 3, 4, 5}, 3, 9, true);
+  ASSERT_EQ(windows.size(), 2u);
+  EXPECT_THAT(windows[0].tokens, ElementsAre(9, 1, 2));
+  EXPECT_THAT(windows[1].tokens, ElementsAre(9, 4, 5));
+}
+
 }  // namespace
 }  // namespace runtime

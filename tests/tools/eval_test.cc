@@ -122,7 +122,8 @@ TEST_F(EvalCommand, ASessionOfOneTokenCannotBeScored) {
   WriteAll(workspace_ / "ids", "7");
   const ToolRun run = workspace_.Moepack("eval out --tokens ids");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("session \"ids\": tokens: expected at least 2, found 1"));
+  EXPECT_THAT(run.err,
+              HasSubstr("session \"ids\": tokens: expected more than 1 to score any, found 1"));
 }
 
 TEST_F(EvalCommand, AModelWithoutGroupsIsComparedAsAWhole) {

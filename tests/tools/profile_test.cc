@@ -34,6 +34,7 @@ TEST_F(ProfileCommand, PrintsEveryLayerAndWritesBothForms) {
   EXPECT_THAT(run.out, StartsWith("bucket  sessions  prefill tokens  decode tokens\nprose "));
   EXPECT_THAT(run.out, HasSubstr("layer  experts  used  top quarter  largest"));
   EXPECT_THAT(run.out, HasSubstr("\n    2       16 "));
+  EXPECT_THAT(run.out, HasSubstr("Super Experts: not looked for; 48 experts in all layers"));
   EXPECT_THAT(run.out, HasSubstr("wrote s.json\n"));
   ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --bucket prose -o s.bin")
                 .status,
@@ -79,15 +80,23 @@ TEST_F(ProfileCommand, CountsEveryTokenTopKTimesInEveryLayer) {
 TEST_F(ProfileCommand, ADistributionHasTheStatisticsOfItsSource) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
   ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
-  ASSERT_EQ(workspace_.Moepack("profile out --text text.txt -o b.bin --merge a.bin").status, 0);
+  ASSERT_EQ(workspace_.Moepack("profile out --text text.txt -o b.bin").status, 0);
   const runtime::Statistics source = Read("a.bin"), both = Read("b.bin");
   EXPECT_EQ(source.model.router_digest, both.model.router_digest);
-  ASSERT_EQ(both.sessions.size(), 1u);
-  EXPECT_EQ(both.sessions[0].phases[0].tokens, 2 * source.sessions[0].phases[0].tokens);
-  for (size_t i = 0; i < 16; ++i) {
-    EXPECT_EQ(both.sessions[0].phases[0].layers[1][i].count,
-              2 * source.sessions[0].phases[0].layers[1][i].count);
-  }
+  EXPECT_EQ(both.sessions, source.sessions);
+}
+
+TEST_F(ProfileCommand, MergingAddsSessionsOfOtherNames) {
+  WriteAll(workspace_ / "ids", "1 2 3");
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
+  const std::string merge = "profile fixtures/tiny-moe --merge a.bin -o b.bin ";
+  ASSERT_EQ(workspace_.Moepack(merge + "--tokens ids").status, 0);
+  EXPECT_EQ(Read("b.bin").sessions.size(), 2u);
+  const ToolRun run = workspace_.Moepack(merge + "--text text.txt --force");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err,
+              HasSubstr("a.bin: session \"text.txt\": expected one that is not there yet"));
+  EXPECT_EQ(Read("b.bin").sessions.size(), 2u);
 }
 
 TEST_F(ProfileCommand, JsonSaysWhatTheTableSays) {
@@ -100,6 +109,7 @@ TEST_F(ProfileCommand, JsonSaysWhatTheTableSays) {
   EXPECT_EQ(json["buckets"][0]["prefill_tokens"], 3);
   EXPECT_EQ(json["buckets"][1]["bucket"], "b");
   EXPECT_EQ(json["stable"], false);
+  EXPECT_TRUE(json["super_experts"].is_null());
   EXPECT_TRUE(json["output"].is_null());
 }
 
@@ -135,6 +145,48 @@ TEST_F(ProfileCommand, AnInputIsNeverTheOutput) {
   const ToolRun run =
       workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o fixtures --force");
   EXPECT_EQ(run.status, 2);
+}
+
+TEST_F(ProfileCommand, NeitherATextNorMergedStatisticsAreReplaced) {
+  WriteAll(workspace_ / "ids.json", "[1, 2, 3]");
+  const ToolRun tokens =
+      workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o ./ids.json --force");
+  EXPECT_EQ(tokens.status, 2);
+  EXPECT_THAT(tokens.err, HasSubstr("./ids.json: output: expected no input, found ids.json"));
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o a.bin").status, 0);
+  const std::string before = ReadAll(workspace_ / "a.bin");
+  const ToolRun merged = workspace_.Moepack(
+      "profile fixtures/tiny-moe --text text.txt --merge a.bin -o a.bin --force");
+  EXPECT_EQ(merged.status, 2);
+  EXPECT_THAT(merged.err, HasSubstr("a.bin: output: expected no input, found a.bin"));
+  EXPECT_EQ(ReadAll(workspace_ / "a.bin"), before);
+}
+
+TEST_F(ProfileCommand, TheNameOfTheOutputSaysItsForm) {
+  const std::string command = "profile fixtures/tiny-moe --text text.txt -o ";
+  const ToolRun empty = workspace_.Moepack(command + "''");
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_THAT(empty.err, HasSubstr("-o: expected a name that ends in .json or .bin, or -"));
+  EXPECT_THAT(workspace_.Moepack(command + "stats").err, HasSubstr("found \"stats\""));
+  const ToolRun both = workspace_.Moepack(command + "- --json");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_THAT(both.err, HasSubstr("-o -: expected a file together with --json"));
+  const ToolRun standard = workspace_.Moepack(command + "-");
+  EXPECT_EQ(standard.status, 0);
+  EXPECT_EQ(Json::parse(standard.out)["format"], "moepack-statistics");
+  EXPECT_THAT(standard.err, HasSubstr("top quarter"));
+}
+
+TEST_F(ProfileCommand, ADryRunRefusesTheOutputsThatARunRefuses) {
+  WriteAll(workspace_ / "s.json", "mine");
+  const std::string command = "profile fixtures/tiny-moe --text text.txt --dry-run -o ";
+  EXPECT_THAT(workspace_.Moepack(command + "s.json").err,
+              HasSubstr("s.json: output: expected no such file, found one"));
+  EXPECT_EQ(workspace_.Moepack(command + "s.json").status, 2);
+  const ToolRun missing = workspace_.Moepack(command + "nowhere/s.json");
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err,
+              HasSubstr("nowhere/s.json: output: expected a directory to write it in"));
 }
 
 TEST_F(ProfileCommand, StatisticsOfAnotherModelAreNotMerged) {

@@ -83,11 +83,41 @@ TEST_F(SessionTexts, IdsOutsideTheVocabularyAreRefused) {
 }
 
 TEST_F(SessionTexts, LinesThatAreNoSessionAreRefusedByNumber) {
-  EXPECT_THAT(TextError("a.jsonl", "{\"text\": \"x\"}\n{\"texts\": 1}\n").message,
+  EXPECT_THAT(TextError("a.jsonl", "{\"text\": \"x\"}\n{\"text\": 1}\n").message,
               HasSubstr("a.jsonl: line 2: text: expected"));
   EXPECT_THAT(TextError("a.jsonl", "7").message,
               HasSubstr("line 1: expected an object or an array of ids, found 7"));
   EXPECT_EQ(TextError("a.jsonl", "{").code, Code::kCorrupt);
+  EXPECT_THAT(
+      TextError("a.jsonl", "{\"text\": \"x\"}\n{\"text\": \"y\", \"buket\": \"a\"}").message,
+      HasSubstr("a.jsonl: line 2: expected \"text\", \"tokens\", \"session\" or "
+                "\"bucket\", found \"buket\""));
+  EXPECT_THAT(TextError("a.jsonl", "{\"text\": \"x\", \"tokens\": [1]}").message,
+              HasSubstr("line 1: expected \"text\" or \"tokens\", found both"));
+}
+
+TEST_F(SessionTexts, AByteOrderMarkIsNoText) {
+  const auto sessions = Read({{File("a.txt", "\xef\xbb\xbfhi"), File("b.jsonl", "\xef\xbb\xbf[7]")},
+                              {File("c.txt",
+                                    "\xef\xbb\xbf"
+                                    "8 9")},
+                              ""});
+  ASSERT_TRUE(sessions) << sessions.error().message;
+  EXPECT_THAT((*sessions)[0].tokens, ElementsAre('h', 'i'));
+  EXPECT_THAT((*sessions)[1].tokens, ElementsAre(7));
+  EXPECT_THAT((*sessions)[2].tokens, ElementsAre(8, 9));
+}
+
+TEST_F(SessionTexts, FilesOfOneNameAreToldApartByTheirPaths) {
+  std::filesystem::create_directory(dir_.path() / "b");
+  const std::string outer = File("a.txt", "x"), inner = File("b/a.txt", "y");
+  const auto sessions = Read({{outer, inner}, {}, ""});
+  ASSERT_TRUE(sessions) << sessions.error().message;
+  EXPECT_EQ((*sessions)[0].name, outer);
+  EXPECT_EQ((*sessions)[1].name, inner);
+  const auto twice = Read({{outer, outer}, {}, ""});
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().message, HasSubstr("expected a name of its own"));
 }
 
 TEST_F(SessionTexts, SessionsNeedTokensAndNamesOfTheirOwn) {
