@@ -60,7 +60,8 @@ shard::Status CheckPhase(const std::string& where, const ModelIdentity& model,
   return shard::Ok();
 }
 
-shard::Status CheckPairs(const std::string& where, const Statistics& statistics, uint64_t tokens) {
+// REQUIRES: tokens that CountTokens can count.
+shard::Status CheckPairs(const std::string& where, const Statistics& statistics) {
   const auto& layers = statistics.model.layers;
   bool fit = statistics.co_selection.size() == layers.size();
   for (size_t i = 0; fit && i < layers.size(); ++i) {
@@ -70,6 +71,10 @@ shard::Status CheckPairs(const std::string& where, const Statistics& statistics,
     return Error{Code::kCorrupt, Cat(where,
                                      ": co_selection: expected one count for each pair of "
                                      "experts of each layer, found another number")};
+  uint64_t tokens = 0;
+  for (const SessionTally& session : statistics.sessions) {
+    for (const PhaseTally& phase : session.phases) tokens += phase.tokens;
+  }
   for (size_t i = 0; i < layers.size(); ++i) {
     for (const uint64_t count : statistics.co_selection[i]) {
       if (count > tokens)
@@ -110,8 +115,7 @@ shard::Status CheckModelIdentity(const std::string& where, const ModelIdentity& 
 
 shard::Status CheckStatistics(const std::string& where, const Statistics& statistics) {
   SHARD_CHECK(CheckModelIdentity(where, statistics.model));
-  const std::optional<uint64_t> tokens = CountTokens(statistics.sessions);
-  if (!tokens)
+  if (!CountTokens(statistics.sessions))
     return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
                                      " in all sessions, found more")};
   for (const SessionTally& session : statistics.sessions) {
@@ -121,7 +125,7 @@ shard::Status CheckStatistics(const std::string& where, const Statistics& statis
       SHARD_CHECK(CheckPhase(phase, statistics.model, session.phases[i]));
     }
   }
-  return CheckPairs(where, statistics, *tokens);
+  return CheckPairs(where, statistics);
 }
 
 shard::Result<Statistics> ReadStatistics(const std::string& path) {

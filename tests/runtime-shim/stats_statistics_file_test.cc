@@ -164,8 +164,8 @@ TEST(StatisticsFile, JsonThatContradictsItselfIsRefusedByName) {
   EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["tokens"] = kMaxStatisticsTokens; }).message,
               HasSubstr("stats.json: tokens: expected at most 9007199254740992 in all sessions"));
   EXPECT_THAT(
-      JsonError([&](Json& j) { j["co_selection"][0]["pairs"][2] = 303u; }).message,
-      HasSubstr("co_selection: layer 1: expected at most 302 tokens for a pair, found 303"));
+      JsonError([&](Json& j) { j["co_selection"][0]["pairs"][2] = 301u; }).message,
+      HasSubstr("co_selection: layer 1: expected at most 300 tokens for a pair, found 301"));
   EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["gate_mass"][0] = 1; }).message,
               HasSubstr("expected no mass without a token"));
   EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["odd_gate_mass"][1] = 92; }).message,
