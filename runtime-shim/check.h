@@ -65,8 +65,8 @@ std::vector<uint32_t> CheckTokens(uint32_t vocabulary);
 
 // The first half of the tokens runs in batches, the rest one by one, so that both ways of running
 // are compared. A node that differs is a result, not an error. kInvalidArgument when the source is
-// no distribution, kNotFound when it lacks a group, kMismatch when no node can run; kUnsupported when `against` has other element types; else the
-// errors of loading and running.
+// no distribution, kNotFound when it lacks a group, kMismatch when no node can run; kUnsupported
+// when `against` has other element types; else the errors of loading and running.
 shard::Result<CheckReport> CheckDistribution(const std::string& distribution,
                                              const CheckOptions& options);
 
