@@ -59,7 +59,6 @@ class Node {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Model> model_;  // on the executor, so it goes first
   shard::LayerExperts eligible_;
-  bool overlay_ = true;
   shard::Result<std::unique_ptr<Tokenizer>> tokenizer_ = std::unique_ptr<Tokenizer>();
 };
 

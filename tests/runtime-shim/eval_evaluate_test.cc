@@ -163,6 +163,7 @@ TEST_F(Evaluation, ASessionOfWhichNothingWouldBeScoredIsAnError) {
   EXPECT_EQ(error().message,
             "session \"zeros\": tokens: expected more than 5 to score any, found 5");
   options_.context = 2;
+  options_.generate = 0;
   EXPECT_EQ(
       error().message,
       "session \"zeros\": context: expected more than 2 tokens to score the second half, found 2");
