@@ -15,11 +15,11 @@
 
 namespace shard {
 
-// What we write: tensors start on pages.
-inline constexpr uint64_t kGgufAlignment = 4096;
 inline constexpr size_t kMaxGgufTensorName = 63;
-// Of a file without the key.
+// Of a file without the key, and of what we write unless told otherwise: llama.cpp's tools copy the
+// key but lay data out at 32, and so break files that have another alignment.
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
+inline constexpr uint64_t kMaxGgufAlignment = 1u << 21;  // that we write; a huge page
 inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
 
 struct GgufHeader {
@@ -43,11 +43,11 @@ Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte>
 // with `metadata` (general.alignment is set or, for 32, removed) and the tensors in the given
 // order; TensorEntry::format must have a ggml type, ::offset and ::file are ignored.
 std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry>& tensors,
-                            uint64_t alignment = kGgufAlignment);
+                            uint64_t alignment = kGgufDefaultAlignment);
 
 // Sets entry.offset, prefix and size of an output file whose tensors have names, formats, shapes
 // and bytes. Every tensor, the last one too, is followed by zeros up to the alignment.
 void LayOutGguf(OutputFile& file, const GgufMetadata& metadata,
-                uint64_t alignment = kGgufAlignment);
+                uint64_t alignment = kGgufDefaultAlignment);
 
 }  // namespace shard

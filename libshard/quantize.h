@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/gguf.h"
 #include "libshard/gguf_model.h"
 #include "libshard/imatrix.h"
 #include "libshard/model.h"
@@ -18,6 +19,7 @@ struct QuantizeOptions {
   RecipeOptions recipe;      // without a name and `pure`: the profile "exact"
   std::string imatrix_file;  // "" for none
   ConvertOptions convert;
+  uint64_t alignment = kGgufDefaultAlignment;  // of tensors in the files
 };
 
 // What the options say, in one line that decides the types: "Q4_K_M --experts-type q5_K".

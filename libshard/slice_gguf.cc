@@ -103,7 +103,7 @@ class PartSlicer {
     OutputFile head;
     head.path = "head/head.gguf";
     head.role = Role::kHead;
-    LayOutGguf(head, input_.model.metadata);
+    LayOutGguf(head, input_.model.metadata, input_.alignment);
     files.push_back(std::move(head));
   }
 
@@ -145,8 +145,8 @@ class PartSlicer {
 
   void AddFiles(const ExpertPart& part, const std::string& stem, std::vector<OutputTensor> tensors,
                 std::vector<OutputFile>& files) const {
-    std::vector<std::vector<OutputTensor>> lists =
-        CutBySize(std::move(tensors), limit_, GgufCost(PartMetadata(input_, plan_, part)));
+    const ContainerCost cost = GgufCost(PartMetadata(input_, plan_, part), input_.alignment);
+    std::vector<std::vector<OutputTensor>> lists = CutBySize(std::move(tensors), limit_, cost);
     const size_t count = lists.size();
     for (size_t i = 0; i < count; ++i) {
       OutputFile file;
@@ -158,7 +158,7 @@ class PartSlicer {
       // File 0 of a node's set is the head.
       if (part.role == Role::kTrunk)
         metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(i + 1)));
-      LayOutGguf(file, metadata);
+      LayOutGguf(file, metadata, input_.alignment);
       files.push_back(std::move(file));
     }
   }
@@ -170,10 +170,10 @@ class PartSlicer {
 
 }  // namespace
 
-ContainerCost GgufCost(const GgufMetadata& metadata) {
+ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment) {
   constexpr uint64_t kPerTensor = 8 + 4 + 4 * 8 + 4 + 8;  // length, dimensions, type, offset
   constexpr uint64_t kSpare = 256;
-  return {.alignment = kGgufAlignment,
+  return {.alignment = alignment,
           .per_tensor = kPerTensor,
           .per_file = BuildGgufHeader(metadata, {}, 1).size() + kSpare};
 }
@@ -243,15 +243,14 @@ void SetSplitKeys(uint64_t number, uint64_t count, uint64_t tensors, GgufMetadat
   metadata.Set(kSplitTensorsKey, GgufValue::I32(static_cast<int32_t>(tensors)));
 }
 
-Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const std::string& stem,
-                                          uint64_t max_part_size) {
+Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgufOptions& options) {
   std::vector<OutputTensor> tensors;
   for (const GgufTensor& tensor : model.tensors) {
     SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
     tensors.push_back(std::move(whole));
   }
-  std::vector<std::vector<OutputTensor>> lists =
-      CutBySize(std::move(tensors), max_part_size, GgufCost(model.metadata));
+  std::vector<std::vector<OutputTensor>> lists = CutBySize(
+      std::move(tensors), options.max_part_size, GgufCost(model.metadata, options.alignment));
   const size_t count = lists.size();
   if (count > kMaxSplitFiles) {
     return Error{Code::kUnsupported,
@@ -260,12 +259,12 @@ Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const std::str
   }
   std::vector<OutputFile> files(count);
   for (size_t i = 0; i < count; ++i) {
-    files[i].path = PartFileName({"", stem, kExtension}, i + 1, count);
+    files[i].path = PartFileName({"", options.stem, kExtension}, i + 1, count);
     files[i].tensors = std::move(lists[i]);
     GgufMetadata metadata = i == 0 ? model.metadata : GgufMetadata();
     if (i > 0) metadata.Set("general.architecture", GgufValue::String(model.architecture()));
     if (count > 1) SetSplitKeys(i, count, model.tensors.size(), metadata);
-    LayOutGguf(files[i], metadata);
+    LayOutGguf(files[i], metadata, options.alignment);
   }
   return files;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/gguf.h"
 #include "libshard/gguf_model.h"
 #include "libshard/plan.h"
 #include "libshard/result.h"
@@ -19,6 +20,7 @@ struct GgufSlicing {
   std::string version;  // of the model, for the files' metadata
   // RecipeResult::overlay_types: types of tensors in the overlay where they differ; may be empty.
   std::span<const quant::Format* const> overlay_types;
+  uint64_t alignment = kGgufDefaultAlignment;
 };
 
 // The plan without the layers whose experts the GGUF does not have: blocks for multi-token
@@ -30,14 +32,18 @@ Plan PlanFor(const GgufModel& model, const Plan& plan);
 Result<std::vector<OutputFile>> SliceGguf(const GgufSlicing& input, const Plan& plan,
                                           const SliceOptions& options);
 
+struct WholeGgufOptions {
+  std::string stem;
+  uint64_t max_part_size = 0;  // bytes; 0: one file
+  uint64_t alignment = kGgufDefaultAlignment;
+};
 // The whole model as one file `<stem>.gguf`, or as a split set of tensor files of at most
-// `max_part_size` bytes (0: one file). kUnsupported for a set of more than 65535 files.
-Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const std::string& stem,
-                                          uint64_t max_part_size);
+// `max_part_size` bytes. kUnsupported for a set of more than 65535 files.
+Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgufOptions& options);
 
 // What a GGUF file with this metadata costs beside its tensors; split keys may be added to it
 // later.
-ContainerCost GgufCost(const GgufMetadata& metadata);
+ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment);
 
 // split.no, split.count and split.tensors.count as stock llama.cpp reads them from the first file
 // of a set.

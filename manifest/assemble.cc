@@ -194,6 +194,11 @@ Result<AssembleReport> AssembleNode(const std::string& distribution, const std::
                                              ", found ", options.group)};
   }
   if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, out, options);
+  if (options.alignment != shard::kGgufDefaultAlignment) {
+    return Error{Code::kInvalidArgument,
+                 Cat(distribution, ": alignment: expected GGUF bundles, found safetensors bundles"),
+                 "safetensors has no alignment"};
+  }
   SHARD_TRY(const Node node, PrepareNode(distribution, std::move(manifest), options));
   SHARD_CHECK(CheckOutputApart(out, distribution, InputsOf(node, distribution)));
   std::error_code error;

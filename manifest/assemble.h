@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/gguf.h"
 #include "libshard/pack.h"
 #include "libshard/result.h"
 #include "libshard/slice.h"
@@ -26,8 +27,10 @@ struct AssembleOptions {
   NodeLayout layout = NodeLayout::kSplit;
   LinkKind link = LinkKind::kAuto;
   uint64_t max_part_size = 0;  // GGUF split sets: of each file of experts; 0: one file
-  std::string name = "node";   // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf
-  std::string family_file;     // as in shard::ModelOptions, for models that were split with one
+  // GGUF: of tensors in the files that are written; the trunk of a split set keeps its own.
+  uint64_t alignment = shard::kGgufDefaultAlignment;
+  std::string name = "node";  // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf
+  std::string family_file;    // as in shard::ModelOptions, for models that were split with one
   shard::PackOptions pack;
   bool force = false;    // replace an existing output
   bool dry_run = false;  // say what would be written

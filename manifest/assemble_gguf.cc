@@ -104,15 +104,15 @@ Result<std::vector<shard::OutputTensor>> MergeAll(const std::string& distributio
   return out;
 }
 
-void LayOutSingle(std::vector<shard::OutputTensor> experts, const std::string& name,
+void LayOutSingle(std::vector<shard::OutputTensor> experts, const AssembleOptions& options,
                   GgufNode& node) {
   shard::OutputFile file;
-  file.path = name + ".gguf";
+  file.path = options.name + ".gguf";
   for (const PartTensor& tensor : node.sources.trunk) {
     file.tensors.push_back(WholeTensor(tensor, node));
   }
   for (shard::OutputTensor& tensor : experts) file.tensors.push_back(std::move(tensor));
-  shard::LayOutGguf(file, node.metadata);
+  shard::LayOutGguf(file, node.metadata, options.alignment);
   node.model_file = file.path;
   node.files.push_back(std::move(file));
 }
@@ -129,8 +129,9 @@ shard::GgufMetadata ExpertsMetadata(const GgufNode& node, size_t number) {
 void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& distribution,
                  const AssembleOptions& options, GgufNode& node) {
   const size_t tensors = node.sources.trunk.size() + experts.size();
-  std::vector<std::vector<shard::OutputTensor>> lists = shard::CutBySize(
-      std::move(experts), options.max_part_size, shard::GgufCost(ExpertsMetadata(node, 0)));
+  const shard::ContainerCost cost = shard::GgufCost(ExpertsMetadata(node, 0), options.alignment);
+  std::vector<std::vector<shard::OutputTensor>> lists =
+      shard::CutBySize(std::move(experts), options.max_part_size, cost);
   const size_t first_experts = 1 + node.sources.trunk_files.size();
   const size_t count = first_experts + lists.size();
   const auto file_name = [&](size_t number) {
@@ -140,7 +141,7 @@ void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& di
   shard::OutputFile head;
   head.path = node.model_file = file_name(0);
   shard::SetSplitKeys(0, count, tensors, node.metadata);
-  shard::LayOutGguf(head, node.metadata);
+  shard::LayOutGguf(head, node.metadata, options.alignment);
   node.files.push_back(std::move(head));
   for (size_t i = 0; i < node.sources.trunk_files.size(); ++i) {
     const BundleRecord& trunk = *node.sources.trunk_files[i];
@@ -150,7 +151,7 @@ void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& di
     shard::OutputFile file;
     file.path = file_name(first_experts + i);
     file.tensors = std::move(lists[i]);
-    shard::LayOutGguf(file, ExpertsMetadata(node, first_experts + i));
+    shard::LayOutGguf(file, ExpertsMetadata(node, first_experts + i), options.alignment);
     node.files.push_back(std::move(file));
   }
 }
@@ -163,7 +164,7 @@ Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manif
   SHARD_TRY(std::vector<shard::OutputTensor> experts,
             MergeAll(distribution, manifest, options.group, node));
   if (options.layout == NodeLayout::kSingle) {
-    LayOutSingle(std::move(experts), options.name, node);
+    LayOutSingle(std::move(experts), options, node);
   } else {
     LayOutSplit(std::move(experts), distribution, options, node);
   }

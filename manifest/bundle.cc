@@ -12,6 +12,7 @@
 #include "libshard/scan_file.h"
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
+#include "manifest/open_bundle.h"
 #include "manifest/output_path.h"
 
 namespace manifest {
@@ -78,6 +79,26 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
 
 bool SamePart(const BundleRecord& record, shard::Role role, int group) {
   return record.role == role && record.group == group;
+}
+
+// A reader that needs pages needs them in every part that stays and every part that is added.
+Status CheckSameAlignment(const std::string& out, const Manifest& existing,
+                          const std::vector<shard::OutputFile>& files, uint64_t expected) {
+  for (const BundleRecord& record : existing.bundles) {
+    const bool replaced = std::any_of(files.begin(), files.end(), [&](const auto& file) {
+      return SamePart(record, file.role, file.group);
+    });
+    if (replaced) continue;
+    const Result<uint64_t> found = AlignmentOf(out, record);
+    if (!found && found.error().code != Code::kNotFound) return found.error();
+    if (!found || *found == expected) continue;  // a copy of some parts lacks the others
+    return Error{
+        Code::kInvalidArgument,
+        Cat(out, "/", record.file, ": alignment: expected ", expected, ", found ", *found),
+        Cat("parts can only be added at the alignment of those that stay: use --alignment ",
+            *found)};
+  }
+  return Ok();
 }
 
 // By part and not by file name: a part that is cut into files of another size is the same part.
@@ -205,6 +226,8 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   SHARD_TRY(fresh.created, SourceDateEpoch());
   SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
   if (existing) SHARD_CHECK(CheckPartsAreNew(out, *existing, files.files, options.force));
+  if (existing && options.gguf)
+    SHARD_CHECK(CheckSameAlignment(out, *existing, files.files, options.gguf->alignment));
   if (options.notes && !files.notes.empty()) options.notes(files.notes);
 
   SHARD_TRY(shard::StagingDirectory staging,

@@ -34,6 +34,9 @@ Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRec
 Status CheckHeader(const std::string& distribution, const Manifest& manifest,
                    const BundleRecord& bundle);
 
+// Alignment of the tensors in a GGUF bundle, by its own header.
+Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle);
+
 // Hint of errors that verify explains.
 extern const char* const kDamagedHint;
 

@@ -22,7 +22,8 @@ Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const Wri
   out.recipe = DescribeRecipe(*options.gguf, typed);
   if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
   out.plan = shard::PlanFor(typed.model, plan);
-  const shard::GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types};
+  const shard::GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types,
+                                   options.gguf->alignment};
   auto files = shard::SliceGguf(slicing, out.plan, options.slice);
   if (!files) return std::move(files).error().Within(model.checkpoint().source().string());
   out.files = std::move(files).value();

@@ -113,7 +113,7 @@ Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized
   return out;
 }
 
-Status LayOut(Requantized& model) {
+Status LayOut(uint64_t alignment, Requantized& model) {
   for (size_t i = 0; i < model.bundles.size(); ++i) {
     const BundleRecord& record = model.manifest.bundles[i];
     shard::OutputFile file;
@@ -125,7 +125,8 @@ Status LayOut(Requantized& model) {
       file.tensors.push_back(std::move(tensor));
     }
     const bool head = record.role == Role::kHead;
-    shard::LayOutGguf(file, head ? model.typed.model.metadata : model.bundles[i].metadata);
+    shard::LayOutGguf(file, head ? model.typed.model.metadata : model.bundles[i].metadata,
+                      alignment);
     model.plan.files.push_back(std::move(file));
   }
   return Ok();
@@ -143,7 +144,7 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
   out.plan.plan = out.manifest.plan;
   CollectModel(out);
   SHARD_CHECK(shard::ChooseTypes(*options.gguf, out.typed));
-  SHARD_CHECK(LayOut(out));
+  SHARD_CHECK(LayOut(options.gguf->alignment, out));
   for (const AssetRecord& asset : out.manifest.assets) {
     out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
   }

@@ -12,6 +12,7 @@
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
+#include "manifest/open_bundle.h"
 #include "manifest/verify_rules.h"
 
 namespace manifest {
@@ -71,7 +72,10 @@ class GgufSourceCheck {
     SHARD_TRY(shard::GgufModel view, shard::ToGguf(model_, options_.convert));
     SHARD_CHECK(UseImatrix(view));
     const std::vector<const quant::Format*> overlay = SetTypes(view);
-    const shard::GgufSlicing slicing{view, model_.Version(""), overlay};
+    // Distributions may have been written with another alignment than the default: with
+    // --alignment, or by moepack 0.x.
+    SHARD_TRY(const uint64_t alignment, AlignmentOf(directory, manifest_.bundles[0]));
+    const shard::GgufSlicing slicing{view, model_.Version(""), overlay, alignment};
     const shard::SliceOptions whole{.parts = {}, .keep_remainder = true, .max_part_size = 0};
     SHARD_TRY(std::vector<shard::OutputFile> files,
               shard::SliceGguf(slicing, manifest_.plan, whole));

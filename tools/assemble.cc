@@ -12,6 +12,7 @@
 #include "tools/options.h"
 #include "tools/output.h"
 #include "tools/progress.h"
+#include "tools/quantize_options.h"
 #include "tools/table.h"
 
 namespace cli {
@@ -146,6 +147,7 @@ void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
          "The trunk keeps the files it has.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastPartSize));
+  AddAlignment(app, options.alignment);
   app.add_option("--name", options.name, "GGUF: what the file names begin with. Default: node.")
       ->type_name("NAME")
       ->check(NameProblem);

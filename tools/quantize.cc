@@ -179,8 +179,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, options));
   const std::string name = fs::path(arguments.out).filename().string();
   const std::string stem = name.substr(0, name.size() - kExtension.size());
-  SHARD_TRY(const std::vector<shard::OutputFile> files,
-            shard::WholeGguf(typed.model, stem, arguments.max_part_size));
+  const shard::WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
+  SHARD_TRY(const std::vector<shard::OutputFile> files, shard::WholeGguf(typed.model, whole));
   PrintNotes(shard::GgufNotes(typed));
   Outcome outcome{arguments, files, {}, {}, {}, {}, 0};
   CountShares(typed.model, outcome);

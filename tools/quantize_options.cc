@@ -1,6 +1,7 @@
 #include "tools/quantize_options.h"
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <nlohmann/json.hpp>
 
 #include "libshard/file.h"
@@ -35,6 +36,18 @@ std::string CheckName(const std::string& name) {
   return good ? "" : "expected the name of a pre-tokenizer, found " + shard::Quoted(name);
 }
 
+// Decimal digits only, as CLI11 would read "040" as octal.
+std::string AlignmentProblem(std::string& text) {
+  const std::optional<uint64_t> value = shard::ParseUint(text);
+  if (!value || !std::has_single_bit(*value) || *value < shard::kGgufDefaultAlignment ||
+      *value > shard::kMaxGgufAlignment) {
+    return Cat("expected a power of two from ", shard::kGgufDefaultAlignment, " to ",
+               shard::kMaxGgufAlignment, ", found ", shard::Quoted(text));
+  }
+  text = std::to_string(*value);
+  return "";
+}
+
 }  // namespace
 
 void AddImatrix(CLI::App& app, std::string& file) {
@@ -53,6 +66,18 @@ void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
       "--mtp,!--no-mtp", options.mtp,
       "Leave blocks for multi-token prediction out with --no-mtp, where the conversion would "
       "keep them.");
+}
+
+void AddAlignment(CLI::App& app, uint64_t& alignment) {
+  app.add_option(
+         "--alignment", alignment,
+         "GGUF: let every tensor start at a multiple of this power of two, such as 4096 for "
+         "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
+         "Files with another one are damaged, without a warning, by llama.cpp's "
+         "llama-quantize and llama-gguf-split --merge: both copy general.alignment but lay "
+         "the data out at 32.")
+      ->type_name("N")
+      ->transform(CLI::Validator(AlignmentProblem, ""));
 }
 
 void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& arguments) {
@@ -86,6 +111,7 @@ void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& argu
                "Where the source's numbers fit into the type as they are (int4 in q4_0, MXFP4 in "
                "mxfp4), keep them; with --no-repack they are decoded and encoded as ggml does it.");
   AddConvertOptions(app, arguments.options.convert);
+  AddAlignment(app, arguments.options.alignment);
 }
 
 bool WantsTypes(const QuantizeArguments& arguments) {
@@ -125,6 +151,8 @@ std::vector<std::string> RecordQuantizeOptions(const char* flag,
   if (!recipe.repack) words.emplace_back("--no-repack");
   add("--pre", options.convert.pre);
   if (!options.convert.mtp) words.emplace_back("--no-mtp");
+  if (options.alignment != shard::kGgufDefaultAlignment)
+    add("--alignment", std::to_string(options.alignment));
   return words;
 }
 

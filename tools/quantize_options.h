@@ -22,6 +22,7 @@ void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& argu
 void AddImatrix(CLI::App& app, std::string& file);
 // --pre, --no-mtp.
 void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options);
+void AddAlignment(CLI::App& app, uint64_t& alignment);
 
 // Whether any of them was given.
 bool WantsTypes(const QuantizeArguments& arguments);

@@ -78,6 +78,11 @@ Status ChooseContainer(const shard::MoeModel& model, WriteArguments& arguments) 
     SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));
     return shard::Ok();
   }
+  if (arguments.quantize.options.alignment != shard::kGgufDefaultAlignment) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--alignment: expected GGUF bundles, found safetensors bundles",
+                        "safetensors has no alignment; --format gguf writes GGUF bundles"};
+  }
   if (!types) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
                       "--format: expected gguf with options that choose types, found safetensors",

@@ -78,7 +78,7 @@ class ConvertPack : public testing::TestWithParam<Case> {
 };
 
 TEST_P(ConvertPack, MakesTheWholeModel) {
-  const auto files = WholeGguf(gguf_, "m", 0);
+  const auto files = WholeGguf(gguf_, {.stem = "m"});
   ASSERT_TRUE(files) << files.error().message;
   Compare(*files);
 }

@@ -62,15 +62,37 @@ TEST(GgufWrite, DefaultAlignmentRemovesTheKey) {
   EXPECT_TRUE(header->metadata.entries().empty());
 }
 
-TEST(GgufWrite, LaysTensorsOutOnPagesAndPadsTheEnd) {
+OutputFile TwoVectors() {
   OutputFile file;
   for (const TensorEntry& entry : {Entry("a", "f32", {1025}), Entry("b", "f32", {3})}) {
     file.tensors.emplace_back();
     file.tensors.back().entry = entry;
   }
+  return file;
+}
+
+TEST(GgufWrite, LaysTensorsOutAt32WithoutTheKeyAndPadsTheEnd) {
+  OutputFile file = TwoVectors();
   GgufMetadata metadata;
   metadata.Set("split.no", GgufValue::U16(1));
+  metadata.Set(kGgufAlignmentKey, GgufValue::U32(4096));  // of a source, say
   LayOutGguf(file, metadata);
+  const uint64_t data = file.prefix.size();
+  EXPECT_EQ(data % 32, 0u);
+  EXPECT_EQ(file.tensors[0].entry.offset, data);
+  EXPECT_EQ(file.tensors[1].entry.offset, data + 4128);
+  EXPECT_EQ(file.size, data + 4128 + 32);
+  const auto header = ParseGguf("f.gguf", BytesOf(file.prefix), file.size);
+  ASSERT_TRUE(header) << header.error().message;
+  EXPECT_EQ(header->tensors[1].offset, file.tensors[1].entry.offset);
+  EXPECT_EQ(header->metadata.Find(kGgufAlignmentKey), nullptr);
+}
+
+TEST(GgufWrite, LaysTensorsOutOnPagesAndPadsTheEndWhereThatIsAskedFor) {
+  OutputFile file = TwoVectors();
+  GgufMetadata metadata;
+  metadata.Set("split.no", GgufValue::U16(1));
+  LayOutGguf(file, metadata, 4096);
   EXPECT_EQ(file.prefix.size(), 4096u);
   EXPECT_EQ(file.tensors[0].entry.offset, 4096u);
   EXPECT_EQ(file.tensors[1].entry.offset, 4096u + 8192u);

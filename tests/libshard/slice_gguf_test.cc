@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "libshard/gguf.h"
+#include "libshard/pack.h"
 
 namespace shard {
 namespace {
@@ -53,8 +54,9 @@ Plan TwoGroups() {
   return plan;
 }
 
-std::vector<OutputFile> Slice(const GgufModel& model, const SliceOptions& options = {}) {
-  auto files = SliceGguf({model, "0123456789abcdef", {}}, TwoGroups(), options);
+std::vector<OutputFile> Slice(const GgufModel& model, const SliceOptions& options = {},
+                              uint64_t alignment = kGgufDefaultAlignment) {
+  auto files = SliceGguf({model, "0123456789abcdef", {}, alignment}, TwoGroups(), options);
   EXPECT_TRUE(files) << files.error().message;
   return files ? *files : std::vector<OutputFile>();
 }
@@ -73,16 +75,35 @@ TEST(SliceGguf, WritesHeadTrunkRoutersGroupsAndOverlay) {
                                  "overlays/v1/experts.gguf"));
 }
 
-TEST(SliceGguf, EveryFileIsAGgufOnPages) {
-  for (const OutputFile& file : Slice(SmallModel())) {
+// The model of a file that was laid out at 64, as its head still says.
+GgufModel ModelAt64() {
+  GgufModel model = SmallModel();
+  model.metadata.Set(kGgufAlignmentKey, GgufValue::U32(64));
+  return model;
+}
+
+TEST(SliceGguf, EveryFileHasTheDefaultAlignmentAndNoKey) {
+  for (const OutputFile& file : Slice(ModelAt64())) {
     const GgufHeader header = HeaderOf(file);
-    EXPECT_EQ(header.alignment, 4096u) << file.path;
+    EXPECT_EQ(header.alignment, 32u) << file.path;
+    EXPECT_EQ(header.metadata.Find(kGgufAlignmentKey), nullptr) << file.path;
     EXPECT_EQ(header.tensors.size(), file.tensors.size());
     for (size_t i = 0; i < header.tensors.size(); ++i) {
       EXPECT_EQ(header.tensors[i].offset, file.tensors[i].entry.offset);
       EXPECT_EQ(header.tensors[i].bytes, file.tensors[i].entry.bytes);
     }
   }
+}
+
+TEST(SliceGguf, EveryFileHasTheAlignmentThatIsAskedFor) {
+  const std::vector<OutputFile> files = Slice(ModelAt64(), {}, 4096);
+  ASSERT_EQ(files.size(), 6u);
+  for (const OutputFile& file : files) {
+    EXPECT_EQ(HeaderOf(file).alignment, 4096u) << file.path;
+    for (const OutputTensor& tensor : file.tensors) EXPECT_EQ(tensor.entry.offset % 4096, 0u);
+    EXPECT_EQ(file.size % 4096, 0u);
+  }
+  EXPECT_NE(PackIdentity({}, files), PackIdentity({}, Slice(ModelAt64())));
 }
 
 TEST(SliceGguf, TheTrunkHasNoRoutersAndOnlySplitNo) {
@@ -152,12 +173,12 @@ TEST(SliceGguf, PartsOfTheTrunkCountOnFromTheHead) {
 }
 
 TEST(WholeGguf, IsOneFileOrASplitSetThatCountsAllTensors) {
-  const auto one = WholeGguf(SmallModel(), "tiny", 0);
+  const auto one = WholeGguf(SmallModel(), {.stem = "tiny"});
   ASSERT_TRUE(one);
   ASSERT_EQ(one->size(), 1u);
   EXPECT_EQ((*one)[0].path, "tiny.gguf");
   EXPECT_EQ(HeaderOf((*one)[0]).metadata.Find("split.count"), nullptr);
-  const auto set = WholeGguf(SmallModel(), "tiny", 256);
+  const auto set = WholeGguf(SmallModel(), {.stem = "tiny", .max_part_size = 256});
   ASSERT_TRUE(set);
   ASSERT_EQ(set->size(), 4u);
   EXPECT_EQ((*set)[3].path, "tiny-00004-of-00004.gguf");
