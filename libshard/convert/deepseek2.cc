@@ -70,7 +70,7 @@ Status CheckLoads(const HfConfig& config, const HfShape& shape, const Mla& mla) 
   return CannotHold(config, "n_shared_experts: expected at least one, found none");
 }
 
-void AddMlaKeys(const Mla& mla, ArchKeys& keys) {
+void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys) {
   // Heads share one compressed key, so that the runtime sees multi-query attention.
   keys.U32("attention.head_count_kv", 1);
   keys.U32("attention.key_length", mla.rank + mla.rope);
@@ -78,14 +78,15 @@ void AddMlaKeys(const Mla& mla, ArchKeys& keys) {
   keys.U32("attention.key_length_mla", mla.nope + mla.rope);
   keys.U32("attention.value_length_mla", mla.value);
   keys.U32("attention.kv_lora_rank", mla.rank);
-  // The runtime refuses a file without it; 0 makes it ask for attn_q.
-  keys.U32("attention.q_lora_rank", mla.query_rank);
+  // Without a low rank llama.cpp's converter has no such key. The runtime refuses that, unless it
+  // takes the model for V2-Lite; 0 makes it ask for attn_q.
+  if (mla.query_rank > 0 || !TakenForLite(shape)) keys.U32("attention.q_lora_rank", mla.query_rank);
   keys.U32("rope.dimension_count", mla.rope);
 }
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const Mla mla, ReadMla(config));
-  AddMlaKeys(mla, keys);
+  AddMlaKeys(mla, shape, keys);
   keys.U32("vocab_size", shape.vocabulary);
   SHARD_TRY(const uint32_t dense, LeadingDense(config));
   keys.U32("leading_dense_block_count", dense);

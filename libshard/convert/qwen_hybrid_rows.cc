@@ -149,10 +149,10 @@ Status AddQwenHybridKeys(const HfConfig& config, const HfShape& shape, ArchKeys&
   keys.U32("ssm.group_count", heads.linear_key_heads);
   keys.U32("ssm.time_step_rank", heads.linear_value_heads);
   keys.U32("ssm.inner_size", inner);
-  if (config.Has({"layer_types"})) {
-    SHARD_TRY(const std::vector<bool> linear, LinearBlocks(config, shape));
-    keys.Bools("attention.recurrent_layers", linear);
-  }
+  // llama.cpp's converter reads the config through transformers, which makes layer_types of the
+  // interval where they are left out.
+  SHARD_TRY(const std::vector<bool> linear, LinearBlocks(config, shape));
+  keys.Bools("attention.recurrent_layers", linear);
   SHARD_TRY(const uint32_t interval, config.U32({"full_attention_interval"}));
   keys.U32("full_attention_interval", interval);
   SHARD_TRY(const HfConfig rope, config.Rope());

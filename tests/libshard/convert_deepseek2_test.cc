@@ -63,6 +63,24 @@ TEST(Deepseek2, DescribesAttentionAsTheRuntimeSeesIt) {
   }
 }
 
+// The runtime does not ask V2-Lite for the key, and llama.cpp's converter does not write it.
+TEST(Deepseek2, V2LiteHasNoKeyForTheRankOfItsQueries) {
+  for (const int layers : {26, 27}) {
+    ConvertSample sample = V2(/*low_rank=*/false);
+    sample.config["q_lora_rank"] = nullptr;
+    sample.config["num_hidden_layers"] = layers;
+    for (int layer = 2; layer < layers; ++layer) {
+      const std::string at = Cat("model.layers.", layer, ".");
+      AddLatentAttention(sample, at, false);
+      AddDeepseekExperts(sample, at, false);
+    }
+    const GgufModel model = Converted(sample);
+    EXPECT_EQ(model.metadata.Uint("deepseek2.block_count"), static_cast<uint64_t>(layers));
+    EXPECT_EQ(model.metadata.Find("deepseek2.attention.q_lora_rank"), nullptr);
+    EXPECT_NE(Find(model, "blk.0.attn_q.weight"), nullptr);
+  }
+}
+
 TEST(Deepseek2, QueriesWithoutALowRankSayZero) {
   ConvertSample sample = V2(/*low_rank=*/false);
   sample.config["q_lora_rank"] = nullptr;

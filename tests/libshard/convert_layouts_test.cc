@@ -187,6 +187,7 @@ const std::vector<const char*> kHybridKeys = {
     "ssm.inner_size",
     "rope.dimension_count",
     "full_attention_interval",
+    "attention.recurrent_layers",
 };
 const Requirement kRequirements[] = {
     {"llama", {"feed_forward_length", "rope.dimension_count"}, {}, {}},

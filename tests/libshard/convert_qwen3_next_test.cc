@@ -100,9 +100,23 @@ TEST(ConvertQwen3Next, WritesTheSizesOfLinearAttention) {
   for (const auto& [key, value] : expected) {
     EXPECT_EQ(model->metadata.Uint(Cat("qwen3next.", key)), value) << key;
   }
-  // The runtime goes by the interval where there is no list.
-  EXPECT_EQ(model->metadata.Find("qwen3next.attention.recurrent_layers"), nullptr);
   EXPECT_EQ(model->metadata.Find("qwen3next.rope.dimension_sections"), nullptr);
+}
+
+// The real configs have no layer_types; transformers makes them of the interval, so that
+// llama.cpp's converter always sees them.
+TEST(ConvertQwen3Next, WithoutLayerTypesTheRecurrentLayersFollowTheInterval) {
+  QwenHybridSample sample = Sample();
+  ASSERT_FALSE(sample.config.contains("layer_types"));
+  const auto model = sample.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  const GgufValue* layers = model->metadata.Find("qwen3next.attention.recurrent_layers");
+  ASSERT_NE(layers, nullptr);
+  EXPECT_EQ(*layers, GgufValue::Bools({true, false, false}));  // the last predicts more tokens
+  sample.config["layer_types"] = {"linear_attention", "full_attention"};
+  const auto listed = sample.Convert();
+  ASSERT_TRUE(listed) << listed.error().message;
+  EXPECT_EQ(*listed->metadata.Find("qwen3next.attention.recurrent_layers"), *layers);
 }
 
 TEST(ConvertQwen3Next, RefusesRouterWeightsThatAreNotRenormalised) {
