@@ -1,5 +1,5 @@
-// The executor on host memory: Eigen for products, OpenMP for threads, weights decoded tile by
-// tile.
+// The executor on host memory: Eigen for products, a team of threads that sleep while they wait,
+// weights decoded tile by tile.
 #pragma once
 
 #include <memory>
