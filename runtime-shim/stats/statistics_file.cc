@@ -2,6 +2,8 @@
 
 #include <cfloat>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 
 #include "libshard/file.h"
 #include "libshard/text.h"
@@ -86,6 +88,19 @@ shard::Status CheckPairs(const std::string& where, const Statistics& statistics)
   return shard::Ok();
 }
 
+// Sessions are told apart by their names, also when statistics are merged.
+shard::Status CheckNames(const std::string& where, const Statistics& statistics) {
+  std::set<std::string_view> names;
+  for (const SessionTally& session : statistics.sessions) {
+    if (names.insert(session.name).second) continue;
+    return Error{
+        Code::kCorrupt,
+        Cat(where, ": session ", shard::Quoted(session.name), ": expected once, found twice"),
+        "its tokens would count twice: make the statistics again"};
+  }
+  return shard::Ok();
+}
+
 }  // namespace
 
 shard::Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) {
@@ -115,6 +130,7 @@ shard::Status CheckModelIdentity(const std::string& where, const ModelIdentity& 
 
 shard::Status CheckStatistics(const std::string& where, const Statistics& statistics) {
   SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+  SHARD_CHECK(CheckNames(where, statistics));
   if (!CountTokens(statistics.sessions))
     return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
                                      " in all sessions, found more")};

@@ -25,8 +25,9 @@ shard::Result<Statistics> StatisticsFromJson(const std::string& where, const sha
 shard::Result<Statistics> StatisticsFromBinary(const std::string& where,
                                                std::span<const std::byte> bytes);
 
-// Layers ascend and have experts, tables have their sizes, counts of a layer add up to tokens x
-// top-k, pairs do not exceed tokens, nothing is negative or beyond the limits of statistics.h.
+// No two sessions have one name. Layers ascend and have experts, tables have their sizes, counts of
+// a layer add up to tokens x top-k, pairs do not exceed tokens, nothing is negative or beyond the
+// limits of statistics.h.
 shard::Status CheckStatistics(const std::string& where, const Statistics& statistics);
 shard::Status CheckModelIdentity(const std::string& where, const ModelIdentity& model);
 

@@ -106,11 +106,17 @@ Status ReadColumn(const JsonFields& fields, const char* key, T ExpertTally::*mem
   return shard::Ok();
 }
 
+// Tables stand in the order of the model's layers and name them.
+Status CheckLayer(const JsonFields& fields, const MoeLayerShape& shape) {
+  SHARD_TRY(const uint64_t number, fields.Unsigned("layer"));
+  if (number == shape.layer) return shard::Ok();
+  return fields.Wrong("layer", std::to_string(shape.layer).c_str());
+}
+
 Result<LayerTally> LayerFromJson(const std::string& where, const Json& json,
                                  const MoeLayerShape& shape) {
   const JsonFields fields(json, where);
-  SHARD_TRY(const uint64_t number, fields.Unsigned("layer"));
-  if (number != shape.layer) return fields.Wrong("layer", std::to_string(shape.layer).c_str());
+  SHARD_CHECK(CheckLayer(fields, shape));
   LayerTally layer(shape.experts);
   SHARD_CHECK(ReadColumn(fields, "count", &ExpertTally::count, layer));
   SHARD_CHECK(ReadColumn(fields, "gate_mass", &ExpertTally::gate_mass, layer));
@@ -155,8 +161,12 @@ Result<SessionTally> SessionFromJson(const std::string& where, const Json& json,
 
 Status PairsFromJson(const std::string& where, const Json& list, Statistics& statistics) {
   const auto& layers = statistics.model.layers;
-  for (size_t i = 0; i < list.size() && i < layers.size(); ++i) {
+  if (list.size() != layers.size())
+    return Error{Code::kCorrupt, Cat(where, ": co_selection: expected the ", layers.size(),
+                                     " layers of the model, found ", list.size())};
+  for (size_t i = 0; i < layers.size(); ++i) {
     const JsonFields fields(list[i], Cat(where, ": co_selection: layer ", layers[i].layer));
+    SHARD_CHECK(CheckLayer(fields, layers[i]));
     SHARD_TRY(const Json* pairs, Numbers(fields, "pairs", PairCount(layers[i].experts)));
     std::vector<uint64_t> counts;
     for (const Json& value : *pairs) {

@@ -177,7 +177,35 @@ TEST(StatisticsFile, JsonThatContradictsItselfIsRefusedByName) {
   EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"].erase(1); }).message,
               HasSubstr("layers: expected 2, found 1"));
   EXPECT_THAT(JsonError([&](Json& j) { j["co_selection"].erase(1); }).message,
-              HasSubstr("co_selection: expected one count for each pair"));
+              HasSubstr("co_selection: expected the 2 layers of the model, found 1"));
+}
+
+TEST(StatisticsFile, ASessionNameThatComesTwiceIsRefusedByName) {
+  Statistics twice = SampleStatistics();
+  twice.sessions[1].name = twice.sessions[0].name;
+  const std::string expected = "session \"a.txt\": expected once, found twice";
+  const shard::Error json = JsonError([](Json& j) { j["sessions"][1]["name"] = "a.txt"; });
+  EXPECT_EQ(json.code, Code::kCorrupt);
+  EXPECT_EQ(json.message, "stats.json: " + expected);
+  EXPECT_EQ(BinaryError(StatisticsToBinary(twice)).message, "stats.bin: " + expected);
+  EXPECT_FALSE(CheckStatistics("made", twice));
+}
+
+// The binary has no place for them: pairs follow each other in the order of the layers.
+TEST(StatisticsFile, PairsOfALayerThatComesTwiceOrIsNoneOfTheModelAreRefused) {
+  EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1]["layer"] = 1u; }).message,
+              HasSubstr("co_selection: layer 3: layer: expected 3, found 1"));
+  EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1].erase("layer"); }).message,
+              HasSubstr("co_selection: layer 3: layer: expected"));
+  EXPECT_THAT(JsonError([](Json& j) { j["co_selection"].push_back(j["co_selection"][1]); }).message,
+              HasSubstr("co_selection: expected the 2 layers of the model, found 3"));
+}
+
+TEST(StatisticsFile, ModelLayersThatComeTwiceAreRefusedInTheBinaryToo) {
+  Statistics twice = SampleStatistics();
+  twice.model.layers[1].layer = twice.model.layers[0].layer;
+  EXPECT_THAT(BinaryError(StatisticsToBinary(twice)).message,
+              HasSubstr("model: layers: expected ascending numbers, found 1"));
 }
 
 TEST(StatisticsFile, AModelThatMakesNoSenseIsRefused) {
