@@ -1,24 +1,85 @@
 #include "runtime-shim/tokenizer/fragments.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
 
 namespace runtime {
 namespace {
 
 using shard::TokenType;
 
-// Appends `fragment` cut at every occurrence of the token.
-void Cut(const Fragment& fragment, uint32_t token, std::string_view needle,
-         std::vector<Fragment>& out) {
-  std::string_view rest = fragment.text;
-  size_t at = 0;
-  while ((at = rest.find(needle)) != std::string_view::npos) {
-    if (at > 0) out.push_back({rest.substr(0, at), std::nullopt});
-    out.push_back({{}, token});
-    rest.remove_prefix(at + needle.size());
+// Longer texts are looked up by their beginning.
+constexpr size_t kProbe = 64;
+
+struct Occurrence {
+  size_t at = 0, size = 0;
+  uint32_t token = 0;
+};
+
+// Finds where tokens stand in a text in time that grows with the bytes of both, and not with their
+// product: a vocabulary may have millions of tokens, all of them special.
+class TokenFinder {
+ public:
+  TokenFinder(const TokenTable& table, std::string_view text)
+      : table_(table), text_(text), taken_(text.size(), false) {}
+
+  void Add(uint32_t token) {
+    const std::string_view needle = table_.text(token);
+    probes_[std::min(needle.size(), kProbe)][needle.substr(0, kProbe)].push_back(token);
   }
-  if (!rest.empty()) out.push_back({rest, std::nullopt});
-}
+
+  // In the order of the text; what an occurrence covers no other one has. The longest go first, of
+  // equal ones the lower id, of one token those on the left.
+  std::vector<Occurrence> Take() {
+    for (auto probe = probes_.rbegin(); probe != probes_.rend(); ++probe) {
+      std::vector<Occurrence> found = Find(probe->first, probe->second);
+      std::sort(found.begin(), found.end(), [](const Occurrence& a, const Occurrence& b) {
+        if (a.size != b.size) return a.size > b.size;
+        return a.token != b.token ? a.token < b.token : a.at < b.at;
+      });
+      for (const Occurrence& occurrence : found) Claim(occurrence);
+    }
+    std::sort(claimed_.begin(), claimed_.end(),
+              [](const Occurrence& a, const Occurrence& b) { return a.at < b.at; });
+    return std::move(claimed_);
+  }
+
+ private:
+  using Starts = std::unordered_map<std::string_view, std::vector<uint32_t>>;
+
+  std::vector<Occurrence> Find(size_t length, const Starts& starts) const {
+    std::array<bool, 256> first{};  // few bytes begin a token, as a rule
+    for (const auto& [start, tokens] : starts) first[static_cast<unsigned char>(start[0])] = true;
+    std::vector<Occurrence> found;
+    for (size_t at = 0; at + length <= text_.size(); ++at) {
+      if (!first[static_cast<unsigned char>(text_[at])]) continue;
+      const auto start = starts.find(text_.substr(at, length));
+      if (start == starts.end()) continue;
+      for (const uint32_t token : start->second) {
+        const std::string& needle = table_.text(token);
+        if (text_.substr(at, needle.size()) == needle) found.push_back({at, needle.size(), token});
+      }
+    }
+    return found;
+  }
+
+  // Those that are taken are no shorter: one that overlaps has its first or its last byte in them.
+  void Claim(const Occurrence& occurrence) {
+    const size_t end = occurrence.at + occurrence.size;
+    if (taken_[occurrence.at] || taken_[end - 1]) return;
+    std::fill(taken_.begin() + static_cast<ptrdiff_t>(occurrence.at),
+              taken_.begin() + static_cast<ptrdiff_t>(end), true);
+    claimed_.push_back(occurrence);
+  }
+
+  const TokenTable& table_;
+  std::string_view text_;
+  std::map<size_t, Starts> probes_;  // by length
+  std::vector<bool> taken_;
+  std::vector<Occurrence> claimed_;
+};
 
 }  // namespace
 
@@ -30,28 +91,22 @@ FragmentSplitter::FragmentSplitter(const TokenTable& table) : table_(table) {
       special_.push_back(id);
     }
   }
-  std::stable_sort(special_.begin(), special_.end(), [&](uint32_t a, uint32_t b) {
-    return table.text(a).size() > table.text(b).size();
-  });
 }
 
 std::vector<Fragment> FragmentSplitter::Split(std::string_view text, bool parse_special) const {
-  std::vector<Fragment> fragments;
-  if (!text.empty()) fragments.push_back({text, std::nullopt});
+  TokenFinder finder(table_, text);
   for (const uint32_t id : special_) {
-    if (!parse_special && table_.type(id) != TokenType::kUserDefined) continue;
-    const std::string& needle = table_.text(id);
-    if (text.find(needle) == std::string_view::npos) continue;
-    std::vector<Fragment> cut;
-    for (const Fragment& fragment : fragments) {
-      if (fragment.token) {
-        cut.push_back(fragment);
-      } else {
-        Cut(fragment, id, needle, cut);
-      }
-    }
-    fragments = std::move(cut);
+    if (parse_special || table_.type(id) == TokenType::kUserDefined) finder.Add(id);
   }
+  std::vector<Fragment> fragments;
+  size_t done = 0;
+  for (const Occurrence& occurrence : finder.Take()) {
+    if (occurrence.at > done)
+      fragments.push_back({text.substr(done, occurrence.at - done), std::nullopt});
+    fragments.push_back({{}, occurrence.token});
+    done = occurrence.at + occurrence.size;
+  }
+  if (done < text.size()) fragments.push_back({text.substr(done), std::nullopt});
   return fragments;
 }
 

@@ -1,6 +1,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <set>
+
 #include "libshard/text.h"
 #include "runtime-shim/tokenizer/fragments.h"
 #include "tests/runtime-shim/tokenizer_metadata.h"
@@ -48,6 +54,60 @@ TEST(FragmentSplitter, OnlyUserDefinedTokensArePartOfAnyText) {
                                          {"<x>", TokenType::kUnused}};
   EXPECT_THAT(Split(tokens, "<c><u><d><n><x>"), ElementsAre("#0", "#1", "#2", "<n><x>"));
   EXPECT_THAT(Split(tokens, "<c><u><d><n>", false), ElementsAre("<c><u>", "#2", "<n>"));
+}
+
+// As the header says it, token by token: what Split must give whatever its way.
+std::vector<std::string> SplitOneByOne(std::vector<TestToken> tokens, const std::string& text) {
+  std::vector<size_t> order(tokens.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return tokens[a].text.size() > tokens[b].text.size();
+  });
+  std::vector<std::string> out = {text};
+  for (const size_t id : order) {
+    std::vector<std::string> cut;
+    for (std::string rest : out) {
+      size_t at = 0;
+      while (!rest.starts_with('#') && (at = rest.find(tokens[id].text)) != std::string::npos) {
+        if (at > 0) cut.push_back(rest.substr(0, at));
+        cut.push_back(shard::Cat("#", id));
+        rest.erase(0, at + tokens[id].text.size());
+      }
+      if (!rest.empty()) cut.push_back(rest);
+    }
+    out = std::move(cut);
+  }
+  return out;
+}
+
+TEST(FragmentSplitter, OverlappingTokensAreTakenInTheirOrder) {
+  std::mt19937 random(7);
+  const auto letters = [&](size_t count) {
+    std::string text;
+    for (size_t i = 0; i < count; ++i) text += "ab"[random() % 2];
+    return text;
+  };
+  for (int round = 0; round < 200; ++round) {
+    std::set<std::string> texts;
+    while (texts.size() < 6) texts.insert(letters(1 + random() % (round % 2 == 0 ? 5 : 90)));
+    std::vector<TestToken> tokens;
+    for (const std::string& text : texts) tokens.push_back({text, TokenType::kControl});
+    std::shuffle(tokens.begin(), tokens.end(), random);
+    std::string text = letters(40);
+    for (const TestToken& token : tokens) text += token.text + letters(random() % 3);
+    EXPECT_EQ(Split(tokens, text), SplitOneByOne(tokens, text)) << text;
+  }
+}
+
+// A text was searched once for each of them: hours for a hostile vocabulary and a long text.
+TEST(FragmentSplitter, ManySpecialTokensAndALongTextTakeNoProductOfBoth) {
+  std::vector<TestToken> tokens;
+  for (int i = 0; i < 200'000; ++i) tokens.push_back({shard::Cat("the ", i), TokenType::kControl});
+  std::string text;
+  while (text.size() < 200'000) text += "of the first the last the 7 and ";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(Split(tokens, text).size(), 2 * text.size() / 32 + 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 }  // namespace
