@@ -33,10 +33,10 @@ uint32_t moepack_abi_version(void);
 enum moepack_status {
   MOEPACK_OK = 0,
   MOEPACK_INTERNAL = 1,         /* out of memory too */
-  MOEPACK_INVALID_ARGUMENT = 2, /* a value that makes no sense, a full context */
+  MOEPACK_INVALID_ARGUMENT = 2, /* a value out of range, a full context */
   MOEPACK_CORRUPT = 3,          /* a file contradicts itself or another; NaN among the logits */
   MOEPACK_UNSUPPORTED = 4,      /* a family, type or executor that this library does not run */
-  MOEPACK_NOT_FOUND = 5,        /* a file or a group that is not there; reading failed */
+  MOEPACK_NOT_FOUND = 5,        /* a file, or those of a group, absent; reading failed */
   MOEPACK_MISMATCH = 6,         /* a digest differs from the manifest */
   MOEPACK_UNAVAILABLE = 7,      /* no such device, lost, or too little memory on it */
   MOEPACK_INTERRUPTED = 130

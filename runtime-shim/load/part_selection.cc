@@ -5,6 +5,7 @@
 
 #include "libshard/file.h"
 #include "libshard/text.h"
+#include "manifest/group_range.h"
 
 namespace runtime {
 
@@ -51,6 +52,8 @@ shard::ExpertIds GroupsThere(const Split& split) {
 shard::Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
   const shard::ExpertIds there = GroupsThere(split);
   const shard::Plan& plan = split.manifest.plan;
+  for (const uint32_t group : wanted)
+    SHARD_CHECK(manifest::CheckGroup(split.path, group, plan.groups.size()));
   if (there.empty()) return Absent(split, "groups");
   if (wanted.empty()) wanted = there;
   std::sort(wanted.begin(), wanted.end());
@@ -60,7 +63,7 @@ shard::Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
       return Error{
           Code::kNotFound,
           Cat(split.path, ": group: expected one of ", shard::FormatIds(there), ", found ", group),
-          group < plan.groups.size() ? kOnlyHint : ""};
+          kOnlyHint};
     }
     const int number = static_cast<int>(group);
     split.parts.sets.push_back({Cat("group ", group), number, false,
@@ -103,7 +106,7 @@ shard::Status AddOverlay(const std::string& version, Split& split) {
 
 // GGUF: the head has the model's metadata, the routers are not in the trunk.
 shard::Status AddTrunk(bool whole, Split& split) {
-  Selection& parts = split.parts;
+  SelectedParts& parts = split.parts;
   const bool gguf = split.manifest.is_gguf();
   if (gguf) parts.head = FilesOf(split.manifest, Role::kHead);
   if (gguf && parts.head.empty()) return Absent(split, "head");

@@ -23,7 +23,7 @@ struct SelectedSet {
   shard::LayerExperts experts;  // as the plan says
 };
 
-struct Selection {
+struct SelectedParts {
   Bundles head, trunk, routers;  // head and routers: of GGUF distributions
   std::vector<SelectedSet> sets;
   // false: of the trunk only headers are needed, to restore the checkpoint that it was cut from.
@@ -36,7 +36,7 @@ struct Selection {
 struct Split {
   std::string path;
   manifest::Manifest manifest;
-  Selection parts;
+  SelectedParts parts;
 };
 
 // Trunk, the groups and the overlay that are wanted. kNotFound for what the manifest does not have,
@@ -46,7 +46,8 @@ shard::Status SelectParts(const LoadOptions& options, Split& split);
 shard::Status SelectOverlay(const std::string& version, Split& split);
 
 // Size and SHA-256 of the files that are loaded (for safetensors also of the assets), and the
-// versions. kMismatch names the first that is not as the manifest says.
-shard::Status CheckDigests(const Split& split, size_t jobs);
+// versions, with the jobs and the progress of the options. kMismatch names the first that is not as
+// the manifest says.
+shard::Status CheckDigests(const Split& split, const LoadOptions& options);
 
 }  // namespace runtime

@@ -105,7 +105,7 @@ TEST_F(CInterface, ASessionOutlivesTheHandleOfItsNode) {
 
 TEST_F(CInterface, ErrorsHaveAStatusAndAText) {
   options_.group = 7;
-  EXPECT_EQ(moepack_node_open(path().c_str(), &options_, &node_), MOEPACK_NOT_FOUND);
+  EXPECT_EQ(moepack_node_open(path().c_str(), &options_, &node_), MOEPACK_INVALID_ARGUMENT);
   EXPECT_THAT(moepack_last_error(), HasSubstr("group"));
   EXPECT_EQ(node_, nullptr);
   options_.group = 0;

@@ -113,14 +113,15 @@ TEST_P(LoadDamage, APartOfAnotherModelIsSeenInItsHeader) {
 TEST_P(LoadDamage, AGroupThatIsNotThereIsAnsweredWithThoseThatAre) {
   const fs::path split = Split("split", {.groups = 3});
   shard::Error error = Refusal(split, Groups({7}));
-  EXPECT_EQ(error.code, Code::kNotFound);
-  EXPECT_THAT(error.message, HasSubstr("group: expected one of 0-2, found 7"));
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("group: expected 0 to 2, found 7"));
   const fs::path some =
       Split("some", {.groups = 3, .parts = {"trunk,group:0,group:2,overlay,assets"}});
   error = Refusal(some, Groups({0, 1}));
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_THAT(error.message, HasSubstr("group: expected one of 0,2, found 1"));
   EXPECT_THAT(error.hint, HasSubstr("shard-experts --only"));
+  EXPECT_EQ(Refusal(some, Groups({0, 3})).code, Code::kInvalidArgument);
   const WeightsPtr weights = Load(some);
   EXPECT_EQ(weights->sets.size(), 3u);
   EXPECT_THAT(weights->notes, testing::Contains("group 1 is not in this distribution"));

@@ -98,7 +98,7 @@ TEST_F(NodeOfTiny, AllGroupsTogetherAreTheWholeModel) {
 }
 
 TEST_F(NodeOfTiny, RefusesGroupsThatAreNotThere) {
-  EXPECT_EQ(Refusal(3).code, Code::kNotFound);
+  EXPECT_EQ(Refusal(3).code, Code::kInvalidArgument);
   NodeOptions options;
   options.group = 0;
   const auto model = Node::Open(tiny::kSource.string(), options);

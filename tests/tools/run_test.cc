@@ -146,7 +146,7 @@ TEST_F(Run, UsageErrorsNameTheOption) {
 
 TEST_F(Run, WhatIsNotThereHasAStatusOfItsOwn) {
   Split();
-  EXPECT_THAT(Failure("out --group 3 --prompt a", 5), HasSubstr("group"));
+  EXPECT_THAT(Failure("out --group 3 --prompt a", 2), HasSubstr("group: expected 0 to 2, found 3"));
   EXPECT_THAT(Failure("fixtures/tiny-moe --group 0 --prompt a", 2), HasSubstr("group"));
   EXPECT_THAT(Failure("out --group 0 --prompt a --device 9", 7), HasSubstr("expected 0, found 9"));
   EXPECT_THAT(Failure("nowhere --prompt a", 5), HasSubstr("nowhere"));
