@@ -69,7 +69,8 @@ Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
   return file_.ReadAt(offset + done, whole.subspan(done, wanted - done));
 }
 
-Result<std::string> Sha256OfFile(const fs::path& path) {
+Result<std::string> Sha256OfFile(const fs::path& path,
+                                 const std::function<void(uint64_t bytes)>& read) {
   constexpr size_t kBuffer = 1u << 20;
   SHARD_TRY(const InputFile file, InputFile::Open(path));
   Sha256 hash;
@@ -79,6 +80,7 @@ Result<std::string> Sha256OfFile(const fs::path& path) {
     const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, file.size() - at));
     SHARD_CHECK(file.ReadAt(at, piece));
     hash.Update(piece);
+    if (read) read(piece.size());
   }
   return hash.Finish();
 }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -48,7 +50,9 @@ class ScanFile {
   int direct_fd_ = -1;  // -1 where the file system has no direct reads
 };
 
-// SHA-256 of a whole file, read once from front to back; stops at an interrupt.
-Result<std::string> Sha256OfFile(const fs::path& path);
+// SHA-256 of a whole file, read once from front to back; stops at an interrupt. `read`, if it is
+// not empty, is told how many bytes each step took.
+Result<std::string> Sha256OfFile(const fs::path& path,
+                                 const std::function<void(uint64_t bytes)>& read = {});
 
 }  // namespace shard

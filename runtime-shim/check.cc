@@ -5,6 +5,7 @@
 
 #include "libshard/text.h"
 #include "manifest/assemble.h"
+#include "manifest/group_range.h"
 #include "runtime-shim/load/scratch_directory.h"
 #include "runtime-shim/sampler.h"
 
@@ -27,8 +28,11 @@ struct Side {
   LayerExperts eligible;
 };
 
+using Advance = std::function<void(uint64_t tokens)>;
+
 // Runs both sides and writes what came of it into `node`.
-Status RunBoth(const CheckReport& report, const Side& whole, const Side& part, CheckedNode& node) {
+Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
+               const Advance& advance, CheckedNode& node) {
   RoutingTrace expected_trace, actual_trace;
   SessionOptions options;
   options.context = static_cast<uint32_t>(report.tokens.size());
@@ -41,8 +45,13 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part, C
   SideBySide both(*expected, *actual, report.tolerance);
   const std::span<const uint32_t> tokens(report.tokens);
   const size_t together = tokens.size() / 2;
-  SHARD_CHECK(both.Feed(tokens.first(together)));
-  for (size_t i = together; i < tokens.size(); ++i) SHARD_CHECK(both.Feed(tokens.subspan(i, 1)));
+  const auto feed = [&](std::span<const uint32_t> piece) -> Status {
+    SHARD_CHECK(both.Feed(piece));
+    advance(2 * piece.size());
+    return Ok();
+  };
+  SHARD_CHECK(feed(tokens.first(together)));
+  for (size_t i = together; i < tokens.size(); ++i) SHARD_CHECK(feed(tokens.subspan(i, 1)));
   node.findings = both.findings();
   node.eligible = shard::CountIds(part.eligible);
   node.used = shard::CountIds(actual_trace.Used());
@@ -109,6 +118,11 @@ class Check {
   // Runs unless the mask is too narrow, and files the result.
   Status Compare(const Side& part, CheckedNode& node);
   void Done(CheckedNode node);
+  // The nodes of a group: with the overlay, without it, assembled.
+  bool HasOverlay() const { return parts_->FindOverlay() != nullptr; }
+  bool Assembles() const;
+  uint64_t TokensOfNode() const { return 2 * report_.tokens.size(); }
+  void Advance(uint64_t tokens);
 
   const std::string& distribution_;
   const CheckOptions& options_;
@@ -116,6 +130,7 @@ class Check {
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<const Weights> parts_;  // everything that the distribution holds
   std::unique_ptr<Model> whole_;
+  uint64_t done_tokens_ = 0, total_tokens_ = 0;
 };
 
 Status Check::LoadWhole() {
@@ -149,17 +164,25 @@ void Check::SetTokens() {
 Result<std::vector<uint32_t>> Check::Groups() const {
   const size_t count = parts_->plan->groups.size();
   std::vector<uint32_t> groups = options_.groups;
-  for (const uint32_t group : groups) {
-    if (group >= count)
-      return Error{Code::kNotFound,
-                   Cat(distribution_, ": group: expected 0 to ", count - 1, ", found ", group)};
-  }
+  for (const uint32_t group : groups)
+    SHARD_CHECK(manifest::CheckGroup(distribution_, group, count));
   for (uint32_t group = 0; options_.groups.empty() && group < count; ++group)
     groups.push_back(group);
   return groups;
 }
 
+// An assembled node has the overlay that its distribution has.
+bool Check::Assembles() const {
+  return options_.assembled && (options_.load.overlay || parts_->plan->overlay_version.empty());
+}
+
+void Check::Advance(uint64_t tokens) {
+  done_tokens_ += tokens;
+  if (options_.progress) options_.progress(done_tokens_, total_tokens_);
+}
+
 void Check::Done(CheckedNode node) {
+  if (!node.skipped.empty()) Advance(TokensOfNode());
   if (options_.checked) options_.checked(node);
   report_.nodes.push_back(std::move(node));
 }
@@ -169,7 +192,8 @@ Status Check::Compare(const Side& part, CheckedNode& node) {
   if (!node.skipped.empty()) return Ok();
   const int group = static_cast<int>(node.group);
   const Side whole{*whole_, EligibleExperts(*parts_, group, node.overlay)};
-  return RunBoth(report_, whole, part, node);
+  return RunBoth(
+      report_, whole, part, [this](uint64_t tokens) { Advance(tokens); }, node);
 }
 
 Status Check::CheckBundles(CheckedNode& node) {
@@ -208,17 +232,14 @@ Status Check::CheckAssembled(CheckedNode& node) {
 }
 
 Status Check::CheckGroup(uint32_t group) {
-  const bool has_overlay = parts_->FindOverlay() != nullptr;
   for (const bool overlay : {true, false}) {
-    if (overlay && !has_overlay) continue;
+    if (overlay && !HasOverlay()) continue;
     CheckedNode node{group, CheckedNode::Kind::kBundles, overlay};
     SHARD_CHECK(CheckBundles(node));
     Done(std::move(node));
   }
-  // An assembled node has the overlay that its distribution has.
-  const bool whole = options_.load.overlay || parts_->plan->overlay_version.empty();
-  if (!options_.assembled || !whole) return Ok();
-  CheckedNode node{group, CheckedNode::Kind::kAssembled, has_overlay};
+  if (!Assembles()) return Ok();
+  CheckedNode node{group, CheckedNode::Kind::kAssembled, HasOverlay()};
   SHARD_CHECK(CheckAssembled(node));
   Done(std::move(node));
   return Ok();
@@ -231,6 +252,9 @@ Result<CheckReport> Check::Run() {
   SHARD_CHECK(LoadWhole());
   SetTokens();
   SHARD_TRY(const std::vector<uint32_t> groups, Groups());
+  const uint64_t nodes = 1 + (HasOverlay() ? 1 : 0) + (Assembles() ? 1 : 0);
+  total_tokens_ = groups.size() * nodes * TokensOfNode();
+  Advance(0);
   for (const uint32_t group : groups) {
     if (Status status = CheckGroup(group); !status)
       return std::move(status).error().Within(Cat("group ", group));

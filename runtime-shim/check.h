@@ -47,6 +47,8 @@ struct CheckOptions {
   std::optional<double> tolerance;  // SideBySide's; default: DefaultTolerance
   bool assembled = true;            // assemble each node below TMPDIR and compare it too
   std::function<void(const CheckedNode&)> checked;  // as they are done; may be empty
+  // Tokens that have run, on both sides of all nodes; may be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 struct CheckReport {
@@ -65,8 +67,9 @@ std::vector<uint32_t> CheckTokens(uint32_t vocabulary);
 
 // The first half of the tokens runs in batches, the rest one by one, so that both ways of running
 // are compared. A node that differs is a result, not an error. kInvalidArgument when the source is
-// no distribution, kNotFound when it lacks a group, kMismatch when no node can run; kUnsupported
-// when `against` has other element types; else the errors of loading and running.
+// no distribution or a group is none of its plan, kNotFound when it lacks a group's files,
+// kMismatch when no node can run; kUnsupported when `against` has other element types;
+// kInterrupted; else the errors of loading and running.
 shard::Result<CheckReport> CheckDistribution(const std::string& distribution,
                                              const CheckOptions& options);
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "libshard/parallel.h"
 #include "libshard/text.h"
 #include "runtime-shim/rope.h"
 
@@ -99,7 +100,10 @@ Status Forward::Run(const Batch& batch, bool trace) {
   if (spec_.embedding_scale != 1) executor_.Scale(hidden, spec_.embedding_scale);
   SHARD_CHECK(Mark("embedding", hidden));
   const uint32_t layers = batch.layers == 0 ? spec_.layers : batch.layers;
-  for (uint32_t layer = 0; layer < layers; ++layer) SHARD_CHECK(RunLayer(layer));
+  for (uint32_t layer = 0; layer < layers; ++layer) {
+    SHARD_CHECK(shard::CheckInterrupt());
+    SHARD_CHECK(RunLayer(layer));
+  }
   if (batch.layers != 0) return shard::Ok();
 
   const uint32_t first = batch.all_logits ? 0 : count_ - 1;

@@ -78,7 +78,8 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
   if (done && batch.layers == 0)
     done = model_.executor().Read(scratch_.logits.Slice(0, rows), logits);
   if (done && AllFinite(logits)) return done;
-  if (!done && done.error().code == Code::kUnavailable) return done;
+  if (!done && (done.error().code == Code::kUnavailable || done.error().code == Code::kInterrupted))
+    return done;
   // Once more, to find where the first value that is no number came up; what the batch wrote into
   // the caches is written again.
   SHARD_CHECK(forward_.Run(batch, /*trace=*/true));
@@ -118,6 +119,7 @@ Result<std::vector<float>> DeviceSession::Feed(std::span<const uint32_t> tokens,
       return std::move(done).error();
     }
     length_ += static_cast<uint32_t>(part.size());
+    if (options_.fed) options_.fed(part.size());
   }
   return logits;
 }

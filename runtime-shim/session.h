@@ -1,7 +1,9 @@
 // A model on an executor, and sessions that run tokens through it with the router masked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,6 +63,8 @@ struct SessionOptions {
   uint32_t context = 0;                 // positions; 0: 4096, or the model's own if that is less
   uint32_t batch = 128;                 // tokens that run at once
   RoutingObserver* observer = nullptr;  // borrowed
+  // Told how many tokens ran, batch by batch. May be empty.
+  std::function<void(size_t tokens)> fed = {};
 };
 
 enum class LogitsOf : uint8_t { kLast, kAll };
@@ -78,7 +82,7 @@ class Session {
   // Runs tokens at the positions after those it holds. Gives logits [rows, vocabulary]: of the last
   // token, or of all. kInvalidArgument: no tokens, an id outside the vocabulary, more than the
   // context holds. kCorrupt: NaN among the logits; names the layer and the operation where the
-  // first appeared.
+  // first appeared. kInterrupted, between two layers: the session is left as it was.
   virtual shard::Result<std::vector<float>> Feed(std::span<const uint32_t> tokens,
                                                  LogitsOf which) = 0;
   // Runs tokens through the first `layers` layers alone (1 to all), for what the observer sees; the

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,13 +67,15 @@ struct Weights {
 };
 
 struct LoadOptions {
-  // Of a distribution: the groups to load; empty: all. kNotFound for one that it does not have.
+  // Of a distribution: the groups to load; empty: all. kNotFound for one whose files are absent.
   std::vector<uint32_t> groups;
   bool overlay = true;
   std::string overlay_version;  // "": the newest that the manifest names
   bool verify = true;           // digests of what is loaded, before anything runs (--no-verify)
   uint32_t jobs = 0;
   shard::ModelOptions model;  // --family, --config
+  // Bytes of the step at hand: reading for digests, then copying and decoding. May be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
 // Loads a distribution (GGUF or safetensors), an assembled node, a GGUF (file, split set,
@@ -82,7 +85,7 @@ struct LoadOptions {
 //   kNotFound         a group, overlay or file that is not there
 //   kMismatch         a digest, version or header that is not the manifest's
 //   kUnsupported      families without conversion, types without a decoder
-//   kInvalidArgument  groups or an overlay of a model that is no distribution
+//   kInvalidArgument  groups or an overlay of a model that is no distribution, or beyond its plan
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options);
 // Another overlay of the same model, to be put in place of the one that was loaded: of `weights`

@@ -6,9 +6,11 @@
 
 #include "tools/command.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/masking_report.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/runtime_options.h"
 #include "tools/token_ids.h"
 
@@ -19,7 +21,8 @@ struct Arguments : RuntimeArguments {
   int group = -1;
   std::string tokens, against;
   double tolerance = -1;
-  bool no_assembled = false, json = false;
+  bool no_assembled = false;
+  ReportArguments report;
 };
 
 Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
@@ -40,25 +43,50 @@ Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
   return options;
 }
 
-Result<int> Run(const Arguments& arguments) {
-  SHARD_TRY(runtime::CheckOptions options, OptionsOf(arguments));
+// Prints each node as it is done, if the report is text.
+Result<runtime::CheckReport> CheckWithProgress(const Arguments& arguments,
+                                               runtime::CheckOptions options) {
   Status written = shard::Ok();
+  Progress loading("loading"), checking("checking", ProgressUnit::kTokens);
+  options.load.progress = [&](uint64_t done, uint64_t total) { loading.Update(done, total); };
+  options.progress = [&](uint64_t done, uint64_t total) { checking.Update(done, total); };
   options.checked = [&](const runtime::CheckedNode& node) {
-    if (!arguments.json && written) written = WriteResult(CheckedNodeText(node));
+    loading.Clear();
+    checking.Clear();
+    if (arguments.report.kind() == ReportFormat::kText && written)
+      written = WriteResult(CheckedNodeText(node));
   };
-  SHARD_TRY(const runtime::CheckReport report,
-            runtime::CheckDistribution(arguments.source, options));
+  SHARD_TRY(runtime::CheckReport report, runtime::CheckDistribution(arguments.source, options));
   SHARD_CHECK(written);
+  return report;
+}
+
+Status WriteReport(const Arguments& arguments, const runtime::CheckReport& report) {
+  switch (arguments.report.kind()) {
+    case ReportFormat::kJson:
+      return WriteJsonResult(CheckJson(arguments.source, arguments.against, report));
+    case ReportFormat::kGithub:
+      return WriteResult(GithubText(CheckCi(arguments.source, report)));
+    case ReportFormat::kJunit:
+      return WriteResult(JunitText(CheckCi(arguments.source, report)));
+    case ReportFormat::kText:
+      break;
+  }
+  return WriteResult(CheckSummary(report));
+}
+
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_TRY(runtime::CheckOptions options, OptionsOf(arguments));
+  SHARD_TRY(const runtime::CheckReport report, CheckWithProgress(arguments, std::move(options)));
   PrintNotes(report.notes);
-  SHARD_CHECK(arguments.json
-                  ? WriteJsonResult(CheckJson(arguments.source, arguments.against, report))
-                  : WriteResult(CheckSummary(report)));
+  SHARD_CHECK(WriteReport(arguments, report));
   return report.failures() == 0 ? kExitDone : kExitMismatch;
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "DIST", *arguments);
+  AddRuntimeSource(app, "DIST", "The directory of a distribution.", *arguments);
   AddGroup(app, arguments->group);
   app.add_option("--against", arguments->against,
                  "Compare with this model instead of the distribution's own parts, all loaded: the "
@@ -75,7 +103,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_flag("--no-assembled", arguments->no_assembled,
                "Do not assemble each node, in a directory for temporary files, to compare it too.");
   AddExecutor(app, *arguments);
-  AddJson(app, arguments->json);
+  AddReportFormat(app, arguments->report);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -90,7 +118,7 @@ constinit const Command kCheck = {
     "runtime, are compared too. A node that differs is named with the position and, where it can "
     "be "
     "told, the layer and the expert. Exit status 6 when one does.",
-    {"moepack check out", "moepack check out --against fixtures/tiny-moe --json"},
+    {"moepack check out", "moepack check out --against fixtures/tiny-moe --format junit"},
     Bind};
 
 }  // namespace cli

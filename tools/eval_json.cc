@@ -97,12 +97,21 @@ Json SessionsJson(const runtime::EvalSummary& summary) {
                         {"tokens", session.tokens},
                         {"captures", session.captures},
                         {"by_capture", summary.groups[session.by_capture].label},
+                        {"divergences", session.divergences},
+                        {"by_kld", summary.groups[session.by_kld].label},
                         {"race",
                          {{"winner", summary.groups[session.race.winner].label},
                           {"tokens", session.race.tokens},
                           {"margin", session.race.margin}}}});
   }
   return sessions;
+}
+
+// Over all sessions; the two may differ.
+Json BestGroupsJson(const runtime::EvalSummary& summary) {
+  if (summary.groups.empty()) return nullptr;
+  return {{"capture", summary.groups[summary.most_capture].label},
+          {"kld", summary.groups[summary.least_kld].label}};
 }
 
 }  // namespace
@@ -120,10 +129,13 @@ Json EvalJson(const EvalReport& report) {
           {"unmasked", OrNull(summary.full, BaseJson)},
           {"quantization", OrNull(summary.quantization, DamageJson)},
           {"groups", GroupsJson(report)},
-          {"best", OrNull(summary.best, row_json)},
+          {"best", OrNull(summary.best_by_capture, row_json)},
+          {"best_by_kld", OrNull(summary.best_by_kld, row_json)},
+          {"best_groups", BestGroupsJson(summary)},
           {"race_winner", OrNull(summary.raced, row_json)},
           {"sessions", SessionsJson(summary)},
           {"race_agreements", summary.agreements},
+          {"kld_agreements", summary.kld_agreements},
           {"failed_gates", report.failed}};
 }
 

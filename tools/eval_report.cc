@@ -1,8 +1,10 @@
 #include "tools/eval_report.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "libshard/text.h"
+#include "manifest/manifest.h"
 #include "runtime-shim/eval/yardstick.h"
 #include "tools/output.h"
 #include "tools/table.h"
@@ -47,8 +49,9 @@ void LikelihoodRow(const std::string& label, const runtime::Likelihood& likeliho
 std::vector<const EvalRow*> Rows(const EvalSummary& summary) {
   std::vector<const EvalRow*> rows;
   for (const EvalRow& row : summary.groups) rows.push_back(&row);
-  if (summary.best) rows.push_back(&*summary.best);
-  if (summary.raced) rows.push_back(&*summary.raced);
+  for (const auto* row : {&summary.best_by_capture, &summary.best_by_kld, &summary.raced}) {
+    if (*row) rows.push_back(&**row);
+  }
   return rows;
 }
 
@@ -114,7 +117,7 @@ std::string CaptureTable(const EvalSummary& summary) {
                assignment.sessions > 0 ? Share(assignment.assigned) : "-",
                all ? "-" : Share(assignment.others), std::to_string(assignment.sessions)});
   }
-  const EvalRow& best = *summary.best;
+  const EvalRow& best = *summary.best_by_capture;
   table.Row({best.label, Share(best.capture), Share(best.on_policy_capture), Share(best.capture),
              "-", std::to_string(best.sessions)});
   return table.Render();
@@ -133,42 +136,87 @@ std::string CaptureLayers(const EvalSummary& summary) {
 }
 
 std::string SessionTable(const EvalSummary& summary) {
-  Table table({"session", "bucket", ">tokens", ">captures most", ">share", ">race", ">margin"});
+  Table table({"session", "bucket", ">tokens", ">captures most", ">share", ">lowest KLD", ">KLD",
+               ">race", ">margin"});
   const size_t shown = std::min(summary.sessions.size(), kMaxSessionsInText);
   for (size_t i = 0; i < shown; ++i) {
     const runtime::SessionChoice& session = summary.sessions[i];
     table.Row({session.name, session.bucket.empty() ? "-" : session.bucket,
                shard::FormatCount(session.tokens), summary.groups[session.by_capture].label,
-               Share(session.captures[session.by_capture]),
+               Share(session.captures[session.by_capture]), summary.groups[session.by_kld].label,
+               Digits(session.divergences[session.by_kld], 4),
                summary.groups[session.race.winner].label, Digits(session.race.margin, 3)});
   }
   std::string text = table.Render();
   if (shown < summary.sessions.size())
     text += Cat("and ", summary.sessions.size() - shown, " more: --json lists all\n");
+  const std::string sessions = Plural(summary.sessions.size(), "session");
   return text + Cat("Race and capture choose the same group for ", summary.agreements, " of ",
-                    Plural(summary.sessions.size(), "session"), ".\n");
+                    sessions, ", KLD and capture for ", summary.kld_agreements, " of ", sessions,
+                    ".\n");
+}
+
+// Over all sessions. What captures most need not lose least, so both are named.
+std::string BestGroupsText(const EvalSummary& summary) {
+  const EvalRow& most = summary.groups[summary.most_capture];
+  const EvalRow& least = summary.groups[summary.least_kld];
+  const Damage& damage = least.split ? *least.split : *least.total;
+  const bool same = summary.most_capture == summary.least_kld;
+  return Cat("Over all texts ", most.label, " captures most (", Share(most.capture), ")",
+             same ? " and" : Cat(", but ", least.label).c_str(), " has the lowest mean KLD (",
+             Digits(damage.mean, 4), ").\n");
 }
 
 std::string YardstickText(const EvalSummary& summary) {
   std::string text;
   if (summary.quantization)
     text += Cat("Quantization costs ", runtime::Yardstick(summary.quantization->mean), ".\n");
-  for (const std::optional<EvalRow>* row : {&summary.best, &summary.raced}) {
-    if (*row && (*row)->split)
-      text += Cat("The split costs ", runtime::Yardstick((*row)->split->mean), " with the ",
-                  (*row)->label, ".\n");
-  }
+  const auto cost = [&](const std::optional<EvalRow>& row, const char* how) {
+    if (row && row->split)
+      text += Cat("The split costs ", runtime::Yardstick(row->split->mean), " where ", how,
+                  " chooses the group.\n");
+  };
+  cost(summary.best_by_capture, "capture");
+  cost(summary.best_by_kld, "KLD");
+  cost(summary.raced, "the race");
   return text + "(Types of llama.cpp, by what they cost Llama-3-8B.)\n";
 }
 
 }  // namespace
 
+CiReport EvalCi(const EvalReport& report) {
+  using manifest::Severity;
+  constexpr const char* kMeasured = "measured";
+  CiReport ci{"eval", report.source, report.source, {}, ""};
+  if (report.distribution) ci.file = Cat(report.source, "/", manifest::kManifestFile);
+  const auto note = [&](std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    ci.cases.findings.push_back({Severity::kNote, kMeasured, "", "", std::move(text)});
+  };
+  ci.cases.rules.push_back(kMeasured);
+  if (!report.summary.groups.empty()) note(BestGroupsText(report.summary));
+  for (const std::string& line : shard::Split(YardstickText(report.summary), '\n')) {
+    if (!line.empty()) note(line);
+  }
+  for (const EvalReport::GateOutcome& outcome : report.gates) {
+    ci.cases.rules.push_back(outcome.gate);
+    for (const std::string& failure : outcome.failed)
+      ci.cases.findings.push_back({Severity::kError, outcome.gate, "", "", failure});
+  }
+  const auto failed = static_cast<uint64_t>(
+      std::count_if(report.gates.begin(), report.gates.end(),
+                    [](const EvalReport::GateOutcome& gate) { return !gate.failed.empty(); }));
+  ci.totals = failed == 0 ? Cat("passed: ", Plural(report.gates.size(), "gate"))
+                          : Cat("failed: ", failed, " of ", Plural(report.gates.size(), "gate"));
+  return ci;
+}
+
 std::string EvalText(const EvalReport& report) {
   const EvalSummary& summary = report.summary;
   std::string text = LikelihoodTable(summary) + "\n" + DamageText(report);
   if (!summary.groups.empty()) {
-    text +=
-        CaptureTable(summary) + "\n" + CaptureLayers(summary) + "\n" + SessionTable(summary) + "\n";
+    text += CaptureTable(summary) + "\n" + CaptureLayers(summary) + "\n" + SessionTable(summary) +
+            "\n" + BestGroupsText(summary);
   }
   text += YardstickText(summary);
   for (const std::string& failure : report.failed) text += "gate failed: " + failure + "\n";

@@ -1,4 +1,5 @@
-// Ctrl-C in commands that write: stop between two pieces of work, keep what can be resumed.
+// Ctrl-C in commands that write, also to the directory for temporary files: stop between two pieces
+// of work, keep what can be resumed.
 #pragma once
 
 namespace cli {

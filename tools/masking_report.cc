@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/text.h"
+#include "manifest/manifest.h"
 #include "tools/output.h"
 
 namespace cli {
@@ -37,12 +38,13 @@ std::string DifferenceText(const runtime::LogitsDifference& difference) {
   return Cat("logits differ by ", Scientific(difference.relative), " of the largest");
 }
 
-std::string FailureText(const CheckedNode& node) {
-  std::string text = Cat("  the logits part at position ", *node.findings.failure);
+// REQUIRES: a node that failed.
+std::string FailureLine(const CheckedNode& node) {
+  std::string text = Cat("the logits part at position ", *node.findings.failure);
   if (node.where)
     text += Cat("; first in layer ", node.where->layer, ", position ", node.where->position, ": ",
                 node.where->what);
-  return text + "\n";
+  return text;
 }
 
 Json NodeJson(const CheckedNode& node) {
@@ -76,7 +78,7 @@ std::string CheckedNodeText(const CheckedNode& node) {
   if (!node.skipped.empty()) return Cat(start, node.skipped, "\n");
   return Cat(start, Plural(node.findings.positions, "position"), ", ",
              DifferenceText(node.findings.worst), "; ", node.used, " of ", node.eligible,
-             " experts took part\n", node.failed() ? FailureText(node) : "");
+             " experts took part\n", node.failed() ? Cat("  ", FailureLine(node), "\n") : "");
 }
 
 std::string CheckSummary(const runtime::CheckReport& report) {
@@ -93,6 +95,22 @@ std::string CheckSummary(const runtime::CheckReport& report) {
       bound, ")");
   if (skipped > 0) text += Cat(", ", skipped, " skipped");
   return text + "\n";
+}
+
+CiReport CheckCi(const std::string& distribution, const runtime::CheckReport& report) {
+  using manifest::Severity;
+  std::string totals = CheckSummary(report);
+  totals.pop_back();
+  CiReport ci{"check", distribution, Cat(distribution, "/", manifest::kManifestFile), {}, totals};
+  for (const CheckedNode& node : report.nodes) {
+    const std::string name = NameOf(node);
+    ci.cases.rules.push_back(name);
+    if (!node.skipped.empty())
+      ci.cases.findings.push_back({Severity::kNote, name, "", "", "skipped: " + node.skipped});
+    if (node.failed())
+      ci.cases.findings.push_back({Severity::kError, name, "", "", FailureLine(node)});
+  }
+  return ci;
 }
 
 Json CheckJson(const std::string& distribution, const std::string& against,

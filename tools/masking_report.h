@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime-shim/check.h"
+#include "tools/ci_report.h"
 #include "tools/command.h"
 
 namespace cli {
@@ -12,6 +13,8 @@ namespace cli {
 std::string CheckedNodeText(const runtime::CheckedNode& node);
 // The last line.
 std::string CheckSummary(const runtime::CheckReport& report);
+// One test case per node; a node that was skipped is a note.
+CiReport CheckCi(const std::string& distribution, const runtime::CheckReport& report);
 shard::Json CheckJson(const std::string& distribution, const std::string& against,
                       const runtime::CheckReport& report);
 

@@ -5,6 +5,7 @@
 
 #include "libshard/text.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/table.h"
 
 namespace cli {
@@ -53,6 +54,13 @@ runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group)
   options.load.verify = !arguments.no_verify;
   options.load.jobs = arguments.device.threads;
   return options;
+}
+
+Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
+                                                runtime::NodeOptions options) {
+  Progress progress("loading");
+  options.load.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  return runtime::Node::Open(source, options);
 }
 
 std::string LoadedText(const runtime::Node& node) {

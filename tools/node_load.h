@@ -10,6 +10,9 @@
 namespace cli {
 
 runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group);
+// Node::Open with a progress line.
+Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
+                                                runtime::NodeOptions options);
 
 // Parts, bytes and how they came into memory; the executor and what the routers may pick.
 std::string LoadedText(const runtime::Node& node);

@@ -9,6 +9,7 @@
 #include "libshard/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/node_report.h"
 #include "tools/options.h"
 #include "tools/output.h"
@@ -140,6 +141,7 @@ Result<int> Run(const Arguments& arguments) {
     SHARD_CHECK(WriteResult(arguments.dry_run ? "" : document));
     return kExitDone;
   }
+  StopBetweenPieces();  // so that no signal leaves half of a file under a temporary name
   if (!arguments.dry_run) SHARD_CHECK(shard::WriteTextFile(arguments.out, document));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome)) : WriteResult(Report(outcome)));
   return kExitDone;

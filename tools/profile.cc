@@ -13,6 +13,7 @@
 #include "runtime-shim/stats/statistics_file.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/output.h"
 #include "tools/profile_report.h"
@@ -109,7 +110,7 @@ Result<runtime::Statistics> Collect(const LoadedModel& loaded,
   SHARD_TRY(
       const std::unique_ptr<runtime::Session> session,
       runtime::Session::Open(model, runtime::EligibleExperts(*loaded.weights, -1, true), opening));
-  Progress progress("profiling");
+  Progress progress("profiling", ProgressUnit::kTokens);
   const uint64_t total = CountTokens(sessions) + sessions.size() * options.generate;
   uint64_t done = 0;
   options.advance = [&](uint64_t tokens) {
@@ -153,6 +154,7 @@ Result<int> Finish(const Arguments& arguments, const runtime::Statistics& statis
 }
 
 Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
   SHARD_CHECK(CheckOutput(arguments));
   if (arguments.dry_run) return RunDryRun(arguments);
   SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
@@ -171,7 +173,7 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", arguments->runtime);
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
   AddTexts(app, arguments->texts);
   app.add_option(
          "-o,--output", arguments->out,

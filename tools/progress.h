@@ -5,33 +5,68 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace cli {
 
+// What is counted: "1.2 GB of 2.6 GB  812 MB/s", "1,200 of 2,600 tokens  95 tokens/s".
+enum class ProgressUnit : uint8_t { kBytes, kTokens };
+
 class Progress {
  public:
-  explicit Progress(std::string title);
+  explicit Progress(std::string title, ProgressUnit unit = ProgressUnit::kBytes);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   // Clears the line, so that messages start on a clean one.
   ~Progress();
 
-  // Cheap to call often: draws at most ten times a second. One thread at a time.
+  // Cheap to call often: draws at most ten times a second. One thread at a time. Where `done`
+  // falls, or is 0, another step begins, whose rate counts from there.
   void Update(uint64_t done, uint64_t total);
+  // Takes the line away, so that something else can be printed; the next Update brings it back.
+  void Clear();
   // Since construction.
   double seconds() const;
 
  private:
   std::string title_;
+  ProgressUnit unit_;
   bool terminal_;
   bool drawn_ = false;
-  std::chrono::steady_clock::time_point start_, last_;
+  uint64_t done_ = 0;
+  std::chrono::steady_clock::time_point start_, step_, last_;
+};
+
+// What is left of some work whose pieces are told as they are done.
+class ProgressCount {
+ public:
+  ProgressCount(std::string title, ProgressUnit unit, uint64_t total)
+      : progress_(std::move(title), unit), total_(total) {
+    Add(0);
+  }
+  void Add(uint64_t amount) {
+    done_ += amount;
+    if (!hidden_) progress_.Update(done_, total_);
+  }
+  // For good.
+  void Hide() {
+    hidden_ = true;
+    progress_.Clear();
+  }
+
+ private:
+  Progress progress_;
+  uint64_t total_, done_ = 0;
+  bool hidden_ = false;
 };
 
 // The line without its title; `seconds` is the time since the start.
-std::string ProgressText(uint64_t done, uint64_t total, double seconds);
+std::string ProgressText(uint64_t done, uint64_t total, double seconds,
+                         ProgressUnit unit = ProgressUnit::kBytes);
 // "812 MB/s"; "-" when no time has passed.
 std::string FormatRate(uint64_t bytes, double seconds);
+// "95 tokens/s", "0.4 tokens/s"; "-" when no time has passed.
+std::string FormatTokenRate(uint64_t tokens, double seconds);
 // "0.29 s" below a minute, then as FormatDuration: for reports of what was done.
 std::string FormatElapsed(double seconds);
 // "0:02", "1:02:03".

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <limits>
@@ -7,9 +9,11 @@
 #include "libshard/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
+#include "tools/interrupt.h"
 #include "tools/node_load.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/run_report.h"
 #include "tools/runtime_options.h"
 #include "tools/token_ids.h"
@@ -105,7 +109,9 @@ class TokenWriter {
 };
 
 Status GenerateTokens(const Arguments& arguments, const Node& node, Generation& generation,
-                      GeneratedText& generated) {
+                      ProgressCount& counter, GeneratedText& generated) {
+  // On a terminal the text itself shows how far it is.
+  if (!arguments.json && isatty(STDOUT_FILENO) == 1) counter.Hide();
   const runtime::Tokenizer* tokenizer = TokenizerOf(node);
   TokenWriter writer(tokenizer, arguments.json);
   generated.stop = "length";
@@ -128,6 +134,9 @@ Status GenerateTokens(const Arguments& arguments, const Node& node, Generation& 
 Result<int> Generate(const Arguments& arguments, const Node& node, std::vector<uint32_t> prompt) {
   runtime::SessionOptions options;
   options.context = arguments.context;
+  ProgressCount counter("running", ProgressUnit::kTokens,
+                        prompt.size() + uint64_t{arguments.count});
+  options.fed = [&](size_t tokens) { counter.Add(tokens); };
   SHARD_TRY(const std::unique_ptr<Generation> generation,
             node.OpenGeneration(options, arguments.sampling));
   GeneratedText generated;
@@ -135,7 +144,8 @@ Result<int> Generate(const Arguments& arguments, const Node& node, std::vector<u
   SHARD_CHECK(generation->Prefill(prompt));
   generated.prompt_seconds = whole.seconds();
   generated.prompt = std::move(prompt);
-  SHARD_CHECK(GenerateTokens(arguments, node, *generation, generated));
+  SHARD_CHECK(GenerateTokens(arguments, node, *generation, counter, generated));
+  counter.Hide();
   generated.seconds = whole.seconds() - generated.prompt_seconds;
   PrintMessage(GeneratedSummary(generated));
   if (!arguments.json) return kExitDone;
@@ -163,14 +173,18 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
   runtime::NodeOptions other = NodeOptionsOf(arguments, arguments.group);
   other.executor = arguments.compare;
   other.load.verify = false;  // the first node did
-  SHARD_TRY(const std::unique_ptr<Node> second, Node::Open(arguments.source, other));
+  SHARD_TRY(const std::unique_ptr<Node> second, OpenNode(arguments.source, other));
   PrintMessage(Cat(second->executor().name(), ": ", second->executor().description()));
   runtime::SessionOptions options;
   options.context = arguments.context;
+  ProgressCount counter("comparing", ProgressUnit::kTokens,
+                        2 * (prompt.size() + uint64_t{arguments.count}));
+  options.fed = [&](size_t tokens) { counter.Add(tokens); };
   SHARD_TRY(const std::unique_ptr<runtime::Session> expected, node.OpenSession(options));
   SHARD_TRY(const std::unique_ptr<runtime::Session> actual, second->OpenSession(options));
   runtime::SideBySide both(*expected, *actual, std::numeric_limits<double>::infinity());
   SHARD_CHECK(StepBoth(arguments, prompt, *expected, both));
+  counter.Hide();
   const ComparedRuns runs{arguments.executor, arguments.compare, prompt.size(), both.findings(),
                           arguments.tolerance};
   SHARD_CHECK(arguments.json ? WriteJsonResult(ComparedJson(runs))
@@ -194,8 +208,9 @@ Result<int> Run(const Arguments& arguments) {
   }
   SHARD_CHECK(CheckArguments(arguments));
   SHARD_CHECK(CheckCompare(arguments));
+  StopBetweenPieces();
   SHARD_TRY(const std::unique_ptr<Node> node,
-            Node::Open(arguments.source, NodeOptionsOf(arguments, arguments.group)));
+            OpenNode(arguments.source, NodeOptionsOf(arguments, arguments.group)));
   PrintNotes(node->weights().notes);
   std::string loaded = LoadedText(*node);
   loaded.pop_back();
@@ -238,7 +253,7 @@ void AddCompare(CLI::App& app, Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddRuntimeSource(app, "SRC", *arguments);
+  AddRuntimeSource(app, "SRC", kAnySource, *arguments);
   app.get_option("SRC")->required(false);  // --list-devices goes without
   AddGroup(app, arguments->group);
   CLI::Option* prompt =

@@ -4,6 +4,7 @@
 
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 
 namespace cli {
 namespace {
@@ -23,11 +24,9 @@ std::vector<std::string> ExecutorNames() {
 
 }  // namespace
 
-void AddRuntimeSource(CLI::App& app, const char* name, RuntimeArguments& arguments) {
-  app.add_option(name, arguments.source,
-                 "What to load: a distribution, a node's directory, a GGUF (file, split set, "
-                 "directory) or a safetensors checkpoint.")
-      ->required();
+void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
+                      RuntimeArguments& arguments) {
+  app.add_option(name, arguments.source, help)->required();
   app.add_flag("--no-verify", arguments.no_verify,
                "Do not compare what is loaded with the digests of the manifest.");
   CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay, "Leave the overlay out.");
@@ -78,7 +77,10 @@ Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& so
   options.verify = !arguments.no_verify;
   options.overlay = !arguments.no_overlay;
   options.jobs = arguments.device.threads;
+  Progress progress("loading");
+  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
   SHARD_TRY(auto weights, runtime::LoadWeights(source, options));
+  progress.Clear();
   PrintNotes(weights->notes);
   return weights;
 }

@@ -25,9 +25,14 @@ struct RuntimeArguments {
   uint32_t context = 0;  // 0: what the command takes when nothing is asked for
 };
 
-// The positional argument `name` (SRC, DIST), --no-verify, --no-overlay, --overlay, --family,
-// --config.
-void AddRuntimeSource(CLI::App& app, const char* name, RuntimeArguments& arguments);
+// What every command that runs a model takes, except check, which needs groups.
+inline constexpr const char* kAnySource =
+    "What to load: a distribution, a node's directory, a GGUF (file, split set, directory) or a "
+    "safetensors checkpoint.";
+// The positional argument `name` (SRC, DIST) with its help, --no-verify, --no-overlay, --overlay,
+// --family, --config.
+void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
+                      RuntimeArguments& arguments);
 // --group; -1: all groups that are loaded.
 void AddGroup(CLI::App& app, int& group);
 // --executor, --device, --threads.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/text.h"
+#include "tools/ci_report.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/options.h"
@@ -24,16 +25,22 @@ struct Arguments {
   std::string directory;
   manifest::VerifyOptions verify;
   shard::ModelOptions model;
-  bool no_digests = false, json = false;
-  std::string format = "text";
+  bool no_digests = false;
+  ReportArguments report;
 };
 
 Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& report) {
   const std::string& directory = arguments.directory;
-  if (arguments.json || arguments.format == "json")
-    return WriteJsonResult(VerifyJson(directory, report));
-  if (arguments.format == "github") return WriteResult(VerifyGithub(directory, report));
-  if (arguments.format == "junit") return WriteResult(VerifyJunit(directory, report));
+  switch (arguments.report.kind()) {
+    case ReportFormat::kJson:
+      return WriteJsonResult(VerifyJson(directory, report));
+    case ReportFormat::kGithub:
+      return WriteResult(GithubText(VerifyCi(directory, report)));
+    case ReportFormat::kJunit:
+      return WriteResult(JunitText(VerifyCi(directory, report)));
+    case ReportFormat::kText:
+      break;
+  }
   return WriteResult(VerifyText(directory, report));
 }
 
@@ -58,17 +65,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "Check structure, semantics and sizes only; read no tensor data.");
   app.add_flag("--complete", arguments->verify.whole,
                "Fail if the distribution lacks parts on purpose (it was written with --only).");
-  CLI::Option* format = app.add_option("--format", arguments->format,
-                                       "How to report: text (default), json, github (workflow "
-                                       "commands of GitHub Actions) or junit (XML).")
-                            ->type_name("FORMAT")
-                            ->transform(OneOf({"text", "json", "github", "junit"}));
   AddModelOptions(app, arguments->model);
   AddImatrix(app, arguments->verify.imatrix_file);
   AddConvertOptions(app, arguments->verify.convert);
   AddJobs(app, arguments->verify.jobs);
-  AddJson(app, arguments->json);
-  app.get_option("--json")->excludes(format);
+  AddReportFormat(app, arguments->report);
   return [arguments] { return Run(*arguments); };
 }
 

@@ -84,6 +84,11 @@ std::string VerifyText(const std::string& directory, const VerifyReport& report)
   return text + Cat("\n", directory, ": ", VerifyTotals(report), "\n");
 }
 
+CiReport VerifyCi(const std::string& directory, const VerifyReport& report) {
+  return {"verify", directory, Cat(directory, "/", manifest::kManifestFile), report,
+          VerifyTotals(report)};
+}
+
 Json VerifyJson(const std::string& directory, const VerifyReport& report) {
   Json rules = Json::array();
   for (const RuleOutcome& outcome : OutcomesByRule(report)) {

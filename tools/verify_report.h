@@ -6,16 +6,15 @@
 
 #include "libshard/json.h"
 #include "manifest/verify.h"
+#include "tools/ci_report.h"
 
 namespace cli {
 
 // One line per rule, then the findings, then totals.
 std::string VerifyText(const std::string& directory, const manifest::VerifyReport& report);
 shard::Json VerifyJson(const std::string& directory, const manifest::VerifyReport& report);
-// GitHub Actions workflow commands: ::error file=...,title=...::message.
-std::string VerifyGithub(const std::string& directory, const manifest::VerifyReport& report);
-// JUnit XML: one test case per rule.
-std::string VerifyJunit(const std::string& directory, const manifest::VerifyReport& report);
+// One test case per rule.
+CiReport VerifyCi(const std::string& directory, const manifest::VerifyReport& report);
 
 // What a rule found, for all formats.
 struct RuleOutcome {

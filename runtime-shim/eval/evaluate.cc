@@ -76,7 +76,8 @@ class Evaluator {
   }
 
   uint64_t Work(const EvalTokens& session) const {
-    return (session.tokens.size() + options_.generate) * Runs();
+    const uint64_t loop = options_.generate > 0 ? Prompt(session).size() + options_.generate : 0;
+    return (session.tokens.size() + loop) * Runs();
   }
   void ExpectWork(uint64_t total) { total_ = total; }
 
@@ -177,13 +178,18 @@ class Evaluator {
     }
   }
 
-  Status TestLoops(const EvalTokens& session, SessionMeasure& measure) {
+  // What the loop test goes on from.
+  std::span<const uint32_t> Prompt(const EvalTokens& session) const {
     const size_t longest = options_.context - options_.generate;
-    const auto prompt = std::span(session.tokens).first(std::min(session.tokens.size(), longest));
+    return std::span(session.tokens).first(std::min(session.tokens.size(), longest));
+  }
+
+  Status TestLoops(const EvalTokens& session, SessionMeasure& measure) {
+    const std::span<const uint32_t> prompt = Prompt(session);
     const auto test = [&](Run& run, std::optional<LoopResult>& loop) -> Status {
       if (!run.session) return shard::Ok();
       SHARD_TRY(loop, TestLoop(prompt, run));
-      Advance(options_.generate);
+      Advance(prompt.size() + options_.generate);
       return shard::Ok();
     };
     SHARD_CHECK(test(reference_, measure.reference_loop));

@@ -75,9 +75,9 @@ shard::Status TestRows(const EvalSummary& summary, const Gate& gate, GateCheck& 
     return check.Test("quantization", MeanOf(summary.quantization), kNeedsReference);
   for (const Metric& metric : kMetrics) {
     if (gate.metric != metric.name) continue;
-    if (!summary.best) return check.Test("", std::nullopt, "groups");
-    if (!gate.each)
-      return check.Test(summary.best->label, metric.of_row(*summary.best), metric.missing);
+    const std::optional<EvalRow>& best = summary.best_by_capture;
+    if (!best) return check.Test("", std::nullopt, "groups");
+    if (!gate.each) return check.Test(best->label, metric.of_row(*best), metric.missing);
     for (const EvalRow& row : summary.groups) {
       SHARD_CHECK(check.Test(row.label, metric.of_row(row), metric.missing));
     }

@@ -122,12 +122,28 @@ SessionChoice Choose(const SessionMeasure& measure, uint32_t race_tokens) {
   for (const GroupMeasure& group : measure.groups) {
     choice.captures.push_back(MeanOfLayers(SummarizeCapture({&group.teacher})));
     runners.push_back(group.log_probability);
+    choice.divergences.push_back(
+        Mean((measure.full.empty() ? group.from_reference : group.from_full).divergence));
   }
   choice.tokens = runners.front().size();
   const auto best = std::max_element(choice.captures.begin(), choice.captures.end());
   choice.by_capture = static_cast<uint32_t>(best - choice.captures.begin());
+  const auto least = std::min_element(choice.divergences.begin(), choice.divergences.end());
+  choice.by_kld = static_cast<uint32_t>(least - choice.divergences.begin());
   choice.race = RunRace(runners, race_tokens);
   return choice;
+}
+
+double MeanDivergence(const EvalRow& row) { return (row.split ? row.split : row.total)->mean; }
+
+// Ties go to the lowest group.
+void RankGroups(EvalSummary& summary) {
+  for (uint32_t group = 1; group < summary.groups.size(); ++group) {
+    const EvalRow& row = summary.groups[group];
+    if (row.capture > summary.groups[summary.most_capture].capture) summary.most_capture = group;
+    if (MeanDivergence(row) < MeanDivergence(summary.groups[summary.least_kld]))
+      summary.least_kld = group;
+  }
 }
 
 Assignment SummarizeAssignment(const std::vector<SessionChoice>& sessions, uint32_t group) {
@@ -175,20 +191,24 @@ EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionM
   for (const auto& [layer, router] : input.routers) summary.layers.push_back(layer);
   SummarizeBases(measures, summary);
   if (input.groups.empty()) return summary;
-  std::vector<Pick> best, raced;
+  std::vector<Pick> by_capture, by_kld, raced;
   for (const SessionMeasure& measure : measures) {
     summary.sessions.push_back(Choose(measure, race_tokens));
     const SessionChoice& choice = summary.sessions.back();
-    best.push_back(&measure.groups[choice.by_capture]);
+    by_capture.push_back(&measure.groups[choice.by_capture]);
+    by_kld.push_back(&measure.groups[choice.by_kld]);
     raced.push_back(&measure.groups[choice.race.winner]);
     summary.agreements += choice.race.winner == choice.by_capture;
+    summary.kld_agreements += choice.by_kld == choice.by_capture;
   }
   for (uint32_t group = 0; group < input.groups.size(); ++group) {
     summary.groups.push_back(
         SummarizeRow(input.groups[group].label, measures, PickGroup(measures, group)));
     summary.assignments.push_back(SummarizeAssignment(summary.sessions, group));
   }
-  summary.best = SummarizeRow("best group", measures, best);
+  RankGroups(summary);
+  summary.best_by_capture = SummarizeRow("best by capture", measures, by_capture);
+  summary.best_by_kld = SummarizeRow("best by KLD", measures, by_kld);
   summary.raced = SummarizeRow("race winner", measures, raced);
   return summary;
 }

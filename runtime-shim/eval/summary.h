@@ -55,12 +55,14 @@ struct EvalBase {
   std::optional<LoopRate> loops;
 };
 
-// Which group suits a session.
+// Which group suits a session. Capture and divergence need not agree.
 struct SessionChoice {
   std::string name, bucket;
-  uint64_t tokens = 0;           // scored
-  std::vector<double> captures;  // mean teacher capture per group
-  uint32_t by_capture = 0;       // the group with the largest
+  uint64_t tokens = 0;              // scored
+  std::vector<double> captures;     // mean teacher capture per group
+  uint32_t by_capture = 0;          // the group with the largest
+  std::vector<double> divergences;  // mean KL(F || M) per group, without F KL(R || M)
+  uint32_t by_kld = 0;              // the group with the smallest
   RaceResult race;
 };
 
@@ -75,11 +77,14 @@ struct EvalSummary {
   std::optional<EvalBase> reference, full;
   std::optional<Damage> quantization;  // KL(R || F)
   std::vector<EvalRow> groups;
-  std::optional<EvalRow> best;   // every session under SessionChoice::by_capture
-  std::optional<EvalRow> raced;  // ... under the winner of its race; none without groups
+  // Every session under a group that was chosen for it; none without groups.
+  std::optional<EvalRow> best_by_capture, best_by_kld, raced;
+  // Over all sessions, the groups with the largest capture and the smallest divergence.
+  uint32_t most_capture = 0, least_kld = 0;
   std::vector<Assignment> assignments;
   std::vector<SessionChoice> sessions;
-  uint64_t agreements = 0;  // sessions for which race and capture choose the same group
+  // Sessions for which the race, or the divergence, chooses the group that capture does.
+  uint64_t agreements = 0, kld_agreements = 0;
 };
 
 // REQUIRES: what Evaluate returned for `input`.

@@ -19,8 +19,8 @@ namespace {
 
 class GgufPartsLoader {
  public:
-  GgufPartsLoader(const Split& split, Weights& out)
-      : split_(split), out_(out), opener_(split), placer_(split.path) {}
+  GgufPartsLoader(const Split& split, const LoadOptions& options, Weights& out)
+      : split_(split), options_(options), out_(out), opener_(split), placer_(split.path) {}
 
   shard::Status Load() {
     SHARD_TRY(const std::vector<OpenedPart> head, opener_.Open(split_.parts.head));
@@ -31,7 +31,7 @@ class GgufPartsLoader {
     SHARD_CHECK(AddWhole("routers", split_.parts.routers));
     for (const SelectedSet& set : split_.parts.sets) SHARD_CHECK(AddSet(set));
     blocks_.AddNote(out_);
-    return placer_.Run(1);
+    return placer_.Run(options_);
   }
 
  private:
@@ -118,6 +118,7 @@ class GgufPartsLoader {
   }
 
   const Split& split_;
+  const LoadOptions& options_;
   Weights& out_;
   PartOpener opener_;
   TensorPlacer placer_;
@@ -127,8 +128,8 @@ class GgufPartsLoader {
 
 }  // namespace
 
-shard::Status LoadGgufParts(const Split& split, Weights& out) {
-  return GgufPartsLoader(split, out).Load();
+shard::Status LoadGgufParts(const Split& split, const LoadOptions& options, Weights& out) {
+  return GgufPartsLoader(split, options, out).Load();
 }
 
 }  // namespace runtime

@@ -8,6 +8,6 @@
 namespace runtime {
 
 // Adds trunk (with whole routers), sets, metadata and the counts of parts to `out`.
-shard::Status LoadGgufParts(const Split& split, Weights& out);
+shard::Status LoadGgufParts(const Split& split, const LoadOptions& options, Weights& out);
 
 }  // namespace runtime

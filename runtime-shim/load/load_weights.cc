@@ -25,9 +25,9 @@ bool IsDistribution(const std::string& source) {
 }
 
 shard::Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
-  if (options.verify) SHARD_CHECK(CheckDigests(split, options.jobs));
+  if (options.verify) SHARD_CHECK(CheckDigests(split, options));
   out.path = split.path;
-  return split.manifest.is_gguf() ? LoadGgufParts(split, out)
+  return split.manifest.is_gguf() ? LoadGgufParts(split, options, out)
                                   : LoadSafetensorsParts(split, options, out);
 }
 

@@ -6,6 +6,7 @@
 #include "libshard/scan_file.h"
 #include "libshard/text.h"
 #include "manifest/open_bundle.h"
+#include "runtime-shim/load/byte_progress.h"
 #include "runtime-shim/load/part_selection.h"
 
 namespace runtime {
@@ -40,14 +41,16 @@ shard::Status CheckVersions(const Split& split) {
   return shard::Ok();
 }
 
-shard::Status CheckFile(const std::string& directory, const Promise& promise) {
+shard::Status CheckFile(const std::string& directory, const Promise& promise,
+                        ByteProgress& progress) {
   SHARD_CHECK(shard::CheckInside(directory, *promise.file));
   const shard::fs::path path = shard::fs::path(directory) / *promise.file;
   std::error_code error;
   const uint64_t size = shard::fs::file_size(path, error);
   if (!error && size != promise.size)
     return Differs(path.string() + ": size", Cat(promise.size, " bytes"), size);
-  SHARD_TRY(const std::string sha256, shard::Sha256OfFile(path));
+  SHARD_TRY(const std::string sha256,
+            shard::Sha256OfFile(path, [&](uint64_t bytes) { progress.Add(bytes); }));
   if (sha256 != *promise.sha256)
     return Differs(path.string() + ": sha256", *promise.sha256, sha256);
   return shard::Ok();
@@ -55,7 +58,7 @@ shard::Status CheckFile(const std::string& directory, const Promise& promise) {
 
 }  // namespace
 
-shard::Status CheckDigests(const Split& split, size_t jobs) {
+shard::Status CheckDigests(const Split& split, const LoadOptions& options) {
   SHARD_CHECK(CheckVersions(split));
   std::vector<Promise> promises;
   const auto add = [&](const Bundles& bundles) {
@@ -72,8 +75,11 @@ shard::Status CheckDigests(const Split& split, size_t jobs) {
       promises.push_back({&asset.file, asset.size, &asset.sha256});
     }
   }
-  return shard::ParallelFor(promises.size(), shard::ThreadsForFiles(jobs),
-                            [&](size_t i) { return CheckFile(split.path, promises[i]); });
+  uint64_t total = 0;  // of sizes that the parser has bounded by what a file can hold
+  for (const Promise& promise : promises) total += promise.size;
+  ByteProgress progress(options.progress, total);
+  return shard::ParallelFor(promises.size(), shard::ThreadsForFiles(options.jobs),
+                            [&](size_t i) { return CheckFile(split.path, promises[i], progress); });
 }
 
 }  // namespace runtime

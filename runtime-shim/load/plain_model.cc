@@ -97,7 +97,7 @@ shard::Result<Weights> LoadPlainModel(const std::string& source, const LoadOptio
   LoadedPart counts{.label = set.label};
   SHARD_CHECK(PlaceExperts(running, bytes, placer, set, counts));
   out.parts.push_back(counts);
-  SHARD_CHECK(placer.Run(options.jobs));
+  SHARD_CHECK(placer.Run(options));
   blocks.AddNote(out);
   out.metadata = std::move(gguf.metadata);
   return out;

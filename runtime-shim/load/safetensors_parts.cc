@@ -42,7 +42,7 @@ shard::Status LoadSafetensorsParts(const Split& split, const LoadOptions& option
     SHARD_CHECK(PlaceExperts(running, model.bytes(i), placer, set, counts));
     out.parts.push_back(counts);
   }
-  return placer.Run(options.jobs);
+  return placer.Run(options);
 }
 
 }  // namespace runtime

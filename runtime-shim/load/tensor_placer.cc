@@ -8,6 +8,7 @@
 #include "libshard/row_reader.h"
 #include "libshard/scan_file.h"
 #include "libshard/text.h"
+#include "runtime-shim/load/byte_progress.h"
 
 namespace runtime {
 
@@ -189,8 +190,15 @@ shard::Status TensorPlacer::Make(const Piece& piece) const {
   return shard::Ok();
 }
 
-shard::Status TensorPlacer::Run(size_t jobs) {
-  return shard::ParallelFor(pieces_.size(), jobs, [&](size_t i) { return Make(pieces_[i]); });
+shard::Status TensorPlacer::Run(const LoadOptions& options) {
+  uint64_t total = 0;
+  for (const Piece& piece : pieces_) total += piece.to.size();
+  ByteProgress progress(options.progress, total);
+  return shard::ParallelFor(pieces_.size(), options.jobs, [&](size_t i) -> shard::Status {
+    SHARD_CHECK(Make(pieces_[i]));
+    progress.Add(pieces_[i].to.size());
+    return shard::Ok();
+  });
 }
 
 }  // namespace runtime

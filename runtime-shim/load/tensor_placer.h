@@ -37,8 +37,8 @@ class TensorPlacer {
   // and what it points to for as long as the tensor is used.
   shard::Status Place(shard::OutputTensor tensor, const SourceBytes& source,
                       const PlacedPart& part);
-  // Copies and encodes what was placed.
-  shard::Status Run(size_t jobs);
+  // Copies and encodes what was placed, with the jobs and the progress of the options.
+  shard::Status Run(const LoadOptions& options);
 
  private:
   // Some rows or bytes of a tensor, and where they go.

@@ -104,8 +104,8 @@ TEST_F(Evaluation, WithoutAllExpertsTheReferenceTeaches) {
   EXPECT_THAT(measures[0].groups[0].teacher[0], Each(1.0f));
   EXPECT_TRUE(measures[0].groups[0].from_full.divergence.empty());
   const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
-  EXPECT_FALSE(summary.best->split);
-  EXPECT_TRUE(summary.best->total);
+  EXPECT_FALSE(summary.best_by_capture->split);
+  EXPECT_TRUE(summary.best_by_capture->total);
   const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<1")});
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, shard::Code::kInvalidArgument);
@@ -141,7 +141,7 @@ TEST_F(Evaluation, NoLoopTestWhenNothingIsGenerated) {
   options_.generate = 0;
   const auto measures = Run();
   EXPECT_FALSE(measures[0].full_loop);
-  EXPECT_FALSE(SummarizeEvaluation(input_, measures, 4).best->loops);
+  EXPECT_FALSE(SummarizeEvaluation(input_, measures, 4).best_by_capture->loops);
 }
 
 TEST_F(Evaluation, HalfOfEachWindowCanBeScored) {
@@ -181,7 +181,8 @@ TEST_F(Evaluation, ProgressEndsWithAllTokensOfAllRuns) {
     total = of;
   };
   Run();
-  EXPECT_EQ(total, 3 * (15 + 2 * 4));
+  // Each run takes all tokens, and for the loop test 4 of each session and the 4 that follow.
+  EXPECT_EQ(total, 3 * (15 + 2 * 4 + 2 * 4));
   EXPECT_EQ(last, total);
 }
 
@@ -197,18 +198,18 @@ TEST_F(Evaluation, AnErrorNamesItsSession) {
 
 TEST_F(Evaluation, TheBestGroupIsTheOneThatCapturesMost) {
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
-  ASSERT_TRUE(summary.best);
+  ASSERT_TRUE(summary.best_by_capture);
   EXPECT_EQ(summary.sessions[0].by_capture, 0u);
   EXPECT_EQ(summary.sessions[1].by_capture, 1u);
   EXPECT_EQ(summary.sessions[1].race.winner, 1u);
   EXPECT_NEAR(summary.sessions[1].race.margin, std::log(3), kNear);
   EXPECT_EQ(summary.agreements, 2u);
-  EXPECT_DOUBLE_EQ(summary.best->capture, 1);
-  EXPECT_DOUBLE_EQ(summary.best->teacher[0].p5, 1);
-  EXPECT_NEAR(summary.best->likelihood.log_probability, std::log(0.75), kNear);
-  EXPECT_NEAR(summary.best->likelihood.perplexity, 1 / 0.75, kNear);
-  EXPECT_NEAR(summary.best->likelihood.perplexity_error, 0, kNear);
-  EXPECT_NEAR(summary.best->split->perplexity_ratio, 0.5 / 0.75, kNear);
+  EXPECT_DOUBLE_EQ(summary.best_by_capture->capture, 1);
+  EXPECT_DOUBLE_EQ(summary.best_by_capture->teacher[0].p5, 1);
+  EXPECT_NEAR(summary.best_by_capture->likelihood.log_probability, std::log(0.75), kNear);
+  EXPECT_NEAR(summary.best_by_capture->likelihood.perplexity, 1 / 0.75, kNear);
+  EXPECT_NEAR(summary.best_by_capture->likelihood.perplexity_error, 0, kNear);
+  EXPECT_NEAR(summary.best_by_capture->split->perplexity_ratio, 0.5 / 0.75, kNear);
 }
 
 TEST_F(Evaluation, TheRaceMayChooseAnotherGroupThanCapture) {
@@ -219,9 +220,40 @@ TEST_F(Evaluation, TheRaceMayChooseAnotherGroupThanCapture) {
   EXPECT_EQ(summary.sessions[0].race.winner, 0u);
   EXPECT_EQ(summary.agreements, 1u);
   EXPECT_NEAR(summary.raced->likelihood.log_probability, std::log(0.75), kNear);
-  EXPECT_NEAR(summary.best->likelihood.log_probability,
+  EXPECT_NEAR(summary.best_by_capture->likelihood.log_probability,
               (4 * std::log(0.25) + 8 * std::log(0.75)) / 12, kNear);
   EXPECT_NEAR(summary.raced->capture, 8.0 / 12, kNear);
+}
+
+TEST_F(Evaluation, TheGroupsThatCaptureMostAndLoseLeastAreBothNamed) {
+  auto measures = Run();
+  for (SessionMeasure& measure : measures) {
+    for (double& divergence : measure.groups[1].from_full.divergence) divergence /= 2;
+  }
+  std::swap(measures[1].groups[0].teacher, measures[1].groups[1].teacher);
+  const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
+  for (const SessionChoice& session : summary.sessions) {
+    EXPECT_EQ(session.by_capture, 0u);
+    EXPECT_EQ(session.by_kld, 1u);
+    EXPECT_NEAR(session.divergences[0], 2 * session.divergences[1], kNear);
+  }
+  EXPECT_EQ(summary.kld_agreements, 0u);
+  EXPECT_EQ(summary.most_capture, 0u);
+  EXPECT_EQ(summary.least_kld, 1u);
+  EXPECT_EQ(summary.best_by_capture->label, "best by capture");
+  EXPECT_EQ(summary.best_by_kld->label, "best by KLD");
+  EXPECT_NEAR(summary.best_by_capture->split->mean, 2 * summary.best_by_kld->split->mean, kNear);
+  EXPECT_GT(summary.best_by_capture->capture, summary.best_by_kld->capture);
+}
+
+TEST_F(Evaluation, WithoutTheUnmaskedRunTheLowestDivergenceIsFromTheReference) {
+  input_.reference = Player("reference", 0.3, {0, 1, 2, 3}, options_);
+  input_.full.reset();
+  const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  EXPECT_EQ(summary.least_kld, 1u);
+  EXPECT_EQ(summary.sessions[0].by_kld, 1u);
+  EXPECT_TRUE(summary.best_by_kld->total);
+  EXPECT_FALSE(summary.best_by_kld->split);
 }
 
 TEST_F(Evaluation, AGroupIsMeasuredOnAllSessions) {
@@ -264,7 +296,7 @@ TEST_F(Evaluation, GatesNameWhatFails) {
   EXPECT_THAT(failures("kld<=0.2"), SizeIs(0));
   EXPECT_THAT(failures("ppl_ratio<=0.7"), SizeIs(0));
   EXPECT_THAT(failures("loops<=0"),
-              ::testing::ElementsAre("best group: loops: expected <= 0, found 1"));
+              ::testing::ElementsAre("best by capture: loops: expected <= 0, found 1"));
   EXPECT_THAT(failures("each.capture>0.5"),
               ::testing::ElementsAre("group 0: capture: expected > 0.5, found 0.333333"));
   EXPECT_THAT(failures("top1>1"), SizeIs(1));
@@ -283,7 +315,7 @@ TEST_F(Evaluation, WithoutGroupsThereIsOnlyQuantization) {
   input_.groups.clear();
   input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
   const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
-  EXPECT_FALSE(summary.best);
+  EXPECT_FALSE(summary.best_by_capture);
   EXPECT_TRUE(summary.quantization);
   EXPECT_EQ(summary.reference->likelihood.tokens, 12u);
   EXPECT_FALSE(FailedGates(summary, std::vector{*ParseGate("kld<1")}));

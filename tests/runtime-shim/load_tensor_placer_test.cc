@@ -42,7 +42,9 @@ class LoadTensorPlacer : public testing::Test {
   shard::Status Place(shard::OutputTensor tensor) {
     TensorPlacer placer("model");
     SHARD_CHECK(placer.Place(std::move(tensor), source_, {tensors_, memory_, counts_}));
-    return placer.Run(2);
+    LoadOptions options;
+    options.jobs = 2;
+    return placer.Run(options);
   }
 
   std::vector<float> Values() const {

@@ -1,12 +1,13 @@
 #include <gmock/gmock.h>
 
-#include "tests/tools/run_moepack.h"
+#include "tests/tools/terminal_moepack.h"
 
 namespace cli {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class CheckCommand : public testing::Test {
  protected:
@@ -84,6 +85,54 @@ TEST_F(CheckCommand, DamageThatAssemblingFindsFailsTheRunToo) {
   EXPECT_THAT(run.err, HasSubstr("xxh3-128"));
 }
 
+TEST_F(CheckCommand, FormatJunitHasATestCasePerNode) {
+  const ToolRun run = workspace_.Moepack("check --threads 1 out --no-assembled --format junit");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(
+      run.out,
+      AllOf(HasSubstr("<testsuite name=\"moepack check out\" tests=\"6\" failures=\"0\">"),
+            HasSubstr("<testcase classname=\"moepack.check\" name=\"group 1 with overlay\"/>"),
+            Not(HasSubstr("ok  "))));
+}
+
+TEST_F(CheckCommand, FormatsForContinuousIntegrationNameTheNodeThatFails) {
+  Damage();
+  const std::string command =
+      "check --threads 1 out --against fixtures/tiny-moe --no-verify --no-assembled --format ";
+  const ToolRun github = workspace_.Moepack(command + "github");
+  EXPECT_EQ(github.status, 6) << github.err;
+  EXPECT_THAT(github.out,
+              AllOf(HasSubstr("::error file=out/distribution.json,title=moepack check%3A group 2 "
+                              "with overlay::the logits part at position "),
+                    HasSubstr("\nout: check failed: 2 of 6 nodes do not give")));
+  const ToolRun junit = workspace_.Moepack(command + "junit");
+  EXPECT_EQ(junit.status, 6);
+  EXPECT_THAT(junit.out,
+              AllOf(HasSubstr("failures=\"2\""),
+                    HasSubstr("<failure type=\"group 2 with overlay\" message=\"the logits part")));
+}
+
+TEST_F(CheckCommand, HelpPromisesADistributionAndNothingElse) {
+  const ToolRun help = workspace_.Moepack("help check");
+  EXPECT_THAT(help.out, AllOf(HasSubstr("The directory of a distribution."),
+                              Not(HasSubstr("safetensors checkpoint")), Not(HasSubstr("GGUF"))));
+}
+
+TEST_F(CheckCommand, InAPipeThereIsNoProgress) {
+  const ToolRun run = workspace_.Moepack("check --threads 1 out --group 0 --no-assembled");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.err, "");
+}
+
+TEST_F(CheckCommand, OnATerminalItCountsTokens) {
+  const ToolRun run = OnATerminal(workspace_, "check --threads 1 out --group 0");
+  EXPECT_EQ(run.status, 0) << run.out;
+  EXPECT_THAT(
+      run.out,
+      AllOf(testing::ContainsRegex("loading +[0-9]+%  [0-9.]+ k?B of "),
+            testing::ContainsRegex("checking +[0-9]+%  [0-9]+ of 192 tokens  [0-9.,]+ tokens/s")));
+}
+
 TEST_F(CheckCommand, NothingThatRunsIsNoPass) {
   const ToolRun built = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 16 --overlay-file fixtures/tiny-overlay.json --no-uniform "
@@ -120,7 +169,7 @@ TEST_F(CheckCommand, ErrorsHaveTheirStatus) {
     return run.status;
   };
   EXPECT_EQ(status("fixtures/tiny-moe", "expected a distribution"), 2);
-  EXPECT_EQ(status("out --group 9", "expected 0 to 2, found 9"), 5);
+  EXPECT_EQ(status("out --group 9", "group: expected 0 to 2, found 9"), 2);
   EXPECT_EQ(status("out --tokens 1,b", "found \"b\""), 2);
   EXPECT_EQ(status("out --tolerance -1", "expected a number, 0 or more"), 2);
   EXPECT_EQ(status("nowhere", "nowhere"), 5);

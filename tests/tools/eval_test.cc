@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tests/tools/run_moepack.h"
+#include "tests/tools/terminal_moepack.h"
 
 namespace cli {
 namespace {
@@ -53,6 +53,38 @@ TEST_F(EvalCommand, MeasuresEveryGroupOnTheSameTokens) {
   EXPECT_TRUE(json["quantization"].is_null());
 }
 
+TEST_F(EvalCommand, TextAndJsonNameTheBestGroupByCaptureAndByKld) {
+  Build("--groups 3");
+  const std::string options = "eval out --text text.txt code.txt --generate 0";
+  const Json json = workspace_.Json(options + " --json");
+  const auto extreme = [&](const char* what, const auto& better) {
+    const Json* best = &json["groups"][0];
+    for (const Json& group : json["groups"]) {
+      if (better(group[what == std::string("capture") ? "capture" : "split"], *best)) best = &group;
+    }
+    return (*best)["label"];
+  };
+  const auto more = [](const Json& value, const Json& best) {
+    return value["mean"].get<double>() > best["capture"]["mean"].get<double>();
+  };
+  const auto less = [](const Json& value, const Json& best) {
+    return value["kld"]["mean"].get<double>() < best["split"]["kld"]["mean"].get<double>();
+  };
+  EXPECT_EQ(json["best_groups"]["capture"], extreme("capture", more));
+  EXPECT_EQ(json["best_groups"]["kld"], extreme("kld", less));
+  EXPECT_EQ(json["best"]["label"], "best by capture");
+  EXPECT_EQ(json["best_by_kld"]["label"], "best by KLD");
+  EXPECT_LE(json["best_by_kld"]["split"]["kld"]["mean"], json["best"]["split"]["kld"]["mean"]);
+  const ToolRun run = workspace_.Moepack(options);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::string most = json["best_groups"]["capture"], least = json["best_groups"]["kld"];
+  EXPECT_THAT(run.out, HasSubstr("\nOver all texts " + most + " captures most ("));
+  EXPECT_THAT(run.out, HasSubstr(most == least ? ") and has the lowest mean KLD ("
+                                               : "), but " + least + " has the lowest mean KLD ("));
+  EXPECT_THAT(run.out, HasSubstr("best by capture"));
+  EXPECT_THAT(run.out, HasSubstr("best by KLD"));
+}
+
 TEST_F(EvalCommand, OneGroupWithAllExpertsCostsNothing) {
   Build("--groups 1");
   const Json json =
@@ -96,9 +128,40 @@ TEST_F(EvalCommand, AGateThatFailsIsExitSix) {
   const ToolRun run = workspace_.Moepack(
       "eval out --text text.txt --generate 0 --gate 'kld<=0.01' --gate 'capture>=0.01'");
   EXPECT_EQ(run.status, 6);
-  EXPECT_THAT(run.out, HasSubstr("gate failed: best group: kld: expected <= 0.01, found "));
-  EXPECT_THAT(run.err, HasSubstr("error: out: gates: best group: kld: expected <= 0.01, found "));
-  EXPECT_THAT(run.err, Not(HasSubstr("capture:")));
+  EXPECT_THAT(run.out, HasSubstr("gate failed: best by capture: kld: expected <= 0.01, found "));
+  EXPECT_THAT(run.err,
+              HasSubstr("error: out: gates: best by capture: kld: expected <= 0.01, found "));
+  EXPECT_THAT(run.err, Not(HasSubstr("capture: expected")));
+}
+
+TEST_F(EvalCommand, FormatsForContinuousIntegrationHaveACasePerGate) {
+  Build("--groups 2");
+  const std::string command =
+      "eval out --text text.txt --generate 0 --gate 'kld<=0.01' --gate 'capture>=0.01' --format ";
+  const ToolRun github = workspace_.Moepack(command + "github");
+  EXPECT_EQ(github.status, 6) << github.err;
+  EXPECT_THAT(github.out, HasSubstr("::error file=out/distribution.json,title=moepack eval%3A "
+                                    "kld<=0.01::best by capture: kld: expected <= 0.01, found "));
+  EXPECT_THAT(github.out, HasSubstr("::notice file=out/distribution.json,title=moepack eval%3A "
+                                    "measured::Over all texts group "));
+  EXPECT_THAT(github.out, HasSubstr("\nout: failed: 1 of 2 gates\n"));
+  const ToolRun junit = workspace_.Moepack(command + "junit");
+  EXPECT_EQ(junit.status, 6);
+  EXPECT_THAT(junit.out, HasSubstr("<testsuite name=\"moepack eval out\" tests=\"3\" "
+                                   "failures=\"1\">"));
+  EXPECT_THAT(junit.out,
+              HasSubstr("<failure type=\"kld&lt;=0.01\" message=\"best by capture: kld"));
+  EXPECT_THAT(junit.out,
+              HasSubstr("<testcase classname=\"moepack.eval\" name=\"capture&gt;=0.01\"/>"));
+}
+
+TEST_F(EvalCommand, OnATerminalItCountsTokens) {
+  Build("--groups 2");
+  const ToolRun run = OnATerminal(workspace_, "eval out --text text.txt --generate 8");
+  EXPECT_EQ(run.status, 0) << run.out;
+  EXPECT_THAT(run.out, testing::ContainsRegex(
+                           "evaluating +[0-9]+%  [0-9,]+ of [0-9,]+ tokens  [0-9.,]+ tokens/s"));
+  EXPECT_THAT(run.out, Not(HasSubstr("kB/s")));
 }
 
 TEST_F(EvalCommand, GatesThatCannotBeMeasuredAreUsageErrors) {

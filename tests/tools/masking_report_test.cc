@@ -63,6 +63,22 @@ TEST(MaskingReport, TheSummaryCountsWhatRan) {
             "1.00e-04), 1 skipped\n");
 }
 
+TEST(MaskingReport, ContinuousIntegrationGetsACasePerNode) {
+  runtime::CheckReport report;
+  report.nodes = {Passed(), Skipped(), Failed()};
+  report.nodes[2].group = 1;
+  const CiReport ci = CheckCi("out", report);
+  EXPECT_EQ(GithubText(ci),
+            "::notice file=out/distribution.json,title=moepack check%3A group 0%2C assembled::"
+            "skipped: too small\n"
+            "::error file=out/distribution.json,title=moepack check%3A group 1 with overlay::the "
+            "logits part at position 3; first in layer 1, position 3: expert 8 puts out other "
+            "values\n"
+            "out: check failed: 1 of 2 nodes do not give the logits of the masked model (the same "
+            "bits), 1 skipped\n");
+  EXPECT_THAT(JunitText(ci), HasSubstr("tests=\"3\" failures=\"1\""));
+}
+
 TEST(MaskingReport, JsonHasAStatusForEveryNode) {
   runtime::CheckReport report;
   report.nodes = {Passed(), Skipped(), Failed()};

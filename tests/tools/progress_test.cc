@@ -19,6 +19,20 @@ TEST(Progress, NeverPassesTheEnd) {
   EXPECT_EQ(ProgressText(0, 0, 0.0), "100%  0 B of 0 B  -");
 }
 
+TEST(Progress, CountsTokensAsTokens) {
+  EXPECT_EQ(ProgressText(1'200, 4'800, 2.0, ProgressUnit::kTokens),
+            " 25%  1,200 of 4,800 tokens  600 tokens/s  0:06 left");
+  EXPECT_EQ(ProgressText(0, 4'800, 1.0, ProgressUnit::kTokens),
+            "  0%  0 of 4,800 tokens  0.0 tokens/s");
+}
+
+TEST(Progress, SlowTokensHaveATenth) {
+  EXPECT_EQ(FormatTokenRate(3, 2), "1.5 tokens/s");
+  EXPECT_EQ(FormatTokenRate(0, 2), "0.0 tokens/s");
+  EXPECT_EQ(FormatTokenRate(2'469, 2), "1,234 tokens/s");
+  EXPECT_EQ(FormatTokenRate(7, 0), "-");
+}
+
 TEST(Progress, FormatsDurationsWithHoursOnlyWhenNeeded) {
   EXPECT_EQ(FormatDuration(0.4), "0:00");
   EXPECT_EQ(FormatDuration(59.6), "1:00");

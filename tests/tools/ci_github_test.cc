@@ -13,7 +13,7 @@ TEST(VerifyGithub, WritesOneCommandPerFinding) {
   report.findings = {{Severity::kError, "file-size", "trunk/t.safetensors", "", "expected 2"},
                      {Severity::kWarning, "note", "", "", "no assets"},
                      {Severity::kNote, "note", "", "", "fine"}};
-  EXPECT_EQ(VerifyGithub("out", report),
+  EXPECT_EQ(GithubText(VerifyCi("out", report)),
             "::error file=out/trunk/t.safetensors,title=moepack verify%3A file-size::"
             "trunk/t.safetensors: expected 2\n"
             "::warning file=out/distribution.json,title=moepack verify%3A note::no assets\n"
@@ -24,7 +24,7 @@ TEST(VerifyGithub, WritesOneCommandPerFinding) {
 TEST(VerifyGithub, HostileTextCannotStartAnotherCommand) {
   manifest::VerifyReport report;
   report.findings = {{Severity::kError, "r", "a,b:c\n::warning::x", "", "100%\r\n::error::forged"}};
-  const std::string text = VerifyGithub("o", report);
+  const std::string text = GithubText(VerifyCi("o", report));
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "::error file=o/a%2Cb%3Ac%0A%3A%3Awarning%3A%3Ax,title=moepack verify%3A r::"
             "a,b:c%0A::warning::x: 100%25%0D%0A::error::forged");

@@ -1,5 +1,6 @@
 // Workflow commands of GitHub Actions, with the escapes that their runner undoes.
 #include "libshard/text.h"
+#include "tools/ci_report.h"
 #include "tools/verify_report.h"
 
 namespace cli {
@@ -40,16 +41,15 @@ const char* CommandName(Severity severity) {
 
 }  // namespace
 
-std::string VerifyGithub(const std::string& directory, const manifest::VerifyReport& report) {
+std::string GithubText(const CiReport& report) {
   std::string out;
-  for (const manifest::Finding& finding : report.findings) {
-    const std::string file =
-        directory + "/" + (finding.file.empty() ? manifest::kManifestFile : finding.file);
+  for (const manifest::Finding& finding : report.cases.findings) {
+    const std::string file = finding.file.empty() ? report.file : report.path + "/" + finding.file;
     out += Cat("::", CommandName(finding.severity), " file=", Escape(file, true),
-               ",title=", Escape("moepack verify: " + finding.rule, true),
+               ",title=", Escape(Cat("moepack ", report.command, ": ", finding.rule), true),
                "::", Escape(FindingText(finding), false), "\n");
   }
-  return out + Escape(directory + ": " + VerifyTotals(report), false) + "\n";
+  return out + Escape(report.path + ": " + report.totals, false) + "\n";
 }
 
 }  // namespace cli

@@ -16,7 +16,7 @@ TEST(VerifyJunit, HasOneTestCasePerRule) {
   report.findings = {{Severity::kError, "file-size", "a", "", "expected 2"},
                      {Severity::kError, "file-size", "b", "", "expected 3"},
                      {Severity::kWarning, "no-stray-files", "c", "", "found"}};
-  EXPECT_EQ(VerifyJunit("out", report),
+  EXPECT_EQ(JunitText(VerifyCi("out", report)),
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
             "<testsuites tests=\"3\" failures=\"1\">\n"
             "  <testsuite name=\"moepack verify out\" tests=\"3\" failures=\"1\">\n"
@@ -35,7 +35,7 @@ TEST(VerifyJunit, HasOneTestCasePerRule) {
 std::string MessageOf(const std::string& text) {
   manifest::VerifyReport report;
   report.findings = {{Severity::kError, "r", "", "", text}};
-  return VerifyJunit("o", report);
+  return JunitText(VerifyCi("o", report));
 }
 
 TEST(VerifyJunit, EscapesMarkup) {

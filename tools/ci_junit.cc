@@ -1,5 +1,6 @@
 // JUnit XML as GitLab, Jenkins and GitHub reporters read it.
 #include "libshard/text.h"
+#include "tools/ci_report.h"
 #include "tools/verify_report.h"
 
 namespace cli {
@@ -90,20 +91,21 @@ std::string CaseBody(const RuleOutcome& outcome) {
 
 }  // namespace
 
-std::string VerifyJunit(const std::string& directory, const manifest::VerifyReport& report) {
-  const std::vector<RuleOutcome> outcomes = OutcomesByRule(report);
+std::string JunitText(const CiReport& report) {
+  const std::vector<RuleOutcome> outcomes = OutcomesByRule(report.cases);
   size_t failures = 0;
   std::string cases;
   for (const RuleOutcome& outcome : outcomes) {
     failures += outcome.failed();
     const std::string body = CaseBody(outcome);
-    cases += Cat("    <testcase classname=\"moepack.verify\" name=\"", Escape(outcome.rule), "\"",
+    cases += Cat("    <testcase classname=\"moepack.", report.command, "\" name=\"",
+                 Escape(outcome.rule), "\"",
                  body.empty() ? "/>\n" : Cat(">\n", body, "    </testcase>\n"));
   }
   const std::string counts = Cat("tests=\"", outcomes.size(), "\" failures=\"", failures, "\"");
   return Cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ", counts,
-             ">\n  <testsuite name=\"moepack verify ", Escape(directory), "\" ", counts, ">\n",
-             cases, "  </testsuite>\n</testsuites>\n");
+             ">\n  <testsuite name=\"moepack ", report.command, " ", Escape(report.path), "\" ",
+             counts, ">\n", cases, "  </testsuite>\n</testsuites>\n");
 }
 
 }  // namespace cli

@@ -1,0 +1,35 @@
+// How far the threads of one step of loading have come.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <utility>
+
+namespace runtime {
+
+using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+class ByteProgress {
+ public:
+  // `report` may be empty.
+  ByteProgress(LoadProgress report, uint64_t total) : report_(std::move(report)), total_(total) {
+    if (report_ && total_ > 0) report_(0, total_);
+  }
+
+  // From any thread; the report is called by one at a time.
+  void Add(uint64_t bytes) {
+    if (!report_) return;
+    const std::lock_guard lock(mutex_);
+    done_ += bytes;
+    report_(done_, total_);
+  }
+
+ private:
+  const LoadProgress report_;
+  const uint64_t total_;
+  std::mutex mutex_;
+  uint64_t done_ = 0;
+};
+
+}  // namespace runtime

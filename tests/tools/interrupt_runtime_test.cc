@@ -1,0 +1,77 @@
+// What the commands of the runtime leave behind when they are interrupted: nothing.
+#include <gmock/gmock.h>
+
+#include "tests/tools/interrupted_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class InterruptedRuntime : public testing::TestWithParam<int> {
+ protected:
+  InterruptedRuntime() {
+    const ToolRun built =
+        workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out --no-verify");
+    EXPECT_EQ(built.status, 0) << built.err;
+    std::string text;
+    for (int line = 0; line < 3000; ++line) text += "int main(void) { return 0; }\n";
+    WriteAll(workspace_ / "long.c", text);
+  }
+
+  void ExpectNothingIsLeft(std::vector<std::string> arguments) const {
+    const InterruptedRun run =
+        Interrupt(workspace_, std::move(arguments), GetParam(), HasTemporaryFiles);
+    EXPECT_TRUE(run.reached);
+    EXPECT_TRUE(run.ended);
+    EXPECT_EQ(run.status, 130);
+    EXPECT_THAT(run.err, HasSubstr("interrupted"));
+    EXPECT_THAT(run.left, IsEmpty());
+  }
+
+  Workspace workspace_;
+};
+
+// A distribution as safetensors: loading makes a stand-in for the checkpoint, in a directory for
+// temporary files, and check assembles each node in another.
+TEST_P(InterruptedRuntime, CheckRemovesTheNodeThatItAssembled) {
+  const auto node = [](const std::filesystem::path& scratch) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(scratch, ignored)) {
+      if (std::filesystem::exists(entry.path() / "node", ignored)) return true;
+    }
+    return false;
+  };
+  const InterruptedRun run = Interrupt(workspace_, {"check", "out"}, GetParam(), node);
+  EXPECT_TRUE(run.reached);
+  EXPECT_TRUE(run.ended);
+  EXPECT_EQ(run.status, 130);
+  EXPECT_THAT(run.err, HasSubstr("interrupted"));
+  EXPECT_THAT(run.left, IsEmpty());
+}
+
+TEST_P(InterruptedRuntime, CheckEndsAtTheFirstSignalWhileItLoads) {
+  ExpectNothingIsLeft({"check", "out"});
+}
+
+TEST_P(InterruptedRuntime, RunEndsAtTheFirstSignal) {
+  ExpectNothingIsLeft({"run", "out", "--prompt", "int main(", "-n", "4000"});
+}
+
+TEST_P(InterruptedRuntime, EvalEndsAtTheFirstSignal) {
+  ExpectNothingIsLeft({"eval", "out", "--text", "long.c"});
+}
+
+TEST_P(InterruptedRuntime, ProfileEndsAtTheFirstSignal) {
+  ExpectNothingIsLeft({"profile", "out", "--text", "long.c", "-o", "stats.json"});
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "stats.json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, InterruptedRuntime, testing::Values(SIGINT, SIGTERM),
+                         [](const auto& signal) {
+                           return std::string(signal.param == SIGINT ? "SIGINT" : "SIGTERM");
+                         });
+
+}  // namespace
+}  // namespace cli

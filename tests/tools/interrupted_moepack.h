@@ -1,0 +1,76 @@
+// A moepack that runs while the test looks on, to be interrupted.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fixtures/temp_dir.h"
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+
+struct InterruptedRun {
+  bool reached = false;  // the moment at which it was to be interrupted
+  bool ended = false;    // before the patience did
+  int status = -1;       // its exit status; -1 when a signal ended it
+  std::string err;
+  std::vector<std::string> left;  // in its TMPDIR
+};
+
+// Runs moepack in the workspace with a TMPDIR of its own, sends `signal` as soon as `moment` is
+// true of that directory, and waits for the end.
+inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::string> arguments,
+                                int signal,
+                                const std::function<bool(const std::filesystem::path&)>& moment) {
+  constexpr auto kPatience = std::chrono::seconds(20);
+  const fixtures::TempDir scratch, logs;
+  const std::string log = (logs / "err").string();
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<char*> argv = {const_cast<char*>("moepack")};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    setenv("TMPDIR", scratch.path().c_str(), 1);
+    const int out = open("/dev/null", O_WRONLY), err = open(log.c_str(), O_WRONLY | O_CREAT, 0600);
+    if (chdir(workspace.path().c_str()) == 0 && dup2(out, 1) == 1 && dup2(err, 2) == 2)
+      execv(MOEPACK_BINARY, argv.data());
+    _exit(127);
+  }
+  InterruptedRun run;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  int status = 0;
+  while (!run.ended && std::chrono::steady_clock::now() < end) {
+    if (!run.reached && moment(scratch.path())) {
+      run.reached = true;
+      kill(child, signal);
+    }
+    run.ended = waitpid(child, &status, WNOHANG) == child;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  if (!run.ended) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  run.err = ReadAll(log);
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path()))
+    run.left.push_back(entry.path().filename().string());
+  return run;
+}
+
+// A moment: something lies in the directory for temporary files.
+inline bool HasTemporaryFiles(const std::filesystem::path& scratch) {
+  return !std::filesystem::is_empty(scratch);
+}
+
+}  // namespace cli

@@ -1,0 +1,25 @@
+// Runs moepack as a user at a terminal does, with progress and all.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "fixtures/temp_dir.h"
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+
+// What the terminal shows, both streams together, is in `out`. `arguments` is shell text without
+// double quotes.
+inline ToolRun OnATerminal(const Workspace& workspace, const std::string& arguments) {
+  const fixtures::TempDir logs;
+  const std::string shown = (logs / "shown").string();
+  const std::string command = "cd '" + workspace.path().string() +
+                              "' && script --quiet --return --command \"'" MOEPACK_BINARY "' " +
+                              arguments + "\" '" + shown + "' >/dev/null 2>&1 </dev/null";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadAll(shown), ""};
+}
+
+}  // namespace cli
