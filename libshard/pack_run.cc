@@ -1,20 +1,38 @@
 #include "libshard/pack_run.h"
 
-#include <thread>
+#include <chrono>
 
 #include "libshard/parallel.h"
 #include "libshard/row_reader.h"
 
 namespace shard {
+namespace {
+
+// How long a waiting worker sleeps before it looks for an interrupt.
+constexpr std::chrono::milliseconds kLookAround{200};
+
+}  // namespace
+
 Status PackRun::Run(size_t jobs, PackProgress progress) {
   progress_ = progress;
-  {
-    std::vector<std::jthread> workers;
-    for (size_t i = 1; i < jobs; ++i) workers.emplace_back([this] { Work(); });
-    Work();
-  }
+  RunOnThreads(
+      jobs, [this] { Work(); }, [this] { Stop(); });
   if (failure_) return *std::move(failure_);
-  return Ok();
+  return schedule_.finished() ? Ok() : CheckInterrupt();
+}
+
+void PackRun::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+// REQUIRES: mutex_ is held.
+bool PackRun::Stopped() {
+  if (InterruptRequested().load(std::memory_order_relaxed)) stopped_ = true;
+  return stopped_;
 }
 
 void PackRun::Work() {
@@ -24,9 +42,9 @@ void PackRun::Work() {
 
 const PackUnit* PackRun::Next() {
   std::unique_lock lock(mutex_);
-  while (!failure_ && !schedule_.finished()) {
+  while (!Stopped() && !schedule_.finished()) {
     if (const PackUnit* unit = schedule_.Start()) return unit;
-    changed_.wait(lock);
+    changed_.wait_for(lock, kLookAround);
   }
   return nullptr;
 }
@@ -73,11 +91,11 @@ Status PackRun::Read(const std::vector<SourceRange>& ranges, std::vector<std::by
   return Ok();
 }
 
-// False when another worker failed, so that the turn may never come.
+// False when the run was stopped, so that the turn may never come.
 bool PackRun::WaitForTurn(const PackUnit& unit) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failure_.has_value() || schedule_.IsTurn(unit); });
-  return !failure_;
+  while (!Stopped() && !schedule_.IsTurn(unit)) changed_.wait_for(lock, kLookAround);
+  return !stopped_;
 }
 
 // The bytes that go to the outputs.
@@ -102,8 +120,11 @@ Status PackRun::Append(const PackUnit& unit, const Worker& worker) {
 
 void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& worker) {
   const std::lock_guard lock(mutex_);
-  if (!status && !failure_) failure_ = status.error();
-  if (!failure_) {
+  if (!status) {
+    stopped_ = true;
+    if (!failure_) failure_ = status.error();
+  }
+  if (!stopped_) {
     schedule_.Done(unit);
     read_bytes_ += worker.read.size();
     progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();

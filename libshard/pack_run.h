@@ -26,7 +26,8 @@ class PackRun {
           PackSchedule& schedule, const PackOptions& options)
       : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
 
-  // Runs on `jobs` threads, this one included. `progress` is where the count starts.
+  // Runs on `jobs` threads, this one included. `progress` is where the count starts. An exception
+  // of any of them is thrown here once all have ended.
   Status Run(size_t jobs, PackProgress progress);
 
   uint64_t read_bytes() const { return read_bytes_; }
@@ -44,6 +45,8 @@ class PackRun {
   };
 
   void Work();
+  void Stop();
+  bool Stopped();
   const PackUnit* Next();
   Status Process(const PackUnit& unit, Worker& worker);
   Status Prepare(const PackUnit& unit, Worker& worker) const;
@@ -60,6 +63,7 @@ class PackRun {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Error> failure_;
+  bool stopped_ = false;  // an error, an interrupt or an exception: nobody's turn comes any more
   PackProgress progress_;
   uint64_t read_bytes_ = 0;
   std::map<std::string, uint64_t> not_finite_;

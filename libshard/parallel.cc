@@ -3,8 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <mutex>
+#include <new>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,6 +31,29 @@ Status CheckInterrupt() {
   return Error{Code::kInterrupted, "interrupted"};
 }
 
+void FirstException::Keep(std::exception_ptr exception) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!first_) first_ = std::move(exception);
+}
+
+void RunOnThreads(size_t threads, const std::function<void()>& work,
+                  const std::function<void()>& stop) {
+  FirstException exception;
+  const auto run = [&] {
+    if (!exception.Catch(work)) stop();
+  };
+  {
+    std::vector<std::jthread> workers;
+    try {
+      for (size_t i = 1; i < threads; ++i) workers.emplace_back(run);
+    } catch (const std::system_error&) {  // no more threads: the work is done by fewer
+    } catch (const std::bad_alloc&) {
+    }
+    run();
+  }
+  exception.Rethrow();
+}
+
 Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)>& work) {
   const size_t threads = std::min(count, jobs == 0 ? CoreCount() : jobs);
   std::atomic<size_t> next{0};
@@ -53,13 +77,7 @@ Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)
     }
   };
 
-  if (threads <= 1) {
-    run();
-  } else {
-    std::vector<std::jthread> workers;
-    workers.reserve(threads);
-    for (size_t i = 0; i < threads; ++i) workers.emplace_back(run);
-  }
+  RunOnThreads(threads, run, [&] { failed = true; });
   if (first) return *std::move(first);
   return Ok();
 }

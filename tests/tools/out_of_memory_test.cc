@@ -1,0 +1,88 @@
+// Commands under a limit on their address space: they work or say that memory ran out, and end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/tools/child_process.h"
+
+// Sanitizers reserve terabytes of address space.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MOEPACK_NO_ADDRESS_LIMIT 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define MOEPACK_NO_ADDRESS_LIMIT 1
+#endif
+#endif
+
+namespace cli {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+constexpr rlim_t kMegabyte = 1u << 20;
+
+class OutOfMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef MOEPACK_NO_ADDRESS_LIMIT
+    GTEST_SKIP() << "sanitizers need all of the address space";
+#endif
+    while (RunUnder(least_, {"--version"}).status != 0) ++least_;
+  }
+
+  // With at most `megabytes` of address space. A run that hangs is ended by SIGALRM.
+  ChildEnd RunUnder(rlim_t megabytes, const std::vector<std::string>& arguments) const {
+    ChildProcess child(workspace_.path(), arguments, [&] {
+      const rlimit limit{megabytes * kMegabyte, megabytes * kMegabyte};
+      setrlimit(RLIMIT_AS, &limit);
+      alarm(120);
+    });
+    return child.Wait();
+  }
+
+  // Under limits from the least that starts at all, in steps that grow.
+  void ExpectStatuses(const std::vector<std::string>& arguments, const std::string& output) {
+    size_t failed = 0, done = 0;
+    rlim_t step = 1;
+    for (rlim_t more = 1; done < 2 && more < 4000; more += step, step += step / 4 + 1) {
+      fs::remove_all(workspace_ / output);
+      fs::remove_all(workspace_ / (output + ".partial"));
+      const ChildEnd end = RunUnder(least_ + more, arguments);
+      ASSERT_EQ(end.signal, 0) << arguments[0] << " under " << least_ + more << " MB: " << end.err;
+      ASSERT_THAT(end.status, AnyOf(0, 1)) << arguments[0] << ": " << end.err;
+      end.status == 0 ? ++done : ++failed;
+      if (end.status == 1) {
+        EXPECT_THAT(end.err, HasSubstr("ut of memory"));
+        EXPECT_FALSE(fs::exists(workspace_ / output)) << "nothing looks finished";
+      }
+    }
+    EXPECT_GT(done, 0u);
+    EXPECT_GT(failed, 0u) << "the limits did not bite";
+  }
+
+  Workspace workspace_;
+  rlim_t least_ = 8;
+};
+
+TEST_F(OutOfMemory, ShardExpertsEndsWithStatusOneOrWorks) {
+  ExpectStatuses({"shard-experts", "fixtures/tiny-moe", "--groups", "3", "--jobs", "8", "-o", "o"},
+                 "o");
+}
+
+TEST_F(OutOfMemory, BuildWithTypesEndsWithStatusOneOrWorks) {
+  ExpectStatuses({"build", "fixtures/tiny-moe", "--groups", "2", "--quantize", "Q4_K_M", "--jobs",
+                  "4", "--memory", "256M", "-o", "o"},
+                 "o");
+}
+
+TEST_F(OutOfMemory, ListTensorsEndsWithStatusOneOrWorks) {
+  ExpectStatuses({"list-tensors", "fixtures/tiny-moe"}, "none");
+}
+
+}  // namespace
+}  // namespace cli
