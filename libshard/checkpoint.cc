@@ -4,10 +4,9 @@
 #include <functional>
 
 #include "libshard/checkpoint_index.h"
-#include "libshard/digest.h"
-#include "libshard/gguf.h"
 #include "libshard/gguf_set.h"
-#include "libshard/safetensors.h"
+#include "libshard/limits.h"
+#include "libshard/read_header.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -48,12 +47,9 @@ class CheckpointBuilder {
   }
 
   Status AddFile(const std::string& name) {
-    const fs::path path = out_.root_ / name;
-    SHARD_TRY(const MappedFile mapped, MappedFile::Open(path));
-    SHARD_TRY(SafetensorsHeader header,
-              ParseSafetensors(path.string(), mapped.bytes(), mapped.bytes().size()));
-    Append(name, mapped, header.data_start, header.tensors);
-    return Ok();
+    SHARD_TRY(const InputFile file, InputFile::Open(out_.root_ / name));
+    SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(file, file.path().string()));
+    return Append(name, file, header.data_start, header.tensors);
   }
 
   // All parts of one model, in order; the metadata of the first counts.
@@ -62,12 +58,11 @@ class CheckpointBuilder {
     std::vector<GgufMetadata> metadata;
     std::vector<GgufPart> parts;
     for (const std::string& name : names) {
-      const fs::path path = out_.root_ / name;
-      SHARD_TRY(const MappedFile mapped, MappedFile::Open(path));
-      SHARD_TRY(GgufHeader header, ParseGguf(path.string(), mapped.bytes(), mapped.bytes().size()));
-      parts.push_back({.path = path, .tensors = header.tensors.size()});
+      SHARD_TRY(const InputFile file, InputFile::Open(out_.root_ / name));
+      SHARD_TRY(GgufHeader header, ReadGgufHeader(file, file.path().string()));
+      parts.push_back({.path = file.path(), .tensors = header.tensors.size()});
       metadata.push_back(std::move(header.metadata));
-      Append(name, mapped, header.data_start, header.tensors);
+      SHARD_CHECK(Append(name, file, header.data_start, header.tensors));
     }
     for (size_t i = 0; i < parts.size(); ++i) parts[i].metadata = &metadata[i];
     SHARD_CHECK(CheckGgufSet(parts));
@@ -138,19 +133,28 @@ class CheckpointBuilder {
   Checkpoint Take() && { return std::move(out_); }
 
  private:
-  void Append(const std::string& name, const MappedFile& mapped, uint64_t data_start,
-              std::vector<TensorEntry>& tensors) {
-    const auto file = static_cast<uint32_t>(out_.files_.size());
-    out_.files_.push_back({.path = out_.root_ / name,
+  Status Append(const std::string& name, const InputFile& file, uint64_t data_start,
+                std::vector<TensorEntry>& tensors) {
+    if (!IsSafeRelativePath(name)) {
+      return Error{
+          Code::kUnsupported,
+          Cat(out_.root_.string(), ": name of a file: expected UTF-8 of at most ", kMaxPath,
+              " bytes without control characters and \"\\\", found ", Quoted(name)),
+          "rename the file: distribution.json could not name it"};
+    }
+    SHARD_TRY(std::string sha256, Sha256OfStart(file, data_start));
+    const auto number = static_cast<uint32_t>(out_.files_.size());
+    out_.files_.push_back({.path = file.path(),
                            .name = name,
-                           .size = mapped.bytes().size(),
+                           .size = file.size(),
                            .data_start = data_start,
-                           .header_sha256 = Sha256Hex(mapped.bytes().first(data_start)),
-                           .identity = mapped.identity()});
+                           .header_sha256 = std::move(sha256),
+                           .identity = file.identity()});
     for (TensorEntry& tensor : tensors) {
-      tensor.file = file;
+      tensor.file = number;
       out_.tensors_.push_back(std::move(tensor));
     }
+    return Ok();
   }
 
   Checkpoint out_;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "libshard/json.h"
+#include "libshard/limits.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -37,7 +38,7 @@ bool IsSafeRelativePath(std::string_view path) {
     const auto byte = static_cast<unsigned char>(c);
     return byte < 0x20 || byte == 0x7f || c == '\\';
   });
-  if (strange) return false;
+  if (strange || path.size() > kMaxPath || !IsUtf8(path)) return false;
   const std::vector<std::string> parts = Split(path, '/');
   return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
     return part.empty() || part == "." || part == "..";

@@ -40,8 +40,8 @@ Status CheckInside(const fs::path& directory, const std::string& name);
 // `outer` is `inner` or one of the directories around it. REQUIRES: both are canonical.
 bool HoldsPath(const fs::path& outer, const fs::path& inner);
 
-// True for a relative path with '/' between parts, none of them empty, "." or "..", without '\\'
-// and control characters.
+// True for a relative path with '/' between parts, none of them empty, "." or "..", of UTF-8
+// without '\\' and control characters and not longer than kMaxPath: what a manifest can name.
 bool IsSafeRelativePath(std::string_view path);
 
 }  // namespace shard

@@ -1,7 +1,6 @@
 #include "libshard/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -105,43 +104,6 @@ Status InputFile::CheckUnchanged() const {
   if (IdentityOf(by_descriptor) == identity_ && IdentityOf(by_path) == identity_) return Ok();
   return Error{Code::kCorrupt, Cat(path_.string(), ": the file was changed while it was read"),
                "wait until whatever writes it (a download?) is done, then run the command again"};
-}
-
-// ---- MappedFile
-
-Result<MappedFile> MappedFile::Open(const fs::path& path) {
-  SHARD_TRY(const OpenedFile opened, OpenForReading(path));
-  MappedFile file;
-  file.path_ = path;
-  file.identity_ = opened.identity;
-  void* address = nullptr;
-  if (opened.identity.size > 0) {
-    address = mmap(nullptr, opened.identity.size, PROT_READ, MAP_PRIVATE, opened.fd, 0);
-  }
-  const int error = errno;
-  close(opened.fd);
-  if (address == MAP_FAILED) return IoError(path, "map", error);
-  file.data_ = static_cast<const std::byte*>(address);
-  file.size_ = opened.identity.size;
-  return file;
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      identity_(other.identity_) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(identity_, other.identity_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
 }
 
 // ---- AtomicFile

@@ -24,6 +24,9 @@ namespace {
 constexpr std::string_view kMagic = "GGUF";
 constexpr uint32_t kOldestVersion = 2, kNewestVersion = 3;
 constexpr uint64_t kMaxLength = 1u << 30;  // of strings, and elements of an array
+// Of an array; the longest lists of tokens and merges have half a million. Each takes eight bytes
+// in the file and several times that in memory.
+constexpr uint64_t kMaxStrings = 1u << 22;
 constexpr uint64_t kMaxKey = 65535;
 constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
@@ -53,6 +56,7 @@ class HeaderReader {
       : in_(path, file, file_size) {}
 
   Result<GgufHeader> Read();
+  uint64_t needed() const { return in_.needed(); }
 
  private:
   struct RawTensor {
@@ -143,9 +147,10 @@ Status HeaderReader::SkipArray() {
   }
   SHARD_TRY(const uint64_t count, in_.Number<uint64_t>("array length"));
   const uint64_t least = element == GgufType::kString ? sizeof(uint64_t) : GgufTypeBytes(element);
-  if (count > kMaxLength || count > in_.left() / least) {
-    return in_.Corrupt(Cat("array length: expected at most ",
-                           std::min(kMaxLength, in_.left() / least), " elements, found ", count));
+  const uint64_t most =
+      std::min(element == GgufType::kString ? kMaxStrings : kMaxLength, in_.left() / least);
+  if (count > most) {
+    return in_.Corrupt(Cat("array length: expected at most ", most, " elements, found ", count));
   }
   if (element == GgufType::kBool) return CheckBools(count);
   if (element != GgufType::kString) {
@@ -330,8 +335,11 @@ Result<GgufHeader> HeaderReader::Read() {
 }  // namespace
 
 Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
-                             uint64_t file_size) {
-  return HeaderReader(path, file, file_size).Read();
+                             uint64_t file_size, uint64_t* needed) {
+  HeaderReader reader(path, file, file_size);
+  Result<GgufHeader> header = reader.Read();
+  if (needed != nullptr) *needed = reader.needed();
+  return header;
 }
 
 }  // namespace shard

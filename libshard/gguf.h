@@ -35,9 +35,11 @@ struct GgufHeader {
 // Reads the header of a GGUF file (version 2 or 3) whose first bytes are `file` and whose whole
 // length is `file_size`; `file` must hold at least the header. The input may be hostile. On success
 // keys and tensor names are distinct, offsets are sequential and aligned, and the tensors lie
-// inside the file. Another byte order is kUnsupported.
+// inside the file. Another byte order is kUnsupported. When `file` does not hold the whole header,
+// the result is an error and `needed`, if given, how many bytes it must have to get further; else
+// it is 0.
 Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
-                             uint64_t file_size);
+                             uint64_t file_size, uint64_t* needed = nullptr);
 
 // The bytes in front of the tensor data, padded to `alignment` (a power of two): a version 3 header
 // with `metadata` (general.alignment is set or, for 32, removed) and the tensors in the given

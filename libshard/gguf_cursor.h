@@ -12,15 +12,18 @@
 
 namespace shard {
 
-// A cursor over the header. What it reads lies inside `file`; what does not is an error that names
-// the place set by At. Message text is only made when there is an error.
+// A cursor over the header in `file`, the first bytes of a file of `file_size`. What lies outside is
+// an error that names the place set by At; needed() tells whether more of the file would have
+// helped. Message text is only made when there is an error.
 class GgufCursor {
  public:
   GgufCursor(const std::string& path, std::span<const std::byte> file, uint64_t file_size)
       : path_(path), file_(file), file_size_(file_size) {}
 
   uint64_t position() const { return position_; }
-  uint64_t left() const { return file_.size() - position_; }
+  uint64_t left() const { return file_size_ - position_; }
+  // How much of the file must be there to read on; 0 when what is there was enough.
+  uint64_t needed() const { return needed_; }
   uint64_t file_size() const { return file_size_; }
   // From here on errors begin with 'key "a" at byte 24'. `name` is borrowed from the file or
   // static.
@@ -44,6 +47,10 @@ class GgufCursor {
       return Corrupt(
           Cat(what, ": expected ", bytes, " bytes, found ", left(), " up to the end of the file"),
           "the file is cut short or damaged: download or copy it again");
+    }
+    if (bytes > file_.size() - position_) {
+      needed_ = position_ + bytes;
+      return Corrupt(Cat(what, ": expected in the first ", file_.size(), " bytes, found behind"));
     }
     const auto out = file_.subspan(position_, bytes);
     position_ += bytes;
@@ -84,7 +91,7 @@ class GgufCursor {
 
   const std::string& path_;
   std::span<const std::byte> file_;
-  uint64_t file_size_ = 0, position_ = 0;
+  uint64_t file_size_ = 0, position_ = 0, needed_ = 0;
   PlaceInFile place_;
 };
 

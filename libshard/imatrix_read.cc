@@ -19,6 +19,7 @@ namespace shard {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
+constexpr uint64_t kMaxImatrix = uint64_t{16} << 30;  // of the largest models: 2 GB
 constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
 
 Error Corrupt(const std::string& path, const std::string& message) {
@@ -129,8 +130,8 @@ Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte>
 }
 
 Result<Imatrix> ReadImatrix(const std::string& path) {
-  SHARD_TRY(const MappedFile file, MappedFile::Open(path));
-  return ParseImatrix(path, file.bytes());
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxImatrix));
+  return ParseImatrix(path, std::as_bytes(std::span(text)));
 }
 
 }  // namespace shard

@@ -6,15 +6,15 @@
 
 #include "libshard/bytes.h"
 #include "libshard/json.h"
+#include "libshard/limits.h"
 #include "libshard/text.h"
 
 namespace shard {
 namespace {
 
-constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kLengthBytes = kSafetensorsLengthBytes;
 constexpr uint64_t kHeaderAlignment = 8;
 constexpr uint64_t kPage = 4096;
-constexpr size_t kMaxDimensions = 32;
 constexpr size_t kMaxDtypeLength = 32;
 constexpr size_t kMaxName = 1024;
 constexpr std::string_view kMetadataKey = "__metadata__";

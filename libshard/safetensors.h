@@ -14,6 +14,7 @@
 
 namespace shard {
 
+inline constexpr uint64_t kSafetensorsLengthBytes = 8;  // in front of the header
 // The format's own cap on the header.
 inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;
 

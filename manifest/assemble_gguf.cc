@@ -8,6 +8,7 @@
 #include "libshard/gguf.h"
 #include "libshard/gguf_experts.h"
 #include "libshard/gguf_set.h"
+#include "libshard/read_header.h"
 #include "libshard/slice_gguf.h"
 #include "libshard/slice_parts.h"
 #include "libshard/text.h"
@@ -47,15 +48,14 @@ Result<shard::GgufMetadata> ReadHead(const std::string& distribution, const Mani
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role != shard::Role::kHead) continue;
     const fs::path path = fs::path(distribution) / bundle.file;
-    SHARD_TRY(const shard::MappedFile file, shard::MappedFile::Open(path));
-    const std::string sha256 = shard::Sha256Hex(file.bytes());
+    SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+    SHARD_TRY(const std::string sha256, shard::Sha256OfStart(file, file.size()));
     if (sha256 != bundle.sha256) {
       return Error{Code::kMismatch,
                    Cat(path.string(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
                    kDamagedHint};
     }
-    SHARD_TRY(shard::GgufHeader header,
-              shard::ParseGguf(path.string(), file.bytes(), file.bytes().size()));
+    SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(file, path.string()));
     return std::move(header.metadata);
   }
   return Error{Code::kNotFound,

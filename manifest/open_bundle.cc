@@ -3,9 +3,7 @@
 #include <map>
 
 #include "libshard/checkpoint_index.h"
-#include "libshard/digest.h"
-#include "libshard/gguf.h"
-#include "libshard/safetensors.h"
+#include "libshard/read_header.h"
 #include "libshard/text.h"
 
 namespace manifest {
@@ -26,16 +24,14 @@ struct Header {
 
 constexpr const char* kModelKey = "moepack.model";
 
-Result<Header> ReadHeader(const fs::path& path, const std::string& format,
-                          const shard::MappedFile& file) {
+Result<Header> ReadHeader(const shard::InputFile& file, const std::string& format) {
+  const std::string name = file.path().string();
   if (format == "gguf") {
-    SHARD_TRY(shard::GgufHeader header,
-              shard::ParseGguf(path.string(), file.bytes(), file.bytes().size()));
+    SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(file, name));
     const std::string model(header.metadata.String(kModelKey).value_or(""));
     return Header{std::move(header.tensors), std::move(header.metadata), header.data_start, model};
   }
-  SHARD_TRY(shard::SafetensorsHeader header,
-            shard::ParseSafetensors(path.string(), file.bytes(), file.bytes().size()));
+  SHARD_TRY(shard::SafetensorsHeader header, shard::ReadSafetensorsHeader(file, name));
   return Header{std::move(header.tensors), {}, header.data_start, header.metadata[kModelKey]};
 }
 
@@ -50,15 +46,16 @@ Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRec
                                 uint32_t file) {
   SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
   const fs::path path = fs::path(distribution) / bundle.file;
-  SHARD_TRY(const shard::MappedFile mapped, shard::MappedFile::Open(path));
-  SHARD_TRY(Header header, ReadHeader(path, bundle.format, mapped));
+  SHARD_TRY(const shard::InputFile opened, shard::InputFile::Open(path));
+  SHARD_TRY(Header header, ReadHeader(opened, bundle.format));
+  SHARD_TRY(std::string sha256, shard::Sha256OfStart(opened, header.data_start));
   OpenedBundle out;
   out.source = {.path = path,
                 .name = bundle.file,
-                .size = mapped.bytes().size(),
+                .size = opened.size(),
                 .data_start = header.data_start,
-                .header_sha256 = shard::Sha256Hex(mapped.bytes().first(header.data_start)),
-                .identity = mapped.identity()};
+                .header_sha256 = std::move(sha256),
+                .identity = opened.identity()};
   out.metadata = std::move(header.metadata);
   out.model = std::move(header.model);
   std::map<std::string_view, const TensorRecord*> records;

@@ -3,10 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "libshard/bytes.h"
-#include "libshard/file.h"
-#include "libshard/gguf.h"
-#include "libshard/safetensors.h"
+#include "libshard/read_header.h"
 #include "libshard/text.h"
 #include "manifest/open_bundle.h"
 #include "manifest/verify_rules.h"
@@ -20,18 +17,6 @@ using shard::Quoted;
 namespace {
 
 using Words = std::map<std::string, std::string>;
-
-// The header's bytes, or as many as the file has when its length is a lie: the parser says so.
-Result<std::string> ReadSafetensorsHeader(const shard::InputFile& file) {
-  std::string bytes(std::min<uint64_t>(8, file.size()), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(bytes))));
-  if (bytes.size() < 8) return bytes;
-  const auto length = shard::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
-  if (length > shard::kMaxSafetensorsHeader || length > file.size() - 8) return bytes;
-  bytes.resize(8 + length);
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(bytes))));
-  return bytes;
-}
 
 std::string TensorText(const std::string& dtype, const std::vector<uint64_t>& shape,
                        uint64_t offset, uint64_t bytes) {
@@ -115,9 +100,7 @@ Words WordsOf(const shard::GgufMetadata& metadata) {
 Status CheckSafetensors(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
                         RuleFindings& findings) {
   SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
-  SHARD_TRY(const std::string bytes, ReadSafetensorsHeader(file));
-  SHARD_TRY(const shard::SafetensorsHeader header,
-            shard::ParseSafetensors(bundle.file, std::as_bytes(std::span(bytes)), file.size()));
+  SHARD_TRY(const shard::SafetensorsHeader header, shard::ReadSafetensorsHeader(file, bundle.file));
   CompareTensors(bundle, header.tensors, findings);
   CompareMetadata(manifest, bundle, header.metadata, findings);
   return shard::Ok();
@@ -125,9 +108,8 @@ Status CheckSafetensors(const fs::path& path, const Manifest& manifest, const Bu
 
 Status CheckGguf(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
                  RuleFindings& findings) {
-  SHARD_TRY(const shard::MappedFile file, shard::MappedFile::Open(path));
-  SHARD_TRY(const shard::GgufHeader header,
-            shard::ParseGguf(bundle.file, file.bytes(), file.bytes().size()));
+  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(file, bundle.file));
   CompareTensors(bundle, header.tensors, findings);
   CompareMetadata(manifest, bundle, WordsOf(header.metadata), findings);
   return shard::Ok();

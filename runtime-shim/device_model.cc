@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libshard/mapped_file.h"
 #include "libshard/text.h"
 
 namespace runtime {
@@ -65,7 +66,8 @@ Status DeviceModel::Upload() {
     SHARD_TRY(DeviceSet device, UploadSet(weights_->path, set, spec_, executor_));
     sets_.push_back(std::move(device));
   }
-  return executor_.Finish();
+  SHARD_CHECK(executor_.Finish());
+  return shard::CheckMappedFiles();
 }
 
 uint64_t DeviceModel::device_bytes() const {
@@ -88,6 +90,7 @@ Status DeviceModel::ReplaceOverlay(ExpertSet overlay) {
   SHARD_CHECK(CheckRoom(overlay.bytes(), overlay.label));
   SHARD_TRY(DeviceSet device, UploadSet(weights_->path, overlay, spec_, executor_));
   SHARD_CHECK(executor_.Finish());
+  SHARD_CHECK(shard::CheckMappedFiles());
   std::erase_if(sets_, [](const DeviceSet& set) { return set.overlay; });
   sets_.push_back(std::move(device));
   replaced_ = std::move(overlay);

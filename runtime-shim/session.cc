@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "libshard/mapped_file.h"
 #include "libshard/text.h"
 #include "runtime-shim/forward.h"
 
@@ -77,6 +78,7 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
   if (done && batch.layers != 0) done = model_.executor().Finish();
   if (done && batch.layers == 0)
     done = model_.executor().Read(scratch_.logits.Slice(0, rows), logits);
+  SHARD_CHECK(shard::CheckMappedFiles());  // weights of a file that was cut are zeros
   if (done && AllFinite(logits)) return done;
   if (!done && (done.error().code == Code::kUnavailable || done.error().code == Code::kInterrupted))
     return done;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "libshard/encode_rows.h"
+#include "libshard/mapped_file.h"
 #include "libshard/parallel.h"
 #include "libshard/row_reader.h"
 #include "libshard/scan_file.h"
@@ -194,11 +195,13 @@ shard::Status TensorPlacer::Run(const LoadOptions& options) {
   uint64_t total = 0;
   for (const Piece& piece : pieces_) total += piece.to.size();
   ByteProgress progress(options.progress, total);
-  return shard::ParallelFor(pieces_.size(), options.jobs, [&](size_t i) -> shard::Status {
+  const auto make = [&](size_t i) -> shard::Status {
     SHARD_CHECK(Make(pieces_[i]));
     progress.Add(pieces_[i].to.size());
     return shard::Ok();
-  });
+  };
+  SHARD_CHECK(shard::ParallelFor(pieces_.size(), options.jobs, make));
+  return shard::CheckMappedFiles();
 }
 
 }  // namespace runtime

@@ -72,18 +72,6 @@ TEST(InputFile, NoticesThatAFileWasReplacedOrWritten) {
   EXPECT_EQ(file->CheckUnchanged().error().code, Code::kCorrupt);
 }
 
-TEST(MappedFile, ShowsTheBytesAndTakesEmptyFiles) {
-  const fixtures::TempDir dir;
-  Put(dir / "f", "abc");
-  Put(dir / "empty", "");
-  const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
-  ASSERT_TRUE(mapped);
-  EXPECT_EQ(mapped->text(), "abc");
-  const Result<MappedFile> empty = MappedFile::Open(dir / "empty");
-  ASSERT_TRUE(empty);
-  EXPECT_TRUE(empty->bytes().empty());
-}
-
 TEST(AtomicFile, AppearsOnlyOnCommit) {
   const fixtures::TempDir dir;
   Result<AtomicFile> file = AtomicFile::Create(dir / "f");
@@ -114,16 +102,6 @@ TEST(AtomicFile, LeavesNothingWhenItIsNotCommitted) {
   }
   EXPECT_EQ(Get(dir / "f"), "old");
   EXPECT_EQ(FilesIn(dir.path()), 1u);
-}
-
-TEST(AtomicFile, ReplacesAFileThatIsMapped) {
-  const fixtures::TempDir dir;
-  Put(dir / "f", "old");
-  const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
-  ASSERT_TRUE(mapped);
-  ASSERT_TRUE(WriteTextFile(dir / "f", "something longer"));
-  EXPECT_EQ(mapped->text(), "old");
-  EXPECT_EQ(Get(dir / "f"), "something longer");
 }
 
 TEST(TextFile, RefusesMoreThanTheLimit) {

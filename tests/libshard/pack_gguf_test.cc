@@ -10,6 +10,7 @@
 #include "libshard/parallel.h"
 #include "libshard/plan.h"
 #include "libshard/quantize.h"
+#include "libshard/read_header.h"
 #include "libshard/slice_gguf.h"
 
 namespace shard {
@@ -89,10 +90,10 @@ TEST_F(PackGgufTest, ReadsEverySourceByteOnceThoughTheOverlayRepeatsExperts) {
 TEST_F(PackGgufTest, TheFilesAreWhatTheHeadersSay) {
   ASSERT_TRUE(Run(dir_ / "out", {}));
   for (const OutputFile& file : files_) {
-    const auto mapped = MappedFile::Open(dir_ / "out" / file.path);
-    ASSERT_TRUE(mapped) << mapped.error().message;
-    EXPECT_EQ(mapped->bytes().size(), file.size);
-    const auto header = ParseGguf(file.path, mapped->bytes(), mapped->bytes().size());
+    const auto written = InputFile::Open(dir_ / "out" / file.path);
+    ASSERT_TRUE(written) << written.error().message;
+    EXPECT_EQ(written->size(), file.size);
+    const auto header = ReadGgufHeader(*written, file.path);
     ASSERT_TRUE(header) << header.error().message;
     EXPECT_EQ(header->tensors.size(), file.tensors.size());
   }

@@ -5,8 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "libshard/file.h"
-#include "libshard/gguf.h"
+#include "libshard/read_header.h"
 #include "runtime-shim/tokenizer/pre_tokenizer.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tests/peer/tokenizer_vocabulary.h"
@@ -32,8 +31,8 @@ shard::Result<Json> Ids(const runtime::Tokenizer& tokenizer, const Texts& texts,
 }
 
 shard::Result<Json> Answer(const std::string& path, const Texts& texts) {
-  SHARD_TRY(const auto file, shard::MappedFile::Open(path));
-  SHARD_TRY(const auto header, shard::ParseGguf(path, file.bytes(), file.bytes().size()));
+  SHARD_TRY(const auto file, shard::InputFile::Open(path));
+  SHARD_TRY(const auto header, shard::ReadGgufHeader(file, path));
   SHARD_TRY(const auto tokenizer, runtime::OpenTokenizer(path, header.metadata));
   Json out;
   SHARD_TRY(out["special"], Ids(*tokenizer, texts, {.add_special = false}));

@@ -1,0 +1,92 @@
+// Files that are cut while a command uses them: a sentence and a status, never a signal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/tools/child_process.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class CutFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    const ToolRun built =
+        workspace_.Moepack("build fixtures/tiny-moe --groups 3 --format gguf -o out");
+    ASSERT_EQ(built.status, 0) << built.err;
+    std::string text;
+    for (int i = 0; i < 2000; ++i) text += "The license is the license of the license. ";
+    WriteAll(workspace_ / "long.txt", text);
+  }
+
+  // Waits until the command has mapped the file, stops it, cuts the file to `bytes`, lets it go on.
+  ChildEnd CutWhileMapped(const std::vector<std::string>& arguments, const std::string& file,
+                          uintmax_t bytes) {
+    ChildProcess child(workspace_.path(), arguments);
+    EXPECT_TRUE(child.WaitUntilMapped(file)) << "it ended before";
+    child.Kill(SIGSTOP);
+    fs::resize_file(workspace_ / file, bytes);
+    child.Kill(SIGCONT);
+    return child.Wait();
+  }
+
+  static void ExpectCutSentence(const ChildEnd& end, const std::string& file) {
+    EXPECT_EQ(end.signal, 0) << end.err;
+    EXPECT_EQ(end.status, 3) << end.out << end.err;
+    EXPECT_THAT(end.err, HasSubstr(file + ": the file was cut while it was read"));
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(CutFiles, RunEndsWithASentenceWhenTheTrunkIsCut) {
+  const std::string file = "out/trunk/trunk.gguf";
+  ExpectCutSentence(
+      CutWhileMapped({"run", "out", "--group", "1", "--prompt", "The license", "-n", "2000"}, file,
+                     4096),
+      file);
+}
+
+TEST_F(CutFiles, EvalEndsWithASentenceWhenAGroupIsCut) {
+  const std::string file = "out/groups/002/experts.gguf";
+  ExpectCutSentence(CutWhileMapped({"eval", "out", "--text", "long.txt"}, file, 0), file);
+}
+
+TEST_F(CutFiles, ProfileEndsWithASentenceWhenItsModelIsCut) {
+  const std::string file = "out/trunk/trunk.gguf";
+  ExpectCutSentence(CutWhileMapped({"profile", "out", "--text", "long.txt", "-o", "s.json"}, file,
+                                   fs::file_size(workspace_ / file) - 1),
+                    file);
+  EXPECT_FALSE(fs::exists(workspace_ / "s.json"));
+}
+
+TEST_F(CutFiles, CheckEndsWithASentenceWhenAPartIsCut) {
+  const std::string file = "out/trunk/trunk.gguf";
+  ExpectCutSentence(CutWhileMapped({"check", "out", "--no-assembled"}, file, 8192), file);
+}
+
+// Headers are read, not mapped: there is no moment at which a cut file could end the process.
+TEST_F(CutFiles, CommandsThatReadHeadersNeverMapThem) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"list-tensors", "out/trunk/trunk.gguf"},
+      {"list-tensors", "fixtures/tiny-moe"},
+      {"verify", "out"},
+      {"assemble", "out", "--group", "1", "-o", "node"}};
+  for (const auto& command : commands) {
+    for (const char* file : {"trunk.gguf", "experts.gguf", "model-00001-of-00003.safetensors"}) {
+      fs::remove_all(workspace_ / "node");
+      ChildProcess child(workspace_.path(), command);
+      EXPECT_FALSE(child.WaitUntilMapped(file)) << command[0] << " maps " << file;
+      EXPECT_THAT(child.Wait().status, testing::AnyOf(0, 4)) << command[0];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cli
