@@ -6,6 +6,7 @@
 
 #include "libshard/file.h"
 #include "libshard/json.h"
+#include "libshard/limits.h"
 #include "libshard/python_json.h"
 #include "libshard/text.h"
 
@@ -176,7 +177,7 @@ Status ConfigReader::ReadNames(ModelConfig& config) const {
 
 Status ConfigReader::ReadSizes(ModelConfig& config) const {
   SHARD_TRY(config.layers,
-            Largest({"num_hidden_layers", "n_layers", "num_layers", "n_layer"}, kMaxCount));
+            Largest({"num_hidden_layers", "n_layers", "num_layers", "n_layer"}, kMaxLayers));
   SHARD_TRY(config.mtp_layers, Largest({"num_nextn_predict_layers", "mtp_num_hidden_layers",
                                         "num_mtp_modules", "num_mtp_layers"},
                                        kMaxCount));

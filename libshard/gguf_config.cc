@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/gguf_architectures.h"
+#include "libshard/limits.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -114,7 +115,7 @@ Result<uint32_t> ConfigReader::Largest(std::string_view key, uint64_t limit) con
 }
 
 Status ConfigReader::ReadSizes() {
-  SHARD_TRY(const uint32_t blocks, Number(Key("block_count"), kMaxCount));
+  SHARD_TRY(const uint32_t blocks, Number(Key("block_count"), kMaxLayers));
   SHARD_TRY(out_.mtp_layers, Number(Key("nextn_predict_layers"), kMaxCount));
   if (blocks == 0) return Wrong(Key("block_count"), "at least one layer");
   if (out_.mtp_layers >= blocks) {

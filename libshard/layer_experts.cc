@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libshard/limits.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -37,10 +38,10 @@ Status LayerExpertTable::AddPacked(const ModelTensor& tensor, Layer& layer) {
   }
   const auto axis = AxisIn(entry.shape, tensor.rule->expert_axis);
   const uint64_t length = axis ? entry.shape[*axis] : 0;
-  if (length == 0 || length > kMaxExperts) {
+  if (length == 0 || length > kMaxExpertsPerLayer) {
     return Error{Code::kCorrupt, Cat(Where(tensor), ": expert axis ", tensor.rule->expert_axis,
                                      " of shape ", FormatShape(entry.shape), ": expected 1 to ",
-                                     kMaxExperts, " experts, found ", length)};
+                                     kMaxExpertsPerLayer, " experts, found ", length)};
   }
   layer.packed_experts = static_cast<uint32_t>(length);
   return Ok();
@@ -56,9 +57,9 @@ Status LayerExpertTable::AddExpert(const ModelTensor& tensor) {
   layer.mtp = layer.mtp || tensor.mtp;
   if (tensor.packed_expert()) return AddPacked(tensor, layer);
   const auto expert = static_cast<uint32_t>(tensor.expert);
-  if (expert >= kMaxExperts) {
-    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert: expected an id below ", kMaxExperts,
-                                     ", found ", expert)};
+  if (expert >= kMaxExpertsPerLayer) {
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert: expected an id below ",
+                                     kMaxExpertsPerLayer, ", found ", expert)};
   }
   layer.explicit_ids[{tensor.rule->role, tensor.leaf}].push_back(expert);
   layer.explicit_bytes[expert] += checkpoint_.tensors()[tensor.index].bytes;
@@ -139,9 +140,16 @@ Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
     if (tensor.part == Part::kExpert) SHARD_CHECK(AddExpert(tensor));
   }
   std::vector<MoeLayer> out;
+  uint64_t total = 0;
   for (const auto& [number, layer] : layers_) {
     SHARD_TRY(MoeLayer finished, Finish(number, layer));
+    total += finished.experts;
     out.push_back(finished);
+  }
+  if (total > kMaxExpertsInAll) {
+    return Error{Code::kUnsupported,
+                 Cat(checkpoint_.source().string(), ": experts: expected at most ",
+                     kMaxExpertsInAll, " in all layers together, found ", total)};
   }
   if (checkpoint_.names_only()) return out;
   std::map<int, uint32_t> experts;

@@ -14,9 +14,6 @@
 
 namespace shard {
 
-// More than any router has; keeps a hostile name from making us count for hours.
-inline constexpr uint32_t kMaxExperts = 1u << 16;
-
 // Where along `shape` a rule's expert axis lies; -1 counts from the end. No value when the shape
 // has no such axis.
 std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis);

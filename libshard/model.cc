@@ -8,6 +8,7 @@
 #include "libshard/gguf_config.h"
 #include "libshard/gguf_experts.h"
 #include "libshard/layer_experts.h"
+#include "libshard/limits.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -79,6 +80,11 @@ class ModelBuilder {
       if (found.rule == nullptr) {
         if (unknown++ == 0) first_unknown = &entries[i];
         continue;
+      }
+      if (found.layer >= static_cast<int>(kMaxLayers)) {
+        return Error{Code::kUnsupported,
+                     Cat(Where(model_.checkpoint_, entries[i]), ": layer: expected below ",
+                         kMaxLayers, ", found ", found.layer)};
       }
       model_.tensors_.push_back({.index = i,
                                  .part = found.rule->part,

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "libshard/json_values.h"
+#include "libshard/limits.h"
 #include "libshard/plan_steps.h"
 #include "libshard/text.h"
 
@@ -19,6 +21,7 @@ namespace {
 constexpr const char* kFormatName = "moepack-plan";
 constexpr const char* kFormatVersion = "1.0";
 constexpr std::string_view kMajorVersion = "1.";
+constexpr uint64_t kMaxPlanBytes = 256u << 20;
 
 Result<LayerExperts> ReadExperts(const JsonFields& fields, const char* key,
                                  const LayerCounts& layers) {
@@ -194,7 +197,9 @@ bool FollowsItsScheme(const Plan& plan) {
 }  // namespace
 
 Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model) {
-  SHARD_TRY(const Json document, ReadJsonFile(path));
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxPlanBytes));
+  SHARD_CHECK(CheckJsonValues(path, text, kMaxPlanValues));
+  SHARD_TRY(const Json document, ParseJson(path, text));
   SHARD_CHECK(CheckObject(path, document));
   const JsonFields fields(document, path);
   SHARD_CHECK(CheckFormat(fields));

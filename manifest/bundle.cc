@@ -14,6 +14,7 @@
 #include "manifest/describe_model.h"
 #include "manifest/open_bundle.h"
 #include "manifest/output_path.h"
+#include "manifest/read_back.h"
 
 namespace manifest {
 namespace {
@@ -166,7 +167,7 @@ Status AddToExisting(const std::string& out, shard::StagingDirectory& staging,
     SHARD_CHECK(shard::FlushDirectory(target.parent_path()));
   }
   SHARD_CHECK(shard::WriteTextFile(fs::path(out) / "README.md", DistributionReadme(merged)));
-  return shard::WriteTextFile(fs::path(out) / kManifestFile, WriteManifest(merged));
+  return WriteManifestFile(fs::path(out) / kManifestFile, merged);
 }
 
 Status RemoveFiles(const std::string& directory, const std::vector<std::string>& files) {
@@ -224,6 +225,8 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   fresh.command = options.command;
   fresh.recipe = files.recipe;
   SHARD_TRY(fresh.created, SourceDateEpoch());
+  const std::string format = options.gguf ? "gguf" : "safetensors";
+  SHARD_CHECK(ReadBackPlanned(fresh, files.files, format));
   SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
   if (existing) SHARD_CHECK(CheckPartsAreNew(out, *existing, files.files, options.force));
   if (existing && options.gguf)
@@ -234,7 +237,6 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
             shard::StagingDirectory::Open(out, StagingIdentity(model, files)));
   SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
   std::vector<std::string> written;
-  const std::string format = options.gguf ? "gguf" : "safetensors";
   for (size_t i = 0; i < files.files.size(); ++i) {
     fresh.bundles.push_back(DescribeBundle(files.files[i], report.pack.files[i], format));
     written.push_back(files.files[i].path);
@@ -254,13 +256,15 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
     fresh = *std::move(existing);
     SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(model.checkpoint().root()));
     fresh.complete = ListsEveryPart(fresh, !all_assets.empty());
+    SHARD_CHECK(ReadBackManifest(fresh));
     SHARD_CHECK(AddToExisting(out, staging, fresh, written));
     SHARD_CHECK(RemoveFiles(out, unused));
     return report;
   }
   fresh.complete = options.slice.parts.all;
+  SHARD_CHECK(ReadBackManifest(fresh));
   SHARD_CHECK(shard::WriteTextFile(staging.path() / "README.md", DistributionReadme(fresh)));
-  SHARD_CHECK(shard::WriteTextFile(staging.path() / kManifestFile, WriteManifest(fresh)));
+  SHARD_CHECK(WriteManifestFile(staging.path() / kManifestFile, fresh));
   SHARD_CHECK(staging.Publish(options.force));
   return report;
 }

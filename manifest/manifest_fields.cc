@@ -1,6 +1,7 @@
 // Checked reading of single fields, shared by the sections of the manifest.
 #include <algorithm>
 
+#include "libshard/checkpoint_index.h"
 #include "libshard/text.h"
 #include "manifest/manifest_json.h"
 
@@ -33,27 +34,8 @@ Result<uint64_t> NumberField(const JsonFields& fields, const char* key, uint64_t
   return number;
 }
 
-namespace {
-
-bool PlainCharacters(const std::string& path) {
-  return std::none_of(path.begin(), path.end(), [](char c) {
-    return c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-}
-
-bool PlainParts(const std::string& path) {
-  const std::vector<std::string> parts = shard::Split(path, '/');
-  return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
-    return part.empty() || part == "." || part == "..";
-  });
-}
-
-}  // namespace
-
 Status CheckRelativePath(const std::string& where, const std::string& path) {
-  const bool plain = !path.empty() && path.size() <= kMaxPath && PlainCharacters(path) &&
-                     PlainParts(path) && path != kManifestFile;
-  if (plain) return shard::Ok();
+  if (shard::IsSafeRelativePath(path) && path != kManifestFile) return shard::Ok();
   return Error{Code::kCorrupt,
                Cat(where,
                    ": file: expected a relative path inside the distribution with '/' between "

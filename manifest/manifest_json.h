@@ -5,25 +5,23 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "libshard/limits.h"
 #include "manifest/manifest.h"
 
 namespace manifest {
 
 using shard::Json;
 
-// Upper bounds of what a manifest may name; far above any model, low enough that a hostile file
-// cannot ask for much memory with a few bytes ("*": "0-4294967295").
+// Upper bounds of what a manifest may name; most are those of libshard/limits.h.
 // A trillion-parameter model of explicit int4 experts needs about 60 MB.
 inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
-inline constexpr uint32_t kMaxLayer = 4095;
-inline constexpr uint32_t kMaxExpertsPerLayer = 1u << 16;
-inline constexpr uint64_t kMaxExperts = 1u << 18;    // of all layers together
-inline constexpr uint64_t kMaxPlanIds = 1u << 26;    // groups times experts of all layers
-inline constexpr uint64_t kMaxTensorIds = 1u << 22;  // ids of all tensors together
-inline constexpr uint64_t kMaxBytes =
-    (uint64_t{1} << 63) - 1;  // of a file; file offsets are signed
-inline constexpr size_t kMaxDimensions = 32;
-inline constexpr size_t kMaxPath = 1024;
+inline constexpr uint32_t kMaxLayer = shard::kMaxLayers - 1;
+using shard::kMaxDimensions;
+using shard::kMaxExpertsPerLayer;
+using shard::kMaxPlanIds;
+using shard::kMaxTensorIds;
+inline constexpr uint64_t kMaxExperts = shard::kMaxExpertsInAll;
+inline constexpr uint64_t kMaxBytes = shard::kMaxFileBytes;
 
 Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);

@@ -1,8 +1,11 @@
 // Prints a manifest. Tensors are turned into text one at a time: a large model has hundreds of
 // thousands, and as JSON values they would take gigabytes.
 #include <algorithm>
+#include <cassert>
 
+#include "libshard/file.h"
 #include "manifest/manifest_json.h"
+#include "manifest/read_back.h"
 #include "manifest/unknown_fields.h"
 
 namespace manifest {
@@ -79,7 +82,26 @@ void AppendFields(std::string& out, const Json& object, size_t indent) {
   }
 }
 
-void AppendTensors(std::string& out, const BundleRecord& bundle, const RecordIndex& unknown) {
+// Text on its way to `sink`, some at a time: that of a large model is larger than all else we hold.
+class TextOut {
+ public:
+  explicit TextOut(const ManifestSink& sink) : sink_(sink) {}
+  std::string& text() { return text_; }
+  // Hands over what there is, once it is much.
+  Status Flush(size_t least = 1u << 18) {
+    if (text_.size() < least) return shard::Ok();
+    SHARD_CHECK(sink_(text_));
+    text_.clear();
+    return shard::Ok();
+  }
+
+ private:
+  const ManifestSink& sink_;
+  std::string text_;
+};
+
+Status AppendTensors(TextOut& to, const BundleRecord& bundle, const RecordIndex& unknown) {
+  std::string& out = to.text();
   const char* separator = "\n";
   for (const TensorRecord& tensor : bundle.tensors) {
     Json record = TensorToJson(tensor);
@@ -88,33 +110,42 @@ void AppendTensors(std::string& out, const BundleRecord& bundle, const RecordInd
     out.append(separator).append(8, ' ');
     AppendInline(out, record);
     separator = ",\n";
+    SHARD_CHECK(to.Flush());
   }
   if (!bundle.tensors.empty()) out.append("\n").append(6, ' ');
+  return shard::Ok();
 }
 
-void AppendBundle(std::string& out, const BundleRecord& bundle, const Json& unknown) {
-  Json fields = BundleToJson(bundle);
+Status AppendBundle(TextOut& to, const BundleRecord& bundle, const Json& unknown) {
+  std::string& out = to.text();
+  const Json fields = BundleToJson(bundle);
+  Json kept = Json::object();
   for (const auto& [key, value] : unknown.items()) {
-    if (key != "tensors" && !fields.contains(key)) fields[key] = value;
+    if (key == "tensors" || fields.contains(key)) continue;
+    kept.get_ref<Json::object_t&>().push_back({key, value});
   }
   out += "    {\n";
   AppendFields(out, fields, 6);
+  AppendFields(out, kept, 6);
   out += "      \"tensors\": [";
-  AppendTensors(out, bundle, IndexRecords(unknown, "tensors"));
+  SHARD_CHECK(AppendTensors(to, bundle, IndexRecords(unknown, "tensors")));
   out += "]\n    }";
+  return shard::Ok();
 }
 
-void AppendBundles(std::string& out, const Manifest& manifest) {
+Status AppendBundles(TextOut& to, const Manifest& manifest) {
+  std::string& out = to.text();
   const RecordIndex unknown = IndexRecords(UnknownOf(manifest), "bundles");
   const char* separator = "\n";
   out += "  \"bundles\": [";
   for (const BundleRecord& bundle : manifest.bundles) {
     out += separator;
     const auto kept = unknown.find(bundle.file);
-    AppendBundle(out, bundle, kept == unknown.end() ? NoFields() : *kept->second);
+    SHARD_CHECK(AppendBundle(to, bundle, kept == unknown.end() ? NoFields() : *kept->second));
     separator = ",\n";
   }
   out += manifest.bundles.empty() ? "],\n" : "\n  ],\n";
+  return shard::Ok();
 }
 
 }  // namespace
@@ -162,19 +193,42 @@ Json TailToJson(const Manifest& manifest) {
   return out;
 }
 
-std::string WriteManifest(const Manifest& manifest) {
+Status StreamManifest(const Manifest& manifest, const ManifestSink& sink) {
   Json head = HeadToJson(manifest);
   Json tail = TailToJson(manifest);
+  Json for_head = Json::object(), for_tail = Json::object();
   for (const auto& [key, value] : UnknownOf(manifest).items()) {
     if (key == "bundles") continue;
-    KeepUnknown(Json{{key, value}}, head.contains(key) ? head : tail);
+    Json& part = head.contains(key) ? for_head : for_tail;
+    part.get_ref<Json::object_t&>().push_back({key, value});
   }
-  std::string out = "{\n";
+  KeepUnknown(for_head, head);
+  KeepUnknown(for_tail, tail);
+  TextOut to(sink);
+  std::string& out = to.text();
+  out = "{\n";
   AppendFields(out, head, 2);
-  AppendBundles(out, manifest);
+  SHARD_CHECK(AppendBundles(to, manifest));
   AppendFields(out, tail, 2);
   out.replace(out.size() - 2, 2, "\n}\n");  // the comma behind the last field
+  return to.Flush(0);
+}
+
+std::string WriteManifest(const Manifest& manifest) {
+  std::string out;
+  const Status done = StreamManifest(manifest, [&](std::string_view text) {
+    out += text;
+    return shard::Ok();
+  });
+  assert(done);
+  static_cast<void>(done);
   return out;
+}
+
+Status WriteManifestFile(const std::string& path, const Manifest& manifest) {
+  SHARD_TRY(shard::AtomicFile file, shard::AtomicFile::Create(path));
+  SHARD_CHECK(StreamManifest(manifest, [&](std::string_view text) { return file.Write(text); }));
+  return file.Commit();
 }
 
 }  // namespace manifest

@@ -12,6 +12,7 @@
 #include "manifest/describe_model.h"
 #include "manifest/open_bundle.h"
 #include "manifest/output_path.h"
+#include "manifest/read_back.h"
 #include "manifest/verify.h"
 
 namespace manifest {
@@ -174,6 +175,7 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
   SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
   if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
   const std::vector<shard::OutputFile>& files = model.plan.files;
+  SHARD_CHECK(ReadBackPlanned(model.manifest, files, "gguf"));
   SHARD_TRY(shard::StagingDirectory staging,
             shard::StagingDirectory::Open(out, shard::PackIdentity(model.sources, files)));
   WriteReport report;
@@ -189,8 +191,9 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
   SHARD_TRY(manifest.created, SourceDateEpoch());
   manifest.recipe = model.plan.recipe;
   manifest.command = options.command;
+  SHARD_CHECK(ReadBackManifest(manifest));
   SHARD_CHECK(shard::WriteTextFile(staging.path() / "README.md", DistributionReadme(manifest)));
-  SHARD_CHECK(shard::WriteTextFile(staging.path() / kManifestFile, WriteManifest(manifest)));
+  SHARD_CHECK(WriteManifestFile(staging.path() / kManifestFile, manifest));
   SHARD_CHECK(staging.Publish(options.force));
   return report;
 }

@@ -1,6 +1,7 @@
 #include "manifest/unknown_fields.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace manifest {
 namespace {
@@ -10,6 +11,11 @@ namespace {
 bool IsLayerKey(const std::string& key) {
   return key == "*" || (!key.empty() && std::all_of(key.begin(), key.end(),
                                                     [](char c) { return c >= '0' && c <= '9'; }));
+}
+
+// operator[] of an object looks at one key after the other; a hostile document has very many.
+void Append(Json& object, const std::string& key, Json value) {
+  object.get_ref<Json::object_t&>().push_back({key, std::move(value)});
 }
 
 // `known` holds the same records in the same order.
@@ -40,13 +46,13 @@ Json UnknownFields(const Json& document, const Json& known) {
   for (const auto& [key, value] : document.items()) {
     const auto found = known.find(key);
     if (found == known.end()) {
-      if (!IsLayerKey(key)) rest[key] = value;
+      if (!IsLayerKey(key)) Append(rest, key, value);
       continue;
     }
     Json inner;
     if (value.is_object() && found->is_object()) inner = UnknownFields(value, *found);
     if (value.is_array() && found->is_array()) inner = UnknownRecords(value, *found);
-    if (!inner.empty()) rest[key] = std::move(inner);
+    if (!inner.empty()) Append(rest, key, std::move(inner));
   }
   return rest;
 }
@@ -64,10 +70,13 @@ RecordIndex IndexRecords(const Json& parent, const char* key) {
 }
 
 void KeepUnknown(const Json& unknown, Json& target) {
-  for (const auto& [key, value] : unknown.items()) {
+  if (unknown.empty()) return;
+  std::vector<const Json::object_t::value_type*> fresh;  // appended last: `find` stays short
+  for (const auto& entry : unknown.get_ref<const Json::object_t&>()) {
+    const auto& [key, value] = entry;
     const auto found = target.find(key);
     if (found == target.end()) {
-      target[key] = value;
+      fresh.push_back(&entry);
     } else if (found->is_object() && value.is_object()) {
       KeepUnknown(value, *found);
     } else if (found->is_array() && value.is_array()) {
@@ -80,6 +89,7 @@ void KeepUnknown(const Json& unknown, Json& target) {
       }
     }
   }
+  for (const auto* entry : fresh) Append(target, entry->first, entry->second);
 }
 
 }  // namespace manifest

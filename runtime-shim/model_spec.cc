@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "libshard/limits.h"
 #include "libshard/text.h"
 
 namespace runtime {
@@ -30,6 +31,10 @@ void ReadShape(SpecKeys& keys, ModelSpec& spec) {
   const uint32_t extra = keys.Uint("nextn_predict_layers", 0);
   if (extra >= blocks) {
     keys.Refuse("nextn_predict_layers", Cat("fewer than ", blocks), Cat(extra));
+    return;
+  }
+  if (blocks > shard::kMaxLayers) {
+    keys.Refuse("block_count", Cat("at most ", shard::kMaxLayers), Cat(blocks));
     return;
   }
   spec.layers = blocks - extra;

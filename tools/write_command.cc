@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "libshard/json.h"
+#include "libshard/text.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -23,13 +25,24 @@ void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
       ->transform(AsBytes(kLeastPartSize));
 }
 
+// What goes into JSON and into the metadata of files.
+CLI::Validator AsUtf8() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (shard::IsUtf8(text)) return "";
+    return shard::Cat("expected UTF-8, found ", shard::Quoted(text));
+  };
+  return CLI::Validator(check, "");
+}
+
 void AddRecordOptions(CLI::App& app, manifest::WriteOptions& write) {
   app.add_option("--model-id", write.model_id,
                  "Name of the model in distribution.json, such as Qwen/Qwen3-30B-A3B.")
-      ->type_name("ID");
+      ->type_name("ID")
+      ->check(AsUtf8());
   app.add_option("--revision", write.revision,
                  "Revision of the model in distribution.json; part of the model version.")
-      ->type_name("REV");
+      ->type_name("REV")
+      ->check(AsUtf8());
   app.add_flag("--hash-source", write.hash_source,
                "Record the SHA-256 of every source file. Reads the source once more.");
 }

@@ -10,6 +10,9 @@ namespace shard {
 namespace {
 
 constexpr uint64_t kMaxTemplateBytes = 16u << 20;
+// Far more than any model has; each becomes a key.
+constexpr size_t kMaxTemplates = 1024;
+constexpr size_t kMaxName = 256;
 constexpr const char* kJinja = "chat_template.jinja";
 constexpr const char* kJson = "chat_template.json";
 constexpr const char* kKey = "tokenizer.chat_template";
@@ -88,8 +91,31 @@ Result<std::vector<Template>> ReadTemplates(const TokenizerFiles& files) {
 
 }  // namespace
 
+namespace {
+
+Status CheckTemplates(const fs::path& root, const std::vector<Template>& templates) {
+  const std::string where = Cat(root.string(), ": chat templates: ");
+  if (templates.size() > kMaxTemplates) {
+    return Error{Code::kCorrupt,
+                 Cat(where, "expected at most ", kMaxTemplates, ", found ", templates.size())};
+  }
+  for (const Template& chat : templates) {
+    if (chat.name.size() > kMaxName) {
+      return Error{Code::kCorrupt, Cat(where, "name: expected at most ", kMaxName, " bytes, found ",
+                                       chat.name.size())};
+    }
+    if (IsUtf8(chat.text)) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, Quoted(chat.name), ": expected UTF-8, found other bytes")};
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Status AddChatTemplate(const TokenizerFiles& files, GgufMetadata& metadata) {
   SHARD_TRY(const std::vector<Template> templates, ReadTemplates(files));
+  SHARD_CHECK(CheckTemplates(files.root(), templates));
   std::vector<std::string> names;
   for (const Template& chat : templates) {
     const std::string name = KeyName(chat.name);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kPieces = 1;                       // of ModelProto
 constexpr uint32_t kText = 1, kScore = 2, kType = 3;  // of ModelProto.SentencePiece
-constexpr size_t kMaxPieces = 1u << 24;
+constexpr size_t kMaxPieces = 1u << 22;
 constexpr uint32_t kMaxType = 6;
 constexpr int kVarintBytes = 10;
 

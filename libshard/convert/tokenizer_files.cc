@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/json_values.h"
 #include "libshard/text.h"
 
 namespace shard {
 namespace {
 
 constexpr uint64_t kMaxTokenizerBytes = 256u << 20;
+// Of a document and of a list of tokens; the largest tokenizers have 2 million values in all, of
+// which some ten thousand are the words of added tokens.
+constexpr size_t kMaxValues = 1u << 22, kMaxAddedTokens = 1u << 18;
 constexpr size_t kSafeDigits = 18;  // so many always fit 64 bits
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -21,6 +25,7 @@ const Json* Member(const Json* object, const char* key) {
 
 Result<std::shared_ptr<const Json>> ReadObject(const std::string& path) {
   SHARD_TRY(const std::string text, ReadTextFile(path, kMaxTokenizerBytes));
+  SHARD_CHECK(CheckJsonValues(path, text, kMaxValues));
   SHARD_TRY(Json json, ParseTokenizerJson(path, text));
   if (!json.is_object()) {
     return Error{Code::kCorrupt, Cat(path, ": expected a JSON object, found ", DescribeJson(json))};
@@ -44,6 +49,12 @@ Result<AddedToken> TokenOf(const std::string& where, const Json& value, const Js
   }
   return AddedToken{id.get<uint32_t>(), content->get<std::string>(),
                     special != nullptr && special->get<bool>()};
+}
+
+Status CheckTokenCount(const std::string& where, size_t count) {
+  if (count <= kMaxAddedTokens) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(where, ": expected at most ", kMaxAddedTokens, " tokens, found ", count)};
 }
 
 void SortById(std::vector<AddedToken>& tokens) {
@@ -109,6 +120,7 @@ Status TokenizerFiles::ReadAdded() {
   if (list == nullptr) return Ok();
   const std::string where = Cat(PathOf("tokenizer.json"), ": added_tokens");
   if (!list->is_array()) return WrongToken(where, *list);
+  SHARD_CHECK(CheckTokenCount(where, list->size()));
   for (const Json& value : *list) {
     const Json* id = value.is_object() ? Member(&value, "id") : nullptr;
     if (id == nullptr) return WrongToken(where, value);
@@ -123,6 +135,7 @@ Status TokenizerFiles::ReadDecoder() {
   if (decoder == nullptr) return Ok();
   const std::string where = Cat(PathOf("tokenizer_config.json"), ": added_tokens_decoder");
   if (!decoder->is_object()) return WrongToken(where, *decoder);
+  SHARD_CHECK(CheckTokenCount(where, decoder->size()));
   for (const auto& [key, value] : decoder->items()) {
     const std::optional<uint64_t> id = ParseUint(key);
     if (!id) return WrongToken(Cat(where, ": ", Quoted(key)), value);
@@ -136,6 +149,7 @@ Status TokenizerFiles::ReadDecoder() {
 Status TokenizerFiles::ReadExtra() {
   const std::string path = PathOf("added_tokens.json");
   SHARD_TRY(const std::shared_ptr<const Json> json, ReadObject(path));
+  SHARD_CHECK(CheckTokenCount(path, json->size()));
   for (const auto& [text, id] : json->items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= UINT32_MAX) {
       return WrongToken(Cat(path, ": ", Quoted(text)), id);

@@ -144,14 +144,20 @@ shard::Status CheckStatistics(const std::string& where, const Statistics& statis
   return CheckPairs(where, statistics);
 }
 
-shard::Result<Statistics> ReadStatistics(const std::string& path) {
-  SHARD_TRY(const shard::MappedFile file, shard::MappedFile::Open(path));
-  if (file.text().starts_with(kStatisticsMagic)) return StatisticsFromBinary(path, file.bytes());
-  if (file.bytes().size() > kMaxBytes)
-    return Error{Code::kCorrupt, Cat(path, ": expected at most ", shard::FormatBytes(kMaxBytes),
-                                     ", found ", shard::FormatBytes(file.bytes().size()))};
-  SHARD_TRY(const shard::Json document, shard::ParseJson(path, file.text()));
+namespace {
+
+shard::Result<Statistics> ParseStatistics(const std::string& path, std::string_view text) {
+  if (text.starts_with(kStatisticsMagic))
+    return StatisticsFromBinary(path, std::as_bytes(std::span(text)));
+  SHARD_TRY(const shard::Json document, shard::ParseJson(path, text));
   return StatisticsFromJson(path, document);
+}
+
+}  // namespace
+
+shard::Result<Statistics> ReadStatistics(const std::string& path) {
+  SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxBytes));
+  return ParseStatistics(path, text);
 }
 
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics) {
@@ -160,7 +166,15 @@ std::string StatisticsBytes(const std::string& path, const Statistics& statistic
 }
 
 shard::Status WriteStatistics(const std::string& path, const Statistics& statistics) {
-  return shard::WriteTextFile(path, StatisticsBytes(path, statistics));
+  const std::string bytes = StatisticsBytes(path, statistics);
+  SHARD_TRY(const Statistics read, ParseStatistics(path, bytes));
+  if (StatisticsBytes(path, read) != bytes) {
+    return Error{Code::kUnsupported,
+                 Cat(path,
+                     ": expected statistics that read as they were written, found text that "
+                     "is no UTF-8")};
+  }
+  return shard::WriteTextFile(path, bytes);
 }
 
 }  // namespace runtime

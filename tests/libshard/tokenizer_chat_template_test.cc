@@ -75,6 +75,33 @@ TEST_F(ChatTemplateTest, AdditionalFilesAreNamedAfterThemselves) {
   EXPECT_THAT(*metadata->Find("tokenizer.chat_templates")->AsStrings(), ElementsAre("a", "b"));
 }
 
+// A GGUF string that is no UTF-8 is refused by readers.
+TEST_F(ChatTemplateTest, RefusesATemplateThatIsNoUtf8) {
+  Write("tokenizer_config.json", "{}");
+  Write("chat_template.jinja", "a\xff");
+  const auto metadata = Read();
+  ASSERT_FALSE(metadata);
+  EXPECT_EQ(metadata.error().code, Code::kCorrupt);
+  EXPECT_THAT(metadata.error().message, HasSubstr("\"default\": expected UTF-8"));
+}
+
+TEST_F(ChatTemplateTest, RefusesTwoHundredThousandTemplatesAndVeryLongNames) {
+  Json list = Json::array();
+  for (int i = 0; i < 200'000; ++i) {
+    list.push_back({{"name", "n" + std::to_string(i)}, {"template", ""}});
+  }
+  Write("tokenizer_config.json", Json{{"chat_template", list}}.dump());
+  const auto many = Read();
+  ASSERT_FALSE(many);
+  EXPECT_THAT(many.error().message,
+              HasSubstr("chat templates: expected at most 1024, found 200000"));
+  list = Json::array({{{"name", std::string(70'000, 'n')}, {"template", ""}}});
+  Write("tokenizer_config.json", Json{{"chat_template", list}}.dump());
+  const auto long_name = Read();
+  ASSERT_FALSE(long_name);
+  EXPECT_THAT(long_name.error().message, HasSubstr("name: expected at most 256 bytes"));
+}
+
 TEST_F(ChatTemplateTest, RefusesWhatIsNoTemplate) {
   for (const char* value : {"7", R"([{"name": "x"}])", R"([{"name": 1, "template": "t"}])"}) {
     Write("tokenizer_config.json", std::string(R"({"chat_template": )") + value + "}");

@@ -74,6 +74,20 @@ TEST_F(TokenizerFilesTest, RefusesFilesOfAnotherForm) {
   EXPECT_THAT(ErrorOf(), HasSubstr("duplicate key \"a\""));
 }
 
+// Two million of them would take 600 MB as a document.
+TEST_F(TokenizerFilesTest, RefusesTwoMillionAddedTokens) {
+  std::string text = R"({"added_tokens": [)";
+  for (int i = 0; i < 2'000'000; ++i) text += R"({"id":1,"content":"a"},)";
+  text.back() = ']';
+  Write("tokenizer.json", text + "}");
+  EXPECT_THAT(ErrorOf(), HasSubstr("tokenizer.json: JSON: expected at most 4194304 values"));
+  text = R"({"added_tokens": [)";
+  for (int i = 0; i < 262'145; ++i) text += R"({"id":1,"content":"a"},)";
+  text.back() = ']';
+  Write("tokenizer.json", text + "}");
+  EXPECT_THAT(ErrorOf(), HasSubstr("added_tokens: expected at most 262144 tokens, found 262145"));
+}
+
 TEST_F(TokenizerFilesTest, RefusesTokensWithoutIdOrContent) {
   for (const char* list :
        {R"({"added_tokens": {}})", R"({"added_tokens": [7]})",

@@ -1,0 +1,234 @@
+// What a writer accepts its reader accepts: random plans, models, names and metadata through every
+// writer and back, and what is refused is refused before a byte is written.
+#include "libshard/read_back.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fixtures/temp_dir.h"
+#include "libshard/checkpoint_index.h"
+#include "libshard/gguf.h"
+#include "libshard/limits.h"
+#include "libshard/plan.h"
+#include "libshard/safetensors.h"
+#include "manifest/manifest.h"
+#include "manifest/read_back.h"
+#include "runtime-shim/stats/statistics_file.h"
+#include "tests/fuzz/mutation.h"
+#include "tests/manifest/sample.h"
+#include "tests/runtime-shim/stats_sample.h"
+
+namespace {
+
+using fuzz::Random;
+using shard::Code;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr int kRounds = 300;
+
+// Text as a user or a checkpoint may give it; at times no UTF-8, at times empty.
+std::string AnyText(Random& random, size_t most = 40) {
+  static const std::vector<std::string> pieces = {
+      "a",    "Z", "7",        "/",          "\\", "\"", "\n", "\t", std::string(1, '\0'),
+      "\x7f", "é", "\u202e",   "\u2028",     "😀",  " ",  ".",  "..", "%",
+      "{",    "]", "\xc2\x9b", "model-00001"};
+  std::string text;
+  for (size_t n = random.Below(most); n > 0; --n) text += pieces[random.Below(pieces.size())];
+  if (random.Below(20) == 0) text += "\xff";
+  return text;
+}
+
+shard::LayerExperts RandomOwned(Random& random, const shard::LayerCounts& layers, size_t groups,
+                                std::vector<shard::GroupPlan>& out) {
+  shard::LayerExperts remainder;
+  for (const auto& [layer, experts] : layers) {
+    for (uint32_t id = 0; id < experts; ++id) {
+      // The first ids go round, so that every group has one.
+      const size_t group = id < groups ? id : random.Below(groups + 1);
+      (group == groups ? remainder : out[group].owned)[layer].push_back(id);
+    }
+  }
+  return remainder;
+}
+
+shard::Plan RandomPlan(Random& random) {
+  shard::Plan plan;
+  plan.scheme = random.Below(2) == 0 ? "explicit" : "by-hand_1.0";
+  const size_t groups = 1 + random.Below(5);
+  for (size_t n = 1 + random.Below(6); n > 0; --n) {
+    const auto layer = static_cast<uint32_t>(random.Below(shard::kMaxLayers));
+    plan.layers[layer] = static_cast<uint32_t>(groups + random.Below(20));
+    plan.top_k[layer] = 1;
+  }
+  plan.groups.resize(groups);
+  plan.remainder = RandomOwned(random, plan.layers, groups, plan.groups);
+  if (random.Below(2) == 0) {
+    plan.overlay_version = "v-" + std::to_string(random.Below(100));
+    plan.overlay[plan.layers.begin()->first] = {0};
+  }
+  return plan;
+}
+
+std::string TextOf(const shard::Plan& plan) {
+  shard::Json document = shard::Json::object();
+  document["partition"] = shard::PartitionToJson(plan);
+  document["overlays"] = shard::OverlaysToJson(plan);
+  return shard::WriteJson(document);
+}
+
+TEST(WhatAWriterAcceptsItsReaderAccepts, Plans) {
+  Random random(12);
+  for (int round = 0; round < kRounds; ++round) {
+    const shard::Plan plan = RandomPlan(random);
+    const std::string text = TextOf(plan);
+    const auto document = shard::ParseJson("plan", text);
+    ASSERT_TRUE(document) << document.error().message;
+    const auto read = shard::PlanFromJson("plan", *document, plan.layers, plan.top_k);
+    ASSERT_TRUE(read) << read.error().message << "\n" << text;
+    EXPECT_EQ(TextOf(*read), text);
+  }
+}
+
+manifest::Manifest RandomManifest(Random& random) {
+  manifest::Manifest manifest = sample::Make().manifest;
+  manifest.model.id = AnyText(random);
+  manifest.model.revision = AnyText(random);
+  manifest.model.architecture = AnyText(random);
+  manifest.model.source = {{AnyText(random), random.Below(1 << 30), std::string(64, 'a'), ""}};
+  manifest.model.layers = static_cast<uint32_t>(random.Below(2 * shard::kMaxLayers));
+  if (random.Below(4) == 0) manifest.created = ~uint64_t{0} >> random.Below(3);
+  manifest.recipe.name = AnyText(random);
+  manifest.command = {AnyText(random), AnyText(random)};
+  manifest.bundles[0].tensors[0].name = AnyText(random);
+  manifest.bundles[0].tensors[0].layer = static_cast<int>(random.Below(2 * shard::kMaxLayers)) - 1;
+  return manifest;
+}
+
+// The check before writing and the reader agree on every manifest.
+TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
+  Random random(13);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const manifest::Manifest manifest = RandomManifest(random);
+    const manifest::Status checked = manifest::ReadBackManifest(manifest);
+    const std::string text = manifest::WriteManifest(manifest);
+    const auto read = manifest::ParseManifest("distribution.json", text);
+    if (!checked) {
+      ++refused;
+      EXPECT_EQ(checked.error().code, Code::kUnsupported);
+      continue;
+    }
+    ++accepted;
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(manifest::WriteManifest(*read), text);
+  }
+  EXPECT_GT(accepted, 5);
+  EXPECT_GT(refused, 5);
+}
+
+TEST(WhatAWriterAcceptsItsReaderAccepts, NamesOfShards) {
+  Random random(14);
+  for (int round = 0; round < 10 * kRounds; ++round) {
+    const std::string name = AnyText(random, 5);
+    manifest::Manifest manifest = sample::Make().manifest;
+    manifest.model.source[0].file = name;
+    if (!shard::IsSafeRelativePath(name)) continue;
+    const auto read = manifest::ParseManifest("m", manifest::WriteManifest(manifest));
+    const bool own_name = name == manifest::kManifestFile;
+    ASSERT_TRUE(read || own_name) << read.error().message;
+    if (read) EXPECT_EQ(read->model.source[0].file, name);
+  }
+}
+
+shard::OutputFile RandomFile(Random& random, const char* format) {
+  shard::OutputFile file;
+  file.path = "trunk";
+  for (size_t n = random.Below(6); n > 0; --n) {
+    shard::OutputTensor tensor;
+    tensor.entry.name = AnyText(random, 12) + std::to_string(n);
+    tensor.entry.format = quant::FindFormat(format);
+    tensor.entry.dtype = "F32";
+    for (size_t d = random.Below(6); d > 0; --d) tensor.entry.shape.push_back(random.Below(5));
+    tensor.entry.bytes = 4 * tensor.entry.Elements();
+    file.tensors.push_back(std::move(tensor));
+  }
+  return file;
+}
+
+// A header that ReadBackHeaders lets pass is parsed, and has the tensors and words that went in.
+TEST(WhatAWriterAcceptsItsReaderAccepts, SafetensorsHeaders) {
+  Random random(15);
+  int accepted = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    shard::OutputFile file = RandomFile(random, "f32");
+    std::map<std::string, std::string> words;
+    for (size_t n = random.Below(4); n > 0; --n) words["k" + std::to_string(n)] = AnyText(random);
+    shard::LayOutSafetensors(file, words);
+    if (!shard::ReadBackHeaders({file})) continue;
+    ++accepted;
+    const auto bytes = std::as_bytes(std::span(file.prefix));
+    const auto read = shard::ParseSafetensors("f", bytes, file.size);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->tensors.size(), file.tensors.size());
+    for (const auto& [key, value] : words) {
+      if (shard::IsUtf8(value)) EXPECT_EQ(read->metadata.at(key), value);
+    }
+  }
+  EXPECT_GT(accepted, 20);
+}
+
+TEST(WhatAWriterAcceptsItsReaderAccepts, GgufHeaders) {
+  Random random(16);
+  int accepted = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    shard::OutputFile file = RandomFile(random, "f32");
+    shard::GgufMetadata metadata;
+    for (size_t n = random.Below(4); n > 0; --n) {
+      metadata.Set("k" + std::to_string(n), shard::GgufValue::String(AnyText(random)));
+    }
+    metadata.Set("list", shard::GgufValue::Strings({AnyText(random), ""}));
+    shard::LayOutGguf(file, metadata);
+    if (!shard::ReadBackHeaders({file})) continue;
+    ++accepted;
+    const auto read = shard::ParseGguf("f", std::as_bytes(std::span(file.prefix)), file.size);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->tensors.size(), file.tensors.size());
+    for (const shard::GgufEntry& entry : metadata.entries()) {
+      ASSERT_NE(read->metadata.Find(entry.key), nullptr);
+      EXPECT_EQ(*read->metadata.Find(entry.key), entry.value);
+    }
+  }
+  EXPECT_GT(accepted, 20);
+}
+
+TEST(WhatAWriterAcceptsItsReaderAccepts, Statistics) {
+  Random random(17);
+  const fixtures::TempDir dir;
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < 100; ++round) {
+    runtime::Statistics statistics = runtime::SampleStatistics();
+    for (auto& session : statistics.sessions) session.name += AnyText(random, 6);
+    const std::string path = dir / (round % 2 == 0 ? "s.json" : "s.bin");
+    std::filesystem::remove(path);
+    if (!runtime::WriteStatistics(path, statistics)) {
+      ++refused;
+      EXPECT_FALSE(std::filesystem::exists(path));
+      continue;
+    }
+    ++accepted;
+    const auto read = runtime::ReadStatistics(path);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_TRUE(*read == statistics);
+  }
+  EXPECT_GT(accepted, 20);
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
