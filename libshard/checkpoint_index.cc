@@ -1,7 +1,6 @@
 #include "libshard/checkpoint_index.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "libshard/json.h"
@@ -13,6 +12,83 @@ namespace {
 
 constexpr uint64_t kMaxIndexBytes = 256u << 20;
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
+
+// Takes "weight_map" and "metadata": {"total_size"} from the events: as a document, the index of a
+// large model is larger than everything that is made of it.
+class IndexReader : public JsonEvents {
+ public:
+  explicit IndexReader(const fs::path& path) { index_.path = path; }
+
+  Result<CheckpointIndex> Take() && {
+    if (!has_map_) return WrongMap("nothing");
+    if (index_.file_of.empty()) {
+      return Error{Code::kCorrupt,
+                   Cat(index_.path.string(), ": weight_map: expected tensors, found none")};
+    }
+    index_.shards.assign(shards_.begin(), shards_.end());
+    return std::move(index_);
+  }
+
+  Status StartObject() override {
+    if (InMap()) return WrongFile("an object");
+    if (depth_++ == 1 && section_ == "weight_map") has_map_ = true;
+    return Ok();
+  }
+  Status EndObject() override {
+    --depth_;
+    return Ok();
+  }
+  Status StartArray() override {
+    SHARD_CHECK(Other("an array"));
+    ++depth_;
+    return Ok();
+  }
+  Status EndArray() override {
+    --depth_;
+    return Ok();
+  }
+  Status Key(std::string_view key) override {
+    (depth_ == 1 ? section_ : key_) = key;
+    return Ok();
+  }
+  Status String(std::string_view text) override {
+    if (!InMap()) return Other(Quoted(text));
+    if (!IsSafeRelativePath(text)) return WrongFile(Quoted(text));
+    index_.file_of.emplace(key_, *shards_.emplace(text).first);
+    return Ok();
+  }
+  Status Unsigned(uint64_t number) override {
+    if (depth_ == 2 && section_ == "metadata" && key_ == "total_size") index_.total_size = number;
+    return Other(Cat(number));
+  }
+  Status Negative(int64_t number) override { return Other(Cat(number)); }
+  Status Float(double number) override { return Other(Cat(number)); }
+  Status Bool(bool value) override { return Other(value ? "true" : "false"); }
+  Status Null() override { return Other("null"); }
+
+ private:
+  bool InMap() const { return depth_ == 2 && section_ == "weight_map"; }
+  // A value that is no object, and in the map no string.
+  Status Other(const std::string& found) const {
+    if (InMap()) return WrongFile(found);
+    if (depth_ == 0 || (depth_ == 1 && section_ == "weight_map")) return WrongMap(found);
+    return Ok();
+  }
+  Error WrongMap(const std::string& found) const {
+    return {Code::kCorrupt,
+            Cat(index_.path.string(), ": weight_map: expected an object, found ", found)};
+  }
+  Error WrongFile(const std::string& found) const {
+    return {Code::kCorrupt, Cat(index_.path.string(), ": weight_map: tensor ", Quoted(key_),
+                                ": expected a file inside the directory, found ", found)};
+  }
+
+  CheckpointIndex index_;
+  std::set<std::string, std::less<>> shards_;
+  std::string section_, key_;
+  int depth_ = 0;
+  bool has_map_ = false;
+};
 
 }  // namespace
 
@@ -46,32 +122,10 @@ bool IsSafeRelativePath(std::string_view path) {
 }
 
 Result<CheckpointIndex> ReadCheckpointIndex(const fs::path& path) {
-  SHARD_TRY(const Json document, ReadJsonFile(path.string(), kMaxIndexBytes));
-  const JsonFields fields(document, path.string());
-  SHARD_TRY(const Json* weight_map, fields.Object("weight_map"));
-  CheckpointIndex index;
-  index.path = path;
-  std::set<std::string> shards;
-  for (const auto& [tensor, file] : weight_map->items()) {
-    if (!file.is_string() || !IsSafeRelativePath(file.get_ref<const std::string&>())) {
-      return Error{Code::kCorrupt,
-                   Cat(path.string(), ": weight_map: tensor ", Quoted(tensor),
-                       ": expected a file inside the directory, found ", DescribeJson(file))};
-    }
-    shards.insert(file.get<std::string>());
-    index.file_of.emplace(tensor, file.get<std::string>());
-  }
-  if (index.file_of.empty()) {
-    return Error{Code::kCorrupt, Cat(path.string(), ": weight_map: expected tensors, found none")};
-  }
-  index.shards.assign(shards.begin(), shards.end());
-  if (const auto metadata = document.find("metadata"); metadata != document.end()) {
-    const auto total = metadata->is_object() ? metadata->find("total_size") : metadata->end();
-    if (metadata->is_object() && total != metadata->end() && total->is_number_unsigned()) {
-      index.total_size = total->get<uint64_t>();
-    }
-  }
-  return index;
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxIndexBytes));
+  IndexReader reader(path);
+  SHARD_CHECK(StreamJson(path.string(), text, reader));
+  return std::move(reader).Take();
 }
 
 Result<std::optional<fs::path>> FindCheckpointIndex(const fs::path& directory) {

@@ -78,9 +78,8 @@ Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRec
 Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle) {
   SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
   const fs::path path = fs::path(distribution) / bundle.file;
-  SHARD_TRY(const shard::MappedFile mapped, shard::MappedFile::Open(path));
-  SHARD_TRY(const shard::GgufHeader header,
-            shard::ParseGguf(path.string(), mapped.bytes(), mapped.bytes().size()));
+  SHARD_TRY(const shard::InputFile opened, shard::InputFile::Open(path));
+  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(opened, path.string()));
   return header.alignment;
 }
 

@@ -168,7 +168,7 @@ std::string StatisticsBytes(const std::string& path, const Statistics& statistic
 shard::Status WriteStatistics(const std::string& path, const Statistics& statistics) {
   const std::string bytes = StatisticsBytes(path, statistics);
   SHARD_TRY(const Statistics read, ParseStatistics(path, bytes));
-  if (StatisticsBytes(path, read) != bytes) {
+  if (!(read == statistics)) {
     return Error{Code::kUnsupported,
                  Cat(path,
                      ": expected statistics that read as they were written, found text that "

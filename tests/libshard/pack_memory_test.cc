@@ -31,7 +31,7 @@ class PackMemory : public testing::Test {
     files_ = *std::move(files);
   }
 
-  Result<PackResult> Digests(const PackOptions& options) const {
+  Result<std::vector<FileDigests>> Digests(const PackOptions& options) const {
     return DigestOutputs(model_->checkpoint().files(), files_, options);
   }
 
@@ -57,7 +57,7 @@ TEST_F(PackMemory, AnyAllocationMayFailInAnyThread) {
 }
 
 TEST_F(PackMemory, TheOthersDoNotWaitForAThreadThatFailed) {
-  for (const size_t after : {0u, 1u, 7u, 40u}) {
+  for (const size_t after : {0u, 1u, 3u, 7u}) {
     PackOptions options;
     options.jobs = 6;
     size_t calls = 0;
