@@ -11,8 +11,8 @@
 
 namespace shard {
 
-// The first exception of several threads. One that left a thread or an OpenMP region would end the
-// process: out of memory is the one to expect.
+// The first exception of several threads. One that left a thread would end the process: out of
+// memory is the one to expect.
 class FirstException {
  public:
   // Calls `work` and keeps what it throws; false when it threw.

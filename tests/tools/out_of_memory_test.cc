@@ -80,9 +80,5 @@ TEST_F(OutOfMemory, BuildWithTypesEndsWithStatusOneOrWorks) {
                  "o");
 }
 
-TEST_F(OutOfMemory, ListTensorsEndsWithStatusOneOrWorks) {
-  ExpectStatuses({"list-tensors", "fixtures/tiny-moe"}, "none");
-}
-
 }  // namespace
 }  // namespace cli
