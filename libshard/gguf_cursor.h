@@ -12,8 +12,8 @@
 
 namespace shard {
 
-// A cursor over the header in `file`, the first bytes of a file of `file_size`. What lies outside is
-// an error that names the place set by At; needed() tells whether more of the file would have
+// A cursor over the header in `file`, the first bytes of a file of `file_size`. What lies outside
+// is an error that names the place set by At; needed() tells whether more of the file would have
 // helped. Message text is only made when there is an error.
 class GgufCursor {
  public:
