@@ -7,8 +7,6 @@ build=$1
 shift
 report=$build/test-report.xml
 rm -f "$report"
-# Two tests run side by side: a thread that waits for one that is not scheduled should sleep.
-export OMP_WAIT_POLICY=passive
 
 ctest --test-dir "$build" -j 2 --output-on-failure --no-tests=error \
   --output-junit test-report.xml "$@" 2>&1
