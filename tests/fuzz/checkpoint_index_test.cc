@@ -43,4 +43,4 @@ constexpr fuzz::Target kTarget{Check, Seeds};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzCheckpointIndex, kTarget)
+FUZZ_JSON_TARGET(FuzzCheckpointIndex, kTarget)

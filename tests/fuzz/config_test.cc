@@ -60,4 +60,4 @@ constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzConfig, kTarget)
+FUZZ_JSON_TARGET(FuzzConfig, kTarget)

@@ -56,4 +56,4 @@ constexpr fuzz::Target kTarget{Check, Seeds};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzFamilyFile, kTarget)
+FUZZ_JSON_TARGET(FuzzFamilyFile, kTarget)

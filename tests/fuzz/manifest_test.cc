@@ -48,4 +48,4 @@ constexpr fuzz::Target kTarget{Check, Seeds, 2000};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzManifest, kTarget)
+FUZZ_JSON_TARGET(FuzzManifest, kTarget)

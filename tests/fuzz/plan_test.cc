@@ -58,4 +58,4 @@ constexpr fuzz::Target kTarget{Check, Seeds, 10'000};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzPlan, kTarget)
+FUZZ_JSON_TARGET(FuzzPlan, kTarget)

@@ -52,4 +52,4 @@ constexpr fuzz::Target kTarget{Check, Seeds};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzStatistics, kTarget)
+FUZZ_JSON_TARGET(FuzzStatistics, kTarget)

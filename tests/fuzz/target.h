@@ -14,6 +14,7 @@
 
 #include "libshard/result.h"
 #include "libshard/text.h"
+#include "tests/fuzz/json_mutation.h"
 #include "tests/fuzz/mutation.h"
 
 namespace fuzz {
@@ -24,6 +25,8 @@ struct Target {
   // Good inputs. None is refused, so that damage starts from what the parser reads to its end.
   std::vector<std::string> (*seeds)();
   size_t iterations = 3000;
+  // Of JsonMutator, beside every single change of a seed; for FUZZ_JSON_TARGET.
+  size_t documents = 2000;
 };
 
 inline constexpr size_t kMaxMessage = 4000;
@@ -80,8 +83,10 @@ inline std::string Show(std::string_view input) {
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 
 // Half of the inputs are damaged as in the tests, half as libFuzzer likes; now and then one starts
-// again from a seed, so that no corpus directory is needed.
-#define FUZZ_TARGET(name, target)                                                        \
+// again from a seed, so that no corpus directory is needed. Of JSON documents a quarter stay ones.
+#define FUZZ_TARGET(name, target) FUZZ_EITHER_TARGET(name, target, false)
+#define FUZZ_JSON_TARGET(name, target) FUZZ_EITHER_TARGET(name, target, true)
+#define FUZZ_EITHER_TARGET(name, target, json)                                           \
   extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {              \
     const std::string_view input(reinterpret_cast<const char*>(data), size);             \
     const std::string problem = (target).check(input);                                   \
@@ -96,7 +101,10 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
     if (size > 1 && random.Below(2) == 0) return LLVMFuzzerMutate(data, size, max_size); \
     std::vector<std::string> from = {std::string(reinterpret_cast<char*>(data), size)};  \
     if (size <= 1 || random.Below(16) == 0) from = seeds;                                \
-    const std::string text = fuzz::Mutator(from, random.Next()).Next();                  \
+    fuzz::JsonMutator documents(from, random.Next());                                    \
+    const bool keep = (json) && documents.has_seeds() && random.Below(2) == 0;           \
+    const std::string text =                                                             \
+        keep ? documents.Next() : fuzz::Mutator(from, random.Next()).Next();             \
     const size_t kept = std::min(text.size(), max_size);                                 \
     std::memcpy(data, text.data(), kept);                                                \
     return kept;                                                                         \
@@ -129,11 +137,30 @@ inline void DamageSeeds(const Target& target) {
   }
 }
 
+inline void ChangeDocuments(const Target& target) {
+  JsonMutator mutator(target.seeds(), 20240229);
+  ASSERT_TRUE(mutator.has_seeds());
+  size_t changes = 0;
+  mutator.EachSingleChange([&](const std::string& input) {
+    ++changes;
+    EXPECT_EQ(target.check(input), "") << Show(input);
+  });
+  EXPECT_GT(changes, 100u);
+  for (size_t i = 0; i < target.documents; ++i) {
+    const std::string input = mutator.Next();
+    ASSERT_EQ(target.check(input), "") << "document " << i << ": " << Show(input);
+  }
+}
+
 }  // namespace fuzz
 
 #define FUZZ_TARGET(name, target)                                                    \
   TEST(name, KeepsItsPromisesOnGoodInputs) { fuzz::ReadSeeds(target); }              \
   TEST(name, KeepsItsPromisesOnTheBrokenFixtures) { fuzz::ReplayCommitted(target); } \
   TEST(name, KeepsItsPromisesOnDamagedInputs) { fuzz::DamageSeeds(target); }
+// Of a parser whose inputs are JSON documents.
+#define FUZZ_JSON_TARGET(name, target) \
+  FUZZ_TARGET(name, target)            \
+  TEST(name, KeepsItsPromisesOnChangedDocuments) { fuzz::ChangeDocuments(target); }
 
 #endif

@@ -1,0 +1,97 @@
+// What is done with a distribution.json that says something else than the files: verify, diff and
+// assemble come to an end and say what is wrong, whatever the document claims.
+#include <filesystem>
+
+#include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
+#include "manifest/assemble.h"
+#include "manifest/bundle.h"
+#include "manifest/diff.h"
+#include "manifest/verify.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory of bundles, and the manifest that belongs to them.
+struct Distribution {
+  explicit Distribution(void (*make)(const fixtures::TempDir&)) {
+    make(dir);
+    manifest = fuzz::ReadBytes(dir / "dist/distribution.json");
+  }
+  std::string path() const { return (dir / "dist").string(); }
+
+  fixtures::TempDir dir;
+  std::string manifest;
+};
+
+const Distribution& OfGguf() {
+  static const Distribution made([](const fixtures::TempDir& dir) {
+    fs::copy(MOEPACK_SOURCE_DIR "/fixtures/distribution-0.1", dir / "dist",
+             fs::copy_options::recursive);
+  });
+  return made;
+}
+
+const Distribution& OfSafetensors() {
+  static const Distribution made([](const fixtures::TempDir& dir) {
+    fixtures::Options sizes;
+    sizes.layers = 1;
+    fixtures::MakeCheckpoint("qwen3-moe", dir / "source", sizes);
+    const auto model = shard::MoeModel::Open((dir / "source").string());
+    shard::PlanOptions options;
+    options.groups = 2;
+    const auto plan = shard::MakePlan(*model, options);
+    (void)manifest::WriteDistribution(*model, *plan, (dir / "dist").string(), {});
+  });
+  return made;
+}
+
+std::string FindingsProblem(const manifest::VerifyReport& report) {
+  for (const manifest::Finding& finding : report.findings) {
+    if (finding.rule.empty() || finding.message.empty()) return "a finding without words";
+  }
+  return "";
+}
+
+std::string VerifyProblem(const std::string& where) {
+  const auto report = manifest::VerifyDistribution(where, {});
+  return report ? FindingsProblem(*report) : fuzz::ErrorProblem(report.error(), "distribution");
+}
+
+std::string AssembleProblem(const Distribution& in) {
+  const std::string node = (in.dir / "node").string();
+  manifest::AssembleOptions options;
+  options.link = manifest::LinkKind::kCopy;
+  const auto report = manifest::AssembleNode(in.path(), node, options);
+  fs::remove_all(node);
+  return report ? "" : fuzz::ErrorProblem(report.error(), "dist");
+}
+
+std::string UseProblem(const Distribution& in, std::string_view input) {
+  const fs::path file = fs::path(in.path()) / "distribution.json";
+  if (!fuzz::WriteInput(file, input)) return "cannot write the input";
+  if (const std::string problem = VerifyProblem(in.path()); !problem.empty()) return problem;
+  if (const std::string problem = AssembleProblem(in); !problem.empty()) return problem;
+  const auto changed = manifest::ReadManifest(in.path());
+  if (!changed) return fuzz::ErrorProblem(changed.error(), "distribution.json");
+  const auto good = manifest::ParseManifest("good", in.manifest);
+  if (!good) return good.error().message;
+  manifest::DiffManifests(*good, *changed);
+  manifest::DiffManifests(*changed, *good);
+  return manifest::DiffManifests(*changed, *changed).same() ? "" : "differs from itself";
+}
+
+std::string Check(std::string_view input) {
+  const bool gguf = input.find("experts.gguf") != input.npos;
+  return UseProblem(gguf ? OfGguf() : OfSafetensors(), input);
+}
+
+std::vector<std::string> Seeds() { return {OfGguf().manifest, OfSafetensors().manifest}; }
+
+constexpr fuzz::Target kTarget{Check, Seeds, 400, 400};
+
+}  // namespace
+
+FUZZ_JSON_TARGET(FuzzManifestUse, kTarget)
