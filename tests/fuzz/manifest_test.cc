@@ -44,7 +44,7 @@ std::string Check(std::string_view input) {
   return WriteManifest(*again) == text ? "" : "another manifest after writing twice";
 }
 
-constexpr fuzz::Target kTarget{Check, Seeds, 2000};
+constexpr fuzz::Target kTarget{Check, Seeds, 2000, 500};
 
 }  // namespace
 

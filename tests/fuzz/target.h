@@ -26,7 +26,7 @@ struct Target {
   std::vector<std::string> (*seeds)();
   size_t iterations = 3000;
   // Of JsonMutator, beside every single change of a seed; for FUZZ_JSON_TARGET.
-  size_t documents = 2000;
+  size_t documents = 1000;
 };
 
 inline constexpr size_t kMaxMessage = 4000;
@@ -77,90 +77,7 @@ inline std::string Show(std::string_view input) {
 }  // namespace fuzz
 
 #ifdef MOEPACK_FUZZ
-
-#include <cstring>
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
-
-// Half of the inputs are damaged as in the tests, half as libFuzzer likes; now and then one starts
-// again from a seed, so that no corpus directory is needed. Of JSON documents a quarter stay ones.
-#define FUZZ_TARGET(name, target) FUZZ_EITHER_TARGET(name, target, false)
-#define FUZZ_JSON_TARGET(name, target) FUZZ_EITHER_TARGET(name, target, true)
-#define FUZZ_EITHER_TARGET(name, target, json)                                           \
-  extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {              \
-    const std::string_view input(reinterpret_cast<const char*>(data), size);             \
-    const std::string problem = (target).check(input);                                   \
-    if (problem.empty()) return 0;                                                       \
-    fprintf(stderr, "%s\n%s\n", problem.c_str(), fuzz::Show(input).c_str());             \
-    __builtin_trap();                                                                    \
-  }                                                                                      \
-  extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, \
-                                            unsigned seed) {                             \
-    static const std::vector<std::string> seeds = (target).seeds();                      \
-    fuzz::Random random(seed);                                                           \
-    if (size > 1 && random.Below(2) == 0) return LLVMFuzzerMutate(data, size, max_size); \
-    std::vector<std::string> from = {std::string(reinterpret_cast<char*>(data), size)};  \
-    if (size <= 1 || random.Below(16) == 0) from = seeds;                                \
-    fuzz::JsonMutator documents(from, random.Next());                                    \
-    const bool keep = (json) && documents.has_seeds() && random.Below(2) == 0;           \
-    const std::string text =                                                             \
-        keep ? documents.Next() : fuzz::Mutator(from, random.Next()).Next();             \
-    const size_t kept = std::min(text.size(), max_size);                                 \
-    std::memcpy(data, text.data(), kept);                                                \
-    return kept;                                                                         \
-  }
-
+#include "tests/fuzz/as_fuzzer.h"
 #else
-
-#include <gtest/gtest.h>
-
-namespace fuzz {
-
-inline void ReadSeeds(const Target& target) {
-  for (const std::string& seed : target.seeds()) EXPECT_EQ(target.check(seed), "") << Show(seed);
-}
-
-inline void ReplayCommitted(const Target& target) {
-  const std::filesystem::path fixtures = std::filesystem::path(MOEPACK_SOURCE_DIR) / "fixtures";
-  std::vector<std::filesystem::path> files = FilesBelow(fixtures / "bad");
-  EXPECT_GE(files.size(), 70u);
-  for (auto& path : FilesBelow(fixtures / "fuzz")) files.push_back(std::move(path));
-  for (const auto& path : files) EXPECT_EQ(target.check(ReadBytes(path)), "") << path;
-}
-
-inline void DamageSeeds(const Target& target) {
-  const std::vector<std::string> seeds = target.seeds();
-  Mutator mutator(seeds, 20240229);
-  for (size_t i = 0; i < target.iterations; ++i) {
-    const std::string input = mutator.Next();
-    ASSERT_EQ(target.check(input), "") << "iteration " << i << ": " << Show(input);
-  }
-}
-
-inline void ChangeDocuments(const Target& target) {
-  JsonMutator mutator(target.seeds(), 20240229);
-  ASSERT_TRUE(mutator.has_seeds());
-  size_t changes = 0;
-  mutator.EachSingleChange([&](const std::string& input) {
-    ++changes;
-    EXPECT_EQ(target.check(input), "") << Show(input);
-  });
-  EXPECT_GT(changes, 100u);
-  for (size_t i = 0; i < target.documents; ++i) {
-    const std::string input = mutator.Next();
-    ASSERT_EQ(target.check(input), "") << "document " << i << ": " << Show(input);
-  }
-}
-
-}  // namespace fuzz
-
-#define FUZZ_TARGET(name, target)                                                    \
-  TEST(name, KeepsItsPromisesOnGoodInputs) { fuzz::ReadSeeds(target); }              \
-  TEST(name, KeepsItsPromisesOnTheBrokenFixtures) { fuzz::ReplayCommitted(target); } \
-  TEST(name, KeepsItsPromisesOnDamagedInputs) { fuzz::DamageSeeds(target); }
-// Of a parser whose inputs are JSON documents.
-#define FUZZ_JSON_TARGET(name, target) \
-  FUZZ_TARGET(name, target)            \
-  TEST(name, KeepsItsPromisesOnChangedDocuments) { fuzz::ChangeDocuments(target); }
-
+#include "tests/fuzz/as_test.h"
 #endif

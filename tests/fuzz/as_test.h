@@ -1,0 +1,53 @@
+// A target as tests; the end of target.h, which alone includes it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+namespace fuzz {
+
+inline void ReadSeeds(const Target& target) {
+  for (const std::string& seed : target.seeds()) EXPECT_EQ(target.check(seed), "") << Show(seed);
+}
+
+inline void ReplayCommitted(const Target& target) {
+  const std::filesystem::path fixtures = std::filesystem::path(MOEPACK_SOURCE_DIR) / "fixtures";
+  std::vector<std::filesystem::path> files = FilesBelow(fixtures / "bad");
+  EXPECT_GE(files.size(), 70u);
+  for (auto& path : FilesBelow(fixtures / "fuzz")) files.push_back(std::move(path));
+  for (const auto& path : files) EXPECT_EQ(target.check(ReadBytes(path)), "") << path;
+}
+
+inline void DamageSeeds(const Target& target) {
+  const std::vector<std::string> seeds = target.seeds();
+  Mutator mutator(seeds, 20240229);
+  for (size_t i = 0; i < target.iterations; ++i) {
+    const std::string input = mutator.Next();
+    ASSERT_EQ(target.check(input), "") << "iteration " << i << ": " << Show(input);
+  }
+}
+
+inline void ChangeDocuments(const Target& target) {
+  JsonMutator mutator(target.seeds(), 20240229);
+  ASSERT_TRUE(mutator.has_seeds());
+  size_t changes = 0;
+  mutator.EachSingleChange([&](const std::string& input) {
+    ++changes;
+    EXPECT_EQ(target.check(input), "") << Show(input);
+  });
+  EXPECT_GT(changes, 100u);
+  for (size_t i = 0; i < target.documents; ++i) {
+    const std::string input = mutator.Next();
+    ASSERT_EQ(target.check(input), "") << "document " << i << ": " << Show(input);
+  }
+}
+
+}  // namespace fuzz
+
+#define FUZZ_TARGET(name, target)                                                    \
+  TEST(name, KeepsItsPromisesOnGoodInputs) { fuzz::ReadSeeds(target); }              \
+  TEST(name, KeepsItsPromisesOnTheBrokenFixtures) { fuzz::ReplayCommitted(target); } \
+  TEST(name, KeepsItsPromisesOnDamagedInputs) { fuzz::DamageSeeds(target); }
+// Of a parser whose inputs are JSON documents.
+#define FUZZ_JSON_TARGET(name, target) \
+  FUZZ_TARGET(name, target)            \
+  TEST(name, KeepsItsPromisesOnChangedDocuments) { fuzz::ChangeDocuments(target); }
