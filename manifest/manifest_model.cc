@@ -91,7 +91,12 @@ Status ReadExperts(const JsonFields& fields, ModelRecord& model) {
   SHARD_TRY(model.top_k,
             LayerNumbersFromJson(Cat(where, ": top_k"), *top_k, layers, kMaxExpertsPerLayer));
   uint64_t total = 0;
-  for (const auto& [layer, count] : model.moe_layers) total += count;
+  for (const auto& [layer, count] : model.moe_layers) {
+    total += count;
+    if (count > 0) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": experts: layer ", layer, ": expected at least 1, found 0")};
+  }
   if (layers.empty() || total > kMaxExperts) {
     return Error{Code::kCorrupt, Cat(where, ": experts: expected 1 to ", kMaxExperts,
                                      " in all layers together, found ", total)};

@@ -21,12 +21,12 @@ using shard::Ok;
 
 const PartTensor* HolderOf(std::span<const PartTensor* const> parts, uint32_t id) {
   for (const PartTensor* part : parts) {
-    if (!part->entry.shape.empty() && shard::Contains(part->record->experts, id)) return part;
+    if (shard::Contains(part->record->experts, id)) return part;
   }
   return nullptr;
 }
 
-// Whether one expert of `b` has the shape of one of `a`.
+// Whether one expert of `b` has the shape of one of `a`. REQUIRES: CheckHolds of both.
 bool SameShapes(const PartTensor& a, const PartTensor& b) {
   const uint64_t held_a = a.record->experts.size();
   const uint64_t held_b = b.record->experts.size();
@@ -34,12 +34,33 @@ bool SameShapes(const PartTensor& a, const PartTensor& b) {
   const std::vector<uint64_t>& shape_b = b.entry.shape;
   return shape_a.size() == shape_b.size() &&
          std::equal(shape_a.begin() + 1, shape_a.end(), shape_b.begin() + 1) &&
-         shape_a[0] % held_a == 0 && shape_b[0] % held_b == 0 &&
          shape_a[0] / held_a == shape_b[0] / held_b;
 }
 
+std::string Where(const std::string& distribution, const PartTensor& tensor) {
+  return Cat(distribution, ": tensor ", shard::Quoted(tensor.entry.name));
+}
+
+// A tensor can be cut by expert only if the manifest says which experts it holds, and its first
+// axis has as many equal parts.
+Status CheckHolds(const std::string& distribution, const PartTensor& tensor) {
+  const size_t held = tensor.record->experts.size();
+  const std::vector<uint64_t>& shape = tensor.entry.shape;
+  if (held == 0) {
+    return Error{Code::kMismatch,
+                 Cat(Where(distribution, tensor),
+                     ": experts: expected the ids that it holds in the manifest, found none"),
+                 kDamagedHint};
+  }
+  if (!shape.empty() && shape[0] != 0 && shape[0] % held == 0) return Ok();
+  return Error{Code::kMismatch,
+               Cat(Where(distribution, tensor), ": shape: expected ", held,
+                   " experts along the first axis, found ", shard::FormatShape(shape)),
+               kDamagedHint};
+}
+
 Status CheckAlike(const std::string& distribution, const PartTensor& a, const PartTensor& b) {
-  const std::string where = Cat(distribution, ": tensor ", shard::Quoted(a.entry.name));
+  const std::string where = Where(distribution, a);
   if (a.entry.dtype != b.entry.dtype) {
     return Error{Code::kUnsupported,
                  Cat(where, ": expected one type in group and overlay, found ", a.entry.dtype,
@@ -102,6 +123,10 @@ Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Pla
                                uint32_t group) {
   const uint32_t first_layer = plan.layers.begin()->first;
   const auto count = static_cast<uint32_t>(shard::Eligible(plan, group, first_layer).size());
+  if (count == 0) {
+    return Error{Code::kUnsupported, Cat(distribution, ": group ", group, ": layer ", first_layer,
+                                         ": expected at least one eligible expert, found none")};
+  }
   for (const auto& [layer, unused] : plan.layers) {
     const size_t eligible = shard::Eligible(plan, group, layer).size();
     if (eligible == count) continue;
@@ -118,6 +143,13 @@ Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
                                          std::span<const PartTensor* const> parts,
                                          const ExpertIds& ids) {
   const PartTensor& first = *parts[0];
+  for (const PartTensor* part : parts) SHARD_CHECK(CheckHolds(distribution, *part));
+  if (ids.empty()) {
+    return Error{Code::kMismatch,
+                 Cat(Where(distribution, first), ": layer: expected a layer of the plan, found ",
+                     first.record->layer),
+                 kDamagedHint};
+  }
   shard::OutputTensor out;
   out.entry = first.entry;
   out.entry.bytes = 0;
@@ -128,7 +160,7 @@ Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
     const PartTensor* holder = HolderOf(parts, id);
     if (holder == nullptr) {
       return Error{Code::kMismatch,
-                   Cat(distribution, ": tensor ", shard::Quoted(first.entry.name), ": expert ", id,
+                   Cat(Where(distribution, first), ": expert ", id,
                        ": expected the experts that the plan gives this node, found others"),
                    kDamagedHint};
     }
