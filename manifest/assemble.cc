@@ -13,6 +13,7 @@
 #include "libshard/text.h"
 #include "manifest/assemble_gguf.h"
 #include "manifest/assets.h"
+#include "manifest/group_range.h"
 #include "manifest/node_config.h"
 #include "manifest/node_files.h"
 #include "manifest/node_parts.h"
@@ -30,7 +31,6 @@ namespace fs = shard::fs;
 
 constexpr const char* kConfigAsset = "assets/config.json";
 constexpr const char* kIndexName = "model.safetensors.index.json";
-constexpr std::string_view kAssetDirectory = "assets/";
 constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
 // Everything about the node that is decided before bytes move.
@@ -49,14 +49,11 @@ Error WrongDigest(const std::string& distribution, const AssetRecord& asset,
       kDamagedHint};
 }
 
-// The text of config.json. Refuses assets that have no name of their own in a node.
+// The text of config.json.
 Result<std::string> ReadConfigAsset(const std::string& distribution, const Manifest& manifest) {
   const AssetRecord* config = nullptr;
   for (const AssetRecord& asset : manifest.assets) {
     if (asset.file == kConfigAsset) config = &asset;
-    if (asset.file.starts_with(kAssetDirectory)) continue;
-    return Error{Code::kCorrupt, Cat(distribution, ": asset ", shard::Quoted(asset.file),
-                                     ": expected a file below assets/, found another")};
   }
   if (config == nullptr) {
     return Error{Code::kNotFound,
@@ -188,11 +185,7 @@ Result<AssembleReport> AssembleNode(const std::string& distribution, const std::
                                     const AssembleOptions& options) {
   SHARD_CHECK(CheckOutputApart(out, distribution));
   SHARD_TRY(Manifest manifest, ReadManifest(distribution));
-  const size_t groups = manifest.plan.groups.size();
-  if (options.group >= groups) {
-    return Error{Code::kInvalidArgument, Cat(distribution, ": group: expected 0 to ", groups - 1,
-                                             ", found ", options.group)};
-  }
+  SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
   if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, out, options);
   if (options.alignment != shard::kGgufDefaultAlignment) {
     return Error{Code::kInvalidArgument,

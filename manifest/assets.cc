@@ -50,15 +50,21 @@ constexpr std::array kPatterns = {
     NamePattern{"NOTICE.", ""},
 };
 
+// What a runtime, or a reader of a node, takes for something else by its end.
+constexpr std::array<std::string_view, 4> kOtherEnds = {".index.json", ".safetensors", ".gguf",
+                                                        ".bin"};
+
+}  // namespace
+
 bool IsAssetName(std::string_view name) {
-  if (name.ends_with(".index.json")) return false;
+  const bool other = std::any_of(kOtherEnds.begin(), kOtherEnds.end(),
+                                 [&](std::string_view end) { return name.ends_with(end); });
+  if (other || name.find('/') != name.npos || !shard::IsSafeRelativePath(name)) return false;
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
   return std::any_of(kPatterns.begin(), kPatterns.end(), [&](const NamePattern& pattern) {
     return name.starts_with(pattern.prefix) && name.ends_with(pattern.suffix);
   });
 }
-
-}  // namespace
 
 Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory) {
   std::error_code error;
@@ -66,7 +72,7 @@ Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory) {
   for (const auto& entry : shard::fs::directory_iterator(directory, error)) {
     std::error_code status_error;
     const std::string name = entry.path().filename().string();
-    if (!IsAssetName(name) || !shard::IsSafeRelativePath(name)) continue;
+    if (!IsAssetName(name)) continue;
     if (!entry.is_regular_file(status_error)) continue;
     SHARD_CHECK(shard::CheckInside(directory, name));
     const uint64_t size = entry.file_size(status_error);
@@ -91,7 +97,7 @@ Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from, const s
                                             const std::vector<Asset>& assets) {
   std::vector<AssetRecord> records;
   for (const Asset& asset : assets) {
-    const std::string file = Cat("assets/", asset.name);
+    const std::string file = Cat(kAssetDirectory, asset.name);
     SHARD_TRY(std::string sha256, CopyAsset(from / asset.name, to / file));
     records.push_back({file, asset.size, std::move(sha256)});
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libshard/file.h"
@@ -12,10 +13,17 @@
 
 namespace manifest {
 
+// Where they are in a distribution.
+inline constexpr std::string_view kAssetDirectory = "assets/";
+
 struct Asset {
   std::string name;  // in the checkpoint's directory, and below assets/ in a distribution
   uint64_t size = 0;
 };
+
+// Whether a file of this name is copied as an asset. Nothing else is written to assets/, read back
+// from a manifest, or copied into a node: no name of a file of weights or of an index is one.
+bool IsAssetName(std::string_view name);
 
 // The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
 // and files over 256 MB are no assets. Refuses links that leave the directory.

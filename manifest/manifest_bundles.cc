@@ -5,6 +5,7 @@
 
 #include "libshard/bytes.h"
 #include "libshard/text.h"
+#include "manifest/assets.h"
 #include "manifest/manifest_json.h"
 
 namespace manifest {
@@ -90,6 +91,18 @@ Result<TensorRecord> TensorFromJson(const std::string& where, const Json& value)
   SHARD_TRY(tensor.name, JsonFields(value, where).String("name"));
   SHARD_CHECK(ReadTensor(JsonFields(value, Cat(where, ": tensor ", Quoted(tensor.name))), tensor));
   return tensor;
+}
+
+// assets/ and a name that an asset may have: `assemble` copies it under that name beside weights.
+Status CheckAssetPath(const std::string& where, const std::string& file) {
+  SHARD_CHECK(CheckRelativePath(where, file));
+  const bool known =
+      file.starts_with(kAssetDirectory) && IsAssetName(file.substr(kAssetDirectory.size()));
+  if (known) return shard::Ok();
+  return Error{Code::kCorrupt, Cat(where,
+                                   ": file: expected assets/ and the name of a config, tokenizer, "
+                                   "template, code or licence file, found ",
+                                   Quoted(file))};
 }
 
 // Tensors lie inside the file, do not overlap and have names of their own.
@@ -188,7 +201,7 @@ Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value) {
   const JsonFields fields(value, where);
   AssetRecord asset;
   SHARD_TRY(asset.file, fields.String("file"));
-  SHARD_CHECK(CheckRelativePath(where, asset.file));
+  SHARD_CHECK(CheckAssetPath(where, asset.file));
   SHARD_TRY(asset.size, NumberField(fields, "size", kMaxBytes));
   SHARD_TRY(asset.sha256, HexField(fields, "sha256", 64));
   return asset;

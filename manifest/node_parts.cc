@@ -148,7 +148,8 @@ class NodeCutter {
 
   Status AddPacked(const std::vector<const PartTensor*>& parts, const shard::TensorClass& found) {
     const PartTensor& first = *parts[0];
-    if (first.record->experts.empty()) {  // one value for all experts
+    const bool one_for_all = first.record->experts.empty() && first.entry.Elements() == 1;
+    if (one_for_all) {
       experts_.tensors.push_back(Whole(first, first.entry.name));
       return Ok();
     }

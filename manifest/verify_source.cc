@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "libshard/text.h"
+#include "manifest/assets.h"
 #include "manifest/verify_rules.h"
 
 namespace manifest {
@@ -19,8 +20,6 @@ using shard::Quoted;
 using shard::Role;
 
 namespace {
-
-constexpr std::string_view kAssets = "assets/";
 
 // Conversion to GGUF may leave blocks for multi-token prediction out.
 bool IsLeftOut(const Manifest& manifest, const shard::MoeLayer& layer) {
@@ -184,12 +183,8 @@ class Matcher {
 // Assets are copies of files beside the checkpoint, under the same name.
 void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::InputFile>& opened,
                 RuleFindings& findings) {
-  if (!file.file.starts_with(kAssets)) {
-    findings.Error("asset: expected a file below \"assets/\", found another", file.file);
-    return;
-  }
   auto source =
-      shard::InputFile::Open(model.checkpoint().root() / file.file.substr(kAssets.size()));
+      shard::InputFile::Open(model.checkpoint().root() / file.file.substr(kAssetDirectory.size()));
   if (!source) {
     findings.Error(
         Cat("asset: expected the same file in the source, found none: ", source.error().message),

@@ -1,5 +1,6 @@
 // From argv to a command and its exit status; every error ends here.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstring>
 
 #include "libshard/text.h"
@@ -52,7 +53,12 @@ Error UnexpectedArgument(const CLI::App& app, const std::string& argument) {
 
 // Called while the parser's exception is handled.
 Error ParseFailure(const CLI::App& app, const CLI::ParseError& error) {
+  // A misspelt option may be the one that the parser misses, so it is named first.
   const std::vector<std::string> extras = app.remaining();
+  const auto option = std::find_if(extras.begin(), extras.end(),
+                                   [](const std::string& text) { return text.starts_with("-"); });
+  const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (missing && option != extras.end()) return UnexpectedArgument(app, *option);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty())
     return UnexpectedArgument(app, extras.front());
   std::string message = error.what();

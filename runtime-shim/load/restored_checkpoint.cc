@@ -24,7 +24,6 @@ namespace fs = shard::fs;
 namespace {
 
 constexpr const char* kConfig = "config.json";
-constexpr std::string_view kAssets = "assets/";
 constexpr uint64_t kMaxConfigBytes = 16u << 20;
 // Tensors that conversion reads itself: the lengths of a packed matrix.
 constexpr uint64_t kReadAtOnce = 64;
@@ -107,9 +106,7 @@ class CheckpointRestorer {
   shard::Status CopyAssets(const fs::path& to) {
     bool config = false;
     for (const manifest::AssetRecord& asset : split_.manifest.assets) {
-      if (!asset.file.starts_with(kAssets)) continue;
-      const std::string name = asset.file.substr(kAssets.size());
-      if (name.find('/') != name.npos) continue;
+      const std::string name = asset.file.substr(manifest::kAssetDirectory.size());
       config = config || name == kConfig;
       SHARD_CHECK(shard::CheckInside(split_.path, asset.file));
       SHARD_CHECK(manifest::CopyAsset(fs::path(split_.path) / asset.file, to / name));

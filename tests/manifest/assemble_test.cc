@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "manifest/verify.h"
 #include "tests/manifest/assemble_sample.h"
 
 namespace manifest {
@@ -114,12 +115,24 @@ TEST_F(AssembleNodeTest, AConfigOrTokenizerThatIsNotTheOneOfTheManifestIsAMismat
   EXPECT_THAT(error.message, HasSubstr("assets/config.json: sha256: expected "));
 }
 
-TEST_F(AssembleNodeTest, AnAssetThatIsNotBelowAssetsIsCorrupt) {
+// The node's own weights would be overwritten by it.
+TEST_F(AssembleNodeTest, AnAssetNamedLikeAWeightFileIsCorrupt) {
   Split("qwen3-moe");
-  EditManifest([](Manifest& manifest) { manifest.assets[2].file = "x"; });
-  const shard::Error error = Refusal();
-  EXPECT_EQ(error.code, Code::kCorrupt);
-  EXPECT_THAT(error.message, HasSubstr("asset \"x\": expected a file below assets/"));
+  Manifest manifest = *ReadManifest((dir_ / "dist").string());
+  for (const char* name : {"assets/model-00001-of-00002.safetensors", "x",
+                           "assets/model.safetensors.index.json", "assets/moepack_node.json"}) {
+    manifest.assets[2].file = name;
+    fixtures::WriteFile(dir_ / "dist/distribution.json", WriteManifest(manifest));
+    fixtures::WriteFile(dir_ / "dist" / name,
+                        sample::ReadFile(dir_ / "dist/assets/tokenizer.json"));
+    const shard::Error error = Refusal();
+    EXPECT_EQ(error.code, Code::kCorrupt) << name;
+    EXPECT_THAT(error.message, HasSubstr(shard::Cat("found \"", name, "\"")));
+    const auto report = VerifyDistribution((dir_ / "dist").string(), {});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_FALSE(report->passed()) << name;
+    EXPECT_EQ(report->findings.at(0).rule, "manifest-schema");
+  }
 }
 
 // Groups may differ from each other: a node is one group.

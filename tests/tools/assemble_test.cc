@@ -47,6 +47,12 @@ TEST_F(Assemble, AGroupThatIsNotThereIsAUsageError) {
   EXPECT_THAT(run.err, HasSubstr("expected 0 to 2, found 3"));
 }
 
+TEST_F(Assemble, AnUnknownOptionIsNamedBeforeAMissingOne) {
+  const ToolRun run = workspace_.Moepack("assemble out --groups 1 -o node");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("unknown option \"--groups\"\nhint: did you mean --group?"));
+}
+
 TEST_F(Assemble, AnExistingOutputIsKeptUnlessForced) {
   WriteAll(workspace_ / "node/mine.txt", "mine");
   EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 2);

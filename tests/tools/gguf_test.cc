@@ -191,6 +191,21 @@ TEST_F(Gguf, DamageIsNoticedBeforeItIsCopiedOrGetsNewDigests) {
   EXPECT_FALSE(fs::exists(workspace_ / "again"));
 }
 
+// One flipped bit in distribution.json.
+TEST_F(Gguf, AManifestWithDxpertsForExpertsIsAMismatchAndNoSignal) {
+  Build("--quantize Q8_0");
+  std::string text = ReadAll(workspace_ / "out/distribution.json");
+  const size_t tensor = text.find("\"xxh3\"", text.find("\"groups/000/experts.gguf\""));
+  const size_t at = text.find("\"experts\"", tensor);
+  ASSERT_LT(at, text.size());
+  text[at + 1] = 'd';
+  WriteAll(workspace_ / "out/distribution.json", text);
+  const ToolRun node = workspace_.Moepack("assemble out --group 0 -o node");
+  EXPECT_EQ(node.status, 6) << node.err;
+  EXPECT_THAT(node.err, HasSubstr("experts: expected the ids that it holds in the manifest"));
+  EXPECT_FALSE(fs::exists(workspace_ / "node"));
+}
+
 TEST_F(Gguf, ARecipeSaysWhatWasRoundedBefore) {
   Build("--quantize Q8_0");
   EXPECT_EQ(workspace_.Moepack("quantize out --recipe Q4_0 --allow-requantize -o again").status, 0);
