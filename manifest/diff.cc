@@ -10,6 +10,7 @@
 
 #include "libshard/text.h"
 #include "manifest/manifest_json.h"
+#include "manifest/unknown_fields.h"
 
 namespace manifest {
 
@@ -28,9 +29,9 @@ std::string ValueText(const Json& object, const std::string& key) {
                             : found->dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// One change per field that differs, `skip` left out; "" stands for an absent field.
-void CompareFields(const char* what, const Json& a, const Json& b, const std::string& skip,
-                   Changes& changes) {
+// One change per field that differs, those of `skip` left out; "" stands for an absent field.
+void CompareFields(const char* what, const Json& a, const Json& b,
+                   const std::set<std::string>& skip, Changes& changes) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : a.items()) keys.push_back(key);
   for (const auto& [key, value] : b.items()) {
@@ -38,7 +39,7 @@ void CompareFields(const char* what, const Json& a, const Json& b, const std::st
   }
   for (const std::string& key : keys) {
     const std::string before = ValueText(a, key), after = ValueText(b, key);
-    if (key != skip && before != after) changes.push_back({what, key, before, after});
+    if (!skip.contains(key) && before != after) changes.push_back({what, key, before, after});
   }
 }
 
@@ -46,7 +47,7 @@ void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
   if (a.versions.model != b.versions.model) {
     changes.push_back({"model", "version", a.versions.model, b.versions.model});
   }
-  CompareFields("model", ModelToJson(a.model), ModelToJson(b.model), "source", changes);
+  CompareFields("model", ModelToJson(a.model), ModelToJson(b.model), {"source"}, changes);
   std::map<std::string, std::pair<std::string, std::string>> sources;
   for (const SourceRecord& source : a.model.source)
     sources[source.file].first = source.header_sha256;
@@ -212,6 +213,31 @@ void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
   }
 }
 
+// Sections that are carried without being acted on, whether parts are missing on purpose, and what
+// newer versions added. The other sections have comparisons of their own.
+Json OtherSections(const Manifest& manifest) {
+  Json out = manifest.original ? *manifest.original : Json::object();
+  const Json head = HeadToJson(manifest);
+  for (const auto& [key, value] : head.items()) out[key] = value;
+  for (const char* section : {"format", "format_version", "model", "versions", "partition",
+                              "overlays", "routing", "bundles", "assets", "tool"}) {
+    out.erase(section);
+  }
+  return out;
+}
+
+// How the bytes came about. The command line and the time of writing say nothing of them.
+void CompareTools(const Manifest& a, const Manifest& b, Changes& changes) {
+  const auto tool = [](const Manifest& manifest) {
+    Json out = TailToJson(manifest)["tool"];
+    if (manifest.original && manifest.original->contains("tool")) {
+      KeepUnknown((*manifest.original)["tool"], out);
+    }
+    return out;
+  };
+  CompareFields("tool", tool(a), tool(b), {"command", "created"}, changes);
+}
+
 }  // namespace
 
 DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
@@ -219,10 +245,12 @@ DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
   CompareModels(a, b, report.changes);
   ComparePartitions(a, b, report.changes);
   CompareOverlays(a, b, report.changes);
-  CompareFields("routing", RoutingToJson(a), RoutingToJson(b), "", report.changes);
+  CompareFields("routing", RoutingToJson(a), RoutingToJson(b), {}, report.changes);
   CompareFiles("bundle", a.bundles, b.bundles, report.changes);
   CompareAllTensors(a, b, report.changes);
   CompareFiles("asset", a.assets, b.assets, report.changes);
+  CompareTools(a, b, report.changes);
+  CompareFields("other", OtherSections(a), OtherSections(b), {}, report.changes);
   std::unordered_set<std::string_view> digests;
   for (const BundleRecord& bundle : a.bundles) digests.insert(bundle.sha256);
   for (const BundleRecord& bundle : b.bundles) {

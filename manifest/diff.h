@@ -11,7 +11,8 @@
 namespace manifest {
 
 struct Change {
-  std::string what;    // "model", "partition", "overlay", "bundle", "tensor", "asset", "routing"
+  // "model", "partition", "overlay", "routing", "bundle", "tensor", "asset", "tool", "other"
+  std::string what;
   std::string name;    // "group 1, layer 3", "trunk/trunk.safetensors", ...
   std::string before;  // "" for something new
   std::string after;   // "" for something gone

@@ -103,8 +103,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kDiff = {
     "diff",
     "Shows what changed between two distributions",
-    "Compares the manifests: model, partition, overlay, and the digests of files and tensors. Says "
-    "how many bytes a node that has A must fetch for B. No bundle is read.",
+    "Compares the manifests: model, partition, overlay, routing, the digests of files, tensors and "
+    "assets, recipe and version of the tool. Says how many bytes a node that has A must fetch for "
+    "B. No bundle is read.",
     {"moepack diff out out-q4", "moepack diff out/distribution.json parts --json"},
     Bind};
 

@@ -140,6 +140,38 @@ TEST(DiffTest, NamesAnotherPlacementOfSessions) {
   EXPECT_EQ(TextOf(report)[0], "routing: placement: {\"rule\":\"hash\"} -> {\"rule\":\"race\"}");
 }
 
+TEST(DiffTest, NamesRecipeToolVersionAndImatrix) {
+  const Manifest a = sample::Make().manifest;
+  Manifest b = a;
+  b.tool_version = "9.9.9";
+  b.recipe = {"Q4_K_M", "m.gguf", std::string(64, 'e')};
+  b.command = {"another"};
+  b.created = 17;
+  const DiffReport report = DiffManifests(a, b);
+  EXPECT_TRUE(Has(report, "tool: version: " + a.tool_version + " -> 9.9.9")) << Lines(report);
+  EXPECT_TRUE(Has(report, "tool: recipe:  -> Q4_K_M")) << Lines(report);
+  EXPECT_EQ(report.changes.size(), 3u) << "imatrix too; not the command and the time\n"
+                                       << Lines(report);
+}
+
+TEST(DiffTest, NamesSectionsThatAreCarriedAndThoseOfNewerVersions) {
+  const Manifest a = sample::Make().manifest;
+  auto document = nlohmann::ordered_json::parse(WriteManifest(a));
+  document["quality"] = {{"kld", 0.5}};
+  document["x_new"] = 1;
+  document["complete"] = false;
+  document["tool"]["x_steps"] = 2;
+  const auto b = ParseManifest("b", document.dump());
+  ASSERT_TRUE(b) << b.error().message;
+  const DiffReport report = DiffManifests(a, *b);
+  EXPECT_TRUE(Has(report, "other: quality:  -> {\"kld\":0.5}")) << Lines(report);
+  EXPECT_TRUE(Has(report, "other: x_new:  -> 1")) << Lines(report);
+  EXPECT_TRUE(Has(report, "other: complete: true -> false")) << Lines(report);
+  EXPECT_TRUE(Has(report, "tool: x_steps:  -> 2")) << Lines(report);
+  EXPECT_EQ(report.changes.size(), 4u) << Lines(report);
+  EXPECT_TRUE(DiffManifests(*b, *b).same());
+}
+
 TEST(DiffTest, GroupsChangesInAFixedOrder) {
   shard::Plan plan = sample::MakePlan();
   plan.overlay_version = "generalists-2";
