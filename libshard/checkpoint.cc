@@ -6,6 +6,7 @@
 #include "libshard/checkpoint_index.h"
 #include "libshard/gguf_set.h"
 #include "libshard/limits.h"
+#include "libshard/linked_model.h"
 #include "libshard/read_header.h"
 #include "libshard/text.h"
 
@@ -209,13 +210,17 @@ Result<Checkpoint> OpenIndexed(const fs::path& source, const fs::path& root,
   return std::move(builder).Take();
 }
 
-// A file named by the user may be a link to anywhere; what is found beside it may not.
+// Where the parts of a GGUF set may lie.
+enum class PartLinks : uint8_t { kInside, kAnywhere };
+
+// A file named by the user may be a link to anywhere; what is found beside it may not, unless the
+// caller vouches for it.
 Result<Checkpoint> OpenGguf(const fs::path& source, const fs::path& root,
-                            const std::vector<std::string>& parts) {
+                            const std::vector<std::string>& parts, PartLinks links) {
   SHARD_CHECK(CheckGgufPartsPresent(root, parts));
   const bool named = parts.size() == 1 && source != root;
   for (const std::string& part : parts) {
-    if (!named) SHARD_CHECK(CheckInside(root, part));
+    if (!named && links == PartLinks::kInside) SHARD_CHECK(CheckInside(root, part));
   }
   CheckpointBuilder builder(source, root);
   SHARD_CHECK(builder.AddGguf(parts));
@@ -235,14 +240,14 @@ Result<Checkpoint> OpenAllSafetensors(const fs::path& directory,
   return std::move(builder).Take();
 }
 
-Result<Checkpoint> OpenDirectory(const fs::path& directory) {
+Result<Checkpoint> OpenDirectory(const fs::path& directory, PartLinks links) {
   SHARD_TRY(const std::optional<fs::path> index, FindCheckpointIndex(directory));
   if (index) return OpenIndexed(directory, directory, *index);
   SHARD_TRY(const std::vector<std::string> names, ListSafetensors(directory));
   if (!names.empty()) return OpenAllSafetensors(directory, names);
   SHARD_TRY(const std::vector<std::string> parts, FindGgufModel(directory));
   if (parts.empty()) return NoCheckpoint(directory);
-  return OpenGguf(directory, directory, parts);
+  return OpenGguf(directory, directory, parts, links);
 }
 
 // With all shards beside it an index stands for its directory; without any of them it is read for
@@ -259,23 +264,31 @@ Result<Checkpoint> OpenIndexFile(const fs::path& source, const fs::path& root) {
   return std::move(builder).Take();
 }
 
-}  // namespace
-
-Result<Checkpoint> Checkpoint::Open(const fs::path& source) {
+Result<Checkpoint> OpenAny(const fs::path& source, PartLinks links) {
   std::error_code error;
   if (!fs::exists(source, error)) {
     return Error{Code::kNotFound, Cat(source.string(), ": no such file or directory")};
   }
-  if (fs::is_directory(source, error)) return OpenDirectory(source);
+  if (fs::is_directory(source, error)) return OpenDirectory(source, links);
   const fs::path root = source.has_parent_path() ? source.parent_path() : fs::path(".");
   const std::string name = source.filename().string();
   if (name.ends_with(".index.json")) return OpenIndexFile(source, root);
-  if (name.ends_with(".gguf")) return OpenGguf(source, root, GgufPartsOf(name));
+  if (name.ends_with(".gguf")) return OpenGguf(source, root, GgufPartsOf(name), links);
   if (!name.ends_with(".safetensors")) return NoCheckpoint(source);
   CheckpointBuilder builder(source, root);
   SHARD_CHECK(builder.AddFile(name));
   SHARD_CHECK(builder.IndexNames());
   return std::move(builder).Take();
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::Open(const fs::path& source) {
+  return OpenAny(source, PartLinks::kInside);
+}
+
+Result<Checkpoint> OpenLinkedCheckpoint(const fs::path& source) {
+  return OpenAny(source, PartLinks::kAnywhere);
 }
 
 const TensorEntry* Checkpoint::Find(std::string_view name) const {

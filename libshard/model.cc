@@ -9,6 +9,7 @@
 #include "libshard/gguf_experts.h"
 #include "libshard/layer_experts.h"
 #include "libshard/limits.h"
+#include "libshard/linked_model.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -29,8 +30,8 @@ class ModelBuilder {
  public:
   bool names_only() const { return model_.checkpoint_.names_only(); }
 
-  Status OpenFiles(const fs::path& source, const ModelOptions& options) {
-    SHARD_TRY(model_.checkpoint_, Checkpoint::Open(source));
+  Status OpenFiles(Checkpoint checkpoint, const ModelOptions& options) {
+    model_.checkpoint_ = std::move(checkpoint);
     model_.warnings_ = model_.checkpoint_.warnings();
     if (model_.checkpoint_.is_gguf()) return ReadGguf(options);
     const bool given = !options.config_file.empty();
@@ -255,9 +256,11 @@ class ModelBuilder {
   MoeModel model_;
 };
 
-Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
+namespace {
+
+Result<MoeModel> BuildModel(Checkpoint checkpoint, const ModelOptions& options) {
   ModelBuilder builder;
-  SHARD_CHECK(builder.OpenFiles(source, options));
+  SHARD_CHECK(builder.OpenFiles(std::move(checkpoint), options));
   SHARD_CHECK(builder.ChooseFamily(options));
   SHARD_CHECK(builder.Classify());
   SHARD_CHECK(builder.CheckGgufTrunk());
@@ -266,6 +269,18 @@ Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& opti
   SHARD_CHECK(builder.CheckConfig());
   if (options.sample_weights && !builder.names_only()) SHARD_CHECK(builder.SampleWeights());
   return std::move(builder).Take();
+}
+
+}  // namespace
+
+Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
+  SHARD_TRY(Checkpoint checkpoint, Checkpoint::Open(source));
+  return BuildModel(std::move(checkpoint), options);
+}
+
+Result<MoeModel> OpenLinkedModel(const fs::path& source, const ModelOptions& options) {
+  SHARD_TRY(Checkpoint checkpoint, OpenLinkedCheckpoint(source));
+  return BuildModel(std::move(checkpoint), options);
 }
 
 const MoeLayer* MoeModel::FindLayer(uint32_t layer) const {

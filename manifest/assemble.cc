@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "libshard/checkpoint_index.h"
 #include "libshard/config.h"
 #include "libshard/digest.h"
 #include "libshard/expert_name.h"
@@ -14,6 +15,7 @@
 #include "manifest/assemble_gguf.h"
 #include "manifest/assets.h"
 #include "manifest/group_range.h"
+#include "manifest/manifest_json.h"
 #include "manifest/node_config.h"
 #include "manifest/node_files.h"
 #include "manifest/node_parts.h"
@@ -49,6 +51,14 @@ Error WrongDigest(const std::string& distribution, const AssetRecord& asset,
       kDamagedHint};
 }
 
+// Assets are read later, under the same names.
+Status CheckAssetsInside(const std::string& distribution, const Manifest& manifest) {
+  for (const AssetRecord& asset : manifest.assets) {
+    SHARD_CHECK(shard::CheckInside(distribution, asset.file));
+  }
+  return Ok();
+}
+
 // The text of config.json.
 Result<std::string> ReadConfigAsset(const std::string& distribution, const Manifest& manifest) {
   const AssetRecord* config = nullptr;
@@ -73,6 +83,7 @@ Result<Node> PrepareNode(const std::string& distribution, Manifest manifest,
   node.manifest = std::move(manifest);
   const shard::Plan& plan = node.manifest.plan;
   const fs::path config_path = fs::path(distribution) / kConfigAsset;
+  SHARD_CHECK(CheckAssetsInside(distribution, node.manifest));
   SHARD_TRY(const std::string text, ReadConfigAsset(distribution, node.manifest));
   SHARD_TRY(node.config, shard::ParseModelConfig(config_path.string(), text));
   SHARD_TRY(node.node_config,
@@ -119,7 +130,7 @@ std::string IndexText(const std::vector<shard::OutputFile>& files) {
   return shard::WriteJson(index);
 }
 
-std::vector<AssembleReport::File> ListFiles(const Node& node, uint32_t group) {
+std::vector<AssembleReport::File> ListFiles(const Node& node) {
   std::vector<AssembleReport::File> files;
   for (const shard::OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
   for (const AssetRecord& asset : node.manifest.assets) {
@@ -127,7 +138,6 @@ std::vector<AssembleReport::File> ListFiles(const Node& node, uint32_t group) {
     files.push_back({asset.file.substr(kAssetDirectory.size()), bytes});
   }
   files.push_back({kIndexName, IndexText(node.parts.files).size()});
-  files.push_back({kNodeFile, NodeText(node.manifest, group).size()});
   return files;
 }
 
@@ -158,19 +168,58 @@ Status NoteNamedExperts(const Node& node, const std::string& distribution,
   return Ok();
 }
 
+// Assets and index; their digests are added to `digests` by name.
 Status WriteSmallFiles(const Node& node, const std::string& distribution, const fs::path& to,
-                       uint32_t group) {
+                       std::map<std::string, std::string>& digests) {
   for (const AssetRecord& asset : node.manifest.assets) {
     const std::string name = asset.file.substr(kAssetDirectory.size());
     if (asset.file == kConfigAsset) {
       SHARD_CHECK(shard::WriteTextFile(to / name, node.node_config.text));
+      digests[name] = shard::Sha256Hex(node.node_config.text);
       continue;
     }
     SHARD_TRY(const std::string sha256, CopyAsset(fs::path(distribution) / asset.file, to / name));
     if (sha256 != asset.sha256) return WrongDigest(distribution, asset, sha256);
+    digests[name] = sha256;
   }
-  SHARD_CHECK(shard::WriteTextFile(to / kIndexName, IndexText(node.parts.files)));
-  return shard::WriteTextFile(to / kNodeFile, NodeText(node.manifest, group));
+  const std::string index = IndexText(node.parts.files);
+  digests[kIndexName] = shard::Sha256Hex(index);
+  return shard::WriteTextFile(to / kIndexName, index);
+}
+
+Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manifest manifest,
+                                          const NodeRecord& record, const std::string& out,
+                                          const AssembleOptions& options) {
+  SHARD_TRY(const Node node, PrepareNode(distribution, std::move(manifest), options));
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution, InputsOf(node, distribution)));
+  std::error_code error;
+  if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+  }
+  AssembleReport report;
+  report.files = ListFiles(node);
+  report.experts = node.parts.experts;
+  report.notes = node.node_config.notes;
+  SHARD_CHECK(NoteNamedExperts(node, distribution, report.notes));
+  const std::vector<AssembleReport::File> files = report.files;
+  report.files.push_back({kNodeFile, NodeText(record, files, {}).size()});
+  if (options.dry_run) return report;
+
+  const NodeParts& parts = node.parts;
+  SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack.jobs));
+  const std::string identity = shard::PackIdentity(parts.sources, parts.files);
+  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
+  SHARD_TRY(const shard::PackResult packed,
+            shard::Pack(parts.sources, parts.files, staging, options.pack));
+  SHARD_CHECK(CheckCopied(parts.files, packed.files, parts.digests, parts.sources));
+  std::map<std::string, std::string> digests;
+  for (size_t i = 0; i < parts.files.size(); ++i) {
+    digests[parts.files[i].path] = packed.files[i].sha256;
+  }
+  SHARD_CHECK(WriteSmallFiles(node, distribution, staging.path(), digests));
+  SHARD_CHECK(shard::WriteTextFile(staging.path() / kNodeFile, NodeText(record, files, digests)));
+  SHARD_CHECK(staging.Publish(options.force));
+  return report;
 }
 
 }  // namespace
@@ -183,36 +232,19 @@ uint64_t AssembleReport::total_bytes() const {
 
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options) {
-  SHARD_CHECK(CheckOutputApart(out, distribution));
-  SHARD_TRY(Manifest manifest, ReadManifest(distribution));
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
+  SHARD_TRY(const std::string text, ReadManifestText(distribution));
+  SHARD_TRY(Manifest manifest,
+            ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
   SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
-  if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, out, options);
+  const NodeRecord record = DescribeNode(manifest, shard::Sha256Hex(text), options.group);
+  if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, record, out, options);
   if (options.alignment != shard::kGgufDefaultAlignment) {
     return Error{Code::kInvalidArgument,
                  Cat(distribution, ": alignment: expected GGUF bundles, found safetensors bundles"),
                  "safetensors has no alignment"};
   }
-  SHARD_TRY(const Node node, PrepareNode(distribution, std::move(manifest), options));
-  SHARD_CHECK(CheckOutputApart(out, distribution, InputsOf(node, distribution)));
-  std::error_code error;
-  if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
-    SHARD_CHECK(CheckReplaceable(out, options.force));
-  }
-  AssembleReport report;
-  report.files = ListFiles(node, options.group);
-  report.experts = node.parts.experts;
-  report.notes = node.node_config.notes;
-  SHARD_CHECK(NoteNamedExperts(node, distribution, report.notes));
-  if (options.dry_run) return report;
-
-  const std::string identity = shard::PackIdentity(node.parts.sources, node.parts.files);
-  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
-  SHARD_TRY(const shard::PackResult packed,
-            shard::Pack(node.parts.sources, node.parts.files, staging, options.pack));
-  SHARD_CHECK(CheckCopied(node.parts.files, packed.files, node.parts.digests, node.parts.sources));
-  SHARD_CHECK(WriteSmallFiles(node, distribution, staging.path(), options.group));
-  SHARD_CHECK(staging.Publish(options.force));
-  return report;
+  return AssembleCheckpoint(distribution, std::move(manifest), record, out, options);
 }
 
 }  // namespace manifest

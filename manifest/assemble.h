@@ -15,11 +15,10 @@
 
 namespace manifest {
 
-inline constexpr const char* kNodeFile = "moepack_node.json";
-
 // GGUF: a split set that shares the trunk's file with other nodes, or one file with everything.
 enum class NodeLayout : uint8_t { kSplit, kSingle };
-// How the trunk's file comes into a split set. kAuto: the first of the others that works.
+// How the trunk's file comes into a split set. kAuto: the first of the others that works. Symlinks
+// are relative, so that a tree with distribution and nodes can be moved.
 enum class LinkKind : uint8_t { kAuto, kHardlink, kReflink, kSymlink, kCopy };
 
 struct AssembleOptions {
@@ -51,7 +50,8 @@ struct AssembleReport {
 
 // Refused (kInvalidArgument or kUnsupported, with the reason): parts of the group that are not
 // there, layers with different numbers of eligible experts, hash-routing tables. Digests of tensors
-// that are copied whole are checked against the manifest on the way (kMismatch).
+// that are copied whole or cut, and of files that are linked, are checked against the manifest
+// before the node is there (kMismatch).
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options);
 

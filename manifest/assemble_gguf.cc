@@ -4,6 +4,7 @@
 #include <map>
 #include <system_error>
 
+#include "libshard/checkpoint_index.h"
 #include "libshard/digest.h"
 #include "libshard/gguf.h"
 #include "libshard/gguf_experts.h"
@@ -29,7 +30,7 @@ namespace fs = shard::fs;
 struct LinkedFile {
   fs::path from;
   std::string name;
-  uint64_t bytes = 0;
+  const BundleRecord* bundle = nullptr;
 };
 
 // Everything about the node that is decided before bytes move.
@@ -47,6 +48,7 @@ struct GgufNode {
 Result<shard::GgufMetadata> ReadHead(const std::string& distribution, const Manifest& manifest) {
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role != shard::Role::kHead) continue;
+    SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
     const fs::path path = fs::path(distribution) / bundle.file;
     SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
     SHARD_TRY(const std::string sha256, shard::Sha256OfStart(file, file.size()));
@@ -145,7 +147,7 @@ void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& di
   node.files.push_back(std::move(head));
   for (size_t i = 0; i < node.sources.trunk_files.size(); ++i) {
     const BundleRecord& trunk = *node.sources.trunk_files[i];
-    node.links.push_back({fs::path(distribution) / trunk.file, file_name(i + 1), trunk.size});
+    node.links.push_back({fs::path(distribution) / trunk.file, file_name(i + 1), &trunk});
   }
   for (size_t i = 0; i < lists.size(); ++i) {
     shard::OutputFile file;
@@ -171,55 +173,77 @@ Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manif
   return node;
 }
 
-AssembleReport Describe(const GgufNode& node, const std::string& node_text) {
+AssembleReport Describe(const GgufNode& node) {
   AssembleReport report;
   for (const shard::OutputFile& file : node.files) report.files.push_back({file.path, file.size});
-  for (const LinkedFile& link : node.links) report.files.push_back({link.name, link.bytes});
+  for (const LinkedFile& link : node.links) {
+    report.files.push_back({link.name, link.bundle->size});
+  }
   std::sort(report.files.begin(), report.files.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  report.files.push_back({kNodeFile, node_text.size()});
   report.experts = node.experts;
   report.notes = node.notes;
   report.model_file = node.model_file;
   return report;
 }
 
-Status LinkFiles(const GgufNode& node, const fs::path& to, LinkKind kind, AssembleReport& report) {
+// Links the trunk into the staged node and compares what is there then with the manifest, together
+// with the files that experts were taken from. A hard link changes its source's status, which
+// packing minds, so that this comes after it.
+Status LinkFiles(const GgufNode& node, const shard::StagingDirectory& staging,
+                 const AssembleOptions& options, std::vector<PromisedFile> promised,
+                 AssembleReport& report) {
   for (const LinkedFile& link : node.links) {
+    const fs::path to = staging.path() / link.name;
     std::error_code ignored;
-    fs::remove(to / link.name, ignored);  // of an earlier run that was killed
-    SHARD_TRY(const LinkKind used, LinkFile(link.from, to / link.name, kind));
+    fs::remove(to, ignored);  // of an earlier run that was killed
+    SHARD_TRY(const LinkKind used, LinkFile(link.from, to, staging.target(), options.link));
+    // A symlink leads nowhere before the node is in its place.
+    promised.push_back({link.from, link.bundle->sha256, used == LinkKind::kCopy ? to : fs::path()});
     for (AssembleReport::File& file : report.files) {
       if (file.name == link.name) file.link = LinkName(used);
     }
   }
-  return Ok();
+  return CheckFileDigests(promised, options.pack.jobs);
+}
+
+std::map<std::string, std::string> DigestsOf(const GgufNode& node,
+                                             const shard::PackResult& packed) {
+  std::map<std::string, std::string> digests;
+  for (size_t i = 0; i < node.files.size(); ++i) {
+    digests[node.files[i].path] = packed.files[i].sha256;
+  }
+  for (const LinkedFile& link : node.links) digests[link.name] = link.bundle->sha256;
+  return digests;
 }
 
 }  // namespace
 
 Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const Manifest& manifest,
-                                        const std::string& out, const AssembleOptions& options) {
+                                        const NodeRecord& record, const std::string& out,
+                                        const AssembleOptions& options) {
   SHARD_TRY(const GgufNode node, PlanNode(distribution, manifest, options));
   std::vector<fs::path> inputs;
   for (const shard::SourceFile& file : node.sources.sources) inputs.push_back(file.path);
-  SHARD_CHECK(CheckOutputApart(out, distribution, inputs));
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution, inputs));
   std::error_code error;
   if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
     SHARD_CHECK(CheckReplaceable(out, options.force));
   }
-  const std::string node_text = NodeText(manifest, options.group);
-  AssembleReport report = Describe(node, node_text);
+  AssembleReport report = Describe(node);
+  const std::vector<AssembleReport::File> files = report.files;
+  report.files.push_back({kNodeFile, NodeText(record, files, {}).size()});
   if (options.dry_run) return report;
 
-  SHARD_CHECK(CheckExpertFiles(distribution, manifest, options.group));
   const std::string identity = shard::PackIdentity(node.sources.sources, node.files);
   SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
   SHARD_TRY(const shard::PackResult packed,
             shard::Pack(node.sources.sources, node.files, staging, options.pack));
+  SHARD_CHECK(LinkFiles(node, staging, options, ExpertFiles(distribution, manifest, options.group),
+                        report));
   SHARD_CHECK(CheckCopied(node.files, packed.files, node.digests, node.sources.sources));
-  SHARD_CHECK(LinkFiles(node, staging.path(), options.link, report));
-  SHARD_CHECK(shard::WriteTextFile(staging.path() / kNodeFile, node_text));
+  SHARD_CHECK(shard::WriteTextFile(staging.path() / kNodeFile,
+                                   NodeText(record, files, DigestsOf(node, packed))));
   SHARD_CHECK(staging.Publish(options.force));
   return report;
 }

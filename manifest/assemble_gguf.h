@@ -5,13 +5,15 @@
 
 #include "manifest/assemble.h"
 #include "manifest/manifest.h"
+#include "manifest/node_record.h"
 
 namespace manifest {
 
-// AssembleNode for GGUF bundles. REQUIRES: options.group is a group of the plan. Refused beside
-// what AssembleNode refuses: what a stock llama.cpp would get wrong with fewer experts
-// (shard::CutMetadata).
+// AssembleNode for GGUF bundles; `record` is the node's, without its files. REQUIRES: options.group
+// is a group of the plan. Refused beside what AssembleNode refuses: what a stock llama.cpp would
+// get wrong with fewer experts (shard::CutMetadata).
 Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const Manifest& manifest,
-                                        const std::string& out, const AssembleOptions& options);
+                                        const NodeRecord& record, const std::string& out,
+                                        const AssembleOptions& options);
 
 }  // namespace manifest

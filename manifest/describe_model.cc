@@ -56,6 +56,8 @@ RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::
   return record;
 }
 
+const char* ToolVersion() { return MOEPACK_VERSION; }
+
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
                        const std::string& model_id, const std::string& revision) {
   const shard::ModelConfig& config = model.config();
@@ -87,7 +89,7 @@ Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
   record.parameters_active = parameters.active;
   out.versions = ComputeVersions(model.Version(revision), plan);
   out.plan = plan;
-  out.tool_version = MOEPACK_VERSION;
+  out.tool_version = ToolVersion();
   return out;
 }
 

@@ -11,6 +11,9 @@
 
 namespace manifest {
 
+// The version of this moepack.
+const char* ToolVersion();
+
 // Model facts, versions and plan; no bundles, no assets.
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
                        const std::string& model_id, const std::string& revision);

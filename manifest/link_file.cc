@@ -31,9 +31,11 @@ Status Hardlink(const fs::path& from, const fs::path& to) {
   return error ? Status(CannotLink(to, LinkKind::kHardlink, error.message())) : Ok();
 }
 
-Status Symlink(const fs::path& from, const fs::path& to) {
+Status Symlink(const fs::path& from, const fs::path& to, const fs::path& home) {
   std::error_code error;
-  fs::create_symlink(fs::canonical(from, error), to, error);
+  const fs::path target = fs::canonical(from, error);
+  const fs::path directory = fs::weakly_canonical(home, error);
+  fs::create_symlink(target.lexically_relative(directory), to, error);
   return error ? Status(CannotLink(to, LinkKind::kSymlink, error.message())) : Ok();
 }
 
@@ -70,12 +72,12 @@ Status Copy(const fs::path& from, const fs::path& to) {
   return flushed;
 }
 
-Status LinkAs(const fs::path& from, const fs::path& to, LinkKind kind) {
+Status LinkAs(const fs::path& from, const fs::path& to, const fs::path& home, LinkKind kind) {
   switch (kind) {
     case LinkKind::kHardlink:
       return Hardlink(from, to);
     case LinkKind::kSymlink:
-      return Symlink(from, to);
+      return Symlink(from, to, home);
     case LinkKind::kReflink:
       return Reflink(from, to);
     case LinkKind::kAuto:
@@ -92,14 +94,15 @@ const char* LinkName(LinkKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-Result<LinkKind> LinkFile(const fs::path& from, const fs::path& to, LinkKind kind) {
+Result<LinkKind> LinkFile(const fs::path& from, const fs::path& to, const fs::path& home,
+                          LinkKind kind) {
   if (kind == LinkKind::kAuto) {
     for (const LinkKind cheap : {LinkKind::kHardlink, LinkKind::kReflink}) {
-      if (LinkAs(from, to, cheap)) return cheap;
+      if (LinkAs(from, to, home, cheap)) return cheap;
     }
     kind = LinkKind::kCopy;
   }
-  SHARD_CHECK(LinkAs(from, to, kind));
+  SHARD_CHECK(LinkAs(from, to, home, kind));
   return kind;
 }
 

@@ -11,8 +11,10 @@ namespace manifest {
 const char* LinkName(LinkKind kind);
 
 // Makes `to`, which must not exist, the content of `from`. Returns the kind that was used; for
-// kAuto that is a hard link, else shared extents, else a copy. kIo, with the reason and a hint,
-// when the wanted kind does not work here.
-Result<LinkKind> LinkFile(const shard::fs::path& from, const shard::fs::path& to, LinkKind kind);
+// kAuto that is a hard link, else shared extents, else a copy. A symlink is relative to `home`, the
+// directory that `to` will be moved to; until then it leads nowhere. kIo, with the reason and a
+// hint, when the wanted kind does not work here.
+Result<LinkKind> LinkFile(const shard::fs::path& from, const shard::fs::path& to,
+                          const shard::fs::path& home, LinkKind kind);
 
 }  // namespace manifest

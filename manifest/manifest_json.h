@@ -26,6 +26,15 @@ inline constexpr uint64_t kMaxBytes = shard::kMaxFileBytes;
 Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
 
+// "format_version" must be <major>.<minor>: kCorrupt, or kUnsupported for another major version.
+Status CheckFormatVersion(const shard::JsonFields& fields, unsigned major);
+
+// The three versions of a distribution or node, and what a "tool" says of the recipe.
+Json VersionsToJson(const Versions& versions);
+Result<Versions> VersionsFromJson(const shard::JsonFields& fields);
+void AppendRecipe(const RecipeRecord& recipe, Json& tool);
+Result<RecipeRecord> RecipeFromJson(const shard::JsonFields& tool);
+
 // Layer -> number. Written as {"*": n} when all layers have the same number, else one key per
 // layer.
 Json LayerNumbersToJson(const std::map<uint32_t, uint32_t>& numbers);

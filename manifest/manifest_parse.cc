@@ -22,18 +22,7 @@ Status CheckFormat(const JsonFields& fields) {
     return Error{Code::kCorrupt, Cat(fields.where(), ": format: expected \"", kFormatName,
                                      "\", found ", Quoted(format))};
   }
-  SHARD_TRY(const std::string version, fields.String("format_version"));
-  const std::vector<std::string> parts = shard::Split(version, '.');
-  const auto major = shard::ParseUint(parts[0]);
-  if (parts.size() != 2 || !major || !shard::ParseUint(parts[1])) {
-    return Error{Code::kCorrupt, Cat(fields.where(), ": format_version: expected \"1.0\", found ",
-                                     Quoted(version))};
-  }
-  if (*major == kFormatMajor) return shard::Ok();
-  return Error{Code::kUnsupported,
-               Cat(fields.where(), ": format_version: expected ", kFormatMajor, ".x, found ",
-                   Quoted(version)),
-               "Use the moepack that wrote it, or a newer one."};
+  return CheckFormatVersion(fields, kFormatMajor);
 }
 
 // A node that masked by another rule would compute something else, so other rules are not skipped.
@@ -57,17 +46,6 @@ Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
   SHARD_TRY(const auto top_k, LayerNumbersFromJson(where, *value, layers, kMaxExpertsPerLayer));
   if (top_k == model.top_k) return shard::Ok();
   return Error{Code::kCorrupt, Cat(where, ": expected that of \"model\", found other numbers")};
-}
-
-Result<Versions> VersionsFromJson(const JsonFields& fields) {
-  Versions versions;
-  SHARD_TRY(versions.model, HexField(fields, "model", 16));
-  SHARD_TRY(versions.shard, HexField(fields, "shard", 16));
-  SHARD_TRY(versions.replica, fields.String("replica"));
-  if (!versions.replica.empty()) {
-    SHARD_TRY(versions.replica, HexField(fields, "replica", 16));
-  }
-  return versions;
 }
 
 // Asked before the plan is read, which expands "*" once per group.
@@ -119,13 +97,7 @@ Status ReadTool(const JsonFields& fields, Manifest& manifest) {
   if (fields.Has("created")) {
     SHARD_TRY(manifest.created, NumberField(fields, "created", kMaxBytes));
   }
-  SHARD_TRY(manifest.recipe.name, fields.StringOr("recipe", ""));
-  if (fields.Has("imatrix")) {
-    SHARD_TRY(const Json* imatrix, fields.Object("imatrix"));
-    const JsonFields inner(*imatrix, Cat(fields.where(), ": imatrix"));
-    SHARD_TRY(manifest.recipe.imatrix_file, inner.String("file"));
-    SHARD_TRY(manifest.recipe.imatrix_sha256, HexField(inner, "sha256", 64));
-  }
+  SHARD_TRY(manifest.recipe, RecipeFromJson(fields));
   if (!fields.Has("command")) return shard::Ok();
   SHARD_TRY(const Json* command, fields.Array("command"));
   for (const Json& word : *command) {
@@ -194,6 +166,43 @@ Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manife
 }
 
 }  // namespace
+
+Status CheckFormatVersion(const JsonFields& fields, unsigned major) {
+  SHARD_TRY(const std::string version, fields.String("format_version"));
+  const std::vector<std::string> parts = shard::Split(version, '.');
+  const auto found = shard::ParseUint(parts[0]);
+  if (parts.size() != 2 || !found || !shard::ParseUint(parts[1])) {
+    return Error{Code::kCorrupt, Cat(fields.where(), ": format_version: expected \"1.0\", found ",
+                                     Quoted(version))};
+  }
+  if (*found == major) return shard::Ok();
+  return Error{
+      Code::kUnsupported,
+      Cat(fields.where(), ": format_version: expected ", major, ".x, found ", Quoted(version)),
+      "Use the moepack that wrote it, or a newer one."};
+}
+
+Result<Versions> VersionsFromJson(const JsonFields& fields) {
+  Versions versions;
+  SHARD_TRY(versions.model, HexField(fields, "model", 16));
+  SHARD_TRY(versions.shard, HexField(fields, "shard", 16));
+  SHARD_TRY(versions.replica, fields.String("replica"));
+  if (!versions.replica.empty()) {
+    SHARD_TRY(versions.replica, HexField(fields, "replica", 16));
+  }
+  return versions;
+}
+
+Result<RecipeRecord> RecipeFromJson(const JsonFields& fields) {
+  RecipeRecord recipe;
+  SHARD_TRY(recipe.name, fields.StringOr("recipe", ""));
+  if (!fields.Has("imatrix")) return recipe;
+  SHARD_TRY(const Json* imatrix, fields.Object("imatrix"));
+  const JsonFields inner(*imatrix, Cat(fields.where(), ": imatrix"));
+  SHARD_TRY(recipe.imatrix_file, inner.String("file"));
+  SHARD_TRY(recipe.imatrix_sha256, HexField(inner, "sha256", 64));
+  return recipe;
+}
 
 Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text) {
   SHARD_TRY(const Json document, shard::ParseJson(where, text));

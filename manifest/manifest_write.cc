@@ -160,13 +160,21 @@ Json RoutingToJson(const Manifest& manifest) {
   return out;
 }
 
+Json VersionsToJson(const Versions& versions) {
+  return {{"model", versions.model}, {"shard", versions.shard}, {"replica", versions.replica}};
+}
+
+void AppendRecipe(const RecipeRecord& recipe, Json& tool) {
+  if (!recipe.name.empty()) tool["recipe"] = recipe.name;
+  if (recipe.imatrix_file.empty()) return;
+  tool["imatrix"] = {{"file", recipe.imatrix_file}, {"sha256", recipe.imatrix_sha256}};
+}
+
 Json HeadToJson(const Manifest& manifest) {
   Json out = {{"format", kFormatName}};
   out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor);
   out["model"] = ModelToJson(manifest.model);
-  out["versions"] = {{"model", manifest.versions.model},
-                     {"shard", manifest.versions.shard},
-                     {"replica", manifest.versions.replica}};
+  out["versions"] = VersionsToJson(manifest.versions);
   out["partition"] = shard::PartitionToJson(manifest.plan);
   out["overlays"] = shard::OverlaysToJson(manifest.plan);
   out["routing"] = RoutingToJson(manifest);
@@ -183,11 +191,7 @@ Json TailToJson(const Manifest& manifest) {
   Json& assets = out["assets"] = Json::array();
   for (const AssetRecord& asset : manifest.assets) assets.push_back(AssetToJson(asset));
   Json& tool = out["tool"] = {{"name", "moepack"}, {"version", manifest.tool_version}};
-  const RecipeRecord& recipe = manifest.recipe;
-  if (!recipe.name.empty()) tool["recipe"] = recipe.name;
-  if (!recipe.imatrix_file.empty()) {
-    tool["imatrix"] = {{"file", recipe.imatrix_file}, {"sha256", recipe.imatrix_sha256}};
-  }
+  AppendRecipe(manifest.recipe, tool);
   tool["command"] = manifest.command;
   if (manifest.created != 0) tool["created"] = manifest.created;
   return out;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "libshard/json.h"
+#include "libshard/digest.h"
+#include "libshard/parallel.h"
 #include "libshard/scan_file.h"
 #include "libshard/text.h"
 
@@ -39,6 +39,28 @@ bool SameShapes(const PartTensor& a, const PartTensor& b) {
 
 std::string Where(const std::string& distribution, const PartTensor& tensor) {
   return Cat(distribution, ": tensor ", shard::Quoted(tensor.entry.name));
+}
+
+Error WrongTensor(const shard::fs::path& path, const std::string& tensor,
+                  const std::string& expected, const std::string& found) {
+  return Error{Code::kMismatch,
+               Cat(path.string(), ": tensor ", shard::Quoted(tensor), ": xxh3-128: expected ",
+                   expected, ", found ", found),
+               kDamagedHint};
+}
+
+Result<std::string> Xxh3OfRange(const shard::fs::path& path, const shard::TensorEntry& entry) {
+  constexpr size_t kBuffer = 1u << 20;
+  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+  std::vector<std::byte> buffer(std::min<uint64_t>(kBuffer, entry.bytes));
+  shard::Xxh3 hash;
+  for (uint64_t at = 0; at < entry.bytes; at += kBuffer) {
+    SHARD_CHECK(shard::CheckInterrupt());
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, entry.bytes - at));
+    SHARD_CHECK(file.ReadAt(entry.offset + at, piece));
+    hash.Update(piece);
+  }
+  return hash.Hex();
 }
 
 // A tensor can be cut by expert only if the manifest says which experts it holds, and its first
@@ -105,18 +127,27 @@ Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest&
                "this distribution holds only some parts; add them with shard-experts --only"};
 }
 
-Status CheckExpertFiles(const std::string& distribution, const Manifest& manifest, uint32_t group) {
+std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
+                                      uint32_t group) {
+  std::vector<PromisedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
     if (!own && bundle.role != shard::Role::kOverlay) continue;
-    const shard::fs::path path = shard::fs::path(distribution) / bundle.file;
-    SHARD_TRY(const std::string sha256, shard::Sha256OfFile(path));
-    if (sha256 == bundle.sha256) continue;
-    return Error{Code::kMismatch,
-                 Cat(path.string(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
-                 kDamagedHint};
+    files.push_back({shard::fs::path(distribution) / bundle.file, bundle.sha256});
   }
-  return Ok();
+  return files;
+}
+
+Status CheckFileDigests(const std::vector<PromisedFile>& files, size_t jobs) {
+  return shard::ParallelFor(files.size(), shard::ThreadsForFiles(jobs), [&](size_t i) -> Status {
+    const PromisedFile& file = files[i];
+    SHARD_TRY(const std::string sha256,
+              shard::Sha256OfFile(file.copy.empty() ? file.path : file.copy));
+    if (sha256 == file.sha256) return Ok();
+    return Error{Code::kMismatch,
+                 Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
+                 kDamagedHint};
+  });
 }
 
 Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
@@ -187,32 +218,32 @@ Status CheckCopied(const std::vector<shard::OutputFile>& files,
       const shard::OutputTensor& tensor = files[f].tensors[t];
       const auto promised = expected.find(tensor.entry.name);
       if (promised == expected.end() || promised->second == found[f].tensors[t]) continue;
-      return Error{Code::kMismatch,
-                   Cat(sources[tensor.sources[0].file].path.string(), ": tensor ",
-                       shard::Quoted(tensor.source_tensor), ": xxh3-128: expected ",
-                       promised->second, ", found ", found[f].tensors[t]),
-                   kDamagedHint};
+      return WrongTensor(sources[tensor.sources[0].file].path, tensor.source_tensor,
+                         promised->second, found[f].tensors[t]);
     }
   }
   return Ok();
 }
 
-std::string NodeText(const Manifest& manifest, uint32_t group) {
-  shard::LayerExperts eligible;
-  for (const auto& [layer, experts] : manifest.plan.layers) {
-    eligible[layer] = shard::Eligible(manifest.plan, group, layer);
+Status CheckCutTensors(const std::vector<PartTensor>& tensors,
+                       const std::vector<shard::SourceFile>& sources, size_t jobs) {
+  return shard::ParallelFor(tensors.size(), shard::ThreadsForFiles(jobs), [&](size_t i) -> Status {
+    const PartTensor& tensor = tensors[i];
+    const shard::fs::path& path = sources[tensor.entry.file].path;
+    SHARD_TRY(const std::string xxh3, Xxh3OfRange(path, tensor.entry));
+    if (xxh3 == tensor.record->xxh3) return Ok();
+    return WrongTensor(path, tensor.entry.name, tensor.record->xxh3, xxh3);
+  });
+}
+
+std::string NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
+                     const std::map<std::string, std::string>& sha256_of) {
+  for (const AssembleReport::File& file : files) {
+    const auto sha256 = sha256_of.find(file.name);
+    record.files.push_back(
+        {file.name, file.bytes, sha256 == sha256_of.end() ? std::string(64, '0') : sha256->second});
   }
-  shard::Json versions = shard::Json::object();
-  versions["model"] = manifest.versions.model;
-  versions["shard"] = manifest.versions.shard;
-  versions["replica"] = manifest.versions.replica;
-  shard::Json document = shard::Json::object();
-  document["format"] = "moepack-node";
-  document["format_version"] = "1.0";
-  document["versions"] = std::move(versions);
-  document["group"] = group;
-  document["experts"] = shard::LayerExpertsToJson(eligible, manifest.plan.layers);
-  return shard::WriteJson(document);
+  return WriteNodeRecord(std::move(record));
 }
 
 }  // namespace manifest

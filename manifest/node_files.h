@@ -12,7 +12,9 @@
 #include "libshard/pack.h"
 #include "libshard/result.h"
 #include "libshard/slice.h"
+#include "manifest/assemble.h"
 #include "manifest/manifest.h"
+#include "manifest/node_record.h"
 #include "manifest/open_bundle.h"
 
 namespace manifest {
@@ -28,9 +30,21 @@ struct NodeFiles {
 Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest& manifest,
                                 uint32_t group);
 
-// Reads group and overlay once and compares their SHA-256 with the manifest (kMismatch): experts
-// that are merged have no digest of their own.
-Status CheckExpertFiles(const std::string& distribution, const Manifest& manifest, uint32_t group);
+// A file and the SHA-256 that the manifest promises. A copy that is looked at instead goes by its
+// source's name in errors.
+struct PromisedFile {
+  shard::fs::path path;
+  std::string sha256;
+  shard::fs::path copy = {};
+};
+// Those of group and overlay: experts that are merged have no digest of their own.
+std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
+                                      uint32_t group);
+// Reads each file once, several at a time; kMismatch for the first that is not as promised.
+Status CheckFileDigests(const std::vector<PromisedFile>& files, size_t jobs);
+// The same for tensors of which only some experts are taken: XXH3-128 of the whole tensor.
+Status CheckCutTensors(const std::vector<PartTensor>& tensors,
+                       const std::vector<shard::SourceFile>& sources, size_t jobs);
 
 // How many experts each router may pick from, which must be the same in all layers (kUnsupported).
 Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
@@ -50,8 +64,9 @@ Status CheckCopied(const std::vector<shard::OutputFile>& files,
                    const std::map<std::string, std::string>& expected,
                    const std::vector<shard::SourceFile>& sources);
 
-// moepack_node.json: what the node is part of, and which expert of the model each of its ids stands
-// for: position i of a layer's list is id i.
-std::string NodeText(const Manifest& manifest, uint32_t group);
+// The node file of `record` with `files`; digests that are not known yet stand as zeros, so that
+// its size is known before.
+std::string NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
+                     const std::map<std::string, std::string>& sha256_of);
 
 }  // namespace manifest

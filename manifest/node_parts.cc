@@ -94,6 +94,7 @@ class NodeCutter {
     out.entry.shape[*axis] = length / experts * out_.experts;
     out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
     out.source_tensor = tensor.entry.name;
+    out_.cut.push_back(tensor);
     trunk_.tensors.push_back(std::move(out));
     return Ok();
   }
@@ -168,6 +169,7 @@ class NodeCutter {
     const auto layer = static_cast<uint32_t>(found.layer);
     SHARD_TRY(shard::OutputTensor out, MergeExperts(distribution_, parts, EligibleIn(layer)));
     packed_layers_.insert(layer);
+    for (const PartTensor* part : parts) out_.cut.push_back(*part);
     experts_.tensors.push_back(std::move(out));
     return Ok();
   }

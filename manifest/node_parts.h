@@ -11,6 +11,7 @@
 #include "libshard/result.h"
 #include "libshard/slice.h"
 #include "manifest/manifest.h"
+#include "manifest/open_bundle.h"
 
 namespace manifest {
 
@@ -18,11 +19,12 @@ struct NodeParts {
   std::vector<shard::SourceFile> sources;      // the distribution's files that the node needs
   std::vector<shard::OutputFile> files;        // trunk and experts
   std::map<std::string, std::string> digests;  // output tensor -> XXH3-128, for those copied whole
-  uint32_t experts = 0;                        // eligible per layer
+  std::vector<PartTensor> cut;  // of which only some experts are taken; CheckCutTensors
+  uint32_t experts = 0;         // eligible per layer
 };
 
 // `matcher` is that of the model's family; borrowed for the call. Each file's own header is
-// compared with the manifest.
+// compared with the manifest, which must outlive the result.
 Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
                           shard::FamilyMatcher& matcher, uint32_t group);
 

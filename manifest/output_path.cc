@@ -5,12 +5,23 @@
 
 #include "libshard/checkpoint_index.h"
 #include "libshard/text.h"
-#include "manifest/assemble.h"
 #include "manifest/manifest.h"
+#include "manifest/node_record.h"
 
 namespace manifest {
 
 namespace fs = shard::fs;
+
+namespace {
+
+shard::Error NotApart(const std::string& out, const fs::path& input, const std::string& found) {
+  return {shard::Code::kInvalidArgument,
+          shard::Cat(out, ": expected an output apart from the input ", input.string(), ", found ",
+                     found),
+          "choose another output; inputs are never overwritten"};
+}
+
+}  // namespace
 
 shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
                                const std::vector<fs::path>& files) {
@@ -35,10 +46,16 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
     if (found.empty() && holds) found = shard::Cat("what holds ", file.string());
   }
   if (found.empty()) return shard::Ok();
-  return shard::Error{shard::Code::kInvalidArgument,
-                      shard::Cat(out, ": expected an output apart from the input ", input.string(),
-                                 ", found ", found),
-                      "choose another output; inputs are never overwritten"};
+  return NotApart(out, input, found);
+}
+
+shard::Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
+                                       const std::vector<fs::path>& files) {
+  SHARD_CHECK(CheckOutputApart(out, distribution, files));
+  std::error_code error;
+  const fs::path input = fs::weakly_canonical(distribution, error);
+  if (!shard::HoldsPath(input, fs::weakly_canonical(out, error))) return shard::Ok();
+  return NotApart(out, input, "a directory in it");
 }
 
 shard::Status CheckReplaceable(const std::string& out, bool force) {

@@ -14,6 +14,11 @@ namespace manifest {
 shard::Status CheckOutputApart(const std::string& out, const shard::fs::path& source,
                                const std::vector<shard::fs::path>& files = {});
 
+// The same for a distribution as input, of which nothing else may become a part: kInvalidArgument
+// also when `out` is anywhere inside it.
+shard::Status CheckOutsideDistribution(const std::string& out, const shard::fs::path& distribution,
+                                       const std::vector<shard::fs::path>& files = {});
+
 // For an output that is there already: kInvalidArgument unless `force` is set and it is an empty
 // directory or one that moepack wrote (a distribution or a node), which alone are replaced.
 shard::Status CheckReplaceable(const std::string& out, bool force);

@@ -166,7 +166,7 @@ Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOp
 
 Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
                                            const WriteOptions& options) {
-  SHARD_CHECK(CheckOutputApart(out, distribution));
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
   SHARD_TRY(Requantized model, Prepare(distribution, options));
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {

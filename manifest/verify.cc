@@ -46,29 +46,6 @@ void CheckWhole(const Manifest& manifest, VerifyReport& report) {
       .Error("complete: expected a whole distribution, found one that lacks parts on purpose");
 }
 
-// A damaged model gives one finding per tensor; a reader wants the kind and the number.
-void LimitFindings(VerifyReport& report) {
-  std::map<std::string, size_t> order;
-  for (const std::string& rule : report.rules) order.emplace(rule, order.size());
-  std::stable_sort(
-      report.findings.begin(), report.findings.end(),
-      [&](const Finding& a, const Finding& b) { return order[a.rule] < order[b.rule]; });
-  std::map<std::string, size_t> counts;
-  for (const Finding& finding : report.findings) ++counts[finding.rule];
-  std::map<std::string, size_t> seen;
-  std::vector<Finding> kept;
-  for (Finding& finding : report.findings) {
-    const size_t number = ++seen[finding.rule];
-    if (number <= kMaxFindingsPerRule) {
-      kept.push_back(std::move(finding));
-    } else if (number == kMaxFindingsPerRule + 1) {
-      const size_t more = counts[finding.rule] - kMaxFindingsPerRule;
-      kept.push_back({finding.severity, finding.rule, "", "", Cat("and ", more, " more")});
-    }
-  }
-  report.findings = std::move(kept);
-}
-
 template <size_t N>
 void AddRules(const char* const (&rules)[N], VerifyReport& report) {
   report.rules.insert(report.rules.end(), std::begin(rules), std::end(rules));
@@ -91,6 +68,29 @@ Status CheckAgainst(const Manifest& manifest, const std::string& directory,
 }
 
 }  // namespace
+
+// A damaged model gives one finding per tensor; a reader wants the kind and the number.
+void LimitFindings(VerifyReport& report) {
+  std::map<std::string, size_t> order;
+  for (const std::string& rule : report.rules) order.emplace(rule, order.size());
+  std::stable_sort(
+      report.findings.begin(), report.findings.end(),
+      [&](const Finding& a, const Finding& b) { return order[a.rule] < order[b.rule]; });
+  std::map<std::string, size_t> counts;
+  for (const Finding& finding : report.findings) ++counts[finding.rule];
+  std::map<std::string, size_t> seen;
+  std::vector<Finding> kept;
+  for (Finding& finding : report.findings) {
+    const size_t number = ++seen[finding.rule];
+    if (number <= kMaxFindingsPerRule) {
+      kept.push_back(std::move(finding));
+    } else if (number == kMaxFindingsPerRule + 1) {
+      const size_t more = counts[finding.rule] - kMaxFindingsPerRule;
+      kept.push_back({finding.severity, finding.rule, "", "", Cat("and ", more, " more")});
+    }
+  }
+  report.findings = std::move(kept);
+}
 
 bool VerifyReport::passed() const {
   return std::none_of(findings.begin(), findings.end(),

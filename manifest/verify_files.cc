@@ -23,11 +23,11 @@ bool StaysInside(const fs::path& root, const fs::path& path) {
   return end == root.end();
 }
 
-void CheckPresence(const fs::path& root, CheckedFile& file, Findings& findings) {
+void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Findings& findings) {
   std::error_code error;
   const fs::path path = root / file.file;
   const bool regular = fs::is_regular_file(path, error);
-  file.readable = regular && StaysInside(root, path);
+  file.readable = regular && (may_be_link || StaysInside(root, path));
   if (!regular) {
     const bool there = fs::exists(fs::symlink_status(path, error));
     RuleFindings("files-present", findings)
@@ -44,21 +44,23 @@ void CheckPresence(const fs::path& root, CheckedFile& file, Findings& findings) 
 }
 
 // Every name below the directory: links must not lead out, files should be in the manifest.
-void CheckDirectory(const fs::path& root, const std::vector<CheckedFile>& files,
-                    Findings& findings) {
-  std::unordered_set<std::string> listed = {kManifestFile, "README.md"};
+void CheckNames(const fs::path& root, const DirectoryScope& scope,
+                const std::vector<CheckedFile>& files, Findings& findings) {
+  std::unordered_set<std::string> listed(scope.own.begin(), scope.own.end());
   for (const CheckedFile& file : files) listed.insert(file.file);
   std::error_code error;
   fs::recursive_directory_iterator it(root, fs::directory_options::skip_permission_denied, error);
   for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const std::string name = it->path().lexically_relative(root).generic_string();
     std::error_code ignored;
-    if (it->is_symlink(ignored) && !StaysInside(root, it->path())) {
+    const bool link_allowed = scope.files_may_be_links && listed.contains(name);
+    if (it->is_symlink(ignored) && !link_allowed && !StaysInside(root, it->path())) {
       RuleFindings("no-links-outside", findings)
           .Error("link: expected a target inside the distribution, found one outside", name);
     } else if (!it->is_directory(ignored) && !listed.contains(name)) {
       RuleFindings("no-stray-files", findings)
-          .Warning("file: expected only files of the manifest, found one that is not in it", name);
+          .Add(scope.severity_of_stray(name),
+               "file: expected only files that are listed, found one that is not", {name, ""});
     }
   }
   if (!error) return;
@@ -68,12 +70,20 @@ void CheckDirectory(const fs::path& root, const std::vector<CheckedFile>& files,
 
 }  // namespace
 
-void CheckFiles(const std::string& directory, const Manifest& manifest,
-                std::vector<CheckedFile>& files, Findings& findings) {
+void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
+                    std::vector<CheckedFile>& files, Findings& findings) {
   std::error_code error;
   const fs::path root = fs::canonical(directory, error);
-  for (CheckedFile& file : files) CheckPresence(root, file, findings);
-  CheckDirectory(root, files, findings);
+  for (CheckedFile& file : files) CheckPresence(root, scope.files_may_be_links, file, findings);
+  CheckNames(root, scope, files, findings);
+}
+
+void CheckFiles(const std::string& directory, const Manifest& manifest,
+                std::vector<CheckedFile>& files, Findings& findings) {
+  const auto harmless = [](std::string_view) { return Severity::kWarning; };
+  CheckDirectory(directory, {{kManifestFile, "README.md"}, false, harmless}, files, findings);
+  std::error_code error;
+  const fs::path root = fs::canonical(directory, error);
   RuleFindings container("container-header", findings);
   for (const CheckedFile& file : files) {
     if (file.bundle == nullptr || !file.readable) continue;

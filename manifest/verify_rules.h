@@ -14,6 +14,9 @@ namespace manifest {
 
 using Findings = std::vector<Finding>;
 
+// Sorts findings by rule and keeps the first twenty of each, with the number of the others.
+void LimitFindings(VerifyReport& report);
+
 // Findings of one rule.
 class RuleFindings {
  public:
@@ -26,11 +29,13 @@ class RuleFindings {
   }
   void Note(std::string message) { Add(Severity::kNote, std::move(message), {}); }
 
- private:
+  // `place` is file and tensor.
   void Add(Severity severity, std::string message, std::pair<std::string, std::string> place) {
     out_.push_back(
         {severity, rule_, std::move(place.first), std::move(place.second), std::move(message)});
   }
+
+ private:
   const char* rule_;
   Findings& out_;
 };
@@ -68,7 +73,19 @@ struct CheckedFile {
   std::vector<SourceSlices> sources;
 };
 
-// verify_files.cc: presence, links, stray files, sizes, container headers.
+// verify_files.cc: presence, links, stray files, sizes.
+inline constexpr const char* kDirectoryRules[] = {"files-present", "no-links-outside",
+                                                  "no-stray-files", "file-size", "file-readable"};
+// What may be in a directory beside the files that are checked.
+struct DirectoryScope {
+  std::vector<std::string> own;     // names that are not stray
+  bool files_may_be_links = false;  // out of the directory; their digests are checked
+  Severity (*severity_of_stray)(std::string_view name) = nullptr;
+};
+void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
+                    std::vector<CheckedFile>& files, Findings& findings);
+
+// The same for a distribution, and container headers.
 inline constexpr const char* kFileRules[] = {"files-present", "no-links-outside", "no-stray-files",
                                              "file-size",     "container-header", "file-readable"};
 void CheckFiles(const std::string& directory, const Manifest& manifest,

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/text.h"
+#include "manifest/node_record.h"
+#include "manifest/verify_node.h"
 #include "tools/ci_report.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
@@ -57,7 +59,8 @@ Result<int> Run(Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("DIST", arguments->directory, "The directory of a distribution.")->required();
+  app.add_option("DIST", arguments->directory, "The directory of a distribution, or of a node.")
+      ->required();
   app.add_option("--against", arguments->verify.against,
                  "Also compare every byte with its place in this source checkpoint.")
       ->type_name("SRC");
@@ -79,7 +82,8 @@ Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
                                                   manifest::VerifyOptions options) {
   Progress progress("verifying");
   options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
-  return manifest::VerifyDistribution(directory, options);
+  return manifest::IsNodeDirectory(directory) ? manifest::VerifyNode(directory, options)
+                                              : manifest::VerifyDistribution(directory, options);
 }
 
 Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
@@ -92,7 +96,8 @@ constinit const Command kVerify = {
     "verify",
     "Proves a distribution: structure, digests, and against its source every byte",
     "Checks that distribution.json is well formed, that every expert is accounted for, that every "
-    "node can serve its top-k, and that files and tensors have the sizes and digests it states. "
+    "node can serve its top-k, and that files and tensors have the sizes and digests it states; of "
+    "a node that assemble made, that its files are those of moepack_node.json and one model. "
     "Exit status 6 when something is wrong.",
     {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
     Bind};

@@ -1,11 +1,11 @@
 #include "runtime-shim/load/plain_model.h"
 
-#include <nlohmann/json.hpp>
+#include <optional>
 
-#include "libshard/json.h"
+#include "libshard/linked_model.h"
 #include "libshard/quantize.h"
 #include "libshard/text.h"
-#include "manifest/assemble.h"
+#include "manifest/node_record.h"
 #include "runtime-shim/load/placed_model.h"
 
 namespace runtime {
@@ -16,8 +16,6 @@ using shard::Error;
 
 namespace {
 
-constexpr uint64_t kMaxNodeBytes = 64u << 20;  // one list of ids per layer
-
 shard::Status CheckOptions(const std::string& source, const LoadOptions& options) {
   if (options.groups.empty() && options.overlay_version.empty()) return shard::Ok();
   return Error{Code::kInvalidArgument,
@@ -25,36 +23,58 @@ shard::Status CheckOptions(const std::string& source, const LoadOptions& options
                    ": expected a distribution, found a model that is not split")};
 }
 
-shard::Result<shard::MoeModel> Open(const std::string& source, const LoadOptions& options) {
+// What a node's directory says of itself; its files are verified before any of them is opened.
+// Older nodes list no files.
+shard::Result<std::optional<manifest::NodeRecord>> ReadNode(const std::string& source,
+                                                            const LoadOptions& options) {
+  std::error_code error;
+  const shard::fs::path path(source);
+  const shard::fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  const shard::fs::path directory = shard::fs::is_directory(path, error) ? path : parent;
+  if (!shard::fs::exists(directory / manifest::kNodeFile, error)) {
+    return std::optional<manifest::NodeRecord>();
+  }
+  SHARD_TRY(manifest::NodeRecord node, manifest::ReadNodeRecord(directory.string()));
+  if (options.verify) {
+    SHARD_CHECK(manifest::CheckNodeFiles(directory.string(), node, options.jobs));
+  }
+  return std::optional(std::move(node));
+}
+
+// A file of weights that the node does not list is not the node's.
+shard::Status CheckListed(const shard::Checkpoint& checkpoint, const manifest::NodeRecord& node) {
+  for (const shard::SourceFile& file : checkpoint.files()) {
+    if (node.FindFile(file.path.filename().string()) != nullptr) continue;
+    return Error{Code::kMismatch,
+                 Cat(file.path.string(), ": expected a file that ", manifest::kNodeFile,
+                     " beside it lists, found another"),
+                 "move it out of the node's directory"};
+  }
+  return shard::Ok();
+}
+
+shard::Result<shard::MoeModel> Open(const std::string& source, const LoadOptions& options,
+                                    const std::optional<manifest::NodeRecord>& node) {
   shard::ModelOptions model_options = options.model;
   model_options.sample_weights = false;
-  SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(source, model_options));
+  const bool listed = node && node->has_digests();
+  SHARD_TRY(shard::MoeModel model, listed ? shard::OpenLinkedModel(source, model_options)
+                                          : shard::MoeModel::Open(source, model_options));
+  if (listed) SHARD_CHECK(CheckListed(model.checkpoint(), *node));
   if (!model.checkpoint().names_only()) return model;
   return Error{Code::kNotFound,
                Cat(source, ": expected the files that the index names, found the index alone")};
 }
 
 // A node's experts are numbered anew, so it has no group of the model; it says which it was.
-shard::Status ReadNode(const shard::fs::path& directory, Weights& out) {
-  const std::string path = (directory / manifest::kNodeFile).string();
-  std::error_code error;
-  if (!shard::fs::exists(path, error)) return shard::Ok();
-  SHARD_TRY(const shard::Json document, shard::ReadJsonFile(path, kMaxNodeBytes));
-  if (!document.is_object())
-    return Error{Code::kCorrupt,
-                 Cat(path, ": expected an object, found ", shard::DescribeJson(document))};
-  const shard::JsonFields fields(document, path);
-  SHARD_TRY(const uint64_t group, fields.Unsigned("group"));
-  SHARD_TRY(const shard::Json* const versions, fields.Object("versions"));
-  const shard::JsonFields version(*versions, path + ": versions");
-  SHARD_TRY(out.model_version, version.String("model"));
-  SHARD_TRY(out.shard_version, version.String("shard"));
-  SHARD_TRY(out.replica_version, version.StringOr("replica", ""));
-  out.sets[0].label = Cat("node of group ", group);
+void DescribeNode(const manifest::NodeRecord& node, Weights& out) {
+  out.model_version = node.versions.model;
+  out.shard_version = node.versions.shard;
+  out.replica_version = node.versions.replica;
+  out.sets[0].label = Cat("node of group ", node.group);
   out.notes.push_back(
-      Cat("experts have the node's numbers; ", manifest::kNodeFile,
-          " lists those of the model; it has no digests, so the files are not verified"));
-  return shard::Ok();
+      Cat("experts have the node's numbers; ", manifest::kNodeFile, " lists those of the model",
+          node.has_digests() ? "" : "; it has no digests, so the files are not verified"));
 }
 
 shard::Status MapFiles(const shard::Checkpoint& checkpoint, SourceBytes& source, Weights& out) {
@@ -80,14 +100,15 @@ shard::Result<shard::GgufModel> ViewOf(const shard::MoeModel& model, Weights& ou
 
 shard::Result<Weights> LoadPlainModel(const std::string& source, const LoadOptions& options) {
   SHARD_CHECK(CheckOptions(source, options));
-  SHARD_TRY(const shard::MoeModel model, Open(source, options));
+  SHARD_TRY(const std::optional<manifest::NodeRecord> node, ReadNode(source, options));
+  SHARD_TRY(const shard::MoeModel model, Open(source, options, node));
   Weights out;
   out.path = source;
   ExpertSet& set = out.sets.emplace_back();
   set.label = "model";
   SHARD_TRY(shard::GgufModel gguf, ViewOf(model, out));
   SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(source, gguf.metadata));
-  SHARD_CHECK(ReadNode(model.checkpoint().root(), out));
+  if (node) DescribeNode(*node, out);
   SourceBytes bytes;
   SHARD_CHECK(MapFiles(model.checkpoint(), bytes, out));
   const RunningModel running{gguf, blocks};

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/digest.h"
+#include "manifest/node_record.h"
 #include "manifest/verify.h"
 #include "tests/manifest/assemble_sample.h"
 
@@ -40,12 +42,30 @@ TEST_F(AssembleNodeTest, TheNodeFileSaysWhichExpertEachIdStandsFor) {
   const Manifest manifest = *ReadManifest((dir_ / "dist").string());
   const auto node = nlohmann::json::parse(sample::ReadFile(dir_ / "node/moepack_node.json"));
   EXPECT_EQ(node["format"], "moepack-node");
-  EXPECT_EQ(node["format_version"], "1.0");
+  EXPECT_EQ(node["format_version"], "1.1");
   EXPECT_EQ(node["group"], 1);
   EXPECT_EQ(node["versions"]["model"], manifest.versions.model);
   EXPECT_EQ(node["versions"]["shard"], manifest.versions.shard);
   EXPECT_EQ(node["versions"]["replica"], manifest.versions.replica);
   EXPECT_EQ(node["experts"], nlohmann::json({{"*", "1,3-5"}}));
+}
+
+TEST_F(AssembleNodeTest, TheNodeFileHasDigestsRecipeToolVersionAndTheDistributionItIsOf) {
+  Split("qwen3-moe");
+  ASSERT_TRUE(Assemble(Group(1)));
+  const auto record = ReadNodeRecord((dir_ / "node").string());
+  ASSERT_TRUE(record) << record.error().message;
+  const std::string manifest = sample::ReadFile(dir_ / "dist/distribution.json");
+  EXPECT_EQ(record->distribution_sha256, shard::Sha256Hex(manifest));
+  EXPECT_EQ(record->tool_version, ReadManifest((dir_ / "dist").string())->tool_version);
+  std::vector<std::string> listed = {kNodeFile};
+  for (const NodeFileRecord& file : record->files) {
+    const std::string bytes = sample::ReadFile(dir_ / "node" / file.file);
+    EXPECT_EQ(file.size, bytes.size()) << file.file;
+    EXPECT_EQ(file.sha256, shard::Sha256Hex(bytes)) << file.file;
+    listed.push_back(file.file);
+  }
+  EXPECT_THAT(tiny::Names(dir_ / "node"), testing::UnorderedElementsAreArray(listed));
 }
 
 TEST_F(AssembleNodeTest, TwoRunsGiveTheSameDirectory) {
@@ -156,6 +176,24 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCopiedWholeIsAMismatch) {
   EXPECT_TRUE(Assemble());
 }
 
+// Of routers and packed experts a node has only some rows, which have no digest of their own.
+TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCutIsAMismatch) {
+  for (const auto& [layout, file, part_of_name] :
+       {std::tuple("qwen3-moe", kTrunkBundle, "mlp.gate.weight"),
+        {"granite-moe", kGroup0, "input_linear"},
+        {"granite-moe", kOverlayBundle, "input_linear"}}) {
+    Split(layout);
+    const TensorRecord tensor = Tensor(file, part_of_name);
+    Damage(file, tensor.offset + tensor.bytes - 1);
+    const shard::Error error = Refusal(Group(0));
+    EXPECT_EQ(error.code, Code::kMismatch) << layout << " " << file;
+    EXPECT_THAT(error.message, HasSubstr(shard::Cat(file, ": tensor \"", tensor.name,
+                                                    "\": xxh3-128: expected ", tensor.xxh3)));
+    fs::remove_all(dir_ / "dist");
+    fs::remove_all(dir_ / "source");
+  }
+}
+
 TEST_F(AssembleNodeTest, AnExistingOutputIsRefusedUnlessForced) {
   Split("qwen3-moe");
   fs::create_directory(dir_ / "node");
@@ -175,14 +213,13 @@ TEST_F(AssembleNodeTest, TheDistributionIsNeverReplaced) {
   const std::string dist = (dir_ / "dist").string();
   for (const fs::path& out :
        {dir_ / "dist", dir_.path(), dir_ / "dist/groups", dir_ / "dist/groups/001",
-        dir_ / "dist/assets", dir_ / "dist/distribution.json"}) {
+        dir_ / "dist/assets", dir_ / "dist/distribution.json", dir_ / "dist/node0"}) {
     const auto report = AssembleNode(dist, out.string(), Forced());
     ASSERT_FALSE(report) << out;
     EXPECT_EQ(report.error().code, Code::kInvalidArgument);
     EXPECT_THAT(report.error().message, HasSubstr("expected an output apart from the input"));
     EXPECT_EQ(tiny::Tree(dir_ / "dist"), before);
   }
-  EXPECT_TRUE(AssembleNode(dist, (dir_ / "dist/node0").string(), {}));
 }
 
 TEST_F(AssembleNodeTest, ADirectoryWithoutAManifestIsNotFound) {

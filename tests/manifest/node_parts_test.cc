@@ -124,7 +124,8 @@ TEST_F(NodePartsTest, APackedTensorThatIsNoMultipleOfItsExpertsIsAMismatch) {
   });
   const shard::Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
-  EXPECT_THAT(error.message, HasSubstr("expected whole experts of one shape"));
+  EXPECT_THAT(error.message,
+              HasSubstr("shape: expected 5 experts along the first axis, found [4, "));
 }
 
 TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {

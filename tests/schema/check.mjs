@@ -1,39 +1,60 @@
-// Validates a distribution.json against the schema with ajv, then breaks it in every way below and
-// expects each broken document to be refused: a schema that accepts everything proves nothing.
-// usage: node check.mjs SCHEMA DISTRIBUTION_JSON
+// Validates a distribution.json or moepack_node.json against its schema with ajv, then breaks it in
+// every way below and expects each broken document to be refused: a schema that accepts everything
+// proves nothing.
+// usage: node check.mjs SCHEMA DOCUMENT
 import Ajv2020 from 'ajv/dist/2020.js';
 import {readFileSync} from 'node:fs';
 
-// Fields that a reader relies on.
-const REQUIRED = [
-  '/format', '/format_version', '/model', '/versions', '/partition', '/overlays', '/routing',
-  '/bundles', '/assets', '/tool', '/model/family', '/model/layers',
-  '/model/moe_layers', '/model/top_k', '/model/source', '/versions/model', '/versions/shard',
-  '/versions/replica', '/partition/groups', '/routing/policy', '/bundles/0/role',
-  '/bundles/0/file', '/bundles/0/size', '/bundles/0/sha256', '/bundles/0/tensors',
-  '/bundles/0/tensors/0/name', '/bundles/0/tensors/0/dtype', '/bundles/0/tensors/0/shape',
-  '/bundles/0/tensors/0/offset', '/bundles/0/tensors/0/bytes', '/bundles/0/tensors/0/xxh3',
-];
-
-// Values of the right type that no distribution has.
-const NONSENSE = {
-  '/format': 'another-format',
-  '/format_version': '2.0',
-  '/bundles/0/role': 'passenger',
-  '/bundles/0/size': -1,
-  '/bundles/0/sha256': 'abc',
-  '/bundles/0/file': '/etc/passwd',
-  '/bundles/0/tensors/0/offset': 0.5,
-  '/bundles/0/tensors/0/xxh3': 'Z'.repeat(32),
+// By format: fields that a reader relies on, values of the right type that no document has, and
+// objects whose unknown fields readers keep, so that the schema lets them pass.
+const FORMATS = {
+  'moepack-distribution': {
+    required: [
+      '/format', '/format_version', '/model', '/versions', '/partition', '/overlays', '/routing',
+      '/bundles', '/assets', '/tool', '/model/family', '/model/layers',
+      '/model/moe_layers', '/model/top_k', '/model/source', '/versions/model', '/versions/shard',
+      '/versions/replica', '/partition/groups', '/routing/policy', '/bundles/0/role',
+      '/bundles/0/file', '/bundles/0/size', '/bundles/0/sha256', '/bundles/0/tensors',
+      '/bundles/0/tensors/0/name', '/bundles/0/tensors/0/dtype', '/bundles/0/tensors/0/shape',
+      '/bundles/0/tensors/0/offset', '/bundles/0/tensors/0/bytes', '/bundles/0/tensors/0/xxh3',
+    ],
+    nonsense: {
+      '/format': 'another-format',
+      '/format_version': '2.0',
+      '/bundles/0/role': 'passenger',
+      '/bundles/0/size': -1,
+      '/bundles/0/sha256': 'abc',
+      '/bundles/0/file': '/etc/passwd',
+      '/bundles/0/tensors/0/offset': 0.5,
+      '/bundles/0/tensors/0/xxh3': 'Z'.repeat(32),
+    },
+    extensible: ['', '/model', '/routing', '/bundles/0', '/bundles/0/tensors/0', '/tool'],
+  },
+  'moepack-node': {
+    required: [
+      '/format', '/format_version', '/versions', '/versions/model', '/versions/shard',
+      '/versions/replica', '/group', '/experts', '/distribution', '/distribution/sha256', '/tool',
+      '/tool/version', '/files', '/files/0/file', '/files/0/size', '/files/0/sha256',
+    ],
+    nonsense: {
+      '/format': 'moepack-distribution',
+      '/format_version': '1.0',
+      '/group': -1,
+      '/experts': {x: '1'},
+      '/files': [],
+      '/files/0/file': 'a/b',
+      '/files/0/size': 0.5,
+      '/files/0/sha256': 'abc',
+    },
+    extensible: ['', '/versions', '/distribution', '/tool', '/files/0'],
+  },
 };
-
-// Readers keep fields they do not know, so the schema lets them pass.
-const EXTENSIBLE = ['', '/model', '/routing', '/bundles/0', '/bundles/0/tensors/0', '/tool'];
 
 const [schemaPath, documentPath] = process.argv.slice(2);
 const read = (path) => JSON.parse(readFileSync(path, 'utf8'));
 const validate = new Ajv2020({strict: true, strictRequired: false}).compile(read(schemaPath));
 const original = read(documentPath);
+const {required, nonsense, extensible} = FORMATS[original.format];
 const failures = [];
 let checks = 0;
 
@@ -76,14 +97,14 @@ for (const path of paths(original)) {
   const document = changed(path, (parent, key) => { parent[key] = wrongType(parent[key]); });
   expect(false, document, `${path} of another type`);
 }
-for (const path of REQUIRED) {
+for (const path of required) {
   expect(false, changed(path, (parent, key) => { delete parent[key]; }), `no ${path}`);
 }
-for (const [path, value] of Object.entries(NONSENSE)) {
+for (const [path, value] of Object.entries(nonsense)) {
   const document = changed(path, (parent, key) => { parent[key] = value; });
   expect(false, document, `${path} = ${JSON.stringify(value)}`);
 }
-for (const path of EXTENSIBLE) {
+for (const path of extensible) {
   const document = structuredClone(original);
   path.split('/').slice(1).reduce((value, key) => value[key], document).x_unknown = 1;
   expect(true, document, `an unknown field in ${path || 'the document'}`);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds a distribution of fixtures/tiny-moe and validates its distribution.json with ajv from npm.
+# Builds a distribution of fixtures/tiny-moe, assembles a node of it, and validates
+# distribution.json and moepack_node.json with ajv from npm.
 # Exit 77 (skipped) where Node 20, npm or the registry is missing.
 # usage: run.sh ROOT MOEPACK WORK_DIR
 set -eu
@@ -35,3 +36,5 @@ cp "$root/tests/schema/check.mjs" .
 "$moepack" build "$root/fixtures/tiny-moe" --groups 3 \
   --overlay-file "$root/fixtures/tiny-overlay.json" -o "$work/tiny-3" --force >/dev/null
 node check.mjs "$root/manifest/distribution.schema.json" "$work/tiny-3/distribution.json"
+"$moepack" assemble "$work/tiny-3" --group 1 -o "$work/node" --force >/dev/null
+node check.mjs "$root/manifest/node.schema.json" "$work/node/moepack_node.json"

@@ -56,8 +56,41 @@ TEST_F(Gguf, EveryKindOfLinkGivesTheSameBytes) {
     EXPECT_EQ(run.status, 0) << run.err;
     const fs::path file = workspace_ / kind / "node-00002-of-00003.gguf";
     EXPECT_TRUE(ReadAll(file) == trunk) << kind;
+    EXPECT_EQ(workspace_.Moepack("verify " + kind).status, 0) << kind;
     EXPECT_EQ(fs::is_symlink(file), kind == "symlink");
   }
+}
+
+// A node is never made of a trunk that is not the manifest's.
+TEST_F(Gguf, ADamagedTrunkIsNotAssembledWhateverTheLink) {
+  Build("--quantize Q8_0");
+  Damage(workspace_ / "out/trunk/trunk.gguf");
+  for (const std::string options :
+       {"--link hardlink", "--link symlink", "--link copy", "--link auto", "--layout single"}) {
+    const ToolRun run = workspace_.Moepack("assemble out --group 0 -o node " + options);
+    EXPECT_EQ(run.status, 6) << options << run.err;
+    EXPECT_THAT(run.err, HasSubstr("out/trunk/trunk.gguf: ")) << options;
+    EXPECT_FALSE(fs::exists(workspace_ / "node")) << options;
+    EXPECT_FALSE(fs::exists(workspace_ / "node.partial")) << options;
+  }
+}
+
+TEST_F(Gguf, ASymlinkedTrunkIsRelativeSoThatTheTreeCanBeMoved) {
+  Build("--quantize Q8_0 --max-part-size 900k");
+  const ToolRun run = workspace_.Moepack("assemble out --group 0 --link symlink -o nodes/a/node");
+  ASSERT_EQ(run.status, 0) << run.err;
+  fs::create_directory(workspace_ / "moved");
+  fs::rename(workspace_ / "out", workspace_ / "moved/out");
+  fs::rename(workspace_ / "nodes", workspace_ / "moved/nodes");
+  size_t links = 0;
+  for (const auto& entry : fs::directory_iterator(workspace_ / "moved/nodes/a/node")) {
+    links += entry.is_symlink();
+    EXPECT_TRUE(fs::is_regular_file(entry.path())) << entry.path();
+    EXPECT_TRUE(!entry.is_symlink() || fs::read_symlink(entry.path()).is_relative());
+  }
+  EXPECT_GE(links, 1u);
+  const ToolRun verified = workspace_.Moepack("verify moved/nodes/a/node");
+  EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
 }
 
 TEST_F(Gguf, ASingleFileHoldsWhatTheSetHolds) {
@@ -108,6 +141,26 @@ TEST_F(Gguf, AgainstTheSourceEveryTensorIsMadeAgain) {
   // A damaged file whose digests were made to fit is noticed against the source alone.
   Damage(workspace_ / "out/groups/001/experts.gguf");
   EXPECT_EQ(workspace_.Moepack("verify out").status, 6);
+}
+
+TEST_F(Gguf, VerifyOfANodeFindsDamageInAnyOfItsFiles) {
+  Build("--quantize Q8_0");
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 1 --link copy -o node").status, 0);
+  const ToolRun good = workspace_.Moepack("verify node");
+  EXPECT_EQ(good.status, 0) << good.out;
+  EXPECT_THAT(good.out, HasSubstr("node-experts"));
+  for (const char* name :
+       {"node-00001-of-00003.gguf", "node-00002-of-00003.gguf", "node-00003-of-00003.gguf"}) {
+    Damage(workspace_ / "node" / name);
+    const ToolRun bad = workspace_.Moepack("verify node --format github");
+    EXPECT_EQ(bad.status, 6) << name;
+    EXPECT_THAT(bad.out, HasSubstr("file=node/" + std::string(name) +
+                                   ",title=moepack verify%3A file-sha256"))
+        << name;
+    EXPECT_EQ(workspace_.Moepack("run node --prompt hi -n 1").status, 6) << name;
+    Damage(workspace_ / "node" / name);
+  }
+  EXPECT_EQ(workspace_.Moepack("run node --prompt hi -n 1").status, 0);
 }
 
 TEST_F(Gguf, WeightsOfAnotherModelAreNoticed) {

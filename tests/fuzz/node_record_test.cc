@@ -1,0 +1,43 @@
+// ParseNodeRecord: what was read can be written and read again, and names only files beside it.
+#include "manifest/node_record.h"
+
+#include "tests/fuzz/target.h"
+
+namespace {
+
+constexpr const char* kWhere = "damaged/moepack_node.json";
+
+std::vector<std::string> Seeds() {
+  manifest::NodeRecord record;
+  record.versions = {"0123456789abcdef", "123456789abcdef0", "23456789abcdef01"};
+  record.group = 1;
+  record.experts = {{"0", "3,6-11"}, {"1", "0,6-11"}};
+  record.distribution_sha256 = std::string(64, 'd');
+  record.tool_version = "1.0.0";
+  record.recipe = {"Q4_K_M", "m.gguf", std::string(64, 'e')};
+  record.files = {{"node-00001-of-00003.gguf", 4096, std::string(64, 'a')},
+                  {"node-00002-of-00003.gguf", 8192, std::string(64, 'b')}};
+  return {WriteNodeRecord(record),
+          R"({"format": "moepack-node", "format_version": "1.0", "versions": {"model":
+          "0123456789abcdef", "shard": "123456789abcdef0", "replica": ""}, "group": 0,
+          "experts": {"*": "0-5"}})"};
+}
+
+std::string Check(std::string_view input) {
+  const auto read = manifest::ParseNodeRecord(kWhere, input);
+  if (!read) return fuzz::ErrorProblem(read.error(), kWhere);
+  for (const manifest::NodeFileRecord& file : read->files) {
+    if (file.file.find('/') != std::string::npos || file.file == "..") return "a path outside";
+  }
+  if (!read->has_digests()) return "";
+  const std::string text = WriteNodeRecord(*read);
+  const auto again = manifest::ParseNodeRecord(kWhere, text);
+  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  return WriteNodeRecord(*again) == text ? "" : "another record after writing twice";
+}
+
+constexpr fuzz::Target kTarget{Check, Seeds, 3000};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzNodeRecord, kTarget)
