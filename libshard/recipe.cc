@@ -28,6 +28,7 @@ class Base {
       return base;
     }
     SHARD_TRY(const Recipe* recipe, RequireRecipe(options.recipe));
+    base.recipe_ = Cat("recipe ", recipe->name);
     base.file_type_ = recipe->file_type;
     base.profile_ = FindProfile(recipe->name);
     if (base.profile_ == nullptr) base.rules_.emplace(*recipe, model);
@@ -38,18 +39,26 @@ class Base {
   int file_type() const { return file_type_; }
 
   // REQUIRES: MayChange(tensor), tensors in LlamaOrder.
-  Result<const quant::Format*> Choose(const GgufTensor& tensor, bool allow_requantize) {
-    if (profile_ != nullptr) return ProfileType(*profile_, tensor);
-    if (pure_ != nullptr) return pure_;
-    SHARD_TRY(const quant::Format* type, rules_->Choose(tensor));
+  Result<TypeChoice> Choose(const GgufTensor& tensor, bool allow_requantize) {
+    if (profile_ != nullptr) {
+      return TypeChoice{Cat("profile ", profile_->name), ProfileColumn(*profile_, tensor),
+                        ProfileType(*profile_, tensor)};
+    }
+    if (pure_ != nullptr) return TypeChoice{"--pure", "", pure_};
+    SHARD_TRY(const LlamaChoice choice, rules_->Choose(tensor));
     // As the converter of Hugging Face checkpoints does: MXFP4 weights stay what they are in a file
     // of floating-point type.
-    const bool keep = !IsQuantized(*type) && tensor.stored->name == "mxfp4" && !allow_requantize;
-    return keep ? tensor.stored : type;
+    const bool keep =
+        !IsQuantized(*choice.type) && tensor.stored->name == "mxfp4" && !allow_requantize;
+    if (keep) return TypeChoice{recipe_, "MXFP4 stays", tensor.stored};
+    const bool base = choice.type == rules_->base();
+    return TypeChoice{recipe_, Cat(choice.category, base ? ": base type" : ": another type"),
+                      choice.type};
   }
 
  private:
   Base() = default;
+  std::string recipe_;  // as TypeChoice::rule
   const quant::Format* pure_ = nullptr;
   const Profile* profile_ = nullptr;
   std::optional<LlamaRules> rules_;
@@ -68,11 +77,12 @@ const quant::Format* Fit(const GgufTensor& tensor, const quant::Format* wanted,
 }
 
 // One tensor of LlamaOrder.
-Result<const quant::Format*> ChooseType(const RecipeOptions& options, const GgufTensor& tensor,
-                                        Base& base, TypeOverrides& overrides) {
+Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& tensor, Base& base,
+                              TypeOverrides& overrides) {
   const TypeOverride* rule = overrides.Find(tensor);
-  if (!MayChange(tensor)) return KeptType(tensor);
-  if (rule != nullptr) return rule->type;
+  const std::string_view kept = ReasonToKeep(tensor);
+  if (!kept.empty()) return TypeChoice{"keeps its type", std::string(kept), KeptType(tensor)};
+  if (rule != nullptr) return TypeChoice{rule->option, rule->expression, rule->type};
   return base.Choose(tensor, options.allow_requantize);
 }
 
@@ -98,10 +108,12 @@ Status ChooseOverlayTypes(const std::string& name, const GgufModel& model, TypeO
 Status ChooseTypes(const RecipeOptions& options, GgufModel& model, RecipeResult& result) {
   SHARD_TRY(Base base, Base::Make(options, model));
   SHARD_TRY(TypeOverrides overrides, TypeOverrides::Make(options, model));
+  result.choices.resize(model.tensors.size());
   for (const size_t index : LlamaOrder(model.tensors)) {
     GgufTensor& tensor = model.tensors[index];
-    SHARD_TRY(const quant::Format* wanted, ChooseType(options, tensor, base, overrides));
-    tensor.type = MayChange(tensor) ? Fit(tensor, wanted, result) : wanted;
+    SHARD_TRY(TypeChoice choice, ChooseType(options, tensor, base, overrides));
+    tensor.type = MayChange(tensor) ? Fit(tensor, choice.wanted, result) : choice.wanted;
+    result.choices[index] = std::move(choice);
   }
   SHARD_CHECK(overrides.CheckAllUsed());
   result.overlay_types.resize(model.tensors.size(), nullptr);

@@ -35,12 +35,20 @@ struct RecipeOptions {
   bool repack = true;
 };
 
+// Who decided about the type of a tensor. The words are those of docs/quantization.md.
+struct TypeChoice {
+  std::string rule;    // "keeps its type", "--experts-type", "recipe", ...
+  std::string detail;  // what of the rule: "--tensor-type \"ffn_down=q6_K\"", "down: more bits"
+  const quant::Format* wanted = nullptr;  // before the fallback
+};
+
 struct RecipeResult {
   // Of the tensors whose type is not what the recipe asked for: name, wanted, got, why.
   struct Fallback {
     std::string tensor, wanted, got, reason;
   };
   std::vector<Fallback> fallbacks;
+  std::vector<TypeChoice> choices;  // same order as the tensors
   std::vector<const quant::Format*>
       overlay_types;  // same order as the tensors; null: as the tensor
   int file_type = -1;

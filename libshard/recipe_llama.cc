@@ -39,6 +39,12 @@ enum class Category : uint8_t {
   kOther,
 };
 
+std::string_view CategoryName(Category category) {
+  constexpr std::array<std::string_view, 8> kNames = {
+      "output", "embedding", "value", "key", "attention output", "gate, up", "down", "other"};
+  return kNames[static_cast<size_t>(category)];
+}
+
 // The first piece that a name contains decides. Whatever holds values counts as values: fused
 // query-key-value matrices and the key-value expansion of MLA too.
 struct Piece {
@@ -137,17 +143,19 @@ LlamaFacts FactsOf(const GgufModel& model) {
 LlamaRules::LlamaRules(const Recipe& recipe, const GgufModel& model)
     : file_type_(recipe.file_type), base_(KnownType(recipe.base)), facts_(FactsOf(model)) {}
 
-Result<const quant::Format*> LlamaRules::Choose(const GgufTensor& tensor) {
-  if (!IsQuantized(*base_)) return base_;
+Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
   const Category category = CategoryOf(tensor.name);
+  LlamaChoice choice{base_, CategoryName(category)};
+  if (!IsQuantized(*base_)) return choice;
   if (category == Category::kOutput || (category == Category::kEmbedding && facts_.tied)) {
-    return OutputType(tensor);
+    return LlamaChoice{OutputType(tensor), CategoryName(Category::kOutput)};
   }
   if (file_type_ == kMxfp4_Moe) {
     // Experts, and the three-dimensional projections of MLA.
     const size_t dimensions = tensor.shape.size();
     const bool stacked = dimensions >= 3 && tensor.shape[dimensions - 3] > 1;
-    return stacked ? base_ : KnownType("q8_0");
+    if (!stacked) choice.type = KnownType("q8_0");
+    return choice;
   }
   const bool feed_forward = category == Category::kDown || category == Category::kGateOrUp;
   if (feed_forward) SHARD_CHECK(CheckLayer(tensor));
@@ -168,7 +176,8 @@ Result<const quant::Format*> LlamaRules::Choose(const GgufTensor& tensor) {
     default:
       break;
   }
-  return KnownType(type);
+  choice.type = KnownType(type);
+  return choice;
 }
 
 const quant::Format* LlamaRules::OutputType(const GgufTensor& tensor) const {

@@ -35,6 +35,11 @@ struct LlamaFacts {
 };
 LlamaFacts FactsOf(const GgufModel& model);
 
+struct LlamaChoice {
+  const quant::Format* type = nullptr;
+  std::string_view category;  // as docs/quantization.md calls it: "down", "attention output"
+};
+
 // Gives types one tensor at a time, because some rules count tensors.
 class LlamaRules {
  public:
@@ -44,7 +49,8 @@ class LlamaRules {
   // The type of the next tensor in LlamaOrder, before the fallback. Tensors that an override
   // decides are not asked for, and so not counted. kUnsupported for a feed-forward matrix whose
   // name says no layer below block_count.
-  Result<const quant::Format*> Choose(const GgufTensor& tensor);
+  Result<LlamaChoice> Choose(const GgufTensor& tensor);
+  const quant::Format* base() const { return base_; }
 
  private:
   const quant::Format* OutputType(const GgufTensor& tensor) const;

@@ -41,13 +41,13 @@ std::string LowerPattern(std::string_view pattern) {
 }
 
 Result<TypeOverride> ParseRule(std::string_view rule) {
-  const std::string label = Cat("--tensor-type ", Quoted(rule));
+  TypeOverride parsed{.option = "--tensor-type", .expression = std::string(rule)};
+  const std::string label = parsed.Label();
   const size_t equals = rule.rfind('=');
   if (equals == std::string_view::npos || equals == 0) {
     return Error{Code::kInvalidArgument, Cat(label, ": expected REGEX=TYPE, found ",
                                              equals == 0 ? "no expression" : "no =")};
   }
-  TypeOverride parsed{.label = label};
   SHARD_TRY(parsed.type, ParseTargetType(label, rule.substr(equals + 1)));
   auto regex = RecipeRegex::Compile(LowerPattern(rule.substr(0, equals)));
   if (!regex) return std::move(regex).error().Within(label);
@@ -76,6 +76,10 @@ Status ParseText(std::string_view text, std::vector<TypeOverride>& rules) {
 }
 
 }  // namespace
+
+std::string TypeOverride::Label() const {
+  return expression.empty() ? option : Cat(option, " ", Quoted(expression));
+}
 
 Result<std::vector<TypeOverride>> ParseTensorTypes(const std::vector<std::string>& texts) {
   std::vector<TypeOverride> rules;
@@ -107,7 +111,8 @@ Result<TypeOverrides> TypeOverrides::Make(const RecipeOptions& options, const Gg
         Option{"--trunk-type", Kind::kTrunk, options.trunk_type}}) {
     if (option.type.empty()) continue;
     SHARD_TRY(const quant::Format* type, ParseTargetType(option.label, option.type));
-    overrides.rules_.push_back({.label = option.label, .kind = option.kind, .type = type});
+    overrides.rules_.push_back(
+        {.option = option.label, .expression = {}, .kind = option.kind, .type = type});
   }
   return overrides;
 }
@@ -145,7 +150,7 @@ Status TypeOverrides::CheckAllUsed() const {
   for (const TypeOverride& rule : rules_) {
     if (rule.used) continue;
     return Error{Code::kInvalidArgument,
-                 Cat(rule.label, ": expected a tensor that may get this type, found none"),
+                 Cat(rule.Label(), ": expected a tensor that may get this type, found none"),
                  "list-tensors prints the names; norms, routers and vectors keep their type"};
   }
   return Ok();

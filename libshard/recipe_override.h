@@ -18,7 +18,10 @@ namespace shard {
 // One rule. The first that matches a tensor decides.
 struct TypeOverride {
   enum class Kind : uint8_t { kRegex, kOutput, kEmbedding, kExperts, kTrunk };
-  std::string label;  // as the user knows it: --trunk-type, --tensor-type "ffn_down=q6_K"
+  std::string option;      // --trunk-type, --tensor-type
+  std::string expression;  // of --tensor-type: ffn_down=q6_K
+  // As the user knows it: --trunk-type, --tensor-type "ffn_down=q6_K".
+  std::string Label() const;
   Kind kind = Kind::kRegex;
   const quant::Format* type = nullptr;
   std::optional<RecipeRegex> regex = {};  // for kRegex

@@ -18,12 +18,18 @@ constexpr std::array kProfiles = {
     Profile{"compact", "q8_0", "q6_K", "q3_K", "iq4_xs"},
 };
 
-std::string_view TypeName(const Profile& profile, const GgufTensor& tensor) {
+struct Column {
+  std::string_view name;  // in docs/quantization.md
+  std::string_view type;
+};
+
+Column ColumnOf(const Profile& profile, const GgufTensor& tensor) {
   if (tensor.part == Part::kExpert) {
     const bool down = tensor.name.find("ffn_down") != std::string::npos;
-    return down ? profile.down : profile.gate_up;
+    return down ? Column{"down", profile.down} : Column{"gate, up", profile.gate_up};
   }
-  return IsEmbedding(tensor.name) ? profile.embedding : profile.trunk;
+  if (IsEmbedding(tensor.name)) return {"token embedding", profile.embedding};
+  return {"trunk", profile.trunk};
 }
 
 }  // namespace
@@ -34,8 +40,12 @@ const Profile* FindProfile(std::string_view name) {
   return found == kProfiles.end() ? nullptr : &*found;
 }
 
+std::string ProfileColumn(const Profile& profile, const GgufTensor& tensor) {
+  return std::string(ColumnOf(profile, tensor).name);
+}
+
 const quant::Format* ProfileType(const Profile& profile, const GgufTensor& tensor) {
-  const std::string_view name = TypeName(profile, tensor);
+  const std::string_view name = ColumnOf(profile, tensor).type;
   if (!name.empty()) return KnownType(name);
   const quant::Format* grid = KnownType("q4_0");
   return tensor.KeepsGrid(grid) ? grid : KeptType(tensor);

@@ -2,6 +2,7 @@
 // the layer.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "libshard/gguf_model.h"
@@ -18,6 +19,9 @@ struct Profile {
 
 // Null when there is no such profile. `name` is that of a Recipe.
 const Profile* FindProfile(std::string_view name);
+
+// Which of the profile's columns in docs/quantization.md is the tensor's: "trunk", "gate, up".
+std::string ProfileColumn(const Profile& profile, const GgufTensor& tensor);
 
 // Before the fallback.
 const quant::Format* ProfileType(const Profile& profile, const GgufTensor& tensor);

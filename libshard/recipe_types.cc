@@ -89,14 +89,17 @@ std::string TargetTypes() {
 
 }  // namespace
 
-bool MayChange(const GgufTensor& tensor) {
-  if (tensor.fixed || !tensor.literal.empty() || EffectiveDimensions(tensor.shape) < 2)
-    return false;
-  if (!tensor.name.ends_with("weight")) return false;
-  return std::none_of(kUnchanged.begin(), kUnchanged.end(), [&](std::string_view piece) {
-    return tensor.name.find(piece) != std::string::npos;
+std::string_view ReasonToKeep(const GgufTensor& tensor) {
+  if (tensor.fixed || !tensor.literal.empty()) return "F32 by conversion";
+  if (EffectiveDimensions(tensor.shape) < 2) return "a vector";
+  if (!tensor.name.ends_with("weight")) return "no weight";
+  const auto piece = std::find_if(kUnchanged.begin(), kUnchanged.end(), [&](std::string_view text) {
+    return tensor.name.find(text) != std::string::npos;
   });
+  return piece == kUnchanged.end() ? std::string_view() : *piece;
 }
+
+bool MayChange(const GgufTensor& tensor) { return ReasonToKeep(tensor).empty(); }
 
 const quant::Format* KeptType(const GgufTensor& tensor) {
   if (tensor.fixed || !tensor.literal.empty()) return KnownType("f32");

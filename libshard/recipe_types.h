@@ -15,6 +15,8 @@ namespace shard {
 // Whether a recipe has a say: a matrix (leading ones not counted) whose name ends in "weight", is
 // not on llama-quantize's list of tensors left unchanged, and is neither fixed nor a literal.
 bool MayChange(const GgufTensor& tensor);
+// Why it has none, in a clause; "" where it has one.
+std::string_view ReasonToKeep(const GgufTensor& tensor);
 // The type of a tensor without a recipe: F32 when fixed, else the stored one; F32 for stored types
 // that GGUF does not have (FP8, packed integers), as it alone loses nothing.
 const quant::Format* KeptType(const GgufTensor& tensor);

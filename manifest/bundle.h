@@ -12,6 +12,7 @@
 #include "libshard/plan.h"
 #include "libshard/quantize.h"
 #include "libshard/slice.h"
+#include "libshard/type_list.h"
 #include "manifest/assets.h"
 #include "manifest/manifest.h"
 
@@ -24,6 +25,7 @@ struct WriteOptions {
   std::string model_id, revision;
   bool hash_source = false;  // read every source file once more for its SHA-256
   bool force = false;        // replace an existing output
+  bool list_types = false;   // fill WritePlan::types
   std::vector<std::string> command;
   // Told what a user should know about types and conversion, before the work starts; may be empty.
   std::function<void(const std::vector<std::string>&)> notes;
@@ -33,9 +35,10 @@ struct WriteOptions {
 struct WritePlan {
   std::vector<shard::OutputFile> files;
   std::vector<Asset> assets;
-  shard::Plan plan;                // without layers that the bundles leave out
-  RecipeRecord recipe;             // of GGUF bundles
-  std::vector<std::string> notes;  // as WriteOptions::notes
+  shard::Plan plan;                      // without layers that the bundles leave out
+  RecipeRecord recipe;                   // of GGUF bundles
+  std::vector<std::string> notes;        // as WriteOptions::notes
+  std::vector<shard::TensorType> types;  // of the whole model as GGUF; if asked for
   // Tensor files and assets; distribution.json and README.md come on top.
   uint64_t total_bytes() const;
 };

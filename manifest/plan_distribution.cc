@@ -19,6 +19,7 @@ Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const Wri
   }
   SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, *options.gguf));
   out.notes = shard::GgufNotes(typed);
+  if (options.list_types) out.types = shard::ListTypes(typed);
   out.recipe = DescribeRecipe(*options.gguf, typed);
   if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
   out.plan = shard::PlanFor(typed.model, plan);

@@ -150,6 +150,7 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
     out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
   }
   out.plan.notes = shard::GgufNotes(out.typed);
+  if (options.list_types) out.plan.types = shard::ListTypes(out.typed);
   out.plan.recipe = DescribeRecipe(*options.gguf, out.typed);
   // Numbers that were rounded before are others than those of the source.
   const std::string& before = out.manifest.recipe.name;

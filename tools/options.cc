@@ -13,7 +13,6 @@ using shard::Cat;
 
 constexpr uint64_t kMaxJobs = 1024;
 constexpr uint64_t kLeastMemory = 1u << 20;
-constexpr uint64_t kMaxGroups = 65536;
 constexpr std::string_view kExplicit = "explicit:";
 
 // The name of a file without its directory: distribution.json must not depend on where files were.
@@ -102,6 +101,13 @@ void AddJson(CLI::App& app, bool& json) {
 void AddDryRun(CLI::App& app, bool& dry_run) {
   app.add_flag("--dry-run", dry_run,
                "Write nothing; print what would be written, with exact sizes.");
+}
+
+void AddTensors(CLI::App& app, bool& tensors) {
+  app.add_flag("--tensors", tensors,
+               "With --dry-run: also print the GGUF name, the type and the rule that chose it, of "
+               "every tensor. docs/quantization.md has the rules.")
+      ->needs(app.get_option("--dry-run"));
 }
 
 void AddForce(CLI::App& app, bool& force) {

@@ -11,6 +11,8 @@
 
 namespace cli {
 
+inline constexpr uint64_t kMaxGroups = 65536;
+
 // For Option::transform: wrong values are usage errors that say what was expected.
 CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
 CLI::Validator AsBytes(uint64_t least);                 // "64M", "2GiB"
@@ -30,6 +32,8 @@ void AddJobs(CLI::App& app, size_t& jobs);
 void AddMemory(CLI::App& app, uint64_t& memory);
 void AddJson(CLI::App& app, bool& json);
 void AddDryRun(CLI::App& app, bool& dry_run);
+// --tensors, which asks for --dry-run. REQUIRES: AddDryRun came before.
+void AddTensors(CLI::App& app, bool& tensors);
 void AddForce(CLI::App& app, bool& force);
 
 // --groups, --partition, --overlay-file, --uniform.

@@ -15,6 +15,7 @@
 #include "tools/progress.h"
 #include "tools/quantize_run.h"
 #include "tools/table.h"
+#include "tools/type_report.h"
 
 namespace cli {
 namespace {
@@ -39,6 +40,7 @@ struct Share {
 struct Outcome {
   const Arguments& arguments;
   const std::vector<shard::OutputFile>& files;
+  std::vector<shard::TensorType> tensors;  // with --tensors
   std::map<std::string, Share> parts, types;
   Share all;
   shard::PackResult pack;
@@ -73,7 +75,8 @@ uint64_t TotalBytes(const std::vector<shard::OutputFile>& files) {
 
 std::string ReportText(const Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  std::string text = ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
+  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
+  text += ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
   const uint64_t total = TotalBytes(outcome.files);
   text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
               outcome.files.size() == 1
@@ -101,17 +104,19 @@ Json ReportJson(const Outcome& outcome) {
     files.push_back({{"file", file.path}, {"tensors", file.tensors.size()}, {"bytes", file.size}});
     if (i < outcome.pack.files.size()) files.back()["sha256"] = outcome.pack.files[i].sha256;
   }
-  return {{"output", outcome.arguments.out},
-          {"dry_run", outcome.arguments.dry_run},
-          {"recipe", shard::RecipeText(outcome.arguments.quantize.options.recipe)},
-          {"files", std::move(files)},
-          {"bytes", TotalBytes(outcome.files)},
-          {"bits_per_weight", outcome.all.bits()},
-          {"parts", ShareJson(outcome.parts)},
-          {"types", ShareJson(outcome.types)},
-          {"grid", GridJson(outcome.pack)},
-          {"read_bytes", outcome.pack.read_bytes},
-          {"seconds", outcome.seconds}};
+  Json document = {{"output", outcome.arguments.out},
+                   {"dry_run", outcome.arguments.dry_run},
+                   {"recipe", shard::RecipeText(outcome.arguments.quantize.options.recipe)},
+                   {"files", std::move(files)},
+                   {"bytes", TotalBytes(outcome.files)},
+                   {"bits_per_weight", outcome.all.bits()},
+                   {"parts", ShareJson(outcome.parts)},
+                   {"types", ShareJson(outcome.types)},
+                   {"grid", GridJson(outcome.pack)},
+                   {"read_bytes", outcome.pack.read_bytes},
+                   {"seconds", outcome.seconds}};
+  if (outcome.arguments.tensors) document["tensors"] = TypesJson(outcome.tensors);
+  return document;
 }
 
 std::string OutputProblem(const std::string& text) {
@@ -182,7 +187,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   const shard::WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
   SHARD_TRY(const std::vector<shard::OutputFile> files, shard::WholeGguf(typed.model, whole));
   PrintNotes(shard::GgufNotes(typed));
-  Outcome outcome{arguments, files, {}, {}, {}, {}, 0};
+  Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0};
+  if (arguments.tensors) outcome.tensors = shard::ListTypes(typed);
   CountShares(typed.model, outcome);
   if (!arguments.dry_run) {
     SHARD_CHECK(CheckOutput(arguments, model, files));
@@ -225,6 +231,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddJobs(app, arguments->pack.jobs);
   AddForce(app, arguments->force);
   AddDryRun(app, arguments->dry_run);
+  AddTensors(app, arguments->tensors);
   AddJson(app, arguments->json);
   return [arguments] { return Run(*arguments); };
 }

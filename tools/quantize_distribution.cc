@@ -20,6 +20,7 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
   SHARD_TRY(options.gguf, ReadQuantizeOptions(run.quantize));
   options.pack = run.pack;
   options.force = run.force;
+  options.list_types = run.tensors;
   options.notes = PrintNotes;
   options.command = RecordQuantizeOptions("--recipe", run.quantize);
   options.command.insert(options.command.begin(), "quantize");

@@ -17,7 +17,7 @@ struct QuantizeRun {
   std::string out;
   uint64_t max_part_size = 0;
   shard::PackOptions pack;
-  bool force = false, dry_run = false, json = false;
+  bool force = false, dry_run = false, tensors = false, json = false;
 };
 
 // source.source is the directory of a distribution.

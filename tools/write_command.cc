@@ -52,6 +52,7 @@ void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
   AddJobs(app, arguments.write.pack.jobs);
   AddForce(app, arguments.write.force);
   AddDryRun(app, arguments.dry_run);
+  AddTensors(app, arguments.write.list_types);
   AddJson(app, arguments.json);
 }
 
@@ -95,6 +96,12 @@ Status ChooseContainer(const shard::MoeModel& model, WriteArguments& arguments) 
     return shard::Error{shard::Code::kInvalidArgument,
                         "--alignment: expected GGUF bundles, found safetensors bundles",
                         "safetensors has no alignment; --format gguf writes GGUF bundles"};
+  }
+  if (arguments.write.list_types) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--tensors: expected GGUF bundles, found safetensors ones, which keep "
+                        "the source's names and types",
+                        "choose types, or add --format gguf"};
   }
   if (!types) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,

@@ -10,6 +10,7 @@
 #include "tools/progress.h"
 #include "tools/quantize_options.h"
 #include "tools/table.h"
+#include "tools/type_report.h"
 
 namespace cli {
 namespace {
@@ -120,7 +121,9 @@ std::string DryRunText(const DryRun& run) {
     table.Row({"assets/" + asset.name, "-", FormatCount(asset.size)});
   }
   const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
-  return Cat(table.Render(), "\n", run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
+  const std::string types = run.files.types.empty() ? "" : TypeTable(run.files.types) + "\n";
+  return Cat(types, table.Render(), "\n",
+             run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
              NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()),
              " to ", run.out, ", and distribution.json and README.md\n");
 }
@@ -141,11 +144,13 @@ Json DryRunJson(const DryRun& run) {
                      {"bytes", asset.size}});
   }
   const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
-  return {{"output", run.out},
-          {"dry_run", true},
-          {"files", std::move(files)},
-          {"bytes", run.files.total_bytes()},
-          {"nodes", NodesToJson(run.plan, &bytes)}};
+  Json document = {{"output", run.out},
+                   {"dry_run", true},
+                   {"files", std::move(files)},
+                   {"bytes", run.files.total_bytes()},
+                   {"nodes", NodesToJson(run.plan, &bytes)}};
+  if (!run.files.types.empty()) document["tensors"] = TypesJson(run.files.types);
+  return document;
 }
 
 }  // namespace cli
