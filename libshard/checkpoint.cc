@@ -112,6 +112,21 @@ class CheckpointBuilder {
     }
   }
 
+  void AddPromised(const fs::path& config, std::vector<TensorEntry> tensors) {
+    out_.promised_ = true;
+    out_.files_.push_back({.path = config,
+                           .name = config.filename().string(),
+                           .header_sha256 = {},
+                           .identity = {}});
+    uint64_t offset = 0;
+    for (TensorEntry& tensor : tensors) {
+      tensor.offset = offset;
+      offset += tensor.bytes;
+    }
+    out_.files_[0].size = offset;
+    out_.tensors_ = std::move(tensors);
+  }
+
   // Names must be unique over all files.
   Status IndexNames() {
     const std::vector<TensorEntry>& tensors = out_.tensors_;
@@ -289,6 +304,14 @@ Result<Checkpoint> Checkpoint::Open(const fs::path& source) {
 
 Result<Checkpoint> OpenLinkedCheckpoint(const fs::path& source) {
   return OpenAny(source, PartLinks::kAnywhere);
+}
+
+Result<Checkpoint> Checkpoint::Promised(const fs::path& source, const fs::path& config,
+                                        std::vector<TensorEntry> tensors) {
+  CheckpointBuilder builder(source, config.has_parent_path() ? config.parent_path() : ".");
+  builder.AddPromised(config, std::move(tensors));
+  SHARD_CHECK(builder.IndexNames());
+  return std::move(builder).Take();
 }
 
 const TensorEntry* Checkpoint::Find(std::string_view name) const {

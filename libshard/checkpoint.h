@@ -33,6 +33,11 @@ class Checkpoint {
   // headers that disagree, one tensor in two shards, parts that do not belong together.
   static Result<Checkpoint> Open(const fs::path& source);
 
+  // Stands for the checkpoint of `config`, which is all there is of it: `tensors` as the config
+  // promises them. They lie in no file, so nothing can be read of them; their offsets are set here.
+  static Result<Checkpoint> Promised(const fs::path& source, const fs::path& config,
+                                     std::vector<TensorEntry> tensors);
+
   // The directory with config.json and the tokenizer.
   const fs::path& root() const { return root_; }
   // What the user named.
@@ -42,6 +47,8 @@ class Checkpoint {
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const TensorEntry* Find(std::string_view name) const;
   bool names_only() const { return names_only_; }
+  // No tensor was seen, see Promised(); files() is then the config alone.
+  bool promised() const { return promised_; }
   bool is_gguf() const { return is_gguf_; }
   // Of the first file of a GGUF model, which counts for all; empty for safetensors.
   const GgufMetadata& metadata() const { return metadata_; }
@@ -56,7 +63,7 @@ class Checkpoint {
   std::vector<SourceFile> files_;
   std::vector<TensorEntry> tensors_;
   std::vector<uint32_t> by_name_;  // hash table of indexes into tensors_; see checkpoint.cc
-  bool names_only_ = false, is_gguf_ = false;
+  bool names_only_ = false, is_gguf_ = false, promised_ = false;
   GgufMetadata metadata_;
   std::vector<std::string> warnings_;
 

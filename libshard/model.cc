@@ -30,8 +30,11 @@ class ModelBuilder {
  public:
   bool names_only() const { return model_.checkpoint_.names_only(); }
 
-  Status OpenFiles(Checkpoint checkpoint, const ModelOptions& options) {
-    model_.checkpoint_ = std::move(checkpoint);
+  explicit ModelBuilder(Checkpoint checkpoint) { model_.checkpoint_ = std::move(checkpoint); }
+
+  bool can_be_read() const { return !names_only() && !model_.checkpoint_.promised(); }
+
+  Status ReadConfig(const ModelOptions& options) {
     model_.warnings_ = model_.checkpoint_.warnings();
     if (model_.checkpoint_.is_gguf()) return ReadGguf(options);
     const bool given = !options.config_file.empty();
@@ -256,31 +259,27 @@ class ModelBuilder {
   MoeModel model_;
 };
 
-namespace {
+Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
+  SHARD_TRY(Checkpoint checkpoint, Checkpoint::Open(source));
+  return Of(std::move(checkpoint), options);
+}
 
-Result<MoeModel> BuildModel(Checkpoint checkpoint, const ModelOptions& options) {
-  ModelBuilder builder;
-  SHARD_CHECK(builder.OpenFiles(std::move(checkpoint), options));
+Result<MoeModel> MoeModel::Of(Checkpoint checkpoint, const ModelOptions& options) {
+  ModelBuilder builder(std::move(checkpoint));
+  SHARD_CHECK(builder.ReadConfig(options));
   SHARD_CHECK(builder.ChooseFamily(options));
   SHARD_CHECK(builder.Classify());
   SHARD_CHECK(builder.CheckGgufTrunk());
   SHARD_CHECK(builder.CollectLayers());
   SHARD_CHECK(builder.CheckGgufLayers());
   SHARD_CHECK(builder.CheckConfig());
-  if (options.sample_weights && !builder.names_only()) SHARD_CHECK(builder.SampleWeights());
+  if (options.sample_weights && builder.can_be_read()) SHARD_CHECK(builder.SampleWeights());
   return std::move(builder).Take();
-}
-
-}  // namespace
-
-Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
-  SHARD_TRY(Checkpoint checkpoint, Checkpoint::Open(source));
-  return BuildModel(std::move(checkpoint), options);
 }
 
 Result<MoeModel> OpenLinkedModel(const fs::path& source, const ModelOptions& options) {
   SHARD_TRY(Checkpoint checkpoint, OpenLinkedCheckpoint(source));
-  return BuildModel(std::move(checkpoint), options);
+  return MoeModel::Of(std::move(checkpoint), options);
 }
 
 const MoeLayer* MoeModel::FindLayer(uint32_t layer) const {

@@ -51,6 +51,9 @@ class MoeModel {
   // its metadata, its family GgufFamily() unless another is named; --config is refused for it.
   static Result<MoeModel> Open(const fs::path& source, const ModelOptions& options = {});
 
+  // The same for a checkpoint that is open.
+  static Result<MoeModel> Of(Checkpoint checkpoint, const ModelOptions& options = {});
+
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const Family& family() const { return *family_; }
   const ModelConfig& config() const { return config_; }
@@ -96,8 +99,12 @@ class MoeModel {
 // Weights as people count them: packed integers are unpacked, scales and tables are not counted.
 struct ParameterCount {
   uint64_t total = 0;  // without multi-token-prediction blocks and towers of other modalities
-  uint64_t active =
-      0;  // per token: all of the trunk and top_k of the experts; 0 when top_k is unknown
+  // Per token: all of the trunk and top_k of the experts; 0 when top_k is unknown. Model cards
+  // often leave out the tables below.
+  uint64_t active = 0;
+  // In `total` and `active`: the table of which a token takes one row, none where it is the head
+  // too, and the matrix that gives the logits.
+  uint64_t input_embedding = 0, head = 0;
   uint64_t mtp = 0, other_modalities = 0;
 };
 // All zero for a names-only checkpoint.

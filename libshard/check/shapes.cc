@@ -5,110 +5,13 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
+#include "libshard/check/expected_shape.h"
 #include "libshard/check/layer_names.h"
 #include "libshard/text.h"
 
 namespace shard {
 namespace {
-
-// Dimensions, slowest first; 0 is one that is not known and fits all. `why` names the fields they
-// come from. Linear layers are [out, in]; quantized ones keep several values in one element of the
-// last dimension.
-struct Dims {
-  std::vector<uint64_t> sizes;
-  const char* why = "";
-  bool operator==(const Dims&) const = default;
-};
-using Expected = std::optional<Dims>;
-
-// Modules by the last component of their name, over all families.
-enum class Module : uint8_t {
-  kIn,       // [width, hidden]: gates and up projections
-  kFusedIn,  // two of them above each other
-  kOut,      // [hidden, width]
-  kQuery,
-  kKey,  // keys and values
-  kAttentionOut,
-  kQueryA,
-  kQueryB,
-  kLatentA,
-  kLatentB,
-  kQueryANorm,
-  kLatentNorm,
-  kNorm,  // one number per hidden channel
-  kVocabulary,
-  kJoin,  // [hidden, 2 * hidden]: hidden state and embedding of the next token
-};
-
-const std::unordered_map<std::string_view, Module>& Modules() {
-  static const auto* const kModules = new std::unordered_map<std::string_view, Module>{
-      {"gate_proj", Module::kIn},
-      {"up_proj", Module::kIn},
-      {"w1", Module::kIn},
-      {"w3", Module::kIn},
-      {"fc1", Module::kIn},
-      {"v1", Module::kIn},
-      {"gate_up_proj", Module::kFusedIn},
-      {"up_gate_proj", Module::kFusedIn},
-      {"input_linear", Module::kFusedIn},
-      {"down_proj", Module::kOut},
-      {"w2", Module::kOut},
-      {"fc2", Module::kOut},
-      {"output_linear", Module::kOut},
-      {"q_proj", Module::kQuery},
-      {"k_proj", Module::kKey},
-      {"v_proj", Module::kKey},
-      {"o_proj", Module::kAttentionOut},
-      {"q_a_proj", Module::kQueryA},
-      {"q_b_proj", Module::kQueryB},
-      {"kv_a_proj_with_mqa", Module::kLatentA},
-      {"kv_b_proj", Module::kLatentB},
-      {"q_a_layernorm", Module::kQueryANorm},
-      {"kv_a_layernorm", Module::kLatentNorm},
-      {"input_layernorm", Module::kNorm},
-      {"post_attention_layernorm", Module::kNorm},
-      {"norm", Module::kNorm},
-      {"norm_f", Module::kNorm},
-      {"ffn_norm", Module::kNorm},
-      {"operator_norm", Module::kNorm},
-      {"attn_norm", Module::kNorm},
-      {"final_layernorm", Module::kNorm},
-      {"embedding_norm", Module::kNorm},
-      {"enorm", Module::kNorm},
-      {"hnorm", Module::kNorm},
-      {"pre_ff_layernorm", Module::kNorm},
-      {"output_norm", Module::kNorm},
-      {"post_attention_norm", Module::kNorm},
-      {"embed_tokens", Module::kVocabulary},
-      {"word_embeddings", Module::kVocabulary},
-      {"wte", Module::kVocabulary},
-      {"embeddings", Module::kVocabulary},
-      {"embed", Module::kVocabulary},
-      {"lm_head", Module::kVocabulary},
-      {"head", Module::kVocabulary},
-      {"token_embd", Module::kVocabulary},
-      {"output", Module::kVocabulary},
-      {"eh_proj", Module::kJoin},
-      {"ffn_gate", Module::kIn},
-      {"ffn_up", Module::kIn},
-      {"ffn_down", Module::kOut},
-      {"ffn_gate_shexp", Module::kIn},
-      {"ffn_up_shexp", Module::kIn},
-      {"ffn_down_shexp", Module::kOut},
-  };
-  return *kModules;
-}
-
-// The role says it for experts, whose projections have many names.
-std::optional<Module> ModuleOf(const std::string& role, std::string_view name) {
-  if (role == "gate" || role == "up") return Module::kIn;
-  if (role == "gate_up") return Module::kFusedIn;
-  if (role == "down") return Module::kOut;
-  const auto known = Modules().find(name);
-  return known == Modules().end() ? std::nullopt : std::optional(known->second);
-}
 
 bool IsInteger(const TensorEntry& entry) {
   constexpr std::array kIntegers = {"U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64"};
@@ -158,19 +61,24 @@ bool Fits(const MoeModel& model, const ModelTensor& tensor, const std::vector<ui
                     [](uint64_t expected, uint64_t found) { return Same(found, expected); });
 }
 
+bool IsLatent(const MoeModel& model) {
+  return std::any_of(model.tensors().begin(), model.tensors().end(), [&](const auto& tensor) {
+    return model.entry(tensor).name.find(".kv_a_proj_with_mqa.") != std::string::npos;
+  });
+}
+
 class Shapes {
  public:
-  Shapes(const MoeModel& model, const ModelPromise& promise) : model_(model), promise_(promise) {
-    for (const ModelTensor& tensor : model.tensors()) {
-      const std::string& name = model.entry(tensor).name;
-      latent_ = latent_ || name.find(".kv_a_proj_with_mqa.") != std::string::npos;
-    }
-  }
+  Shapes(const MoeModel& model, const ModelPromise& promise)
+      : model_(model), expected_(promise, IsLatent(model)) {}
 
   void Check(std::vector<CheckFinding>& findings) {
     for (const ModelTensor& tensor : model_.tensors()) {
-      if (UseOfLeaf(LeafOf(model_, tensor)) == LeafUse::kCompanion) continue;
-      const Expected expected = ExpectedOf(tensor);
+      const std::string_view leaf = LeafOf(model_, tensor);
+      if (UseOfLeaf(leaf) == LeafUse::kCompanion) continue;
+      const MoeLayer* layer = model_.FindLayer(static_cast<uint32_t>(tensor.layer));
+      const std::optional<Dims> expected = expected_.Of(
+          {tensor, model_.entry(tensor).name, leaf, layer == nullptr ? 0 : layer->experts});
       if (expected && !Fits(model_, tensor, expected->sizes)) Note(tensor, *expected);
     }
     for (const auto& [key, misfit] : misfits_) findings.push_back(FindingOf(misfit));
@@ -182,129 +90,6 @@ class Shapes {
     Dims expected;
     size_t count = 0;
   };
-
-  static Expected Known(std::vector<uint64_t> sizes, const char* why) {
-    return Dims{std::move(sizes), why};
-  }
-
-  Expected ExpectedOf(const ModelTensor& tensor) const {
-    const std::string& name = model_.entry(tensor).name;
-    const std::string& role = tensor.rule->role;
-    if (role == "vision" || role == "audio") return std::nullopt;
-    if (tensor.part == Part::kRouter) return OfRouter(tensor);
-    if (role == "shared_gate") return std::nullopt;
-    const std::string_view module_name = ModuleName(name, tensor.leaf);
-    const std::optional<Module> module = ModuleOf(role, module_name);
-    if (!module) return std::nullopt;
-    if (tensor.part == Part::kExpert) return OfExpert(tensor, *module);
-    if (tensor.part == Part::kShared) {
-      return OfProjection(tensor, *module, promise_.shared_width, "width of the shared experts");
-    }
-    if (role == "dense_mlp") return OfDense(tensor, *module);
-    if (role == "attention") return OfAttention(tensor, *module);
-    return OfTrunk(tensor, *module, role);
-  }
-
-  // A bias is as long as its weight has rows.
-  Expected Linear(const ModelTensor& tensor, uint64_t out, uint64_t in, const char* why) const {
-    if (tensor.leaf == "bias") return Known({out}, why);
-    return Known({out, in}, why);
-  }
-
-  Expected OfRouter(const ModelTensor& tensor) const {
-    // The axis of the experts was checked when the model was opened.
-    if (tensor.rule->role != "router" || tensor.axis < 0 || LeafOf(model_, tensor) != "weight") {
-      return std::nullopt;
-    }
-    return tensor.axis == 0 ? Known({0, promise_.hidden}, "any, hidden_size")
-                            : Known({promise_.hidden, 0}, "hidden_size, any");
-  }
-
-  Expected OfProjection(const ModelTensor& tensor, Module module, uint64_t width,
-                        const char* why) const {
-    const uint64_t hidden = promise_.hidden;
-    if (module == Module::kIn) return Linear(tensor, width, hidden, why);
-    if (module == Module::kFusedIn) return Linear(tensor, 2 * width, hidden, why);
-    if (module == Module::kOut) return Linear(tensor, hidden, width, why);
-    return std::nullopt;
-  }
-
-  Expected OfExpert(const ModelTensor& tensor, Module module) const {
-    constexpr const char* kWhy = "width of an expert and hidden size";
-    const uint64_t width = promise_.expert_width, input = promise_.expert_input;
-    const uint64_t out = module == Module::kIn        ? width
-                         : module == Module::kFusedIn ? 2 * width
-                                                      : input;
-    const uint64_t in = module == Module::kOut ? width : input;
-    if (tensor.expert >= 0) return Linear(tensor, out, in, kWhy);
-    if (tensor.axis != 0) return std::nullopt;
-    // DBRX's experts lie above each other, the down projection transposed.
-    if (tensor.rule->folded) {
-      const MoeLayer* layer = model_.FindLayer(static_cast<uint32_t>(tensor.layer));
-      return Known({layer == nullptr ? 0 : layer->experts * width, input}, kWhy);
-    }
-    if (tensor.leaf == "bias") return Known({0, out}, kWhy);
-    const bool transposed = promise_.facts.transposed && tensor.leaf.empty();
-    return transposed ? Known({0, in, out}, kWhy) : Known({0, out, in}, kWhy);
-  }
-
-  Expected OfDense(const ModelTensor& tensor, Module module) const {
-    // Blocks for multi-token prediction have a width of their own.
-    if (tensor.mtp) return std::nullopt;
-    const bool residual = tensor.rule->pattern.find("residual_mlp") != std::string::npos;
-    return OfProjection(tensor, module, residual ? promise_.hidden : promise_.dense_width,
-                        "width of the dense feed-forward part");
-  }
-
-  Expected OfAttention(const ModelTensor& tensor, Module module) const {
-    if (promise_.latent && latent_) return OfLatent(tensor, module, *promise_.latent);
-    if (!promise_.heads || latent_) return std::nullopt;
-    constexpr const char* kWhy = "heads and their size, hidden_size";
-    const HeadsPromise& heads = *promise_.heads;
-    const uint64_t query = heads.heads * heads.size, key = heads.key_heads * heads.size;
-    const uint64_t gates = promise_.facts.gated_queries ? 2 : 1;
-    if (module == Module::kQuery) return Linear(tensor, gates * query, promise_.hidden, kWhy);
-    if (module == Module::kKey) return Linear(tensor, key, promise_.hidden, kWhy);
-    if (module == Module::kAttentionOut) return Linear(tensor, promise_.hidden, query, kWhy);
-    return std::nullopt;
-  }
-
-  Expected OfLatent(const ModelTensor& tensor, Module module, const LatentPromise& sizes) const {
-    constexpr const char* kWhy = "sizes of latent attention";
-    const uint64_t head = sizes.nope + sizes.rope, hidden = promise_.hidden;
-    switch (module) {
-      case Module::kQuery:
-        return Linear(tensor, sizes.heads * head, hidden, kWhy);
-      case Module::kQueryA:
-        return Linear(tensor, sizes.query_rank, hidden, kWhy);
-      case Module::kQueryB:
-        return Linear(tensor, sizes.heads * head, sizes.query_rank, kWhy);
-      case Module::kLatentA:
-        return Linear(tensor, sizes.rank + sizes.rope, hidden, kWhy);
-      case Module::kLatentB:
-        return Linear(tensor, sizes.heads * (sizes.nope + sizes.value), sizes.rank, kWhy);
-      case Module::kAttentionOut:
-        return Linear(tensor, hidden, sizes.heads * sizes.value, kWhy);
-      case Module::kQueryANorm:
-        return Known({sizes.query_rank}, kWhy);
-      case Module::kLatentNorm:
-        return Known({sizes.rank}, kWhy);
-      default:
-        return std::nullopt;
-    }
-  }
-
-  Expected OfTrunk(const ModelTensor& tensor, Module module, const std::string& role) const {
-    const uint64_t hidden = promise_.hidden;
-    if (module == Module::kNorm && role == "norm") return Known({hidden}, "hidden_size");
-    if (module == Module::kJoin && role == "mtp") {
-      return Linear(tensor, hidden, 2 * hidden, "hidden_size, twice");
-    }
-    if (module != Module::kVocabulary || (role != "embedding" && role != "head")) {
-      return std::nullopt;
-    }
-    return Linear(tensor, promise_.vocabulary, hidden, "vocab_size, hidden_size");
-  }
 
   // Tensors of one row with the same shape share a finding.
   void Note(const ModelTensor& tensor, const Dims& expected) {
@@ -331,8 +116,7 @@ class Shapes {
   }
 
   const MoeModel& model_;
-  const ModelPromise& promise_;
-  bool latent_ = false;  // the attention is latent, whatever the config says
+  const ExpectedShapes expected_;
   std::map<std::string, Misfit> misfits_;
 };
 

@@ -1,0 +1,235 @@
+#include "libshard/check/expected_shape.h"
+
+#include <unordered_map>
+
+#include "libshard/check/layer_names.h"
+
+namespace shard {
+namespace {
+
+using Expected = std::optional<Dims>;
+
+// Modules by the last component of their name, over all families.
+enum class Module : uint8_t {
+  kIn,       // [width, hidden]: gates and up projections
+  kFusedIn,  // two of them above each other
+  kOut,      // [hidden, width]
+  kQuery,
+  kKey,  // keys and values
+  kAttentionOut,
+  kQueryA,
+  kQueryB,
+  kLatentA,
+  kLatentB,
+  kQueryANorm,
+  kLatentNorm,
+  kNorm,  // one number per hidden channel
+  kVocabulary,
+  kJoin,  // [hidden, 2 * hidden]: hidden state and embedding of the next token
+};
+
+const std::unordered_map<std::string_view, Module>& Modules() {
+  static const auto* const kModules = new std::unordered_map<std::string_view, Module>{
+      {"gate_proj", Module::kIn},
+      {"up_proj", Module::kIn},
+      {"w1", Module::kIn},
+      {"w3", Module::kIn},
+      {"fc1", Module::kIn},
+      {"v1", Module::kIn},
+      {"gate_up_proj", Module::kFusedIn},
+      {"up_gate_proj", Module::kFusedIn},
+      {"input_linear", Module::kFusedIn},
+      {"down_proj", Module::kOut},
+      {"w2", Module::kOut},
+      {"fc2", Module::kOut},
+      {"output_linear", Module::kOut},
+      {"q_proj", Module::kQuery},
+      {"k_proj", Module::kKey},
+      {"v_proj", Module::kKey},
+      {"o_proj", Module::kAttentionOut},
+      {"q_a_proj", Module::kQueryA},
+      {"q_b_proj", Module::kQueryB},
+      {"kv_a_proj_with_mqa", Module::kLatentA},
+      {"kv_b_proj", Module::kLatentB},
+      {"q_a_layernorm", Module::kQueryANorm},
+      {"kv_a_layernorm", Module::kLatentNorm},
+      {"input_layernorm", Module::kNorm},
+      {"post_attention_layernorm", Module::kNorm},
+      {"norm", Module::kNorm},
+      {"norm_f", Module::kNorm},
+      {"ffn_norm", Module::kNorm},
+      {"operator_norm", Module::kNorm},
+      {"attn_norm", Module::kNorm},
+      {"final_layernorm", Module::kNorm},
+      {"embedding_norm", Module::kNorm},
+      {"enorm", Module::kNorm},
+      {"hnorm", Module::kNorm},
+      {"pre_ff_layernorm", Module::kNorm},
+      {"output_norm", Module::kNorm},
+      {"post_attention_norm", Module::kNorm},
+      {"embed_tokens", Module::kVocabulary},
+      {"word_embeddings", Module::kVocabulary},
+      {"wte", Module::kVocabulary},
+      {"embeddings", Module::kVocabulary},
+      {"embed", Module::kVocabulary},
+      {"lm_head", Module::kVocabulary},
+      {"head", Module::kVocabulary},
+      {"token_embd", Module::kVocabulary},
+      {"output", Module::kVocabulary},
+      {"eh_proj", Module::kJoin},
+      {"ffn_gate", Module::kIn},
+      {"ffn_up", Module::kIn},
+      {"ffn_down", Module::kOut},
+      {"ffn_gate_shexp", Module::kIn},
+      {"ffn_up_shexp", Module::kIn},
+      {"ffn_down_shexp", Module::kOut},
+  };
+  return *kModules;
+}
+
+// The role says it for experts, whose projections have many names.
+std::optional<Module> ModuleOf(const std::string& role, std::string_view name) {
+  if (role == "gate" || role == "up") return Module::kIn;
+  if (role == "gate_up") return Module::kFusedIn;
+  if (role == "down") return Module::kOut;
+  const auto known = Modules().find(name);
+  return known == Modules().end() ? std::nullopt : std::optional(known->second);
+}
+
+class Reader {
+ public:
+  Reader(const ModelPromise& promise, bool latent) : promise_(promise), latent_(latent) {}
+
+  Expected Of(const ShapeQuestion& question) const {
+    const ModelTensor& tensor = question.tensor;
+    const std::string& name = question.name;
+    const std::string& role = tensor.rule->role;
+    if (role == "vision" || role == "audio") return std::nullopt;
+    if (tensor.part == Part::kRouter) return OfRouter(tensor, question.leaf);
+    if (role == "shared_gate") return std::nullopt;
+    const std::string_view module_name = ModuleName(name, tensor.leaf);
+    const std::optional<Module> module = ModuleOf(role, module_name);
+    if (!module) return std::nullopt;
+    if (tensor.part == Part::kExpert) return OfExpert(tensor, *module, question.experts);
+    if (tensor.part == Part::kShared) {
+      return OfProjection(tensor, *module, promise_.shared_width, "width of the shared experts");
+    }
+    if (role == "dense_mlp") return OfDense(tensor, *module);
+    if (role == "attention") return OfAttention(tensor, *module);
+    return OfTrunk(tensor, *module, role);
+  }
+
+ private:
+  static Expected Known(std::vector<uint64_t> sizes, const char* why) {
+    return Dims{std::move(sizes), why};
+  }
+
+  // A bias is as long as its weight has rows.
+  Expected Linear(const ModelTensor& tensor, uint64_t out, uint64_t in, const char* why) const {
+    if (tensor.leaf == "bias") return Known({out}, why);
+    return Known({out, in}, why);
+  }
+
+  Expected OfRouter(const ModelTensor& tensor, std::string_view leaf) const {
+    // The axis of the experts was checked when the model was opened.
+    if (tensor.rule->role != "router" || tensor.axis < 0 || leaf != "weight") {
+      return std::nullopt;
+    }
+    return tensor.axis == 0 ? Known({0, promise_.hidden}, "any, hidden_size")
+                            : Known({promise_.hidden, 0}, "hidden_size, any");
+  }
+
+  Expected OfProjection(const ModelTensor& tensor, Module module, uint64_t width,
+                        const char* why) const {
+    const uint64_t hidden = promise_.hidden;
+    if (module == Module::kIn) return Linear(tensor, width, hidden, why);
+    if (module == Module::kFusedIn) return Linear(tensor, 2 * width, hidden, why);
+    if (module == Module::kOut) return Linear(tensor, hidden, width, why);
+    return std::nullopt;
+  }
+
+  Expected OfExpert(const ModelTensor& tensor, Module module, uint32_t experts) const {
+    constexpr const char* kWhy = "width of an expert and hidden size";
+    const uint64_t width = promise_.expert_width, input = promise_.expert_input;
+    const uint64_t out = module == Module::kIn        ? width
+                         : module == Module::kFusedIn ? 2 * width
+                                                      : input;
+    const uint64_t in = module == Module::kOut ? width : input;
+    if (tensor.expert >= 0) return Linear(tensor, out, in, kWhy);
+    if (tensor.axis != 0) return std::nullopt;
+    // DBRX's experts lie above each other, the down projection transposed.
+    if (tensor.rule->folded) return Known({experts * width, input}, kWhy);
+    if (tensor.leaf == "bias") return Known({0, out}, kWhy);
+    const bool transposed = promise_.facts.transposed && tensor.leaf.empty();
+    return transposed ? Known({0, in, out}, kWhy) : Known({0, out, in}, kWhy);
+  }
+
+  Expected OfDense(const ModelTensor& tensor, Module module) const {
+    // Blocks for multi-token prediction have a width of their own.
+    if (tensor.mtp) return std::nullopt;
+    const bool residual = tensor.rule->pattern.find("residual_mlp") != std::string::npos;
+    return OfProjection(tensor, module, residual ? promise_.hidden : promise_.dense_width,
+                        "width of the dense feed-forward part");
+  }
+
+  Expected OfAttention(const ModelTensor& tensor, Module module) const {
+    if (promise_.latent && latent_) return OfLatent(tensor, module, *promise_.latent);
+    if (!promise_.heads || latent_) return std::nullopt;
+    constexpr const char* kWhy = "heads and their size, hidden_size";
+    const HeadsPromise& heads = *promise_.heads;
+    const uint64_t query = heads.heads * heads.size, key = heads.key_heads * heads.size;
+    const uint64_t gates = promise_.facts.gated_queries ? 2 : 1;
+    if (module == Module::kQuery) return Linear(tensor, gates * query, promise_.hidden, kWhy);
+    if (module == Module::kKey) return Linear(tensor, key, promise_.hidden, kWhy);
+    if (module == Module::kAttentionOut) return Linear(tensor, promise_.hidden, query, kWhy);
+    return std::nullopt;
+  }
+
+  Expected OfLatent(const ModelTensor& tensor, Module module, const LatentPromise& sizes) const {
+    constexpr const char* kWhy = "sizes of latent attention";
+    const uint64_t head = sizes.nope + sizes.rope, hidden = promise_.hidden;
+    switch (module) {
+      case Module::kQuery:
+        return Linear(tensor, sizes.heads * head, hidden, kWhy);
+      case Module::kQueryA:
+        return Linear(tensor, sizes.query_rank, hidden, kWhy);
+      case Module::kQueryB:
+        return Linear(tensor, sizes.heads * head, sizes.query_rank, kWhy);
+      case Module::kLatentA:
+        return Linear(tensor, sizes.rank + sizes.rope, hidden, kWhy);
+      case Module::kLatentB:
+        return Linear(tensor, sizes.heads * (sizes.nope + sizes.value), sizes.rank, kWhy);
+      case Module::kAttentionOut:
+        return Linear(tensor, hidden, sizes.heads * sizes.value, kWhy);
+      case Module::kQueryANorm:
+        return Known({sizes.query_rank}, kWhy);
+      case Module::kLatentNorm:
+        return Known({sizes.rank}, kWhy);
+      default:
+        return std::nullopt;
+    }
+  }
+
+  Expected OfTrunk(const ModelTensor& tensor, Module module, const std::string& role) const {
+    const uint64_t hidden = promise_.hidden;
+    if (module == Module::kNorm && role == "norm") return Known({hidden}, "hidden_size");
+    if (module == Module::kJoin && role == "mtp") {
+      return Linear(tensor, hidden, 2 * hidden, "hidden_size, twice");
+    }
+    if (module != Module::kVocabulary || (role != "embedding" && role != "head")) {
+      return std::nullopt;
+    }
+    return Linear(tensor, promise_.vocabulary, hidden, "vocab_size, hidden_size");
+  }
+
+  const ModelPromise& promise_;
+  const bool latent_;
+};
+
+}  // namespace
+
+std::optional<Dims> ExpectedShapes::Of(const ShapeQuestion& question) const {
+  return Reader(promise_, latent_).Of(question);
+}
+
+}  // namespace shard

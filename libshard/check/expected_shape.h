@@ -1,0 +1,44 @@
+// The shape that the sizes of a config ask of a tensor, by its role and name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/check/promise.h"
+#include "libshard/model.h"
+
+namespace shard {
+
+// Dimensions, slowest first; 0 is one that is not known and fits all. `why` names the fields they
+// come from. Linear layers are [out, in]; quantized ones keep several values in one element of the
+// last dimension.
+struct Dims {
+  std::vector<uint64_t> sizes;
+  const char* why = "";
+  bool operator==(const Dims&) const = default;
+};
+
+struct ShapeQuestion {
+  const ModelTensor& tensor;
+  const std::string& name;
+  std::string_view leaf;  // also where the family spells it out, see LeafOf
+  uint32_t experts = 0;   // of its layer
+};
+
+class ExpectedShapes {
+ public:
+  // `latent`: attention is latent, whatever the config says. Borrows the promise.
+  ExpectedShapes(const ModelPromise& promise, bool latent) : promise_(promise), latent_(latent) {}
+
+  // No value for a tensor of which nothing is known.
+  std::optional<Dims> Of(const ShapeQuestion& question) const;
+
+ private:
+  const ModelPromise& promise_;
+  const bool latent_;
+};
+
+}  // namespace shard

@@ -1,0 +1,52 @@
+// Which tensors the attention of a family has, where the config's sizes say their shapes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libshard/check/promise.h"
+
+namespace shard {
+
+struct PromisedTensor {
+  std::string name;             // after the layer: "self_attn.q_proj.weight"
+  std::vector<uint64_t> shape;  // empty: as ExpectedShapes says
+  bool f32 = false;             // whatever the type of the others
+};
+
+class AttentionOutline {
+ public:
+  // kCorrupt for fields of a wrong type.
+  static Result<AttentionOutline> Read(const HfConfig& config, const Family& family,
+                                       const ModelPromise& promise);
+
+  // Of a decoder layer, by the config's word for its kind; nothing when it is not known.
+  std::vector<PromisedTensor> Of(const std::string& kind) const;
+
+ private:
+  std::vector<PromisedTensor> Standard() const;
+  std::vector<PromisedTensor> Joined() const;
+  std::vector<PromisedTensor> Latent() const;
+  std::vector<PromisedTensor> Linear() const;
+
+  struct LinearSizes {
+    uint64_t key_heads = 0, value_heads = 0, key = 0, value = 0, kernel = 0;
+    bool fused = false;  // Qwen3-Next joins queries, keys, values and gates
+  };
+  struct IndexerSizes {
+    uint64_t heads = 0, size = 0;
+  };
+
+  const ModelPromise* promise_ = nullptr;
+  bool has_rows_ = false;  // the family's attention is called self_attn
+  bool joined_ = false;    // or attention, with one projection for all
+  bool mixers_ = false;    // some layers have something else instead
+  bool biases_ = false, output_bias_ = false, sinks_ = false;
+  std::string query_norm_, key_norm_;  // "" where there is none
+  bool whole_norms_ = false;           // over all heads at once
+  LinearSizes linear_;
+  IndexerSizes indexer_;
+};
+
+}  // namespace shard

@@ -1,0 +1,135 @@
+#include "libshard/check/promised_rows.h"
+
+#include <algorithm>
+#include <map>
+
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+constexpr std::string_view kLeaf = ".{W}";
+
+bool Has(const TensorRule& rule, std::string_view token) {
+  return rule.pattern.find(token) != std::string::npos;
+}
+
+// The pattern up to its leaf.
+std::string_view StemOf(const TensorRule& rule) {
+  const std::string_view pattern = rule.pattern;
+  return pattern.ends_with(kLeaf) ? pattern.substr(0, pattern.size() - kLeaf.size()) : pattern;
+}
+
+// "layers.{L}.mlp.experts." of "layers.{L}.mlp.experts.gate_proj.{W}"; "" for names in pieces.
+std::string_view ContainerOf(const TensorRule& rule) {
+  const std::string_view stem = StemOf(rule);
+  const size_t dot = stem.rfind('.');
+  if (dot == std::string_view::npos || stem.find('{', dot) != std::string_view::npos) return {};
+  return stem.substr(0, dot + 1);
+}
+
+std::string_view ModuleOf(const TensorRule& rule) {
+  return StemOf(rule).substr(ContainerOf(rule).size());
+}
+
+// Roles of trunk rows do not tell the projections apart.
+std::string KindOf(const TensorRule& rule) {
+  if (rule.role != "dense_mlp") return rule.role;
+  const std::string_view name = ModuleOf(rule);
+  if (name == "gate_up_proj" || name == "up_gate_proj") return "gate_up";
+  if (name.starts_with("gate") || name == "w1") return "gate";
+  if (name.starts_with("up") || name == "w3") return "up";
+  return "down";
+}
+
+struct Wanted {
+  Part part = Part::kTrunk;
+  std::string_view role = {};  // "" for any
+  bool fused = false;          // gate and up in one tensor, where the family has both forms
+  bool explicit_experts = false;
+};
+
+// Of the first container with such rows.
+std::vector<const TensorRule*> Projections(const Family& family, const Wanted& wanted) {
+  std::map<std::string, const TensorRule*> kinds;
+  std::string_view container;
+  for (const TensorRule& rule : family.rules) {
+    const bool fits = rule.part == wanted.part && Has(rule, "{L}") && rule.role != "shared_gate" &&
+                      (wanted.role.empty() || rule.role == wanted.role) &&
+                      Has(rule, "{E}") == wanted.explicit_experts;
+    const std::string_view own = ContainerOf(rule);
+    if (!fits || own.empty() || (!container.empty() && own != container)) continue;
+    container = own;
+    kinds.try_emplace(KindOf(rule), &rule);
+  }
+  const bool fused = kinds.contains("gate_up") && (wanted.fused || !kinds.contains("gate"));
+  std::vector<const TensorRule*> out;
+  for (const char* kind : {"gate", "up", "gate_up", "down"}) {
+    const bool joined = std::string_view(kind) == "gate_up";
+    const bool part_of_joined = std::string_view(kind) == "gate" || std::string_view(kind) == "up";
+    if ((joined && !fused) || (part_of_joined && fused) || !kinds.contains(kind)) continue;
+    out.push_back(kinds[kind]);
+  }
+  return out;
+}
+
+std::vector<std::string> Names(const std::vector<const TensorRule*>& rules, std::string_view leaf) {
+  std::vector<std::string> names;
+  for (const TensorRule* rule : rules) {
+    names.push_back(Cat(StemOf(*rule), rule->pattern.ends_with(kLeaf) ? leaf : ""));
+  }
+  return names;
+}
+
+// The first row of `role` in a layer, or outside of layers; only whole words.
+std::string First(const Family& family, std::string_view role, bool layered) {
+  for (const TensorRule& rule : family.rules) {
+    if (rule.role != role || Has(rule, "{M}") || Has(rule, "{L}") != layered) continue;
+    if (Has(rule, "{*}") || Has(rule, "{**}")) continue;
+    return Cat(StemOf(rule), rule.pattern.ends_with(kLeaf) ? ".weight" : "");
+  }
+  return "";
+}
+
+}  // namespace
+
+PromisedRows::PromisedRows(const Family& family) {
+  embedding = First(family, "embedding", false);
+  for (const TensorRule& rule : family.rules) {
+    if (rule.pattern == "word_embeddings.{W}") embedding = "word_embeddings.weight";
+  }
+  norm = First(family, "norm", false);
+  head = First(family, "head", false);
+  router = First(family, "router", true);
+  selection_bias = First(family, "selection_bias", true);
+  shared_gate = First(family, "shared_gate", true);
+  for (const TensorRule& rule : family.rules) {
+    layer_norms = layer_norms || rule.pattern == "layers.{L}.{*}norm.{W}";
+    appended_mtp = appended_mtp || (rule.role == "mtp" && Has(rule, "{L}"));
+    own_mtp = own_mtp || rule.pattern == "mtp.layers.{M}.self_attn.{**}";
+  }
+  // Families that store packed experts transposed have no others; the originals of Qwen3.5 are
+  // packed, too.
+  const bool fused = family.facts.transposed || family.name == "qwen3.5-moe";
+  auto rules = Projections(family, {Part::kExpert, {}, fused, !fused});
+  packed = fused || rules.empty();
+  if (rules.empty()) rules = Projections(family, {Part::kExpert, {}, fused, false});
+  experts = Names(rules, fused ? "" : ".weight");
+  shared = Names(Projections(family, {.part = Part::kShared}), ".weight");
+  dense = Names(Projections(family, {.part = Part::kTrunk, .role = "dense_mlp"}), ".weight");
+}
+
+std::string Spelled(std::string_view pattern, uint32_t layer, uint32_t expert) {
+  std::string out;
+  while (!pattern.empty()) {
+    const size_t brace = std::min(pattern.find('{'), pattern.size());
+    out += pattern.substr(0, brace);
+    pattern.remove_prefix(brace);
+    if (pattern.empty()) break;
+    out += std::to_string(pattern.starts_with("{E}") ? expert : layer);
+    pattern.remove_prefix(3);
+  }
+  return out;
+}
+
+}  // namespace shard

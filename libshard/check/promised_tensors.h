@@ -1,0 +1,30 @@
+// The tensors that a config promises, with their shapes: what a checkpoint would hold of which only
+// config.json is there.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/check/promise.h"
+#include "libshard/family.h"
+#include "libshard/result.h"
+#include "libshard/tensor.h"
+
+namespace shard {
+
+struct PromisedTensors {
+  // Names are those of the family's rows.
+  std::vector<TensorEntry> tensors;
+  // Parts that are there, but not in `tensors`, as the config does not tell their sizes.
+  std::vector<std::string> missing;
+  // How the weights are stored: "BF16", "F8_E4M3 in blocks of 128x128". Of other quantized weights,
+  // what they were before, and `unfollowed` says how they are quantized.
+  std::string stored, unfollowed;
+};
+
+// kUnsupported for a config that promises more tensors or larger ones than any model has; kCorrupt
+// for fields of a wrong type.
+Result<PromisedTensors> PromiseTensors(const HfConfig& config, const ModelConfig& model,
+                                       const Family& family, const ModelPromise& promise);
+
+}  // namespace shard
