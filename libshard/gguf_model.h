@@ -59,7 +59,8 @@ struct ConvertOptions {
   bool mtp = true;  // false (--no-mtp): leave blocks for multi-token prediction out
   // kKeys: the architecture's keys alone, which config.json decides; whether GGUF can hold the
   // model is known before its tensors are there. kTensors: the tensors alone, without tokenizer.
-  enum class Part : uint8_t { kWhole, kKeys, kTensors } part = Part::kWhole;
+  // kNoTokenizer: all but the tokenizer's keys, for a config whose tokenizer is not there.
+  enum class Part : uint8_t { kWhole, kKeys, kTensors, kNoTokenizer } part = Part::kWhole;
 };
 
 // The GGUF view of a model: of a GGUF source its own tensors and keys; of a safetensors source what

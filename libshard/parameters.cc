@@ -1,5 +1,6 @@
 // Parameters as people count them: "30B-A3B" means weights, however they are stored.
 #include <map>
+#include <utility>
 
 #include "libshard/model.h"
 
@@ -43,6 +44,12 @@ bool IsOtherModality(const ModelTensor& tensor) {
   return tensor.rule != nullptr && (tensor.rule->role == "vision" || tensor.rule->role == "audio");
 }
 
+// A matrix outside of the layers: no bias, and nothing else that bears the role too.
+bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_view role) {
+  return tensor.rule != nullptr && tensor.rule->role == role && tensor.layer < 0 &&
+         entry.shape.size() == 2;
+}
+
 // Of `weights` in all experts of a layer, those that one token uses. Without overflow.
 uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
   return weights / layer.experts * layer.top_k +
@@ -56,7 +63,8 @@ ParameterCount CountParameters(const MoeModel& model) {
   if (model.checkpoint().names_only()) return count;
   std::map<int, uint64_t> routed;  // layer -> weights of all its experts
   for (const ModelTensor& tensor : model.tensors()) {
-    const uint64_t weights = Weights(tensor, model.entry(tensor), model.config());
+    const TensorEntry& entry = model.entry(tensor);
+    const uint64_t weights = Weights(tensor, entry, model.config());
     if (IsOtherModality(tensor)) {
       count.other_modalities += weights;
     } else if (tensor.mtp) {
@@ -64,8 +72,12 @@ ParameterCount CountParameters(const MoeModel& model) {
     } else {
       count.total += weights;
       (tensor.part == Part::kExpert ? routed[tensor.layer] : count.active) += weights;
+      if (IsTable(tensor, entry, "embedding")) count.input_embedding += weights;
+      if (IsTable(tensor, entry, "head")) count.head += weights;
     }
   }
+  // Tied: the one table multiplies the logits too.
+  if (count.head == 0) std::swap(count.head, count.input_embedding);
   for (const MoeLayer& layer : model.layers()) {
     if (layer.mtp) continue;
     if (layer.top_k == 0) {

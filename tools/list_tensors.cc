@@ -1,8 +1,12 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "libshard/check/model_check.h"
+#include "libshard/check/promised_model.h"
 #include "libshard/convert/converter.h"
 #include "libshard/text.h"
 #include "tools/check_report.h"
@@ -11,6 +15,7 @@
 #include "tools/model_summary.h"
 #include "tools/options.h"
 #include "tools/output.h"
+#include "tools/quantize_options.h"
 #include "tools/table.h"
 #include "tools/tensor_filter.h"
 
@@ -22,6 +27,7 @@ using shard::Json;
 struct Arguments {
   SourceArguments source;
   FilterArguments filter;
+  NodeSizeOptions nodes;
   bool summary = false, check = false;
   bool json = false;
 };
@@ -57,36 +63,77 @@ std::string TensorTable(const shard::MoeModel& model, const Selection& selection
   return text + "\n";
 }
 
-Json TensorJson(const shard::MoeModel& model, const shard::ModelTensor& tensor) {
-  const shard::TensorEntry& entry = model.entry(tensor);
-  const auto number = [](int value) { return value < 0 ? Json(nullptr) : Json(value); };
-  Json json = {{"name", entry.name}};
-  if (!model.checkpoint().names_only()) {
-    json["dtype"] = entry.dtype;
-    json["shape"] = entry.shape;
-    json["bytes"] = entry.bytes;
-    json["offset"] = entry.offset;
+std::string Dumped(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// A document of a hundred thousand tensors takes most of its time here: nothing is allocated for
+// text that needs no escapes.
+void AppendText(std::string_view text, std::string& out) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+  });
+  if (plain) {
+    out.append("\"").append(text).append("\"");
+  } else {
+    out += Dumped(std::string(text));
   }
-  json["file"] = FileName(model, entry);
-  json["part"] = shard::PartName(tensor.part);
-  json["layer"] = number(tensor.layer);
-  json["expert"] = number(tensor.expert);
-  json["expert_axis"] = number(tensor.axis);
-  json["role"] = tensor.rule->role;
-  json["mtp"] = tensor.mtp;
-  return json;
+}
+
+void AppendNumber(uint64_t number, std::string& out) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.append(digits.data(), end);
+}
+
+void AppendNumberOrNull(const char* key, int number, std::string& out) {
+  out += key;
+  if (number < 0) {
+    out += "null";
+  } else {
+    AppendNumber(static_cast<uint64_t>(number), out);
+  }
+}
+
+void AppendTensor(const shard::MoeModel& model, const shard::ModelTensor& tensor,
+                  std::string& out) {
+  const shard::TensorEntry& entry = model.entry(tensor);
+  out += "{\"name\":";
+  AppendText(entry.name, out);
+  if (!model.checkpoint().names_only()) {
+    out += ",\"dtype\":";
+    AppendText(entry.dtype, out);
+    out += ",\"shape\":[";
+    for (size_t i = 0; i < entry.shape.size(); ++i) {
+      if (i > 0) out += ',';
+      AppendNumber(entry.shape[i], out);
+    }
+    out += "],\"bytes\":";
+    AppendNumber(entry.bytes, out);
+    out += ",\"offset\":";
+    AppendNumber(entry.offset, out);
+  }
+  const auto& files = model.checkpoint().files();
+  out += ",\"file\":";
+  AppendText(entry.file < files.size() ? std::string_view(files[entry.file].name) : "-", out);
+  out += ",\"part\":";
+  AppendText(shard::PartName(tensor.part), out);
+  AppendNumberOrNull(",\"layer\":", tensor.layer, out);
+  AppendNumberOrNull(",\"expert\":", tensor.expert, out);
+  AppendNumberOrNull(",\"expert_axis\":", tensor.axis, out);
+  out += ",\"role\":";
+  AppendText(tensor.rule->role, out);
+  out += tensor.mtp ? ",\"mtp\":true}" : ",\"mtp\":false}";
 }
 
 // One tensor per line: the document is as easy to grep as the table, and is never held as a tree.
 std::string TensorDocument(const shard::MoeModel& model, const Selection& selection) {
-  const auto dump = [](const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  };
-  std::string text = "{\n\"source\": " + dump(model.checkpoint().source().string()) +
-                     ",\n\"family\": " + dump(model.family().name) + ",\n\"tensors\": [";
+  std::string text = "{\n\"source\": " + Dumped(model.checkpoint().source().string()) +
+                     ",\n\"family\": " + Dumped(model.family().name) + ",\n\"tensors\": [";
   const char* separator = "\n";
   for (const shard::ModelTensor* tensor : selection) {
-    text += separator + dump(TensorJson(model, *tensor));
+    text += separator;
+    AppendTensor(model, *tensor, text);
     separator = ",\n";
   }
   return text + "\n]\n}\n";
@@ -105,15 +152,38 @@ Result<int> RunCheck(const shard::MoeModel& model, bool json) {
   return findings.empty() ? kExitDone : ExitCode(shard::Code::kCorrupt);
 }
 
+Result<int> PrintSummary(const Arguments& arguments, const shard::MoeModel& model,
+                         const shard::PromisedModel* promised) {
+  SHARD_TRY(const NodeSizes nodes, SizeNodes(model, arguments.nodes));
+  const Summary summary{model, nodes, promised};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(summary))
+                             : WriteResult(SummaryText(summary)));
+  return kExitDone;
+}
+
+// A config without tensors.
+Result<int> RunPromised(const Arguments& arguments, const shard::fs::path& config) {
+  if (!arguments.summary) {
+    return shard::Error{
+        shard::Code::kNotFound,
+        shard::Cat(arguments.source.source, ": expected tensors, found a config alone"),
+        "a config is enough for list-tensors --summary"};
+  }
+  SHARD_TRY(const shard::PromisedModel promised,
+            shard::OpenPromised(arguments.source.source, config, arguments.source.model));
+  return PrintSummary(arguments, promised.model, &promised);
+}
+
 Result<int> Run(Arguments& arguments) {
   arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
+  if (const auto config = shard::ConfigAlone(arguments.source.source)) {
+    return RunPromised(arguments, *config);
+  }
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   if (arguments.check) return RunCheck(model, arguments.json);
   if (arguments.summary) {
-    SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(model))
-                               : WriteResult(SummaryText(model)));
-    return kExitDone;
+    return PrintSummary(arguments, model, nullptr);
   }
   Selection selection;
   for (const shard::ModelTensor& tensor : model.tensors()) {
@@ -131,6 +201,22 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       "--summary", arguments->summary,
       "Print family, layers, experts, parameters in all and active, bytes by part, and the size of "
       "one node for several numbers of groups, instead of tensors.");
+  const auto size = [&](const char* name, auto& value, const char* type, const char* text) {
+    return app.add_option(name, value, text)
+        ->type_name(type)
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->needs(summary);
+  };
+  size("--groups", arguments->nodes.groups, "LIST",
+       "With --summary: sizes of nodes for these numbers of groups, such as 2,3,8. Default: 2, 4, "
+       "8 and 16.")
+      ->transform(AsCount(1, kMaxGroups));
+  size("--quantize,--recipe", arguments->nodes.recipes, "LIST",
+       "With --summary: sizes of nodes for these recipes, such as Q4_K_M,balanced. Default: a few "
+       "usual ones.");
+  AddConvertOptions(app, arguments->nodes.convert);
+  for (const char* name : {"--pre", "--mtp"}) app.get_option(name)->needs(summary);
   CLI::Option* check =
       app.add_flag("--check", arguments->check,
                    "Compare the tensors and their shapes with what config.json (or the metadata of "

@@ -1,10 +1,12 @@
 #include "tools/model_summary.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "libshard/text.h"
+#include "tools/active_counts.h"
 #include "tools/output.h"
 #include "tools/table.h"
 
@@ -64,6 +66,22 @@ std::string ExpertsText(const shard::MoeModel& model) {
   return text;
 }
 
+struct PartTotal {
+  shard::Part part = shard::Part::kTrunk;
+  uint64_t tensors = 0, bytes = 0;
+};
+
+std::array<PartTotal, 4> TotalsByPart(const shard::MoeModel& model) {
+  std::array<PartTotal, 4> totals;
+  for (size_t i = 0; i < totals.size(); ++i) totals[i].part = static_cast<shard::Part>(i);
+  for (const shard::ModelTensor& tensor : model.tensors()) {
+    PartTotal& total = totals[static_cast<size_t>(tensor.part)];
+    ++total.tensors;
+    total.bytes += model.entry(tensor).bytes;
+  }
+  return totals;
+}
+
 std::string PartsTable(const shard::MoeModel& model) {
   const auto totals = TotalsByPart(model);
   uint64_t all = 0;
@@ -83,27 +101,43 @@ std::string PartsTable(const shard::MoeModel& model) {
 }
 
 std::string NodesTable(const NodeSizes& sizes) {
-  std::vector<std::string> headings = {">groups", ">source"};
-  for (const std::string& type : sizes.types) headings.push_back(">" + type);
+  std::vector<std::string> headings = {">groups", ">experts"};
+  for (const std::string& format : sizes.formats) headings.push_back(">" + format);
   Table table(headings);
   for (const NodeSize& row : sizes.rows) {
     table.Cell(uint64_t{row.groups});
-    table.Cell(shard::FormatBytes(row.source));
-    for (const uint64_t bytes : row.quantized) table.Cell(shard::FormatBytes(bytes));
+    table.Cell(row.experts);
+    for (const uint64_t bytes : row.bytes) table.Cell(shard::FormatBytes(bytes));
   }
-  std::string text = "size of one node, without overlay";
-  if (!sizes.types.empty()) text += " (types: experts at that type, all else at q8_0; estimated)";
-  return text + "\n" + table.Render();
+  return "size of the largest node, without overlay; experts it holds of a layer\n" +
+         table.Render();
 }
 
 Json NodesJson(const NodeSizes& sizes) {
   Json nodes = Json::array();
   for (const NodeSize& row : sizes.rows) {
-    Json bytes = {{"source", row.source}};
-    for (size_t i = 0; i < sizes.types.size(); ++i) bytes[sizes.types[i]] = row.quantized[i];
-    nodes.push_back({{"groups", row.groups}, {"bytes", bytes}});
+    Json bytes = Json::object();
+    for (size_t i = 0; i < row.bytes.size(); ++i) bytes[sizes.formats[i]] = row.bytes[i];
+    nodes.push_back({{"groups", row.groups}, {"experts", row.experts}, {"bytes", bytes}});
   }
   return nodes;
+}
+
+std::string FilesText(const Summary& summary) {
+  const shard::PromisedModel* promised = summary.promised;
+  if (promised == nullptr) return Plural(summary.model.checkpoint().files().size(), "file");
+  const std::string plain = promised->unfollowed.empty()
+                                ? ""
+                                : Cat(", not quantized (", promised->unfollowed, ") as they are");
+  return Cat("none: no tensors were seen, sizes are what config.json promises of weights in ",
+             promised->stored, plain);
+}
+
+Json PromisedJson(const shard::PromisedModel* promised) {
+  if (promised == nullptr) return nullptr;
+  return {{"stored", promised->stored},
+          {"unfollowed_quantization", promised->unfollowed},
+          {"not_counted", promised->missing}};
 }
 
 }  // namespace
@@ -113,9 +147,14 @@ std::string ParameterSpelling(const shard::MoeModel& model,
   if (parameters.total == 0) return "unknown";
   std::string text = OneDecimal(parameters.total) + " total";
   if (parameters.active == 0 || TopKText(model) == "unknown") return text;
-  const std::string active = shard::FormatParameters(parameters.active);
-  text += Cat(", ", OneDecimal(parameters.active), " active (",
-              shard::FormatParameters(parameters.total), "-A", active, ", ", active, "-",
+  const CardCount card = CountAsCards(model, parameters);
+  const std::string active = shard::FormatParameters(card.active);
+  text += Cat(", ", OneDecimal(parameters.active), " active");
+  if (!card.without.empty()) {
+    text += Cat(", ", OneDecimal(card.active), " without ", card.without,
+                " as the cards of this family count");
+  }
+  text += Cat(" (", shard::FormatParameters(parameters.total), "-A", active, ", ", active, "-",
               model.max_experts(), "E)");
   if (parameters.mtp > 0)
     text += Cat(", and ", OneDecimal(parameters.mtp), " in prediction blocks");
@@ -124,7 +163,8 @@ std::string ParameterSpelling(const shard::MoeModel& model,
   return text;
 }
 
-std::string SummaryText(const shard::MoeModel& model) {
+std::string SummaryText(const Summary& summary) {
+  const shard::MoeModel& model = summary.model;
   const shard::ParameterCount parameters = shard::CountParameters(model);
   Table facts({"", ""});
   facts.Row({"family", Cat(model.family().name, model.config().architecture.empty() ? "" : ", ",
@@ -132,15 +172,20 @@ std::string SummaryText(const shard::MoeModel& model) {
   facts.Row({"layers", LayersText(model)});
   facts.Row({"experts", ExpertsText(model)});
   facts.Row({"parameters", ParameterSpelling(model, parameters)});
-  facts.Row({"files", Plural(model.checkpoint().files().size(), "file")});
+  facts.Row({"files", FilesText(summary)});
+  if (summary.promised != nullptr && !summary.promised->missing.empty()) {
+    facts.Row({"not counted", Cat(shard::Join(summary.promised->missing, ", "),
+                                  ": config.json does not say how large")});
+  }
   // The headings are empty: drop their line.
   std::string text = facts.Render().substr(1) + "\n" + PartsTable(model);
-  const auto nodes = EstimateNodeSizes(model, parameters);
-  if (nodes && !nodes->rows.empty()) text += "\n" + NodesTable(*nodes);
+  if (!summary.nodes.rows.empty()) text += "\n" + NodesTable(summary.nodes);
+  for (const std::string& note : summary.nodes.notes) text += Cat("note: ", note, "\n");
   return text;
 }
 
-Json SummaryJson(const shard::MoeModel& model) {
+Json SummaryJson(const Summary& summary) {
+  const shard::MoeModel& model = summary.model;
   const shard::ParameterCount parameters = shard::CountParameters(model);
   Json layers = Json::array();
   for (const shard::MoeLayer& layer : model.layers()) {
@@ -155,7 +200,7 @@ Json SummaryJson(const shard::MoeModel& model) {
     parts[std::string(shard::PartName(total.part))] = {{"tensors", total.tensors},
                                                        {"bytes", total.bytes}};
   }
-  const auto nodes = EstimateNodeSizes(model, parameters);
+  const ActiveCounts active = CountActive(parameters);
   return {{"source", model.checkpoint().source().string()},
           {"names_only", model.checkpoint().names_only()},
           {"family", model.family().name},
@@ -169,12 +214,17 @@ Json SummaryJson(const shard::MoeModel& model) {
           {"parameters",
            {{"total", parameters.total},
             {"active", parameters.active},
+            {"active_without_embedding", active.without_embedding},
+            {"active_without_embedding_and_head", active.without_tables},
+            {"active_as_cards_count", CountAsCards(model, parameters).active},
             {"mtp", parameters.mtp},
             {"other_modalities", parameters.other_modalities},
             {"spelling", ParameterSpelling(model, parameters)}}},
           {"moe_layers", std::move(layers)},
           {"parts", std::move(parts)},
-          {"node_sizes", nodes ? NodesJson(*nodes) : Json::array()}};
+          {"node_sizes", NodesJson(summary.nodes)},
+          {"node_size_notes", summary.nodes.notes},
+          {"promised", PromisedJson(summary.promised)}};
 }
 
 }  // namespace cli

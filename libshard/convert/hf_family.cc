@@ -33,7 +33,7 @@ class Conversion {
     SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
-    SHARD_CHECK(AddTokenizer());
+    if (options_.part == ConvertOptions::Part::kWhole) SHARD_CHECK(AddTokenizer());
     return std::move(out_);
   }
 
@@ -242,6 +242,7 @@ Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
     case ConvertOptions::Part::kTensors:
       return conversion.RunTensors();
     case ConvertOptions::Part::kWhole:
+    case ConvertOptions::Part::kNoTokenizer:
       break;
   }
   return conversion.Run();
