@@ -15,6 +15,7 @@ constexpr uint64_t kMaxFileBytes = 16u << 20;
 constexpr size_t kMaxRules = 10'000;
 constexpr size_t kMaxPatternLength = 1000;
 constexpr uint64_t kMaxAxis = 7;
+constexpr size_t kMaxNames = 1000;  // every tensor's name is compared with every prefix
 
 Error Bad(const std::string& where, const std::string& problem) {
   return {Code::kCorrupt, Cat(where, ": ", problem), "docs/families.md describes family files"};
@@ -37,6 +38,7 @@ Result<std::vector<std::string>> ReadNames(const JsonFields& fields, const char*
   std::vector<std::string> names;
   if (!fields.Has(key)) return names;
   SHARD_TRY(const Json* list, fields.Array(key));
+  if (list->size() > kMaxNames) return fields.Wrong(key, "at most 1000 names");
   for (const Json& item : *list) {
     if (!item.is_string() || item.get_ref<const std::string&>().empty()) {
       return fields.Wrong(key, "a list of names");

@@ -16,7 +16,7 @@ namespace shard {
 namespace {
 
 // Far above any model: Kimi-K2 has 140,000 tensors and 10^12 weights.
-constexpr size_t kMostTensors = 2'000'000;
+constexpr size_t kMostTensors = 500'000;
 constexpr uint64_t kMostElements = uint64_t{1} << 50;
 
 // Families of which all tensors are known here; of others there may be more than those that are

@@ -1,8 +1,11 @@
-// ParseModelConfig and CheckConfig: config.json of any maker.
+// ParseModelConfig, CheckConfig and PromiseTensors: config.json of any maker.
 #include "libshard/config.h"
+
+#include <algorithm>
 
 #include "fixtures/generator.h"
 #include "libshard/check/model_check.h"
+#include "libshard/check/promised_tensors.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -34,6 +37,26 @@ std::string CheckFindings(std::string_view input, const shard::ModelConfig& mode
   return "";
 }
 
+// What a config promises on its own: sizes that multiply without overflow, and no end of tensors.
+std::string CheckPromise(std::string_view input, const shard::ModelConfig& model,
+                         const shard::Family& family) {
+  constexpr uint64_t kEnough = 20'000;  // more only takes longer
+  if (uint64_t{model.layers} * std::max(model.experts, 1u) > kEnough) return "";
+  const auto config = shard::HfConfig::Parse(kWhere, input);
+  if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
+  std::vector<shard::CheckFinding> findings;
+  const auto promise = shard::ReadPromise(*config, "", model, family, findings);
+  if (!promise) return fuzz::ErrorProblem(promise.error(), kWhere);
+  const auto promised = shard::PromiseTensors(*config, model, family, *promise);
+  if (!promised) return fuzz::ErrorProblem(promised.error(), kWhere);
+  for (const shard::TensorEntry& entry : promised->tensors) {
+    if (entry.bytes == 0 || entry.format->BytesFor(entry.Elements()) != entry.bytes) {
+      return "bytes that are not those of the shape: " + entry.name;
+    }
+  }
+  return "";
+}
+
 std::string Check(std::string_view input) {
   const auto config = shard::ParseModelConfig(kWhere, input);
   if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
@@ -53,7 +76,9 @@ std::string Check(std::string_view input) {
   }
   const auto family = shard::FindFamily(kWhere, *config);
   if (!family) return fuzz::ErrorProblem(family.error(), kWhere);
-  return *family == nullptr ? "a null family" : CheckFindings(input, *config, **family);
+  if (*family == nullptr) return "a null family";
+  const std::string problem = CheckFindings(input, *config, **family);
+  return problem.empty() ? CheckPromise(input, *config, **family) : problem;
 }
 
 constexpr fuzz::Target kTarget{Check, Seeds, 10'000};

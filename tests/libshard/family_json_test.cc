@@ -162,5 +162,12 @@ TEST_F(FamilyFile, IsReadFromAFileThatExists) {
   EXPECT_NE(family.error().message.find("/nowhere/family.json"), std::string::npos);
 }
 
+TEST_F(FamilyFile, AListOfNamesHasAnEnd) {
+  std::string prefixes = "\"a.\"";
+  for (int i = 0; i < 1000; ++i) prefixes += ", \"a.\"";
+  const std::string text = R"({"name": "x", "prefixes": [)" + prefixes + R"(], "rules": []})";
+  EXPECT_NE(Problem(text).find("prefixes: expected at most 1000 names"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace shard
