@@ -40,10 +40,10 @@ TEST(TypeReport, NamesTheRuleThatChoseEachTensor) {
   EXPECT_EQ(rule("blk.0.ffn_gate_inp.weight"), "keeps its type | F32 by conversion");
   EXPECT_EQ(rule("blk.0.ffn_gate_exps.weight"), "--tensor-type | ffn_gate_exps=q5_K");
   EXPECT_EQ(rule("output.weight"), "--output-tensor-type | ");
-  EXPECT_EQ(rule("blk.0.ffn_down_exps.weight"), "recipe Q4_K_M | down: another type");
+  EXPECT_EQ(rule("blk.2.ffn_down_exps.weight"), "recipe Q4_K_M | down: another type");
   EXPECT_EQ(rule("blk.0.ffn_up_exps.weight"), "recipe Q4_K_M | gate, up: base type");
   EXPECT_EQ(types.at("blk.0.ffn_gate_exps.weight")["type"], "q5_K");
-  EXPECT_EQ(types.at("blk.0.ffn_down_exps.weight")["type"], "q6_K");
+  EXPECT_EQ(types.at("blk.2.ffn_down_exps.weight")["type"], "q6_K");
 }
 
 TEST(TypeReport, NamesOverridesByPartAndProfilesAndPureTypes) {
@@ -79,7 +79,7 @@ TEST(TypeReport, TheTableHasALinePerTensorAndAddsUp) {
   const ToolRun run = workspace.Moepack(command);
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, ContainsRegex("name +part +shape +source +type +bytes +rule"));
-  EXPECT_THAT(run.out, ContainsRegex("blk.0.ffn_down_exps.weight +expert +\\[.*\\] +bf16 +q6_K"));
+  EXPECT_THAT(run.out, ContainsRegex("blk.2.ffn_down_exps.weight +expert +\\[.*\\] +bf16 +q6_K"));
   const Json document = workspace.Json(command + " --json");
   uint64_t bytes = 0, parts = 0;
   for (const Json& tensor : document["tensors"]) bytes += tensor["bytes"].get<uint64_t>();
