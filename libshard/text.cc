@@ -9,7 +9,6 @@
 namespace shard {
 namespace {
 
-constexpr size_t kMaxQuoted = 200;
 constexpr const char* kHexDigits = "0123456789abcdef";
 
 // Three significant digits and a unit: 1.23, 12.3, 123.
@@ -20,51 +19,7 @@ std::string ThreeDigits(double value) {
   return text.data();
 }
 
-// Length of the control character at the start of `text`, 0 if there is none.
-size_t ControlLength(std::string_view text) {
-  const auto at = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  if (at(0) < 0x20 || at(0) == 0x7f) return 1;
-  if (at(0) == 0xc2 && at(1) >= 0x80 && at(1) <= 0x9f) return 2;                   // C1
-  if (at(0) == 0xe2 && at(1) == 0x80 && at(2) >= 0xaa && at(2) <= 0xae) return 3;  // U+202A-202E
-  if (at(0) == 0xe2 && at(1) == 0x81 && at(2) >= 0xa6 && at(2) <= 0xa9) return 3;  // U+2066-2069
-  return 0;
-}
-
 }  // namespace
-
-bool HasControlCharacter(std::string_view text) {
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (ControlLength(text.substr(i)) > 0) return true;
-  }
-  return false;
-}
-
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  size_t control_end = 0;
-  for (size_t i = 0; i < std::min(text.size(), kMaxQuoted); ++i) {
-    const char c = text[i];
-    const auto byte = static_cast<unsigned char>(c);
-    if (const size_t length = ControlLength(text.substr(i)); length > 0) {
-      control_end = std::max(control_end, i + length);
-    }
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (i < control_end) {
-      out += "\\x";
-      out += kHexDigits[byte >> 4];
-      out += kHexDigits[byte & 15];
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-  if (text.size() > kMaxQuoted) out += Cat("... (", text.size(), " bytes)");
-  return out;
-}
 
 std::string FormatBytes(uint64_t bytes) {
   constexpr std::array<const char*, 7> kUnits = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
