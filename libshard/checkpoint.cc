@@ -7,6 +7,7 @@
 #include "libshard/gguf_set.h"
 #include "libshard/limits.h"
 #include "libshard/linked_model.h"
+#include "libshard/not_fetched.h"
 #include "libshard/read_header.h"
 #include "libshard/text.h"
 
@@ -282,7 +283,8 @@ Result<Checkpoint> OpenIndexFile(const fs::path& source, const fs::path& root) {
 Result<Checkpoint> OpenAny(const fs::path& source, PartLinks links) {
   std::error_code error;
   if (!fs::exists(source, error)) {
-    return Error{Code::kNotFound, Cat(source.string(), ": no such file or directory")};
+    return Error{Code::kNotFound, Cat(source.string(), ": no such file or directory"),
+                 RemoteSourceHint(source.string())};
   }
   if (fs::is_directory(source, error)) return OpenDirectory(source, links);
   const fs::path root = source.has_parent_path() ? source.parent_path() : fs::path(".");

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "libshard/not_fetched.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -163,6 +164,7 @@ Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit) {
   }
   std::string text(file.size(), '\0');
   SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(text))));
+  SHARD_CHECK(CheckNoLfsPointer(path.string(), text));
   return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include "libshard/bytes.h"
 #include "libshard/digest.h"
+#include "libshard/not_fetched.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -20,9 +21,17 @@ Result<std::vector<std::byte>> ReadFirst(const InputFile& file, uint64_t bytes) 
   return out;
 }
 
+Status CheckFetched(const InputFile& file, const std::string& name) {
+  constexpr uint64_t kMaxPointer = 1024;
+  if (file.size() > kMaxPointer) return Ok();
+  SHARD_TRY(const std::vector<std::byte> bytes, ReadFirst(file, kMaxPointer));
+  return CheckNoLfsPointer(name, bytes);
+}
+
 }  // namespace
 
 Result<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file, const std::string& name) {
+  SHARD_CHECK(CheckFetched(file, name));
   SHARD_TRY(std::vector<std::byte> bytes, ReadFirst(file, kSafetensorsLengthBytes));
   if (bytes.size() == kSafetensorsLengthBytes) {
     // A length that is a lie is the parser's to refuse: it needs no more than these bytes for it.
@@ -35,6 +44,7 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file, const std
 }
 
 Result<GgufHeader> ReadGgufHeader(const InputFile& file, const std::string& name) {
+  SHARD_CHECK(CheckFetched(file, name));
   for (uint64_t piece = kFirstPiece;;) {
     SHARD_TRY(const std::vector<std::byte> bytes, ReadFirst(file, piece));
     uint64_t needed = 0;

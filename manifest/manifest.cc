@@ -37,7 +37,8 @@ Result<std::string> ReadManifestText(const std::string& directory) {
   Result<std::string> text = shard::ReadTextFile(path, kMaxManifestBytes);
   if (text || text.error().code != shard::Code::kNotFound) return text;
   shard::Error error = std::move(text).error();
-  error.hint = "name the directory of a distribution, as build and shard-experts write it";
+  if (error.hint.empty())
+    error.hint = "name the directory of a distribution, as build and shard-experts write it";
   return error;
 }
 
