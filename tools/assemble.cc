@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
@@ -30,19 +31,9 @@ struct Arguments {
   bool json = false;
 };
 
-// As a shell reads it back.
-std::string ShellWord(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
-  if (text.find_first_not_of(kPlain) == text.npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string ServerCommand(const Arguments& arguments, const manifest::AssembleReport& report) {
   const std::string path = (shard::fs::path(arguments.out) / report.model_file).string();
-  return Cat("llama-server -m ", ShellWord(path));
+  return shard::ShellCommand({"llama-server", "-m", path});
 }
 
 std::string ReportText(const Arguments& arguments, const manifest::AssembleReport& report,
@@ -53,7 +44,7 @@ std::string ReportText(const Arguments& arguments, const manifest::AssembleRepor
   }
   const bool dry_run = arguments.assemble.dry_run;
   std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " to ", arguments.out);
+                         ExactBytes(report.total_bytes()), " to ", shard::Shown(arguments.out));
   if (!dry_run)
     text +=
         Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");

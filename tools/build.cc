@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/text.h"
+#include "manifest/assemble.h"
 #include "tools/command.h"
+#include "tools/command_text.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
 #include "tools/output.h"
@@ -46,12 +48,44 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments)
   return std::optional(std::move(report));
 }
 
+// Everything that makes these bytes out of this source, so that the proof makes them again.
+std::string ProofCommand(const Arguments& arguments) {
+  CommandLine line("verify");
+  line.AddPath(arguments.out);
+  line.AddPath("--against", arguments.source.source);
+  line.AddPath("--family", arguments.source.model.family_file);
+  line.AddPath("--config", arguments.source.model.config_file);
+  if (!arguments.write.gguf) return line.Text();
+  const shard::QuantizeOptions& options = arguments.quantize.options;
+  line.AddPath("--imatrix", options.imatrix_file);
+  line.Add("--pre", options.convert.pre);
+  if (!options.convert.mtp) line.Add("--no-mtp");
+  return line.Text();
+}
+
+// Not when the overlay has a type of its own, or when layers differ in their number of experts.
+bool CanAssemble(const Arguments& arguments, const std::string& node) {
+  manifest::AssembleOptions options;
+  options.family_file = arguments.source.model.family_file;
+  options.dry_run = true;
+  return manifest::AssembleNode(arguments.out, node, options).has_value();
+}
+
+// "" when a node cannot be assembled.
+std::string NodeCommand(const Arguments& arguments) {
+  const std::string node = FreePath("node-0");
+  if (!CanAssemble(arguments, node)) return "";
+  CommandLine line("assemble");
+  line.AddPath(arguments.out);
+  line.Add("--group", "0");
+  line.AddPath("--family", arguments.source.model.family_file);
+  line.AddPath("-o", node);
+  return line.Text();
+}
+
 std::string NextSteps(const Arguments& arguments) {
-  const shard::ConvertOptions& convert = arguments.quantize.options.convert;
-  const std::string pre = convert.pre.empty() ? "" : Cat(" --pre ", convert.pre);
-  return Cat("\nnext:\n  moepack verify ", arguments.out, " --against ", arguments.source.source,
-             pre, convert.mtp ? "" : " --no-mtp", "\n  moepack assemble ", arguments.out,
-             " --group 0 -o node-0\n");
+  const std::string node = NodeCommand(arguments);
+  return Cat("\nnext:\n  ", ProofCommand(arguments), node.empty() ? "" : "\n  ", node, "\n");
 }
 
 struct Outcome {
@@ -80,7 +114,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
-  SHARD_CHECK(ChooseContainer(model, arguments));
+  SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(shard::PlanWarnings(model, plan));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
@@ -89,6 +123,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const auto verified, Verify(arguments));
   const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};
   const Outcome outcome{arguments, write_outcome, verified};
+  if (verified) PrintWarnings(WarningTexts(*verified));
   SHARD_CHECK(arguments.json ? WriteJsonResult(Document(outcome)) : WriteResult(Text(outcome)));
   if (verified) SHARD_CHECK(CheckPassed(arguments.out, *verified));
   return kExitDone;

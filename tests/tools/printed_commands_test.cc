@@ -1,0 +1,161 @@
+// Command lines that moepack prints are run as they stand, by /bin/sh, whatever the paths are.
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "tests/libshard/imatrix_file.h"
+#include "tests/tools/run_moepack.h"
+#include "tools/command_text.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Lines of "next:" and "run it:", and the commands in the back quotes of hints.
+std::vector<std::string> CommandsIn(const std::string& text) {
+  std::vector<std::string> commands;
+  bool listing = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "next:" || line == "run it:") {
+      listing = true;
+    } else if (listing && line.starts_with("  ")) {
+      commands.push_back(line.substr(2));
+    } else {
+      listing = false;
+    }
+    if (!line.starts_with("hint: ")) continue;
+    const size_t start = line.find("`moepack ");
+    if (start == line.npos) continue;
+    commands.push_back(line.substr(start + 1, line.find('`', start + 1) - start - 1));
+  }
+  return commands;
+}
+
+class PrintedCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(workspace_ / "bin");
+    fs::create_symlink(MOEPACK_BINARY, workspace_ / "bin/moepack");
+    WriteAll(workspace_ / "bin/llama-server", "#!/bin/sh\ntest \"$1\" = -m && test -f \"$2\"\n");
+    fs::permissions(workspace_ / "bin/llama-server", fs::perms::owner_all);
+  }
+
+  // Runs every command that `run` printed and returns how many there were.
+  size_t RunPrinted(const ToolRun& run) {
+    const std::vector<std::string> commands = CommandsIn(run.out + run.err);
+    for (const std::string& command : commands) {
+      WriteAll(workspace_ / "line.sh", command + "\n");
+      const std::string line = "cd '" + workspace_.path().string() +
+                               "' && PATH=\"$PWD/bin:$PATH\" /bin/sh line.sh >log 2>&1";
+      EXPECT_EQ(std::system(line.c_str()), 0) << command << "\n" << ReadAll(workspace_ / "log");
+      const std::string log = ReadAll(workspace_ / "log");
+      const std::vector<std::string> more = CommandsIn(log);
+      if (!more.empty()) RunPrinted({0, log, ""});
+    }
+    return commands.size();
+  }
+  size_t RunAndRunPrinted(const std::string& arguments, int status = 0) {
+    const ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, status) << arguments << "\n" << run.err;
+    return RunPrinted(run);
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(PrintedCommands, NextOfBuildWorksWithPlainPaths) {
+  EXPECT_EQ(RunAndRunPrinted("build fixtures/tiny-moe --groups 2 -o out"), 2u);
+  // node-0 is taken now: the second line names another directory.
+  EXPECT_EQ(RunAndRunPrinted("build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out-8"), 2u);
+}
+
+TEST_F(PrintedCommands, NextOfBuildKeepsEveryOptionAndQuotesEveryPath) {
+  const std::string odd = "it's \"my\" $HOME;`id` &\n\x1b model";
+  fs::rename(workspace_ / "fixtures/tiny-moe", workspace_ / odd);
+  fs::rename(workspace_ / odd / "config.json", workspace_ / ("config " + odd));
+  const std::string matrix = "imatrix " + odd + ".gguf";
+  fixtures::ImatrixPart part{"blk.0.attn_q.weight", std::vector<float>(256, 2), {1}};
+  WriteAll(workspace_ / matrix, fixtures::GgufBytes(fixtures::ImatrixFile({part})));
+  CommandLine line("build");
+  line.AddPath(odd);
+  line.AddPath("--config", "config " + odd);
+  line.AddPath("--imatrix", matrix);
+  line.Add("--pre", "qwen2");
+  line.Add("--no-mtp");
+  line.Add("--recipe", "Q4_K_M");
+  line.Add("--groups", "2");
+  line.AddPath("-o", "-out " + odd);
+  const std::string arguments = line.Text().substr(std::string("moepack ").size());
+  EXPECT_EQ(RunAndRunPrinted(arguments), 2u);
+  EXPECT_TRUE(fs::exists(workspace_ / "node-0"));
+}
+
+TEST_F(PrintedCommands, NextOfBuildNamesTheFamilyFile) {
+  WriteAll(workspace_ / "my family.json", R"({"name": "my-moe", "prefixes": ["model."], "rules": [
+    {"pattern": "embed_tokens.weight", "part": "trunk", "role": "embedding"},
+    {"pattern": "norm.weight", "part": "trunk", "role": "norm"},
+    {"pattern": "lm_head.weight", "part": "trunk", "role": "head"},
+    {"pattern": "layers.{L}.{*}norm.{W}", "part": "trunk", "role": "norm"},
+    {"pattern": "layers.{L}.self_attn.{**}", "part": "trunk", "role": "attention"},
+    {"pattern": "layers.{L}.mlp.gate.weight", "part": "router", "role": "router",
+     "expert_axis": 0},
+    {"pattern": "layers.{L}.mlp.experts.{E}.gate_proj.{W}", "part": "expert", "role": "gate"},
+    {"pattern": "layers.{L}.mlp.experts.{E}.up_proj.{W}", "part": "expert", "role": "up"},
+    {"pattern": "layers.{L}.mlp.experts.{E}.down_proj.{W}", "part": "expert", "role": "down"}]})");
+  const ToolRun run =
+      workspace_.Moepack("build fixtures/tiny-moe --family 'my family.json' --groups 2 -o out");
+  EXPECT_THAT(run.out, HasSubstr(" --family 'my family.json'\n"));
+  EXPECT_EQ(RunPrinted(run), 2u);
+}
+
+TEST_F(PrintedCommands, NextOfBuildNamesNoNodeThatCannotBeAssembled) {
+  const std::string build =
+      "build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json --recipe Q8_0 ";
+  EXPECT_EQ(RunAndRunPrinted(build + "--overlay-type q4_K -o other-type"), 1u);
+  EXPECT_EQ(RunAndRunPrinted(build + "-o same-type"), 2u);
+}
+
+TEST_F(PrintedCommands, NextOfBuildSaysNoMoreThanIsNeeded) {
+  const std::string out = workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out").out;
+  EXPECT_THAT(out, HasSubstr("\n  moepack verify out --against fixtures/tiny-moe\n"));
+  EXPECT_THAT(out, HasSubstr("\n  moepack assemble out --group 0 -o node-0\n"));
+}
+
+TEST_F(PrintedCommands, RunItOfAssembleNamesTheFirstFile) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out").status,
+            0);
+  EXPECT_EQ(RunAndRunPrinted("assemble out --group 1 -o \"a node's\""), 1u);
+}
+
+TEST_F(PrintedCommands, HintsWithACommandRun) {
+  ASSERT_EQ(workspace_.Moepack("plan fixtures/tiny-moe --groups 2").status, 0);
+  EXPECT_EQ(RunAndRunPrinted("plan fixtures/tiny-moe --gruops 2", 2), 0u);  // "did you mean"
+  EXPECT_EQ(RunAndRunPrinted("plan", 2), 1u);
+  EXPECT_EQ(RunAndRunPrinted("nonsense", 2), 1u);
+  EXPECT_EQ(RunAndRunPrinted("help plan more", 2), 1u);
+}
+
+TEST(CommandLineText, QuotesWordsAndKeepsPathsFromBeingOptions) {
+  CommandLine line("verify");
+  line.AddPath("-dir");
+  line.Add("--pre", "");
+  line.AddPath("--against", "a b");
+  line.Add("--no-mtp");
+  EXPECT_EQ(line.Text(), "moepack verify ./-dir --against 'a b' --no-mtp");
+}
+
+TEST(CommandLineText, AFreePathIsOneThatNothingHasYet) {
+  const fixtures::TempDir dir;
+  const std::string path = (dir / "node-0").string();
+  EXPECT_EQ(FreePath(path), path);
+  fs::create_directories(path);
+  fs::create_symlink("nowhere", path + "-2");
+  EXPECT_EQ(FreePath(path), path + "-3");
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,40 @@
+#include "tools/command_text.h"
+
+#include "libshard/file.h"
+#include "libshard/quote.h"
+#include "libshard/text.h"
+
+namespace cli {
+
+CommandLine::CommandLine(std::string_view verb) : words_{"moepack", std::string(verb)} {}
+
+void CommandLine::Add(std::string_view word) { words_.emplace_back(word); }
+
+void CommandLine::Add(std::string_view option, std::string_view value) {
+  if (value.empty()) return;
+  Add(option);
+  Add(value);
+}
+
+void CommandLine::AddPath(std::string_view path) {
+  words_.push_back(shard::Cat(path.starts_with('-') ? "./" : "", path));
+}
+
+void CommandLine::AddPath(std::string_view option, std::string_view path) {
+  if (path.empty()) return;
+  Add(option);
+  AddPath(path);
+}
+
+std::string CommandLine::Text() const { return shard::ShellCommand(words_); }
+
+std::string FreePath(const std::string& path) {
+  std::error_code ignored;
+  std::string free = path;
+  for (uint64_t number = 2; shard::fs::exists(shard::fs::symlink_status(free, ignored)); ++number) {
+    free = shard::Cat(path, "-", number);
+  }
+  return free;
+}
+
+}  // namespace cli
