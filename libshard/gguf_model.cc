@@ -91,7 +91,14 @@ uint64_t GgufTensor::bytes() const {
 }
 
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options) {
-  if (model.checkpoint().is_gguf()) return ViewOf(model);
+  if (model.checkpoint().is_gguf()) {
+    if (options.pre.empty() && options.mtp) return ViewOf(model);
+    return Error{Code::kInvalidArgument,
+                 Cat(options.pre.empty() ? "--no-mtp" : "--pre",
+                     ": expected a checkpoint that is converted, found ",
+                     model.checkpoint().source().string(), ", which is GGUF already"),
+                 "leave the option out"};
+  }
   const GgufConverter* converter = FindConverter(model.family().name);
   if (converter == nullptr) return NoConverter(model);
   return converter->convert(model, options);

@@ -96,7 +96,7 @@ Status CheckSameModel(const JsonFields& fields, const MoeModel& model) {
   return Error{Code::kInvalidArgument,
                Cat(members.where(), ": version: expected ", expected,
                    " (the checkpoint given), found ", Quoted(found)),
-               "make a new plan for this checkpoint with `moepack plan`"};
+               "make a new plan for this checkpoint, as `moepack help plan` says"};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "manifest/bundle.h"
 
@@ -16,7 +17,7 @@ std::string PartRow(const Manifest& manifest, shard::Role role, int group,
   std::string files;
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role != role || bundle.group != group) continue;
-    files += Cat(files.empty() ? "`" : ", `", bundle.file, "`");
+    files += Cat(files.empty() ? "" : ", ", shard::MarkdownCode(bundle.file));
   }
   return Cat("| ", name, " | ", files, " | ", FormatBytes(bytes), " |\n");
 }
@@ -61,21 +62,25 @@ std::string DistributionReadme(const Manifest& manifest) {
   const ModelRecord& model = manifest.model;
   const shard::Plan& plan = manifest.plan;
   const std::string name = model.id.empty() ? model.family : model.id;
-  std::string out = Cat("# ", name, ", split into ", plan.groups.size(), " expert groups\n\n");
-  out += Cat("Made by moepack ", manifest.tool_version, " from a ", model.architecture, " (family ",
-             model.family, ", ", model.moe_layers.size(), " layers with experts, ",
-             shard::FormatParameters(model.parameters_total), " parameters, ",
-             shard::FormatParameters(model.parameters_active),
+  std::string out = Cat("# ", shard::MarkdownText(name), ", split into ", plan.groups.size(),
+                        " expert groups\n\n");
+  out += Cat("Made by moepack ", shard::MarkdownText(manifest.tool_version), " from a ",
+             shard::MarkdownText(model.architecture), " (family ",
+             shard::MarkdownText(model.family), ", ", model.moe_layers.size(),
+             " layers with experts, ", shard::FormatParameters(model.parameters_total),
+             " parameters, ", shard::FormatParameters(model.parameters_active),
              " active). Every node holds the trunk, one group and the overlay; its routers pick "
              "only among the experts it holds.\n\n");
-  out += Cat("- model version `", manifest.versions.model, "`, partition `",
-             manifest.versions.shard, "`");
+  out += Cat("- model version ", shard::MarkdownCode(manifest.versions.model), ", partition ",
+             shard::MarkdownCode(manifest.versions.shard));
   if (!manifest.versions.replica.empty()) {
-    out += Cat(", overlay `", plan.overlay_version, "` (`", manifest.versions.replica, "`)");
+    out += Cat(", overlay ", shard::MarkdownCode(plan.overlay_version), " (",
+               shard::MarkdownCode(manifest.versions.replica), ")");
   }
-  if (!manifest.recipe.name.empty()) out += Cat("\n- types: ", manifest.recipe.name);
+  if (!manifest.recipe.name.empty())
+    out += Cat("\n- types: ", shard::MarkdownText(manifest.recipe.name));
   if (!manifest.recipe.imatrix_file.empty())
-    out += Cat(", importance matrix ", manifest.recipe.imatrix_file);
+    out += Cat(", importance matrix ", shard::MarkdownText(manifest.recipe.imatrix_file));
   out += "\n- quality of the split: not measured\n";
   if (!manifest.complete)
     out += "- parts are missing here on purpose: see `complete` in the manifest\n";

@@ -42,7 +42,7 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest) {
                  Cat(distribution,
                      ": expected GGUF bundles, found safetensors bundles, which keep "
                      "their source's bytes"),
-                 "use build --quantize on the checkpoint"};
+                 "use build --recipe on the checkpoint"};
   }
   if (manifest.complete) return Ok();
   return Error{Code::kUnsupported,

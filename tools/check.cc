@@ -32,12 +32,12 @@ Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
   options.load = arguments.load;
   options.load.overlay = !arguments.no_overlay;
   options.load.verify = !arguments.no_verify;
-  options.load.jobs = arguments.device.threads;
+  options.load.jobs = arguments.load_jobs();
   options.against = arguments.against;
   if (arguments.group >= 0) options.groups.push_back(static_cast<uint32_t>(arguments.group));
   if (arguments.tolerance >= 0) options.tolerance = arguments.tolerance;
   if (!arguments.tokens.empty()) {
-    SHARD_TRY(options.tokens, ParseTokenIds("--tokens", arguments.tokens));
+    SHARD_TRY(options.tokens, ReadTokenIds("--tokens", arguments.tokens));
   }
   options.assembled = !arguments.no_assembled;
   return options;
@@ -93,8 +93,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "source of a distribution that was not quantized.")
       ->type_name("SRC");
   app.add_option("--tokens", arguments->tokens,
-                 "What to run, as token ids: 12,7,9. Default: 32 ids spread over the vocabulary.")
-      ->type_name("IDS");
+                 "What to run, as token ids, 12,7,9, or the name of a file of ids. Default: 32 ids "
+                 "spread over the vocabulary.")
+      ->type_name("IDS|FILE");
   app.add_option("--tolerance", arguments->tolerance,
                  "How far logits may differ, as a part of the largest logit; 0: not in a bit. "
                  "Default: 0 on cpu, 1e-4 elsewhere.")

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/output.h"
 
@@ -12,9 +13,10 @@ using shard::Json;
 
 std::string Summary(const shard::MoeModel& model) {
   const std::string config = model.config_path().filename().string();
-  std::string text = shard::Cat("ok: ", Plural(model.tensors().size(), "tensor"), ", ",
-                                Plural(model.config().layers, "layer"), ", ",
-                                Plural(model.max_experts(), "expert"), " as ", config, " says");
+  std::string text =
+      shard::Cat("ok: ", Plural(model.tensors().size(), "tensor"), ", ",
+                 Plural(model.config().layers, "layer"), ", ",
+                 Plural(model.max_experts(), "expert"), " as ", shard::Shown(config), " says");
   if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
   return text + "\n";
 }
@@ -25,7 +27,8 @@ std::string CheckText(const shard::MoeModel& model,
                       const std::vector<shard::CheckFinding>& findings) {
   if (findings.empty()) return Summary(model);
   std::string text;
-  for (const shard::CheckFinding& finding : findings) text += shard::FindingText(finding) + "\n";
+  for (const shard::CheckFinding& finding : findings)
+    text += shard::Shown(shard::FindingText(finding)) + "\n";
   text += "\n" + Plural(findings.size(), "finding");
   if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
   return text + "\n";

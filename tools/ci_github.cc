@@ -1,4 +1,5 @@
 // Workflow commands of GitHub Actions, with the escapes that their runner undoes.
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/ci_report.h"
 #include "tools/verify_report.h"
@@ -49,7 +50,7 @@ std::string GithubText(const CiReport& report) {
                ",title=", Escape(Cat("moepack ", report.command, ": ", finding.rule), true),
                "::", Escape(FindingText(finding), false), "\n");
   }
-  return out + Escape(report.path + ": " + report.totals, false) + "\n";
+  return out + shard::Shown(report.path + ": " + report.totals) + "\n";
 }
 
 }  // namespace cli

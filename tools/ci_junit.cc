@@ -1,4 +1,5 @@
 // JUnit XML as GitLab, Jenkins and GitHub reporters read it.
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/ci_report.h"
 #include "tools/verify_report.h"
@@ -11,23 +12,13 @@ using shard::Cat;
 
 constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD in UTF-8
 
-// Length of the UTF-8 character at the start of `text`, 0 if there is none that XML 1.0 allows.
+// Length of the character at the start of `text`, 0 if XML 1.0 does not allow it.
 size_t CharacterLength(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first >= 0x20 || first == '\t' || first == '\n' || first == '\r' ? 1 : 0;
-  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 0;
-  if (length == 0 || first > 0xF4 || text.size() < length) return 0;
-  uint32_t code = first & (0x7Fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  const bool allowed =
-      code >= kLeast[length] && code <= 0x10FFFF && !surrogate && code != 0xFFFE && code != 0xFFFF;
-  return allowed ? length : 0;
+  const shard::Character character = shard::FirstCharacter(text);
+  const char32_t code = character.code;
+  const bool control = code < 0x20 && code != '\t' && code != '\n' && code != '\r';
+  const bool allowed = character.is_utf8 && !control && code != 0xFFFE && code != 0xFFFF;
+  return allowed ? character.bytes : 0;
 }
 
 std::string_view Entity(char c) {
@@ -104,8 +95,9 @@ std::string JunitText(const CiReport& report) {
   }
   const std::string counts = Cat("tests=\"", outcomes.size(), "\" failures=\"", failures, "\"");
   return Cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ", counts,
-             ">\n  <testsuite name=\"moepack ", report.command, " ", Escape(report.path), "\" ",
-             counts, ">\n", cases, "  </testsuite>\n</testsuites>\n");
+             ">\n  <testsuite name=\"moepack ", report.command, " ",
+             Escape(shard::Shown(report.path)), "\" ", counts, ">\n", cases,
+             "  </testsuite>\n</testsuites>\n");
 }
 
 }  // namespace cli

@@ -39,6 +39,12 @@ extern const Command kEval;
 
 using Commands = std::span<const Command* const>;
 
+// What every command has beside its own options.
+struct SharedOptions {
+  bool quiet = false, strict = false;
+};
+void AddSharedOptions(CLI::App& app, SharedOptions& options);
+
 // Null when there is no such command.
 const Command* FindCommand(Commands commands, std::string_view name);
 

@@ -38,7 +38,7 @@ Error UnknownCommand(Commands commands, std::string_view name) {
       closest.empty() ? "`moepack help` lists the commands" : Cat("did you mean ", closest, "?")};
 }
 
-// The first of the arguments that the parser could not place.
+// One of the arguments that the parser could not place.
 Error UnexpectedArgument(const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-"))
     return {Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argument))};
@@ -53,12 +53,11 @@ Error UnexpectedArgument(const CLI::App& app, const std::string& argument) {
 
 // Called while the parser's exception is handled.
 Error ParseFailure(const CLI::App& app, const CLI::ParseError& error) {
-  // A misspelt option may be the one that the parser misses, so it is named first.
+  // Whatever else is wrong or missing may follow from an option that was spelled wrong.
   const std::vector<std::string> extras = app.remaining();
-  const auto option = std::find_if(extras.begin(), extras.end(),
-                                   [](const std::string& text) { return text.starts_with("-"); });
-  const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  if (missing && option != extras.end()) return UnexpectedArgument(app, *option);
+  for (const std::string& extra : extras) {
+    if (extra.size() > 1 && extra.starts_with("-")) return UnexpectedArgument(app, extra);
+  }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty())
     return UnexpectedArgument(app, extras.front());
   std::string message = error.what();
@@ -70,6 +69,8 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
   CLI::App app;
   app.set_help_flag("-h,--help");
   const auto run = command.bind(app);
+  SharedOptions shared;
+  AddSharedOptions(app, shared);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -81,7 +82,12 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
     PrintMessage(UsageLine(command, app));
     return kExitUsage;
   }
-  return Finish(run());
+  if (shared.quiet) BeQuiet();
+  const int status = Finish(run());
+  if (!shared.strict || status != kExitDone || WarningCount() == 0) return status;
+  return Finish(
+      Error{Code::kMismatch,
+            Cat(command.name, ": expected no warnings with --strict, found ", WarningCount())});
 }
 
 int RunHelp(Commands commands, int argc, const char* const* argv) {
@@ -89,7 +95,7 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
   const std::string_view topic = argv[0];
   if (argc > 1)
     return Finish(Error{Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argv[1])),
-                        "`moepack help COMMAND` explains one command"});
+                        "`moepack help` lists the commands"});
   if (topic == "--markdown") return PrintText(MarkdownReference(commands));
   const Command* command = FindCommand(commands, topic);
   if (command == nullptr) return Finish(UnknownCommand(commands, topic));
@@ -97,6 +103,13 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
 }
 
 }  // namespace
+
+void AddSharedOptions(CLI::App& app, SharedOptions& options) {
+  app.add_flag("--quiet", options.quiet,
+               "Print no progress, notes and warnings on standard error; errors are printed.");
+  app.add_flag("--strict", options.strict,
+               "Exit with status 6 when there were warnings, though everything was done.");
+}
 
 const Command* FindCommand(Commands commands, std::string_view name) {
   for (const Command* command : commands) {

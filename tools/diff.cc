@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/file.h"
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
@@ -44,7 +45,8 @@ std::string ChangeTable(const manifest::DiffReport& report, bool tensors) {
 }
 
 std::string DiffText(const Arguments& arguments, const manifest::DiffReport& report) {
-  if (report.same()) return Cat(arguments.a, " and ", arguments.b, " are the same\n");
+  const std::string a = shard::Shown(arguments.a), b = shard::Shown(arguments.b);
+  if (report.same()) return Cat(a, " and ", b, " are the same\n");
   std::string text = ChangeTable(report, false);
   if (arguments.tensors) text += ChangeTable(report, true);
   const auto tensors = static_cast<uint64_t>(
@@ -53,9 +55,8 @@ std::string DiffText(const Arguments& arguments, const manifest::DiffReport& rep
   text += Plural(report.changes.size(), "change");
   if (tensors > 0 && !arguments.tensors)
     text += Cat(", ", shard::FormatCount(tensors), " of them in tensors (--tensors lists them)");
-  return text + Cat("; of the bundles of ", arguments.b, ", ", ExactBytes(report.changed_bytes),
-                    " are new and ", ExactBytes(report.same_bytes), " are already in ", arguments.a,
-                    "\n");
+  return text + Cat("; of the bundles of ", b, ", ", ExactBytes(report.changed_bytes),
+                    " are new and ", ExactBytes(report.same_bytes), " are already in ", a, "\n");
 }
 
 Json DiffJson(const Arguments& arguments, const manifest::DiffReport& report) {

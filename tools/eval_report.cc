@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "manifest/manifest.h"
 #include "runtime-shim/eval/yardstick.h"
@@ -219,7 +220,8 @@ std::string EvalText(const EvalReport& report) {
             "\n" + BestGroupsText(summary);
   }
   text += YardstickText(summary);
-  for (const std::string& failure : report.failed) text += "gate failed: " + failure + "\n";
+  for (const std::string& failure : report.failed)
+    text += "gate failed: " + shard::Shown(failure) + "\n";
   return text;
 }
 

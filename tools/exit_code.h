@@ -46,7 +46,9 @@ inline constexpr std::array kExitMeanings = {
     ExitMeaning{3, "corrupt input: a file contradicts its format or another file"},
     ExitMeaning{4, "unsupported: a valid input that this version does not handle"},
     ExitMeaning{5, "I/O error, or something not found"},
-    ExitMeaning{6, "a verification or quality check failed, or `diff --exit-code` found changes"},
+    ExitMeaning{6,
+                "a verification or quality check failed, `diff --exit-code` found changes, or "
+                "there were warnings with `--strict`"},
     ExitMeaning{7, "a registry or device is unavailable"},
     ExitMeaning{130, "interrupted"},
 };

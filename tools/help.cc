@@ -54,9 +54,11 @@ struct BoundCommand {
   explicit BoundCommand(const Command& command) {
     app.set_help_flag("-h,--help", "Print this help.");
     command.bind(app);
+    AddSharedOptions(app, shared);
     options = DescribeAll(app);
   }
   CLI::App app;
+  SharedOptions shared;
   std::vector<OptionHelp> options;
 };
 

@@ -189,8 +189,8 @@ Result<int> Run(Arguments& arguments) {
   for (const shard::ModelTensor& tensor : model.tensors()) {
     if (filter.Accepts(model, tensor)) selection.push_back(&tensor);
   }
-  SHARD_CHECK(WriteResult(arguments.json ? TensorDocument(model, selection)
-                                         : TensorTable(model, selection)));
+  SHARD_CHECK(arguments.json ? WriteJsonText(TensorDocument(model, selection))
+                             : WriteResult(TensorTable(model, selection)));
   return kExitDone;
 }
 

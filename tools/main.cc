@@ -4,6 +4,7 @@
 #include <new>
 
 #include "libshard/parallel.h"
+#include "libshard/quote.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 
@@ -33,7 +34,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory\nhint: try a smaller --memory or fewer --jobs\n", stderr);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: internal: %s\n", error.what());
+    std::fprintf(stderr, "error: internal: %s\n", shard::Shown(error.what()).c_str());
   }
   return cli::kExitInternal;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "manifest/manifest.h"
 #include "tools/output.h"
@@ -43,7 +44,7 @@ std::string FailureLine(const CheckedNode& node) {
   std::string text = Cat("the logits part at position ", *node.findings.failure);
   if (node.where)
     text += Cat("; first in layer ", node.where->layer, ", position ", node.where->position, ": ",
-                node.where->what);
+                shard::Shown(node.where->what));
   return text;
 }
 
@@ -75,7 +76,7 @@ Json NodeJson(const CheckedNode& node) {
 
 std::string CheckedNodeText(const CheckedNode& node) {
   const std::string start = Cat(Padded(StatusOf(node), 9), Padded(NameOf(node), 34));
-  if (!node.skipped.empty()) return Cat(start, node.skipped, "\n");
+  if (!node.skipped.empty()) return Cat(start, shard::Shown(node.skipped), "\n");
   return Cat(start, Plural(node.findings.positions, "position"), ", ",
              DifferenceText(node.findings.worst), "; ", node.used, " of ", node.eligible,
              " experts took part\n", node.failed() ? Cat("  ", FailureLine(node), "\n") : "");

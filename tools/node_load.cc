@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -34,7 +35,7 @@ std::string EligibleText(const shard::LayerExperts& eligible) {
 std::string VersionsText(const runtime::Weights& weights) {
   std::string text;
   const auto add = [&](const char* name, const std::string& version) {
-    if (!version.empty()) text += Cat(text.empty() ? "" : ", ", name, " ", version);
+    if (!version.empty()) text += Cat(text.empty() ? "" : ", ", name, " ", shard::Shown(version));
   };
   add("model", weights.model_version);
   add("shard", weights.shard_version);
@@ -52,7 +53,7 @@ runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group)
   options.load = arguments.load;
   options.load.overlay = !arguments.no_overlay;
   options.load.verify = !arguments.no_verify;
-  options.load.jobs = arguments.device.threads;
+  options.load.jobs = arguments.load_jobs();
   return options;
 }
 
@@ -70,9 +71,9 @@ std::string LoadedText(const runtime::Node& node) {
                HowText(part)});
   }
   return Cat(table.Render(), VersionsText(node.weights()), node.executor().name(), ": ",
-             node.executor().description(), ", ", ExactBytes(node.model().device_bytes()),
-             " of weights; routers pick among ", EligibleText(node.eligible()),
-             " experts per layer\n");
+             shard::Shown(node.executor().description()), ", ",
+             ExactBytes(node.model().device_bytes()), " of weights; routers pick among ",
+             EligibleText(node.eligible()), " experts per layer\n");
 }
 
 Json LoadedJson(const runtime::Node& node) {
@@ -93,22 +94,6 @@ Json LoadedJson(const runtime::Node& node) {
           {"shard_version", text(node.weights().shard_version)},
           {"replica_version", text(node.weights().replica_version)},
           {"parts", std::move(parts)}};
-}
-
-std::string DevicesText() {
-  std::string text;
-  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
-    if (kind.missing != nullptr) {
-      text += Cat(kind.name, ": not in this build: ", kind.missing, "\n");
-      continue;
-    }
-    const std::string devices = kind.devices();
-    if (devices.empty()) text += Cat(kind.name, ": no device\n");
-    for (const std::string& line : shard::Split(devices, '\n')) {
-      if (!line.empty()) text += Cat(kind.name, " ", line, "\n");
-    }
-  }
-  return text;
 }
 
 }  // namespace cli

@@ -18,7 +18,4 @@ Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
 std::string LoadedText(const runtime::Node& node);
 shard::Json LoadedJson(const runtime::Node& node);
 
-// One line per device of each executor of this build, and why the others are missing.
-std::string DevicesText();
-
 }  // namespace cli

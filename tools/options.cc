@@ -82,7 +82,8 @@ Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
 
 void AddJobs(CLI::App& app, size_t& jobs) {
   app.add_option("-j,--jobs", jobs,
-                 "Threads to use. Default: twice the cores. The result is the same "
+                 "Threads that read, write, check and encode. Default: twice the cores. The result "
+                 "is the same "
                  "for every number.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxJobs));

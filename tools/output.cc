@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/file.h"
+#include "libshard/quote.h"
 #include "libshard/text.h"
 
 namespace cli {
@@ -14,32 +15,90 @@ using shard::Code;
 using shard::Error;
 using shard::Status;
 
-Status WriteResult(std::string_view text) {
+namespace {
+
+constexpr char32_t kReplacement = 0xfffd;
+
+// Set by the options that all commands have, before a command runs.
+struct Loudness {
+  bool quiet = false;
+  uint64_t warnings = 0;
+} loudness;
+
+void PrintLines(std::string_view text) {
+  const std::string shown = shard::ShownLines(text) + "\n";
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
+}
+
+Status WriteBytes(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return shard::Ok();
   return Error{Code::kIo, Cat("standard output: writing failed: ", shard::ErrnoText(errno))};
 }
 
+// \u and four digits for each half of a character, as JSON spells what is beyond U+FFFF.
+void AppendJsonEscape(char32_t code, std::string& out) {
+  char text[16];
+  if (code < 0x10000) {
+    std::snprintf(text, sizeof text, "\\u%04x", static_cast<unsigned>(code));
+  } else {
+    const auto above = static_cast<unsigned>(code - 0x10000);
+    std::snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + (above >> 10),
+                  0xdc00 + (above & 0x3ff));
+  }
+  out += text;
+}
+
+}  // namespace
+
+Status WriteResult(std::string_view text) { return WriteBytes(shard::ShownLines(text)); }
+
+Status WriteJsonText(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  for (size_t i = 0; i < json.size();) {
+    const shard::Character character = shard::FirstCharacter(json.substr(i));
+    // Raw, below a space, is only what stands between the values.
+    if (!character.is_utf8) {
+      AppendJsonEscape(kReplacement, out);
+    } else if (character.IsControl() && character.code > 0x20) {
+      AppendJsonEscape(character.code, out);
+    } else if (character.code == '[' && out.ends_with("##")) {
+      AppendJsonEscape(character.code, out);  // no workflow command, see shard::Shown
+    } else {
+      out += json.substr(i, character.bytes);
+    }
+    i += character.bytes;
+  }
+  return WriteBytes(out);
+}
+
 Status WriteJsonResult(const shard::Json& document) {
-  return WriteResult(shard::WriteJson(document));
+  return WriteJsonText(shard::WriteJson(document));
 }
 
 void PrintMessage(std::string_view text) {
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  if (!loudness.quiet) PrintLines(text);
 }
 
 void PrintWarnings(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) PrintMessage("warning: " + warning);
+  CountWarnings(warnings.size());
+  for (const std::string& warning : warnings) PrintMessage("warning: " + shard::Shown(warning));
 }
 
 void PrintNotes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) PrintMessage("note: " + note);
+  for (const std::string& note : notes) PrintMessage("note: " + shard::Shown(note));
 }
 
 void PrintError(const Error& error) {
-  PrintMessage("error: " + error.message);
-  if (!error.hint.empty()) PrintMessage("hint: " + error.hint);
+  PrintLines("error: " + shard::Shown(error.message));
+  if (!error.hint.empty()) PrintLines("hint: " + shard::Shown(error.hint));
 }
+
+void BeQuiet() { loudness.quiet = true; }
+bool IsQuiet() { return loudness.quiet; }
+void CountWarnings(uint64_t count) { loudness.warnings += count; }
+uint64_t WarningCount() { return loudness.warnings; }
 
 std::string Plural(uint64_t count, std::string_view noun) {
   return Cat(shard::FormatCount(count), " ", noun, count == 1 ? "" : "s");

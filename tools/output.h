@@ -11,14 +11,25 @@
 namespace cli {
 
 // Writes a whole result to stdout and flushes it; kIo when that fails (a full disk, a closed pipe).
+// What a terminal acts on is escaped, except newlines and tabs: names and paths that could forge
+// lines of a report must have gone through shard::Shown before.
 shard::Status WriteResult(std::string_view text);
 shard::Status WriteJsonResult(const shard::Json& document);
+// The text of a JSON document. Characters that a terminal acts on become \u009b: the same document.
+shard::Status WriteJsonText(std::string_view json);
 
-// One line on stderr.
+// Lines on stderr; notes, warnings and errors are one line each, whatever is in them.
 void PrintMessage(std::string_view text);
 void PrintWarnings(const std::vector<std::string>& warnings);
 void PrintNotes(const std::vector<std::string>& notes);
 void PrintError(const shard::Error& error);
+
+// --quiet: from now on messages, warnings and notes are not printed, and progress is not drawn.
+void BeQuiet();
+bool IsQuiet();
+// Warnings that stand in a report, for --strict; PrintWarnings counts its own, also when quiet.
+void CountWarnings(uint64_t count);
+uint64_t WarningCount();
 
 // "1 file", "3 files".
 std::string Plural(uint64_t count, std::string_view noun);

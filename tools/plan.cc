@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/file.h"
+#include "libshard/quote.h"
 #include "libshard/slice.h"
 #include "libshard/text.h"
 #include "tools/command.h"
@@ -94,14 +95,16 @@ struct Outcome {
 
 std::string Report(const Outcome& outcome) {
   const shard::Plan& plan = outcome.plan;
-  std::string text = Cat(outcome.model.family().name, ": ", Plural(plan.groups.size(), "group"),
-                         ", ", plan.scheme, plan.uniform ? ", uniform" : "");
-  if (!plan.overlay_version.empty()) text += Cat(", overlay ", plan.overlay_version);
+  std::string text =
+      Cat(shard::Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"),
+          ", ", plan.scheme, plan.uniform ? ", uniform" : "");
+  if (!plan.overlay_version.empty()) text += Cat(", overlay ", shard::Shown(plan.overlay_version));
   text += "\n" + NodeTable(plan, outcome.bytes);
   const uint64_t remainder = shard::CountIds(plan.remainder);
   if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
   if (outcome.arguments.out != kStandardOutput) {
-    text += Cat(outcome.arguments.dry_run ? "would write " : "wrote ", outcome.arguments.out, " (",
+    text += Cat(outcome.arguments.dry_run ? "would write " : "wrote ",
+                shard::Shown(outcome.arguments.out), " (",
                 shard::FormatCount(outcome.document_bytes), " bytes)\n");
   }
   return text;
@@ -138,7 +141,7 @@ Result<int> Run(const Arguments& arguments) {
     std::string report = Report(outcome);
     report.pop_back();
     PrintMessage(report);
-    SHARD_CHECK(WriteResult(arguments.dry_run ? "" : document));
+    SHARD_CHECK(WriteJsonText(arguments.dry_run ? "" : document));
     return kExitDone;
   }
   StopBetweenPieces();  // so that no signal leaves half of a file under a temporary name

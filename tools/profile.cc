@@ -145,7 +145,7 @@ Result<int> Finish(const Arguments& arguments, const runtime::Statistics& statis
   const ProfileReport report{statistics, runtime::Summarize(statistics), file};
   if (standard) {
     PrintMessage(ProfileText(report));
-    SHARD_CHECK(WriteResult(runtime::StatisticsBytes(kStandardOutput, statistics)));
+    SHARD_CHECK(WriteJsonText(runtime::StatisticsBytes(kStandardOutput, statistics)));
     return kExitDone;
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
@@ -191,6 +191,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
   AddExecutor(app, arguments->runtime);
   AddForce(app, arguments->force);
+  app.get_option("--force")->needs("--output");
   app.add_flag("--dry-run", arguments->dry_run,
                "Run and write nothing; print the sessions that would be run.");
   AddJson(app, arguments->json);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/output.h"
 #include "tools/table.h"
@@ -94,7 +95,7 @@ uint64_t CountTokens(const std::vector<TokenSession>& sessions) {
 std::string ProfileText(const ProfileReport& report) {
   std::string text = BucketLines(report.summary) + "\n" + LayerLines(report.summary) + "\n" +
                      SuperExpertLines(report.summary) + Advice(report.summary);
-  if (!report.out.empty()) text += Cat("wrote ", report.out, "\n");
+  if (!report.out.empty()) text += Cat("wrote ", shard::Shown(report.out), "\n");
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "libshard/text.h"
+#include "tools/output.h"
 
 namespace cli {
 namespace {
@@ -36,7 +37,7 @@ std::string AmountText(uint64_t done, uint64_t total, double seconds, ProgressUn
 Progress::Progress(std::string title, ProgressUnit unit)
     : title_(std::move(title)),
       unit_(unit),
-      terminal_(isatty(STDERR_FILENO) == 1),
+      terminal_(!IsQuiet() && isatty(STDERR_FILENO) == 1),
       start_(std::chrono::steady_clock::now()),
       step_(start_),
       last_(start_) {}

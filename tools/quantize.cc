@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/pack.h"
+#include "libshard/quote.h"
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/manifest.h"
@@ -79,9 +80,9 @@ std::string ReportText(const Outcome& outcome) {
   text += ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
   const uint64_t total = TotalBytes(outcome.files);
   text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
-              outcome.files.size() == 1
-                  ? arguments.out
-                  : Cat(outcome.files.size(), " files, the first is ", outcome.files[0].path));
+              outcome.files.size() == 1 ? shard::Shown(arguments.out)
+                                        : Cat(outcome.files.size(), " files, the first is ",
+                                              shard::Shown(outcome.files[0].path)));
   if (!arguments.dry_run) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
@@ -221,7 +222,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "model-00001-of-00003.gguf. For a distribution: the directory of the new one.")
       ->type_name("OUT")
       ->required();
-  AddQuantizeOptions(app, "--recipe", arguments->quantize);
+  AddQuantizeOptions(app, arguments->quantize);
   app.add_option("--max-part-size", arguments->max_part_size,
                  "Write a split set of files of at most this size: 5G, 512MiB. A tensor is never "
                  "cut.")

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "libshard/text.h"
 #include "manifest/requantize.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
@@ -15,6 +16,14 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
     return shard::Error{shard::Code::kInvalidArgument,
                         "--max-part-size: expected none for a distribution, found one",
                         "the files of a distribution keep their division"};
+  }
+  const shard::ConvertOptions& convert = run.quantize.options.convert;
+  const bool model = !run.source.model.family_file.empty() || !run.source.model.config_file.empty();
+  if (model || !convert.pre.empty() || !convert.mtp) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        shard::Cat(model ? "--family and --config" : "--pre and --no-mtp",
+                                   ": expected none for a distribution, found one"),
+                        "a distribution was converted when it was built"};
   }
   manifest::WriteOptions options;
   SHARD_TRY(options.gguf, ReadQuantizeOptions(run.quantize));

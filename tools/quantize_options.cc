@@ -48,6 +48,13 @@ std::string AlignmentProblem(std::string& text) {
   return "";
 }
 
+// Whether anything says what to quantize to.
+bool ChoosesTypes(const QuantizeArguments& arguments) {
+  const shard::RecipeOptions& recipe = arguments.options.recipe;
+  return !recipe.recipe.empty() || !arguments.rule_files.empty() ||
+         shard::RecipeText(recipe) != shard::RecipeText({});
+}
+
 }  // namespace
 
 void AddImatrix(CLI::App& app, std::string& file) {
@@ -80,10 +87,10 @@ void AddAlignment(CLI::App& app, uint64_t& alignment) {
       ->transform(CLI::Validator(AlignmentProblem, ""));
 }
 
-void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& arguments) {
+void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
   shard::RecipeOptions& recipe = arguments.options.recipe;
   CLI::Option* name =
-      app.add_option(flag, recipe.recipe,
+      app.add_option("--recipe,--quantize", recipe.recipe,
                      Cat("Choose types as llama-quantize does, or by a profile. One of: ",
                          RecipeNames(), ". Names are read without regard to case."))
           ->type_name("RECIPE");
@@ -115,12 +122,23 @@ void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& argu
 }
 
 bool WantsTypes(const QuantizeArguments& arguments) {
-  return shard::RecipeText(arguments.options.recipe) != shard::RecipeText({}) ||
-         !arguments.options.recipe.recipe.empty() || !arguments.rule_files.empty() ||
-         !arguments.options.imatrix_file.empty() || !arguments.options.convert.mtp;
+  const shard::ConvertOptions& convert = arguments.options.convert;
+  return ChoosesTypes(arguments) || !convert.mtp || !convert.pre.empty();
+}
+
+Status CheckQuantizeOptions(const QuantizeArguments& arguments) {
+  if (ChoosesTypes(arguments)) return shard::Ok();
+  const char* ignored = !arguments.options.imatrix_file.empty()     ? "--imatrix"
+                        : arguments.options.recipe.allow_requantize ? "--allow-requantize"
+                                                                    : nullptr;
+  if (ignored == nullptr) return shard::Ok();
+  return shard::Error{shard::Code::kInvalidArgument,
+                      Cat(ignored, ": expected types to quantize to, found none"),
+                      "name a recipe too, such as --recipe Q4_K_M"};
 }
 
 Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments) {
+  SHARD_CHECK(CheckQuantizeOptions(arguments));
   shard::QuantizeOptions options = arguments.options;
   for (const std::string& file : arguments.rule_files) {
     SHARD_TRY(std::string text, shard::ReadTextFile(file, kMaxRuleFile));

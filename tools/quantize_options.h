@@ -17,16 +17,19 @@ struct QuantizeArguments {
   std::vector<std::string> rule_files;  // --tensor-type-file
 };
 
-// `flag` names the option for the recipe: "--recipe" or "--quantize".
-void AddQuantizeOptions(CLI::App& app, const char* flag, QuantizeArguments& arguments);
+// --recipe, which may be spelled --quantize, and the other options that choose types.
+void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments);
 void AddImatrix(CLI::App& app, std::string& file);
 // --pre, --no-mtp.
 void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options);
 void AddAlignment(CLI::App& app, uint64_t& alignment);
 
-// Whether any of them was given.
+// Whether any of them was given that only GGUF bundles can follow.
 bool WantsTypes(const QuantizeArguments& arguments);
-// The options, with the rules of files read in behind those of the command line.
+// kInvalidArgument for options that would be ignored: an importance matrix, or leave to requantize,
+// when nothing is quantized.
+Status CheckQuantizeOptions(const QuantizeArguments& arguments);
+// The options, checked, with the rules of files read in behind those of the command line.
 Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments);
 // How they stand in distribution.json: file names without directories.
 std::vector<std::string> RecordQuantizeOptions(const char* flag,

@@ -6,8 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/command.h"
+#include "tools/devices.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
 #include "tools/node_load.h"
@@ -64,12 +66,12 @@ Status CheckArguments(const Arguments& arguments) {
     return bad("--tolerance: expected with --compare alone");
   if (!arguments.compare.empty() && arguments.sampling.temperature > 0)
     return bad("--compare: expected without --temperature, since it follows the greedy tokens");
-  if (arguments.has_tokens) SHARD_CHECK(ParseTokenIds("--tokens", arguments.tokens));
+  if (arguments.has_tokens) SHARD_CHECK(ReadTokenIds("--tokens", arguments.tokens));
   return CheckSampling(arguments.sampling);
 }
 
 Result<std::vector<uint32_t>> PromptTokens(const Arguments& arguments, const Node& node) {
-  if (arguments.has_tokens) return ParseTokenIds("--tokens", arguments.tokens);
+  if (arguments.has_tokens) return ReadTokenIds("--tokens", arguments.tokens);
   Result<const runtime::Tokenizer*> tokenizer = node.tokenizer();
   if (!tokenizer) {
     Error error = tokenizer.error();
@@ -174,7 +176,8 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
   other.executor = arguments.compare;
   other.load.verify = false;  // the first node did
   SHARD_TRY(const std::unique_ptr<Node> second, OpenNode(arguments.source, other));
-  PrintMessage(Cat(second->executor().name(), ": ", second->executor().description()));
+  PrintMessage(
+      Cat(second->executor().name(), ": ", shard::Shown(second->executor().description())));
   runtime::SessionOptions options;
   options.context = arguments.context;
   ProgressCount counter("comparing", ProgressUnit::kTokens,
@@ -203,7 +206,7 @@ Status CheckCompare(const Arguments& arguments) {
 
 Result<int> Run(const Arguments& arguments) {
   if (arguments.list_devices) {
-    SHARD_CHECK(WriteResult(DevicesText()));
+    SHARD_CHECK(arguments.json ? WriteJsonResult(DevicesJson()) : WriteResult(DevicesText()));
     return kExitDone;
   }
   SHARD_CHECK(CheckArguments(arguments));
@@ -259,8 +262,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   CLI::Option* prompt =
       app.add_option("--prompt", arguments->prompt, "The text to go on with.")->type_name("TEXT");
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
-                                       "The prompt as token ids: 12,7,9. Nothing is put in front.")
-                            ->type_name("IDS");
+                                       "The prompt as token ids, 12,7,9, or the name of a file of "
+                                       "ids. Nothing is put in front.")
+                            ->type_name("IDS|FILE");
   app.add_option("-n,--count", arguments->count, "Tokens to generate at most. Default: 64.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxCount));

@@ -53,7 +53,12 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
       ->type_name("N")
       ->transform(AsCount(0, kMaxDevices - 1));
   app.add_option("--threads", arguments.device.threads,
-                 "Threads of the CPU. Default: one per core.")
+                 "Threads of the CPU that compute tokens. Default: one per core.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxThreads));
+  app.add_option(
+         "-j,--jobs", arguments.jobs,
+         "Threads that read, check and convert what is loaded. Default: as many as compute.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxThreads));
 }
@@ -76,7 +81,7 @@ Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& so
   runtime::LoadOptions options = arguments.load;
   options.verify = !arguments.no_verify;
   options.overlay = !arguments.no_overlay;
-  options.jobs = arguments.device.threads;
+  options.jobs = arguments.load_jobs();
   Progress progress("loading");
   options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
   SHARD_TRY(auto weights, runtime::LoadWeights(source, options));

@@ -22,6 +22,9 @@ struct RuntimeArguments {
   runtime::LoadOptions load;
   std::string executor = "cpu";
   runtime::ExecutorOptions device;
+  uint32_t jobs = 0;
+  // Threads that load: as many as compute, unless --jobs says otherwise.
+  uint32_t load_jobs() const { return jobs > 0 ? jobs : device.threads; }
   uint32_t context = 0;  // 0: what the command takes when nothing is asked for
 };
 
@@ -35,7 +38,7 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments);
 // --group; -1: all groups that are loaded.
 void AddGroup(CLI::App& app, int& group);
-// --executor, --device, --threads.
+// --executor, --device, --threads (that compute), --jobs (that load).
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
 // --context; `fallback` ends the help: "Default: 512."
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments);

@@ -11,6 +11,7 @@
 #include "libshard/text.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tools/runtime_options.h"
+#include "tools/token_ids.h"
 
 namespace cli {
 namespace {
@@ -42,6 +43,13 @@ class SessionReader {
   }
 
   Status ReadTokens(const std::string& path) {
+    if (IsTokenIds(path)) {
+      SHARD_TRY(std::vector<uint32_t> tokens, ParseTokenIds("--tokens", path));
+      for (const uint32_t id : tokens) {
+        if (id >= vocabulary_) return WrongId("--tokens", Cat(id));
+      }
+      return Add("--tokens", {Cat("tokens ", ++lists_), bucket_, std::move(tokens)});
+    }
     SHARD_TRY(const std::string text, ReadFile(path));
     const size_t first = text.find_first_not_of(kWhiteSpace);
     if (first != std::string::npos && text[first] == '[') return ReadLines(path, text);
@@ -166,6 +174,7 @@ class SessionReader {
   const Tokenize& tokenize_;
   std::vector<TokenSession> sessions_;
   std::set<std::string> names_;
+  size_t lists_ = 0;                     // of ids in place of a file
   std::map<std::string, size_t> files_;  // how many were named, by file name
 };
 
@@ -176,10 +185,11 @@ void AddTexts(CLI::App& app, TextArguments& arguments) {
                  "Texts in UTF-8, each file one session; of a .jsonl file, each line: {\"text\": "
                  "...} or {\"tokens\": [...]}, and \"session\" and \"bucket\" if you like.")
       ->type_name("FILE");
-  app.add_option("--tokens", arguments.tokens,
-                 "Token ids between white space, each file one session; or JSON arrays of ids, "
-                 "each line one session.")
-      ->type_name("FILE");
+  app.add_option(
+         "--tokens", arguments.tokens,
+         "Token ids, 12,7,9, or the name of a file of ids: between white space, each file one "
+         "session, or JSON arrays, each line one session.")
+      ->type_name("IDS|FILE");
   app.add_option("--bucket", arguments.bucket,
                  "What kind of text it is (code, chat, math, ...), for sessions that do not say.")
       ->type_name("NAME");

@@ -39,7 +39,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, FindPlan(model, arguments));
   SHARD_TRY(arguments.write.slice.parts, shard::ParseParts(arguments.only, plan.groups.size()));
-  SHARD_CHECK(ChooseContainer(model, arguments));
+  SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(shard::PlanWarnings(model, plan));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "libshard/quote.h"
+
 namespace cli {
 namespace {
 
@@ -32,7 +34,7 @@ void Table::Heading(std::string_view text) {
 }
 
 void Table::Cell(std::string_view text) {
-  text_ += text;
+  text_ += shard::Shown(text);
   ends_.push_back(text_.size());
 }
 

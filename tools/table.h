@@ -15,7 +15,7 @@ class Table {
   explicit Table(std::initializer_list<std::string_view> headings);
   explicit Table(const std::vector<std::string>& headings);
 
-  // One cell per heading, in order.
+  // One cell per heading, in order. Text need not be ours: it is shown on one line (shard::Shown).
   void Cell(std::string_view text);
   void Cell(uint64_t number);
   void Row(std::initializer_list<std::string_view> cells);

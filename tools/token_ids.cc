@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "libshard/file.h"
 #include "libshard/text.h"
 
 namespace cli {
@@ -12,9 +13,29 @@ using shard::Cat;
 using shard::Code;
 using shard::Error;
 
+namespace {
+
+constexpr uint64_t kMaxFileBytes = 64u << 20;
+constexpr std::string_view kBetweenIds = ", \t\r\n";
+
+}  // namespace
+
+bool IsTokenIds(std::string_view text) {
+  return text.find_first_not_of("0123456789, ") == std::string_view::npos;
+}
+
+Result<std::vector<uint32_t>> ReadTokenIds(const std::string& option, const std::string& text) {
+  std::error_code ignored;
+  if (IsTokenIds(text) || !shard::fs::exists(text, ignored)) return ParseTokenIds(option, text);
+  SHARD_TRY(const std::string file, shard::ReadTextFile(text, kMaxFileBytes));
+  auto ids = ParseTokenIds(option, file);
+  if (!ids) return std::move(ids).error().Within(text);
+  return ids;
+}
+
 Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::string_view text) {
   std::string spaced(text);
-  for (char& c : spaced) c = c == ',' ? ' ' : c;
+  for (char& c : spaced) c = kBetweenIds.find(c) == std::string_view::npos ? c : ' ';
   std::vector<uint32_t> ids;
   for (const std::string& word : shard::Split(spaced, ' ')) {
     if (word.empty()) continue;

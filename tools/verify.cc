@@ -53,6 +53,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const manifest::VerifyReport report,
             VerifyWithProgress(arguments.directory, arguments.verify));
   SHARD_CHECK(WriteReport(arguments, report));
+  CountWarnings(WarningTexts(report).size());
   SHARD_CHECK(CheckPassed(arguments.directory, report));
   return kExitDone;
 }
@@ -71,6 +72,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddModelOptions(app, arguments->model);
   AddImatrix(app, arguments->verify.imatrix_file);
   AddConvertOptions(app, arguments->verify.convert);
+  for (const char* name : {"--family", "--config", "--imatrix", "--pre", "--no-mtp"})
+    app.get_option(name)->needs(app.get_option("--against"));
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);
   return [arguments] { return Run(*arguments); };

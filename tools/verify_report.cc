@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/output.h"
 #include "tools/table.h"
@@ -49,7 +50,16 @@ std::string FindingText(const Finding& finding) {
   std::string text;
   if (!finding.file.empty()) text += finding.file + ": ";
   if (!finding.tensor.empty()) text += Cat("tensor ", shard::Quoted(finding.tensor), ": ");
-  return text + finding.message;
+  return shard::Shown(text + finding.message);
+}
+
+std::vector<std::string> WarningTexts(const VerifyReport& report) {
+  std::vector<std::string> texts;
+  for (const Finding& finding : report.findings) {
+    if (finding.severity == Severity::kWarning)
+      texts.push_back(Cat(finding.rule, ": ", FindingText(finding)));
+  }
+  return texts;
 }
 
 std::string VerifyTotals(const VerifyReport& report) {
@@ -81,7 +91,7 @@ std::string VerifyText(const std::string& directory, const VerifyReport& report)
     text +=
         Cat(SeverityName(finding.severity), ": ", finding.rule, ": ", FindingText(finding), "\n");
   }
-  return text + Cat("\n", directory, ": ", VerifyTotals(report), "\n");
+  return text + Cat("\n", shard::Shown(directory), ": ", VerifyTotals(report), "\n");
 }
 
 CiReport VerifyCi(const std::string& directory, const VerifyReport& report) {

@@ -66,10 +66,10 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
       ->required();
   app.add_option("--format", arguments.container,
                  "Format of the bundles: safetensors, or gguf for stock llama.cpp. Default: gguf "
-                 "with --quantize or a GGUF source, else safetensors.")
+                 "with --recipe or a GGUF source, else safetensors.")
       ->type_name("FORMAT")
       ->transform(OneOf({"safetensors", "gguf"}));
-  AddQuantizeOptions(app, "--quantize", arguments.quantize);
+  AddQuantizeOptions(app, arguments.quantize);
   app.add_option(
          "--overlay-type", arguments.quantize.options.recipe.overlay_type,
          "Type of the overlay's experts. Nodes for a stock runtime cannot be assembled from "
@@ -82,11 +82,18 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   AddRunOptions(app, arguments);
 }
 
-Status ChooseContainer(const shard::MoeModel& model, WriteArguments& arguments) {
+Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
+                       WriteArguments& arguments) {
   const bool gguf_source = model.checkpoint().is_gguf();
   const bool types = WantsTypes(arguments.quantize);
   if (arguments.container.empty()) {
     arguments.container = types || gguf_source ? "gguf" : "safetensors";
+  }
+  SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
+  if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlay.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--overlay-type: expected a plan with an overlay, found none",
+                        "--overlay-file says which experts are in it"};
   }
   if (arguments.container == "gguf") {
     SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));

@@ -24,8 +24,9 @@ struct WriteArguments {
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
 // Decides between safetensors and GGUF, by --format, by what is asked of the types and by the
-// source, and sets arguments.write.gguf.
-Status ChooseContainer(const shard::MoeModel& model, WriteArguments& arguments);
+// source, and sets arguments.write.gguf. Refuses options that would be ignored.
+Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
+                       WriteArguments& arguments);
 
 struct TimedWrite {
   manifest::WriteReport report;

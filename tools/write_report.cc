@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/node_report.h"
 #include "tools/output.h"
@@ -72,7 +73,7 @@ std::string WrittenText(const WriteOutcome& outcome) {
           " (", FormatRate(pack.written_bytes, outcome.seconds), ")");
   if (pack.resumed_bytes > 0)
     text += Cat(", kept ", shard::FormatBytes(pack.resumed_bytes), " of an earlier run");
-  text += Cat("; ", outcome.out, " holds ", ExactBytes(TotalBytes(manifest)));
+  text += Cat("; ", shard::Shown(outcome.out), " holds ", ExactBytes(TotalBytes(manifest)));
   return text + (manifest.complete ? "\n" : "; not complete, some parts were left out\n");
 }
 
@@ -125,7 +126,7 @@ std::string DryRunText(const DryRun& run) {
   return Cat(types, table.Render(), "\n",
              run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
              NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()),
-             " to ", run.out, ", and distribution.json and README.md\n");
+             " to ", shard::Shown(run.out), ", and distribution.json and README.md\n");
 }
 
 Json DryRunJson(const DryRun& run) {

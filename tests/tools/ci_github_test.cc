@@ -27,7 +27,13 @@ TEST(VerifyGithub, HostileTextCannotStartAnotherCommand) {
   const std::string text = GithubText(VerifyCi("o", report));
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "::error file=o/a%2Cb%3Ac%0A%3A%3Awarning%3A%3Ax,title=moepack verify%3A r::"
-            "a,b:c%0A::warning::x: 100%25%0D%0A::error::forged");
+            R"(a,b:c\x0a::warning::x: 100%25\x0d\x0a::error::forged)");
+}
+
+TEST(VerifyGithub, TheDirectoryInTheLastLineCannotStartACommand) {
+  const std::string text = VerifyGithub("::error::a\n::error::b ##[error]c", {});
+  EXPECT_EQ(text, R"(\x3a:error::a\x0a::error::b ##\x5berror]c)"
+                  ": passed: 0 rules; 0 files, 0 tensors, 0 B read\n");
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "libshard/quote.h"
+
 namespace cli {
 namespace {
 
@@ -27,6 +31,26 @@ TEST(Output, ScientificShowsTheMagnitude) {
   EXPECT_EQ(Scientific(0), "0");
   EXPECT_EQ(Scientific(1.25e-5), "1.25e-05");
   EXPECT_EQ(Scientific(3), "3.00e+00");
+}
+
+TEST(Output, AMessageIsOneLineThatATerminalOnlyShows) {
+  testing::internal::CaptureStderr();
+  PrintError({shard::Code::kIo, "a\nerror: b\x1b[2J", "c\u202e"});
+  PrintNotes({"d\nnote: e"});
+  PrintWarnings({"\u009b31m\r"});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "error: a\\x0aerror: b\\x1b[2J\nhint: c\\xe2\\x80\\xae\nnote: d\\x0anote: e\n"
+            "warning: \\xc2\\x9b31m\\x0d\n");
+}
+
+TEST(Output, AJsonResultIsTheSameDocumentWithoutControlCharacters) {
+  const nlohmann::json document = {{"a\u202e", "\x1b\n\u009b\U000e0041\x7f"}, {"b", "##[error]x"}};
+  testing::internal::CaptureStdout();
+  EXPECT_TRUE(WriteJsonText(document.dump(2) + "\n"));
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(nlohmann::json::parse(text), document);
+  EXPECT_EQ(shard::ShownLines(text), text);
+  EXPECT_EQ(text.find("##["), std::string::npos);
 }
 
 }  // namespace

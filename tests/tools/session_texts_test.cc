@@ -135,6 +135,20 @@ TEST_F(SessionTexts, TextThatIsNoUtf8IsRefused) {
               HasSubstr("a.txt: text: expected UTF-8, found other bytes"));
 }
 
+TEST_F(SessionTexts, TokensAreIdsOrTheNameOfAFileOfIds) {
+  const auto sessions = Read({{}, {"1,2", File("ids.txt", "3 4"), "5"}, "chat"});
+  ASSERT_TRUE(sessions) << sessions.error().message;
+  EXPECT_THAT((*sessions)[0].tokens, ElementsAre(1, 2));
+  EXPECT_EQ((*sessions)[0].name, "tokens 1");
+  EXPECT_EQ((*sessions)[0].bucket, "chat");
+  EXPECT_THAT((*sessions)[1].tokens, ElementsAre(3, 4));
+  EXPECT_THAT((*sessions)[2].tokens, ElementsAre(5));
+  EXPECT_EQ((*sessions)[2].name, "tokens 2");
+  const auto large = Read({{}, {"4000000000"}, ""});
+  ASSERT_FALSE(large);
+  EXPECT_THAT(large.error().message, HasSubstr("--tokens: token: expected an id below"));
+}
+
 TEST_F(SessionTexts, SomethingHasToBeNamed) {
   const auto sessions = Read({});
   ASSERT_FALSE(sessions);

@@ -1,0 +1,192 @@
+// What holds for options of all commands: none is ignored, each has one name and one meaning.
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class OptionRules : public testing::Test {
+ protected:
+  void Build(const std::string& options) {
+    const ToolRun run =
+        workspace_.Moepack("build fixtures/tiny-moe --groups 2 --no-verify " + options);
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+  void ExpectRefused(const std::string& arguments, const std::string& option) {
+    const std::string before = workspace_.Listing();
+    const ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, 2) << arguments << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr(option)) << arguments;
+    EXPECT_EQ(run.out, "") << arguments;
+    EXPECT_EQ(workspace_.Listing(), before) << arguments;
+  }
+  Workspace workspace_;
+};
+
+TEST_F(OptionRules, AnImportanceMatrixWithoutTypesIsRefused) {
+  WriteAll(workspace_ / "m.gguf", "any");
+  for (const char* command : {"build fixtures/tiny-moe --groups 2 -o out",
+                              "build fixtures/tiny-moe --groups 2 --format gguf -o out",
+                              "shard-experts fixtures/tiny-moe --groups 2 -o out",
+                              "quantize fixtures/tiny-moe -o out.gguf"}) {
+    ExpectRefused(std::string(command) + " --imatrix m.gguf", "--imatrix: expected types");
+    ExpectRefused(std::string(command) + " --allow-requantize", "--allow-requantize: expected");
+  }
+}
+
+TEST_F(OptionRules, ATypeForAnOverlayThatIsNotThereIsRefused) {
+  ExpectRefused("build fixtures/tiny-moe --groups 2 --recipe Q8_0 --overlay-type q4_K -o out",
+                "--overlay-type: expected a plan with an overlay");
+}
+
+TEST_F(OptionRules, OptionsOfTheConverterAreRefusedWhereNothingIsConverted) {
+  EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
+  ExpectRefused("quantize a.gguf --pre qwen2 -o b.gguf", "--pre: expected a checkpoint");
+  ExpectRefused("build a.gguf --groups 2 --no-mtp -o out", "--no-mtp: expected a checkpoint");
+  ExpectRefused("build fixtures/tiny-moe --groups 2 --pre qwen2 --format safetensors -o out",
+                "--format: expected gguf");
+  Build("--recipe Q8_0 -o out");
+  ExpectRefused("quantize out --recipe Q4_0 --allow-requantize --pre qwen2 -o out-4", "--pre");
+  ExpectRefused("quantize out --recipe Q4_0 --allow-requantize --config c.json -o out-4",
+                "--config");
+}
+
+TEST_F(OptionRules, OptionsOfTheProofNeedItsSource) {
+  Build("-o out");
+  for (const char* option : {"--imatrix m", "--family f", "--config c", "--pre qwen2", "--no-mtp"})
+    ExpectRefused(std::string("verify out ") + option, "--against");
+}
+
+TEST_F(OptionRules, AnUnknownOptionIsNamedBeforeAMissingOne) {
+  for (const std::string command :
+       {"list-tensors", "plan", "shard-experts", "quantize", "build", "verify", "diff", "assemble",
+        "run", "check", "profile", "eval"}) {
+    const ToolRun run = workspace_.Moepack(command + " --nonsense 1");
+    EXPECT_EQ(run.status, 2);
+    EXPECT_THAT(run.err, StartsWith("error: " + command + ": unknown option \"--nonsense\"\n"));
+  }
+  EXPECT_THAT(workspace_.Moepack("assemble out --groups 1 -o n").err,
+              StartsWith("error: assemble: unknown option \"--groups\"\n"
+                         "hint: did you mean --group?\n"));
+  EXPECT_THAT(workspace_.Moepack("plan --groups many --grups 3").err,
+              HasSubstr("unknown option \"--grups\""));
+}
+
+TEST_F(OptionRules, RecipeAndQuantizeAreOneOption) {
+  Build("--recipe Q4_K_M -o one");
+  Build("--quantize Q4_K_M -o two");
+  EXPECT_EQ(ReadAll(workspace_ / "one/distribution.json"),
+            ReadAll(workspace_ / "two/distribution.json"));
+  for (const char* option : {"--recipe", "--quantize"}) {
+    const std::string name = std::string(option).substr(2) + ".gguf";
+    EXPECT_EQ(
+        workspace_.Moepack(std::string("quantize fixtures/tiny-moe ") + option + " Q8_0 -o " + name)
+            .status,
+        0);
+  }
+  for (const char* command : {"build", "shard-experts", "quantize"})
+    EXPECT_THAT(workspace_.Moepack(std::string("help ") + command).out,
+                HasSubstr("  --recipe, --quantize RECIPE\n"));
+}
+
+TEST_F(OptionRules, TokensAreIdsOrAFileOfIdsInEveryCommand) {
+  WriteAll(workspace_ / "ids.txt", "5 6\n7\n");
+  for (const char* command : {"run fixtures/tiny-moe -n 2", "profile fixtures/tiny-moe"}) {
+    const auto ids = workspace_.Json(std::string(command) + " --json --tokens 5,6,7");
+    const auto file = workspace_.Json(std::string(command) + " --json --tokens ids.txt");
+    for (const char* member : {"prompt_tokens", "tokens", "layers"})
+      EXPECT_EQ(ids.value(member, nlohmann::json()), file.value(member, nlohmann::json()));
+  }
+}
+
+TEST_F(OptionRules, JobsAndThreadsAreTwoThings) {
+  EXPECT_EQ(workspace_.Moepack("run fixtures/tiny-moe --tokens 5 -n 1 --jobs 1 --threads 2").status,
+            0);
+  for (const char* command : {"run", "check", "profile", "eval"}) {
+    const std::string help = workspace_.Moepack(std::string("help ") + command).out;
+    EXPECT_THAT(help, HasSubstr("--jobs N"));
+    EXPECT_THAT(help, HasSubstr("--threads N"));
+  }
+  EXPECT_EQ(workspace_.Moepack("verify out --threads 2").status, 2);
+}
+
+TEST_F(OptionRules, ListDevicesIsJsonWhenAsked) {
+  const auto document = workspace_.Json("run --list-devices --json");
+  ASSERT_TRUE(document["executors"].is_array());
+  const auto& cpu = document["executors"][0];
+  EXPECT_EQ(cpu["executor"], "cpu");
+  EXPECT_EQ(cpu["missing"], nullptr);
+  EXPECT_EQ(cpu["devices"][0]["device"], 0);
+  EXPECT_NE(cpu["devices"][0]["name"], "");
+}
+
+TEST_F(OptionRules, QuietSilencesNotesAndWarningsAndNoErrors) {
+  const std::string build = "build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out";
+  const ToolRun loud = workspace_.Moepack(build + " --dry-run");
+  EXPECT_NE(loud.err, "");
+  const ToolRun quiet = workspace_.Moepack(build + " --dry-run --quiet");
+  EXPECT_EQ(quiet.status, 0);
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_EQ(quiet.out, loud.out);
+  EXPECT_THAT(workspace_.Moepack("verify nothing --quiet").err, StartsWith("error: "));
+}
+
+TEST_F(OptionRules, StrictMakesWarningsFailWithStatus6) {
+  const std::string build = "build fixtures/tiny-moe --groups 3 -o ";
+  const ToolRun warned = workspace_.Moepack(build + "out");
+  EXPECT_EQ(warned.status, 0);
+  ASSERT_THAT(warned.err, HasSubstr("warning: "));
+  const ToolRun strict = workspace_.Moepack(build + "strict --strict");
+  EXPECT_EQ(strict.status, 6);
+  EXPECT_THAT(strict.err, HasSubstr("error: build: expected no warnings with --strict, found "));
+  EXPECT_TRUE(fs::exists(workspace_ / "strict/distribution.json")) << "what was written stays";
+  EXPECT_EQ(workspace_.Moepack(build + "silent --strict --quiet").status, 6);
+  EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --strict").status, 0);
+}
+
+TEST_F(OptionRules, StrictCountsTheWarningsOfVerify) {
+  Build("-o out");
+  WriteAll(workspace_ / "out/stray.txt", "not listed");
+  const ToolRun plain = workspace_.Moepack("verify out");
+  EXPECT_EQ(plain.status, 0) << plain.out;
+  ASSERT_THAT(plain.out, HasSubstr("warning: "));
+  EXPECT_EQ(workspace_.Moepack("verify out --strict").status, 6);
+  EXPECT_EQ(workspace_.Moepack("verify out --strict --format junit").status, 6);
+}
+
+TEST_F(OptionRules, AGitLfsPointerAmongTheTokenizersFilesIsNamed) {
+  WriteAll(workspace_ / "fixtures/tiny-moe/tokenizer.json",
+           "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 11422654\n");
+  for (const char* command : {"build fixtures/tiny-moe --groups 2 -o out",
+                              "quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf"}) {
+    const ToolRun run = workspace_.Moepack(command);
+    EXPECT_EQ(run.status, 5) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("tokenizer.json: expected the file itself, found a Git LFS "
+                                   "pointer to 11.4 MB"));
+    EXPECT_THAT(run.err, HasSubstr("git lfs pull"));
+  }
+}
+
+TEST_F(OptionRules, ARemoteSourceIsAnsweredWithHowToDownloadIt) {
+  for (const char* source : {"hf://Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-30B-A3B"}) {
+    for (const char* command :
+         {"list-tensors @", "plan @ --groups 2", "build @ --groups 2 -o out",
+          "quantize @ --recipe Q8_0 -o a.gguf", "run @ --tokens 1", "profile @ --text README.md"}) {
+      std::string arguments = command;
+      arguments.replace(arguments.find('@'), 1, source);
+      const ToolRun run = workspace_.Moepack(arguments);
+      EXPECT_EQ(run.status, 5) << run.err;
+      EXPECT_THAT(run.err, HasSubstr("hf download Qwen/Qwen3-30B-A3B --local-dir Qwen3-30B-A3B"))
+          << arguments;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cli
