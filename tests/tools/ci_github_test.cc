@@ -31,7 +31,7 @@ TEST(VerifyGithub, HostileTextCannotStartAnotherCommand) {
 }
 
 TEST(VerifyGithub, TheDirectoryInTheLastLineCannotStartACommand) {
-  const std::string text = VerifyGithub("::error::a\n::error::b ##[error]c", {});
+  const std::string text = GithubText(VerifyCi("::error::a\n::error::b ##[error]c", {}));
   EXPECT_EQ(text, R"(\x3a:error::a\x0a::error::b ##\x5berror]c)"
                   ": passed: 0 rules; 0 files, 0 tensors, 0 B read\n");
 }
