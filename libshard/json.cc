@@ -209,6 +209,18 @@ class DocumentBuilder : public JsonEvents {
   Json root_;
 };
 
+// What the parser skips without a word: it takes a NUL for the end of the text, whatever stands
+// behind it, and a byte order mark for nothing.
+Status CheckWholeText(const std::string& where, std::string_view text) {
+  if (const size_t at = text.find('\0'); at != std::string_view::npos) {
+    return Error{Code::kCorrupt,
+                 Cat(where, ": JSON: byte ", at, ": expected text, found a NUL byte")};
+  }
+  if (!text.starts_with("\xef\xbb\xbf")) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": JSON: expected a document, found a byte order mark"),
+               "save the file as UTF-8 without a byte order mark"};
+}
+
 std::string DumpScalar(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -241,6 +253,7 @@ void WriteValue(const Json& value, size_t indent, std::string& out) {
 }  // namespace
 
 Status StreamJson(const std::string& where, std::string_view text, JsonEvents& events) {
+  SHARD_CHECK(CheckWholeText(where, text));
   StrictGate gate(where, events);
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &gate);
   if (gate.failure()) return *std::move(gate.failure());

@@ -15,6 +15,12 @@ size_t InfinityLength(std::string_view text) {
   return text.substr(sign).starts_with(kInfinity) ? sign + kInfinity.size() : 0;
 }
 
+// Whether a colon follows: keys are strings, and a bare word in the place of one is an error.
+bool IsKey(std::string_view behind) {
+  const size_t at = behind.find_first_not_of(" \t\n\r");
+  return at != std::string_view::npos && behind[at] == ':';
+}
+
 Result<std::string> QuoteInfinity(const std::string& where, std::string_view text) {
   std::string out;
   out.reserve(text.size() + 16);
@@ -31,7 +37,8 @@ Result<std::string> QuoteInfinity(const std::string& where, std::string_view tex
       return Error{Code::kCorrupt, Cat(where, ": byte ", i, ": expected a number, found NaN"),
                    "the checkpoint was saved by a faulty run; take config.json from the original"};
     }
-    if (const size_t length = quoted ? 0 : InfinityLength(rest); length > 0) {
+    const size_t length = quoted ? 0 : InfinityLength(rest);
+    if (length > 0 && !IsKey(rest.substr(length))) {
       out += Cat('"', rest.substr(0, length), '"');
       i += length - 1;
       continue;

@@ -63,6 +63,44 @@ TEST(Json, RefusesTextAfterTheDocumentAndEmptyText) {
   EXPECT_NE(ErrorOf("{\"a\": 1"), "");
 }
 
+// nlohmann's parser takes a NUL for the end of the text.
+TEST(Json, RefusesWhatStandsBehindANul) {
+  for (const std::string_view text :
+       {std::string_view("{}\0", 3), std::string_view("{}\0{\"payload\": 1}", 18),
+        std::string_view("{\"a\": 1}\0\xff\xfe", 11), std::string_view("\0{}", 3),
+        std::string_view("{\"a\":\0 1}", 9), std::string_view("[\"\0\"]", 5)}) {
+    EXPECT_THAT(ErrorOf(text), HasSubstr("found a NUL byte")) << text.size();
+  }
+  EXPECT_THAT(ErrorOf(std::string_view("{} \0", 4)), HasSubstr("byte 3: expected text"));
+  EXPECT_EQ(ErrorOf(R"(["\u0000"])"), "") << "one that is written out is text like any other";
+}
+
+TEST(Json, RefusesAByteOrderMark) {
+  EXPECT_THAT(ErrorOf("\xef\xbb\xbf{}"), HasSubstr("found a byte order mark"));
+}
+
+// Each is refused by Python's json too, except for the words NaN and Infinity.
+TEST(Json, RefusesWhatPythonRefuses) {
+  for (const char* text :
+       {"{} x", "{}{}", "[1] 2", "{},", "[1,]", "[,1]", "{\"a\":1,}", "{\"a\"}", "{\"a\" 1}",
+        "{a: 1}", "{1: 1}", "{'a': 1}", "[01]", "[-01]", "[00]", "[+1]", "[.5]", "[1.]", "[1.e3]",
+        "[1e]", "[1e+]", "[0x10]", "[1_000]", "[-]", "[- 1]", "[NaN]", "[-Infinity]", "[True]",
+        "[nul]", "[nullx]", "[\"\n\"]", "[\"\t\"]", "[\"\x01\"]", "[\"\x1f\"]", "[\"\\x41\"]",
+        "[\"\\u12\"]", "[\"\\\"]", "[\"", "[1 2]", "// no\n{}", "{} /* no */", "# no\n{}",
+        "\f{}", "\v{}", "\xc2\xa0{}", "{}\xc2\xa0", "\xe2\x80\xa8{}", "[", "]", "[}", " "}) {
+    EXPECT_NE(ErrorOf(text), "") << text;
+  }
+}
+
+TEST(Json, RefusesEscapesThatAreNoCharacterAndBytesThatAreNoUtf8) {
+  for (const char* text :
+       {"[\"\\ud800\"]", "[\"\\udc00\"]", "[\"\\ud800\\ud800\"]", "[\"\\ud800x\"]", "[\"\x80\"]",
+        "[\"\xc0\x80\"]", "[\"\xed\xa0\x80\"]", "[\"\xf4\x90\x80\x80\"]", "[\"\xe2\x82\"]"}) {
+    EXPECT_NE(ErrorOf(text), "") << text;
+  }
+  EXPECT_EQ(ErrorOf("[\"\\ud83d\\ude00 \xf0\x9f\x98\x80\"]"), "");
+}
+
 TEST(Json, ErrorsNameTheDocument) { EXPECT_THAT(ErrorOf("]"), HasSubstr("x.json: JSON: ")); }
 
 TEST(Json, IsWrittenWithScalarArraysOnOneLine) {

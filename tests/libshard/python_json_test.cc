@@ -22,6 +22,16 @@ TEST(PythonJson, WordsInsideStringsAreLeftAlone) {
   EXPECT_EQ((*parsed)["a"], "to \"Infinity and NaN");
 }
 
+TEST(PythonJson, InfinityIsNoKey) {
+  for (const char* text : {R"({Infinity: 1})", R"({"a": 1, -Infinity : 1})"}) {
+    EXPECT_FALSE(ParsePythonJson("c", text)) << text;
+  }
+}
+
+TEST(PythonJson, NothingHidesBehindANul) {
+  EXPECT_FALSE(ParsePythonJson("c", std::string_view("{}\0{\"a\": 1}", 11)));
+}
+
 TEST(PythonJson, NanIsRefusedWithItsPlace) {
   const Result<Json> parsed = ParsePythonJson("c.json", R"({"a": NaN})");
   ASSERT_FALSE(parsed);

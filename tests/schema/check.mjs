@@ -21,6 +21,7 @@ const FORMATS = {
     nonsense: {
       '/format': 'another-format',
       '/format_version': '2.0',
+      '/model/experts': {'*': 0},
       '/bundles/0/role': 'passenger',
       '/bundles/0/size': -1,
       '/bundles/0/sha256': 'abc',
