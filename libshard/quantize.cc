@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "libshard/convert/general_keys.h"
 #include "libshard/expert_ids.h"
 #include "libshard/text.h"
 
@@ -45,37 +46,12 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
                       " entries name no tensor of this model, the first is ", Quoted(unknown[0])));
 }
 
-constexpr std::string_view kNoRepack = "--no-repack";
-
-void AddWord(std::string_view flag, const std::string& value, std::string& text) {
-  if (!value.empty()) text += Cat(text.empty() ? "" : " ", flag, flag.empty() ? "" : " ", value);
-}
-
 }  // namespace
-
-std::string RecipeText(const RecipeOptions& options) {
-  const Recipe* recipe = FindRecipe(options.recipe);
-  std::string text = recipe != nullptr ? std::string(recipe->name) : options.recipe;
-  if (text.empty() && options.pure.empty()) text = "exact";
-  AddWord("--pure", options.pure, text);
-  AddWord("--trunk-type", options.trunk_type, text);
-  AddWord("--experts-type", options.experts_type, text);
-  AddWord("--overlay-type", options.overlay_type, text);
-  AddWord("--output-tensor-type", options.output_type, text);
-  AddWord("--token-embedding-type", options.embedding_type, text);
-  for (const std::string& rule : options.tensor_types) AddWord("--tensor-type", rule, text);
-  if (!options.repack) AddWord("", std::string(kNoRepack), text);
-  return text;
-}
-
-bool RecipeRepacks(std::string_view text) {
-  const std::vector<std::string> words = Split(text, ' ');
-  return std::find(words.begin(), words.end(), kNoRepack) == words.end();
-}
 
 Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
   if (!options.imatrix_file.empty()) {
     SHARD_TRY(typed.imatrix, ReadImatrix(options.imatrix_file));
+    if (!options.imatrix_name.empty()) typed.imatrix->file = options.imatrix_name;
     SHARD_TRY(typed.imatrix_use, ApplyImatrix(*typed.imatrix, typed.model));
     NoteImatrix(*typed.imatrix, typed.model.metadata);
   }
@@ -88,6 +64,10 @@ Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
 Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options) {
   TypedGguf out;
   SHARD_TRY(out.model, ToGguf(model, options.convert));
+  if (!options.model_id.empty() && !model.checkpoint().is_gguf()) {
+    const std::string name = TitleOf(NameOfId(options.model_id));
+    out.model.metadata.Set("general.name", GgufValue::String(name));
+  }
   SHARD_CHECK(ChooseTypes(options, out));
   return out;
 }

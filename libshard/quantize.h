@@ -18,14 +18,11 @@ namespace shard {
 struct QuantizeOptions {
   RecipeOptions recipe;      // without a name and `pure`: the profile "exact"
   std::string imatrix_file;  // "" for none
+  std::string imatrix_name;  // what the metadata calls it; "" for the file's own name
+  std::string model_id;      // general.name of a converted model: "owner/name"; "" for its own
   ConvertOptions convert;
   uint64_t alignment = kGgufDefaultAlignment;  // of tensors in the files
 };
-
-// What the options say, in one line that decides the types: "Q4_K_M --experts-type q5_K".
-std::string RecipeText(const RecipeOptions& options);
-// RecipeOptions::repack of such a text.
-bool RecipeRepacks(std::string_view text);
 
 struct TypedGguf {
   GgufModel model;

@@ -55,16 +55,21 @@ Result<TypeOverride> ParseRule(std::string_view rule) {
   return parsed;
 }
 
-Status ParseText(std::string_view text, std::vector<TypeOverride>& rules) {
+// What stands between rules: white space, commas, comments.
+void SkipToRule(std::string_view& text) {
   while (!text.empty()) {
     if (IsSpace(text.front()) || text.front() == ',') {
       text.remove_prefix(1);
-      continue;
-    }
-    if (text.front() == '#') {
+    } else if (text.front() == '#') {
       text.remove_prefix(std::min(text.find('\n'), text.size()));
-      continue;
+    } else {
+      return;
     }
+  }
+}
+
+Status ParseText(std::string_view text, std::vector<TypeOverride>& rules) {
+  for (SkipToRule(text); !text.empty(); SkipToRule(text)) {
     SHARD_TRY(TypeOverride rule, ParseRule(TakeRule(text)));
     rules.push_back(std::move(rule));
     if (rules.size() > kMaxRules) {
@@ -91,6 +96,12 @@ Result<std::vector<TypeOverride>> ParseTensorTypes(const std::vector<std::string
                    Cat("--tensor-type ", Quoted(text), ": expected REGEX=TYPE, found no rule")};
     }
   }
+  return rules;
+}
+
+std::vector<std::string> SplitTensorTypes(std::string_view text) {
+  std::vector<std::string> rules;
+  for (SkipToRule(text); !text.empty(); SkipToRule(text)) rules.emplace_back(TakeRule(text));
   return rules;
 }
 

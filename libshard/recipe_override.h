@@ -53,4 +53,7 @@ class TypeOverrides {
 // Patterns are put in lower case, as tensor names are.
 Result<std::vector<TypeOverride>> ParseTensorTypes(const std::vector<std::string>& texts);
 
+// The rules of one such text as they stand there, without comments.
+std::vector<std::string> SplitTensorTypes(std::string_view text);
+
 }  // namespace shard

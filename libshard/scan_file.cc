@@ -27,15 +27,25 @@ PageBuffer::PageBuffer(size_t bytes) : size_(AlignUp(std::max<size_t>(bytes, 1),
 
 void PageBuffer::Free::operator()(std::byte* data) const { std::free(data); }
 
-Result<ScanFile> ScanFile::Open(const fs::path& path) {
+Result<ScanFile> ScanFile::Open(const fs::path& path, bool cold) {
   SHARD_TRY(InputFile file, InputFile::Open(path));
   ScanFile scan(std::move(file));
+  scan.cold_ = cold;
+  if (cold) {
+    // Only clean pages can be dropped. Neither call can be relied on, and neither is: direct reads
+    // ask the device whatever the cache has.
+    (void)fdatasync(scan.file_.descriptor());
+    (void)posix_fadvise(scan.file_.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+  }
   scan.direct_fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
   return scan;
 }
 
 ScanFile::ScanFile(ScanFile&& other) noexcept
-    : file_(std::move(other.file_)), direct_fd_(std::exchange(other.direct_fd_, -1)) {}
+    : file_(std::move(other.file_)),
+      cold_(other.cold_),
+      direct_bytes_(other.direct_bytes_),
+      direct_fd_(std::exchange(other.direct_fd_, -1)) {}
 
 ScanFile::~ScanFile() {
   if (direct_fd_ >= 0) close(direct_fd_);
@@ -58,12 +68,14 @@ size_t ScanFile::ReadDirect(uint64_t offset, std::span<std::byte> out) const {
 
 Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
   const std::span<std::byte> whole = buffer.bytes();
-  size_t done = ReadCached(offset, whole.first(wanted));
+  size_t done = cold_ ? 0 : ReadCached(offset, whole.first(wanted));
   if (done < wanted) {
     // Direct reads start and end on pages; the buffer has room for the rest of the last one.
     const size_t from = done / kPage * kPage;
     const size_t size = AlignUp(wanted - from, kPage);
-    done = std::max(done, from + ReadDirect(offset + from, whole.subspan(from, size)));
+    const size_t direct = ReadDirect(offset + from, whole.subspan(from, size));
+    direct_bytes_ += std::min(direct, wanted - from);
+    done = std::max(done, from + direct);
   }
   if (done >= wanted) return Ok();
   return file_.ReadAt(offset + done, whole.subspan(done, wanted - done));

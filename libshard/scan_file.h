@@ -32,7 +32,10 @@ class PageBuffer {
 // Move-only, used by one thread.
 class ScanFile {
  public:
-  static Result<ScanFile> Open(const fs::path& path);
+  // `cold`: what the page cache has is written to the device, dropped and not asked. Where the file
+  // system has no direct reads that is all that can be done; what caches below it hold (of a disk, a
+  // host, a server) it does not reach.
+  static Result<ScanFile> Open(const fs::path& path, bool cold = false);
   ScanFile(ScanFile&& other) noexcept;
   ScanFile& operator=(ScanFile&&) = delete;
   ~ScanFile();
@@ -40,6 +43,8 @@ class ScanFile {
   // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of InputFile::ReadAt.
   // REQUIRES: `offset` is a multiple of the page size, `wanted` fits into the buffer.
   Status Read(uint64_t offset, size_t wanted, PageBuffer& buffer);
+  // Of the bytes that were read, those that came around the page cache.
+  uint64_t direct_bytes() const { return direct_bytes_; }
 
  private:
   explicit ScanFile(InputFile file) : file_(std::move(file)) {}
@@ -47,6 +52,8 @@ class ScanFile {
   size_t ReadDirect(uint64_t offset, std::span<std::byte> out) const;
 
   InputFile file_;
+  bool cold_ = false;
+  uint64_t direct_bytes_ = 0;
   int direct_fd_ = -1;  // -1 where the file system has no direct reads
 };
 

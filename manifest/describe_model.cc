@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "libshard/recipe_text.h"
 #include "libshard/text.h"
 
 #ifndef MOEPACK_VERSION

@@ -17,7 +17,9 @@ Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const Wri
   if (model.checkpoint().is_gguf() && !shard::IsMoeArchitecture(architecture)) {
     return shard::UnknownArchitecture(model.checkpoint().source().string(), architecture);
   }
-  SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, *options.gguf));
+  shard::QuantizeOptions quantize = *options.gguf;
+  quantize.model_id = options.model_id;
+  SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, quantize));
   out.notes = shard::GgufNotes(typed);
   if (options.list_types) out.types = shard::ListTypes(typed);
   out.recipe = DescribeRecipe(*options.gguf, typed);

@@ -7,11 +7,15 @@
 #include "libshard/digest.h"
 #include "libshard/gguf.h"
 #include "libshard/gguf_experts.h"
+#include "libshard/recipe_text.h"
+#include "libshard/recode_rows.h"
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
+#include "manifest/manifest_json.h"
 #include "manifest/open_bundle.h"
 #include "manifest/output_path.h"
+#include "manifest/parents.h"
 #include "manifest/read_back.h"
 #include "manifest/verify.h"
 
@@ -133,32 +137,84 @@ Status LayOut(uint64_t alignment, Requantized& model) {
   return Ok();
 }
 
+// From the opened bundles on.
+Status Decide(const WriteOptions& options, Requantized& out) {
+  out.plan.plan = out.manifest.plan;
+  CollectModel(out);
+  SHARD_CHECK(shard::ChooseTypes(*options.gguf, out.typed));
+  return LayOut(options.gguf->alignment, out);
+}
+
 Result<Requantized> Prepare(const std::string& distribution, const WriteOptions& options) {
   Requantized out;
-  SHARD_TRY(out.manifest, ReadManifest(distribution));
+  SHARD_TRY(const std::string text, ReadManifestText(distribution));
+  SHARD_TRY(out.manifest,
+            ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
   SHARD_CHECK(CheckWhole(distribution, out.manifest));
   for (const BundleRecord& record : out.manifest.bundles) {
     SHARD_TRY(OpenedBundle opened,
               OpenBundle(distribution, record, static_cast<uint32_t>(out.bundles.size())));
     out.bundles.push_back(std::move(opened));
   }
-  out.plan.plan = out.manifest.plan;
-  CollectModel(out);
-  SHARD_CHECK(shard::ChooseTypes(*options.gguf, out.typed));
-  SHARD_CHECK(LayOut(options.gguf->alignment, out));
+  SHARD_CHECK(Decide(options, out));
+  AddParent({shard::Sha256Hex(text), out.manifest.recipe}, out.manifest);
   for (const AssetRecord& asset : out.manifest.assets) {
     out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
   }
   out.plan.notes = shard::GgufNotes(out.typed);
   if (options.list_types) out.plan.types = shard::ListTypes(out.typed);
   out.plan.recipe = DescribeRecipe(*options.gguf, out.typed);
-  // Numbers that were rounded before are others than those of the source.
-  const std::string& before = out.manifest.recipe.name;
-  if (before != shard::RecipeText({})) out.plan.recipe.name += Cat(" of ", before);
+  out.plan.recipe.name = RequantizedRecipe(out.plan.recipe.name, out.manifest.recipe.name);
+  return out;
+}
+
+// The same as OpenBundle gives for the file when it is written.
+Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const shard::OutputFile& file,
+                                  uint32_t number) {
+  SHARD_TRY(shard::GgufHeader header,
+            shard::ParseGguf(file.path, std::as_bytes(std::span(file.prefix)), file.size));
+  OpenedBundle out;
+  out.metadata = std::move(header.metadata);
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    out.tensors.push_back({&record.tensors[i], file.tensors[i].entry});
+    out.tensors.back().entry.file = number;
+  }
   return out;
 }
 
 }  // namespace
+
+std::string RequantizedRecipe(const std::string& own, const std::string& before) {
+  // Numbers that were rounded before are others than those of the source.
+  return before == shard::RecipeText({}) ? own : Cat(own, " of ", before);
+}
+
+Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
+                                     const std::vector<shard::OutputFile>& before,
+                                     const WriteOptions& options) {
+  Requantized out;
+  out.manifest = manifest;
+  out.manifest.bundles.clear();
+  for (const shard::OutputFile& file : before) {
+    const shard::FileDigests none{"", std::vector<std::string>(file.tensors.size())};
+    out.manifest.bundles.push_back(DescribeBundle(file, none, "gguf"));
+  }
+  for (size_t i = 0; i < before.size(); ++i) {
+    SHARD_TRY(OpenedBundle opened,
+              OpenInMemory(out.manifest.bundles[i], before[i], static_cast<uint32_t>(i)));
+    out.bundles.push_back(std::move(opened));
+  }
+  SHARD_CHECK(Decide(options, out));
+  uint64_t number = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    std::vector<shard::OutputTensor>& tensors = out.plan.files[i].tensors;
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      SHARD_TRY(tensors[t],
+                shard::Recoded(before[i].tensors[t], std::move(tensors[t]), ++number));
+    }
+  }
+  return std::move(out.plan);
+}
 
 Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options) {
   SHARD_TRY(Requantized prepared, Prepare(distribution, options));

@@ -17,4 +17,13 @@ Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOp
 Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
                                            const WriteOptions& options);
 
+// What tool.recipe says of a requantized distribution: how its types were chosen, and of what.
+std::string RequantizedRecipe(const std::string& own, const std::string& before);
+
+// The files that requantizing a distribution of the files `before` gives, with their bytes made of
+// the sources of `before`. `manifest` says what they are a distribution of: model and plan.
+Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
+                                     const std::vector<shard::OutputFile>& before,
+                                     const WriteOptions& options);
+
 }  // namespace manifest

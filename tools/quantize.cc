@@ -5,6 +5,7 @@
 
 #include "libshard/pack.h"
 #include "libshard/quote.h"
+#include "libshard/recipe_text.h"
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/manifest.h"
@@ -223,6 +224,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("OUT")
       ->required();
   AddQuantizeOptions(app, arguments->quantize);
+  app.add_option("--model-id", arguments->quantize.options.model_id,
+                 "Name of a converted model, such as Qwen/Qwen3-30B-A3B, for general.name. "
+                 "Default: the model card's, the one in config.json, or the family's.")
+      ->type_name("ID");
   app.add_option("--max-part-size", arguments->max_part_size,
                  "Write a split set of files of at most this size: 5G, 512MiB. A tensor is never "
                  "cut.")

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/file.h"
+#include "libshard/recipe_text.h"
 #include "libshard/text.h"
 
 namespace cli {
@@ -63,12 +64,24 @@ void AddImatrix(CLI::App& app, std::string& file) {
       ->type_name("FILE");
 }
 
-void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
-  app.add_option("--pre", options.pre,
+void AddImatrices(CLI::App& app, std::vector<std::string>& files) {
+  app.add_option("--imatrix", files,
+                 "Importance matrix that the distribution was made with. May be repeated, for one "
+                 "that was requantized with another.")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void AddPre(CLI::App& app, std::string& name) {
+  app.add_option("--pre", name,
                  "The pre-tokenizer's name in llama.cpp, where it is not recognised from "
                  "tokenizer.json.")
       ->type_name("NAME")
       ->check(CLI::Validator(CheckName, ""));
+}
+
+void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
+  AddPre(app, options.pre);
   app.add_flag(
       "--mtp,!--no-mtp", options.mtp,
       "Leave blocks for multi-token prediction out with --no-mtp, where the conversion would "

@@ -20,6 +20,9 @@ struct QuantizeArguments {
 // --recipe, which may be spelled --quantize, and the other options that choose types.
 void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments);
 void AddImatrix(CLI::App& app, std::string& file);
+// The same for several: a requantized distribution may have one for each of its steps.
+void AddImatrices(CLI::App& app, std::vector<std::string>& files);
+void AddPre(CLI::App& app, std::string& name);
 // --pre, --no-mtp.
 void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options);
 void AddAlignment(CLI::App& app, uint64_t& alignment);

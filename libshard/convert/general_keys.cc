@@ -43,19 +43,20 @@ bool IsVersion(std::string_view word) {
          std::all_of(word.begin() + 1, word.end(), [](char c) { return IsDigit(c) || c == '.'; });
 }
 
-// The folder's name; of a Hugging Face cache ("models--org--name/snapshots/<hash>") the model's.
-std::string FolderName(const fs::path& root) {
-  std::error_code error;
-  fs::path path = fs::weakly_canonical(root, error);
-  if (error) path = root;
-  if (path.filename().empty()) path = path.parent_path();
-  if (path.parent_path().filename() == "snapshots") {
-    const std::string cache = path.parent_path().parent_path().filename().string();
-    if (const size_t at = cache.rfind("--"); cache.starts_with("models--")) {
-      return cache.substr(at + 2);
-    }
-  }
-  return path.filename().string();
+// "owner/name" as the Hub has them, and not a path of the machine that wrote config.json.
+bool IsHubId(std::string_view id) {
+  const auto allowed = [](char c) {
+    return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+           c == '_' || c == '.' || c == '/';
+  };
+  return std::count(id.begin(), id.end(), '/') == 1 && id.front() != '/' && id.front() != '.' &&
+         id.back() != '/' && std::all_of(id.begin(), id.end(), allowed);
+}
+
+std::string NameOf(const ModelCard& card, const ModelNames& names) {
+  const auto told = card.find("model_name");
+  if (told != card.end() && !told->second.empty()) return told->second.front();
+  return TitleOf(IsHubId(names.name_or_path) ? NameOfId(names.name_or_path) : names.family);
 }
 
 // One "organisation/name" of the Hub.
@@ -136,6 +137,8 @@ std::string RoundedCount(double count) {
 
 }  // namespace
 
+std::string_view NameOfId(std::string_view id) { return id.substr(id.rfind('/') + 1); }
+
 std::string TitleOf(std::string_view name) {
   std::string spaced(name);
   std::replace(spaced.begin(), spaced.end(), '-', ' ');
@@ -147,7 +150,8 @@ std::string TitleOf(std::string_view name) {
   return Join(words, " ");
 }
 
-Status AddGeneralKeys(const fs::path& root, std::string_view architecture, GgufMetadata& metadata) {
+Status AddGeneralKeys(const fs::path& root, std::string_view architecture, const ModelNames& names,
+                      GgufMetadata& metadata) {
   metadata.Set("general.architecture", GgufValue::String(architecture));
   metadata.Set("general.type", GgufValue::String("model"));
   SHARD_CHECK(AddSampling(root, metadata));
@@ -157,9 +161,7 @@ Status AddGeneralKeys(const fs::path& root, std::string_view architecture, GgufM
     SHARD_TRY(const std::string text, ReadTextFile(root / "README.md", kMaxCardBytes));
     card = ParseModelCard(text);
   }
-  const auto given = card.find("model_name");
-  const bool named = given != card.end() && !given->second.empty();
-  const std::string name = named ? given->second.front() : TitleOf(FolderName(root));
+  const std::string name = NameOf(card, names);
   if (!name.empty()) metadata.Set("general.name", GgufValue::String(name));
   AddCard(card, metadata);
   return Ok();

@@ -11,14 +11,25 @@
 
 namespace shard {
 
-// general.architecture and general.type, and from the folder, the front matter of README.md and
+// What a model may be called, where its card does not say it. The name of the folder is none of
+// them: the same files give the same bytes wherever they lie.
+struct ModelNames {
+  std::string name_or_path;  // of config.json; counts only as an id of the Hub
+  std::string family;        // of the family table: "qwen3-moe"
+};
+
+// general.architecture and general.type, and from the names, the front matter of README.md and
 // generation_config.json what is there: general.name, .license*, .tags, .languages, .base_model.*,
 // .dataset.*, .sampling.*.
-Status AddGeneralKeys(const fs::path& root, std::string_view architecture, GgufMetadata& metadata);
+Status AddGeneralKeys(const fs::path& root, std::string_view architecture, const ModelNames& names,
+                      GgufMetadata& metadata);
 
 // general.size_label: "8x1.3M", experts and the parameters of all else with one expert of each
 // layer.
 void AddSizeLabel(const std::vector<GgufTensor>& tensors, GgufMetadata& metadata);
+
+// "name" of "owner/name".
+std::string_view NameOfId(std::string_view id);
 
 // "qwen3-moe" -> "Qwen3 Moe": dashes become spaces, words in lower case get a capital; versions
 // ("v0.1") and numbers stay.

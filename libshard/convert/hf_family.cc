@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "libshard/check/model_check.h"
@@ -30,7 +31,7 @@ class Conversion {
     WarnOfTowers();
     if (!family_.keeps_mtp) WarnOfMtp();
     SHARD_CHECK(CheckLayers());
-    SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, out_.metadata));
+    SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, Names(), out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
     if (options_.part == ConvertOptions::Part::kWhole) SHARD_CHECK(AddTokenizer());
@@ -54,6 +55,13 @@ class Conversion {
 
  private:
   const fs::path& root() const { return model_.checkpoint().root(); }
+
+  ModelNames Names() const {
+    ModelNames names{"", model_.family().name};
+    const auto field = config_.FindAtRoot({"_name_or_path"});
+    if (field && field->value->is_string()) names.name_or_path = field->value->get<std::string>();
+    return names;
+  }
 
   Status ReadConfig() {
     SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));

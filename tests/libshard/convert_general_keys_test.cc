@@ -17,9 +17,9 @@ void Write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-GgufMetadata KeysOf(const fs::path& root) {
+GgufMetadata KeysOf(const fs::path& root, const ModelNames& names = {"", "a-family"}) {
   GgufMetadata metadata;
-  const Status status = AddGeneralKeys(root, "arch", metadata);
+  const Status status = AddGeneralKeys(root, "arch", names, metadata);
   EXPECT_TRUE(status) << status.error().message;
   return metadata;
 }
@@ -35,21 +35,30 @@ TEST(GeneralKeys, TitlesAreSpelledAsLlamaCppSpellsThem) {
   EXPECT_EQ(TitleOf(""), "");
 }
 
-TEST(GeneralKeys, NameTheModelAfterItsFolder) {
+TEST(GeneralKeys, NameTheModelAndNeverItsFolder) {
   const fixtures::TempDir dir;
-  fs::create_directories(dir / "tiny-moe");
-  const GgufMetadata metadata = KeysOf(dir / "tiny-moe/");
-  EXPECT_EQ(metadata.String("general.architecture"), "arch");
-  EXPECT_EQ(metadata.String("general.type"), "model");
-  EXPECT_EQ(metadata.String("general.name"), "Tiny Moe");
-  EXPECT_EQ(metadata.entries().size(), 3u) << "nothing is made up";
+  const fs::path cached = dir / "models--org--Some-Model" / "snapshots" / "0123abcd";
+  for (const fs::path& root : {dir / "tiny-moe/", cached}) {
+    fs::create_directories(root);
+    const GgufMetadata metadata = KeysOf(root);
+    EXPECT_EQ(metadata.String("general.architecture"), "arch");
+    EXPECT_EQ(metadata.String("general.type"), "model");
+    EXPECT_EQ(metadata.String("general.name"), "A Family");
+    EXPECT_EQ(metadata.entries().size(), 3u) << "nothing is made up";
+  }
 }
 
-TEST(GeneralKeys, NameAModelOfTheCacheAfterItsRepository) {
+TEST(GeneralKeys, TakeTheIdInTheConfigAndNoPathOfTheMachineThatWroteIt) {
   const fixtures::TempDir dir;
-  const fs::path root = dir / "models--org--Some-Model" / "snapshots" / "0123abcd";
-  fs::create_directories(root);
-  EXPECT_EQ(KeysOf(root).String("general.name"), "Some Model");
+  const auto name = [&](const ModelNames& names) {
+    return std::string(*KeysOf(dir.path(), names).String("general.name"));
+  };
+  EXPECT_EQ(name({"allenai/OLMoE-7B-A1B", "f"}), "OLMoE 7B A1B");
+  EXPECT_EQ(name({"", "qwen3-moe"}), "Qwen3 Moe");
+  for (const char* path : {"/home/me/model", "./model", "model", "a/b/c", "../model", "model/", "",
+                           "my files/model", "C:\\model"}) {
+    EXPECT_EQ(name({path, "some-family"}), "Some Family") << path;
+  }
 }
 
 TEST(GeneralKeys, TakeWhatTheModelCardSays) {
@@ -82,7 +91,7 @@ TEST(GeneralKeys, SamplingHasTheTypesOfLlamaCpp) {
   EXPECT_EQ(*metadata.Find("general.sampling.penalty_repeat"), GgufValue::F32(1.05f));
   Write(dir / "generation_config.json", R"({"top_k": "many"})");
   GgufMetadata broken;
-  EXPECT_THAT(AddGeneralKeys(dir.path(), "arch", broken).error().message,
+  EXPECT_THAT(AddGeneralKeys(dir.path(), "arch", {}, broken).error().message,
               HasSubstr("generation_config.json: top_k: expected a whole number"));
 }
 

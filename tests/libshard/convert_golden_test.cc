@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "libshard/convert/general_keys.h"
 #include "libshard/gguf_model.h"
 #include "libshard/recipe.h"
 #include "tests/libshard/golden_cases.h"
@@ -40,6 +41,10 @@ TEST_P(ConvertGolden, HasTheKeysAndBytesOfLlamaCppsConverter) {
   ASSERT_TRUE(gguf) << gguf.error().message;
   UseType(expected.type, *gguf);
   const Json listing = golden::Read(folder / expected.listing);
+  for (const Json& entry : listing.at("kv")) {
+    if (entry.at("key") != "general.name") continue;
+    EXPECT_EQ(TitleOf(folder.filename().string()), entry.at("value")) << "with --model-id";
+  }
   EXPECT_THAT(golden::CompareKeys(gguf->metadata, listing.at("kv"), true), IsEmpty());
   EXPECT_THAT(golden::CompareTensors(model->checkpoint(), *gguf, listing.at("tensors")), IsEmpty());
   if (*expected.warning == '\0') {

@@ -56,8 +56,8 @@ inline GgufValue ValueOf(const Json& entry) {
 
 // What README.md of the folder lets differ.
 inline bool MayDiffer(const std::string& key) {
-  // Guessed from the folder's name.
-  if (key == "general.basename" || key == "general.version") return true;
+  // Guessed from the folder's name; nothing of a path gets into what we write.
+  if (key == "general.name" || key == "general.basename" || key == "general.version") return true;
   return key == "general.file_type" || key == "general.quantization_version" ||
          key.starts_with("split.") || key == "general.alignment";
 }
