@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <map>
 
+#include "libshard/digest.h"
 #include "libshard/file.h"
 #include "libshard/text.h"
+#include "manifest/group_range.h"
 #include "manifest/manifest_json.h"
+#include "manifest/parents.h"
 #include "manifest/verify_rules.h"
 
 namespace manifest {
@@ -16,12 +19,23 @@ using shard::Code;
 
 namespace {
 
+constexpr const char* kDigestRule = "manifest-digest";
 constexpr const char* kSchemaRule = "manifest-schema";
 constexpr size_t kMaxFindingsPerRule = 20;
 
-std::vector<CheckedFile> FilesOf(const Manifest& manifest) {
+// What was asked for by --group: the parts that every node has, these groups, and the small files.
+bool IsChosen(const BundleRecord& bundle, const std::vector<uint32_t>& groups) {
+  if (groups.empty()) return true;
+  if (bundle.role == shard::Role::kRemainder) return false;
+  return bundle.role != shard::Role::kGroup ||
+         std::find(groups.begin(), groups.end(), static_cast<uint32_t>(bundle.group)) !=
+             groups.end();
+}
+
+std::vector<CheckedFile> FilesOf(const Manifest& manifest, const std::vector<uint32_t>& groups) {
   std::vector<CheckedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
+    if (!IsChosen(bundle, groups)) continue;
     files.push_back({bundle.file, bundle.size, bundle.sha256, &bundle, true, {}});
   }
   for (const AssetRecord& asset : manifest.assets) {
@@ -46,25 +60,32 @@ void CheckWhole(const Manifest& manifest, VerifyReport& report) {
       .Error("complete: expected a whole distribution, found one that lacks parts on purpose");
 }
 
-template <size_t N>
-void AddRules(const char* const (&rules)[N], VerifyReport& report) {
-  report.rules.insert(report.rules.end(), std::begin(rules), std::end(rules));
+Status CheckGroups(const std::string& directory, const Manifest& manifest,
+                   const VerifyOptions& options, VerifyReport& report) {
+  RuleFindings findings("part-files-complete", report.findings);
+  for (const uint32_t group : options.groups) {
+    SHARD_CHECK(CheckGroup(directory, group, manifest.plan.groups.size()));
+    const bool there =
+        std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
+          return bundle.role == shard::Role::kGroup && static_cast<uint32_t>(bundle.group) == group;
+        });
+    const bool holds = shard::CountIds(shard::HeldBy(manifest.plan.groups[group])) > 0;
+    if (!there && holds) {
+      findings.Error(Cat("group ", group, ": expected a file in the manifest, found none"));
+    }
+  }
+  return shard::Ok();
 }
 
-Status CheckAgainst(const Manifest& manifest, const std::string& directory,
-                    std::vector<CheckedFile>& files, const VerifyOptions& options,
-                    VerifyReport& report) {
-  SHARD_TRY(const shard::MoeModel model,
-            shard::MoeModel::Open(options.against, {.family_file = options.family_file,
-                                                    .config_file = options.config_file}));
-  RuleFindings model_findings("source-model", report.findings);
-  CheckSourceModel(manifest, model, model_findings);
-  SHARD_TRY(const SourceFiles sources, MatchSources(manifest, model, files, report.findings));
-  AddRules(kSourceRules, report);
-  SHARD_CHECK(CheckBytes(directory, files, options, report));
-  if (manifest.is_gguf())
-    SHARD_CHECK(CheckGgufAgainst(manifest, directory, model, options, report));
-  return model.checkpoint().CheckUnchanged();
+void CheckManifestDigest(const std::string& text, const VerifyOptions& options,
+                         VerifyReport& report) {
+  report.manifest_sha256 = shard::Sha256Hex(text);
+  if (options.digest.empty()) return;
+  report.rules.push_back(kDigestRule);
+  if (options.digest == report.manifest_sha256) return;
+  RuleFindings(kDigestRule, report.findings)
+      .Error(Cat("SHA-256: expected ", options.digest, ", found ", report.manifest_sha256),
+             kManifestFile);
 }
 
 }  // namespace
@@ -101,6 +122,8 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
                                         const VerifyOptions& options) {
   SHARD_TRY(const std::string text, ReadManifestText(directory));
   VerifyReport report;
+  report.cold = options.cold;
+  CheckManifestDigest(text, options, report);
   report.rules.push_back(kSchemaRule);
   auto manifest = ParseUncheckedPlan(kManifestFile, text);
   if (!manifest) {
@@ -110,9 +133,13 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
     RuleFindings(kSchemaRule, report.findings).Error(manifest.error().message, kManifestFile);
     return report;
   }
+  if (const auto parents = ParentsOf(*manifest); !parents) {
+    RuleFindings(kSchemaRule, report.findings).Error(parents.error().message, kManifestFile);
+  }
   CheckStructure(*manifest, report);
   if (options.whole) CheckWhole(*manifest, report);
-  std::vector<CheckedFile> files = FilesOf(*manifest);
+  SHARD_CHECK(CheckGroups(directory, *manifest, options, report));
+  std::vector<CheckedFile> files = FilesOf(*manifest, options.groups);
   CheckFiles(directory, *manifest, files, report.findings);
   AddRules(kFileRules, report);
   if (options.digests) AddRules(kDigestRules, report);
@@ -121,7 +148,9 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
   } else if (options.digests) {
     SHARD_CHECK(CheckBytes(directory, files, options, report));
   }
-  for (const BundleRecord& bundle : manifest->bundles) report.tensors += bundle.tensors.size();
+  for (const CheckedFile& file : files) {
+    if (file.bundle != nullptr) report.tensors += file.bundle->tensors.size();
+  }
   report.files = files.size();
   LimitFindings(report);
   return report;

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "libshard/gguf_model.h"
 #include "libshard/result.h"
 #include "manifest/manifest.h"
 
@@ -29,8 +28,11 @@ struct VerifyOptions {
   std::string against;      // the source checkpoint, "" for none
   std::string family_file;  // for the source, as in shard::ModelOptions
   std::string config_file;
-  std::string imatrix_file;  // that the recipe of GGUF bundles was given
-  shard::ConvertOptions convert;
+  std::vector<std::string> imatrix_files;  // that the recipes of GGUF bundles were given
+  std::string pre;                         // shard::ConvertOptions::pre, as when it was written
+  std::string digest;                      // SHA-256 that distribution.json must have, "" for any
+  std::vector<uint32_t> groups;            // only these; the others need not be there. Empty: all
+  bool cold = false;                       // read past the page cache
   size_t jobs = 0;
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -39,7 +41,10 @@ struct VerifyReport {
   std::vector<Finding> findings;
   std::vector<std::string> rules;  // every rule that was checked, in order
   uint64_t files = 0, tensors = 0, bytes = 0, source_bytes = 0;
-  bool passed() const;  // no finding of kError
+  bool cold = false;            // as in the options
+  uint64_t cold_bytes = 0;      // of `bytes`, those that came around the page cache
+  std::string manifest_sha256;  // of distribution.json
+  bool passed() const;          // no finding of kError
 };
 
 // An Error only when there is nothing to verify (no manifest, unreadable source); what is wrong

@@ -29,7 +29,7 @@ constexpr size_t kChunk = 1u << 20;
 struct Pass {
   std::string directory;
   VerifyOptions options;
-  std::atomic<uint64_t> source_bytes{0};
+  std::atomic<uint64_t> source_bytes{0}, cold_bytes{0};
   uint64_t done = 0, total = 0;
   std::mutex mutex;
 
@@ -77,7 +77,7 @@ class FileCheck {
 
   Status Run() {
     const auto path = std::filesystem::path(pass_.directory) / checked_.file;
-    auto file = shard::ScanFile::Open(path);
+    auto file = shard::ScanFile::Open(path, pass_.options.cold);
     if (!file) return Unreadable(file.error());
     for (uint64_t offset = 0; offset < checked_.size; offset += kChunk) {
       SHARD_CHECK(shard::CheckInterrupt());
@@ -88,6 +88,7 @@ class FileCheck {
       SHARD_CHECK(Take(offset, chunk));
       pass_.Advance(chunk.size());
     }
+    pass_.cold_bytes += file->direct_bytes();
     SHARD_CHECK(Take(checked_.size, {}));  // tensors without bytes at the end
     FinishFile();
     return shard::Ok();
@@ -200,6 +201,7 @@ Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& 
   }
   report.bytes += pass.done;
   report.source_bytes += pass.source_bytes;
+  report.cold_bytes += pass.cold_bytes;
   return shard::Ok();
 }
 

@@ -81,7 +81,11 @@ void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
 void CheckFiles(const std::string& directory, const Manifest& manifest,
                 std::vector<CheckedFile>& files, Findings& findings) {
   const auto harmless = [](std::string_view) { return Severity::kWarning; };
-  CheckDirectory(directory, {{kManifestFile, "README.md"}, false, harmless}, files, findings);
+  // Of a selection of parts the others are not stray.
+  std::vector<std::string> listed = {kManifestFile, "README.md"};
+  for (const BundleRecord& bundle : manifest.bundles) listed.push_back(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
+  CheckDirectory(directory, {std::move(listed), false, harmless}, files, findings);
   std::error_code error;
   const fs::path root = fs::canonical(directory, error);
   RuleFindings container("container-header", findings);

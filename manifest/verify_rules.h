@@ -1,6 +1,7 @@
 // The checks of `verify`, each under its stable name. Internal to manifest/.
 #pragma once
 
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -8,6 +9,8 @@
 
 #include "libshard/file.h"
 #include "libshard/model.h"
+#include "libshard/slice.h"
+#include "manifest/assets.h"
 #include "manifest/verify.h"
 
 namespace manifest {
@@ -16,6 +19,12 @@ using Findings = std::vector<Finding>;
 
 // Sorts findings by rule and keeps the first twenty of each, with the number of the others.
 void LimitFindings(VerifyReport& report);
+
+// Names rules as checked.
+template <size_t N>
+void AddRules(const char* const (&rules)[N], VerifyReport& report) {
+  report.rules.insert(report.rules.end(), std::begin(rules), std::end(rules));
+}
 
 // Findings of one rule.
 class RuleFindings {
@@ -101,26 +110,46 @@ inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "as
 Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report);
 
+// verify_against.cc: everything that the source can tell. An Error when the source cannot be read or
+// converted, or an importance matrix is missing.
+Status CheckAgainst(const Manifest& manifest, const std::string& directory,
+                    std::vector<CheckedFile>& files, const VerifyOptions& options,
+                    VerifyReport& report);
+
 // verify_source.cc: what the distribution should hold, from the source.
-inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-bytes",
-                                               "source-assets"};
+inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-headers",
+                                               "source-bytes", "source-assets"};
 // Files of the source, open while their bytes are compared.
 struct SourceFiles {
   std::vector<shard::InputFile> shards;  // same order as Checkpoint::files()
   std::vector<shard::InputFile> assets;
 };
-void CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model,
-                      RuleFindings& findings);
+// verify_source_model.cc. Reads source files whole where the manifest has their SHA-256.
+Status CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model, size_t jobs,
+                        RuleFindings& findings);
+// Whether the layers with experts are those of the source; without that nothing can be made again.
+bool SameLayers(const Manifest& manifest, const shard::MoeModel& model);
 // Fills CheckedFile::sources; with GGUF bundles those of assets only. An Error when a file of the
 // source cannot be opened.
 Result<SourceFiles> MatchSources(const Manifest& manifest, const shard::MoeModel& model,
                                  std::vector<CheckedFile>& files, Findings& findings);
 
-// verify_gguf_source.cc: makes every tensor of GGUF bundles again from the source, in memory, and
-// compares digests. An Error when the source cannot be converted or the importance matrix is
-// missing.
-Status CheckGgufAgainst(const Manifest& manifest, const std::string& directory,
-                        const shard::MoeModel& model, const VerifyOptions& options,
-                        VerifyReport& report);
+// verify_layout.cc: names, records and headers of the bundles against the files that the source
+// gives.
+struct LayoutSource {
+  const std::vector<shard::OutputFile>& files;
+  bool compare_records = true;  // false: a finding says already that the tensors are others
+};
+Status CheckLayout(const std::string& directory, const std::vector<CheckedFile>& files,
+                   const LayoutSource& source, Findings& findings);
+// Every asset of the source is there.
+void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
+                    RuleFindings& findings);
+
+// verify_gguf_source.cc: makes the bytes of GGUF bundles again from the source, in memory, and
+// compares digests.
+Status CheckGgufBytes(const std::vector<CheckedFile>& files,
+                      const std::vector<shard::OutputFile>& expected, const shard::MoeModel& model,
+                      const VerifyOptions& options, VerifyReport& report);
 
 }  // namespace manifest

@@ -1,4 +1,4 @@
-// Rules that need the source: the model is the same, and every tensor of it is where the plan says.
+// Rules that need the source: every tensor of it is where the plan says, and every asset is a copy.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -20,53 +20,6 @@ using shard::Quoted;
 using shard::Role;
 
 namespace {
-
-// Conversion to GGUF may leave blocks for multi-token prediction out.
-bool IsLeftOut(const Manifest& manifest, const shard::MoeLayer& layer) {
-  return manifest.is_gguf() && layer.mtp && !manifest.plan.layers.contains(layer.layer);
-}
-
-void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
-  shard::LayerCounts counts = shard::LayerCountsOf(model);
-  for (const shard::MoeLayer& layer : model.layers()) {
-    if (IsLeftOut(manifest, layer)) counts.erase(layer.layer);
-  }
-  if (manifest.plan.layers != counts) {
-    findings.Error(Cat("experts per layer: expected those of the source (", counts.size(),
-                       " layers), found others (", manifest.plan.layers.size(), " layers)"));
-  }
-  for (const shard::MoeLayer& layer : model.layers()) {
-    if (IsLeftOut(manifest, layer)) continue;
-    const auto found = manifest.model.top_k.find(layer.layer);
-    const uint32_t top_k = found == manifest.model.top_k.end() ? 0 : found->second;
-    if (top_k == layer.top_k) continue;
-    findings.Error(
-        Cat("layer ", layer.layer, ": top-k: expected ", layer.top_k, ", found ", top_k));
-  }
-}
-
-void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
-  std::map<std::string, const SourceRecord*> records;
-  for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
-  for (const shard::SourceFile& file : model.checkpoint().files()) {
-    const auto record = records.find(file.name);
-    if (record == records.end()) {
-      findings.Error(
-          Cat("source file ", Quoted(file.name), ": expected in the manifest, found none"));
-      continue;
-    }
-    const SourceRecord& expected = *record->second;
-    if (expected.size != file.size || expected.header_sha256 != file.header_sha256) {
-      findings.Error(Cat("source file ", Quoted(file.name), ": expected ", expected.size,
-                         " bytes with header ", expected.header_sha256, ", found ", file.size,
-                         " bytes with header ", file.header_sha256));
-    }
-    records.erase(record);
-  }
-  for (const auto& [name, record] : records) {
-    findings.Error(Cat("source file ", Quoted(name), ": expected in the source, found none"));
-  }
-}
 
 // Checks the tensors of bundles against those of the model.
 class Matcher {
@@ -203,20 +156,6 @@ void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::Inp
 }
 
 }  // namespace
-
-void CheckSourceModel(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
-  const std::string version = model.Version(manifest.model.revision);
-  if (manifest.versions.model != version) {
-    findings.Error(Cat("model version: expected ", version, " (the source), found ",
-                       Quoted(manifest.versions.model)));
-  }
-  if (manifest.model.family != model.family().name) {
-    findings.Error(Cat("family: expected ", Quoted(model.family().name), ", found ",
-                       Quoted(manifest.model.family)));
-  }
-  CheckLayers(manifest, model, findings);
-  CheckSourceRecords(manifest, model, findings);
-}
 
 Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model,
                                  std::vector<CheckedFile>& files, Findings& findings) {

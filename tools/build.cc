@@ -21,7 +21,7 @@ using shard::Cat;
 using shard::Json;
 
 struct Arguments : WriteArguments {
-  bool prove = false, no_verify = false;
+  bool prove = false, no_verify = false, cold = false;
 };
 
 std::vector<std::string> RecordCommand(const Arguments& arguments) {
@@ -33,16 +33,20 @@ std::vector<std::string> RecordCommand(const Arguments& arguments) {
 }
 
 // Empty with --no-verify.
-Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments) {
+Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
+                                                     const manifest::Manifest& written) {
   if (arguments.no_verify) return std::optional<manifest::VerifyReport>();
   manifest::VerifyOptions options;
   options.jobs = arguments.write.pack.jobs;
+  options.digest = ManifestDigest(written);
+  options.cold = arguments.cold;
   if (arguments.prove) {
     options.against = arguments.source.source;
     options.family_file = arguments.source.model.family_file;
     options.config_file = arguments.source.model.config_file;
-    options.imatrix_file = arguments.quantize.options.imatrix_file;
-    options.convert = arguments.quantize.options.convert;
+    const shard::QuantizeOptions& quantize = arguments.quantize.options;
+    if (!quantize.imatrix_file.empty()) options.imatrix_files = {quantize.imatrix_file};
+    options.pre = quantize.convert.pre;
   }
   SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(arguments.out, options));
   return std::optional(std::move(report));
@@ -59,7 +63,6 @@ std::string ProofCommand(const Arguments& arguments) {
   const shard::QuantizeOptions& options = arguments.quantize.options;
   line.AddPath("--imatrix", options.imatrix_file);
   line.Add("--pre", options.convert.pre);
-  if (!options.convert.mtp) line.Add("--no-mtp");
   return line.Text();
 }
 
@@ -98,6 +101,8 @@ std::string Text(const Outcome& outcome) {
   std::string text = WrittenText(outcome.written);
   if (!outcome.verified) return text + NextSteps(outcome.arguments);
   text += "verification " + VerifyTotals(*outcome.verified) + "\n";
+  if (!outcome.verified->cold)
+    text += "what was just written may still be in memory: --cold reads it from the device\n";
   return text + (outcome.verified->passed() ? NextSteps(outcome.arguments)
                                             : VerifyText(outcome.arguments.out, *outcome.verified));
 }
@@ -120,7 +125,7 @@ Result<int> Run(Arguments& arguments) {
 
   arguments.write.command = RecordCommand(arguments);
   SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
-  SHARD_TRY(const auto verified, Verify(arguments));
+  SHARD_TRY(const auto verified, Verify(arguments, written.report.manifest));
   const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};
   const Outcome outcome{arguments, write_outcome, verified};
   if (verified) PrintWarnings(WarningTexts(*verified));
@@ -137,9 +142,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   CLI::Option* prove =
       app.add_flag("--prove", arguments->prove,
                    "Also compare every byte that was written with its place in the source.");
+  AddCold(app, arguments->cold);
   app.add_flag("--no-verify", arguments->no_verify,
                "Do not read the result back to check structure and digests.")
-      ->excludes(prove);
+      ->excludes(prove)
+      ->excludes(app.get_option("--cold"));
   return [arguments] { return Run(*arguments); };
 }
 
@@ -150,7 +157,8 @@ constinit const Command kBuild = {
     "Plans, writes and verifies a distribution in one run",
     "The main job: plan, shard-experts, quantize and verify. The result is read back once to check "
     "structure "
-    "and digests; --prove compares it with the source byte by byte as well.",
+    "and digests; --prove compares it with the source byte by byte as well. What was just written "
+    "is mostly still in the page cache; with --cold it is read from the device.",
     {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",
      "moepack build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out-q4"},
     Bind};

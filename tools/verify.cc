@@ -23,6 +23,8 @@ using shard::Cat;
 using shard::Code;
 using shard::Error;
 
+constexpr std::string_view kDigestPrefix = "sha256:";
+
 struct Arguments {
   std::string directory;
   manifest::VerifyOptions verify;
@@ -30,6 +32,18 @@ struct Arguments {
   bool no_digests = false;
   ReportArguments report;
 };
+
+// Leaves the digits alone.
+std::string DigestProblem(std::string& text) {
+  const std::string digits =
+      text.starts_with(kDigestPrefix) ? shard::Lower(text.substr(kDigestPrefix.size())) : "";
+  const bool hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (digits.size() != 64 || !hex) {
+    return Cat("expected sha256: and 64 hexadecimal digits, found ", shard::Quoted(text));
+  }
+  text = digits;
+  return "";
+}
 
 Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& report) {
   const std::string& directory = arguments.directory;
@@ -69,10 +83,21 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "Check structure, semantics and sizes only; read no tensor data.");
   app.add_flag("--complete", arguments->verify.whole,
                "Fail if the distribution lacks parts on purpose (it was written with --only).");
+  app.add_option("--group", arguments->verify.groups,
+                 "Check only this group and what every node has (trunk, head, routers, overlay, "
+                 "assets); the other groups and the remainder need not be there. May be repeated.")
+      ->type_name("G")
+      ->allow_extra_args(false);
+  app.add_option("--digest", arguments->verify.digest,
+                 "The SHA-256 that distribution.json must have, as build and shard-experts print "
+                 "it. With it, and with every digest in it checked, nothing can have changed.")
+      ->type_name("sha256:HEX")
+      ->transform(CLI::Validator(DigestProblem, ""));
+  AddCold(app, arguments->verify.cold);
   AddModelOptions(app, arguments->model);
-  AddImatrix(app, arguments->verify.imatrix_file);
-  AddConvertOptions(app, arguments->verify.convert);
-  for (const char* name : {"--family", "--config", "--imatrix", "--pre", "--no-mtp"})
+  AddImatrices(app, arguments->verify.imatrix_files);
+  AddPre(app, arguments->verify.pre);
+  for (const char* name : {"--family", "--config", "--imatrix", "--pre"})
     app.get_option(name)->needs(app.get_option("--against"));
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);
@@ -80,6 +105,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+
+void AddCold(CLI::App& app, bool& cold) {
+  app.add_flag("--cold", cold,
+               "Read the files from the device: the page cache is written out, dropped and gone "
+               "around, where the file system has direct reads; the report says how many bytes "
+               "that was. Caches below the file system (of a disk, a host, a file server) it "
+               "cannot go around.");
+}
 
 Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
                                                   manifest::VerifyOptions options) {

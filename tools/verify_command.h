@@ -1,12 +1,15 @@
 // Verification as verify and build run it.
 #pragma once
 
+#include <CLI/App.hpp>
 #include <string>
 
 #include "manifest/verify.h"
 #include "tools/progress.h"
 
 namespace cli {
+
+void AddCold(CLI::App& app, bool& cold);
 
 shard::Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
                                                          manifest::VerifyOptions options);

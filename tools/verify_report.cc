@@ -72,6 +72,8 @@ std::string VerifyTotals(const VerifyReport& report) {
                          : Cat("failed: ", failed, " of ", Plural(outcomes.size(), "rule"));
   text += Cat("; ", Plural(report.files, "file"), ", ", Plural(report.tensors, "tensor"), ", ",
               shard::FormatBytes(report.bytes), " read");
+  if (report.cold)
+    text += Cat(" (", shard::FormatBytes(report.cold_bytes), " of it past the page cache)");
   if (report.source_bytes > 0)
     text += Cat(", ", shard::FormatBytes(report.source_bytes), " compared with the source");
   return text;
@@ -91,7 +93,8 @@ std::string VerifyText(const std::string& directory, const VerifyReport& report)
     text +=
         Cat(SeverityName(finding.severity), ": ", finding.rule, ": ", FindingText(finding), "\n");
   }
-  return text + Cat("\n", shard::Shown(directory), ": ", VerifyTotals(report), "\n");
+  return text + Cat("\n", shard::Shown(directory), ": ", VerifyTotals(report),
+                    "\ndistribution.json sha256:", report.manifest_sha256, "\n");
 }
 
 CiReport VerifyCi(const std::string& directory, const VerifyReport& report) {
@@ -114,10 +117,17 @@ Json VerifyJson(const std::string& directory, const VerifyReport& report) {
                         {"tensor", finding.tensor},
                         {"message", finding.message}});
   }
-  return {{"distribution", directory}, {"passed", report.passed()},
-          {"rules", std::move(rules)}, {"findings", std::move(findings)},
-          {"files", report.files},     {"tensors", report.tensors},
-          {"bytes", report.bytes},     {"source_bytes", report.source_bytes}};
+  return {{"distribution", directory},
+          {"passed", report.passed()},
+          {"rules", std::move(rules)},
+          {"findings", std::move(findings)},
+          {"files", report.files},
+          {"tensors", report.tensors},
+          {"bytes", report.bytes},
+          {"source_bytes", report.source_bytes},
+          {"cold", report.cold},
+          {"cold_bytes", report.cold_bytes},
+          {"manifest_sha256", report.manifest_sha256}};
 }
 
 }  // namespace cli

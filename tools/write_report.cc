@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "libshard/digest.h"
 #include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/node_report.h"
@@ -62,6 +63,10 @@ std::string BitsByPart(const std::vector<shard::OutputFile>& files) {
 
 }  // namespace
 
+std::string ManifestDigest(const manifest::Manifest& manifest) {
+  return shard::Sha256Hex(WriteManifest(manifest));
+}
+
 std::string WrittenText(const WriteOutcome& outcome) {
   const manifest::Manifest& manifest = outcome.report.manifest;
   const shard::PackResult& pack = outcome.report.pack;
@@ -74,7 +79,8 @@ std::string WrittenText(const WriteOutcome& outcome) {
   if (pack.resumed_bytes > 0)
     text += Cat(", kept ", shard::FormatBytes(pack.resumed_bytes), " of an earlier run");
   text += Cat("; ", shard::Shown(outcome.out), " holds ", ExactBytes(TotalBytes(manifest)));
-  return text + (manifest.complete ? "\n" : "; not complete, some parts were left out\n");
+  text += manifest.complete ? "\n" : "; not complete, some parts were left out\n";
+  return text + Cat("distribution.json sha256:", ManifestDigest(manifest), "\n");
 }
 
 Json WrittenJson(const WriteOutcome& outcome) {
@@ -103,6 +109,7 @@ Json WrittenJson(const WriteOutcome& outcome) {
            {{"model", manifest.versions.model},
             {"shard", manifest.versions.shard},
             {"replica", manifest.versions.replica}}},
+          {"manifest_sha256", ManifestDigest(manifest)},
           {"files", std::move(files)},
           {"bytes", TotalBytes(manifest)},
           {"nodes", NodesToJson(manifest.plan, &bytes)},

@@ -2,6 +2,8 @@
 
 #include "fixtures/generator.h"
 #include "libshard/model.h"
+#include "manifest/assets.h"
+#include "manifest/describe_model.h"
 #include "tests/manifest/verify_sample.h"
 
 namespace manifest {
@@ -24,8 +26,9 @@ std::string SliceByHand(const std::string& file, const shard::TensorEntry& entry
   return out;
 }
 
+// `begin` is where the bytes of the first tensor begin in its source file.
 std::vector<sample::Tensor> TensorsOf(const shard::MoeModel& model, const shard::Plan& plan,
-                                      shard::Role role, int group) {
+                                      shard::Role role, int group, uint64_t* begin = nullptr) {
   std::vector<std::string> files;
   for (const auto& file : model.checkpoint().files()) files.push_back(sample::ReadFile(file.path));
   std::vector<sample::Tensor> tensors;
@@ -54,6 +57,11 @@ std::vector<sample::Tensor> TensorsOf(const shard::MoeModel& model, const shard:
       }
     }
     out.raw.bytes = SliceByHand(files[entry.file], entry, axis, out.experts, experts);
+    if (tensors.empty() && begin != nullptr) {
+      size_t slices = experts;
+      for (int i = 0; i < axis; ++i) slices *= entry.shape[static_cast<size_t>(i)];
+      *begin = entry.offset + (axis < 0 ? 0 : out.experts[0] * (entry.bytes / slices));
+    }
     tensors.push_back(std::move(out));
   }
   return tensors;
@@ -73,18 +81,24 @@ shard::Plan PlanFor(const shard::MoeModel& model) {
   return plan;
 }
 
+// The header's blanks that let the data begin at the same place of a page as in the source.
+void Pad(sample::Distribution& out, uint64_t begin) {
+  BundleRecord& bundle = out.manifest.bundles.back();
+  std::string& bytes = out.files[bundle.file];
+  const auto length = shard::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
+  uint64_t blanks = 0;
+  while ((8 + length + blanks) % 4096 != begin % 4096 / 8 * 8) blanks += 8;
+  bytes = fixtures::WithHeader(bytes.substr(8, length) + std::string(blanks, ' '),
+                               bytes.substr(8 + length));
+  for (TensorRecord& tensor : bundle.tensors) tensor.offset += blanks;
+  bundle.size = bytes.size();
+  bundle.sha256 = shard::Sha256Hex(bytes);
+}
+
 sample::Distribution MakeFrom(const shard::MoeModel& model, const shard::Plan& plan) {
   sample::Distribution out;
   out.manifest.plan = plan;
-  ModelRecord& record = out.manifest.model;
-  record.family = model.family().name;
-  record.source_format = "safetensors";
-  for (const auto& file : model.checkpoint().files()) {
-    record.source.push_back({file.name, file.size, file.header_sha256, ""});
-  }
-  record.moe_layers = plan.layers;
-  record.top_k = plan.top_k;
-  record.gating = model.gating();
+  out.manifest.model = DescribeModel(model, plan, "", "").model;
   out.manifest.versions.model = model.Version("");
   out.UpdateVersions();
   for (int part = 0; part < 4; ++part) {
@@ -92,9 +106,14 @@ sample::Distribution MakeFrom(const shard::MoeModel& model, const shard::Plan& p
                              : part == 3 ? shard::Role::kOverlay
                                          : shard::Role::kGroup;
     const int group = role == shard::Role::kGroup ? part - 1 : -1;
-    sample::AddBundle(out, role, group, TensorsOf(model, plan, role, group));
+    uint64_t begin = 0;
+    sample::AddBundle(out, role, group, TensorsOf(model, plan, role, group, &begin));
+    Pad(out, begin);
   }
-  sample::AddAsset(out, "config.json", sample::ReadFile(model.checkpoint().root() / "config.json"));
+  const auto assets = ListAssets(model.checkpoint().root());
+  for (const Asset& asset : assets.value()) {
+    sample::AddAsset(out, asset.name, sample::ReadFile(model.checkpoint().root() / asset.name));
+  }
   return out;
 }
 
@@ -253,8 +272,8 @@ TEST(VerifySourceTest, FindsTensorsThatAreMissingOrInTheWrongPart) {
   d.Remove("trunk/trunk.safetensors");
   sample::AddBundle(d, shard::Role::kTrunk, -1, trunk);
   const VerifyReport report = made.Verify();
-  EXPECT_EQ(BrokenRules(report), Rules{"source-tensors"}) << TextOf(report);
-  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(BrokenRules(report), (Rules{"source-tensors", "source-headers"})) << TextOf(report);
+  ASSERT_EQ(report.findings.size(), 2u);
   EXPECT_EQ(report.findings[0].tensor, lost);
   EXPECT_EQ(report.findings[0].message, "trunk: expected once, found 0 times");
 }
