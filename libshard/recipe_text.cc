@@ -37,8 +37,8 @@ std::string OnOneLine(const std::string& rules) {
 }
 
 Error NoRecipe(const std::string& where, std::string_view text) {
-  return {Code::kCorrupt, Cat(where, ": expected a recipe as moepack writes it, found ",
-                              Quoted(text))};
+  return {Code::kCorrupt,
+          Cat(where, ": expected a recipe as moepack writes it, found ", Quoted(text))};
 }
 
 // Takes " <flag> " and its value off the front of `rest`, up to the next flag of `ends`.

@@ -33,8 +33,8 @@ class PageBuffer {
 class ScanFile {
  public:
   // `cold`: what the page cache has is written to the device, dropped and not asked. Where the file
-  // system has no direct reads that is all that can be done; what caches below it hold (of a disk, a
-  // host, a server) it does not reach.
+  // system has no direct reads that is all that can be done; what caches below it hold (of a disk,
+  // a host, a server) it does not reach.
   static Result<ScanFile> Open(const fs::path& path, bool cold = false);
   ScanFile(ScanFile&& other) noexcept;
   ScanFile& operator=(ScanFile&&) = delete;

@@ -16,8 +16,8 @@ constexpr size_t kMaxParents = 16;
 
 Result<ParentRecord> ParentFromJson(const std::string& where, const Json& value) {
   if (!value.is_object()) {
-    return shard::Error{shard::Code::kCorrupt, Cat(where, ": expected an object, found ",
-                                                   shard::DescribeJson(value))};
+    return shard::Error{shard::Code::kCorrupt,
+                        Cat(where, ": expected an object, found ", shard::DescribeJson(value))};
   }
   const JsonFields fields(value, where);
   ParentRecord parent;

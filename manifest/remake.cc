@@ -102,8 +102,7 @@ Status LayOutAgain(const shard::OutputFile& whole, size_t number, uint64_t align
   }
   SHARD_TRY(shard::GgufHeader header, shard::ParseGguf(whole.path, prefix, whole.size));
   if (whole.role == shard::Role::kTrunk) {
-    header.metadata.Set(shard::kSplitNoKey,
-                        shard::GgufValue::U16(static_cast<uint16_t>(number)));
+    header.metadata.Set(shard::kSplitNoKey, shard::GgufValue::U16(static_cast<uint16_t>(number)));
   }
   shard::LayOutGguf(file, header.metadata, alignment);
   return shard::Ok();

@@ -16,8 +16,8 @@ namespace manifest {
 // What the source cannot tell and the manifest need not: where importance matrices are, and how
 // the model was opened.
 struct RemakeOptions {
-  std::vector<std::string> imatrix_files;  // those of all steps, in any order
-  std::string pre;                         // shard::ConvertOptions::pre
+  std::vector<std::string> imatrix_files;             // those of all steps, in any order
+  std::string pre;                                    // shard::ConvertOptions::pre
   uint64_t alignment = shard::kGgufDefaultAlignment;  // of GGUF bundles
 };
 

@@ -148,8 +148,7 @@ Status Decide(const WriteOptions& options, Requantized& out) {
 Result<Requantized> Prepare(const std::string& distribution, const WriteOptions& options) {
   Requantized out;
   SHARD_TRY(const std::string text, ReadManifestText(distribution));
-  SHARD_TRY(out.manifest,
-            ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
+  SHARD_TRY(out.manifest, ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
   SHARD_CHECK(CheckWhole(distribution, out.manifest));
   for (const BundleRecord& record : out.manifest.bundles) {
     SHARD_TRY(OpenedBundle opened,
@@ -209,8 +208,7 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
   for (size_t i = 0; i < before.size(); ++i) {
     std::vector<shard::OutputTensor>& tensors = out.plan.files[i].tensors;
     for (size_t t = 0; t < tensors.size(); ++t) {
-      SHARD_TRY(tensors[t],
-                shard::Recoded(before[i].tensors[t], std::move(tensors[t]), ++number));
+      SHARD_TRY(tensors[t], shard::Recoded(before[i].tensors[t], std::move(tensors[t]), ++number));
     }
   }
   return std::move(out.plan);

@@ -1,5 +1,6 @@
-// Against the source: what the source, the recorded plan and the recorded recipe give is made again,
-// and everything is compared with it, the model's description, files, headers, padding and bytes.
+// Against the source: what the source, the recorded plan and the recorded recipe give is made
+// again, and everything is compared with it, the model's description, files, headers, padding and
+// bytes.
 #include "libshard/text.h"
 #include "manifest/open_bundle.h"
 #include "manifest/remake.h"
@@ -19,8 +20,7 @@ bool IsStatement(Code code) { return code == Code::kCorrupt || code == Code::kIn
 class AgainstSource {
  public:
   AgainstSource(const Manifest& manifest, const std::string& directory,
-                std::vector<CheckedFile>& files, const VerifyOptions& options,
-                VerifyReport& report)
+                std::vector<CheckedFile>& files, const VerifyOptions& options, VerifyReport& report)
       : manifest_(manifest),
         directory_(directory),
         files_(files),
@@ -38,8 +38,7 @@ class AgainstSource {
     SHARD_CHECK(CheckSourceModel(manifest_, model, options_.jobs, facts));
     SHARD_TRY(const std::optional<WritePlan> expected, MakeAgain(model, facts));
     const size_t before = report_.findings.size();
-    SHARD_TRY(const SourceFiles sources,
-              MatchSources(manifest_, model, files_, report_.findings));
+    SHARD_TRY(const SourceFiles sources, MatchSources(manifest_, model, files_, report_.findings));
     if (expected) {
       const bool same = report_.findings.size() == before;
       SHARD_CHECK(CheckLayout(directory_, files_, {expected->files, same}, report_.findings));

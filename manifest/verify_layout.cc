@@ -21,10 +21,9 @@ namespace {
 
 // Everything that a record says of a tensor but the digest.
 std::string TextOf(const TensorRecord& tensor) {
-  std::string text =
-      Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", ", tensor.bytes, " bytes at ",
-          tensor.offset, ", layer ", tensor.layer, ", experts \"",
-          shard::FormatIds(tensor.experts), "\"");
+  std::string text = Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", ", tensor.bytes,
+                         " bytes at ", tensor.offset, ", layer ", tensor.layer, ", experts \"",
+                         shard::FormatIds(tensor.experts), "\"");
   if (!tensor.source.empty()) text += Cat(", source ", Quoted(tensor.source));
   return text;
 }
@@ -89,9 +88,9 @@ class LayoutCheck {
       const TensorRecord record = DescribeTensor(expected.tensors[i], "");
       const TensorRecord& found = bundle.tensors[i];
       if (record.name != found.name) {
-        tensors_.Error(Cat("tensor ", i, " of the file: expected ", Quoted(record.name),
-                           ", found another"),
-                       bundle.file, found.name);
+        tensors_.Error(
+            Cat("tensor ", i, " of the file: expected ", Quoted(record.name), ", found another"),
+            bundle.file, found.name);
       } else if (const std::string a = TextOf(record), b = TextOf(found); a != b) {
         tensors_.Error(Cat("tensor: expected ", a, ", found ", b), bundle.file, found.name);
       }
@@ -108,8 +107,8 @@ class LayoutCheck {
     if (expected.path.ends_with(".gguf") && CompareMetadata(directory, expected)) {
       return shard::Ok();
     }
-    const auto place = std::mismatch(found.begin(), found.end(), expected.prefix.begin(),
-                                     expected.prefix.end());
+    const auto place =
+        std::mismatch(found.begin(), found.end(), expected.prefix.begin(), expected.prefix.end());
     headers_.Error(Cat("header: byte ", place.first - found.begin(),
                        ": expected the header that the source gives, found another"),
                    expected.path);
@@ -121,8 +120,8 @@ class LayoutCheck {
     const auto file = shard::MappedFile::Open(shard::fs::path(directory) / expected.path);
     if (!file) return false;
     const auto found = shard::ParseGguf(expected.path, file->bytes(), file->bytes().size());
-    const auto wanted = shard::ParseGguf(
-        expected.path, std::as_bytes(std::span(expected.prefix)), expected.size);
+    const auto wanted =
+        shard::ParseGguf(expected.path, std::as_bytes(std::span(expected.prefix)), expected.size);
     if (!found || !wanted) return false;
     std::map<std::string_view, std::pair<const shard::GgufValue*, const shard::GgufValue*>> keys;
     for (const shard::GgufEntry& entry : wanted->metadata.entries()) {
@@ -138,7 +137,9 @@ class LayoutCheck {
       differs = true;
       headers_.Error(Cat("metadata ", Quoted(key), ": expected ",
                          a == nullptr ? "no such key" : "the source's value", ", found ",
-                         b == nullptr ? "none" : a == nullptr ? "it" : "another"),
+                         b == nullptr   ? "none"
+                         : a == nullptr ? "it"
+                                        : "another"),
                      expected.path);
     }
     return differs;

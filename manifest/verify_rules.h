@@ -110,8 +110,8 @@ inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "as
 Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report);
 
-// verify_against.cc: everything that the source can tell. An Error when the source cannot be read or
-// converted, or an importance matrix is missing.
+// verify_against.cc: everything that the source can tell. An Error when the source cannot be read
+// or converted, or an importance matrix is missing.
 Status CheckAgainst(const Manifest& manifest, const std::string& directory,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,
                     VerifyReport& report);

@@ -17,6 +17,11 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
                         "--max-part-size: expected none for a distribution, found one",
                         "the files of a distribution keep their division"};
   }
+  if (!run.quantize.options.model_id.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--model-id: expected none for a distribution, found one",
+                        "a distribution keeps the name of its model"};
+  }
   const shard::ConvertOptions& convert = run.quantize.options.convert;
   const bool model = !run.source.model.family_file.empty() || !run.source.model.config_file.empty();
   if (model || !convert.pre.empty() || !convert.mtp) {

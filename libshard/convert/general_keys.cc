@@ -46,8 +46,8 @@ bool IsVersion(std::string_view word) {
 // "owner/name" as the Hub has them, and not a path of the machine that wrote config.json.
 bool IsHubId(std::string_view id) {
   const auto allowed = [](char c) {
-    return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-           c == '_' || c == '.' || c == '/';
+    return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' ||
+           c == '.' || c == '/';
   };
   return std::count(id.begin(), id.end(), '/') == 1 && id.front() != '/' && id.front() != '.' &&
          id.back() != '/' && std::all_of(id.begin(), id.end(), allowed);

@@ -6,6 +6,24 @@
 namespace cli {
 namespace {
 
+TEST(Quantize, GivesAConvertedModelTheNameOfModelId) {
+  const Workspace workspace;
+  EXPECT_EQ(workspace
+                .Moepack("quantize fixtures/tiny-moe --recipe Q8_0 --model-id own/Some-Name "
+                         "-o a.gguf")
+                .status,
+            0);
+  EXPECT_NE(ReadAll(workspace / "a.gguf").find("Some Name"), std::string::npos);
+  EXPECT_EQ(workspace
+                .Moepack("build fixtures/tiny-moe --groups 3 --quantize Q8_0 --model-id "
+                         "own/Some-Name -o out --prove")
+                .status,
+            0);
+  EXPECT_NE(ReadAll(workspace / "out/head/head.gguf").find("Some Name"), std::string::npos);
+  const ToolRun run = workspace.Moepack("quantize out --recipe Q4_0 --model-id x -o out-2");
+  EXPECT_EQ(run.status, 2);
+}
+
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 

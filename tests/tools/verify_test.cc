@@ -42,6 +42,35 @@ TEST_F(Verify, ATamperedFileHasStatus6AndIsNamed) {
   EXPECT_THAT(run.err, StartsWith("error: out: verification failed: "));
 }
 
+TEST_F(Verify, ACopyOfOneGroupIsCheckedWithGroup) {
+  for (const char* other : {"out/groups/000", "out/groups/002"})
+    std::filesystem::remove_all(workspace_ / other);
+  EXPECT_EQ(workspace_.Moepack("verify out").status, 6);
+  const ToolRun run = workspace_.Moepack("verify out --group 1 --against fixtures/tiny-moe");
+  EXPECT_EQ(run.status, 0) << run.out;
+  EXPECT_EQ(workspace_.Moepack("verify out --group 0").status, 6);
+  const ToolRun none = workspace_.Moepack("verify out --group 3");
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.err, HasSubstr("out: group: expected 0 to 2, found 3"));
+}
+
+// One flipped bit of 8 in "experts": {"*": 8} is 0, by which something was divided.
+TEST_F(Verify, AManifestWithoutExpertsEndsNoCommandWithASignal) {
+  std::string text = ReadAll(workspace_ / "out/distribution.json");
+  const std::string from = "\"experts\": {\"*\": 16}";
+  ASSERT_NE(text.find(from), std::string::npos);
+  text.replace(text.find(from), from.size(), "\"experts\": {\"*\": 0}");
+  WriteAll(workspace_ / "out/distribution.json", text);
+  EXPECT_EQ(workspace_.Moepack("verify out").status, 6);
+  for (const char* command :
+       {"diff out out", "assemble out --group 0 -o node", "run out --group 0 --prompt x",
+        "check out", "quantize out --recipe Q4_0 -o out-2"}) {
+    const ToolRun run = workspace_.Moepack(command);
+    EXPECT_EQ(run.status, 3) << command << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr("expected at least 1, found 0")) << command;
+  }
+}
+
 TEST_F(Verify, WithoutDigestsNoDataIsRead) {
   Tamper("out/groups/001/experts.safetensors");
   const auto json = workspace_.Json("verify out --no-digests --json");
