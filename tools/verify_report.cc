@@ -93,8 +93,9 @@ std::string VerifyText(const std::string& directory, const VerifyReport& report)
     text +=
         Cat(SeverityName(finding.severity), ": ", finding.rule, ": ", FindingText(finding), "\n");
   }
-  return text + Cat("\n", shard::Shown(directory), ": ", VerifyTotals(report),
-                    "\ndistribution.json sha256:", report.manifest_sha256, "\n");
+  text += Cat("\n", shard::Shown(directory), ": ", VerifyTotals(report), "\n");
+  if (report.manifest_sha256.empty()) return text;
+  return text + Cat("distribution.json sha256:", report.manifest_sha256, "\n");
 }
 
 CiReport VerifyCi(const std::string& directory, const VerifyReport& report) {

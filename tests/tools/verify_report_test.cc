@@ -44,6 +44,19 @@ TEST(VerifyReport, ACleanReportSaysPassedAndWhatWasCompared) {
             "compared with the source\n");
 }
 
+TEST(VerifyReport, SaysWhatWasReadPastThePageCacheAndTheDigestOfTheManifest) {
+  manifest::VerifyReport report;
+  report.rules = {"manifest-schema"};
+  report.bytes = 2000;
+  report.cold = true;
+  report.cold_bytes = 1000;
+  report.manifest_sha256 = "ab12";
+  EXPECT_EQ(VerifyText("out", report),
+            "ok  manifest-schema\n\nout: passed: 1 rule; 0 files, 0 tensors, 2.00 kB read "
+            "(1.00 kB of it past the page cache)\ndistribution.json sha256:ab12\n");
+  EXPECT_EQ(VerifyJson("out", report)["manifest_sha256"], "ab12");
+}
+
 TEST(VerifyReport, JsonNamesRulesAndFindings) {
   const auto json = VerifyJson("out", TwoFindings());
   EXPECT_EQ(json["passed"], false);
