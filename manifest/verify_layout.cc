@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "libshard/gguf.h"
+#include "libshard/read_header.h"
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
 #include "manifest/verify_rules.h"
@@ -117,9 +117,9 @@ class LayoutCheck {
 
   // Names the keys that differ; false when none does.
   bool CompareMetadata(const std::string& directory, const OutputFile& expected) {
-    const auto file = shard::MappedFile::Open(shard::fs::path(directory) / expected.path);
+    const auto file = shard::InputFile::Open(shard::fs::path(directory) / expected.path);
     if (!file) return false;
-    const auto found = shard::ParseGguf(expected.path, file->bytes(), file->bytes().size());
+    const auto found = shard::ReadGgufHeader(*file, expected.path);
     const auto wanted =
         shard::ParseGguf(expected.path, std::as_bytes(std::span(expected.prefix)), expected.size);
     if (!found || !wanted) return false;
