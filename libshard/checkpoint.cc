@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "libshard/checkpoint_index.h"
+#include "libshard/descriptor.h"
 #include "libshard/gguf_set.h"
 #include "libshard/limits.h"
 #include "libshard/linked_model.h"
@@ -181,9 +182,9 @@ namespace {
 
 Status CheckShardsPresent(const fs::path& root, const CheckpointIndex& index) {
   std::vector<std::string> missing;
-  std::error_code error;
   for (const std::string& shard : index.shards) {
-    if (!fs::exists(root / shard, error)) missing.push_back(shard);
+    SHARD_TRY(const bool there, IsThere(root / shard));
+    if (!there) missing.push_back(shard);
   }
   if (missing.empty()) return Ok();
   // Every shard is there for some tensor.
@@ -270,9 +271,11 @@ Result<Checkpoint> OpenDirectory(const fs::path& directory, PartLinks links) {
 // its names.
 Result<Checkpoint> OpenIndexFile(const fs::path& source, const fs::path& root) {
   SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(source));
-  std::error_code error;
-  const bool any = std::any_of(index.shards.begin(), index.shards.end(),
-                               [&](const auto& shard) { return fs::exists(root / shard, error); });
+  bool any = false;
+  for (const std::string& shard : index.shards) {
+    SHARD_TRY(const bool there, IsThere(root / shard));
+    any = any || there;
+  }
   if (any) return OpenIndexed(source, root, source);
   CheckpointBuilder builder(source, root);
   builder.AddNames(index);
@@ -282,7 +285,8 @@ Result<Checkpoint> OpenIndexFile(const fs::path& source, const fs::path& root) {
 
 Result<Checkpoint> OpenAny(const fs::path& source, PartLinks links) {
   std::error_code error;
-  if (!fs::exists(source, error)) {
+  SHARD_TRY(const bool there, IsThere(source));
+  if (!there) {
     return Error{Code::kNotFound, Cat(source.string(), ": no such file or directory"),
                  RemoteSourceHint(source.string())};
   }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "libshard/descriptor.h"
 #include "libshard/not_fetched.h"
 #include "libshard/text.h"
 
@@ -16,11 +17,6 @@ namespace shard {
 namespace {
 
 constexpr int kNoDescriptor = -1;
-
-Error IoError(const fs::path& path, std::string_view action, int error) {
-  const Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : Code::kIo;
-  return Error{code, Cat(path.string(), ": ", action, ": ", ErrnoText(error))};
-}
 
 FileIdentity IdentityOf(const struct stat& info) {
   return {.device = info.st_dev,
@@ -80,20 +76,7 @@ InputFile::~InputFile() {
 }
 
 Status InputFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
-  size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t got =
-        pread(fd_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return IoError(path_, Cat("read at offset ", offset + done), errno);
-    if (got == 0) {
-      return Error{Code::kCorrupt,
-                   Cat(path_.string(), ": read at offset ", offset, ": expected ", out.size(),
-                       " bytes, found ", done, " before the end of the file")};
-    }
-    done += static_cast<size_t>(got);
-  }
-  return Ok();
+  return shard::ReadAt(fd_, path_, offset, out);
 }
 
 Status InputFile::CheckUnchanged() const {
@@ -110,8 +93,9 @@ Status InputFile::CheckUnchanged() const {
 // ---- AtomicFile
 
 Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
-  std::error_code ignored;
-  const fs::file_type type = fs::status(path, ignored).type();
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none) return IoError(path, "look it up", error.value());
   if (type != fs::file_type::not_found && type != fs::file_type::regular) {
     return Error{Code::kInvalidArgument,
                  Cat(path.string(), ": output: expected a regular file or a name that is free, ",
@@ -121,7 +105,13 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
   file.path_ = path;
   file.temporary_ = path;
   file.temporary_ += Cat(".tmp-", getpid());
-  file.fd_ = open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  // What is there was left by a process that had the same number, or is a link that somebody put
+  // in the way; it is not written to.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  file.fd_ = open(file.temporary_.c_str(), kFlags, 0666);
+  if (file.fd_ < 0 && errno == EEXIST && unlink(file.temporary_.c_str()) == 0) {
+    file.fd_ = open(file.temporary_.c_str(), kFlags, 0666);
+  }
   if (file.fd_ < 0) return IoError(path, "create", errno);
   return file;
 }
@@ -180,12 +170,7 @@ Status WriteAt(int fd, const fs::path& path, uint64_t offset, std::span<const st
     const ssize_t written =
         pwrite(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const bool full = errno == ENOSPC || errno == EDQUOT;
-      Error error = IoError(path, Cat("write at offset ", offset + done), errno);
-      if (full) error.hint = "free some space and run the command again";
-      return error;
-    }
+    if (written < 0) return IoError(path, Cat("write at offset ", offset + done), errno);
     done += static_cast<size_t>(written);
   }
   return Ok();

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "libshard/checkpoint_index.h"
+#include "libshard/descriptor.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -117,9 +118,9 @@ Result<std::vector<std::string>> FindGgufModel(const fs::path& directory) {
 
 Status CheckGgufPartsPresent(const fs::path& directory, const std::vector<std::string>& parts) {
   std::vector<std::string> missing;
-  std::error_code error;
   for (const std::string& part : parts) {
-    if (!fs::exists(directory / part, error)) missing.push_back(part);
+    SHARD_TRY(const bool there, IsThere(directory / part));
+    if (!there) missing.push_back(part);
   }
   if (missing.empty()) return Ok();
   return Error{Code::kNotFound,

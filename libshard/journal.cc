@@ -16,10 +16,10 @@ constexpr size_t kDigestLength = 32;
 
 }  // namespace
 
-Result<Journal> Journal::Open(const fs::path& path) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxJournal));
+Result<Journal> Journal::Open(const InsideDirectory& directory, const std::string& name) {
+  SHARD_TRY(const std::string text, directory.ReadText(name, kMaxJournal));
   Journal journal;
-  journal.path_ = path;
+  journal.path_ = directory.path() / name;
   const std::vector<std::string> lines = Split(text, '\n');
   // The first line is the identity; what follows the last line feed was cut short.
   for (size_t i = 1; i + 1 < lines.size(); ++i) {
@@ -35,31 +35,26 @@ Result<Journal> Journal::Open(const fs::path& path) {
     digests.resize(*tensor);
     digests.push_back(fields[2]);
   }
-  journal.fd_ = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (journal.fd_ < 0) {
-    return Error{Code::kIo, Cat(path.string(), ": open: ", ErrnoText(errno))};
-  }
+  SHARD_TRY(journal.fd_, directory.OpenFile(name, O_WRONLY | O_APPEND));
   // A torn last line must not swallow the first new one.
-  if (!text.ends_with('\n') && write(journal.fd_, "\n", 1) != 1) {
-    return Error{Code::kIo, Cat(path.string(), ": write: ", ErrnoText(errno))};
-  }
+  if (!text.ends_with('\n')) SHARD_CHECK(journal.Append("\n"));
   return journal;
 }
 
-Journal::Journal(Journal&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      finished_(std::move(other.finished_)) {}
-
-Journal::~Journal() {
-  if (fd_ >= 0) close(fd_);
+Status Journal::Add(size_t output, size_t tensor, const std::string& xxh3) {
+  return Append(Cat(output, " ", tensor, " ", xxh3, "\n"));
 }
 
-Status Journal::Add(size_t output, size_t tensor, const std::string& xxh3) {
-  const std::string line = Cat(output, " ", tensor, " ", xxh3, "\n");
-  // One write per line: O_APPEND keeps lines of several threads whole.
-  if (write(fd_, line.data(), line.size()) == static_cast<ssize_t>(line.size())) return Ok();
-  return Error{Code::kIo, Cat(path_.string(), ": write: ", ErrnoText(errno))};
+// A write may take a part of a line only; the lock keeps lines of other threads out of it.
+Status Journal::Append(std::string_view line) {
+  const std::lock_guard lock(*mutex_);
+  while (!line.empty()) {
+    const ssize_t written = write(fd_.get(), line.data(), line.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return IoError(path_, "write", errno);
+    line.remove_prefix(static_cast<size_t>(written));
+  }
+  return Ok();
 }
 
 }  // namespace shard

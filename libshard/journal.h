@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "libshard/file.h"
+#include "libshard/descriptor.h"
+#include "libshard/inside_directory.h"
 #include "libshard/result.h"
 
 namespace shard {
@@ -14,10 +18,7 @@ namespace shard {
 class Journal {
  public:
   // Opens the journal that StagingDirectory made (its first line is the identity of the run).
-  static Result<Journal> Open(const fs::path& path);
-  Journal(Journal&& other) noexcept;
-  Journal& operator=(Journal&&) = delete;
-  ~Journal();
+  static Result<Journal> Open(const InsideDirectory& directory, const std::string& name);
 
   // What the file said when it was opened: for each output the digests of its first tensors,
   // without gaps. Lines that are cut short or out of order end an output's list.
@@ -27,8 +28,11 @@ class Journal {
 
  private:
   Journal() = default;
+  Status Append(std::string_view line);
+
   fs::path path_;
-  int fd_ = -1;
+  Descriptor fd_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
   std::vector<std::vector<std::string>> finished_;
 };
 

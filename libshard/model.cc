@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "libshard/descriptor.h"
 #include "libshard/digest.h"
 #include "libshard/gguf_config.h"
 #include "libshard/gguf_experts.h"
@@ -40,8 +41,8 @@ class ModelBuilder {
     const bool given = !options.config_file.empty();
     model_.config_path_ =
         given ? fs::path(options.config_file) : model_.checkpoint_.root() / "config.json";
-    std::error_code error;
-    if (!given && !fs::exists(model_.config_path_, error)) return Ok();
+    SHARD_TRY(const bool there, IsThere(model_.config_path_));
+    if (!given && !there) return Ok();
     SHARD_TRY(const std::string text, ReadTextFile(model_.config_path_, kMaxConfigBytes));
     SHARD_TRY(model_.config_, ParseModelConfig(model_.config_path_.string(), text));
     model_.config_sha256_ = Sha256Hex(text);

@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 
 #include "libshard/bytes.h"
 #include "libshard/text.h"
@@ -27,34 +27,16 @@ std::span<const std::byte> BytesOf(const std::string& text) {
 }  // namespace
 
 Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
-                                        const fs::path& directory, Journal& journal) {
-  OutputStream stream(layout, index, directory / layout.path, &journal);
-  std::error_code error;
-  fs::create_directories(stream.path_.parent_path(), error);
-  stream.fd_ = open(stream.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (stream.fd_ < 0) {
-    return Error{Code::kIo, Cat(stream.path_.string(), ": create: ", ErrnoText(errno))};
+                                        const InsideDirectory& directory, Journal& journal) {
+  OutputStream stream(layout, index, directory.path() / layout.path, &journal);
+  SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT));
+  struct stat info;
+  if (fstat(stream.fd_.get(), &info) != 0) return IoError(stream.path_, "create", errno);
+  if (info.st_nlink > 1) {  // writing would change the file under its other name too
+    SHARD_CHECK(directory.Remove(layout.path));
+    SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT | O_EXCL));
   }
   return stream;
-}
-
-OutputStream::OutputStream(OutputStream&& other) noexcept
-    : layout_(other.layout_),
-      index_(other.index_),
-      path_(std::move(other.path_)),
-      journal_(other.journal_),
-      fd_(std::exchange(other.fd_, -1)),
-      resumed_(other.resumed_),
-      can_share_(other.can_share_),
-      position_(other.position_),
-      flushed_(other.flushed_),
-      tensor_bytes_(other.tensor_bytes_),
-      sha256_(std::move(other.sha256_)),
-      xxh3_(std::move(other.xxh3_)),
-      digests_(std::move(other.digests_)) {}
-
-OutputStream::~OutputStream() {
-  if (fd_ >= 0) close(fd_);
 }
 
 Status OutputStream::Resume(std::span<std::byte> buffer) {
@@ -71,12 +53,13 @@ Status OutputStream::Resume(std::span<std::byte> buffer) {
 // True when prefix and tensors on disk are what the journal says; they are then counted as taken.
 Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
                                     std::span<std::byte> buffer) {
-  SHARD_TRY(const InputFile file, InputFile::Open(path_));
+  struct stat info;
+  if (fstat(fd_.get(), &info) != 0) return IoError(path_, "read", errno);
   const TensorEntry& last = layout_.tensors[expected.size() - 1].entry;
   const uint64_t end = last.offset + last.bytes;
-  if (file.size() < end) return false;
+  if (static_cast<uint64_t>(info.st_size) < end) return false;
   std::string prefix(layout_.prefix.size(), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(prefix))));
+  SHARD_CHECK(ReadAt(fd_.get(), path_, 0, std::as_writable_bytes(std::span(prefix))));
   if (prefix != layout_.prefix) return false;
   sha256_.Update(BytesOf(prefix));
   position_ = prefix.size();
@@ -85,7 +68,7 @@ Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
     const TensorEntry& tensor = layout_.tensors[digests_.size()].entry;
     const uint64_t left = tensor.bytes - tensor_bytes_;
     const auto piece = buffer.first(std::min<uint64_t>(buffer.size(), left));
-    SHARD_CHECK(file.ReadAt(position_, piece));
+    SHARD_CHECK(ReadAt(fd_.get(), path_, position_, piece));
     SHARD_CHECK(Hash(piece, false));
   }
   digests_.resize(std::min(digests_.size(), expected.size()));
@@ -98,8 +81,8 @@ Status OutputStream::StartOver() {
   xxh3_.Reset();
   digests_.clear();
   position_ = tensor_bytes_ = flushed_ = 0;
-  if (fd_ >= 0 && ftruncate(fd_, 0) != 0) {
-    return Error{Code::kIo, Cat(path_.string(), ": truncate: ", ErrnoText(errno))};
+  if (fd_.valid() && ftruncate(fd_.get(), 0) != 0) {
+    return IoError(path_, "truncate", errno);
   }
   SHARD_CHECK(Write(0, BytesOf(layout_.prefix)));
   sha256_.Update(BytesOf(layout_.prefix));
@@ -126,7 +109,7 @@ Status OutputStream::Take(std::span<const std::byte> bytes) {
 }
 
 Status OutputStream::Write(uint64_t position, std::span<const std::byte> bytes) {
-  return fd_ >= 0 ? WriteAt(fd_, path_, position, bytes) : Ok();
+  return fd_.valid() ? WriteAt(fd_.get(), path_, position, bytes) : Ok();
 }
 
 Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
@@ -134,14 +117,14 @@ Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
   const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
   const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
   const bool shareable =
-      fd_ >= 0 && can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
+      fd_.valid() && can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
   if (shareable) {
     file_clone_range range{};
     range.src_fd = source.descriptor();
     range.src_offset = offset + head;
     range.src_length = middle;
     range.dest_offset = position_ + head;
-    can_share_ = ioctl(fd_, FICLONERANGE, &range) == 0;
+    can_share_ = ioctl(fd_.get(), FICLONERANGE, &range) == 0;
   }
   if (!shareable || !can_share_) return Write(position_, bytes);
   const uint64_t tail = head + middle;
@@ -150,9 +133,9 @@ Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
 }
 
 void OutputStream::StartWriteback() {
-  if (fd_ < 0 || position_ - flushed_ < kWritebackStep) return;
+  if (!fd_.valid() || position_ - flushed_ < kWritebackStep) return;
   // Only a hint: a file system that cannot do it does it in Finish.
-  (void)sync_file_range(fd_, static_cast<off64_t>(flushed_),
+  (void)sync_file_range(fd_.get(), static_cast<off64_t>(flushed_),
                         static_cast<off64_t>(position_ - flushed_), SYNC_FILE_RANGE_WRITE);
   flushed_ = position_;
 }
@@ -207,11 +190,11 @@ Result<FileDigests> OutputStream::Finish() {
     return Error{Code::kMismatch, Cat(path_.string(), ": expected ", layout_.size,
                                       " bytes written, found ", position_)};
   }
-  if (fd_ < 0) return FileDigests{sha256_.Finish(), std::move(digests_)};
-  if (ftruncate(fd_, static_cast<off_t>(layout_.size)) != 0) {
-    return Error{Code::kIo, Cat(path_.string(), ": truncate: ", ErrnoText(errno))};
+  if (!fd_.valid()) return FileDigests{sha256_.Finish(), std::move(digests_)};
+  if (ftruncate(fd_.get(), static_cast<off_t>(layout_.size)) != 0) {
+    return IoError(path_, "truncate", errno);
   }
-  SHARD_CHECK(FlushToDisk(fd_, path_));
+  SHARD_CHECK(FlushToDisk(fd_.get(), path_));
   return FileDigests{sha256_.Finish(), std::move(digests_)};
 }
 

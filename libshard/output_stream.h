@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "libshard/descriptor.h"
 #include "libshard/digest.h"
 #include "libshard/file.h"
+#include "libshard/inside_directory.h"
 #include "libshard/journal.h"
 #include "libshard/pack.h"
 #include "libshard/slice.h"
@@ -18,17 +20,13 @@ namespace shard {
 // Borrows the layout and the journal. Used by one thread at a time.
 class OutputStream {
  public:
-  // Creates (or, to resume, opens) `directory`/layout.path and its parent directories.
+  // Creates (or, to resume, opens) layout.path in `directory`, with the directories around it.
   static Result<OutputStream> Open(const OutputFile& layout, size_t index,
-                                   const fs::path& directory, Journal& journal);
+                                   const InsideDirectory& directory, Journal& journal);
   // Writes nothing: for the digests of what Pack would write.
   static OutputStream HashOnly(const OutputFile& layout) {
     return OutputStream(layout, 0, {}, nullptr);
   }
-  OutputStream(OutputStream&& other) noexcept;
-  OutputStream& operator=(OutputStream&&) = delete;
-  ~OutputStream();
-
   // Takes over the tensors that the journal lists, after reading them back and comparing their
   // digests; if anything differs, or nothing is listed, writes the prefix and starts from the first
   // tensor. `buffer` is scratch space.
@@ -66,7 +64,7 @@ class OutputStream {
   size_t index_;
   fs::path path_;
   Journal* journal_;  // null: nothing is written
-  int fd_ = -1;
+  Descriptor fd_;
   bool resumed_ = false;
   bool can_share_ = true;      // until the file system has refused once
   uint64_t position_ = 0;      // bytes taken so far

@@ -4,7 +4,6 @@
 #include <system_error>
 
 #include "libshard/digest.h"
-#include "libshard/journal.h"
 #include "libshard/output_stream.h"
 #include "libshard/pack_run.h"
 #include "libshard/pack_units.h"
@@ -76,7 +75,7 @@ Result<std::vector<InputFile>> OpenSources(const std::vector<SourceFile>& source
 }
 
 Result<std::vector<OutputStream>> OpenStreams(const std::vector<OutputFile>& outputs,
-                                              const fs::path& directory, Journal& journal) {
+                                              const InsideDirectory& directory, Journal& journal) {
   std::vector<OutputStream> streams;
   streams.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -132,8 +131,9 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources,
                            const PackOptions& options) {
   SHARD_CHECK(CheckSpace(outputs, staging));
   SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
-  SHARD_TRY(Journal journal, Journal::Open(staging.journal_path()));
-  SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.path(), journal));
+  SHARD_TRY(Journal journal, staging.OpenJournal());
+  for (const OutputFile& output : outputs) staging.Expect(output.path);
+  SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.files(), journal));
   return RunStreams(files, outputs, streams, options);
 }
 

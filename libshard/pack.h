@@ -12,6 +12,7 @@
 #include "libshard/grid_report.h"
 #include "libshard/result.h"
 #include "libshard/slice.h"
+#include "libshard/staging.h"
 
 namespace shard {
 
@@ -42,39 +43,6 @@ struct PackResult {
   std::map<std::string, uint64_t> not_finite;
   // Of the weights that keep the source's grid; without those that an earlier run had written.
   GridReport grid;
-};
-
-// A directory being written: `<target>.partial/files` until Publish renames it to the target.
-// Beside `files` lie a lock, so that a second process is refused (kIo), and a journal of finished
-// tensors, so that a killed run continues where it was if `identity` (a digest of everything that
-// determines the output bytes) is unchanged; else what is there is discarded.
-class StagingDirectory {
- public:
-  static Result<StagingDirectory> Open(const fs::path& target, const std::string& identity);
-  StagingDirectory(StagingDirectory&&) noexcept;
-  StagingDirectory& operator=(StagingDirectory&&) = delete;
-  // Removes the directory unless it was published, kept, or the run was interrupted.
-  ~StagingDirectory();
-
-  // Where the files go.
-  fs::path path() const { return root_ / "files"; }
-  const fs::path& target() const { return target_; }
-  fs::path journal_path() const;
-  bool resumed() const { return resumed_; }
-  void Keep() { keep_ = true; }
-  // Flushes, renames to the target, removes the rest. With `replace`, what was at the
-  // target is moved aside first and deleted last; otherwise an existing target is an error.
-  Status Publish(bool replace);
-  // The same for staged files that go beside each other into the target's directory, under their
-  // own names: a single file, or the parts of a split set.
-  Status PublishFiles(const std::vector<std::string>& names, bool replace);
-
- private:
-  StagingDirectory() = default;
-  Status Lock();
-  fs::path target_, root_;
-  int lock_fd_ = -1;
-  bool keep_ = false, published_ = false, resumed_ = false;
 };
 
 // Digest of the output layout and of the identity of every source file: equal digests give equal

@@ -169,22 +169,25 @@ Status NoteNamedExperts(const Node& node, const std::string& distribution,
 }
 
 // Assets and index; their digests are added to `digests` by name.
-Status WriteSmallFiles(const Node& node, const std::string& distribution, const fs::path& to,
-                       std::map<std::string, std::string>& digests) {
+Status WriteSmallFiles(const Node& node, const std::string& distribution,
+                       shard::StagingDirectory& to, std::map<std::string, std::string>& digests) {
   for (const AssetRecord& asset : node.manifest.assets) {
     const std::string name = asset.file.substr(kAssetDirectory.size());
     if (asset.file == kConfigAsset) {
-      SHARD_CHECK(shard::WriteTextFile(to / name, node.node_config.text));
+      SHARD_CHECK(to.WriteText(name, node.node_config.text));
       digests[name] = shard::Sha256Hex(node.node_config.text);
       continue;
     }
-    SHARD_TRY(const std::string sha256, CopyAsset(fs::path(distribution) / asset.file, to / name));
+    const fs::path path = fs::path(distribution) / asset.file;
+    SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxAssetBytes));
+    const std::string sha256 = shard::Sha256Hex(text);
     if (sha256 != asset.sha256) return WrongDigest(distribution, asset, sha256);
+    SHARD_CHECK(to.WriteText(name, text));
     digests[name] = sha256;
   }
   const std::string index = IndexText(node.parts.files);
   digests[kIndexName] = shard::Sha256Hex(index);
-  return shard::WriteTextFile(to / kIndexName, index);
+  return to.WriteText(kIndexName, index);
 }
 
 Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manifest manifest,
@@ -208,7 +211,8 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   const NodeParts& parts = node.parts;
   SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack.jobs));
   const std::string identity = shard::PackIdentity(parts.sources, parts.files);
-  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
+  SHARD_TRY(shard::StagingDirectory staging,
+            shard::StagingDirectory::Start(out, identity, OwnOutput()));
   SHARD_TRY(const shard::PackResult packed,
             shard::Pack(parts.sources, parts.files, staging, options.pack));
   SHARD_CHECK(CheckCopied(parts.files, packed.files, parts.digests, parts.sources));
@@ -216,9 +220,10 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   for (size_t i = 0; i < parts.files.size(); ++i) {
     digests[parts.files[i].path] = packed.files[i].sha256;
   }
-  SHARD_CHECK(WriteSmallFiles(node, distribution, staging.path(), digests));
-  SHARD_CHECK(shard::WriteTextFile(staging.path() / kNodeFile, NodeText(record, files, digests)));
+  SHARD_CHECK(WriteSmallFiles(node, distribution, staging, digests));
+  SHARD_CHECK(staging.WriteText(kNodeFile, NodeText(record, files, digests)));
   SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
   return report;
 }
 

@@ -190,13 +190,13 @@ AssembleReport Describe(const GgufNode& node) {
 // Links the trunk into the staged node and compares what is there then with the manifest, together
 // with the files that experts were taken from. A hard link changes its source's status, which
 // packing minds, so that this comes after it.
-Status LinkFiles(const GgufNode& node, const shard::StagingDirectory& staging,
+Status LinkFiles(const GgufNode& node, shard::StagingDirectory& staging,
                  const AssembleOptions& options, std::vector<PromisedFile> promised,
                  AssembleReport& report) {
   for (const LinkedFile& link : node.links) {
     const fs::path to = staging.path() / link.name;
-    std::error_code ignored;
-    fs::remove(to, ignored);  // of an earlier run that was killed
+    staging.Expect(link.name);
+    SHARD_CHECK(staging.files().Remove(link.name));  // of an earlier run that was killed
     SHARD_TRY(const LinkKind used, LinkFile(link.from, to, staging.target(), options.link));
     // A symlink leads nowhere before the node is in its place.
     promised.push_back({link.from, link.bundle->sha256, used == LinkKind::kCopy ? to : fs::path()});
@@ -236,15 +236,16 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   if (options.dry_run) return report;
 
   const std::string identity = shard::PackIdentity(node.sources.sources, node.files);
-  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, identity));
+  SHARD_TRY(shard::StagingDirectory staging,
+            shard::StagingDirectory::Start(out, identity, OwnOutput()));
   SHARD_TRY(const shard::PackResult packed,
             shard::Pack(node.sources.sources, node.files, staging, options.pack));
   SHARD_CHECK(LinkFiles(node, staging, options, ExpertFiles(distribution, manifest, options.group),
                         report));
   SHARD_CHECK(CheckCopied(node.files, packed.files, node.digests, node.sources.sources));
-  SHARD_CHECK(shard::WriteTextFile(staging.path() / kNodeFile,
-                                   NodeText(record, files, DigestsOf(node, packed))));
+  SHARD_CHECK(staging.WriteText(kNodeFile, NodeText(record, files, DigestsOf(node, packed))));
   SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
   return report;
 }
 

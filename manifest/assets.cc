@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "libshard/checkpoint_index.h"
+#include "libshard/descriptor.h"
 #include "libshard/digest.h"
 #include "libshard/text.h"
 
@@ -15,8 +16,6 @@ namespace {
 using shard::Cat;
 using shard::Code;
 using shard::Error;
-
-constexpr uint64_t kMaxAssetBytes = 256u << 20;
 
 // What Hugging Face repositories keep beside the weights.
 constexpr std::array<std::string_view, 13> kNames = {
@@ -69,14 +68,18 @@ bool IsAssetName(std::string_view name) {
 Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory) {
   std::error_code error;
   std::vector<Asset> assets;
-  for (const auto& entry : shard::fs::directory_iterator(directory, error)) {
+  for (shard::fs::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    const shard::fs::directory_entry& entry = *it;
     std::error_code status_error;
     const std::string name = entry.path().filename().string();
     if (!IsAssetName(name)) continue;
+    SHARD_CHECK(shard::IsThere(entry.path()));
     if (!entry.is_regular_file(status_error)) continue;
     SHARD_CHECK(shard::CheckInside(directory, name));
     const uint64_t size = entry.file_size(status_error);
-    if (!status_error && size <= kMaxAssetBytes) assets.push_back({name, size});
+    if (status_error) return shard::IoError(entry.path(), "size", status_error.value());
+    if (size <= kMaxAssetBytes) assets.push_back({name, size});
   }
   if (error) return Error{Code::kIo, Cat(directory.string(), ": list: ", error.message())};
   std::sort(assets.begin(), assets.end(),
@@ -84,22 +87,21 @@ Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory) {
   return assets;
 }
 
-Result<std::string> CopyAsset(const shard::fs::path& from, const shard::fs::path& to) {
-  std::error_code error;
-  shard::fs::create_directories(to.parent_path(), error);
-  if (error) return Error{Code::kIo, Cat(to.parent_path().string(), ": create: ", error.message())};
-  SHARD_TRY(const std::string text, shard::ReadTextFile(from, kMaxAssetBytes));
-  SHARD_CHECK(shard::WriteTextFile(to, text));
-  return shard::Sha256Hex(text);
-}
-
-Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from, const shard::fs::path& to,
+Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from,
+                                            shard::StagingDirectory& to,
                                             const std::vector<Asset>& assets) {
   std::vector<AssetRecord> records;
   for (const Asset& asset : assets) {
     const std::string file = Cat(kAssetDirectory, asset.name);
-    SHARD_TRY(std::string sha256, CopyAsset(from / asset.name, to / file));
-    records.push_back({file, asset.size, std::move(sha256)});
+    SHARD_TRY(const std::string text, shard::ReadTextFile(from / asset.name, kMaxAssetBytes));
+    if (text.size() != asset.size) {
+      return Error{Code::kCorrupt,
+                   Cat((from / asset.name).string(), ": file size: expected ", asset.size,
+                       " bytes as before, found ", text.size()),
+                   "the file was changed meanwhile: run the command again"};
+    }
+    SHARD_CHECK(to.WriteText(file, text));
+    records.push_back({file, asset.size, shard::Sha256Hex(text)});
   }
   return records;
 }

@@ -9,12 +9,14 @@
 
 #include "libshard/file.h"
 #include "libshard/result.h"
+#include "libshard/staging.h"
 #include "manifest/manifest.h"
 
 namespace manifest {
 
 // Where they are in a distribution.
 inline constexpr std::string_view kAssetDirectory = "assets/";
+inline constexpr uint64_t kMaxAssetBytes = 256u << 20;
 
 struct Asset {
   std::string name;  // in the checkpoint's directory, and below assets/ in a distribution
@@ -29,11 +31,10 @@ bool IsAssetName(std::string_view name);
 // and files over 256 MB are no assets. Refuses links that leave the directory.
 Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
 
-// Copies one file byte for byte, flushed to disk, and returns its SHA-256.
-Result<std::string> CopyAsset(const shard::fs::path& from, const shard::fs::path& to);
-
-// Copies all of them from a directory below `to`/assets, and says what they are.
-Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from, const shard::fs::path& to,
+// Copies all of them from a directory to assets/ of what is being written, and says what they are.
+// One that has another size than when it was listed is kCorrupt.
+Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from,
+                                            shard::StagingDirectory& to,
                                             const std::vector<Asset>& assets);
 
 }  // namespace manifest

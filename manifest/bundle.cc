@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "libshard/digest.h"
@@ -78,6 +79,30 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
                "parts can only be added to a distribution of the same model and plan"};
 }
 
+// Parts are added to the directory itself, also where `out` is a link to it: the lock is then the
+// same under every name.
+fs::path TargetOf(const std::string& out, const WriteOptions& options) {
+  std::error_code error;
+  fs::path whole = fs::canonical(out, error);
+  return options.slice.parts.all || error ? fs::path(out) : whole;
+}
+
+std::set<std::string> ListedFiles(const Manifest& manifest) {
+  std::set<std::string> files;
+  for (const BundleRecord& bundle : manifest.bundles) files.insert(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) files.insert(asset.file);
+  return files;
+}
+
+// What is written to or removed from the distribution that is there must not lie behind a link.
+Status CheckNoLinks(const shard::InsideDirectory& directory, const Manifest& existing,
+                    const std::vector<shard::OutputFile>& files) {
+  std::set<std::string> names = ListedFiles(existing);
+  for (const shard::OutputFile& file : files) names.insert(file.path);
+  for (const std::string& name : names) SHARD_CHECK(directory.KindOf(name));
+  return Ok();
+}
+
 bool SamePart(const BundleRecord& record, shard::Role role, int group) {
   return record.role == role && record.group == group;
 }
@@ -118,66 +143,42 @@ Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
   return Ok();
 }
 
-// Puts `fresh` in the place of the records of the same parts. Returns the files that no record
-// names any more.
-std::vector<std::string> ReplaceParts(std::vector<BundleRecord> fresh,
-                                      std::vector<BundleRecord>& records) {
-  std::vector<std::string> unused;
+// The directory that parts are added to, when it can take them.
+Result<shard::InsideDirectory> OpenExisting(const fs::path& target, const Manifest& existing,
+                                            const std::vector<shard::OutputFile>& files,
+                                            const WriteOptions& options) {
+  const std::string out = target.string();
+  SHARD_CHECK(CheckPartsAreNew(out, existing, files, options.force));
+  if (options.gguf) SHARD_CHECK(CheckSameAlignment(out, existing, files, options.gguf->alignment));
+  SHARD_TRY(shard::InsideDirectory directory, shard::InsideDirectory::Open(target));
+  SHARD_CHECK(CheckNoLinks(directory, existing, files));
+  return directory;
+}
+
+// Puts `fresh` in the place of the records of the same parts.
+void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& records) {
   std::erase_if(records, [&](const BundleRecord& old) {
-    bool replaced = false;
-    bool named = false;
-    for (const BundleRecord& record : fresh) {
-      replaced = replaced || SamePart(old, record.role, record.group);
-      named = named || old.file == record.file;
-    }
-    if (replaced && !named) unused.push_back(old.file);
-    return replaced;
+    return std::any_of(fresh.begin(), fresh.end(), [&](const BundleRecord& record) {
+      return SamePart(old, record.role, record.group);
+    });
   });
   std::move(fresh.begin(), fresh.end(), std::back_inserter(records));
   std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
     return std::tie(a.role, a.group, a.file) < std::tie(b.role, b.group, b.file);
   });
-  return unused;
 }
 
-// The assets are one part: a selection has all of them or none.
-std::vector<std::string> ReplaceAssets(std::vector<AssetRecord> fresh,
-                                       std::vector<AssetRecord>& records) {
-  std::vector<std::string> unused;
-  if (fresh.empty()) return unused;
-  for (const AssetRecord& old : records) {
-    const bool named = std::any_of(fresh.begin(), fresh.end(),
-                                   [&](const auto& record) { return record.file == old.file; });
-    if (!named) unused.push_back(old.file);
-  }
-  records = std::move(fresh);
-  return unused;
-}
-
-// Moves what was staged into the distribution at `out`; its manifest comes last, so that it never
-// names a file that is not there.
-Status AddToExisting(const std::string& out, shard::StagingDirectory& staging,
-                     const Manifest& merged, const std::vector<std::string>& files) {
-  for (const std::string& file : files) {
-    const fs::path target = fs::path(out) / file;
-    std::error_code error;
-    fs::create_directories(target.parent_path(), error);
-    fs::rename(staging.path() / file, target, error);
-    if (error) return Error{Code::kIo, Cat(target.string(), ": rename: ", error.message())};
-    SHARD_CHECK(shard::FlushDirectory(target.parent_path()));
-  }
-  SHARD_CHECK(shard::WriteTextFile(fs::path(out) / "README.md", DistributionReadme(merged)));
-  return WriteManifestFile(fs::path(out) / kManifestFile, merged);
-}
-
-Status RemoveFiles(const std::string& directory, const std::vector<std::string>& files) {
-  for (const std::string& file : files) {
-    const fs::path path = fs::path(directory) / file;
-    std::error_code error;
-    fs::remove(path, error);
-    if (error) return Error{Code::kIo, Cat(path.string(), ": remove: ", error.message())};
-  }
-  return Ok();
+// Moves what was staged into the distribution in `directory`. Its manifest comes when all of them,
+// and the directories that were made for them, are on the disk, so that it never names a file that
+// is not there; `unused` files, which it does not name any more, go last.
+Status AddToExisting(const shard::InsideDirectory& directory, shard::StagingDirectory& staging,
+                     const Manifest& merged, const std::vector<std::string>& files,
+                     const std::set<std::string>& unused) {
+  SHARD_CHECK(staging.MoveInto(directory, files));
+  SHARD_CHECK(directory.WriteText("README.md", DistributionReadme(merged)));
+  SHARD_CHECK(WriteManifestFile(directory, merged));
+  for (const std::string& file : unused) SHARD_CHECK(directory.Remove(file));
+  return staging.Discard();
 }
 
 // SHA-256 of every source file, each read once from front to back.
@@ -204,6 +205,22 @@ Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord
   return Ok();
 }
 
+// Makes `fresh` the manifest of the distribution that is there with the new parts in it. Returns
+// the files that it does not name any more.
+Result<std::set<std::string>> Merge(const std::string& out, const shard::MoeModel& model,
+                                    Manifest existing, Manifest& fresh) {
+  std::set<std::string> unused = ListedFiles(existing);
+  ReplaceParts(std::move(fresh.bundles), existing.bundles);
+  // The assets are one part: a selection has all of them or none.
+  if (!fresh.assets.empty()) existing.assets = std::move(fresh.assets);
+  SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, existing.model.source));
+  fresh = std::move(existing);
+  SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(model.checkpoint().root()));
+  fresh.complete = ListsEveryPart(fresh, !all_assets.empty());
+  for (const std::string& file : ListedFiles(fresh)) unused.erase(file);
+  return unused;
+}
+
 std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
   std::string identity = shard::PackIdentity(model.checkpoint().files(), files.files);
   for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
@@ -218,6 +235,8 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   std::vector<fs::path> inputs;
   for (const shard::SourceFile& file : sources) inputs.push_back(file.path);
   SHARD_CHECK(CheckOutputApart(out, model.checkpoint().root(), inputs));
+  const shard::SideFiles noted = options.side_files.value_or(
+      shard::SideFiles::Note(model.checkpoint().source(), model.config_path().string()));
   SHARD_TRY(const WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   Manifest& fresh = report.manifest;
@@ -227,14 +246,17 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   SHARD_TRY(fresh.created, SourceDateEpoch());
   const std::string format = options.gguf ? "gguf" : "safetensors";
   SHARD_CHECK(ReadBackPlanned(fresh, files.files, format));
+  const fs::path target = TargetOf(out, options);
+  // What is there is looked at under the lock: another run may be about to change it.
+  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(target, OwnOutput()));
   SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
-  if (existing) SHARD_CHECK(CheckPartsAreNew(out, *existing, files.files, options.force));
-  if (existing && options.gguf)
-    SHARD_CHECK(CheckSameAlignment(out, *existing, files.files, options.gguf->alignment));
+  std::optional<shard::InsideDirectory> directory;
+  if (existing) {
+    SHARD_TRY(directory, OpenExisting(target, *existing, files.files, options));
+  }
   if (options.notes && !files.notes.empty()) options.notes(files.notes);
 
-  SHARD_TRY(shard::StagingDirectory staging,
-            shard::StagingDirectory::Open(out, StagingIdentity(model, files)));
+  SHARD_CHECK(staging.Begin(StagingIdentity(model, files)));
   SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
   std::vector<std::string> written;
   for (size_t i = 0; i < files.files.size(); ++i) {
@@ -244,28 +266,24 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   if (options.hash_source) {
     SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));
   }
-  SHARD_TRY(fresh.assets, CopyAssets(model.checkpoint().root(), staging.path(), files.assets));
+  SHARD_TRY(fresh.assets, CopyAssets(model.checkpoint().root(), staging, files.assets));
   for (const AssetRecord& asset : fresh.assets) written.push_back(asset.file);
+  SHARD_CHECK(noted.CheckUnchanged());
 
   if (existing) {
-    std::vector<std::string> unused = ReplaceParts(std::move(fresh.bundles), existing->bundles);
-    for (std::string& file : ReplaceAssets(std::move(fresh.assets), existing->assets)) {
-      unused.push_back(std::move(file));
-    }
-    SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, existing->model.source));
-    fresh = *std::move(existing);
-    SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(model.checkpoint().root()));
-    fresh.complete = ListsEveryPart(fresh, !all_assets.empty());
+    SHARD_TRY(const std::set<std::string> unused, Merge(out, model, *std::move(existing), fresh));
     SHARD_CHECK(ReadBackManifest(fresh));
-    SHARD_CHECK(AddToExisting(out, staging, fresh, written));
-    SHARD_CHECK(RemoveFiles(out, unused));
+    SHARD_CHECK(AddToExisting(*directory, staging, fresh, written, unused));
+    report.warnings = staging.warnings();
     return report;
   }
   fresh.complete = options.slice.parts.all;
   SHARD_CHECK(ReadBackManifest(fresh));
-  SHARD_CHECK(shard::WriteTextFile(staging.path() / "README.md", DistributionReadme(fresh)));
-  SHARD_CHECK(WriteManifestFile(staging.path() / kManifestFile, fresh));
+  SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(fresh)));
+  staging.Expect(kManifestFile);
+  SHARD_CHECK(WriteManifestFile(staging.files(), fresh));
   SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include "libshard/pack.h"
 #include "libshard/plan.h"
 #include "libshard/quantize.h"
+#include "libshard/side_files.h"
 #include "libshard/slice.h"
 #include "libshard/type_list.h"
 #include "manifest/assets.h"
@@ -26,6 +27,8 @@ struct WriteOptions {
   bool hash_source = false;  // read every source file once more for its SHA-256
   bool force = false;        // replace an existing output
   bool list_types = false;   // fill WritePlan::types
+  // Noted before the model was opened; none: when the writing starts.
+  std::optional<shard::SideFiles> side_files;
   std::vector<std::string> command;
   // Told what a user should know about types and conversion, before the work starts; may be empty.
   std::function<void(const std::vector<std::string>&)> notes;
@@ -48,6 +51,7 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
 struct WriteReport {
   Manifest manifest;
   shard::PackResult pack;
+  std::vector<std::string> warnings;  // about what was left on the disk
 };
 
 // Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the

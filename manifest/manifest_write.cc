@@ -229,10 +229,9 @@ std::string WriteManifest(const Manifest& manifest) {
   return out;
 }
 
-Status WriteManifestFile(const std::string& path, const Manifest& manifest) {
-  SHARD_TRY(shard::AtomicFile file, shard::AtomicFile::Create(path));
-  SHARD_CHECK(StreamManifest(manifest, [&](std::string_view text) { return file.Write(text); }));
-  return file.Commit();
+Status WriteManifestFile(const shard::InsideDirectory& directory, const Manifest& manifest) {
+  return directory.WritePieces(
+      kManifestFile, [&](const ManifestSink& sink) { return StreamManifest(manifest, sink); });
 }
 
 }  // namespace manifest

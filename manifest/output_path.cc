@@ -1,27 +1,123 @@
 #include "manifest/output_path.h"
 
 #include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 
 #include "libshard/checkpoint_index.h"
+#include "libshard/descriptor.h"
+#include "libshard/inside_directory.h"
+#include "libshard/json.h"
 #include "libshard/text.h"
+#include "manifest/assemble.h"
+#include "manifest/assets.h"
 #include "manifest/manifest.h"
+#include "manifest/manifest_json.h"
 #include "manifest/node_record.h"
 
 namespace manifest {
 
 namespace fs = shard::fs;
 
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Quoted;
+using Kind = shard::InsideDirectory::Kind;
+
 namespace {
 
-shard::Error NotApart(const std::string& out, const fs::path& input, const std::string& found) {
-  return {shard::Code::kInvalidArgument,
-          shard::Cat(out, ": expected an output apart from the input ", input.string(), ", found ",
+constexpr const char* kForceHint =
+    "--force replaces only what moepack wrote: move it away, or choose another output";
+
+// A path that cannot be followed to its end must not pass for one that leads elsewhere.
+Result<fs::path> Canonical(const fs::path& path) {
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(path, error);
+  if (error) return shard::IoError(path, "follow the path", error.value());
+  return whole;
+}
+
+Error NotOurs(const shard::InsideDirectory& directory, const std::string& found) {
+  return Error{Code::kInvalidArgument,
+               Cat(directory.path().string(),
+                   ": expected a distribution or node that moepack wrote, found ", found),
+               kForceHint};
+}
+
+Result<std::set<std::string>> FilesOfDistribution(const shard::InsideDirectory& directory) {
+  SHARD_TRY(const std::string text, directory.ReadText(kManifestFile, kMaxManifestBytes));
+  SHARD_TRY(const Manifest manifest,
+            ParseManifest((directory.path() / kManifestFile).string(), text));
+  std::set<std::string> files = {kManifestFile, "README.md"};
+  for (const BundleRecord& bundle : manifest.bundles) files.insert(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) files.insert(asset.file);
+  return files;
+}
+
+bool IsNodeFile(const std::string& name) {
+  constexpr std::string_view kEnds[] = {".gguf", ".safetensors", ".safetensors.index.json"};
+  const bool weights = std::any_of(std::begin(kEnds), std::end(kEnds),
+                                   [&](std::string_view end) { return name.ends_with(end); });
+  return name == kNodeFile || IsAssetName(name) || (weights && name.find('/') == std::string::npos);
+}
+
+// Also what a killed run left of a file that it was about to replace.
+Status CheckNames(const shard::InsideDirectory& directory,
+                  const std::function<bool(const std::string&)>& known) {
+  SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());
+  for (const std::string& name : names) {
+    if (known(name) || known(std::string(shard::TemporaryOf(name)))) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(directory.path().string(), ": expected only files that moepack wrote, found ",
+                     Quoted(name)),
+                 kForceHint};
+  }
+  return shard::Ok();
+}
+
+Status CheckDistribution(const shard::InsideDirectory& directory) {
+  const auto files = FilesOfDistribution(directory);
+  if (!files) {
+    return NotOurs(directory, Cat("a ", kManifestFile, " that is none: ", files.error().message));
+  }
+  return CheckNames(directory, [&](const std::string& name) { return files->contains(name); });
+}
+
+Status CheckNode(const shard::InsideDirectory& directory) {
+  const std::string where = (directory.path() / kNodeFile).string();
+  const auto text = directory.ReadText(kNodeFile, kMaxManifestBytes);
+  const auto document = text ? shard::ParseJson(where, *text) : Result<Json>(text.error());
+  if (!document) {
+    return NotOurs(directory, Cat("a ", kNodeFile, " that is none: ", document.error().message));
+  }
+  const bool node = document->is_object() && document->value("format", Json()) == "moepack-node";
+  if (!node) return NotOurs(directory, Cat("a ", kNodeFile, " that is none"));
+  return CheckNames(directory, IsNodeFile);
+}
+
+Status CheckOwn(const shard::InsideDirectory& directory) {
+  SHARD_TRY(const Kind manifest, directory.KindOf(kManifestFile));
+  if (manifest == Kind::kFile) return CheckDistribution(directory);
+  SHARD_TRY(const Kind node, directory.KindOf(kNodeFile));
+  if (node == Kind::kFile) return CheckNode(directory);
+  SHARD_TRY(const std::vector<shard::InsideDirectory::Entry> entries, directory.List());
+  return entries.empty() ? shard::Ok()
+                         : Status(NotOurs(directory, "a directory of something else"));
+}
+
+Error NotApart(const std::string& out, const fs::path& input, const std::string& found) {
+  return {Code::kInvalidArgument,
+          Cat(out, ": expected an output apart from the input ", input.string(), ", found ",
                      found),
           "choose another output; inputs are never overwritten"};
 }
 
 }  // namespace
+
+shard::OwnOutput OwnOutput() { return {CheckOwn, {kManifestFile, kNodeFile}}; }
 
 shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
                                const std::vector<fs::path>& files) {
@@ -30,8 +126,8 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
                         "output: expected the name of a directory, found nothing"};
   }
   std::error_code error;
-  const fs::path input = fs::weakly_canonical(source, error);
-  const fs::path output = fs::weakly_canonical(out, error);
+  SHARD_TRY(const fs::path input, Canonical(source));
+  SHARD_TRY(const fs::path output, Canonical(out));
   std::string found;
   if (output == input) {
     found = "the same";
@@ -42,7 +138,8 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
     found = "a file in it";
   }
   for (const fs::path& file : files) {
-    const bool holds = shard::HoldsPath(output, fs::weakly_canonical(file, error));
+    SHARD_TRY(const fs::path whole, Canonical(file));
+    const bool holds = shard::HoldsPath(output, whole);
     if (found.empty() && holds) found = shard::Cat("what holds ", file.string());
   }
   if (found.empty()) return shard::Ok();
@@ -65,16 +162,18 @@ shard::Status CheckReplaceable(const std::string& out, bool force) {
         shard::Cat(out, ": expected nothing there, found an existing file or directory"),
         "use --force to replace what moepack wrote there, or choose another output"};
   }
-  std::error_code error;
-  const bool directory = fs::is_directory(fs::symlink_status(out, error));
-  const bool ours = fs::exists(fs::path(out) / kManifestFile, error) ||
-                    fs::exists(fs::path(out) / kNodeFile, error);
-  if (directory && (ours || fs::is_empty(out, error))) return shard::Ok();
-  return shard::Error{
-      shard::Code::kInvalidArgument,
-      shard::Cat(out, ": expected a distribution or node that moepack wrote, found ",
-                 directory ? "a directory of something else" : "no directory"),
-      "--force never deletes anything else: choose another output"};
+  fs::path path = fs::absolute(out).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  SHARD_TRY(const auto parent, shard::InsideDirectory::Open(path.parent_path()));
+  SHARD_TRY(const Kind kind, parent.KindOf(path.filename().string()));
+  if (kind != Kind::kDirectory) {
+    return Error{Code::kInvalidArgument,
+                 Cat(out, ": expected a distribution or node that moepack wrote, found ",
+                     kind == Kind::kLink ? "a link" : "no directory"),
+                 kForceHint};
+  }
+  SHARD_TRY(const auto directory, parent.OpenDirectory(path.filename().string()));
+  return CheckOwn(directory);
 }
 
 }  // namespace manifest

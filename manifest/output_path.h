@@ -6,6 +6,7 @@
 
 #include "libshard/file.h"
 #include "libshard/result.h"
+#include "libshard/staging.h"
 
 namespace manifest {
 
@@ -20,7 +21,11 @@ shard::Status CheckOutsideDistribution(const std::string& out, const shard::fs::
                                        const std::vector<shard::fs::path>& files = {});
 
 // For an output that is there already: kInvalidArgument unless `force` is set and it is an empty
-// directory or one that moepack wrote (a distribution or a node), which alone are replaced.
+// directory or one that moepack wrote, which alone are replaced.
 shard::Status CheckReplaceable(const std::string& out, bool force);
+
+// What moepack writes: a distribution with the files that its manifest lists, or a node with its
+// files, and nothing else.
+shard::OwnOutput OwnOutput();
 
 }  // namespace manifest

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/inside_directory.h"
 #include "libshard/slice.h"
 #include "manifest/manifest.h"
 
@@ -23,7 +24,7 @@ Status ReadBackPlanned(const Manifest& manifest, const std::vector<shard::Output
 using ManifestSink = std::function<Status(std::string_view text)>;
 // The text of WriteManifest, some at a time; the first error of `sink` ends it.
 Status StreamManifest(const Manifest& manifest, const ManifestSink& sink);
-// Replaces the file with the text of WriteManifest, which is never held whole.
-Status WriteManifestFile(const std::string& path, const Manifest& manifest);
+// Writes distribution.json there with the text of WriteManifest, which is never held whole.
+Status WriteManifestFile(const shard::InsideDirectory& directory, const Manifest& manifest);
 
 }  // namespace manifest

@@ -223,6 +223,7 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
                                            const WriteOptions& options) {
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
   SHARD_TRY(Requantized model, Prepare(distribution, options));
+  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, OwnOutput()));
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {
     SHARD_CHECK(CheckReplaceable(out, options.force));
@@ -231,8 +232,7 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
   if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
   const std::vector<shard::OutputFile>& files = model.plan.files;
   SHARD_CHECK(ReadBackPlanned(model.manifest, files, "gguf"));
-  SHARD_TRY(shard::StagingDirectory staging,
-            shard::StagingDirectory::Open(out, shard::PackIdentity(model.sources, files)));
+  SHARD_CHECK(staging.Begin(shard::PackIdentity(model.sources, files)));
   WriteReport report;
   SHARD_TRY(report.pack, shard::Pack(model.sources, files, staging, options.pack));
   report.manifest = std::move(model.manifest);
@@ -242,14 +242,16 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
     manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
   }
   SHARD_TRY(manifest.assets,
-            CopyAssets(fs::path(distribution) / "assets", staging.path(), model.plan.assets));
+            CopyAssets(fs::path(distribution) / "assets", staging, model.plan.assets));
   SHARD_TRY(manifest.created, SourceDateEpoch());
   manifest.recipe = model.plan.recipe;
   manifest.command = options.command;
   SHARD_CHECK(ReadBackManifest(manifest));
-  SHARD_CHECK(shard::WriteTextFile(staging.path() / "README.md", DistributionReadme(manifest)));
-  SHARD_CHECK(WriteManifestFile(staging.path() / kManifestFile, manifest));
+  SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(manifest)));
+  staging.Expect(kManifestFile);
+  SHARD_CHECK(WriteManifestFile(staging.files(), manifest));
   SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
   return report;
 }
 

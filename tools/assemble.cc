@@ -93,6 +93,7 @@ Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
   PrintNotes(outcome.report.notes);
+  PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
   return kExitDone;

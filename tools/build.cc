@@ -117,6 +117,8 @@ Json Document(const Outcome& outcome) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  arguments.write.side_files =
+      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iterator>
@@ -29,6 +30,8 @@ const cli::Command* const kCommands[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A write beyond `ulimit -f` is then an error like any other (EFBIG).
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return cli::RunCommandLine(kCommands, argc, argv);
   } catch (const std::bad_alloc&) {

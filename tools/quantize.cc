@@ -3,9 +3,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/descriptor.h"
 #include "libshard/pack.h"
 #include "libshard/quote.h"
 #include "libshard/recipe_text.h"
+#include "libshard/side_files.h"
 #include "libshard/slice_gguf.h"
 #include "libshard/text.h"
 #include "manifest/manifest.h"
@@ -157,7 +159,7 @@ Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
   return shard::Ok();
 }
 
-Status Write(const shard::MoeModel& model, Outcome& outcome) {
+Status Write(const shard::MoeModel& model, const shard::SideFiles& noted, Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
   const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
   Progress progress("quantizing");
@@ -167,8 +169,9 @@ Status Write(const shard::MoeModel& model, Outcome& outcome) {
   };
   SHARD_TRY(
       shard::StagingDirectory staging,
-      shard::StagingDirectory::Open(arguments.out, shard::PackIdentity(sources, outcome.files)));
+      shard::StagingDirectory::Start(arguments.out, shard::PackIdentity(sources, outcome.files)));
   SHARD_TRY(outcome.pack, shard::Pack(sources, outcome.files, staging, pack));
+  SHARD_CHECK(noted.CheckUnchanged());
   std::vector<std::string> names;
   for (const shard::OutputFile& file : outcome.files) names.push_back(file.path);
   SHARD_CHECK(staging.PublishFiles(names, arguments.force));
@@ -181,6 +184,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   if (!problem.empty()) {
     return shard::Error{shard::Code::kInvalidArgument, Cat("--output: ", problem)};
   }
+  const auto noted =
+      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
   SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, options));
@@ -194,7 +199,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   CountShares(typed.model, outcome);
   if (!arguments.dry_run) {
     SHARD_CHECK(CheckOutput(arguments, model, files));
-    SHARD_CHECK(Write(model, outcome));
+    SHARD_CHECK(Write(model, noted, outcome));
     PrintNotes(GridNotes(outcome.pack));
     PrintWarnings(NotFiniteWarnings(outcome.pack));
   }
@@ -205,9 +210,9 @@ Result<int> QuantizeModel(const Arguments& arguments) {
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
-  std::error_code error;
   const fs::path source = arguments.source.source;
-  if (fs::exists(source / manifest::kManifestFile, error)) return QuantizeDistribution(arguments);
+  SHARD_TRY(const bool distribution, shard::IsThere(source / manifest::kManifestFile));
+  if (distribution) return QuantizeDistribution(arguments);
   if (source.filename() != manifest::kManifestFile) return QuantizeModel(arguments);
   return shard::Error{shard::Code::kInvalidArgument,
                       Cat(source.string(),

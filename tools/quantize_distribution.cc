@@ -63,6 +63,7 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
             manifest::RequantizeDistribution(run.source.source, run.out, options));
   PrintNotes(GridNotes(report.pack));
   PrintWarnings(NotFiniteWarnings(report.pack));
+  PrintWarnings(report.warnings);
   const WriteOutcome outcome{run.out, report, progress.seconds()};
   SHARD_CHECK(run.json ? WriteJsonResult(WrittenJson(outcome)) : WriteResult(WrittenText(outcome)));
   return kExitDone;

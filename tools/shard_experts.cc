@@ -36,6 +36,8 @@ std::vector<std::string> RecordCommand(const Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  arguments.write.side_files =
+      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, FindPlan(model, arguments));
   SHARD_TRY(arguments.write.slice.parts, shard::ParseParts(arguments.only, plan.groups.size()));

@@ -128,6 +128,7 @@ Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::
             manifest::WriteDistribution(model, plan, arguments.out, options));
   PrintNotes(GridNotes(report.pack));
   PrintWarnings(NotFiniteWarnings(report.pack));
+  PrintWarnings(report.warnings);
   return TimedWrite{std::move(report), progress.seconds()};
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "libshard/descriptor.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -56,11 +57,14 @@ Result<std::vector<Template>> FromJson(const std::string& where, const Json& val
 
 // additional_chat_templates/<name>.jinja, by name.
 Status ReadAdditional(const fs::path& folder, std::vector<Template>& templates) {
+  SHARD_TRY(const bool there, IsThere(folder));
+  if (!there) return Ok();
   std::error_code error;
   std::vector<fs::path> paths;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".jinja") paths.push_back(entry.path());
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".jinja") paths.push_back(it->path());
   }
+  if (error) return IoError(folder, "list", error.value());
   std::sort(paths.begin(), paths.end());
   for (const fs::path& path : paths) {
     SHARD_TRY(std::string text, ReadTextFile(path, kMaxTemplateBytes));

@@ -8,6 +8,7 @@
 
 #include "libshard/convert/hf_config.h"
 #include "libshard/convert/model_card.h"
+#include "libshard/descriptor.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -98,8 +99,8 @@ void AddCard(const ModelCard& card, GgufMetadata& metadata) {
 // What the model's makers recommend for sampling.
 Status AddSampling(const fs::path& root, GgufMetadata& metadata) {
   const fs::path path = root / "generation_config.json";
-  std::error_code error;
-  if (!fs::exists(path, error)) return Ok();
+  SHARD_TRY(const bool there, IsThere(path));
+  if (!there) return Ok();
   SHARD_TRY(const HfConfig config, HfConfig::Read(path.string()));
   SHARD_TRY(const std::optional<uint32_t> top_k, config.FindU32({"top_k"}));
   if (top_k && *top_k <= INT32_MAX) {
@@ -156,8 +157,8 @@ Status AddGeneralKeys(const fs::path& root, std::string_view architecture, const
   metadata.Set("general.type", GgufValue::String("model"));
   SHARD_CHECK(AddSampling(root, metadata));
   ModelCard card;
-  std::error_code error;
-  if (fs::exists(root / "README.md", error)) {
+  SHARD_TRY(const bool has_card, IsThere(root / "README.md"));
+  if (has_card) {
     SHARD_TRY(const std::string text, ReadTextFile(root / "README.md", kMaxCardBytes));
     card = ParseModelCard(text);
   }

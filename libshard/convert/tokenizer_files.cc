@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/descriptor.h"
 #include "libshard/json_values.h"
 #include "libshard/text.h"
 
@@ -13,6 +14,11 @@ constexpr uint64_t kMaxTokenizerBytes = 256u << 20;
 // Of a document and of a list of tokens; the largest tokenizers have 2 million values in all, of
 // which some ten thousand are the words of added tokens.
 constexpr size_t kMaxValues = 1u << 22, kMaxAddedTokens = 1u << 18;
+// All that HasFile is asked for. None of them may pass for absent because it cannot be read.
+constexpr const char* kNames[] = {
+    "tokenizer.json",      "tokenizer_config.json", "added_tokens.json",
+    "merges.txt",          "tokenizer.model",       "tiktoken.model",
+    "chat_template.jinja", "chat_template.json",    "additional_chat_templates"};
 constexpr size_t kSafeDigits = 18;  // so many always fit 64 bits
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -101,6 +107,7 @@ const Json* TokenizerFiles::Tokenizer(const char* key) const {
 const Json* TokenizerFiles::Config(const char* key) const { return Member(config_.get(), key); }
 
 Result<TokenizerFiles> TokenizerFiles::Read(const fs::path& root) {
+  for (const char* name : kNames) SHARD_CHECK(IsThere(root / name));
   TokenizerFiles files;
   files.root_ = root;
   if (files.HasFile("tokenizer.json")) {

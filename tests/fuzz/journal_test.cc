@@ -18,14 +18,14 @@ std::vector<std::string> Seeds() {
 
 // Opening mends a last line that was cut short; from then on opening changes nothing, and a tensor
 // that is added is there the next time.
-std::string AppendProblem(const std::filesystem::path& path) {
-  auto journal = shard::Journal::Open(path);
+std::string AppendProblem(const shard::InsideDirectory& directory) {
+  auto journal = shard::Journal::Open(directory, kName);
   if (!journal) return shard::Cat("refused after mending: ", journal.error().message);
   auto expected = journal->finished();
   if (expected.empty()) expected.emplace_back();
   if (!journal->Add(0, expected[0].size(), kDigest)) return "Add failed";
   expected[0].push_back(kDigest);
-  const auto again = shard::Journal::Open(path);
+  const auto again = shard::Journal::Open(directory, kName);
   if (!again) return shard::Cat("refused after Add: ", again.error().message);
   return again->finished() == expected ? "" : "other tensors after Add";
 }
@@ -34,14 +34,15 @@ std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
   const std::filesystem::path path = dir / kName;
   if (!fuzz::WriteInput(path, input)) return "cannot write the input";
-  const auto journal = shard::Journal::Open(path);
+  const auto directory = shard::InsideDirectory::Open(dir.path()).value();
+  const auto journal = shard::Journal::Open(directory, kName);
   if (!journal) return fuzz::ErrorProblem(journal.error(), kName);
   for (const auto& digests : journal->finished()) {
     for (const std::string& digest : digests) {
       if (digest.size() != kDigest.size()) return "a digest of another length";
     }
   }
-  return AppendProblem(path);
+  return AppendProblem(directory);
 }
 
 constexpr fuzz::Target kTarget{Check, Seeds};

@@ -92,6 +92,17 @@ TEST(AtomicFile, RefusesToTakeThePlaceOfADevice) {
             "device or pipe");
 }
 
+// In a directory that others may write in, somebody can guess the name of the temporary file.
+TEST(AtomicFile, DoesNotWriteThroughALinkInThePlaceOfItsTemporaryFile) {
+  const fixtures::TempDir dir;
+  Put(dir / "victim", "precious");
+  fs::create_symlink(dir / "victim", dir / ("out.tmp-" + std::to_string(getpid())));
+  ASSERT_TRUE(WriteTextFile(dir / "out", "mine"));
+  EXPECT_EQ(Get(dir / "victim"), "precious");
+  EXPECT_EQ(Get(dir / "out"), "mine");
+  EXPECT_FALSE(fs::is_symlink(dir / "out"));
+}
+
 TEST(AtomicFile, LeavesNothingWhenItIsNotCommitted) {
   const fixtures::TempDir dir;
   Put(dir / "f", "old");

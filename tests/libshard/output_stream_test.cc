@@ -41,8 +41,9 @@ class OutputStreamTest : public testing::Test {
 
   // Opens the journal again, as the next run does.
   OutputStream Start() {
-    journal_.emplace(Journal::Open(dir_ / "journal").value());
-    OutputStream stream = OutputStream::Open(layout_, 0, dir_.path(), *journal_).value();
+    const InsideDirectory directory = InsideDirectory::Open(dir_.path()).value();
+    journal_.emplace(Journal::Open(directory, "journal").value());
+    OutputStream stream = OutputStream::Open(layout_, 0, directory, *journal_).value();
     EXPECT_TRUE(stream.Resume(buffer_));
     return stream;
   }

@@ -39,7 +39,7 @@ class PackGgufTest : public testing::Test {
   const std::vector<SourceFile>& sources() const { return model_->checkpoint().files(); }
 
   Result<PackResult> Run(const fs::path& target, const PackOptions& options) {
-    auto staging = StagingDirectory::Open(target, PackIdentity(sources(), files_));
+    auto staging = StagingDirectory::Start(target, PackIdentity(sources(), files_));
     EXPECT_TRUE(staging) << staging.error().message;
     auto result = Pack(sources(), files_, *staging, options);
     if (result) {
@@ -111,7 +111,7 @@ TEST_F(PackGgufTest, WhatAnInterruptedRunFinishedIsTakenOver) {
   const auto whole = Run(dir_ / "whole", {});
   ASSERT_TRUE(whole) << whole.error().message;
   {
-    auto staging = StagingDirectory::Open(dir_ / "out", PackIdentity(sources(), files_));
+    auto staging = StagingDirectory::Start(dir_ / "out", PackIdentity(sources(), files_));
     ASSERT_TRUE(staging);
     PackOptions options;
     options.keep_partial = true;

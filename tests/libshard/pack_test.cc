@@ -52,7 +52,7 @@ class PackTest : public testing::Test {
   }
 
   Result<StagingDirectory> Stage(const fs::path& target) {
-    return StagingDirectory::Open(target, PackIdentity(sources(), files_));
+    return StagingDirectory::Start(target, PackIdentity(sources(), files_));
   }
 
   // The bytes of an output file, gathered one tensor after the other.
@@ -273,7 +273,7 @@ TEST_F(PackTest, KeepsWhatWasWrittenWhenAskedTo) {
   fs::resize_file(gone[0].path, gone[0].size - 1);
   for (const bool keep : {false, true}) {
     {
-      auto staging = StagingDirectory::Open(dir / "out", "x");
+      auto staging = StagingDirectory::Start(dir / "out", "x");
       ASSERT_TRUE(staging);
       PackOptions options;
       options.keep_partial = keep;
@@ -294,7 +294,7 @@ TEST_F(PackTest, ASourceThatChangesMeanwhileIsAnError) {
   plan_options.groups = 2;
   const auto files = SliceSafetensors(*model, *MakePlan(*model, plan_options), {});
   ASSERT_TRUE(files);
-  auto staging = StagingDirectory::Open(dir / "out", "x");
+  auto staging = StagingDirectory::Start(dir / "out", "x");
   ASSERT_TRUE(staging);
   PackOptions options;
   bool touched = false;

@@ -116,23 +116,31 @@ TEST(ListAssets, ADirectoryThatIsNotThereIsAnError) {
   EXPECT_THAT(assets.error().message, HasSubstr("nowhere"));
 }
 
-TEST(CopyAsset, CopiesByteForByteAndReturnsTheDigest) {
+TEST(CopyAssets, CopiesByteForByteAndReturnsTheDigest) {
   const fixtures::TempDir dir;
   const std::string bytes = sample::Noise(100'000, 3) + std::string("\0\r\n", 3);
-  fixtures::WriteFile(dir / "from", bytes);
-  const auto digest = CopyAsset(dir / "from", dir / "new/directory/to");
-  ASSERT_TRUE(digest) << digest.error().message;
-  EXPECT_EQ(*digest, shard::Sha256Hex(bytes));
-  EXPECT_EQ(sample::ReadFile(dir / "new/directory/to"), bytes);
+  fixtures::WriteFile(dir / "from/LICENSE", bytes);
+  auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
+  ASSERT_TRUE(staging) << staging.error().message;
+  const auto records = CopyAssets(dir / "from", *staging, {{"LICENSE", bytes.size()}});
+  ASSERT_TRUE(records) << records.error().message;
+  ASSERT_EQ(records->size(), 1u);
+  EXPECT_EQ(records->front().file, "assets/LICENSE");
+  EXPECT_EQ(records->front().sha256, shard::Sha256Hex(bytes));
+  EXPECT_EQ(sample::ReadFile(staging->path() / "assets/LICENSE"), bytes);
 }
 
-TEST(CopyAsset, FailsWhereNothingCanBeReadOrWritten) {
+TEST(CopyAssets, FailsWhereAFileIsGoneOrHasAnotherSizeThanBefore) {
   const fixtures::TempDir dir;
-  EXPECT_FALSE(CopyAsset(dir / "nowhere", dir / "to"));
-  fixtures::WriteFile(dir / "from", "text");
-  const auto copied = CopyAsset(dir / "from", dir / "from/to");  // a file is no directory
-  ASSERT_FALSE(copied);
-  EXPECT_EQ(copied.error().code, Code::kIo);
+  fixtures::WriteFile(dir / "from/LICENSE", "text");
+  auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
+  ASSERT_TRUE(staging) << staging.error().message;
+  const auto gone = CopyAssets(dir / "from", *staging, {{"NOTICE", 4}});
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, Code::kNotFound);
+  const auto changed = CopyAssets(dir / "from", *staging, {{"LICENSE", 5}});
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error().code, Code::kCorrupt);
 }
 
 }  // namespace

@@ -88,11 +88,36 @@ TEST_F(OutputPath, ForceReplacesOnlyWhatMoepackWrote) {
   }
   for (const char* mark : {"distribution.json", "moepack_node.json"}) {
     std::ofstream(dir_ / "home" / mark) << "{}";
-    EXPECT_TRUE(CheckReplaceable((dir_ / "home").string(), true));
+    EXPECT_FALSE(CheckReplaceable((dir_ / "home").string(), true))
+        << "a name does not make it ours";
     fs::remove(dir_ / "home" / mark);
   }
   fs::create_directory_symlink(dir_ / "home", dir_ / "link");
   EXPECT_FALSE(CheckReplaceable((dir_ / "link").string(), true));
+}
+
+TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyWhatANodeHolds) {
+  fs::create_directories(dir_ / "node");
+  std::ofstream(dir_ / "node/moepack_node.json")
+      << R"({"format": "moepack-node", "format_version": "1.0"})";
+  for (const char* name : {"node-00001-of-00003.gguf", "config.json", "tokenizer.json",
+                           "model.safetensors.index.json"}) {
+    fixtures::WriteFile(dir_ / "node" / name, "x");
+  }
+  EXPECT_TRUE(CheckReplaceable((dir_ / "node").string(), true));
+  fixtures::WriteFile(dir_ / "node/my-server.log", "x");
+  const shard::Status refused = CheckReplaceable((dir_ / "node").string(), true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("found \"my-server.log\""));
+}
+
+TEST_F(OutputPath, APathThatCannotBeFollowedIsNoDirectoryAroundTheInput) {
+  fs::create_symlink("loop", dir_ / "loop");
+  const shard::Status status = Check("loop/out");
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, shard::Code::kIo);
+  EXPECT_THAT(status.error().message, HasSubstr("loop/out: follow the path: Too many levels"));
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ inline void WriteGguf(const fs::path& source, const fs::path& out, const std::st
   const auto files = shard::WholeGguf(typed->model, {.stem = "m", .max_part_size = max_part_size});
   ASSERT_TRUE(files) << files.error().message;
   const auto& sources = model.checkpoint().files();
-  auto staging = shard::StagingDirectory::Open(out, shard::PackIdentity(sources, *files));
+  auto staging = shard::StagingDirectory::Start(out, shard::PackIdentity(sources, *files));
   ASSERT_TRUE(staging) << staging.error().message;
   ASSERT_TRUE(shard::Pack(sources, *files, *staging, {}));
   ASSERT_TRUE(staging->Publish(false));

@@ -1,0 +1,81 @@
+// What commands do when the disk, the user's limits or the input's files are not what they need.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/text.h"
+#include "tests/tools/run_moepack.h"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+using shard::Cat;
+using testing::AllOf;
+using testing::HasSubstr;
+
+// `moepack ARGUMENTS` in a shell that first does `before`.
+ToolRun AfterShell(const Workspace& workspace, const std::string& before,
+                   const std::string& arguments) {
+  const fixtures::TempDir logs;
+  const std::string err = (logs / "err").string();
+  const std::string command = Cat("cd '", workspace.path().string(), "' && (", before, "; '",
+                                  MOEPACK_BINARY, "' ", arguments, " 2>'", err, "' >/dev/null)");
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, "", ReadAll(err)};
+}
+
+// SIGXFSZ would end the process, and leave all that it wrote.
+TEST(FileSizeLimit, IsAnErrorWithAHintAndNoSignal) {
+  const Workspace workspace;
+  for (const char* command : {"shard-experts fixtures/tiny-moe --groups 2 -o out",
+                              "build fixtures/tiny-moe --groups 2 --quantize Q8_0 -o out",
+                              "quantize fixtures/tiny-moe --recipe Q8_0 -o out.gguf"}) {
+    const ToolRun run = AfterShell(workspace, "ulimit -f 500", command);
+    EXPECT_EQ(run.status, 5) << command;
+    EXPECT_THAT(run.err, AllOf(HasSubstr("write at offset"), HasSubstr("ulimit -f"))) << command;
+    EXPECT_FALSE(fs::exists(workspace / "out.partial")) << command;
+  }
+}
+
+class UnreadableInput : public testing::Test {
+ protected:
+  // What every command that reads `name` must say.
+  void ExpectNamed(const std::string& name) {
+    for (const char* command : {"quantize fixtures/tiny-moe --recipe BF16 -o out.gguf",
+                                "build fixtures/tiny-moe --groups 2 -o out",
+                                "build fixtures/tiny-moe --groups 2 --format gguf -o out"}) {
+      const ToolRun run = workspace_.Moepack(command);
+      EXPECT_EQ(run.status, 5) << command;
+      EXPECT_THAT(run.err, HasSubstr(name + ": expected a file, found a link to nothing"))
+          << command;
+    }
+    EXPECT_FALSE(fs::exists(workspace_ / "out"));
+    EXPECT_FALSE(fs::exists(workspace_ / "out.gguf"));
+  }
+  Workspace workspace_;
+};
+
+// The cache of a Hub that is being filled has links whose blobs are not there yet.
+TEST_F(UnreadableInput, ALinkToNothingIsNotTakenForAbsent) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "generation_config.json",
+                           "config.json", "added_tokens.json", "chat_template.jinja"}) {
+    const fs::path file = workspace_ / "fixtures/tiny-moe" / name;
+    const fs::path aside = workspace_ / "aside";
+    const bool there = fs::exists(file);
+    if (there) fs::rename(file, aside);
+    fs::create_symlink("../../blobs/0123", file);
+    ExpectNamed(name);
+    fs::remove(file);
+    if (there) fs::rename(aside, file);
+  }
+}
+
+TEST(BrokenPipe, EndsAListQuietly) {
+  const Workspace workspace;
+  const ToolRun run = AfterShell(workspace, "true", "list-tensors fixtures/tiny-moe | head -1");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.err, "");
+}
+
+}  // namespace
+}  // namespace cli
