@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "libshard/checkpoint_index.h"
 #include "libshard/descriptor.h"
 #include "libshard/inside_directory.h"
-#include "libshard/json.h"
 #include "libshard/text.h"
-#include "manifest/assemble.h"
 #include "manifest/assets.h"
 #include "manifest/manifest.h"
 #include "manifest/manifest_json.h"
@@ -31,6 +28,13 @@ namespace {
 
 constexpr const char* kForceHint =
     "--force replaces only what moepack wrote: move it away, or choose another output";
+
+shard::Error NotApart(const std::string& out, const fs::path& input, const std::string& found) {
+  return {shard::Code::kInvalidArgument,
+          shard::Cat(out, ": expected an output apart from the input ", input.string(), ", found ",
+                     found),
+          "choose another output; inputs are never overwritten"};
+}
 
 // A path that cannot be followed to its end must not pass for one that leads elsewhere.
 Result<fs::path> Canonical(const fs::path& path) {
@@ -57,6 +61,7 @@ Result<std::set<std::string>> FilesOfDistribution(const shard::InsideDirectory& 
   return files;
 }
 
+// Of a node that does not say which files it has.
 bool IsNodeFile(const std::string& name) {
   constexpr std::string_view kEnds[] = {".gguf", ".safetensors", ".safetensors.index.json"};
   const bool weights = std::any_of(std::begin(kEnds), std::end(kEnds),
@@ -89,13 +94,14 @@ Status CheckDistribution(const shard::InsideDirectory& directory) {
 Status CheckNode(const shard::InsideDirectory& directory) {
   const std::string where = (directory.path() / kNodeFile).string();
   const auto text = directory.ReadText(kNodeFile, kMaxManifestBytes);
-  const auto document = text ? shard::ParseJson(where, *text) : Result<Json>(text.error());
-  if (!document) {
-    return NotOurs(directory, Cat("a ", kNodeFile, " that is none: ", document.error().message));
+  const auto node = text ? ParseNodeRecord(where, *text) : Result<NodeRecord>(text.error());
+  if (!node) {
+    return NotOurs(directory, Cat("a ", kNodeFile, " that is none: ", node.error().message));
   }
-  const bool node = document->is_object() && document->value("format", Json()) == "moepack-node";
-  if (!node) return NotOurs(directory, Cat("a ", kNodeFile, " that is none"));
-  return CheckNames(directory, IsNodeFile);
+  if (!node->has_digests()) return CheckNames(directory, IsNodeFile);
+  return CheckNames(directory, [&](const std::string& name) {
+    return name == kNodeFile || node->FindFile(name) != nullptr;
+  });
 }
 
 Status CheckOwn(const shard::InsideDirectory& directory) {
@@ -106,13 +112,6 @@ Status CheckOwn(const shard::InsideDirectory& directory) {
   SHARD_TRY(const std::vector<shard::InsideDirectory::Entry> entries, directory.List());
   return entries.empty() ? shard::Ok()
                          : Status(NotOurs(directory, "a directory of something else"));
-}
-
-Error NotApart(const std::string& out, const fs::path& input, const std::string& found) {
-  return {Code::kInvalidArgument,
-          Cat(out, ": expected an output apart from the input ", input.string(), ", found ",
-                     found),
-          "choose another output; inputs are never overwritten"};
 }
 
 }  // namespace
@@ -149,9 +148,9 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
 shard::Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
                                        const std::vector<fs::path>& files) {
   SHARD_CHECK(CheckOutputApart(out, distribution, files));
-  std::error_code error;
-  const fs::path input = fs::weakly_canonical(distribution, error);
-  if (!shard::HoldsPath(input, fs::weakly_canonical(out, error))) return shard::Ok();
+  SHARD_TRY(const fs::path input, Canonical(distribution));
+  SHARD_TRY(const fs::path output, Canonical(out));
+  if (!shard::HoldsPath(input, output)) return shard::Ok();
   return NotApart(out, input, "a directory in it");
 }
 

@@ -96,20 +96,32 @@ TEST_F(OutputPath, ForceReplacesOnlyWhatMoepackWrote) {
   EXPECT_FALSE(CheckReplaceable((dir_ / "link").string(), true));
 }
 
-TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyWhatANodeHolds) {
-  fs::create_directories(dir_ / "node");
-  std::ofstream(dir_ / "node/moepack_node.json")
-      << R"({"format": "moepack-node", "format_version": "1.0"})";
-  for (const char* name : {"node-00001-of-00003.gguf", "config.json", "tokenizer.json",
-                           "model.safetensors.index.json"}) {
-    fixtures::WriteFile(dir_ / "node" / name, "x");
+TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyItsFiles) {
+  const std::string start = R"("versions": {"model": "0123456789abcdef",
+      "shard": "0123456789abcdef", "replica": ""}, "group": 0, "experts": {"*": "0"})";
+  const std::string sha(64, 'a');
+  const std::string old = R"({"format": "moepack-node", "format_version": "1.0", )" + start + "}";
+  const std::string listed = R"({"format": "moepack-node", "format_version": "1.1", )" + start +
+                             R"(, "distribution": {"sha256": ")" + sha +
+                             R"("}, "tool": {"name": "moepack",
+      "version": "1"}, "files": [{"file": "node.gguf", "size": 1, "sha256": ")" +
+                             sha + R"("}]})";
+  for (const std::string& record : {old, listed}) {
+    fs::create_directories(dir_ / "node");
+    fixtures::WriteFile(dir_ / "node/moepack_node.json", record);
+    fixtures::WriteFile(dir_ / "node/node.gguf", "x");
+    const shard::Status fine = CheckReplaceable((dir_ / "node").string(), true);
+    EXPECT_TRUE(fine) << fine.error().message;
+    for (const char* name : {"my-server.log", "other.gguf"}) {
+      if (record == old && std::string(name) == "other.gguf") continue;  // it has no list
+      fixtures::WriteFile(dir_ / "node" / name, "x");
+      const shard::Status refused = CheckReplaceable((dir_ / "node").string(), true);
+      ASSERT_FALSE(refused) << name;
+      EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
+      EXPECT_THAT(refused.error().message, HasSubstr(std::string("found \"") + name));
+      fs::remove(dir_ / "node" / name);
+    }
   }
-  EXPECT_TRUE(CheckReplaceable((dir_ / "node").string(), true));
-  fixtures::WriteFile(dir_ / "node/my-server.log", "x");
-  const shard::Status refused = CheckReplaceable((dir_ / "node").string(), true);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("found \"my-server.log\""));
 }
 
 TEST_F(OutputPath, APathThatCannotBeFollowedIsNoDirectoryAroundTheInput) {
