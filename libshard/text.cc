@@ -37,7 +37,7 @@ std::string FormatCount(uint64_t count) {
   std::string digits = std::to_string(count);
   for (size_t i = digits.size(); i > 3;) {
     i -= 3;
-    digits.insert(i, ",");
+    digits.insert(i, 1, ',');
   }
   return digits;
 }

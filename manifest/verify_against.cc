@@ -4,7 +4,7 @@
 #include "libshard/text.h"
 #include "manifest/open_bundle.h"
 #include "manifest/remake.h"
-#include "manifest/verify_rules.h"
+#include "manifest/verify_source_rules.h"
 
 namespace manifest {
 

@@ -109,7 +109,7 @@ void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
 std::string NameShape(const std::string& name) {
   std::vector<std::string> parts = shard::Split(name, '.');
   for (std::string& part : parts) {
-    if (shard::ParseUint(part)) part = "*";
+    if (shard::ParseUint(part)) part.assign(1, '*');
   }
   return shard::Join(parts, ".");
 }

@@ -6,7 +6,7 @@
 
 #include "libshard/pack.h"
 #include "libshard/text.h"
-#include "manifest/verify_rules.h"
+#include "manifest/verify_source_rules.h"
 
 namespace manifest {
 

@@ -9,7 +9,7 @@
 #include "libshard/read_header.h"
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
-#include "manifest/verify_rules.h"
+#include "manifest/verify_source_rules.h"
 
 namespace manifest {
 

@@ -6,7 +6,7 @@
 
 #include "libshard/text.h"
 #include "manifest/assets.h"
-#include "manifest/verify_rules.h"
+#include "manifest/verify_source_rules.h"
 
 namespace manifest {
 

@@ -7,7 +7,7 @@
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
 #include "manifest/manifest_json.h"
-#include "manifest/verify_rules.h"
+#include "manifest/verify_source_rules.h"
 
 namespace manifest {
 

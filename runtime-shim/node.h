@@ -28,8 +28,8 @@ struct NodeOptions {
 // One thread at a time may use a node and its generations; several nodes may run side by side.
 class Node {
  public:
-  // kInvalidArgument for a group of a source that is no distribution or has fewer, kNotFound for one
-  // whose files it does not have; else the errors of OpenExecutor, LoadWeights and Model::Load.
+  // kInvalidArgument for a group of a source that is no distribution or has fewer, kNotFound for
+  // one whose files it does not have; else the errors of OpenExecutor, LoadWeights and Model::Load.
   static shard::Result<std::unique_ptr<Node>> Open(const std::string& source,
                                                    const NodeOptions& options);
 

@@ -8,7 +8,7 @@
 #include "libshard/check/expected_shape.h"
 #include "libshard/check/promised_attention.h"
 #include "libshard/check/promised_rows.h"
-#include "libshard/convert/weight_config.h"
+#include "libshard/check/promised_storage.h"
 #include "libshard/text.h"
 #include "quant/format.h"
 
@@ -33,23 +33,6 @@ bool Contains(const std::array<std::string_view, N>& names, std::string_view nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// How a config says that weights are stored, as far as names and shapes follow from it.
-struct Storage {
-  std::string plain = "BF16";
-  uint64_t block_rows = 0, block_columns = 0;  // FP8 in blocks; 0: not
-  bool mxfp4_experts = false;
-  std::vector<std::string> excluded;  // parts of names that FP8 leaves alone
-};
-
-std::optional<std::string> DtypeOf(const std::string& word) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords = {
-      {{"bfloat16", "BF16"}, {"float16", "F16"}, {"float32", "F32"}}};
-  for (const auto& [name, dtype] : kWords) {
-    if (word == name) return std::string(dtype);
-  }
-  return std::nullopt;
-}
-
 class Promiser {
  public:
   Promiser(const HfConfig& config, const ModelConfig& model, const Family& family,
@@ -65,7 +48,9 @@ class Promiser {
   }
 
   Result<PromisedTensors> Run() {
-    SHARD_CHECK(ReadStorage());
+    SHARD_TRY(storage_, ReadStorage(config_, model_, family_));
+    out_.stored = storage_.description;
+    out_.unfollowed = storage_.unfollowed;
     SHARD_TRY(attention_, AttentionOutline::Read(config_, family_, promise_));
     AddEnds();
     for (uint32_t layer = 0; layer < decoder() && !failed_; ++layer) AddLayer(layer);
@@ -80,38 +65,6 @@ class Promiser {
   uint32_t ExpertsOf(uint32_t layer) const {
     return layer < model_.experts_per_layer.size() ? model_.experts_per_layer[layer]
                                                    : model_.experts;
-  }
-
-  Status ReadStorage() {
-    SHARD_TRY(const std::optional<std::string> word, config_.FindString({"torch_dtype", "dtype"}));
-    storage_.plain = DtypeOf(word.value_or("")).value_or(storage_.plain);
-    out_.stored = storage_.plain;
-    const Result<WeightConfig> read = ReadWeightConfig(config_);
-    const std::string& method = model_.quant_method;
-    if (method == "mxfp4" && family_.facts.transposed) {
-      storage_.mxfp4_experts = true;
-      out_.stored += ", experts in MXFP4";
-    } else if (read && method == "fp8" && read->block_rows > 0 && read->block_columns > 0) {
-      storage_.block_rows = read->block_rows;
-      storage_.block_columns = read->block_columns;
-      out_.stored = Cat("F8_E4M3 in blocks of ", read->block_rows, "x", read->block_columns);
-      ReadExcluded();
-    } else {
-      const bool integers = method.empty() && model_.quant_bits > 0;
-      out_.unfollowed = integers ? Cat(model_.quant_bits, " bits") : method;
-    }
-    return Ok();
-  }
-
-  void ReadExcluded() {
-    const auto field = config_.Find({"quantization_config"});
-    if (!field || !field->value->is_object()) return;
-    const auto list = field->value->find("modules_to_not_convert");
-    if (list == field->value->end() || !list->is_array()) return;
-    for (const Json& module : *list) {
-      if (module.is_string()) storage_.excluded.push_back(module.get<std::string>());
-    }
-    std::sort(storage_.excluded.begin(), storage_.excluded.end());
   }
 
   // DeepSeek leaves out what is no linear layer of the decoder; others name the rest.
@@ -392,7 +345,7 @@ class Promiser {
   FamilyMatcher matcher_;
   std::string prefix_;
   AttentionOutline attention_;
-  Storage storage_;
+  PromisedStorage storage_;
   uint64_t weights_ = 0;
   std::map<std::string, ExpertIds> missing_;
   std::optional<Error> failed_;

@@ -28,12 +28,16 @@ bool LooksSpecial(std::string_view text) {
 }
 
 // The SentencePiece mark of a space; the runtime takes user-defined tokens literally.
-std::string WithSpaces(std::string text) {
+std::string WithSpaces(std::string_view text) {
   constexpr std::string_view kMark = "\u2581";
-  for (size_t at = 0; (at = text.find(kMark, at)) != std::string::npos; ++at) {
-    text.replace(at, kMark.size(), " ");
+  std::string out;
+  while (true) {
+    const size_t at = text.find(kMark);
+    out += text.substr(0, at);
+    if (at == std::string_view::npos) return out;
+    out += ' ';
+    text.remove_prefix(at + kMark.size());
   }
-  return text;
 }
 
 std::string PadText(uint64_t id) { return Cat("[PAD", id, "]"); }

@@ -1,0 +1,63 @@
+#include "libshard/check/promised_storage.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "libshard/convert/weight_config.h"
+#include "libshard/text.h"
+
+namespace shard {
+namespace {
+
+std::optional<std::string> DtypeOf(const std::string& word) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kWords = {
+      {{"bfloat16", "BF16"}, {"float16", "F16"}, {"float32", "F32"}}};
+  for (const auto& [name, dtype] : kWords) {
+    if (word == name) return std::string(dtype);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> ReadExcluded(const HfConfig& config) {
+  std::vector<std::string> excluded;
+  const auto field = config.Find({"quantization_config"});
+  if (!field || !field->value->is_object()) return excluded;
+  const auto list = field->value->find("modules_to_not_convert");
+  if (list == field->value->end() || !list->is_array()) return excluded;
+  for (const Json& module : *list) {
+    if (module.is_string()) excluded.push_back(module.get<std::string>());
+  }
+  std::sort(excluded.begin(), excluded.end());
+  return excluded;
+}
+
+}  // namespace
+
+Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& model,
+                                    const Family& family) {
+  PromisedStorage storage;
+  SHARD_TRY(const std::optional<std::string> word, config.FindString({"torch_dtype", "dtype"}));
+  storage.plain = DtypeOf(word.value_or("")).value_or(storage.plain);
+  storage.description = storage.plain;
+  const Result<WeightConfig> read = ReadWeightConfig(config);
+  const std::string& method = model.quant_method;
+  if (method == "mxfp4" && family.facts.transposed) {
+    storage.mxfp4_experts = true;
+    storage.description += ", experts in MXFP4";
+  } else if (read && method == "fp8" && read->block_rows > 0 && read->block_columns > 0) {
+    storage.block_rows = read->block_rows;
+    storage.block_columns = read->block_columns;
+    storage.description = Cat("F8_E4M3 in blocks of ", read->block_rows, "x", read->block_columns);
+    storage.excluded = ReadExcluded(config);
+  } else {
+    const bool integers = method.empty() && model.quant_bits > 0;
+    storage.unfollowed = integers ? Cat(model.quant_bits, " bits") : method;
+  }
+  return storage;
+}
+
+}  // namespace shard

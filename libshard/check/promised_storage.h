@@ -1,0 +1,27 @@
+// How a config says that weights are stored, as far as names, types and shapes follow from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/config.h"
+#include "libshard/convert/hf_config.h"
+#include "libshard/family.h"
+#include "libshard/result.h"
+
+namespace shard {
+
+struct PromisedStorage {
+  std::string plain = "BF16";                  // dtype of what is not quantized
+  uint64_t block_rows = 0, block_columns = 0;  // FP8 in blocks; 0: not
+  bool mxfp4_experts = false;
+  std::vector<std::string> excluded;  // modules that FP8 leaves alone, sorted
+  std::string description;            // "F8_E4M3 in blocks of 128x128"
+  std::string unfollowed;             // a quantization that is not followed here; "" for none
+};
+
+Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& model,
+                                    const Family& family);
+
+}  // namespace shard
