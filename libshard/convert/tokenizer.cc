@@ -28,16 +28,12 @@ bool LooksSpecial(std::string_view text) {
 }
 
 // The SentencePiece mark of a space; the runtime takes user-defined tokens literally.
-std::string WithSpaces(std::string_view text) {
+std::string WithSpaces(std::string text) {
   constexpr std::string_view kMark = "\u2581";
-  std::string out;
-  while (true) {
-    const size_t at = text.find(kMark);
-    out += text.substr(0, at);
-    if (at == std::string_view::npos) return out;
-    out += ' ';
-    text.remove_prefix(at + kMark.size());
+  for (size_t at = 0; (at = text.find(kMark, at)) != std::string::npos; ++at) {
+    text.replace(at, kMark.size(), 1, ' ');
   }
+  return text;
 }
 
 std::string PadText(uint64_t id) { return Cat("[PAD", id, "]"); }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "libshard/text.h"
+
 namespace runtime {
 namespace {
 
@@ -21,8 +23,8 @@ constexpr double kBeyond = 2;
 std::string Yardstick(double mean_divergence) {
   const Mark& first = *std::begin(kMarks);
   const Mark& last = *(std::end(kMarks) - 1);
-  if (mean_divergence * kBeyond < first.divergence) return std::string("less than ") + first.name;
-  if (mean_divergence > last.divergence * kBeyond) return std::string("more than ") + last.name;
+  if (mean_divergence * kBeyond < first.divergence) return shard::Cat("less than ", first.name);
+  if (mean_divergence > last.divergence * kBeyond) return shard::Cat("more than ", last.name);
   const Mark* nearest = &first;
   const auto distance = [&](const Mark& mark) {
     return std::abs(std::log(mean_divergence / mark.divergence));

@@ -1,7 +1,7 @@
 #include <set>
 #include <string_view>
-#include <system_error>
 
+#include "libshard/descriptor.h"
 #include "libshard/text.h"
 #include "manifest/open_bundle.h"
 #include "runtime-shim/load/gguf_blocks.h"
@@ -19,9 +19,8 @@ using shard::Error;
 
 namespace {
 
-bool IsDistribution(const std::string& source) {
-  std::error_code error;
-  return shard::fs::exists(shard::fs::path(source) / manifest::kManifestFile, error);
+shard::Result<bool> IsDistribution(const std::string& source) {
+  return shard::IsThere(shard::fs::path(source) / manifest::kManifestFile);
 }
 
 shard::Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
@@ -83,8 +82,9 @@ shard::Result<Weights> LoadDistribution(const std::string& source, const LoadOpt
 
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options) {
-  SHARD_TRY(Weights weights, IsDistribution(source) ? LoadDistribution(source, options)
-                                                    : LoadPlainModel(source, options));
+  SHARD_TRY(const bool distribution, IsDistribution(source));
+  SHARD_TRY(Weights weights, distribution ? LoadDistribution(source, options)
+                                          : LoadPlainModel(source, options));
   SHARD_CHECK(CheckSets(weights));
   return std::make_shared<const Weights>(std::move(weights));
 }

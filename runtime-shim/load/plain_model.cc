@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "libshard/descriptor.h"
 #include "libshard/linked_model.h"
 #include "libshard/quantize.h"
 #include "libshard/text.h"
@@ -31,9 +32,8 @@ shard::Result<std::optional<manifest::NodeRecord>> ReadNode(const std::string& s
   const shard::fs::path path(source);
   const shard::fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
   const shard::fs::path directory = shard::fs::is_directory(path, error) ? path : parent;
-  if (!shard::fs::exists(directory / manifest::kNodeFile, error)) {
-    return std::optional<manifest::NodeRecord>();
-  }
+  SHARD_TRY(const bool there, shard::IsThere(directory / manifest::kNodeFile));
+  if (!there) return std::optional<manifest::NodeRecord>();
   SHARD_TRY(manifest::NodeRecord node, manifest::ReadNodeRecord(directory.string()));
   if (options.verify) {
     SHARD_CHECK(manifest::CheckNodeFiles(directory.string(), node, options.jobs));

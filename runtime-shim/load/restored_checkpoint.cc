@@ -8,6 +8,7 @@
 
 #include "libshard/checkpoint_index.h"
 #include "libshard/config.h"
+#include "libshard/file.h"
 #include "libshard/quantize.h"
 #include "libshard/text.h"
 #include "manifest/assets.h"
@@ -109,7 +110,9 @@ class CheckpointRestorer {
       const std::string name = asset.file.substr(manifest::kAssetDirectory.size());
       config = config || name == kConfig;
       SHARD_CHECK(shard::CheckInside(split_.path, asset.file));
-      SHARD_CHECK(manifest::CopyAsset(fs::path(split_.path) / asset.file, to / name));
+      const fs::path from = fs::path(split_.path) / asset.file;
+      SHARD_TRY(const std::string text, shard::ReadTextFile(from, manifest::kMaxAssetBytes));
+      SHARD_CHECK(shard::WriteTextFile(to / name, text));
     }
     if (config || !options_.config_file.empty()) return shard::Ok();
     return Error{

@@ -118,7 +118,7 @@ class SentencePiece : public Tokenizer {
   std::string Bytes(const std::string& text) const override {
     std::string out = text;
     for (size_t at = 0; (at = out.find(kSpaceMark, at)) != std::string::npos; ++at) {
-      out.replace(at, kSpaceMark.size(), " ");
+      out.replace(at, kSpaceMark.size(), 1, ' ');
     }
     return out;
   }

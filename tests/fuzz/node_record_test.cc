@@ -40,4 +40,4 @@ constexpr fuzz::Target kTarget{Check, Seeds, 3000};
 
 }  // namespace
 
-FUZZ_TARGET(FuzzNodeRecord, kTarget)
+FUZZ_JSON_TARGET(FuzzNodeRecord, kTarget)
