@@ -119,6 +119,7 @@ TEST(ListAssets, ADirectoryThatIsNotThereIsAnError) {
 TEST(CopyAssets, CopiesByteForByteAndReturnsTheDigest) {
   const fixtures::TempDir dir;
   const std::string bytes = sample::Noise(100'000, 3) + std::string("\0\r\n", 3);
+  fs::create_directory(dir / "from");
   fixtures::WriteFile(dir / "from/LICENSE", bytes);
   auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
   ASSERT_TRUE(staging) << staging.error().message;
@@ -132,6 +133,7 @@ TEST(CopyAssets, CopiesByteForByteAndReturnsTheDigest) {
 
 TEST(CopyAssets, FailsWhereAFileIsGoneOrHasAnotherSizeThanBefore) {
   const fixtures::TempDir dir;
+  fs::create_directory(dir / "from");
   fixtures::WriteFile(dir / "from/LICENSE", "text");
   auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
   ASSERT_TRUE(staging) << staging.error().message;

@@ -47,7 +47,7 @@ TEST(NodeSizes, AreThoseOfBuildDryRunToTheByteForAnyGroupsAndRecipe) {
 TEST(NodeSizes, LeaveOutWhatTheConversionDrops) {
   const Workspace workspace;
   const fixtures::Options options = {.hidden = 256, .ff = 256};
-  for (const char* layout : {"qwen3-next", "qwen3-vl-moe", "deepseek-v3"}) {
+  for (const char* layout : {"qwen3-next", "qwen3.5-moe", "deepseek-v3"}) {
     ASSERT_TRUE(fixtures::MakeCheckpoint(layout, workspace / layout, options));
     ExpectSizesOfDryRuns(workspace, layout, "");
     ExpectSizesOfDryRuns(workspace, layout, "--no-mtp");

@@ -59,7 +59,7 @@ TEST_F(OptionRules, OptionsOfTheConverterAreRefusedWhereNothingIsConverted) {
 
 TEST_F(OptionRules, OptionsOfTheProofNeedItsSource) {
   Build("-o out");
-  for (const char* option : {"--imatrix m", "--family f", "--config c", "--pre qwen2", "--no-mtp"})
+  for (const char* option : {"--imatrix m", "--family f", "--config c", "--pre qwen2"})
     ExpectRefused(std::string("verify out ") + option, "--against");
 }
 
