@@ -83,8 +83,8 @@ shard::Result<Weights> LoadDistribution(const std::string& source, const LoadOpt
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options) {
   SHARD_TRY(const bool distribution, IsDistribution(source));
-  SHARD_TRY(Weights weights, distribution ? LoadDistribution(source, options)
-                                          : LoadPlainModel(source, options));
+  SHARD_TRY(Weights weights,
+            distribution ? LoadDistribution(source, options) : LoadPlainModel(source, options));
   SHARD_CHECK(CheckSets(weights));
   return std::make_shared<const Weights>(std::move(weights));
 }
