@@ -87,6 +87,13 @@ class Promiser {
     for (const uint64_t dimension : shape) {
       fits = fits && !__builtin_mul_overflow(elements, dimension, &elements);
     }
+    if (elements == 0) {
+      failed_ = Error{Code::kCorrupt,
+                      Cat(config_.where(), ": shape of tensor ", Quoted(name),
+                          ": expected sizes above 0, found ", FormatShape(shape)),
+                      "a width or count that the config should give is 0 or missing"};
+      return;
+    }
     weights_ += fits ? std::min(elements, kMostElements) : kMostElements;
     if (!fits || weights_ >= kMostElements || out_.tensors.size() >= kMostTensors) {
       failed_ = Error{Code::kUnsupported,
