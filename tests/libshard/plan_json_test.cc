@@ -210,7 +210,7 @@ TEST_F(PlanFile, RefusesAPlanOfAnotherModelAndNamesBothVersions) {
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr(Model().Version("")));
   EXPECT_THAT(error.message, HasSubstr("\"0123456789abcdef\""));
-  EXPECT_THAT(error.hint, HasSubstr("moepack plan"));
+  EXPECT_THAT(error.hint, HasSubstr("moepack help plan"));
 }
 
 TEST_F(PlanFile, RefusesOtherFormatsAndLaterMajorVersions) {

@@ -61,7 +61,7 @@ TEST(Quote, ShownBeginsNoWorkflowCommand) {
 }
 
 TEST(Quote, QuotedCutsBetweenCharacters) {
-  const std::string text = std::string(199, 'x') + "é" + std::string(10, 'y');
+  const std::string text = Cat(std::string(199, 'x'), "é", std::string(10, 'y'));
   EXPECT_EQ(Quoted(text), Cat('"', std::string(199, 'x'), "\"... (211 bytes)"));
 }
 

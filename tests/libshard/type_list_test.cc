@@ -31,17 +31,23 @@ TensorType Find(const std::vector<TensorType>& types, const std::string& name) {
   return {};
 }
 
+RecipeOptions Options(const std::string& recipe, const std::string& overlay_type = "") {
+  RecipeOptions options;
+  options.recipe = recipe;
+  options.overlay_type = overlay_type;
+  return options;
+}
+
 TEST(TypeList, SaysWhereTheImportanceMatrixHasNothing) {
-  const auto types = ListTypes(Typed({.recipe = "Q4_K_M"}, true));
+  const auto types = ListTypes(Typed(Options("Q4_K_M"), true));
   EXPECT_EQ(Find(types, "blk.0.attn_q.weight").importance, "used");
   EXPECT_EQ(Find(types, "blk.0.attn_k.weight").importance, "none");
   EXPECT_EQ(Find(types, "blk.0.attn_norm.weight").importance, "no need");
-  EXPECT_EQ(Find(ListTypes(Typed({.recipe = "Q4_K_M"}, false)), "blk.0.attn_k.weight").importance,
-            "");
+  EXPECT_EQ(Find(ListTypes(Typed(Options("Q4_K_M"), false)), "blk.0.attn_k.weight").importance, "");
 }
 
 TEST(TypeList, NamesTheOverlaysTypeWhereItIsAnother) {
-  const auto types = ListTypes(Typed({.recipe = "Q4_K_M", .overlay_type = "q8_0"}, false));
+  const auto types = ListTypes(Typed(Options("Q4_K_M", "q8_0"), false));
   EXPECT_EQ(Find(types, "blk.0.ffn_up_exps.weight").overlay_type, "q8_0");
   EXPECT_EQ(Find(types, "blk.0.attn_q.weight").overlay_type, "");
 }
@@ -49,7 +55,7 @@ TEST(TypeList, NamesTheOverlaysTypeWhereItIsAnother) {
 TEST(TypeList, FallbackOfTheOverlayIsNotThatOfTheGroups) {
   TypedGguf typed;
   typed.model = RecipeModel({.expert_width = 96});
-  auto applied = ApplyRecipe({.recipe = "Q8_0", .overlay_type = "q4_K"}, typed.model);
+  auto applied = ApplyRecipe(Options("Q8_0", "q4_K"), typed.model);
   ASSERT_TRUE(applied) << applied.error().message;
   typed.recipe = *std::move(applied);
   const TensorType down = Find(ListTypes(typed), "blk.0.ffn_down_exps.weight");
