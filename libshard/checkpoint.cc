@@ -116,10 +116,8 @@ class CheckpointBuilder {
 
   void AddPromised(const fs::path& config, std::vector<TensorEntry> tensors) {
     out_.promised_ = true;
-    out_.files_.push_back({.path = config,
-                           .name = config.filename().string(),
-                           .header_sha256 = {},
-                           .identity = {}});
+    out_.files_.push_back(
+        {.path = config, .name = config.filename().string(), .header_sha256 = {}, .identity = {}});
     uint64_t offset = 0;
     for (TensorEntry& tensor : tensors) {
       tensor.offset = offset;

@@ -5,12 +5,15 @@
 #include <vector>
 
 #include "libshard/recipe_override.h"
+#include "libshard/recipe_types.h"
 #include "libshard/text.h"
+#include "quant/format.h"
 
 namespace shard {
 namespace {
 
 constexpr std::string_view kNoRepack = "--no-repack";
+constexpr std::string_view kAllowRequantize = "--allow-requantize";
 constexpr std::string_view kTensorType = "--tensor-type";
 constexpr std::string_view kNotOnOneLine = "#\n\r";
 
@@ -64,6 +67,14 @@ bool TakeFlag(std::string_view flag, std::string_view& rest) {
   return true;
 }
 
+// With a recipe of a floating-point type the permission decides whether MXFP4 weights stay what
+// they are; with all others it is no more than a permission.
+bool PermissionDecides(const RecipeOptions& options) {
+  const Recipe* recipe = FindRecipe(options.recipe);
+  const quant::Format* base = recipe == nullptr ? nullptr : quant::FindFormat(recipe->base);
+  return base != nullptr && !IsQuantized(*base);
+}
+
 }  // namespace
 
 std::string RecipeText(const RecipeOptions& options) {
@@ -75,14 +86,19 @@ std::string RecipeText(const RecipeOptions& options) {
     AddWord(kTensorType, OnOneLine(rules), text);
   }
   if (!options.repack) AddWord("", kNoRepack, text);
+  if (options.allow_requantize && PermissionDecides(options)) {
+    AddWord("", kAllowRequantize, text);
+  }
   return text;
 }
 
 Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view text) {
   const std::vector<std::string_view> flags = Flags();
   RecipeOptions options;
-  options.allow_requantize = true;
   std::string_view rest = text;
+  const std::string allow = Cat(" ", kAllowRequantize);
+  const bool allowed = rest.ends_with(allow);
+  if (allowed) rest.remove_suffix(allow.size());
   const std::string no_repack = Cat(" ", kNoRepack);
   if (rest.ends_with(no_repack)) {
     options.repack = false;
@@ -95,6 +111,7 @@ Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view
   while (TakeFlag(kTensorType, rest)) {
     options.tensor_types.push_back(TakeValue(rest, std::array{kTensorType}));
   }
+  options.allow_requantize = allowed || !PermissionDecides(options);
   // Versions before this one wrote rules as they stood in their file.
   const bool one_line = text.find_first_of(kNotOnOneLine) == std::string_view::npos;
   if (!rest.empty() || (one_line && RecipeText(options) != text)) return NoRecipe(where, text);

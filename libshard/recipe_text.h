@@ -15,8 +15,9 @@ namespace shard {
 std::string RecipeText(const RecipeOptions& options);
 
 // The options of such a text, so that RecipeText gives the text again; `where` names it in errors
-// (kCorrupt for a text that RecipeText does not write). allow_requantize, which decides nothing of
-// the bytes, is not in the text and set.
+// (kCorrupt for a text that RecipeText does not write). allow_requantize is in the text only where
+// it decides: with a recipe of a floating-point type, of which MXFP4 weights stay what they are
+// without it. Elsewhere it is set.
 Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view text);
 
 }  // namespace shard

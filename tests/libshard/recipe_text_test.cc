@@ -52,6 +52,19 @@ TEST(ParseRecipeText, ReadsEveryTextThatIsWritten) {
   }
 }
 
+TEST(ParseRecipeText, PermissionToRequantizeIsRecordedWhereItDecides) {
+  RecipeOptions options;
+  options.recipe = "BF16";
+  EXPECT_EQ(RecipeText(options), "BF16");
+  options.allow_requantize = true;
+  EXPECT_EQ(RecipeText(options), "BF16 --allow-requantize");
+  EXPECT_TRUE(ParseRecipeText("tool.recipe", "BF16 --allow-requantize")->allow_requantize);
+  EXPECT_FALSE(ParseRecipeText("tool.recipe", "BF16")->allow_requantize);
+  options.recipe = "Q4_0";
+  EXPECT_EQ(RecipeText(options), "Q4_0");
+  EXPECT_TRUE(ParseRecipeText("tool.recipe", "Q4_0")->allow_requantize);
+}
+
 TEST(ParseRecipeText, RefusesWhatIsNotWritten) {
   for (const char* text :
        {"", "--experts-type q5_K", "q4_0", "Q4_0 --output-tensor-type f16 --trunk-type f16",

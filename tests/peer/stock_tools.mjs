@@ -11,7 +11,7 @@ import {readGguf, tensorList, valueOf} from './gguf_files.mjs';
 import {assertSame, difference, generate, meanLoss} from './runtime.mjs';
 import {inRoot, makeFixtures, moepack, workDirectory} from './tool.mjs';
 
-const work = workDirectory('stock-tools');
+const work = workDirectory('stock-tools-files');
 const tiny = inRoot('fixtures/tiny-moe');
 const libraries = inRoot('build/peer/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64');
 const Q4_K_M = 15;  // llama_ftype
