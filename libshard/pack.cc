@@ -27,7 +27,7 @@ constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
 bool Encodes(const std::vector<OutputFile>& outputs) {
   return std::any_of(outputs.begin(), outputs.end(), [](const OutputFile& file) {
     return std::any_of(file.tensors.begin(), file.tensors.end(),
-                       [](const OutputTensor& tensor) { return tensor.encoding.has_value(); });
+                       [](const OutputTensor& tensor) { return tensor.encoding != nullptr; });
   });
 }
 

@@ -59,8 +59,7 @@ Status PackRun::Process(const PackUnit& unit, Worker& worker) {
 // Everything that can be done before it is the unit's turn to be written.
 Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   worker.report = {};
-  const Encoding* encoding =
-      unit.tensor != nullptr && unit.tensor->encoding ? &*unit.tensor->encoding : nullptr;
+  const Encoding* encoding = unit.tensor != nullptr ? unit.tensor->encoding.get() : nullptr;
   const bool made = encoding != nullptr && encoding->reader != nullptr;
   worker.ranges.clear();
   if (made) encoding->reader->AddReads(unit.reads[0].offset, unit.reads[0].bytes, worker.ranges);

@@ -47,9 +47,19 @@ uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
 }
 
+// At most; a large model has hundreds of thousands, so that room to grow is worth saving.
+size_t CountItems(const OutputFile& output) {
+  size_t count = 0;
+  for (const OutputTensor& tensor : output.tensors) {
+    count += tensor.sources.size() + (tensor.literal.empty() ? 0 : 1);
+  }
+  return count;
+}
+
 // The items of an output in the order of its bytes, from tensor `first` on.
 std::vector<Item> ItemsOf(const OutputFile& output, size_t first, uint32_t index) {
   std::vector<Item> out;
+  out.reserve(CountItems(output));
   uint64_t end = 0;  // of the bytes before, in the output
   for (size_t i = first; i < output.tensors.size(); ++i) {
     const OutputTensor& tensor = output.tensors[i];
@@ -155,10 +165,14 @@ ItemLists CollectItems(const std::vector<OutputFile>& outputs,
                        const std::vector<size_t>& first_tensor) {
   ItemLists out;
   out.of_output.resize(outputs.size());
+  size_t most = 0;
+  for (const OutputFile& output : outputs) most += CountItems(output);
+  out.items.reserve(most);
   std::map<ItemKey, uint32_t> shared;
   for (uint32_t output = 0; output < outputs.size(); ++output) {
     std::vector<Item> items = ItemsOf(outputs[output], first_tensor[output], output);
     const bool share = Ascend(items);
+    out.of_output[output].reserve(items.size());
     for (Item& item : items) {
       const auto index = static_cast<uint32_t>(out.items.size());
       const bool shareable = share && item.range.bytes > 0;

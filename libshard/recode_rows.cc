@@ -123,7 +123,7 @@ Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uin
     if (!second.encoding) second.encoding = first.encoding;
     return second;
   }
-  Encoding& encoding = *second.encoding;
+  Encoding encoding = *second.encoding;
   if (!first.encoding || first.encoding->row_values != encoding.row_values ||
       first.encoding->to->decode == nullptr) {
     return Error{Code::kUnsupported, Cat("tensor ", Quoted(second.entry.name),
@@ -132,6 +132,7 @@ Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uin
   encoding.importance = ImportanceOf(second);
   encoding.reader = std::make_shared<RecodedRows>(first);
   encoding.repack = false;
+  second.encoding = std::make_shared<const Encoding>(std::move(encoding));
   const uint64_t rows = RowsOf(second);
   // An order of its own, so that it is never taken for the same rows of another file.
   second.sources = {RowRange(0, rows, (uint64_t{1} << 63) | number)};

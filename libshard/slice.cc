@@ -30,7 +30,6 @@ OutputTensor WholeTensor(const MoeModel& model, const ModelTensor& tensor) {
   out.sources = {{.file = entry.file, .offset = entry.offset, .bytes = entry.bytes}};
   out.layer = tensor.layer;
   if (tensor.expert >= 0) out.experts = {static_cast<uint32_t>(tensor.expert)};
-  out.source_tensor = entry.name;
   return out;
 }
 
@@ -207,6 +206,7 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
   }
   std::vector<OutputFile> files;
   for (PartContent& part : parts) {
+    part.tensors.shrink_to_fit();
     const auto metadata = FileMetadata(model, plan, part.part);
     for (OutputFile& file : CutIntoFiles(std::move(part), options.max_part_size, metadata)) {
       files.push_back(std::move(file));

@@ -63,10 +63,15 @@ struct OutputTensor {
   int layer = -1;
   ExpertIds
       experts;  // ids held, in their order along the expert axis; empty for tensors without experts
-  std::string source_tensor;         // the name in the source
-  std::optional<Encoding> encoding;  // none: the sources' bytes as they are
+  std::string source_tensor;                 // the name in the source, "" when it is the same
+  std::shared_ptr<const Encoding> encoding;  // null: the sources' bytes as they are
   bool inspected = false;  // copied values of a plain float type are looked through for NaN
   std::string literal;     // the bytes of a tensor that stands in no source
+
+  const std::string& SourceName() const {
+    return source_tensor.empty() ? entry.name : source_tensor;
+  }
+  void SetSourceName(const std::string& name) { source_tensor = name == entry.name ? "" : name; }
 };
 
 // kHead (metadata without tensors) and kRouters (whole routers) exist in GGUF distributions only.

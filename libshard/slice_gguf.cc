@@ -54,13 +54,14 @@ Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTe
   if (type->encode == nullptr)
     return CannotEncode(tensor, type, "expected a type that can be encoded, found another");
   const bool weighted = type->uses_importance && tensor.importance != nullptr;
-  out.encoding = Encoding{.from = tensor.stored,
-                          .to = type,
-                          .row_values = row,
-                          .rows_per_slice = RowsPerSlice(tensor, row),
-                          .importance = weighted ? tensor.importance : nullptr,
-                          .reader = tensor.reader,
-                          .repack = tensor.KeepsGrid(type)};
+  out.encoding = std::make_shared<const Encoding>(
+      Encoding{.from = tensor.stored,
+               .to = type,
+               .row_values = row,
+               .rows_per_slice = RowsPerSlice(tensor, row),
+               .importance = weighted ? tensor.importance : nullptr,
+               .reader = tensor.reader,
+               .repack = tensor.KeepsGrid(type)});
   return Ok();
 }
 
@@ -69,7 +70,7 @@ OutputTensor Named(const GgufTensor& tensor) {
   out.entry.name = tensor.name;
   out.entry.shape = tensor.shape;
   out.layer = tensor.layer;
-  out.source_tensor = tensor.source_tensor;
+  out.SetSourceName(tensor.source_tensor);
   return out;
 }
 

@@ -24,6 +24,7 @@ std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& option
 
 std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors, uint64_t limit,
                                                  const ContainerCost& cost) {
+  if (limit == 0) return {std::move(tensors)};
   std::vector<std::vector<OutputTensor>> lists(1);
   uint64_t header = cost.per_file;
   uint64_t data = 0;
@@ -31,7 +32,7 @@ std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tenso
     const uint64_t entry = cost.per_tensor + tensor.entry.name.size();
     const uint64_t bytes = AlignUp(tensor.entry.bytes, cost.alignment);
     const uint64_t file = AlignUp(header + entry, cost.alignment) + data + bytes;
-    if (limit != 0 && file > limit && !lists.back().empty()) {
+    if (file > limit && !lists.back().empty()) {
       lists.emplace_back();
       header = cost.per_file;
       data = 0;

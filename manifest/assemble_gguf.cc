@@ -81,7 +81,6 @@ shard::OutputTensor WholeTensor(const PartTensor& tensor, GgufNode& node) {
   out.entry = tensor.entry;
   out.sources = {{tensor.entry.file, tensor.entry.offset, tensor.entry.bytes}};
   out.layer = tensor.record->layer;
-  out.source_tensor = tensor.entry.name;
   node.digests[tensor.entry.name] = tensor.record->xxh3;
   return out;
 }

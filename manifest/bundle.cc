@@ -237,7 +237,7 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   SHARD_CHECK(CheckOutputApart(out, model.checkpoint().root(), inputs));
   const shard::SideFiles noted = options.side_files.value_or(
       shard::SideFiles::Note(model.checkpoint().source(), model.config_path().string()));
-  SHARD_TRY(const WritePlan files, PlanDistribution(model, plan, options));
+  SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   Manifest& fresh = report.manifest;
   fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
@@ -260,8 +260,11 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
   std::vector<std::string> written;
   for (size_t i = 0; i < files.files.size(); ++i) {
-    fresh.bundles.push_back(DescribeBundle(files.files[i], report.pack.files[i], format));
-    written.push_back(files.files[i].path);
+    // Freed once they are described: a large model's take as much memory as their records.
+    const shard::OutputFile file = std::move(files.files[i]);
+    const shard::FileDigests digests = std::move(report.pack.files[i]);
+    fresh.bundles.push_back(DescribeBundle(file, digests, format));
+    written.push_back(file.path);
   }
   if (options.hash_source) {
     SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));

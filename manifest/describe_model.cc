@@ -20,7 +20,7 @@ TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string
           .xxh3 = xxh3,
           .layer = tensor.layer,
           .experts = tensor.experts,
-          .source = tensor.source_tensor == tensor.entry.name ? "" : tensor.source_tensor};
+          .source = tensor.source_tensor};
 }
 
 BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
@@ -32,6 +32,7 @@ BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDige
   record.format = format;
   record.size = file.size;
   record.sha256 = digests.sha256;
+  record.tensors.reserve(file.tensors.size());
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     record.tensors.push_back(DescribeTensor(file.tensors[i], digests.tensors[i]));
   }

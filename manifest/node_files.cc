@@ -186,7 +186,6 @@ Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
   out.entry.bytes = 0;
   out.layer = first.record->layer;
   out.experts = ids;
-  out.source_tensor = first.entry.name;
   for (const uint32_t id : ids) {
     const PartTensor* holder = HolderOf(parts, id);
     if (holder == nullptr) {
@@ -218,7 +217,7 @@ Status CheckCopied(const std::vector<shard::OutputFile>& files,
       const shard::OutputTensor& tensor = files[f].tensors[t];
       const auto promised = expected.find(tensor.entry.name);
       if (promised == expected.end() || promised->second == found[f].tensors[t]) continue;
-      return WrongTensor(sources[tensor.sources[0].file].path, tensor.source_tensor,
+      return WrongTensor(sources[tensor.sources[0].file].path, tensor.SourceName(),
                          promised->second, found[f].tensors[t]);
     }
   }

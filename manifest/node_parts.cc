@@ -55,7 +55,7 @@ class NodeCutter {
     out.entry = tensor.entry;
     out.entry.name = name;
     out.sources = {{tensor.entry.file, tensor.entry.offset, tensor.entry.bytes}};
-    out.source_tensor = tensor.entry.name;
+    out.SetSourceName(tensor.entry.name);
     out_.digests[name] = tensor.record->xxh3;
     return out;
   }
@@ -93,7 +93,6 @@ class NodeCutter {
         shard::SliceAxis(tensor.entry, static_cast<int>(*axis), experts, EligibleIn(layer));
     out.entry.shape[*axis] = length / experts * out_.experts;
     out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
-    out.source_tensor = tensor.entry.name;
     out_.cut.push_back(tensor);
     trunk_.tensors.push_back(std::move(out));
     return Ok();

@@ -114,7 +114,7 @@ Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized
   }
   SHARD_TRY(shard::OutputTensor out, shard::EncodeTensor(tensor, type));
   out.experts = part.record->experts;
-  if (!part.record->source.empty()) out.source_tensor = part.record->source;
+  if (!part.record->source.empty()) out.SetSourceName(part.record->source);
   return out;
 }
 

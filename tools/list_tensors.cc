@@ -46,21 +46,40 @@ std::string ExpertText(const shard::ModelTensor& tensor) {
   return tensor.packed_expert() ? "all" : NumberOrDash(tensor.expert);
 }
 
-std::string TensorTable(const shard::MoeModel& model, const Selection& selection) {
+using TensorCells = std::array<std::string, 9>;
+
+TensorCells CellsOf(const shard::MoeModel& model, const shard::ModelTensor& tensor) {
   const bool known = !model.checkpoint().names_only();
-  Table table({"name", "dtype", "shape", ">bytes", "file", "part", ">layer", ">expert", "role"});
+  const shard::TensorEntry& entry = model.entry(tensor);
+  return {entry.name,
+          known ? entry.dtype : "-",
+          known ? shard::FormatShape(entry.shape) : "-",
+          known ? std::to_string(entry.bytes) : "-",
+          FileName(model, entry),
+          std::string(shard::PartName(tensor.part)),
+          NumberOrDash(tensor.layer),
+          ExpertText(tensor),
+          std::string(tensor.rule->role)};
+}
+
+// The table of a large model is never held whole.
+shard::Status WriteTable(const shard::MoeModel& model, const Selection& selection) {
+  TableColumns columns(
+      {"name", "dtype", "shape", ">bytes", "file", "part", ">layer", ">expert", "role"});
   uint64_t bytes = 0;
   for (const shard::ModelTensor* tensor : selection) {
-    const shard::TensorEntry& entry = model.entry(*tensor);
-    bytes += entry.bytes;
-    table.Row({entry.name, known ? entry.dtype : "-", known ? shard::FormatShape(entry.shape) : "-",
-               known ? std::to_string(entry.bytes) : "-", FileName(model, entry),
-               shard::PartName(tensor->part), NumberOrDash(tensor->layer), ExpertText(*tensor),
-               tensor->rule->role});
+    bytes += model.entry(*tensor).bytes;
+    columns.Measure(CellsOf(model, *tensor));
   }
-  std::string text = table.Render() + "\n" + Plural(selection.size(), "tensor");
-  if (known) text += ", " + ExactBytes(bytes);
-  return text + "\n";
+  ResultStream out(ResultStream::Kind::kText);
+  out.Append(columns.HeadingLine());
+  for (const shard::ModelTensor* tensor : selection) {
+    out.Append(columns.Line(CellsOf(model, *tensor)));
+  }
+  out.Append("\n" + Plural(selection.size(), "tensor"));
+  if (!model.checkpoint().names_only()) out.Append(", " + ExactBytes(bytes));
+  out.Append("\n");
+  return out.Finish();
 }
 
 std::string Dumped(const std::string& text) {
@@ -126,17 +145,21 @@ void AppendTensor(const shard::MoeModel& model, const shard::ModelTensor& tensor
   out += tensor.mtp ? ",\"mtp\":true}" : ",\"mtp\":false}";
 }
 
-// One tensor per line: the document is as easy to grep as the table, and is never held as a tree.
-std::string TensorDocument(const shard::MoeModel& model, const Selection& selection) {
-  std::string text = "{\n\"source\": " + Dumped(model.checkpoint().source().string()) +
-                     ",\n\"family\": " + Dumped(model.family().name) + ",\n\"tensors\": [";
-  const char* separator = "\n";
+// One tensor per line: the document is as easy to grep as the table, and is never held whole.
+shard::Status WriteDocument(const shard::MoeModel& model, const Selection& selection) {
+  ResultStream out(ResultStream::Kind::kJson);
+  out.Append("{\n\"source\": " + Dumped(model.checkpoint().source().string()));
+  out.Append(",\n\"family\": " + Dumped(model.family().name));
+  out.Append(",\n\"tensors\": [\n");
+  std::string line;
   for (const shard::ModelTensor* tensor : selection) {
-    text += separator;
-    AppendTensor(model, *tensor, text);
-    separator = ",\n";
+    line.clear();
+    AppendTensor(model, *tensor, line);
+    line += tensor == selection.back() ? "\n" : ",\n";
+    out.Append(line);
   }
-  return text + "\n]\n}\n";
+  out.Append("]\n}\n");
+  return out.Finish();
 }
 
 Result<int> RunCheck(const shard::MoeModel& model, bool json) {
@@ -189,8 +212,7 @@ Result<int> Run(Arguments& arguments) {
   for (const shard::ModelTensor& tensor : model.tensors()) {
     if (filter.Accepts(model, tensor)) selection.push_back(&tensor);
   }
-  SHARD_CHECK(arguments.json ? WriteJsonText(TensorDocument(model, selection))
-                             : WriteResult(TensorTable(model, selection)));
+  SHARD_CHECK(arguments.json ? WriteDocument(model, selection) : WriteTable(model, selection));
   return kExitDone;
 }
 

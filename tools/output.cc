@@ -18,6 +18,7 @@ using shard::Status;
 namespace {
 
 constexpr char32_t kReplacement = 0xfffd;
+constexpr size_t kPiece = 64 << 10;  // bytes that a ResultStream gathers
 
 // Set by the options that all commands have, before a command runs.
 struct Loudness {
@@ -49,11 +50,8 @@ void AppendJsonEscape(char32_t code, std::string& out) {
   out += text;
 }
 
-}  // namespace
-
-Status WriteResult(std::string_view text) { return WriteBytes(shard::ShownLines(text)); }
-
-Status WriteJsonText(std::string_view json) {
+// The same document without characters that a terminal acts on.
+std::string HarmlessJson(std::string_view json) {
   std::string out;
   out.reserve(json.size());
   for (size_t i = 0; i < json.size();) {
@@ -70,11 +68,33 @@ Status WriteJsonText(std::string_view json) {
     }
     i += character.bytes;
   }
-  return WriteBytes(out);
+  return out;
 }
+
+}  // namespace
+
+Status WriteResult(std::string_view text) { return WriteBytes(shard::ShownLines(text)); }
+
+Status WriteJsonText(std::string_view json) { return WriteBytes(HarmlessJson(json)); }
 
 Status WriteJsonResult(const shard::Json& document) {
   return WriteJsonText(shard::WriteJson(document));
+}
+
+void ResultStream::Append(std::string_view text) {
+  text_ += text;
+  if (text_.size() >= kPiece && text_.ends_with('\n')) WriteLines();
+}
+
+// Whole lines, so that no character and no escape is cut.
+void ResultStream::WriteLines() {
+  if (status_) status_ = kind_ == Kind::kJson ? WriteJsonText(text_) : WriteResult(text_);
+  text_.clear();
+}
+
+Status ResultStream::Finish() {
+  WriteLines();
+  return status_;
 }
 
 void PrintMessage(std::string_view text) {

@@ -18,6 +18,25 @@ shard::Status WriteJsonResult(const shard::Json& document);
 // The text of a JSON document. Characters that a terminal acts on become \u009b: the same document.
 shard::Status WriteJsonText(std::string_view json);
 
+// A result that is too long to be held: it goes to stdout in pieces, as the functions above write
+// it whole.
+class ResultStream {
+ public:
+  enum class Kind : uint8_t { kText, kJson };
+  explicit ResultStream(Kind kind) : kind_(kind) {}
+  // A few lines, or parts of lines.
+  void Append(std::string_view text);
+  // The rest. kIo when any of it could not be written.
+  shard::Status Finish();
+
+ private:
+  void WriteLines();
+
+  Kind kind_;
+  std::string text_;  // what is to be written next
+  shard::Status status_ = shard::Ok();
+};
+
 // Lines on stderr; notes, warnings and errors are one line each, whatever is in them.
 void PrintMessage(std::string_view text);
 void PrintWarnings(const std::vector<std::string>& warnings);

@@ -19,64 +19,61 @@ size_t DisplayWidth(std::string_view text) {
 
 }  // namespace
 
-Table::Table(std::initializer_list<std::string_view> headings) {
-  for (const std::string_view heading : headings) Heading(heading);
+TableColumns::TableColumns(const std::vector<std::string>& headings) {
+  for (const std::string& heading : headings) {
+    right_.push_back(heading.starts_with('>'));
+    headings_.push_back(right_.back() ? heading.substr(1) : heading);
+    widths_.push_back(0);
+  }
+  Measure(headings_);
 }
 
-Table::Table(const std::vector<std::string>& headings) {
-  for (const std::string& heading : headings) Heading(heading);
+void TableColumns::Measure(std::span<const std::string> cells) {
+  assert(cells.size() == widths_.size());
+  for (size_t i = 0; i < cells.size(); ++i) {
+    widths_[i] = std::max(widths_[i], DisplayWidth(shard::Shown(cells[i])));
+  }
 }
 
-void Table::Heading(std::string_view text) {
-  ++columns_;
-  right_.push_back(text.starts_with('>'));
-  Cell(right_.back() ? text.substr(1) : text);
+std::string TableColumns::Line(std::span<const std::string> cells, size_t indent) const {
+  assert(cells.size() == widths_.size());
+  std::string line;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const std::string cell = shard::Shown(cells[i]);
+    const size_t padding = widths_[i] - DisplayWidth(cell);
+    line.append(i == 0 ? indent : kGap, ' ');
+    if (right_[i]) line.append(padding, ' ');
+    line += cell;
+    if (!right_[i]) line.append(padding, ' ');
+  }
+  while (line.ends_with(' ')) line.pop_back();
+  return line + "\n";
 }
 
-void Table::Cell(std::string_view text) {
-  text_ += shard::Shown(text);
-  ends_.push_back(text_.size());
-}
+Table::Table(std::initializer_list<std::string_view> headings)
+    : columns_(std::vector<std::string>(headings.begin(), headings.end())) {}
+
+Table::Table(const std::vector<std::string>& headings) : columns_(headings) {}
+
+void Table::Cell(std::string_view text) { cells_.emplace_back(text); }
 
 void Table::Cell(uint64_t number) { Cell(std::to_string(number)); }
 
 void Table::Row(std::initializer_list<std::string_view> cells) {
-  assert(cells.size() == columns_);
+  assert(cells.size() == columns_.size());
   for (const std::string_view cell : cells) Cell(cell);
 }
 
-std::string_view Table::At(size_t cell) const {
-  const size_t start = cell == 0 ? 0 : ends_[cell - 1];
-  return std::string_view(text_).substr(start, ends_[cell] - start);
-}
-
-std::vector<size_t> Table::Widths() const {
-  std::vector<size_t> widths(columns_, 0);
-  for (size_t i = 0; i < ends_.size(); ++i) {
-    widths[i % columns_] = std::max(widths[i % columns_], DisplayWidth(At(i)));
-  }
-  return widths;
-}
-
 std::string Table::Render(size_t indent) const {
-  assert(ends_.size() % columns_ == 0);
-  const std::vector<size_t> widths = Widths();
-  size_t line = indent;
-  for (const size_t width : widths) line += width + kGap;
-
-  std::string out;
-  out.reserve(ends_.size() / columns_ * line);
-  for (size_t i = 0; i < ends_.size(); ++i) {
-    const size_t column = i % columns_;
-    const std::string_view cell = At(i);
-    const size_t padding = widths[column] - DisplayWidth(cell);
-    out.append(column == 0 ? indent : kGap, ' ');
-    if (right_[column]) out.append(padding, ' ');
-    out += cell;
-    if (!right_[column]) out.append(padding, ' ');
-    if (column + 1 < columns_) continue;
-    while (out.ends_with(' ')) out.pop_back();
-    out += '\n';
+  assert(cells_.size() % columns_.size() == 0);
+  const size_t width = columns_.size();
+  TableColumns columns = columns_;
+  for (size_t i = 0; i < cells_.size(); i += width) {
+    columns.Measure(std::span(cells_).subspan(i, width));
+  }
+  std::string out = columns.HeadingLine(indent);
+  for (size_t i = 0; i < cells_.size(); i += width) {
+    out += columns.Line(std::span(cells_).subspan(i, width), indent);
   }
   return out;
 }

@@ -1,38 +1,53 @@
-// A table with aligned columns, built for a hundred thousand rows: one buffer for all cells.
+// Tables with aligned columns.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace cli {
 
-class Table {
+// How wide the columns of a table are. A table that is too long to be held is made twice: every row
+// is measured, then every row is written.
+class TableColumns {
  public:
   // A heading that starts with '>' (which is not printed) aligns its column to the right.
+  explicit TableColumns(const std::vector<std::string>& headings);
+
+  size_t size() const { return widths_.size(); }
+  // One cell per heading, in order. Text need not be ours: it is shown on one line (shard::Shown).
+  void Measure(std::span<const std::string> cells);
+  // Columns two spaces apart, no space at the end of the line.
+  std::string HeadingLine(size_t indent = 0) const { return Line(headings_, indent); }
+  std::string Line(std::span<const std::string> cells, size_t indent = 0) const;
+
+ private:
+  std::vector<std::string> headings_;
+  std::vector<bool> right_;
+  std::vector<size_t> widths_;
+};
+
+class Table {
+ public:
+  // Headings as TableColumns has them.
   explicit Table(std::initializer_list<std::string_view> headings);
   explicit Table(const std::vector<std::string>& headings);
 
-  // One cell per heading, in order. Text need not be ours: it is shown on one line (shard::Shown).
+  // One cell per heading, in order.
   void Cell(std::string_view text);
   void Cell(uint64_t number);
   void Row(std::initializer_list<std::string_view> cells);
 
-  bool empty() const { return ends_.size() <= columns_; }
-  // Columns two spaces apart, no space at the end of a line; every line is indented.
+  bool empty() const { return cells_.empty(); }
+  // The headings and all rows.
   std::string Render(size_t indent = 0) const;
 
  private:
-  void Heading(std::string_view text);
-  std::string_view At(size_t cell) const;
-  std::vector<size_t> Widths() const;
-
-  size_t columns_ = 0;
-  std::vector<bool> right_;
-  std::string text_;          // all cells one after the other, headings first
-  std::vector<size_t> ends_;  // where each cell ends in text_
+  TableColumns columns_;
+  std::vector<std::string> cells_;  // row by row
 };
 
 }  // namespace cli

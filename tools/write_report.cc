@@ -1,12 +1,15 @@
 #include "tools/write_report.h"
 
 #include <algorithm>
+#include <cassert>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "libshard/digest.h"
 #include "libshard/quote.h"
 #include "libshard/text.h"
+#include "manifest/read_back.h"
 #include "tools/node_report.h"
 #include "tools/output.h"
 #include "tools/progress.h"
@@ -64,7 +67,14 @@ std::string BitsByPart(const std::vector<shard::OutputFile>& files) {
 }  // namespace
 
 std::string ManifestDigest(const manifest::Manifest& manifest) {
-  return shard::Sha256Hex(WriteManifest(manifest));
+  shard::Sha256 hash;
+  const shard::Status done = manifest::StreamManifest(manifest, [&](std::string_view text) {
+    hash.Update(std::as_bytes(std::span(text)));
+    return shard::Ok();
+  });
+  assert(done);
+  static_cast<void>(done);
+  return hash.Finish();
 }
 
 std::string WrittenText(const WriteOutcome& outcome) {

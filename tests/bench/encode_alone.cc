@@ -45,7 +45,7 @@ void AddTiles(const shard::TensorEntry& entry, std::vector<Tile>& tiles) {
   encoding.from = quant::FindFormat("bf16");
   encoding.to = entry.format;
   encoding.row_values = entry.shape.back();
-  tile.tensor.encoding = encoding;
+  tile.tensor.encoding = std::make_shared<const shard::Encoding>(encoding);
   const uint64_t rows = std::max<uint64_t>(1, kTileValues / encoding.row_values);
   for (uint64_t left = values / encoding.row_values; left > 0;) {
     const uint64_t taken = std::min(rows, left);

@@ -24,13 +24,13 @@ std::vector<float> Ramp(size_t count) {
 
 OutputTensor Tensor(const char* to, uint64_t row_values) {
   OutputTensor tensor;
-  tensor.encoding = Encoding{.from = quant::FindFormat("f32"),
-                             .to = quant::FindFormat(to),
-                             .row_values = row_values,
-                             .rows_per_slice = 0,
-                             .importance = nullptr,
-                             .reader = nullptr,
-                             .repack = false};
+  tensor.encoding = std::make_shared<const Encoding>(Encoding{.from = quant::FindFormat("f32"),
+                                                              .to = quant::FindFormat(to),
+                                                              .row_values = row_values,
+                                                              .rows_per_slice = 0,
+                                                              .importance = nullptr,
+                                                              .reader = nullptr,
+                                                              .repack = false});
   return tensor;
 }
 
@@ -75,8 +75,10 @@ TEST(RowEncoder, GivesEachExpertItsOwnImportance) {
   importance->values.assign(3 * 256, 1.0f);
   for (size_t i = 512; i < 768; ++i) importance->values[i] = i % 16 == 0 ? 500.0f : 0.01f;
   OutputTensor tensor = Tensor("q4_K", 256);
-  tensor.encoding->rows_per_slice = 1;
-  tensor.encoding->importance = importance;
+  Encoding encoding = *tensor.encoding;
+  encoding.rows_per_slice = 1;
+  encoding.importance = importance;
+  tensor.encoding = std::make_shared<const Encoding>(encoding);
   const std::vector<float> row = Ramp(256);
   const auto encode = [&](ExpertIds ids, uint64_t first_row) {
     tensor.experts = std::move(ids);

@@ -134,7 +134,9 @@ TEST_F(PackGgufTest, AnotherTypeIsAnotherIdentity) {
   ASSERT_TRUE(tensor.encoding);
   const auto importance = std::make_shared<Importance>();
   importance->digest = "other";
-  tensor.encoding->importance = importance;
+  Encoding encoding = *tensor.encoding;
+  encoding.importance = importance;
+  tensor.encoding = std::make_shared<const Encoding>(encoding);
   EXPECT_NE(PackIdentity(sources(), files_), before);
 }
 

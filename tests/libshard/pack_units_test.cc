@@ -70,13 +70,14 @@ TEST(PackSchedule, GivesEveryOutputItsBytesInOrderAndReadsSharedOnesOnce) {
 TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
   // 32 values each: 128 bytes read, 128 as F32, 34 as q8_0 and a little for the list of reads.
   OutputFile file = File({{RowRange(0, 10, 0), RowRange(20, 10, 1)}});
-  file.tensors[0].encoding = Encoding{.from = quant::FindFormat("bf16"),
-                                      .to = quant::FindFormat("q8_0"),
-                                      .row_values = 32,
-                                      .rows_per_slice = 0,
-                                      .importance = nullptr,
-                                      .reader = PlainRows(quant::FindFormat("f32"), 0, 0, 30, 32),
-                                      .repack = false};
+  file.tensors[0].encoding = std::make_shared<const Encoding>(
+      Encoding{.from = quant::FindFormat("bf16"),
+               .to = quant::FindFormat("q8_0"),
+               .row_values = 32,
+               .rows_per_slice = 0,
+               .importance = nullptr,
+               .reader = PlainRows(quant::FindFormat("f32"), 0, 0, 30, 32),
+               .repack = false});
   const std::vector<OutputFile> outputs = {file};
   PackSchedule schedule(outputs, {0}, {640, 640});
   std::vector<uint64_t> counts;
@@ -110,13 +111,14 @@ TEST(PackSchedule, NoUnitOfAReaderTakesMoreThanItsShareOfTheMemory) {
   constexpr uint64_t kChunk = 64u << 10;
   for (const RowReaderPtr& reader : readers) {
     OutputFile file = File({{RowRange(0, reader->rows(), 0)}});
-    file.tensors[0].encoding = Encoding{.from = bf16,
-                                        .to = quant::FindFormat("q8_0"),
-                                        .row_values = 512,
-                                        .rows_per_slice = 0,
-                                        .importance = nullptr,
-                                        .reader = reader,
-                                        .repack = false};
+    file.tensors[0].encoding =
+        std::make_shared<const Encoding>(Encoding{.from = bf16,
+                                                  .to = quant::FindFormat("q8_0"),
+                                                  .row_values = 512,
+                                                  .rows_per_slice = 0,
+                                                  .importance = nullptr,
+                                                  .reader = reader,
+                                                  .repack = false});
     const std::vector<OutputFile> outputs = {file};
     PackSchedule schedule(outputs, {0}, {kChunk, kChunk});
     uint64_t most = 0, rows = 0;
@@ -169,13 +171,14 @@ TEST(PackSchedule, UnitsOfOneOutputAreWrittenInTheirOrder) {
 // A tensor of BF16 rows of four values that becomes F32.
 OutputTensor Encoded(std::vector<SourceRange> ranges, ExpertIds ids = {}) {
   OutputTensor tensor;
-  tensor.encoding = Encoding{.from = quant::FindFormat("bf16"),
-                             .to = quant::FindFormat("f32"),
-                             .row_values = 4,
-                             .rows_per_slice = ids.empty() ? 0u : 2u,
-                             .importance = nullptr,
-                             .reader = nullptr,
-                             .repack = false};
+  tensor.encoding =
+      std::make_shared<const Encoding>(Encoding{.from = quant::FindFormat("bf16"),
+                                                .to = quant::FindFormat("f32"),
+                                                .row_values = 4,
+                                                .rows_per_slice = ids.empty() ? 0u : 2u,
+                                                .importance = nullptr,
+                                                .reader = nullptr,
+                                                .repack = false});
   tensor.sources = std::move(ranges);
   tensor.experts = std::move(ids);
   return tensor;

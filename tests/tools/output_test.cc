@@ -53,5 +53,36 @@ TEST(Output, AJsonResultIsTheSameDocumentWithoutControlCharacters) {
   EXPECT_EQ(text.find("##["), std::string::npos);
 }
 
+std::string Streamed(ResultStream::Kind kind, const std::vector<std::string>& pieces) {
+  testing::internal::CaptureStdout();
+  ResultStream out(kind);
+  for (const std::string& piece : pieces) out.Append(piece);
+  EXPECT_TRUE(out.Finish());
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(Output, AResultInPiecesIsWrittenAsOneInOnePiece) {
+  const std::string line = "\x1b[2J \u202e " + std::string(1000, 'x') + "\n";
+  std::string whole;
+  std::vector<std::string> pieces;
+  for (int i = 0; i < 300; ++i) {
+    whole += line;
+    pieces.push_back(line.substr(0, 500));
+    pieces.push_back(line.substr(500));
+  }
+  EXPECT_EQ(Streamed(ResultStream::Kind::kText, pieces), shard::ShownLines(whole));
+}
+
+TEST(Output, ADocumentInPiecesHasNoControlCharacters) {
+  const std::string item = nlohmann::json("\u009b\u202e##[x" + std::string(1000, 'x')).dump();
+  std::vector<std::string> pieces = {"[\n"};
+  for (int i = 0; i < 200; ++i) pieces.push_back(item + ",\n");
+  pieces.push_back(item + "\n]\n");
+  const std::string text = Streamed(ResultStream::Kind::kJson, pieces);
+  const nlohmann::json document = nlohmann::json::parse(text);
+  EXPECT_EQ(document, nlohmann::json(201, nlohmann::json::parse(item)));
+  EXPECT_EQ(shard::ShownLines(text), text);
+}
+
 }  // namespace
 }  // namespace cli

@@ -37,6 +37,19 @@ TEST(Table, IsEmptyUntilTheFirstRow) {
   EXPECT_EQ(table.Render(), "a\n7\n");
 }
 
+TEST(TableColumns, LinesMadeOneByOneAreThoseOfTheTable) {
+  const std::vector<std::vector<std::string>> rows = {{"a", "5"}, {"long.\x1bname", "12345"}};
+  Table table({"name", ">bytes"});
+  TableColumns columns({"name", ">bytes"});
+  for (const auto& row : rows) {
+    for (const std::string& cell : row) table.Cell(cell);
+    columns.Measure(row);
+  }
+  std::string text = columns.HeadingLine(1);
+  for (const auto& row : rows) text += columns.Line(row, 1);
+  EXPECT_EQ(text, table.Render(1));
+}
+
 TEST(Table, RendersAHundredThousandRowsAtOnce) {
   Table table({"name", ">bytes"});
   for (int i = 0; i < 100'000; ++i)
