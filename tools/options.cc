@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "libshard/json.h"
 #include "libshard/text.h"
 #include "tools/output.h"
 
@@ -53,6 +54,14 @@ CLI::Validator OneOf(std::vector<std::string> words) {
   const auto check = [words = std::move(words)](std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";
     return Cat("expected one of ", shard::Join(words, ", "), ", found ", shard::Quoted(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator AsUtf8() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (shard::IsUtf8(text)) return "";
+    return Cat("expected UTF-8, found ", shard::Quoted(text));
   };
   return CLI::Validator(check, "");
 }
@@ -138,6 +147,17 @@ Status CheckPlanOptions(const shard::PlanOptions& options) {
   return shard::Error{shard::Code::kInvalidArgument,
                       "--groups: expected the number of expert groups, found none",
                       "one group per node: try --groups 2"};
+}
+
+Status CheckRecorded(const std::vector<std::string>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (shard::IsUtf8(words[i])) continue;
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        Cat(words[i - 1], ": expected UTF-8, found ", shard::Quoted(words[i])),
+        "distribution.json records it, and JSON is UTF-8: give the file another name"};
+  }
+  return shard::Ok();
 }
 
 std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options) {
