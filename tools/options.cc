@@ -5,7 +5,9 @@
 
 #include "libshard/json.h"
 #include "libshard/text.h"
+#include "manifest/open_node.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 
 namespace cli {
 namespace {
@@ -23,6 +25,14 @@ std::string PartitionProblem(const std::string& text) {
   if (text == "contiguous" || text == "modulo") return "";
   if (text.starts_with(kExplicit) && text.size() > kExplicit.size()) return "";
   return Cat("expected contiguous, modulo or explicit:FILE, found ", shard::Quoted(text));
+}
+
+// A node's trunk may be elsewhere: then its digest is checked first.
+Result<shard::MoeModel> OpenWithProgress(const SourceArguments& arguments) {
+  Progress progress("checking");
+  return manifest::OpenModelOrNode(
+      arguments.source, arguments.model,
+      [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
 }
 
 }  // namespace
@@ -84,7 +94,7 @@ void AddSource(CLI::App& app, SourceArguments& arguments) {
 }
 
 Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
-  SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(arguments.source, arguments.model));
+  SHARD_TRY(shard::MoeModel model, OpenWithProgress(arguments));
   PrintWarnings(model.warnings());
   return model;
 }
