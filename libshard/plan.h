@@ -69,6 +69,9 @@ Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& documen
 // plan.json: format, model version and family, partition, overlays. Reading refuses a plan made for
 // another model.
 Json PlanToJson(const MoeModel& model, const Plan& plan);
+// Its text, read before it is written: kUnsupported, with the reader's reason, when ReadPlanFile
+// would refuse it or read another plan.
+Result<std::string> PlanText(const MoeModel& model, const Plan& plan);
 Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model);
 
 LayerCounts LayerCountsOf(const MoeModel& model);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "libshard/limits.h"
 #include "libshard/plan_steps.h"
 #include "libshard/text.h"
 
@@ -124,10 +125,16 @@ Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups
   const auto smallest =
       std::min_element(plan.layers.begin(), plan.layers.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (smallest != plan.layers.end() && groups <= smallest->second) return Ok();
   const uint32_t most = smallest == plan.layers.end() ? 0 : smallest->second;
-  return Error{Code::kCorrupt, Cat(where, ": groups: expected at most ", most,
-                                   ", the experts of the smallest layer, found ", groups)};
+  if (groups > most) {
+    return Error{Code::kCorrupt, Cat(where, ": groups: expected at most ", most,
+                                     ", the experts of the smallest layer, found ", groups)};
+  }
+  uint64_t experts = 0;
+  for (const auto& [layer, count] : plan.layers) experts += count;
+  if (groups <= kMaxPlanIds / experts) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": groups: expected at most ", kMaxPlanIds / experts,
+                                   " for ", experts, " experts in all layers, found ", groups)};
 }
 
 Status CheckOneOwner(const std::string& where, const Plan& plan) {

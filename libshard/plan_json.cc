@@ -13,6 +13,7 @@
 #include "libshard/json_values.h"
 #include "libshard/limits.h"
 #include "libshard/plan_steps.h"
+#include "libshard/quote.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -71,11 +72,13 @@ Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
   return Ok();
 }
 
-// Only the last part of the path: a plan must not tell where its maker keeps files.
+// Only the last part of the path: a plan must not tell where its maker keeps files. It is there for
+// people; bytes that are no UTF-8 stand as \xff.
 std::string DirectoryName(const fs::path& root) {
   std::error_code ignored;
   const fs::path full = fs::absolute(root, ignored).lexically_normal();
-  return (full.has_filename() ? full : full.parent_path()).filename().string();
+  const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
+  return IsUtf8(name) ? name : Shown(name);
 }
 
 Status CheckFormat(const JsonFields& fields) {
@@ -194,10 +197,7 @@ bool FollowsItsScheme(const Plan& plan) {
                     [](const GroupPlan& a, const GroupPlan& b) { return a.owned == b.owned; });
 }
 
-}  // namespace
-
-Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxPlanBytes));
+Result<Plan> ParsePlan(const std::string& path, std::string_view text, const MoeModel& model) {
   SHARD_CHECK(CheckJsonValues(path, text, kMaxPlanValues));
   SHARD_TRY(const Json document, ParseJson(path, text));
   SHARD_CHECK(CheckObject(path, document));
@@ -207,6 +207,30 @@ Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model) {
   SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
   return plan;
+}
+
+Error Refused(const std::string& reason) {
+  return {
+      Code::kUnsupported,
+      Cat("plan: expected one that can be read, found one that our own reader refuses: ", reason)};
+}
+
+}  // namespace
+
+Result<std::string> PlanText(const MoeModel& model, const Plan& plan) {
+  const Json document = PlanToJson(model, plan);
+  std::string text = WriteJson(document);
+  if (text.size() > kMaxPlanBytes)
+    return Refused(Cat("expected at most ", kMaxPlanBytes, " bytes, found ", text.size()));
+  const Result<Plan> read = ParsePlan("plan.json", text, model);
+  if (!read) return Refused(read.error().message);
+  if (PlanToJson(model, *read) != document) return Refused("it would read another plan");
+  return text;
+}
+
+Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model) {
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxPlanBytes));
+  return ParsePlan(path, text, model);
 }
 
 }  // namespace shard

@@ -29,6 +29,7 @@ Status CheckMembers(const std::string& where, const Json& value,
 Status CheckObject(const std::string& where, const Json& value);
 
 // The rules below hold for any plan; kCorrupt names the one that is broken.
+// Asked before a plan is read, which expands "*" once per group.
 Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups);
 Status CheckOneOwner(const std::string& where, const Plan& plan);
 Status CheckEligibleCounts(const std::string& where, const Plan& plan);

@@ -205,11 +205,12 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   report.notes = node.node_config.notes;
   SHARD_CHECK(NoteNamedExperts(node, distribution, report.notes));
   const std::vector<AssembleReport::File> files = report.files;
-  report.files.push_back({kNodeFile, NodeText(record, files, {}).size()});
+  SHARD_TRY(const std::string planned, NodeText(record, files, {}));
+  report.files.push_back({kNodeFile, planned.size()});
   if (options.dry_run) return report;
 
   const NodeParts& parts = node.parts;
-  SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack.jobs));
+  SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack));
   const std::string identity = shard::PackIdentity(parts.sources, parts.files);
   SHARD_TRY(shard::StagingDirectory staging,
             shard::StagingDirectory::Start(out, identity, OwnOutput()));
@@ -221,7 +222,8 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
     digests[parts.files[i].path] = packed.files[i].sha256;
   }
   SHARD_CHECK(WriteSmallFiles(node, distribution, staging, digests));
-  SHARD_CHECK(staging.WriteText(kNodeFile, NodeText(record, files, digests)));
+  SHARD_TRY(const std::string text, NodeText(record, files, digests));
+  SHARD_CHECK(staging.WriteText(kNodeFile, text));
   SHARD_CHECK(staging.Publish(options.force));
   report.warnings = staging.warnings();
   return report;

@@ -196,14 +196,16 @@ Status LinkFiles(const GgufNode& node, shard::StagingDirectory& staging,
     const fs::path to = staging.path() / link.name;
     staging.Expect(link.name);
     SHARD_CHECK(staging.files().Remove(link.name));  // of an earlier run that was killed
-    SHARD_TRY(const LinkKind used, LinkFile(link.from, to, staging.target(), options.link));
+    SHARD_TRY(const LinkKind used,
+              LinkFile(link.from, staging.files(), link.name, {options.link, staging.target()}));
     // A symlink leads nowhere before the node is in its place.
-    promised.push_back({link.from, link.bundle->sha256, used == LinkKind::kCopy ? to : fs::path()});
+    promised.push_back({link.from, link.bundle->size, link.bundle->sha256,
+                        used == LinkKind::kSymlink ? fs::path() : to});
     for (AssembleReport::File& file : report.files) {
       if (file.name == link.name) file.link = LinkName(used);
     }
   }
-  return CheckFileDigests(promised, options.pack.jobs);
+  return CheckFileDigests(promised, options.pack);
 }
 
 std::map<std::string, std::string> DigestsOf(const GgufNode& node,
@@ -231,7 +233,8 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   }
   AssembleReport report = Describe(node);
   const std::vector<AssembleReport::File> files = report.files;
-  report.files.push_back({kNodeFile, NodeText(record, files, {}).size()});
+  SHARD_TRY(const std::string planned, NodeText(record, files, {}));
+  report.files.push_back({kNodeFile, planned.size()});
   if (options.dry_run) return report;
 
   const std::string identity = shard::PackIdentity(node.sources.sources, node.files);
@@ -242,7 +245,8 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   SHARD_CHECK(LinkFiles(node, staging, options, ExpertFiles(distribution, manifest, options.group),
                         report));
   SHARD_CHECK(CheckCopied(node.files, packed.files, node.digests, node.sources.sources));
-  SHARD_CHECK(staging.WriteText(kNodeFile, NodeText(record, files, DigestsOf(node, packed))));
+  SHARD_TRY(const std::string text, NodeText(record, files, DigestsOf(node, packed)));
+  SHARD_CHECK(staging.WriteText(kNodeFile, text));
   SHARD_CHECK(staging.Publish(options.force));
   report.warnings = staging.warnings();
   return report;

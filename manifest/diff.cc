@@ -1,7 +1,6 @@
 #include "manifest/diff.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,6 +8,7 @@
 #include <unordered_set>
 
 #include "libshard/text.h"
+#include "manifest/diff_steps.h"
 #include "manifest/manifest_json.h"
 #include "manifest/unknown_fields.h"
 
@@ -19,29 +19,6 @@ using shard::ExpertIds;
 using shard::IdsOf;
 
 namespace {
-
-using Changes = std::vector<Change>;
-
-std::string ValueText(const Json& object, const std::string& key) {
-  const auto found = object.find(key);
-  if (found == object.end()) return "";
-  return found->is_string() ? found->get<std::string>()
-                            : found->dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// One change per field that differs, those of `skip` left out; "" stands for an absent field.
-void CompareFields(const char* what, const Json& a, const Json& b,
-                   const std::set<std::string>& skip, Changes& changes) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : a.items()) keys.push_back(key);
-  for (const auto& [key, value] : b.items()) {
-    if (!a.contains(key)) keys.push_back(key);
-  }
-  for (const std::string& key : keys) {
-    const std::string before = ValueText(a, key), after = ValueText(b, key);
-    if (!skip.contains(key) && before != after) changes.push_back({what, key, before, after});
-  }
-}
 
 void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
   if (a.versions.model != b.versions.model) {
@@ -78,32 +55,6 @@ std::set<uint32_t> LayersOf(const Manifest& a, const Manifest& b) {
   for (const auto& [layer, experts] : b.plan.layers) layers.insert(layer);
   return layers;
 }
-
-std::string LayersText(const ExpertIds& layers) {
-  return Cat(layers.size() == 1 ? "layer " : "layers ", shard::FormatIds(layers));
-}
-
-// Changes of single layers; those that say the same of several layers become one.
-class LayerChanges {
- public:
-  void Add(uint32_t layer, Change change) {
-    const Key key = {change.name, change.before, change.after};
-    const auto [place, added] = index_.emplace(key, list_.size());
-    if (added) list_.push_back({std::move(change), {}});
-    list_[place->second].second.push_back(layer);
-  }
-  void MoveTo(Changes& changes) {
-    for (auto& [change, layers] : list_) {
-      change.name = Cat(LayersText(layers), ", ", change.name);
-      changes.push_back(std::move(change));
-    }
-  }
-
- private:
-  using Key = std::array<std::string, 3>;
-  std::map<Key, size_t> index_;
-  std::vector<std::pair<Change, ExpertIds>> list_;
-};
 
 // Experts that moved: one change per pair of places.
 void CompareOwners(const Manifest& a, const Manifest& b, Changes& changes) {
@@ -162,25 +113,6 @@ void CompareOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
     if (before != after) overlays.Add(layer, {"overlay", "experts", before, after});
   }
   overlays.MoveTo(changes);
-}
-
-std::string FileText(uint64_t size, const std::string& sha256) {
-  return Cat(size, " bytes, sha256 ", sha256.substr(0, 16));
-}
-
-// Files of `a` and `b` by name: new, gone, and changed ones.
-template <class Record>
-void CompareFiles(const char* what, const std::vector<Record>& a, const std::vector<Record>& b,
-                  Changes& changes) {
-  std::map<std::string, std::pair<const Record*, const Record*>> files;
-  for (const Record& record : a) files[record.file].first = &record;
-  for (const Record& record : b) files[record.file].second = &record;
-  for (const auto& [file, records] : files) {
-    const auto& [before, after] = records;
-    if (before && after && before->sha256 == after->sha256) continue;
-    changes.push_back({what, file, before ? FileText(before->size, before->sha256) : "",
-                       after ? FileText(after->size, after->sha256) : ""});
-  }
 }
 
 std::string TensorText(const TensorRecord& tensor) {

@@ -18,7 +18,6 @@ inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
 inline constexpr uint32_t kMaxLayer = shard::kMaxLayers - 1;
 using shard::kMaxDimensions;
 using shard::kMaxExpertsPerLayer;
-using shard::kMaxPlanIds;
 using shard::kMaxTensorIds;
 inline constexpr uint64_t kMaxExperts = shard::kMaxExpertsInAll;
 inline constexpr uint64_t kMaxBytes = shard::kMaxFileBytes;

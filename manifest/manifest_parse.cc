@@ -48,16 +48,6 @@ Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
   return Error{Code::kCorrupt, Cat(where, ": expected that of \"model\", found other numbers")};
 }
 
-// Asked before the plan is read, which expands "*" once per group.
-Status CheckGroupCount(const JsonFields& partition, const shard::LayerCounts& layers) {
-  SHARD_TRY(const Json* groups, partition.Array("groups"));
-  uint64_t experts = 0;
-  for (const auto& [layer, count] : layers) experts += count;
-  if (groups->size() <= kMaxPlanIds / experts) return shard::Ok();
-  return Error{Code::kCorrupt, Cat(partition.where(), ": groups: expected at most ",
-                                   kMaxPlanIds / experts, ", found ", groups->size())};
-}
-
 Status ReadBundles(const JsonFields& fields, Manifest& manifest) {
   SHARD_TRY(const Json* bundles, fields.Array("bundles"));
   uint64_t ids_left = kMaxTensorIds;
@@ -156,9 +146,6 @@ Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manife
   SHARD_TRY(manifest.model, ModelFromJson(Cat(where, ": model"), *model));
   SHARD_TRY(const Json* versions, fields.Object("versions"));
   SHARD_TRY(manifest.versions, VersionsFromJson(JsonFields(*versions, Cat(where, ": versions"))));
-  SHARD_TRY(const Json* partition, fields.Object("partition"));
-  SHARD_CHECK(CheckGroupCount(JsonFields(*partition, Cat(where, ": partition")),
-                              manifest.model.moe_layers));
   SHARD_TRY(manifest.plan, shard::UncheckedPlanFromJson(where, document, manifest.model.moe_layers,
                                                         manifest.model.top_k));
   SHARD_TRY(const Json* routing, fields.Object("routing"));

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "libshard/byte_progress.h"
 #include "libshard/digest.h"
 #include "libshard/parallel.h"
 #include "libshard/scan_file.h"
@@ -49,7 +50,8 @@ Error WrongTensor(const shard::fs::path& path, const std::string& tensor,
                kDamagedHint};
 }
 
-Result<std::string> Xxh3OfRange(const shard::fs::path& path, const shard::TensorEntry& entry) {
+Result<std::string> Xxh3OfRange(const shard::fs::path& path, const shard::TensorEntry& entry,
+                                shard::ByteProgress& progress) {
   constexpr size_t kBuffer = 1u << 20;
   SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
   std::vector<std::byte> buffer(std::min<uint64_t>(kBuffer, entry.bytes));
@@ -59,8 +61,15 @@ Result<std::string> Xxh3OfRange(const shard::fs::path& path, const shard::Tensor
     const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, entry.bytes - at));
     SHARD_CHECK(file.ReadAt(entry.offset + at, piece));
     hash.Update(piece);
+    progress.Add(piece.size());
   }
   return hash.Hex();
+}
+
+// A step of its own in the line that packing draws.
+shard::ByteReport ReportOf(const shard::PackOptions& options) {
+  if (!options.progress) return {};
+  return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
 }
 
 // A tensor can be cut by expert only if the manifest says which experts it holds, and its first
@@ -133,16 +142,21 @@ std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Man
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
     if (!own && bundle.role != shard::Role::kOverlay) continue;
-    files.push_back({shard::fs::path(distribution) / bundle.file, bundle.sha256});
+    files.push_back({shard::fs::path(distribution) / bundle.file, bundle.size, bundle.sha256});
   }
   return files;
 }
 
-Status CheckFileDigests(const std::vector<PromisedFile>& files, size_t jobs) {
-  return shard::ParallelFor(files.size(), shard::ThreadsForFiles(jobs), [&](size_t i) -> Status {
+Status CheckFileDigests(const std::vector<PromisedFile>& files, const shard::PackOptions& options) {
+  uint64_t total = 0;
+  for (const PromisedFile& file : files) total += file.size;
+  shard::ByteProgress progress(ReportOf(options), total);
+  const size_t jobs = shard::ThreadsForFiles(options.jobs);
+  return shard::ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const PromisedFile& file = files[i];
     SHARD_TRY(const std::string sha256,
-              shard::Sha256OfFile(file.copy.empty() ? file.path : file.copy));
+              shard::Sha256OfFile(file.copy.empty() ? file.path : file.copy,
+                                  [&](uint64_t bytes) { progress.Add(bytes); }));
     if (sha256 == file.sha256) return Ok();
     return Error{Code::kMismatch,
                  Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
@@ -225,24 +239,29 @@ Status CheckCopied(const std::vector<shard::OutputFile>& files,
 }
 
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,
-                       const std::vector<shard::SourceFile>& sources, size_t jobs) {
-  return shard::ParallelFor(tensors.size(), shard::ThreadsForFiles(jobs), [&](size_t i) -> Status {
+                       const std::vector<shard::SourceFile>& sources,
+                       const shard::PackOptions& options) {
+  uint64_t total = 0;
+  for (const PartTensor& tensor : tensors) total += tensor.entry.bytes;
+  shard::ByteProgress progress(ReportOf(options), total);
+  const size_t jobs = shard::ThreadsForFiles(options.jobs);
+  return shard::ParallelFor(tensors.size(), jobs, [&](size_t i) -> Status {
     const PartTensor& tensor = tensors[i];
     const shard::fs::path& path = sources[tensor.entry.file].path;
-    SHARD_TRY(const std::string xxh3, Xxh3OfRange(path, tensor.entry));
+    SHARD_TRY(const std::string xxh3, Xxh3OfRange(path, tensor.entry, progress));
     if (xxh3 == tensor.record->xxh3) return Ok();
     return WrongTensor(path, tensor.entry.name, tensor.record->xxh3, xxh3);
   });
 }
 
-std::string NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
-                     const std::map<std::string, std::string>& sha256_of) {
+Result<std::string> NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
+                             const std::map<std::string, std::string>& sha256_of) {
   for (const AssembleReport::File& file : files) {
     const auto sha256 = sha256_of.find(file.name);
     record.files.push_back(
         {file.name, file.bytes, sha256 == sha256_of.end() ? std::string(64, '0') : sha256->second});
   }
-  return WriteNodeRecord(std::move(record));
+  return ReadableNodeText(record);
 }
 
 }  // namespace manifest

@@ -34,17 +34,20 @@ Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest&
 // source's name in errors.
 struct PromisedFile {
   shard::fs::path path;
+  uint64_t size = 0;
   std::string sha256;
   shard::fs::path copy = {};
 };
 // Those of group and overlay: experts that are merged have no digest of their own.
 std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
                                       uint32_t group);
-// Reads each file once, several at a time; kMismatch for the first that is not as promised.
-Status CheckFileDigests(const std::vector<PromisedFile>& files, size_t jobs);
+// Reads each file once, several at a time; kMismatch for the first that is not as promised. Of the
+// options jobs and progress.
+Status CheckFileDigests(const std::vector<PromisedFile>& files, const shard::PackOptions& options);
 // The same for tensors of which only some experts are taken: XXH3-128 of the whole tensor.
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,
-                       const std::vector<shard::SourceFile>& sources, size_t jobs);
+                       const std::vector<shard::SourceFile>& sources,
+                       const shard::PackOptions& options);
 
 // How many experts each router may pick from, which must be the same in all layers (kUnsupported).
 Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
@@ -64,9 +67,10 @@ Status CheckCopied(const std::vector<shard::OutputFile>& files,
                    const std::map<std::string, std::string>& expected,
                    const std::vector<shard::SourceFile>& sources);
 
-// The node file of `record` with `files`; digests that are not known yet stand as zeros, so that
-// its size is known before.
-std::string NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
-                     const std::map<std::string, std::string>& sha256_of);
+// The node file of `record` with `files`, read before it is written (kUnsupported, with the
+// reader's reason); digests that are not known yet stand as zeros, so that its size is known
+// before.
+Result<std::string> NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
+                             const std::map<std::string, std::string>& sha256_of);
 
 }  // namespace manifest

@@ -40,12 +40,6 @@ Json ExpertsToJson(const NodeRecord& record) {
   return out;
 }
 
-Json ToolToJson(const NodeRecord& record) {
-  Json tool = {{"name", "moepack"}, {"version", record.tool_version}};
-  AppendRecipe(record.recipe, tool);
-  return tool;
-}
-
 Status CheckFormat(const JsonFields& fields) {
   SHARD_TRY(const std::string format, fields.String("format"));
   if (format != kNodeFormatName) {
@@ -118,20 +112,11 @@ Status ReadProvenance(const JsonFields& fields, NodeRecord& record) {
   return ReadFiles(fields, record);
 }
 
-Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file) {
-  const fs::path path = fs::path(directory) / file.file;
-  std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
-  if (!error && size != file.size) {
-    return Error{Code::kMismatch,
-                 Cat(path.string(), ": size: expected ", file.size, " bytes, found ", size),
-                 kDamagedNodeHint};
-  }
-  SHARD_TRY(const std::string sha256, shard::Sha256OfFile(path));
-  if (sha256 == file.sha256) return shard::Ok();
-  return Error{Code::kMismatch,
-               Cat(path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
-               kDamagedNodeHint};
+Error Refused(const std::string& reason) {
+  return {Code::kUnsupported, Cat(kNodeFile,
+                                  ": expected one that can be read, found one that our own reader "
+                                  "refuses: ",
+                                  reason)};
 }
 
 }  // namespace
@@ -159,6 +144,12 @@ NodeRecord DescribeNode(const Manifest& manifest, const std::string& distributio
   return record;
 }
 
+Json NodeToolToJson(const NodeRecord& record) {
+  Json tool = {{"name", "moepack"}, {"version", record.tool_version}};
+  AppendRecipe(record.recipe, tool);
+  return tool;
+}
+
 std::string WriteNodeRecord(NodeRecord record) {
   std::sort(record.files.begin(), record.files.end(),
             [](const NodeFileRecord& a, const NodeFileRecord& b) { return a.file < b.file; });
@@ -168,7 +159,7 @@ std::string WriteNodeRecord(NodeRecord record) {
   document["group"] = record.group;
   document["experts"] = ExpertsToJson(record);
   document["distribution"] = {{"sha256", record.distribution_sha256}};
-  document["tool"] = ToolToJson(record);
+  document["tool"] = NodeToolToJson(record);
   Json& files = document["files"] = Json::array();
   for (const NodeFileRecord& file : record.files) {
     files.push_back({{"file", file.file}, {"size", file.size}, {"sha256", file.sha256}});
@@ -195,6 +186,16 @@ Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view te
   return record;
 }
 
+Result<std::string> ReadableNodeText(const NodeRecord& record) {
+  std::string text = WriteNodeRecord(record);
+  if (text.size() > kMaxNodeFileBytes)
+    return Refused(Cat("expected at most ", kMaxNodeFileBytes, " bytes, found ", text.size()));
+  const Result<NodeRecord> read = ParseNodeRecord(kNodeFile, text);
+  if (!read) return Refused(read.error().message);
+  if (WriteNodeRecord(*read) != text) return Refused("it would read another record");
+  return text;
+}
+
 Result<NodeRecord> ReadNodeRecord(const std::string& directory) {
   const fs::path path = fs::path(directory) / kNodeFile;
   SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxNodeFileBytes));
@@ -207,9 +208,32 @@ bool IsNodeDirectory(const std::string& directory) {
   return fs::exists(path / kNodeFile, error) && !fs::exists(path / kManifestFile, error);
 }
 
-Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs) {
-  return shard::ParallelFor(record.files.size(), shard::ThreadsForFiles(jobs),
-                            [&](size_t i) { return CheckNodeFile(directory, record.files[i]); });
+Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
+                     shard::ByteProgress& progress) {
+  const fs::path path = fs::path(directory) / file.file;
+  std::error_code error;
+  const uint64_t size = fs::file_size(path, error);
+  if (!error && size != file.size) {
+    return Error{Code::kMismatch,
+                 Cat(path.string(), ": size: expected ", file.size, " bytes, found ", size),
+                 kDamagedNodeHint};
+  }
+  SHARD_TRY(const std::string sha256,
+            shard::Sha256OfFile(path, [&](uint64_t bytes) { progress.Add(bytes); }));
+  if (sha256 == file.sha256) return shard::Ok();
+  return Error{Code::kMismatch,
+               Cat(path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
+               kDamagedNodeHint};
+}
+
+Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
+                      const shard::ByteReport& report) {
+  uint64_t total = 0;
+  for (const NodeFileRecord& file : record.files) total += file.size;
+  shard::ByteProgress progress(report, total);
+  return shard::ParallelFor(record.files.size(), shard::ThreadsForFiles(jobs), [&](size_t i) {
+    return CheckNodeFile(directory, record.files[i], progress);
+  });
 }
 
 }  // namespace manifest

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "libshard/byte_progress.h"
+#include "libshard/json.h"
 #include "manifest/manifest.h"
 
 namespace manifest {
@@ -42,8 +44,14 @@ struct NodeRecord {
 NodeRecord DescribeNode(const Manifest& manifest, const std::string& distribution_sha256,
                         uint32_t group);
 
+// "tool" of the node file: version, recipe and importance matrix.
+shard::Json NodeToolToJson(const NodeRecord& record);
+
 // Canonical: fixed key order, files sorted by name. Equal records give equal bytes.
 std::string WriteNodeRecord(NodeRecord record);
+// The same, read before it is written: kUnsupported, with the reader's reason, when ReadNodeRecord
+// would refuse it or read another record.
+Result<std::string> ReadableNodeText(const NodeRecord& record);
 // The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
 // Names of files have no directory.
 Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view text);
@@ -53,8 +61,11 @@ Result<NodeRecord> ReadNodeRecord(const std::string& directory);
 // Whether `directory` holds a node file and no distribution.json.
 bool IsNodeDirectory(const std::string& directory);
 
-// Compares size and SHA-256 of every file of the record with those on disk, several at a time: the
-// first that differs is kMismatch.
-Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs);
+// Compares size and SHA-256 of one file, through a link too, with those on disk: kMismatch.
+Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
+                     shard::ByteProgress& progress);
+// The same for every file of the record, several at a time: the first that differs is the error.
+Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
+                      const shard::ByteReport& report = {});
 
 }  // namespace manifest

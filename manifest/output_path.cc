@@ -69,6 +69,35 @@ bool IsNodeFile(const std::string& name) {
   return name == kNodeFile || IsAssetName(name) || (weights && name.find('/') == std::string::npos);
 }
 
+bool IsWeights(std::string_view name) {
+  return name.ends_with(".gguf") || name.ends_with(".safetensors");
+}
+
+// What shard-experts --only calls the part that has files of this name; "" for other names.
+std::string PartOf(const std::string& name) {
+  const std::vector<std::string> words = shard::Split(name, '/');
+  const std::string& directory = words[0];
+  if (words.size() < 2) return "";
+  if (directory == "assets")
+    return IsAssetName(name.substr(kAssetDirectory.size())) ? directory : "";
+  if (!IsWeights(name)) return "";
+  if (directory == "trunk" || directory == "remainder") return directory;
+  if (directory == "head" || directory == "routers") return "trunk";
+  if (directory == "overlays") return "overlay";
+  const auto group = directory == "groups" ? shard::ParseUint(words[1]) : std::nullopt;
+  return group ? Cat("group:", *group) : "";
+}
+
+// Files of a part come into a distribution before its manifest names them.
+std::string HintOfUnlisted(const std::string& name) {
+  const std::string part = PartOf(name);
+  if (part.empty()) return kForceHint;
+  return Cat("if shard-experts --only ", part,
+             " was killed, it left that file: run it again as it "
+             "was, and distribution.json lists it; ",
+             kForceHint);
+}
+
 // Also what a killed run left of a file that it was about to replace.
 Status CheckNames(const shard::InsideDirectory& directory,
                   const std::function<bool(const std::string&)>& known) {
@@ -78,7 +107,7 @@ Status CheckNames(const shard::InsideDirectory& directory,
     return Error{Code::kInvalidArgument,
                  Cat(directory.path().string(), ": expected only files that moepack wrote, found ",
                      Quoted(name)),
-                 kForceHint};
+                 HintOfUnlisted(name)};
   }
   return shard::Ok();
 }

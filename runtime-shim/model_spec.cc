@@ -12,6 +12,9 @@ using shard::Cat;
 using shard::Code;
 using shard::Error;
 
+// A kernel is started over tokens and heads, whose product has 32 bits; CUDA has no more heads.
+constexpr uint32_t kMostHeads = 65535;
+
 const RuntimeFamily* FindRuntimeFamily(std::string_view architecture) {
   for (const RuntimeFamily& family : AllRuntimeFamilies()) {
     if (architecture == family.architecture) return &family;
@@ -41,8 +44,9 @@ void ReadShape(SpecKeys& keys, ModelSpec& spec) {
   spec.width = keys.Required("embedding_length");
   spec.context = keys.Required("context_length");
   spec.heads = keys.PerLayer("attention.head_count", 1, 0)[0];
-  if (spec.heads == 0) {
-    keys.Refuse("attention.head_count", "at least 1", "0");
+  if (spec.heads == 0 || spec.heads > kMostHeads) {
+    keys.Refuse("attention.head_count",
+                spec.heads == 0 ? "at least 1" : Cat("at most ", kMostHeads), Cat(spec.heads));
     return;
   }
   spec.key_heads = keys.PerLayer("attention.head_count_kv", 1, spec.heads)[0];

@@ -1,7 +1,9 @@
 #include "runtime-shim/scratch.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "libshard/bytes.h"
 #include "libshard/text.h"
 
 namespace runtime {
@@ -16,8 +18,14 @@ class Allocation {
  public:
   void Add(Rows& rows, uint32_t count, uint64_t width) {
     wanted_.push_back({&rows, count, width});
-    bytes_ += uint64_t{count} * width * sizeof(float);
+    const auto values = shard::CheckedMul(count, width);
+    const auto bytes = values ? shard::CheckedMul(*values, sizeof(float)) : std::nullopt;
+    const auto sum = bytes ? shard::CheckedAdd(bytes_, *bytes) : std::nullopt;
+    bytes_ = sum.value_or(UINT64_MAX);
+    fits_ = fits_ && sum && width <= INT32_MAX;
   }
+  // False when a row is wider than Rows can say, or the bytes are more than 64 bits can count.
+  bool fits() const { return fits_; }
   uint64_t bytes() const { return bytes_; }
 
   shard::Status Make(Executor& executor, std::vector<BufferPtr>& buffers) const {
@@ -40,6 +48,7 @@ class Allocation {
   };
   std::vector<Wanted> wanted_;
   uint64_t bytes_ = 0;
+  bool fits_ = true;
 };
 
 uint64_t WidestMlp(const DeviceModel& model) {
@@ -106,7 +115,7 @@ shard::Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch,
   all.Add(scratch.logits, batch, model.vocabulary());
   AddCaches(spec, context, scratch, all);
   Executor& executor = model.executor();
-  if (all.bytes() > executor.available()) {
+  if (!all.fits() || all.bytes() > executor.available()) {
     return Error{Code::kUnavailable,
                  Cat(model.weights().path, ": cache and activations: expected ", all.bytes(),
                      " bytes free on ", executor.description(), ", found ", executor.available()),

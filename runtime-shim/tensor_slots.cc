@@ -14,6 +14,9 @@ using shard::Quoted;
 
 namespace {
 
+// Matrix counts rows and columns in 32 bits, and loops over them in steps go past the end.
+constexpr uint64_t kMostRows = std::numeric_limits<int32_t>::max();
+
 MatrixShape ShapeOf(const HostTensor& tensor) {
   MatrixShape shape{1, tensor.shape.empty() ? 1 : tensor.shape.back()};
   for (size_t axis = 0; axis + 1 < tensor.shape.size(); ++axis) shape.rows *= tensor.shape[axis];
@@ -51,10 +54,12 @@ const HostTensor* TensorSlots::Take(const std::string& name, MatrixShape shape) 
   taken_.insert(name);
   const HostTensor& tensor = *found->second;
   const MatrixShape own = ShapeOf(tensor);
-  // Matrix counts rows and columns in 32 bits.
-  constexpr uint64_t kMost = std::numeric_limits<uint32_t>::max();
-  if (!Fits(shape, own) || own.rows > kMost || own.columns > kMost) {
+  if (!Fits(shape, own)) {
     Refuse(name, Cat("a matrix of ", Text(shape)), Text(own));
+    return nullptr;
+  }
+  if (own.rows > kMostRows || own.columns > kMostRows) {
+    Refuse(name, Cat("at most ", kMostRows, " rows and columns"), Text(own));
     return nullptr;
   }
   if (tensor.format->BytesFor(own.columns).value_or(0) * own.rows != tensor.bytes.size()) {

@@ -123,9 +123,10 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(shard::PlanWarnings(model, plan));
+  arguments.write.command = RecordCommand(arguments);
+  SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
-  arguments.write.command = RecordCommand(arguments);
   SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
   SHARD_TRY(const auto verified, Verify(arguments, written.report.manifest));
   const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};

@@ -8,6 +8,7 @@
 #include "libshard/file.h"
 #include "libshard/quote.h"
 #include "libshard/text.h"
+#include "manifest/node_record.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/options.h"
@@ -18,6 +19,8 @@ namespace cli {
 namespace {
 
 using shard::Cat;
+using shard::Code;
+using shard::Error;
 using shard::Json;
 
 constexpr const char* kTensorChange = "tensor";
@@ -27,11 +30,35 @@ struct Arguments {
   bool exit_code = false, tensors = false, json = false;
 };
 
-// A directory, or the distribution.json in it.
-Result<manifest::Manifest> Read(const std::string& path) {
+// A distribution or a node: its directory, or the file that describes it.
+struct Side {
+  std::string directory;
+  bool is_node = false;
+};
+
+Side SideOf(const std::string& path) {
   const shard::fs::path named(path);
-  if (named.filename() != manifest::kManifestFile) return manifest::ReadManifest(path);
-  return manifest::ReadManifest(named.has_parent_path() ? named.parent_path().string() : ".");
+  const bool manifest = named.filename() == manifest::kManifestFile;
+  const bool node = named.filename() == manifest::kNodeFile;
+  if (!manifest && !node) return {path, manifest::IsNodeDirectory(path)};
+  return {named.has_parent_path() ? named.parent_path().string() : ".", node};
+}
+
+Result<manifest::DiffReport> Compare(const Side& a, const Side& b) {
+  if (a.is_node != b.is_node) {
+    return Error{Code::kInvalidArgument,
+                 Cat(b.directory, ": expected ", a.is_node ? "a node" : "a distribution", " as ",
+                     a.directory, ", found ", b.is_node ? "a node" : "a distribution"),
+                 "diff compares two distributions, or two nodes that assemble made"};
+  }
+  if (a.is_node) {
+    SHARD_TRY(const manifest::NodeRecord before, manifest::ReadNodeRecord(a.directory));
+    SHARD_TRY(const manifest::NodeRecord after, manifest::ReadNodeRecord(b.directory));
+    return manifest::DiffNodes(before, after);
+  }
+  SHARD_TRY(const manifest::Manifest before, manifest::ReadManifest(a.directory));
+  SHARD_TRY(const manifest::Manifest after, manifest::ReadManifest(b.directory));
+  return manifest::DiffManifests(before, after);
 }
 
 std::string ChangeTable(const manifest::DiffReport& report, bool tensors) {
@@ -44,7 +71,8 @@ std::string ChangeTable(const manifest::DiffReport& report, bool tensors) {
   return table.empty() ? "" : table.Render() + "\n";
 }
 
-std::string DiffText(const Arguments& arguments, const manifest::DiffReport& report) {
+std::string DiffText(const Arguments& arguments, const manifest::DiffReport& report,
+                     const char* files) {
   const std::string a = shard::Shown(arguments.a), b = shard::Shown(arguments.b);
   if (report.same()) return Cat(a, " and ", b, " are the same\n");
   std::string text = ChangeTable(report, false);
@@ -55,7 +83,7 @@ std::string DiffText(const Arguments& arguments, const manifest::DiffReport& rep
   text += Plural(report.changes.size(), "change");
   if (tensors > 0 && !arguments.tensors)
     text += Cat(", ", shard::FormatCount(tensors), " of them in tensors (--tensors lists them)");
-  return text + Cat("; of the bundles of ", b, ", ", ExactBytes(report.changed_bytes),
+  return text + Cat("; of the ", files, " of ", b, ", ", ExactBytes(report.changed_bytes),
                     " are new and ", ExactBytes(report.same_bytes), " are already in ", a, "\n");
 }
 
@@ -79,17 +107,20 @@ Json DiffJson(const Arguments& arguments, const manifest::DiffReport& report) {
 }
 
 Result<int> Run(const Arguments& arguments) {
-  SHARD_TRY(const manifest::Manifest a, Read(arguments.a));
-  SHARD_TRY(const manifest::Manifest b, Read(arguments.b));
-  const manifest::DiffReport report = manifest::DiffManifests(a, b);
+  const Side a = SideOf(arguments.a), b = SideOf(arguments.b);
+  SHARD_TRY(const manifest::DiffReport report, Compare(a, b));
+  const char* files = a.is_node ? "files" : "bundles";
   SHARD_CHECK(arguments.json ? WriteJsonResult(DiffJson(arguments, report))
-                             : WriteResult(DiffText(arguments, report)));
+                             : WriteResult(DiffText(arguments, report, files)));
   return arguments.exit_code && !report.same() ? kExitMismatch : kExitDone;
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("A", arguments->a, "A distribution, or the path of its distribution.json.")
+  app.add_option(
+         "A", arguments->a,
+         "A distribution or a node that assemble made, or the path of its distribution.json or "
+         "moepack_node.json.")
       ->required();
   app.add_option("B", arguments->b, "The one to compare it with.")->required();
   app.add_flag("--tensors", arguments->tensors,
@@ -103,10 +134,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kDiff = {
     "diff",
-    "Shows what changed between two distributions",
+    "Shows what changed between two distributions, or two nodes",
     "Compares the manifests: model, partition, overlay, routing, the digests of files, tensors and "
     "assets, recipe and version of the tool. Says how many bytes a node that has A must fetch for "
-    "B. No bundle is read.",
+    "B. No bundle is read. Of two nodes: versions, group, experts, files, recipe and version of "
+    "the tool.",
     {"moepack diff out out-q4", "moepack diff out/distribution.json parts --json"},
     Bind};
 

@@ -3,8 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "libshard/json.h"
 #include "libshard/text.h"
+#include "manifest/open_node.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 
 namespace cli {
 namespace {
@@ -22,6 +25,14 @@ std::string PartitionProblem(const std::string& text) {
   if (text == "contiguous" || text == "modulo") return "";
   if (text.starts_with(kExplicit) && text.size() > kExplicit.size()) return "";
   return Cat("expected contiguous, modulo or explicit:FILE, found ", shard::Quoted(text));
+}
+
+// A node's trunk may be elsewhere: then its digest is checked first.
+Result<shard::MoeModel> OpenWithProgress(const SourceArguments& arguments) {
+  Progress progress("checking");
+  return manifest::OpenModelOrNode(
+      arguments.source, arguments.model,
+      [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
 }
 
 }  // namespace
@@ -57,6 +68,14 @@ CLI::Validator OneOf(std::vector<std::string> words) {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator AsUtf8() {
+  const auto check = [](const std::string& text) -> std::string {
+    if (shard::IsUtf8(text)) return "";
+    return Cat("expected UTF-8, found ", shard::Quoted(text));
+  };
+  return CLI::Validator(check, "");
+}
+
 void AddModelOptions(CLI::App& app, shard::ModelOptions& options) {
   app.add_option("--family", options.family_file,
                  "Classify tensors with this table (JSON) instead of the built-in families.")
@@ -75,7 +94,7 @@ void AddSource(CLI::App& app, SourceArguments& arguments) {
 }
 
 Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
-  SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(arguments.source, arguments.model));
+  SHARD_TRY(shard::MoeModel model, OpenWithProgress(arguments));
   PrintWarnings(model.warnings());
   return model;
 }
@@ -138,6 +157,17 @@ Status CheckPlanOptions(const shard::PlanOptions& options) {
   return shard::Error{shard::Code::kInvalidArgument,
                       "--groups: expected the number of expert groups, found none",
                       "one group per node: try --groups 2"};
+}
+
+Status CheckRecorded(const std::vector<std::string>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (shard::IsUtf8(words[i])) continue;
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        Cat(words[i - 1], ": expected UTF-8, found ", shard::Quoted(words[i])),
+        "distribution.json records it, and JSON is UTF-8: give the file another name"};
+  }
+  return shard::Ok();
 }
 
 std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options) {

@@ -17,6 +17,7 @@ inline constexpr uint64_t kMaxGroups = 65536;
 CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
 CLI::Validator AsBytes(uint64_t least);                 // "64M", "2GiB"
 CLI::Validator OneOf(std::vector<std::string> words);
+CLI::Validator AsUtf8();  // what goes into JSON and into the metadata of files
 
 struct SourceArguments {
   std::string source;
@@ -42,5 +43,7 @@ void AddPlanOptions(CLI::App& app, shard::PlanOptions& options);
 Status CheckPlanOptions(const shard::PlanOptions& options);
 // How these options stand in distribution.json: without paths.
 std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options);
+// kInvalidArgument for a word that distribution.json cannot hold; it follows its option.
+Status CheckRecorded(const std::vector<std::string>& words);
 
 }  // namespace cli

@@ -135,7 +135,7 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(const auto bytes, Sizes(model, plan));
   PrintWarnings(shard::PlanWarnings(model, plan));
 
-  const std::string document = shard::WriteJson(shard::PlanToJson(model, plan));
+  SHARD_TRY(const std::string document, shard::PlanText(model, plan));
   const Outcome outcome{arguments, model, plan, bytes ? &*bytes : nullptr, document.size()};
   if (arguments.out == kStandardOutput) {
     std::string report = Report(outcome);

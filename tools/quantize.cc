@@ -232,7 +232,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("--model-id", arguments->quantize.options.model_id,
                  "Name of a converted model, such as Qwen/Qwen3-30B-A3B, for general.name. "
                  "Default: the model card's, the one in config.json, or the family's.")
-      ->type_name("ID");
+      ->type_name("ID")
+      ->check(AsUtf8());
   app.add_option("--max-part-size", arguments->max_part_size,
                  "Write a split set of files of at most this size: 5G, 512MiB. A tensor is never "
                  "cut.")

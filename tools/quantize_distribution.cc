@@ -3,6 +3,7 @@
 #include "libshard/text.h"
 #include "manifest/requantize.h"
 #include "tools/exit_code.h"
+#include "tools/options.h"
 #include "tools/output.h"
 #include "tools/progress.h"
 #include "tools/quantize_run.h"
@@ -38,6 +39,7 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
   options.notes = PrintNotes;
   options.command = RecordQuantizeOptions("--recipe", run.quantize);
   options.command.insert(options.command.begin(), "quantize");
+  SHARD_CHECK(CheckRecorded(options.command));
   return options;
 }
 

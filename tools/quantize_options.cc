@@ -155,6 +155,10 @@ Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& argu
   shard::QuantizeOptions options = arguments.options;
   for (const std::string& file : arguments.rule_files) {
     SHARD_TRY(std::string text, shard::ReadTextFile(file, kMaxRuleFile));
+    if (!shard::IsUtf8(text)) {
+      return shard::Error{shard::Code::kCorrupt,
+                          Cat(file, ": rules: expected UTF-8, found other bytes")};
+    }
     options.recipe.tensor_types.push_back(std::move(text));
   }
   return options;

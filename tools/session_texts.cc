@@ -10,6 +10,7 @@
 #include "libshard/json.h"
 #include "libshard/text.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
+#include "tools/options.h"
 #include "tools/runtime_options.h"
 #include "tools/token_ids.h"
 
@@ -152,16 +153,20 @@ class SessionReader {
             Cat(where, ": token: expected an id below ", vocabulary_, ", found ", found)};
   }
 
+  // Names go into statistics and reports; that of a file is any bytes.
+  static Status CheckName(const std::string& where, const char* what, const std::string& name) {
+    if (shard::IsUtf8(name) && !shard::HasControlCharacter(name)) return shard::Ok();
+    return Error{Code::kCorrupt, Cat(where, ": ", what,
+                                     ": expected a name in UTF-8 without control characters, "
+                                     "found ",
+                                     shard::Quoted(name))};
+  }
+
   Status Add(const std::string& where, TokenSession session) {
     if (session.tokens.empty())
       return Error{Code::kCorrupt, Cat(where, ": session: expected tokens, found none")};
-    for (const std::string& text : {session.name, session.bucket}) {
-      if (shard::HasControlCharacter(text))
-        return Error{Code::kCorrupt, Cat(where,
-                                         ": session: expected a name without control "
-                                         "characters, found ",
-                                         shard::Quoted(text))};
-    }
+    SHARD_CHECK(CheckName(where, "session", session.name));
+    SHARD_CHECK(CheckName(where, "bucket", session.bucket));
     if (!names_.insert(session.name).second)
       return Error{Code::kCorrupt, Cat(where, ": session: expected a name of its own, found ",
                                        shard::Quoted(session.name), " a second time")};
@@ -192,7 +197,8 @@ void AddTexts(CLI::App& app, TextArguments& arguments) {
       ->type_name("IDS|FILE");
   app.add_option("--bucket", arguments.bucket,
                  "What kind of text it is (code, chat, math, ...), for sessions that do not say.")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(AsUtf8());
 }
 
 Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights) {

@@ -43,9 +43,10 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(arguments.write.slice.parts, shard::ParseParts(arguments.only, plan.groups.size()));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(shard::PlanWarnings(model, plan));
+  arguments.write.command = RecordCommand(arguments);
+  SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
-  arguments.write.command = RecordCommand(arguments);
   SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
   const WriteOutcome outcome{arguments.out, written.report, written.seconds};
   SHARD_CHECK(arguments.json ? WriteJsonResult(WrittenJson(outcome))

@@ -125,7 +125,9 @@ Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
 Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
   if (report.passed()) return shard::Ok();
   return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
-               "copy the files that are named again, or run build again"};
+               manifest::IsNodeDirectory(directory)
+                   ? "copy the files that are named again, or run assemble again"
+                   : "copy the files that are named again, or run build again"};
 }
 
 constinit const Command kVerify = {

@@ -5,6 +5,7 @@
 
 #include "libshard/quote.h"
 #include "libshard/text.h"
+#include "manifest/node_record.h"
 #include "tools/output.h"
 #include "tools/table.h"
 
@@ -99,8 +100,9 @@ std::string VerifyText(const std::string& directory, const VerifyReport& report)
 }
 
 CiReport VerifyCi(const std::string& directory, const VerifyReport& report) {
-  return {"verify", directory, Cat(directory, "/", manifest::kManifestFile), report,
-          VerifyTotals(report)};
+  const char* file =
+      manifest::IsNodeDirectory(directory) ? manifest::kNodeFile : manifest::kManifestFile;
+  return {"verify", directory, Cat(directory, "/", file), report, VerifyTotals(report)};
 }
 
 Json VerifyJson(const std::string& directory, const VerifyReport& report) {

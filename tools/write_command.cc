@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "libshard/json.h"
 #include "libshard/text.h"
 #include "tools/exit_code.h"
 #include "tools/output.h"
@@ -23,15 +22,6 @@ void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
                  "Cut parts into files of at most this size: 5G, 512MiB. A tensor is never cut.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastPartSize));
-}
-
-// What goes into JSON and into the metadata of files.
-CLI::Validator AsUtf8() {
-  const auto check = [](const std::string& text) -> std::string {
-    if (shard::IsUtf8(text)) return "";
-    return shard::Cat("expected UTF-8, found ", shard::Quoted(text));
-  };
-  return CLI::Validator(check, "");
 }
 
 void AddRecordOptions(CLI::App& app, manifest::WriteOptions& write) {

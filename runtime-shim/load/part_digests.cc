@@ -1,12 +1,12 @@
 // Digests of what is loaded. Unlike verify, parts that are not loaded may be absent or damaged.
 #include <system_error>
 
+#include "libshard/byte_progress.h"
 #include "libshard/checkpoint_index.h"
 #include "libshard/parallel.h"
 #include "libshard/scan_file.h"
 #include "libshard/text.h"
 #include "manifest/open_bundle.h"
-#include "runtime-shim/load/byte_progress.h"
 #include "runtime-shim/load/part_selection.h"
 
 namespace runtime {
@@ -42,7 +42,7 @@ shard::Status CheckVersions(const Split& split) {
 }
 
 shard::Status CheckFile(const std::string& directory, const Promise& promise,
-                        ByteProgress& progress) {
+                        shard::ByteProgress& progress) {
   SHARD_CHECK(shard::CheckInside(directory, *promise.file));
   const shard::fs::path path = shard::fs::path(directory) / *promise.file;
   std::error_code error;
@@ -77,7 +77,7 @@ shard::Status CheckDigests(const Split& split, const LoadOptions& options) {
   }
   uint64_t total = 0;  // of sizes that the parser has bounded by what a file can hold
   for (const Promise& promise : promises) total += promise.size;
-  ByteProgress progress(options.progress, total);
+  shard::ByteProgress progress(options.progress, total);
   return shard::ParallelFor(promises.size(), shard::ThreadsForFiles(options.jobs),
                             [&](size_t i) { return CheckFile(split.path, promises[i], progress); });
 }

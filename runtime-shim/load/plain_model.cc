@@ -36,7 +36,7 @@ shard::Result<std::optional<manifest::NodeRecord>> ReadNode(const std::string& s
   if (!there) return std::optional<manifest::NodeRecord>();
   SHARD_TRY(manifest::NodeRecord node, manifest::ReadNodeRecord(directory.string()));
   if (options.verify) {
-    SHARD_CHECK(manifest::CheckNodeFiles(directory.string(), node, options.jobs));
+    SHARD_CHECK(manifest::CheckNodeFiles(directory.string(), node, options.jobs, options.progress));
   }
   return std::optional(std::move(node));
 }

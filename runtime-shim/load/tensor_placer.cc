@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "libshard/byte_progress.h"
 #include "libshard/encode_rows.h"
 #include "libshard/mapped_file.h"
 #include "libshard/parallel.h"
 #include "libshard/row_reader.h"
 #include "libshard/scan_file.h"
 #include "libshard/text.h"
-#include "runtime-shim/load/byte_progress.h"
 
 namespace runtime {
 
@@ -194,7 +194,7 @@ shard::Status TensorPlacer::Make(const Piece& piece) const {
 shard::Status TensorPlacer::Run(const LoadOptions& options) {
   uint64_t total = 0;
   for (const Piece& piece : pieces_) total += piece.to.size();
-  ByteProgress progress(options.progress, total);
+  shard::ByteProgress progress(options.progress, total);
   const auto make = [&](size_t i) -> shard::Status {
     SHARD_CHECK(Make(pieces_[i]));
     progress.Add(pieces_[i].to.size());

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "libshard/digest.h"
+#include "libshard/json.h"
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "runtime-shim/stats/statistics_file.h"
 
@@ -40,6 +42,12 @@ shard::Status CheckExperts(const Weights& weights, const shard::LayerExperts& lo
   return shard::Ok();
 }
 
+// Strings of GGUF are any bytes, those of statistics UTF-8: other bytes stand as \xff.
+std::string NameOf(const Weights& weights) {
+  const std::string name(weights.metadata.String("general.name").value_or(""));
+  return shard::IsUtf8(name) ? name : shard::Shown(name);
+}
+
 void Count(const std::vector<HostTensor>& tensors, std::map<std::string, uint64_t>& bytes) {
   for (const HostTensor& tensor : tensors) {
     bytes[std::string(tensor.format->name)] += tensor.bytes.size();
@@ -51,7 +59,7 @@ void Count(const std::vector<HostTensor>& tensors, std::map<std::string, uint64_
 shard::Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec) {
   SHARD_CHECK(CheckExperts(weights, EligibleExperts(weights, -1, true)));
   ModelIdentity model;
-  model.name = weights.metadata.String("general.name").value_or("");
+  model.name = NameOf(weights);
   model.architecture = spec.architecture;
   model.model_version = weights.model_version;
   model.shard_version = weights.shard_version;

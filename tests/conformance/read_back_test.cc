@@ -13,14 +13,17 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/checkpoint_index.h"
+#include "libshard/file.h"
 #include "libshard/gguf.h"
 #include "libshard/limits.h"
 #include "libshard/plan.h"
 #include "libshard/safetensors.h"
 #include "manifest/manifest.h"
+#include "manifest/node_record.h"
 #include "manifest/read_back.h"
 #include "runtime-shim/stats/statistics_file.h"
 #include "tests/fuzz/mutation.h"
+#include "tests/libshard/model_for_test.h"
 #include "tests/manifest/sample.h"
 #include "tests/runtime-shim/stats_sample.h"
 
@@ -96,6 +99,93 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Plans) {
   }
 }
 
+// What MakePlan decides for models of any shape is text that ReadPlanFile reads back.
+TEST(WhatAWriterAcceptsItsReaderAccepts, PlanFiles) {
+  Random random(18);
+  const fixtures::TempDir dir;
+  int accepted = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    shard::ModelForTest made;
+    made.Root("/data/" + AnyText(random, 6));
+    for (uint32_t layer = 0; layer < 1 + random.Below(5); ++layer) {
+      made.Layer({layer, static_cast<uint32_t>(1 + random.Below(20)), 1, 10, false});
+    }
+    const shard::MoeModel model = made.Build();
+    shard::PlanOptions options;
+    options.groups = static_cast<uint32_t>(1 + random.Below(6));
+    options.partition = random.Below(2) == 0 ? "contiguous" : "modulo";
+    options.uniform = random.Below(2) == 0;
+    const auto plan = shard::MakePlan(model, options);
+    if (!plan) continue;
+    ++accepted;
+    const auto text = shard::PlanText(model, *plan);
+    ASSERT_TRUE(text) << text.error().message;
+    ASSERT_TRUE(shard::WriteTextFile(dir / "plan.json", *text));
+    const auto read = shard::ReadPlanFile(dir / "plan.json", model);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(TextOf(*read), TextOf(*plan));
+  }
+  EXPECT_GT(accepted, 5);
+}
+
+TEST(WhatAWriterAcceptsItsReaderAccepts, APlanThatTheReaderRefusesIsNotWritten) {
+  const shard::MoeModel model = shard::ModelForTest().Layers(2, 8, 2).Build();
+  shard::PlanOptions options;
+  options.groups = 2;
+  shard::Plan plan = shard::MakePlan(model, options).value();
+  ASSERT_TRUE(shard::PlanText(model, plan));
+  plan.scheme = "no/label";
+  const auto refused = shard::PlanText(model, plan);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("found one that our own reader refuses: plan.json: partition: scheme"));
+  plan.scheme = "modulo";  // which it does not follow
+  const auto other = shard::PlanText(model, plan);
+  ASSERT_FALSE(other);
+  EXPECT_THAT(other.error().message, HasSubstr("it would read another plan"));
+}
+
+manifest::NodeRecord RandomNode(Random& random) {
+  manifest::NodeRecord record;
+  record.versions = {std::string(16, 'a'), std::string(16, 'b'), ""};
+  record.group = static_cast<uint32_t>(random.Below(2 * shard::kMaxExpertsPerLayer));
+  for (size_t n = random.Below(4); n > 0; --n) {
+    record.experts[std::to_string(random.Below(2 * shard::kMaxLayers))] = "0-3,7";
+  }
+  record.distribution_sha256 = std::string(64, 'c');
+  record.tool_version = random.Below(4) == 0 ? AnyText(random) : "1.0.0";
+  record.recipe.name = random.Below(4) == 0 ? AnyText(random) : "Q4_K_M";
+  for (size_t n = random.Below(4); n > 0; --n) {
+    const std::string name = random.Below(4) == 0 ? AnyText(random, 6) : "a" + std::to_string(n);
+    record.files.push_back({name, random.Below(1 << 30), std::string(64, 'd')});
+  }
+  return record;
+}
+
+TEST(WhatAWriterAcceptsItsReaderAccepts, NodeFiles) {
+  Random random(19);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const manifest::NodeRecord record = RandomNode(random);
+    const auto text = manifest::ReadableNodeText(record);
+    if (!text) {
+      ++refused;
+      EXPECT_EQ(text.error().code, Code::kUnsupported);
+      EXPECT_THAT(text.error().message, HasSubstr("moepack_node.json: expected one that can be"));
+      continue;
+    }
+    ++accepted;
+    const auto read = manifest::ParseNodeRecord("node", *text);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->recipe.name, record.recipe.name);
+    EXPECT_EQ(read->tool_version, record.tool_version);
+    EXPECT_EQ(read->files.size(), record.files.size());
+  }
+  EXPECT_GT(accepted, 5);
+  EXPECT_GT(refused, 5);
+}
+
 const manifest::Manifest& Sample() {
   static const manifest::Manifest manifest = sample::Make().manifest;
   return manifest;
@@ -134,9 +224,39 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
     ++accepted;
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(manifest::WriteManifest(*read), text);
+    EXPECT_EQ(read->model.id, manifest.model.id);
+    EXPECT_EQ(read->model.revision, manifest.model.revision);
+    EXPECT_EQ(read->command, manifest.command);
   }
   EXPECT_GT(accepted, 5);
   EXPECT_GT(refused, 5);
+}
+
+// Each would be read as U+FFFD.
+TEST(WhatAWriterAcceptsItsReaderAccepts, ATextThatIsNoUtf8IsRefusedInEveryFieldOfAManifest) {
+  using manifest::Manifest;
+  const std::vector<void (*)(Manifest&)> breaks = {
+      [](Manifest& m) { m.model.id = "\xff"; },
+      [](Manifest& m) { m.model.revision = "v\xc3"; },
+      [](Manifest& m) { m.model.architecture = "\xed\xa0\x80"; },
+      [](Manifest& m) { m.model.source[0].file = "\xff.safetensors"; },
+      [](Manifest& m) { m.recipe.name = "Q4_K_M \xff"; },
+      [](Manifest& m) {
+        m.recipe.imatrix_file = "\xff", m.recipe.imatrix_sha256 = std::string(64, '0');
+      },
+      [](Manifest& m) {
+        m.command = {"build", "\xff"};
+      },
+      [](Manifest& m) { m.bundles[0].tensors[0].name += "\xff"; },
+  };
+  EXPECT_TRUE(manifest::ReadBackManifest(Sample()));
+  for (size_t i = 0; i < breaks.size(); ++i) {
+    Manifest manifest = Sample();
+    breaks[i](manifest);
+    const manifest::Status checked = manifest::ReadBackManifest(manifest);
+    ASSERT_FALSE(checked) << i;
+    EXPECT_EQ(checked.error().code, Code::kUnsupported) << i;
+  }
 }
 
 TEST(WhatAWriterAcceptsItsReaderAccepts, NamesOfShards) {

@@ -1,5 +1,5 @@
 // ReadStatistics' two forms. The binary is damaged behind its digest: the target puts a header that
-// fits in front of what it is given.
+// fits in front of what it is given, unless that has one.
 #include <nlohmann/json.hpp>
 
 #include "libshard/bytes.h"
@@ -32,7 +32,8 @@ std::string WithHeader(std::string_view payload) {
 
 shard::Result<runtime::Statistics> Read(std::string_view input) {
   if (!input.starts_with('{')) {
-    const std::string file = WithHeader(input);
+    const bool whole = input.starts_with(runtime::kStatisticsMagic);
+    const std::string file = whole ? std::string(input) : WithHeader(input);
     return runtime::StatisticsFromBinary(kWhere, std::as_bytes(std::span(file)));
   }
   SHARD_TRY(const shard::Json document, shard::ParseJson(kWhere, input));

@@ -188,6 +188,16 @@ TEST_F(PlanTest, RefusesGroupsThatDoNotFitTheModel) {
   EXPECT_THAT(many.message, HasSubstr("found 9"));
 }
 
+// 4 layers of 65,536 experts: with 257 groups the reader of distribution.json would refuse the
+// plan.
+TEST_F(PlanTest, RefusesMoreGroupsTimesExpertsThanAPlanMayHave) {
+  const MoeModel model = ModelForTest().Layers(4, 1u << 16, 2).Build();
+  const Error many = ErrorOf(model, Groups(257));
+  EXPECT_EQ(many.code, Code::kInvalidArgument);
+  EXPECT_THAT(many.message, HasSubstr("plan: groups: expected at most 256 for 262144 experts in "
+                                      "all layers, found 257"));
+}
+
 TEST_F(PlanTest, RefusesAnUnknownPartitionAndListsTheKnownOnes) {
   const Error error = ErrorOf(ModelForTest().Layers(1, 8, 2).Build(), Groups(2, "random"));
   EXPECT_EQ(error.code, Code::kInvalidArgument);

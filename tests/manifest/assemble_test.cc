@@ -194,6 +194,19 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCutIsAMismatch) {
   }
 }
 
+// The step that hashes what is cut, and the one that packs; of each the last report says all.
+TEST_F(AssembleNodeTest, ProgressCountsTheBytesThatAreCheckedBeforeTheyAreCut) {
+  Split("qwen3-moe");
+  std::map<uint64_t, uint64_t> steps;  // bytes in all -> the most that were done
+  AssembleOptions options;
+  options.pack.progress = [&](const shard::PackProgress& state) {
+    steps[state.total_bytes] = std::max(steps[state.total_bytes], state.done_bytes);
+  };
+  ASSERT_TRUE(Assemble(options));
+  EXPECT_EQ(steps.size(), 2u);
+  for (const auto& [total, done] : steps) EXPECT_EQ(done, total);
+}
+
 TEST_F(AssembleNodeTest, AnExistingOutputIsRefusedUnlessForced) {
   Split("qwen3-moe");
   fs::create_directory(dir_ / "node");

@@ -132,6 +132,33 @@ TEST_F(ExistingOutput, ForceReplacesNoDistributionThatHoldsSomethingElse) {
   EXPECT_TRUE(IsWhole("d"));
 }
 
+// shard-experts --only was killed when its files were moved in and not listed yet: build --force
+// refuses them as anybody's, and says which command mends it.
+TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandThatListsIt) {
+  Write("whole");
+  struct Case {
+    const char *only, *file;
+  };
+  for (const Case& one : {Case{"group:1", kGroup}, Case{"trunk", "trunk/trunk.safetensors"},
+                          Case{"overlay", "overlays/generalists-1/experts.safetensors"},
+                          Case{"assets", "assets/config.json"}}) {
+    ASSERT_TRUE(fs::exists(dir_ / "whole" / one.file)) << one.file;
+    fs::remove_all(dir_ / "d");
+    Write("d", tiny::Only({"group:0"}));
+    fs::create_directories((dir_ / "d" / one.file).parent_path());
+    fs::copy(dir_ / "whole" / one.file, dir_ / "d" / one.file);
+    const shard::Error error = Refusal("d", Forced());
+    EXPECT_THAT(error.message, HasSubstr(std::string("found \"") + one.file));
+    EXPECT_THAT(error.hint, HasSubstr(std::string("if shard-experts --only ") + one.only +
+                                      " was killed, it left that file: run it again"));
+    Write("d", tiny::Only({one.only}));
+    EXPECT_TRUE(IsWhole("d")) << one.only;
+    Write("d", Forced());
+  }
+  fixtures::WriteFile(dir_ / "d/groups/000/notes.txt", "mine");
+  EXPECT_THAT(Refusal("d", Forced()).hint, testing::StartsWith("--force replaces only"));
+}
+
 // It was fine when the run began.
 TEST_F(ExistingOutput, WhatSomebodyPutThereDuringTheRunIsNotDeleted) {
   Write("d");

@@ -223,7 +223,8 @@ TEST(ParseManifestTest, RefusesAPlanThatUnfoldsToMoreThanMemory) {
   for (int i = 0; i < 1000; ++i) groups.push_back(group);
   const auto read = ParseManifest("m.json", document.dump());
   ASSERT_FALSE(read);
-  EXPECT_NE(read.error().message.find("groups: expected at most 256, found 1000"),
+  EXPECT_NE(read.error().message.find(
+                "groups: expected at most 256 for 262144 experts in all layers, found 1000"),
             std::string::npos)
       << read.error().message;
 }

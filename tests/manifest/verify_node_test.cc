@@ -64,6 +64,17 @@ TEST_F(VerifyNodeTest, AFreshNodePassesEveryRule) {
   }
 }
 
+TEST_F(VerifyNodeTest, ProgressCountsTheBytesOfEveryFile) {
+  MakeNode();
+  uint64_t last = 0, total = 0;
+  VerifyOptions options;
+  options.jobs = 1;
+  options.progress = [&](uint64_t done, uint64_t all) { last = done, total = all; };
+  const VerifyReport report = Verify(options);
+  EXPECT_EQ(last, report.bytes);
+  EXPECT_EQ(total, report.bytes);
+}
+
 TEST_F(VerifyNodeTest, EveryDamagedFileIsFound) {
   MakeNode();
   VerifyOptions structure;

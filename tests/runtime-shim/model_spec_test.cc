@@ -184,6 +184,10 @@ TEST(ModelSpec, NamesTheKeyThatIsMissingOrMakesNoSense) {
   keys.Set("qwen3moe.attention.head_count", GgufValue::U32(0));
   EXPECT_EQ(MessageOf(keys), "m.gguf: qwen3moe.attention.head_count: expected at least 1, found 0");
   keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.attention.head_count", GgufValue::U32(1u << 24));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3moe.attention.head_count: expected at most 65535, found 16777216");
+  keys = Keys("qwen3moe");
   keys.Set("qwen3moe.rope.freq_base", GgufValue::F32(0));
   EXPECT_EQ(MessageOf(keys), "m.gguf: qwen3moe.rope.freq_base: expected more than 1, found 0");
   keys = Keys("qwen3moe");

@@ -207,6 +207,13 @@ TEST(Model, NamesTensorsThatAreMissingMisshapenOrLeftOver) {
   EXPECT_EQ(Model::Load(weights, **executor).error().message,
             "tiny: \"blk.0.attn_q.weight\": expected a matrix of 32 x 32, found 16 x 64");
   weights = TinyWeights("qwen3moe");
+  for (HostTensor& tensor : weights->trunk) {
+    if (tensor.name == "token_embd.weight") tensor.shape = {uint64_t{1} << 31, 32};
+  }
+  EXPECT_EQ(Model::Load(weights, **executor).error().message,
+            "tiny: \"token_embd.weight\": expected at most 2147483647 rows and columns, found "
+            "2147483648 x 32");
+  weights = TinyWeights("qwen3moe");
   weights->trunk.push_back(weights->trunk[0]);
   weights->trunk.back().name = "blk.0.surprise.weight";
   const auto model = Model::Load(weights, **executor);

@@ -93,6 +93,56 @@ TEST_F(Gguf, ASymlinkedTrunkIsRelativeSoThatTheTreeCanBeMoved) {
   EXPECT_EQ(verified.status, 0) << verified.out << verified.err;
 }
 
+TEST_F(Gguf, ANodeWithASymlinkedTrunkIsAModelForEveryCommand) {
+  Build("--quantize Q8_0");
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --link symlink -o s").status, 0);
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --link copy -o c").status, 0);
+  for (const std::string source : {"", "/node-00001-of-00003.gguf", "/node-00002-of-00003.gguf"}) {
+    const ToolRun linked = workspace_.Moepack("list-tensors s" + source);
+    EXPECT_EQ(linked.status, 0) << source << linked.err;
+    EXPECT_EQ(linked.out, workspace_.Moepack("list-tensors c" + source).out) << source;
+  }
+  EXPECT_EQ(workspace_.Moepack("list-tensors s --summary").status, 0);
+  EXPECT_EQ(workspace_.Moepack("plan s --groups 2").status, 0);
+  Damage(workspace_ / "out/trunk/trunk.gguf");
+  const ToolRun damaged = workspace_.Moepack("list-tensors s");
+  EXPECT_EQ(damaged.status, 6) << damaged.out;
+  EXPECT_THAT(damaged.err, HasSubstr("s/node-00002-of-00003.gguf: sha256: expected "));
+}
+
+// Who makes a directory must not have files elsewhere read by pointing at them.
+TEST_F(Gguf, ALinkOutOfADirectoryIsFollowedOnlyWithTheDigestOfWhatItLeadsTo) {
+  Build("--quantize Q8_0");
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --link symlink -o s").status, 0);
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 1 --layout single -o secret").status, 0);
+  const auto expect_refused = [&](int status, const std::string& message) {
+    const ToolRun run = workspace_.Moepack("list-tensors s");
+    EXPECT_EQ(run.status, status) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.err, HasSubstr(message));
+  };
+  const fs::path trunk = workspace_ / "s/node-00002-of-00003.gguf";
+  fs::remove(trunk);
+  fs::create_symlink("../secret/node.gguf", trunk);
+  expect_refused(6, "s/node-00002-of-00003.gguf: size: expected ");
+  fs::remove(workspace_ / "s/moepack_node.json");
+  expect_refused(3, "expected a file inside s, found a link to ");
+  WriteAll(workspace_ / "s/moepack_node.json", "{}");
+  expect_refused(3, "s/moepack_node.json: format: expected");
+}
+
+TEST_F(Gguf, AFileThatTheNodeDoesNotListIsNoReasonToFollowALink) {
+  Build("--quantize Q8_0");
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --layout single -o s").status, 0);
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 1 --layout single -o secret").status, 0);
+  fs::remove(workspace_ / "s/node.gguf");
+  fs::create_symlink("../secret/node.gguf", workspace_ / "s/other.gguf");
+  const ToolRun run = workspace_.Moepack("list-tensors s");
+  EXPECT_EQ(run.status, 3) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("expected a file inside s, found a link to "));
+  EXPECT_EQ(workspace_.Moepack("list-tensors s/other.gguf").status, 0) << "the user named it";
+}
+
 TEST_F(Gguf, ASingleFileHoldsWhatTheSetHolds) {
   Build("--quantize Q8_0 --overlay-file fixtures/tiny-overlay.json");
   EXPECT_EQ(workspace_.Moepack("assemble out --group 0 --layout single --name tiny -o one").status,
@@ -157,6 +207,7 @@ TEST_F(Gguf, VerifyOfANodeFindsDamageInAnyOfItsFiles) {
     EXPECT_THAT(bad.out, HasSubstr("file=node/" + std::string(name) +
                                    ",title=moepack verify%3A file-sha256"))
         << name;
+    EXPECT_THAT(bad.err, HasSubstr("hint: copy the files that are named again, or run assemble "));
     EXPECT_EQ(workspace_.Moepack("run node --prompt hi -n 1").status, 6) << name;
     Damage(workspace_ / "node" / name);
   }

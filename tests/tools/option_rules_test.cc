@@ -57,6 +57,43 @@ TEST_F(OptionRules, OptionsOfTheConverterAreRefusedWhereNothingIsConverted) {
                 "--config");
 }
 
+// Each would stand in distribution.json, or in the metadata of a file, as U+FFFD.
+TEST_F(OptionRules, WordsThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
+  for (const std::string command : {"build fixtures/tiny-moe --groups 2 -o out",
+                                    "shard-experts fixtures/tiny-moe --groups 2 -o out"}) {
+    ExpectRefused(command + " --revision \"$(printf 'v\\377')\"", "--revision: expected UTF-8");
+    ExpectRefused(command + " --model-id \"$(printf 'a/\\377')\"", "--model-id: expected UTF-8");
+    ExpectRefused(command + " --dry-run --revision \"$(printf '\\377')\"", "--revision: expected");
+  }
+  ExpectRefused(
+      "quantize fixtures/tiny-moe --recipe Q8_0 -o o.gguf --model-id \"$(printf '\\377')\"",
+      "--model-id: expected UTF-8");
+  ExpectRefused("profile fixtures/tiny-moe --tokens 1,2 --bucket \"$(printf '\\377')\"",
+                "--bucket: expected UTF-8");
+}
+
+TEST_F(OptionRules, FilesWhoseRecordedNameIsNoUtf8AreRefused) {
+  fs::copy(workspace_ / "fixtures/tiny-overlay.json", workspace_ / "o\xff.json");
+  WriteAll(workspace_ / "g\xff.json", R"({"groups": [{"*": "0-7"}, {"*": "8-15"}]})");
+  for (const std::string verb : {"build", "shard-experts"}) {
+    const std::string command = verb + " fixtures/tiny-moe -o out ";
+    ExpectRefused(command + "--groups 2 --overlay-file o\xff.json",
+                  "--overlay-file: expected UTF-8, found \"o\\xff.json\"");
+    ExpectRefused(command + "--partition explicit:g\xff.json", "--partition: expected UTF-8");
+  }
+  EXPECT_EQ(
+      workspace_.Moepack("plan fixtures/tiny-moe --groups 2 --overlay-file o\xff.json").status, 0)
+      << "a plan does not name its files";
+}
+
+TEST_F(OptionRules, RulesOfTypesThatAreNoUtf8AreRefused) {
+  WriteAll(workspace_ / "rules", "# \xff\nffn_down_exps=q6_K\n");
+  const ToolRun run = workspace_.Moepack(
+      "build fixtures/tiny-moe --groups 2 --recipe Q8_0 --tensor-type-file rules -o out");
+  EXPECT_EQ(run.status, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("rules: expected UTF-8, found other bytes"));
+}
+
 TEST_F(OptionRules, OptionsOfTheProofNeedItsSource) {
   Build("-o out");
   for (const char* option : {"--imatrix m", "--family f", "--config c", "--pre qwen2"})

@@ -76,6 +76,15 @@ TEST(Plan, ADashPutsThePlanOnStdoutAndTheReportOnStderr) {
   EXPECT_THAT(run.err, HasSubstr("3 groups, contiguous, uniform"));
 }
 
+TEST(Plan, ADirectoryWhoseNameIsNoUtf8IsNamedWithEscapes) {
+  const Workspace workspace;
+  std::filesystem::rename(workspace / "fixtures/tiny-moe", workspace / "fixtures/m\xff");
+  const ToolRun run = workspace.Moepack("plan fixtures/m\xff --groups 2");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto plan = nlohmann::json::parse(ReadAll(workspace / "plan.json"));
+  EXPECT_EQ(plan["model"]["source"], "m\\xff");
+}
+
 TEST(Plan, AnOverlayIsOnEveryNode) {
   const auto json =
       Workspace().Json(std::string(kPlan) + "--overlay-file fixtures/tiny-overlay.json --json");

@@ -127,12 +127,25 @@ TEST_F(SessionTexts, SessionsNeedTokensAndNamesOfTheirOwn) {
   EXPECT_THAT(TextError("a.jsonl", twice + twice).message,
               HasSubstr("line 2: session: expected a name of its own, found \"s\" a second time"));
   EXPECT_THAT(TextError("a.jsonl", "{\"text\": \"x\", \"session\": \"\\u001b[2J\"}").message,
-              HasSubstr("expected a name without control characters"));
+              HasSubstr("session: expected a name in UTF-8 without control characters"));
 }
 
 TEST_F(SessionTexts, TextThatIsNoUtf8IsRefused) {
   EXPECT_THAT(TextError("a.txt", "\xff").message,
               HasSubstr("a.txt: text: expected UTF-8, found other bytes"));
+}
+
+// JSON of statistics and reports is UTF-8: known before anything runs, not when they are written.
+TEST_F(SessionTexts, NamesThatAreNoUtf8AreRefusedWhenTheyAreRead) {
+  const std::string expected = "session: expected a name in UTF-8 without control characters";
+  EXPECT_THAT(TextError("caf\xe9.txt", "x").message, HasSubstr(expected));
+  EXPECT_THAT(TextError("caf\xe9.jsonl", "[1, 2]").message, HasSubstr(expected));
+  const auto ids = Read({{}, {File("\xff.txt", "1 2")}, ""});
+  ASSERT_FALSE(ids);
+  EXPECT_THAT(ids.error().message, HasSubstr(expected));
+  const auto bucket = Read({{File("a.txt", "x")}, {}, "\xff"});
+  ASSERT_FALSE(bucket);
+  EXPECT_THAT(bucket.error().message, HasSubstr("bucket: expected a name in UTF-8"));
 }
 
 TEST_F(SessionTexts, TokensAreIdsOrTheNameOfAFileOfIds) {

@@ -1,4 +1,4 @@
-// How far the threads of one step of loading have come.
+// How far the threads of one step have come.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 #include <mutex>
 #include <utility>
 
-namespace runtime {
+namespace shard {
 
-using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
+using ByteReport = std::function<void(uint64_t done, uint64_t total)>;
 
 class ByteProgress {
  public:
   // `report` may be empty.
-  ByteProgress(LoadProgress report, uint64_t total) : report_(std::move(report)), total_(total) {
+  ByteProgress(ByteReport report, uint64_t total) : report_(std::move(report)), total_(total) {
     if (report_ && total_ > 0) report_(0, total_);
   }
 
@@ -26,10 +26,10 @@ class ByteProgress {
   }
 
  private:
-  const LoadProgress report_;
+  const ByteReport report_;
   const uint64_t total_;
   std::mutex mutex_;
   uint64_t done_ = 0;
 };
 
-}  // namespace runtime
+}  // namespace shard
