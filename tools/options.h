@@ -17,12 +17,14 @@ inline constexpr uint64_t kMaxGroups = 65536;
 CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
 CLI::Validator AsBytes(uint64_t least);                 // "64M", "2GiB"
 CLI::Validator OneOf(std::vector<std::string> words);
+CLI::Validator AsUtf8();  // what goes into JSON and into the metadata of files
 
 struct SourceArguments {
   std::string source;
   shard::ModelOptions model;
 };
-void AddSource(CLI::App& app, SourceArguments& arguments);
+// `more` ends the help of SRC: what else this command takes, as a sentence, or "".
+void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
 // --family and --config, without the argument SRC.
 void AddModelOptions(CLI::App& app, shard::ModelOptions& options);
 // Opens the model and prints its warnings.
