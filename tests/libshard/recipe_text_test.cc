@@ -21,7 +21,8 @@ TEST(RecipeText, SaysWhatDecidesTheBytes) {
 }
 
 TEST(RecipeText, HasTheWordsAndTheOrderOfTheFormatsDocument) {
-  RecipeOptions options{.recipe = "BF16"};
+  RecipeOptions options;
+  options.recipe = "BF16";
   options.trunk_type = options.experts_type = options.overlay_type = "q8_0";
   options.output_type = options.embedding_type = "q8_0";
   options.tensor_types = {"a=q8_0"};
