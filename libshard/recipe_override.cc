@@ -160,9 +160,10 @@ bool TypeOverrides::Matches(const TypeOverride& rule, const GgufTensor& tensor) 
 Status TypeOverrides::CheckAllUsed() const {
   for (const TypeOverride& rule : rules_) {
     if (rule.used) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(rule.Label(), ": expected a tensor that may get this type, found none"),
-                 "list-tensors prints the names; norms, routers and vectors keep their type"};
+    return Error{
+        Code::kInvalidArgument,
+        Cat(rule.Label(), ": expected a tensor that may get this type, found none"),
+        "--dry-run --tensors prints the names; norms, routers and vectors keep their type"};
   }
   return Ok();
 }

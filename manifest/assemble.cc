@@ -43,6 +43,37 @@ struct Node {
   NodeParts parts;
 };
 
+Error NoEffect(const std::string& distribution, const char* option, const char* expected,
+               const char* hint) {
+  return {Code::kInvalidArgument, Cat(distribution, ": ", option, ": expected ", expected), hint};
+}
+
+Status CheckForGguf(const std::string& distribution, const AssembleOptions& options) {
+  if (!options.family_file.empty()) {
+    return NoEffect(distribution, "--family", "safetensors bundles, found GGUF bundles",
+                    "leave it out: the names of a GGUF are the same for every family");
+  }
+  if (options.layout != NodeLayout::kSingle) return Ok();
+  const char* option = options.link                ? "--link"
+                       : options.max_part_size > 0 ? "--max-part-size"
+                                                   : nullptr;
+  if (option == nullptr) return Ok();
+  return NoEffect(distribution, option, "--layout split, found --layout single",
+                  "leave it out: a single file holds trunk and experts together");
+}
+
+Status CheckForSafetensors(const std::string& distribution, const AssembleOptions& options) {
+  const char* option = options.layout                                      ? "--layout"
+                       : options.link                                      ? "--link"
+                       : !options.name.empty()                             ? "--name"
+                       : options.max_part_size > 0                         ? "--max-part-size"
+                       : options.alignment != shard::kGgufDefaultAlignment ? "--alignment"
+                                                                           : nullptr;
+  if (option == nullptr) return Ok();
+  return NoEffect(distribution, option, "GGUF bundles, found safetensors bundles",
+                  "leave it out: such a node is always one checkpoint in Hugging Face's layout");
+}
+
 Error WrongDigest(const std::string& distribution, const AssetRecord& asset,
                   const std::string& found) {
   return Error{
@@ -229,6 +260,20 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   return report;
 }
 
+Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
+                                const AssembleOptions& options) {
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
+  SHARD_TRY(const std::string text, ReadManifestText(distribution));
+  SHARD_TRY(Manifest manifest,
+            ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
+  SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
+  const NodeRecord record = DescribeNode(manifest, shard::Sha256Hex(text), options.group);
+  SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)
+                                 : CheckForSafetensors(distribution, options));
+  if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, record, out, options);
+  return AssembleCheckpoint(distribution, std::move(manifest), record, out, options);
+}
+
 }  // namespace
 
 uint64_t AssembleReport::total_bytes() const {
@@ -239,19 +284,9 @@ uint64_t AssembleReport::total_bytes() const {
 
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options) {
-  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
-  SHARD_TRY(const std::string text, ReadManifestText(distribution));
-  SHARD_TRY(Manifest manifest,
-            ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
-  SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
-  const NodeRecord record = DescribeNode(manifest, shard::Sha256Hex(text), options.group);
-  if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, record, out, options);
-  if (options.alignment != shard::kGgufDefaultAlignment) {
-    return Error{Code::kInvalidArgument,
-                 Cat(distribution, ": alignment: expected GGUF bundles, found safetensors bundles"),
-                 "safetensors has no alignment"};
-  }
-  return AssembleCheckpoint(distribution, std::move(manifest), record, out, options);
+  Result<AssembleReport> report = Assemble(distribution, out, options);
+  if (!report) return NameDamaged(distribution, std::move(report).error());
+  return report;
 }
 
 }  // namespace manifest

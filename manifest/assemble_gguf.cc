@@ -45,6 +45,10 @@ struct GgufNode {
   std::string model_file;
 };
 
+std::string NameOf(const AssembleOptions& options) {
+  return options.name.empty() ? "node" : options.name;
+}
+
 Result<shard::GgufMetadata> ReadHead(const std::string& distribution, const Manifest& manifest) {
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role != shard::Role::kHead) continue;
@@ -108,7 +112,7 @@ Result<std::vector<shard::OutputTensor>> MergeAll(const std::string& distributio
 void LayOutSingle(std::vector<shard::OutputTensor> experts, const AssembleOptions& options,
                   GgufNode& node) {
   shard::OutputFile file;
-  file.path = options.name + ".gguf";
+  file.path = NameOf(options) + ".gguf";
   for (const PartTensor& tensor : node.sources.trunk) {
     file.tensors.push_back(WholeTensor(tensor, node));
   }
@@ -136,7 +140,7 @@ void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& di
   const size_t first_experts = 1 + node.sources.trunk_files.size();
   const size_t count = first_experts + lists.size();
   const auto file_name = [&](size_t number) {
-    return shard::GgufPartFileName(options.name, static_cast<uint32_t>(number),
+    return shard::GgufPartFileName(NameOf(options), static_cast<uint32_t>(number),
                                    static_cast<uint32_t>(count));
   };
   shard::OutputFile head;
@@ -192,12 +196,13 @@ AssembleReport Describe(const GgufNode& node) {
 Status LinkFiles(const GgufNode& node, shard::StagingDirectory& staging,
                  const AssembleOptions& options, std::vector<PromisedFile> promised,
                  AssembleReport& report) {
+  const LinkKind kind = options.link.value_or(LinkKind::kAuto);
   for (const LinkedFile& link : node.links) {
     const fs::path to = staging.path() / link.name;
     staging.Expect(link.name);
     SHARD_CHECK(staging.files().Remove(link.name));  // of an earlier run that was killed
     SHARD_TRY(const LinkKind used,
-              LinkFile(link.from, staging.files(), link.name, {options.link, staging.target()}));
+              LinkFile(link.from, staging.files(), link.name, {kind, staging.target()}));
     // A symlink leads nowhere before the node is in its place.
     promised.push_back({link.from, link.bundle->size, link.bundle->sha256,
                         used == LinkKind::kSymlink ? fs::path() : to});

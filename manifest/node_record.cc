@@ -14,6 +14,7 @@
 #include "libshard/text.h"
 #include "manifest/describe_model.h"
 #include "manifest/manifest_json.h"
+#include "manifest/open_bundle.h"
 
 namespace manifest {
 namespace {
@@ -26,8 +27,11 @@ using shard::Quoted;
 namespace fs = shard::fs;
 
 constexpr uint64_t kMaxNodeFileBytes = 64u << 20;  // one list of ids per layer, one line per file
-constexpr const char* kDamagedNodeHint =
-    "the node is damaged: run moepack verify on it, or assemble it again";
+
+std::string DamagedNodeHint(const std::string& directory) {
+  return Cat("the node is damaged: ", VerifyCommand(directory),
+             " says where; assemble it again to mend it");
+}
 
 Json ExpertsToJson(const NodeRecord& record) {
   // Layers in the order of their numbers, not of their spelling.
@@ -216,14 +220,14 @@ Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
   if (!error && size != file.size) {
     return Error{Code::kMismatch,
                  Cat(path.string(), ": size: expected ", file.size, " bytes, found ", size),
-                 kDamagedNodeHint};
+                 DamagedNodeHint(directory)};
   }
   SHARD_TRY(const std::string sha256,
             shard::Sha256OfFile(path, [&](uint64_t bytes) { progress.Add(bytes); }));
   if (sha256 == file.sha256) return shard::Ok();
   return Error{Code::kMismatch,
                Cat(path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
-               kDamagedNodeHint};
+               DamagedNodeHint(directory)};
 }
 
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,

@@ -98,10 +98,10 @@ std::string DistributionReadme(const Manifest& manifest) {
       "tokenizer.\n";
   out += "\n## Nodes\n\n" + NodeTable(manifest);
   out +=
-      "\n## Use\n\n```\nmoepack verify .                       # check every digest\n"
-      "moepack assemble . --group 0 -o node0  # one node as a model directory\n";
+      "\n## Use\n\n```\nmoepack verify .                            # check every digest\n"
+      "moepack assemble . --group 0 -o ../node-0  # one node as a model directory\n";
   if (manifest.is_gguf()) {
-    out += Cat("llama-server -m node0/node-00001-of-",
+    out += Cat("llama-server -m ../node-0/node-00001-of-",
                shard::ZeroPadded(CountFiles(manifest, shard::Role::kTrunk) + 2, 5), ".gguf\n");
   }
   return out + "```\n";

@@ -173,6 +173,15 @@ Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
     SHARD_TRY(shard::QuantizeOptions step, StepOf(where, text, recipes[i], options));
     steps.push_back(std::move(step));
   }
+  const bool wanted = std::any_of(recipes.begin(), recipes.end(), [](const RecipeRecord& recipe) {
+    return !recipe.imatrix_file.empty();
+  });
+  if (!options.imatrix_files.empty() && !wanted) {
+    return Error{Code::kInvalidArgument,
+                 "--imatrix: expected a distribution that was made with one, found one made "
+                 "without",
+                 "leave it out"};
+  }
   return steps;
 }
 

@@ -214,13 +214,10 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
   return std::move(out.plan);
 }
 
-Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options) {
-  SHARD_TRY(Requantized prepared, Prepare(distribution, options));
-  return std::move(prepared.plan);
-}
+namespace {
 
-Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
-                                           const WriteOptions& options) {
+Result<WriteReport> Requantize(const std::string& distribution, const std::string& out,
+                               const WriteOptions& options) {
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
   SHARD_TRY(Requantized model, Prepare(distribution, options));
   SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, OwnOutput()));
@@ -252,6 +249,21 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
   SHARD_CHECK(WriteManifestFile(staging.files(), manifest));
   SHARD_CHECK(staging.Publish(options.force));
   report.warnings = staging.warnings();
+  return report;
+}
+
+}  // namespace
+
+Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options) {
+  auto prepared = Prepare(distribution, options);
+  if (!prepared) return NameDamaged(distribution, std::move(prepared).error());
+  return std::move(prepared->plan);
+}
+
+Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
+                                           const WriteOptions& options) {
+  Result<WriteReport> report = Requantize(distribution, out, options);
+  if (!report) return NameDamaged(distribution, std::move(report).error());
   return report;
 }
 

@@ -72,6 +72,7 @@ class AgainstSource {
 
   Result<std::optional<std::vector<shard::QuantizeOptions>>> Steps(RuleFindings& findings) {
     if (!manifest_.is_gguf()) {
+      if (!options_.imatrix_files.empty() || !options_.pre.empty()) return NothingToMake();
       if (!manifest_.recipe.name.empty() || !manifest_.recipe.imatrix_file.empty()) {
         findings.Error(Cat("tool.recipe: expected none for safetensors bundles, found ",
                            shard::Quoted(manifest_.recipe.name)));
@@ -83,6 +84,13 @@ class AgainstSource {
     if (steps.error().code != Code::kCorrupt) return std::move(steps).error();
     findings.Error(steps.error().message);
     return std::optional<std::vector<shard::QuantizeOptions>>();
+  }
+
+  shard::Error NothingToMake() const {
+    return {Code::kInvalidArgument,
+            Cat(options_.pre.empty() ? "--imatrix" : "--pre",
+                ": expected GGUF bundles, found safetensors bundles"),
+            "leave it out: safetensors bundles are the source's own bytes"};
   }
 
   // The conversion decides which blocks for multi-token prediction there are.

@@ -23,10 +23,14 @@ constexpr const char* kModelRule = "node-model";
 constexpr const char* kExpertsRule = "node-experts";
 
 Status CheckOptions(const std::string& directory, const VerifyOptions& options) {
-  if (options.against.empty() && !options.whole) return shard::Ok();
+  const char* option = options.whole              ? "--complete"
+                       : !options.against.empty() ? "--against"
+                       : !options.groups.empty()  ? "--group"
+                       : !options.digest.empty()  ? "--digest"
+                                                  : nullptr;
+  if (option == nullptr) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(directory, ": ", options.whole ? "--complete" : "--against",
-                          ": expected a distribution, found a node"),
+                      Cat(directory, ": ", option, ": expected a distribution, found a node"),
                       "verify the distribution that the node was assembled from"};
 }
 
@@ -129,6 +133,7 @@ Status CheckAllFiles(const std::string& directory, const NodeRecord& record,
 Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOptions& options) {
   SHARD_CHECK(CheckOptions(directory, options));
   VerifyReport report;
+  report.cold = options.cold;
   report.rules.push_back(kSchemaRule);
   const auto record = ReadNodeRecord(directory);
   if (!record) {

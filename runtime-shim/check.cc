@@ -129,6 +129,7 @@ class Check {
   CheckReport report_;
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<const Weights> parts_;  // everything that the distribution holds
+  bool gguf_ = false;                     // its bundles
   std::unique_ptr<Model> whole_;
   uint64_t done_tokens_ = 0, total_tokens_ = 0;
 };
@@ -140,6 +141,8 @@ Status Check::LoadWhole() {
   if (!parts_->plan)
     return Error{Code::kInvalidArgument,
                  Cat(distribution_, ": expected a distribution, found a model without groups")};
+  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(distribution_));
+  gguf_ = manifest.is_gguf();
   std::shared_ptr<const Weights> whole = parts_;
   if (!options_.against.empty()) {
     load.overlay_version.clear();
@@ -213,7 +216,7 @@ Status Check::CheckAssembled(CheckedNode& node) {
   const std::string directory = (scratch.path() / "node").string();
   manifest::AssembleOptions assemble;
   assemble.group = node.group;
-  assemble.family_file = options_.load.model.family_file;
+  if (!gguf_) assemble.family_file = options_.load.model.family_file;
   if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
   const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
   if (!assembled) {

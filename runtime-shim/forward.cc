@@ -7,6 +7,7 @@
 
 #include "libshard/parallel.h"
 #include "libshard/text.h"
+#include "manifest/open_bundle.h"
 #include "runtime-shim/rope.h"
 
 namespace runtime {
@@ -32,6 +33,17 @@ void Forward::SetContext(uint32_t context) {
   turns_ = PairTurns(spec_.rope, trunk.rope_factors.empty() ? stretched : trunk.rope_factors);
 }
 
+namespace {
+
+// What is no distribution has no digests, or those that were compared when it was loaded.
+std::string DamagedLayerHint(const Weights& weights) {
+  if (!weights.plan) return "the weights of this layer may be damaged";
+  return Cat("the weights of this layer may be damaged: ", manifest::VerifyCommand(weights.path),
+             " compares them with their digests");
+}
+
+}  // namespace
+
 Status Forward::Mark(const char* operation, const Rows& rows) {
   if (!trace_) return shard::Ok();
   std::vector<float> values(size_t{rows.count} * rows.width);
@@ -42,7 +54,7 @@ Status Forward::Mark(const char* operation, const Rows& rows) {
                  Cat(model_.weights().path, ": layer ", layer_, ": ", operation,
                      ": expected finite numbers, found ", values[index],
                      " for the token at position ", past_ + index / rows.width),
-                 "the weights of this layer may be damaged: moepack verify"};
+                 DamagedLayerHint(model_.weights())};
   }
   return shard::Ok();
 }

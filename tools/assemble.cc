@@ -157,7 +157,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("DIR")
       ->required();
   app.add_option("--family", options.family_file,
-                 "The table that the model was split with, when it was no built-in family.")
+                 "safetensors: the table that the model was split with, if its family is not built "
+                 "in.")
       ->type_name("FILE");
   AddNodeLayout(app, options);
   AddMemory(app, options.pack.memory);

@@ -66,10 +66,15 @@ std::string ProofCommand(const Arguments& arguments) {
   return line.Text();
 }
 
+// GGUF bundles have names of their own, and assembling them needs no family.
+std::string AssemblingFamily(const Arguments& arguments) {
+  return arguments.write.gguf ? "" : arguments.source.model.family_file;
+}
+
 // Not when the overlay has a type of its own, or when layers differ in their number of experts.
 bool CanAssemble(const Arguments& arguments, const std::string& node) {
   manifest::AssembleOptions options;
-  options.family_file = arguments.source.model.family_file;
+  options.family_file = AssemblingFamily(arguments);
   options.dry_run = true;
   return manifest::AssembleNode(arguments.out, node, options).has_value();
 }
@@ -81,7 +86,7 @@ std::string NodeCommand(const Arguments& arguments) {
   CommandLine line("assemble");
   line.AddPath(arguments.out);
   line.Add("--group", "0");
-  line.AddPath("--family", arguments.source.model.family_file);
+  line.AddPath("--family", AssemblingFamily(arguments));
   line.AddPath("-o", node);
   return line.Text();
 }
@@ -142,9 +147,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSource(app, arguments->source);
   AddPlanOptions(app, arguments->plan);
   AddWriteOptions(app, *arguments);
-  CLI::Option* prove =
-      app.add_flag("--prove", arguments->prove,
-                   "Also compare every byte that was written with its place in the source.");
+  CLI::Option* prove = app.add_flag(
+      "--prove", arguments->prove,
+      "Also compare every byte that was written with its place in the source, or, "
+      "where the type changed, with what the source gives when it is converted again.");
   AddCold(app, arguments->cold);
   app.add_flag("--no-verify", arguments->no_verify,
                "Do not read the result back to check structure and digests.")
@@ -158,7 +164,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kBuild = {
     "build",
     "Plans, writes and verifies a distribution in one run",
-    "The main job: plan, shard-experts, quantize and verify. The result is read back once to check "
+    "The main job: plan, shard-experts and verify in one run, with conversion and quantization "
+    "on the way if wanted. The result is read back once to check "
     "structure "
     "and digests; --prove compares it with the source byte by byte as well. What was just written "
     "is mostly still in the page cache; with --cold it is read from the device.",

@@ -77,6 +77,7 @@ Status WriteReport(const Arguments& arguments, const runtime::CheckReport& repor
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
+  SHARD_CHECK(CheckRuntimeOptions(arguments, arguments.against));
   SHARD_TRY(runtime::CheckOptions options, OptionsOf(arguments));
   SHARD_TRY(const runtime::CheckReport report, CheckWithProgress(arguments, std::move(options)));
   PrintNotes(report.notes);
@@ -87,22 +88,25 @@ Result<int> Run(const Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "DIST", "The directory of a distribution.", *arguments);
-  AddGroup(app, arguments->group);
+  AddGroup(app, "Check only the nodes of this expert group.", arguments->group);
   app.add_option("--against", arguments->against,
                  "Compare with this model instead of the distribution's own parts, all loaded: the "
                  "source of a distribution that was not quantized.")
       ->type_name("SRC");
-  app.add_option("--tokens", arguments->tokens,
-                 "What to run, as token ids, 12,7,9, or the name of a file of ids. Default: 32 ids "
-                 "spread over the vocabulary.")
+  app.add_option(
+         "--tokens", arguments->tokens,
+         "What to run: token ids, such as 12,7,9, or the name of a file of ids. Default: 32 "
+         "ids spread over the vocabulary.")
       ->type_name("IDS|FILE");
-  app.add_option("--tolerance", arguments->tolerance,
-                 "How far logits may differ, as a part of the largest logit; 0: not in a bit. "
-                 "Default: 0 on cpu, 1e-4 elsewhere.")
+  app.add_option(
+         "--tolerance", arguments->tolerance,
+         "How far logits may differ, as a share of the largest logit. With 0 every bit must "
+         "be the same. Default: 0 on cpu, 1e-4 elsewhere.")
       ->type_name("X")
       ->check(AsTolerance());
   app.add_flag("--no-assembled", arguments->no_assembled,
-               "Do not assemble each node, in a directory for temporary files, to compare it too.");
+               "Do not also assemble each node, in a directory for temporary files, and compare "
+               "it.");
   AddExecutor(app, *arguments);
   AddReportFormat(app, arguments->report);
   return [arguments] { return Run(*arguments); };

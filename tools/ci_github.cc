@@ -16,7 +16,8 @@ std::string Escape(std::string_view text, bool property) {
   for (const char c : text) {
     const bool special = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
     if (!special) {
-      out += c;
+      // What the runner took for a command before it knew ::, anywhere in a line; see shard::Shown.
+      out += c == '[' && out.ends_with("##") ? "\\x5b" : std::string(1, c);
       continue;
     }
     const auto byte = static_cast<unsigned char>(c);

@@ -38,31 +38,65 @@ Error UnknownCommand(Commands commands, std::string_view name) {
       closest.empty() ? "`moepack help` lists the commands" : Cat("did you mean ", closest, "?")};
 }
 
+// Options that there once were, and what to do instead.
+struct RemovedOption {
+  std::string_view command, option;
+  const char* instead;
+};
+constexpr RemovedOption kRemovedOptions[] = {
+    {"verify", "--no-mtp",
+     "leave it out: verify reads in distribution.json whether those blocks were left out"},
+};
+
+const char* InsteadOf(std::string_view command, std::string_view option) {
+  for (const RemovedOption& removed : kRemovedOptions) {
+    if (removed.command == command && removed.option == option) return removed.instead;
+  }
+  return nullptr;
+}
+
 // One of the arguments that the parser could not place.
-Error UnexpectedArgument(const CLI::App& app, const std::string& argument) {
+Error UnexpectedArgument(const Command& command, const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-"))
     return {Code::kInvalidArgument, Cat("unexpected argument ", Quoted(argument))};
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
-  const std::string closest = ClosestWord(argument.substr(0, argument.find('=')), known);
+  const std::string option = argument.substr(0, argument.find('='));
+  if (const char* instead = InsteadOf(command.name, option); instead != nullptr)
+    return {Code::kInvalidArgument, Cat("option ", option, " is no longer there"), instead};
+  const std::string closest = ClosestWord(option, known);
   return {Code::kInvalidArgument, Cat("unknown option ", Quoted(argument)),
           closest.empty() ? "" : Cat("did you mean ", closest, "?")};
 }
 
+// The parser says "A excludes B" and "A requires B".
+std::string InOurWords(const CLI::ParseError& error, std::string message) {
+  const auto replace = [&](std::string_view verb, const char* ours, const char* end) {
+    const size_t at = message.find(verb);
+    if (at != message.npos) message.replace(at, verb.size(), ours) += end;
+  };
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    replace(" excludes ", " and ", ": expected one of them, found both");
+  } else if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
+    replace(" requires ", ": expected together with ", ", found alone");
+  }
+  return message;
+}
+
 // Called while the parser's exception is handled.
-Error ParseFailure(const CLI::App& app, const CLI::ParseError& error) {
+Error ParseFailure(const Command& command, const CLI::App& app, const CLI::ParseError& error) {
   // Whatever else is wrong or missing may follow from an option that was spelled wrong.
   const std::vector<std::string> extras = app.remaining();
   for (const std::string& extra : extras) {
-    if (extra.size() > 1 && extra.starts_with("-")) return UnexpectedArgument(app, extra);
+    if (extra.size() > 1 && extra.starts_with("-")) return UnexpectedArgument(command, app, extra);
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty())
-    return UnexpectedArgument(app, extras.front());
+    return UnexpectedArgument(command, app, extras.front());
   std::string message = error.what();
   while (message.ends_with('\n')) message.pop_back();
-  return {Code::kInvalidArgument, message};
+  return {Code::kInvalidArgument, InOurWords(error, message)};
 }
 
 int RunCommand(const Command& command, int argc, const char* const* argv) {
@@ -76,7 +110,7 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     return PrintText(HelpText(command));
   } catch (const CLI::ParseError& parse_error) {
-    Error error = ParseFailure(app, parse_error);
+    Error error = ParseFailure(command, app, parse_error);
     if (error.hint.empty()) error.hint = Cat("`moepack help ", command.name, "` has two examples");
     PrintError(std::move(error).Within(command.name));
     PrintMessage(UsageLine(command, app));

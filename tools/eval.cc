@@ -3,7 +3,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/descriptor.h"
 #include "libshard/text.h"
+#include "manifest/manifest.h"
 #include "runtime-shim/stats/identity.h"
 #include "tools/ci_report.h"
 #include "tools/command.h"
@@ -36,6 +38,7 @@ struct Arguments {
   std::vector<std::string> gates;
   EvalOptions eval;
   uint32_t race_tokens = 32;
+  bool race_given = false;
   ReportArguments report;
 };
 
@@ -188,6 +191,19 @@ Status WriteReport(ReportFormat format, const EvalReport& report) {
   return WriteResult(EvalText(report));
 }
 
+// Only the groups of a distribution race.
+Status CheckRace(const Arguments& arguments) {
+  if (!arguments.race_given) return shard::Ok();
+  const std::string& source = arguments.runtime.source;
+  SHARD_TRY(const bool distribution,
+            shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
+  if (distribution) return shard::Ok();
+  return Error{
+      Code::kInvalidArgument,
+      Cat(source, ": --race-tokens: expected a distribution, found a model without groups"),
+      "leave it out: only groups race"};
+}
+
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_TRY(const std::vector<runtime::Gate> gates, ParseGates(arguments));
@@ -196,6 +212,8 @@ Result<int> Run(Arguments& arguments) {
     return Error{Code::kInvalidArgument,
                  Cat("--generate: expected less than the context of ", arguments.eval.context,
                      ", found ", arguments.eval.generate)};
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, arguments.against));
+  SHARD_CHECK(CheckRace(arguments));
   SHARD_TRY(const Models models, LoadModels(arguments));
   EvalReport report;
   SHARD_TRY(report.summary, RunEvaluation(arguments, models));
@@ -215,8 +233,8 @@ Result<int> Run(Arguments& arguments) {
 
 void AddEvalOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--against", arguments.against,
-                 "The model before it was quantized: tells damage by quantization from damage by "
-                 "the split.")
+                 "The model before it was quantized: it tells the damage of quantization from that "
+                 "of the split.")
       ->type_name("SRC");
   app.add_option(
          "--gate", arguments.gates,
@@ -229,12 +247,12 @@ void AddEvalOptions(CLI::App& app, Arguments& arguments) {
   app.add_flag("--score-half", arguments.eval.score_half,
                "Score only the second half of each window, nearly as llama.cpp does.");
   app.add_option("--generate", arguments.eval.generate,
-                 "Tokens that each group continues each session with, greedily, to see whether it "
-                 "loops. 0: no loop test. Default: 64.")
+                 "How many tokens each group adds to each session, greedily, to see whether it "
+                 "loops. With 0 there is no loop test. Default: 64.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxRaceTokens));
   app.add_option("--race-tokens", arguments.race_tokens,
-                 "Tokens of a session that groups race over. Default: 32.")
+                 "How many tokens of a session the groups race over. Default: 32.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxRaceTokens));
 }
@@ -247,7 +265,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->runtime);
   AddExecutor(app, arguments->runtime);
   AddReportFormat(app, arguments->report);
-  return [arguments] { return Run(*arguments); };
+  const CLI::Option* race = app.get_option("--race-tokens");
+  return [arguments, race] {
+    arguments->race_given = race->count() > 0;
+    return Run(*arguments);
+  };
 }
 
 }  // namespace

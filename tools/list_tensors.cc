@@ -192,6 +192,12 @@ Result<int> RunPromised(const Arguments& arguments, const shard::fs::path& confi
         shard::Cat(arguments.source.source, ": expected tensors, found a config alone"),
         "a config is enough for list-tensors --summary"};
   }
+  if (!arguments.source.model.config_file.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        shard::Cat("--config: expected a checkpoint as SRC, found a config alone: ",
+                                   config.string()),
+                        "leave it out, or name the other config as SRC"};
+  }
   SHARD_TRY(const shard::PromisedModel promised,
             shard::OpenPromised(arguments.source.source, config, arguments.source.model));
   return PrintSummary(arguments, promised.model, &promised);
@@ -234,11 +240,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
        "With --summary: sizes of nodes for these numbers of groups, such as 2,3,8. Default: 2, 4, "
        "8 and 16.")
       ->transform(AsCount(1, kMaxGroups));
-  size("--quantize,--recipe", arguments->nodes.recipes, "LIST",
+  size("--recipe,--quantize", arguments->nodes.recipes, "LIST",
        "With --summary: sizes of nodes for these recipes, such as Q4_K_M,balanced. Default: a few "
        "usual ones.");
   AddConvertOptions(app, arguments->nodes.convert);
-  for (const char* name : {"--pre", "--mtp"}) app.get_option(name)->needs(summary);
+  for (const char* name : {"--pre", "--mtp"}) {
+    CLI::Option* option = app.get_option(name)->needs(summary);
+    option->description("With --summary, for sizes by recipe: " + option->get_description());
+  }
   CLI::Option* check =
       app.add_flag("--check", arguments->check,
                    "Compare the tensors and their shapes with what config.json (or the metadata of "
@@ -267,7 +276,8 @@ constinit const Command kListTensors = {
     "list-tensors",
     "Lists every tensor of a checkpoint with its part, layer, expert and role",
     "Reads only headers. An index file (model.safetensors.index.json) on its own is enough to see "
-    "names, parts, layers and experts; types, shapes and sizes are then shown as \"-\".",
+    "names, parts, layers and experts; types, shapes and sizes are then shown as \"-\". For "
+    "--summary a config.json on its own is enough.",
     {"moepack list-tensors fixtures/tiny-moe --summary",
      "moepack list-tensors fixtures/tiny-moe --part expert --layer 0 --expert 0-2"},
     Bind};

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "libshard/quote.h"
 #include "libshard/text.h"
 #include "tools/active_counts.h"
 #include "tools/output.h"
@@ -180,7 +181,9 @@ std::string SummaryText(const Summary& summary) {
   // The headings are empty: drop their line.
   std::string text = facts.Render().substr(1) + "\n" + PartsTable(model);
   if (!summary.nodes.rows.empty()) text += "\n" + NodesTable(summary.nodes);
-  for (const std::string& note : summary.nodes.notes) text += Cat("note: ", note, "\n");
+  for (const std::string& note : summary.nodes.notes) {
+    text += Cat("note: ", shard::Shown(note), "\n");
+  }
   return text;
 }
 

@@ -155,7 +155,14 @@ class Sizer {
 }  // namespace
 
 Result<NodeSizes> SizeNodes(const MoeModel& model, const NodeSizeOptions& options) {
-  if (model.checkpoint().names_only()) return NodeSizes{};
+  if (model.checkpoint().names_only()) {
+    if (options.groups.empty() && options.recipes.empty()) return NodeSizes{};
+    return shard::Error{shard::Code::kInvalidArgument,
+                        Cat(model.checkpoint().source().string(), ": ",
+                            options.groups.empty() ? "--recipe" : "--groups",
+                            ": expected tensors with sizes, found an index file alone"),
+                        "the checkpoint's config.json alone tells sizes: name it as SRC"};
+  }
   return Sizer(model, options).Run();
 }
 

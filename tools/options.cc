@@ -70,8 +70,7 @@ CLI::Validator OneOf(std::vector<std::string> words) {
 
 CLI::Validator AsUtf8() {
   const auto check = [](const std::string& text) -> std::string {
-    if (shard::IsUtf8(text)) return "";
-    return Cat("expected UTF-8, found ", shard::Quoted(text));
+    return shard::IsUtf8(text) ? "" : Cat("expected UTF-8, found ", shard::Quoted(text));
   };
   return CLI::Validator(check, "");
 }
@@ -81,14 +80,17 @@ void AddModelOptions(CLI::App& app, shard::ModelOptions& options) {
                  "Classify tensors with this table (JSON) instead of the built-in families.")
       ->type_name("FILE");
   app.add_option("--config", options.config_file,
-                 "Read the model's config from here instead of config.json beside the checkpoint.")
+                 "Read the config of a safetensors model from here instead of config.json beside "
+                 "it.")
       ->type_name("FILE");
 }
 
-void AddSource(CLI::App& app, SourceArguments& arguments) {
+void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {
   app.add_option("SRC", arguments.source,
-                 "The checkpoint: a directory of safetensors files, with or without an index, one "
-                 ".safetensors file, or a GGUF (any part of a split set, or its directory).")
+                 Cat("The checkpoint: a directory of safetensors files, with or without an index, "
+                     "one .safetensors file, or a GGUF (any part of a split set, or its "
+                     "directory).",
+                     more))
       ->required();
   AddModelOptions(app, arguments.model);
 }

@@ -23,7 +23,8 @@ struct SourceArguments {
   std::string source;
   shard::ModelOptions model;
 };
-void AddSource(CLI::App& app, SourceArguments& arguments);
+// `more` ends the help of SRC: what else this command takes, as a sentence, or "".
+void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
 // --family and --config, without the argument SRC.
 void AddModelOptions(CLI::App& app, shard::ModelOptions& options);
 // Opens the model and prints its warnings.

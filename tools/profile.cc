@@ -156,6 +156,7 @@ Result<int> Finish(const Arguments& arguments, const runtime::Statistics& statis
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckOutput(arguments));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, ""));
   if (arguments.dry_run) return RunDryRun(arguments);
   SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
   SHARD_TRY(const LoadedModel loaded,
@@ -182,7 +183,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("FILE");
   app.add_option(
          "--merge", arguments->merge,
-         "Add these statistics of the same model to the new ones; their sessions have other names.")
+         "Add these statistics of the same model to the new ones. Their sessions must have other "
+         "names. Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
   app.add_option("--generate", arguments->generate,
                  "After each session, decode N tokens greedily and count them apart. Default: 0.")

@@ -187,6 +187,12 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   const auto noted =
       shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        Cat("--model-id: expected a checkpoint that is converted, found ",
+                            arguments.source.source, ", which is GGUF already"),
+                        "leave it out: a GGUF keeps its general.name"};
+  }
   SHARD_TRY(const shard::QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
   SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, options));
   const std::string name = fs::path(arguments.out).filename().string();
@@ -222,10 +228,12 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  AddSource(app, arguments->source);
+  AddSource(app, arguments->source,
+            " Or the directory of a distribution with GGUF bundles, to requantize it.");
   app.add_option("-o,--output", arguments->out,
                  "The GGUF file to write. With --max-part-size the parts lie beside each other: "
-                 "model-00001-of-00003.gguf. For a distribution: the directory of the new one.")
+                 "model-00001-of-00003.gguf. If SRC is a distribution: the directory of the new "
+                 "one.")
       ->type_name("OUT")
       ->required();
   AddQuantizeOptions(app, arguments->quantize);
@@ -252,14 +260,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kQuantize = {
     "quantize",
-    "Writes a checkpoint or GGUF as one GGUF, with other types if wanted",
+    "Writes a checkpoint or GGUF as one GGUF, or a distribution anew, with other types if wanted",
     "Converts a Hugging Face checkpoint to GGUF and quantizes on the way, in one pass: --recipe "
     "BF16 "
     "is the plain converter. The bytes are those that llama.cpp's converter and llama-quantize "
     "come "
-    "to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. Of a "
-    "GGUF "
-    "distribution every part is written anew.",
+    "to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
+    "distribution with GGUF bundles becomes a new distribution, in which every part has the types "
+    "that were chosen.",
     {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
      "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
      "--dry-run "

@@ -60,7 +60,8 @@ bool ChoosesTypes(const QuantizeArguments& arguments) {
 
 void AddImatrix(CLI::App& app, std::string& file) {
   app.add_option("--imatrix", file,
-                 "Importance matrix of llama-imatrix, as GGUF or in the legacy .dat form.")
+                 "Importance matrix of llama-imatrix, as GGUF or in the legacy .dat form. Types "
+                 "that take none, such as q8_0, are encoded without it.")
       ->type_name("FILE");
 }
 
@@ -84,8 +85,8 @@ void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
   AddPre(app, options.pre);
   app.add_flag(
       "--mtp,!--no-mtp", options.mtp,
-      "Leave blocks for multi-token prediction out with --no-mtp, where the conversion would "
-      "keep them.");
+      "--no-mtp leaves blocks for multi-token prediction out, where the conversion would keep "
+      "them.");
 }
 
 void AddAlignment(CLI::App& app, uint64_t& alignment) {

@@ -210,6 +210,7 @@ Result<int> Run(const Arguments& arguments) {
     return kExitDone;
   }
   SHARD_CHECK(CheckArguments(arguments));
+  SHARD_CHECK(CheckRuntimeOptions(arguments, ""));
   SHARD_CHECK(CheckCompare(arguments));
   StopBetweenPieces();
   SHARD_TRY(const std::unique_ptr<Node> node,
@@ -224,9 +225,10 @@ Result<int> Run(const Arguments& arguments) {
 }
 
 void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
-  app.add_option("--temperature", sampling.temperature,
-                 "Pick at random, the more evenly the higher. Default: 0, always the most likely "
-                 "token.")
+  app.add_option(
+         "--temperature", sampling.temperature,
+         "Pick tokens at random; the higher T is, the more evenly. Default: 0, which always "
+         "picks the most likely token, whatever the next four options say.")
       ->type_name("T");
   app.add_option("--top-k", sampling.top_k, "Pick among the K most likely tokens. Default: all.")
       ->type_name("K")
@@ -238,17 +240,31 @@ void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
                  "Pick among tokens with at least P times the probability of the most likely "
                  "one. Default: 0.")
       ->type_name("P");
-  app.add_option("--seed", sampling.seed, "Another seed, other tokens. Default: 0.")
+  app.add_option("--seed", sampling.seed,
+                 "Seed of the random choice: the same seed gives the same tokens. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, std::numeric_limits<uint64_t>::max()));
+  for (const char* name : {"--top-k", "--top-p", "--min-p", "--seed"})
+    app.get_option(name)->needs(app.get_option("--temperature"));
+}
+
+// REQUIRES: all options are there but those that go with it.
+void AddListDevices(CLI::App& app, bool& list_devices) {
+  const std::vector<CLI::Option*> others = app.get_options({});
+  CLI::Option* list = app.add_flag("--list-devices", list_devices,
+                                   "Print the devices of every executor, and do nothing else: only "
+                                   "--json goes with it.");
+  for (CLI::Option* other : others) {
+    if (other != app.get_help_ptr()) list->excludes(other);
+  }
 }
 
 void AddCompare(CLI::App& app, Arguments& arguments) {
   app.add_option("--compare", arguments.compare,
-                 "Run this executor beside, on the same tokens, and report where they part.")
+                 "Also run this executor on the same tokens, and report where the two part.")
       ->type_name("EXECUTOR");
   app.add_option("--tolerance", arguments.tolerance,
-                 "With --compare: exit with status 6 when logits differ by more than this part of "
+                 "With --compare: exit with status 6 when logits differ by more than this share of "
                  "the largest logit.")
       ->type_name("X")
       ->check(AsTolerance());
@@ -258,12 +274,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", kAnySource, *arguments);
   app.get_option("SRC")->required(false);  // --list-devices goes without
-  AddGroup(app, arguments->group);
+  AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
+           arguments->group);
   CLI::Option* prompt =
       app.add_option("--prompt", arguments->prompt, "The text to go on with.")->type_name("TEXT");
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
-                                       "The prompt as token ids, 12,7,9, or the name of a file of "
-                                       "ids. Nothing is put in front.")
+                                       "The prompt as token ids, such as 12,7,9, or the name of a "
+                                       "file of ids. Nothing is put in front of them.")
                             ->type_name("IDS|FILE");
   app.add_option("-n,--count", arguments->count, "Tokens to generate at most. Default: 64.")
       ->type_name("N")
@@ -272,8 +289,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSampling(app, arguments->sampling);
   AddExecutor(app, *arguments);
   AddCompare(app, *arguments);
-  app.add_flag("--list-devices", arguments->list_devices,
-               "Print the devices of every executor, and nothing else.");
+  AddListDevices(app, arguments->list_devices);
   AddJson(app, arguments->json);
   return [arguments, prompt, tokens] {
     arguments->has_prompt = prompt->count() > 0;
@@ -292,7 +308,10 @@ constinit const Command kRun = {
     "bundle, "
     "not for serving: one sequence, no batching. With --compare it steps two executors side by "
     "side "
-    "and says where they part.",
+    "and says where they part."
+    " Control characters of the text are shown as \\x1b, but its lines are the model's own: one "
+    "may "
+    "begin with ::, which a GitHub runner takes for a command. Use --json in a workflow.",
     {"moepack run out --group 1 --prompt \"int main(\" -n 16",
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
     Bind};

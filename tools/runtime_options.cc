@@ -2,12 +2,19 @@
 
 #include <CLI/CLI.hpp>
 
+#include "libshard/descriptor.h"
+#include "libshard/text.h"
+#include "manifest/manifest.h"
 #include "tools/options.h"
 #include "tools/output.h"
 #include "tools/progress.h"
 
 namespace cli {
 namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
 
 constexpr uint64_t kMaxDevices = 64;
 constexpr uint64_t kMaxThreads = 1024;
@@ -28,8 +35,10 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments) {
   app.add_option(name, arguments.source, help)->required();
   app.add_flag("--no-verify", arguments.no_verify,
-               "Do not compare what is loaded with the digests of the manifest.");
-  CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay, "Leave the overlay out.");
+               "Do not compare what is loaded with the digests of the distribution or node, if it "
+               "has any.");
+  CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
+                                   "Leave the overlay of a distribution out, if it has one.");
   app.add_option("--overlay", arguments.load.overlay_version,
                  "Load this version of the overlay. Default: the newest that the manifest names.")
       ->type_name("VERSION")
@@ -37,11 +46,31 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
   AddModelOptions(app, arguments.load.model);
 }
 
-void AddGroup(CLI::App& app, int& group) {
-  app.add_option("--group", group,
-                 "Run as the node of this expert group: its experts and the overlay's.")
-      ->type_name("G")
-      ->transform(AsCount(0, kMaxGroup));
+Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against) {
+  const shard::ModelOptions& model = arguments.load.model;
+  const char* option = !model.family_file.empty()   ? "--family"
+                       : !model.config_file.empty() ? "--config"
+                                                    : nullptr;
+  if (option == nullptr && !arguments.no_overlay) return shard::Ok();
+  const std::string& source = arguments.source;
+  SHARD_TRY(const bool distribution,
+            shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
+  if (!distribution && arguments.no_overlay) {
+    return Error{
+        Code::kInvalidArgument,
+        Cat(source, ": --no-overlay: expected a distribution, found a model without parts"),
+        "leave it out: only a distribution has an overlay"};
+  }
+  if (!distribution || option == nullptr || !against.empty()) return shard::Ok();
+  SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(source));
+  if (!read.is_gguf()) return shard::Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(source, ": ", option, ": expected safetensors bundles, found GGUF bundles"),
+               "leave it out: GGUF bundles say themselves what is in them"};
+}
+
+void AddGroup(CLI::App& app, const char* help, int& group) {
+  app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroup));
 }
 
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
@@ -49,11 +78,11 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
       ->type_name("NAME")
       ->transform(OneOf(ExecutorNames()));
   app.add_option("--device", arguments.device.device,
-                 "Which device of the executor, counted from 0. Default: 0.")
+                 "Which of the executor's devices to use, counted from 0. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxDevices - 1));
   app.add_option("--threads", arguments.device.threads,
-                 "Threads of the CPU that compute tokens. Default: one per core.")
+                 "CPU threads that compute tokens. Default: one per core.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxThreads));
   app.add_option(

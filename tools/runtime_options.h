@@ -36,8 +36,12 @@ inline constexpr const char* kAnySource =
 // --family, --config.
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments);
+// Refuses options of AddRuntimeSource that nothing would read: those of an overlay for what is no
+// distribution, and those of a checkpoint for GGUF bundles. `against` is another model that is
+// loaded with the same options, or "".
+Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against);
 // --group; -1: all groups that are loaded.
-void AddGroup(CLI::App& app, int& group);
+void AddGroup(CLI::App& app, const char* help, int& group);
 // --executor, --device, --threads (that compute), --jobs (that load).
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
 // --context; `fallback` ends the help: "Default: 512."

@@ -187,13 +187,15 @@ class SessionReader {
 
 void AddTexts(CLI::App& app, TextArguments& arguments) {
   app.add_option("--text", arguments.texts,
-                 "Texts in UTF-8, each file one session; of a .jsonl file, each line: {\"text\": "
-                 "...} or {\"tokens\": [...]}, and \"session\" and \"bucket\" if you like.")
+                 "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
+                 "{\"text\": ...} or {\"tokens\": [...]}, with \"session\" and \"bucket\" if you "
+                 "like. Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
   app.add_option(
          "--tokens", arguments.tokens,
-         "Token ids, 12,7,9, or the name of a file of ids: between white space, each file one "
-         "session, or JSON arrays, each line one session.")
+         "Token ids, such as 12,7,9, or the name of a file of ids. The ids of a file are one "
+         "session if white space is between them; JSON arrays are one session per line. Several "
+         "may follow, as with --text.")
       ->type_name("IDS|FILE");
   app.add_option("--bucket", arguments.bucket,
                  "What kind of text it is (code, chat, math, ...), for sessions that do not say.")

@@ -72,6 +72,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("PART")
       ->allow_extra_args(false);
   AddWriteOptions(app, *arguments);
+  app.get_option("--keep-remainder")->excludes(app.get_option("--only"));
   return [arguments] { return Run(*arguments); };
 }
 

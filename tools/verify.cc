@@ -76,29 +76,36 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->directory, "The directory of a distribution, or of a node.")
       ->required();
-  app.add_option("--against", arguments->verify.against,
-                 "Also compare every byte with its place in this source checkpoint.")
-      ->type_name("SRC");
-  app.add_flag("--no-digests", arguments->no_digests,
-               "Check structure, semantics and sizes only; read no tensor data.");
+  CLI::Option* against =
+      app.add_option(
+             "--against", arguments->verify.against,
+             "Also compare every byte with its place in this source checkpoint, or, where the "
+             "type changed, with what the source gives when it is converted again.")
+          ->type_name("SRC");
+  CLI::Option* no_digests =
+      app.add_flag("--no-digests", arguments->no_digests,
+                   "Check structure, semantics and sizes only; read no tensor data.")
+          ->excludes(against);
   app.add_flag("--complete", arguments->verify.whole,
                "Fail if the distribution lacks parts on purpose (it was written with --only).");
   app.add_option("--group", arguments->verify.groups,
                  "Check only this group and what every node has (trunk, head, routers, overlay, "
                  "assets); the other groups and the remainder need not be there. May be repeated.")
       ->type_name("G")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->transform(AsCount(0, kMaxGroups - 1));
   app.add_option("--digest", arguments->verify.digest,
                  "The SHA-256 that distribution.json must have, as build and shard-experts print "
                  "it. With it, and with every digest in it checked, nothing can have changed.")
       ->type_name("sha256:HEX")
       ->transform(CLI::Validator(DigestProblem, ""));
   AddCold(app, arguments->verify.cold);
+  no_digests->excludes(app.get_option("--cold"));
   AddModelOptions(app, arguments->model);
   AddImatrices(app, arguments->verify.imatrix_files);
   AddPre(app, arguments->verify.pre);
   for (const char* name : {"--family", "--config", "--imatrix", "--pre"})
-    app.get_option(name)->needs(app.get_option("--against"));
+    app.get_option(name)->needs(against);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);
   return [arguments] { return Run(*arguments); };
@@ -110,8 +117,8 @@ void AddCold(CLI::App& app, bool& cold) {
   app.add_flag("--cold", cold,
                "Read the files from the device: the page cache is written out, dropped and gone "
                "around, where the file system has direct reads; the report says how many bytes "
-               "that was. Caches below the file system (of a disk, a host, a file server) it "
-               "cannot go around.");
+               "that was. It cannot go around caches below the file system (those of a disk, a "
+               "host or a file server).");
 }
 
 Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
@@ -132,11 +139,11 @@ Status CheckPassed(const std::string& directory, const manifest::VerifyReport& r
 
 constinit const Command kVerify = {
     "verify",
-    "Proves a distribution: structure, digests, and against its source every byte",
+    "Proves a distribution: its structure, its digests and, against its source, every byte",
     "Checks that distribution.json is well formed, that every expert is accounted for, that every "
-    "node can serve its top-k, and that files and tensors have the sizes and digests it states; of "
-    "a node that assemble made, that its files are those of moepack_node.json and one model. "
-    "Exit status 6 when something is wrong.",
+    "node can serve its top-k, and that files and tensors have the sizes and digests it states. "
+    "For a node that assemble made, checks that its files are those of moepack_node.json and make "
+    "up one model. Exit status 6 when something is wrong.",
     {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
     Bind};
 

@@ -17,7 +17,8 @@ constexpr uint64_t kLeastPartSize = 1u << 12;
 void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
   app.add_flag(
       "--keep-remainder", write.slice.keep_remainder,
-      "Also write the experts that are on no node, into remainder/. With --only, name the part.");
+      "Also write the experts that are on no node, into remainder/. Where --only chooses parts, "
+      "--only remainder does it.");
   app.add_option("--max-part-size", write.slice.max_part_size,
                  "Cut parts into files of at most this size: 5G, 512MiB. A tensor is never cut.")
       ->type_name("SIZE")
@@ -56,7 +57,9 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
       ->required();
   app.add_option("--format", arguments.container,
                  "Format of the bundles: safetensors, or gguf for stock llama.cpp. Default: gguf "
-                 "with --recipe or a GGUF source, else safetensors.")
+                 "for a GGUF source and wherever an option chooses types (--recipe, --pure, "
+                 "--trunk-type and so on) or steers the conversion (--pre, --no-mtp), else "
+                 "safetensors.")
       ->type_name("FORMAT")
       ->transform(OneOf({"safetensors", "gguf"}));
   AddQuantizeOptions(app, arguments.quantize);

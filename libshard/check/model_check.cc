@@ -6,6 +6,7 @@
 #include "libshard/check/presence.h"
 #include "libshard/check/promise.h"
 #include "libshard/check/shapes.h"
+#include "libshard/quote.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -46,6 +47,26 @@ Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const Mode
   return findings;
 }
 
+namespace {
+
+// None for a config alone, which has no tensors to list. The file of a family is not known here.
+std::string CheckHint(const MoeModel& model) {
+  const auto path = [](const fs::path& of) {
+    const std::string text = of.string();
+    return Cat(text.starts_with('-') ? "./" : "", text);
+  };
+  if (model.checkpoint().promised()) return "";
+  const fs::path& config = model.config_path();
+  std::vector<std::string> words = {"moepack", "list-tensors", path(model.checkpoint().source())};
+  const bool beside =
+      model.checkpoint().is_gguf() || config.parent_path() == model.checkpoint().root();
+  if (!beside) words.insert(words.end(), {"--config", path(config)});
+  words.emplace_back("--check");
+  return Cat("`", ShellCommand(words), "` names everything that disagrees");
+}
+
+}  // namespace
+
 Status RequirePromised(const MoeModel& model, const CheckOptions& options) {
   SHARD_TRY(const std::vector<CheckFinding> findings, CheckModel(model, options));
   if (findings.empty()) return Ok();
@@ -56,7 +77,7 @@ Status RequirePromised(const MoeModel& model, const CheckOptions& options) {
   const size_t more = findings.size() - texts.size();
   if (more > 0) texts.push_back(Cat("and ", more, " more"));
   return Error{Code::kCorrupt, Cat(model.config_path().string(), ": ", Join(texts, "; ")),
-               "moepack list-tensors --check names all disagreements with config.json"};
+               CheckHint(model)};
 }
 
 }  // namespace shard

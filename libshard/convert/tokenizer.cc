@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "libshard/space_mark.h"
 #include "libshard/text.h"
 
 namespace shard {
@@ -25,15 +26,6 @@ bool LooksSpecial(std::string_view text) {
   return std::any_of(std::begin(kControlFrames), std::end(kControlFrames), [&](const Frame& f) {
     return text.starts_with(f.start) && text.ends_with(f.end);
   });
-}
-
-// The SentencePiece mark of a space; the runtime takes user-defined tokens literally.
-std::string WithSpaces(std::string text) {
-  constexpr std::string_view kMark = "\u2581";
-  for (size_t at = 0; (at = text.find(kMark, at)) != std::string::npos; ++at) {
-    text.replace(at, kMark.size(), 1, ' ');
-  }
-  return text;
 }
 
 std::string PadText(uint64_t id) { return Cat("[PAD", id, "]"); }
@@ -66,7 +58,8 @@ Status SetAddedToken(const std::string& where, const AddedToken& token, Vocabula
   if (token.special || LooksSpecial(token.text)) {
     return SetToken(where, token, TokenType::kControl, vocabulary);
   }
-  const AddedToken spaced = {token.id, WithSpaces(token.text), false};
+  // The runtime takes user-defined tokens literally.
+  const AddedToken spaced = {token.id, MarksToSpaces(token.text), false};
   return SetToken(where, spaced, TokenType::kUserDefined, vocabulary);
 }
 

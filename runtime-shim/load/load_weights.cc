@@ -83,8 +83,10 @@ shard::Result<Weights> LoadDistribution(const std::string& source, const LoadOpt
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options) {
   SHARD_TRY(const bool distribution, IsDistribution(source));
-  SHARD_TRY(Weights weights,
-            distribution ? LoadDistribution(source, options) : LoadPlainModel(source, options));
+  shard::Result<Weights> loaded =
+      distribution ? LoadDistribution(source, options) : LoadPlainModel(source, options);
+  if (!loaded) return manifest::NameDamaged(source, std::move(loaded).error());
+  Weights weights = *std::move(loaded);
   SHARD_CHECK(CheckSets(weights));
   return std::make_shared<const Weights>(std::move(weights));
 }
@@ -102,7 +104,8 @@ shard::Result<ExpertSet> LoadOverlay(const std::string& distribution, const std:
   }
   SHARD_CHECK(SelectOverlay(version, split));
   Weights out;
-  SHARD_CHECK(LoadParts(split, options, out));
+  const shard::Status status = LoadParts(split, options, out);
+  if (!status) return manifest::NameDamaged(distribution, status.error());
   SHARD_CHECK(CheckSets(out));
   return std::move(out.sets[0]);
 }

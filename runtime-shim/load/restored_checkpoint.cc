@@ -85,6 +85,7 @@ class CheckpointRestorer {
     for (size_t at; (at = error.message.find(there)) != std::string::npos;) {
       error.message.replace(at, there.size(), split_.path);
     }
+    if (error.hint.find(there) != std::string::npos) error.hint.clear();
     return error;
   }
 

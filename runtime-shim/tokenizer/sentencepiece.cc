@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "libshard/bytes.h"
+#include "libshard/space_mark.h"
 #include "libshard/text.h"
 
 namespace runtime {
@@ -16,7 +17,6 @@ using shard::Cat;
 using shard::Code;
 using shard::Error;
 
-constexpr std::string_view kSpaceMark = "\u2581";
 constexpr uint32_t kDefaultBos = 1, kDefaultEos = 2;
 
 // Protocol buffers: https://protobuf.dev/programming-guides/encoding.
@@ -115,13 +115,7 @@ class SentencePiece : public Tokenizer {
     return shard::Ok();
   }
 
-  std::string Bytes(const std::string& text) const override {
-    std::string out = text;
-    for (size_t at = 0; (at = out.find(kSpaceMark, at)) != std::string::npos; ++at) {
-      out.replace(at, kSpaceMark.size(), 1, ' ');
-    }
-    return out;
-  }
+  std::string Bytes(const std::string& text) const override { return shard::MarksToSpaces(text); }
 
   ByteTokens bytes_;
   bool space_prefix_;

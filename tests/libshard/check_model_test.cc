@@ -83,8 +83,8 @@ TEST(CheckModel, ConversionIsRefusedWithTheFirstFindings) {
           "expected [64, 10] (width of an expert and hidden size), found [64, 48]; "
           "misshapen: tensor \"model.layers.0.mlp.experts.0.gate_proj.weight\" and 17 like it: "
           "expected [10, 64] (width of an expert and hidden size), found [48, 64]; and 2 more"));
-  EXPECT_EQ(converted.error().hint,
-            "moepack list-tensors --check names all disagreements with config.json");
+  EXPECT_EQ(converted.error().hint, Cat("`moepack list-tensors ", checkpoint.Write().string(),
+                                        " --check` names everything that disagrees"));
 }
 
 // A GGUF model of three layers that is as its metadata says, but for `bend`.

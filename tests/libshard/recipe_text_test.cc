@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
+#include "libshard/text.h"
+
 namespace shard {
 namespace {
 
@@ -13,6 +18,30 @@ TEST(RecipeText, SaysWhatDecidesTheBytes) {
   EXPECT_EQ(RecipeText(options), "Q4_0 --experts-type q5_K");
   options.repack = false;
   EXPECT_EQ(RecipeText(options), "Q4_0 --experts-type q5_K --no-repack");
+}
+
+TEST(RecipeText, HasTheWordsAndTheOrderOfTheFormatsDocument) {
+  RecipeOptions options;
+  options.recipe = "BF16";
+  options.trunk_type = options.experts_type = options.overlay_type = "q8_0";
+  options.output_type = options.embedding_type = "q8_0";
+  options.tensor_types = {"a=q8_0"};
+  options.repack = false;
+  options.allow_requantize = true;
+  const std::string text = RecipeText(options);
+  std::ifstream file(MOEPACK_SOURCE_DIR "/docs/distribution-format.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  size_t from = page.find("\n`recipe`: ");
+  ASSERT_NE(from, page.npos);
+  size_t words = 0;
+  for (const std::string& word : Split(text, ' ')) {
+    if (!word.starts_with("--")) continue;
+    const size_t at = page.find("`" + word + "`", from);
+    ASSERT_NE(at, page.npos) << word << " is not there, or before another word";
+    from = at;
+    ++words;
+  }
+  EXPECT_EQ(words, 8u);
 }
 
 TEST(RecipeText, PutsTheRulesOfAFileOnOneLineWithoutItsComments) {

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "libshard/json.h"
 #include "libshard/quote.h"
 #include "tests/tools/run_moepack.h"
 
@@ -146,6 +147,93 @@ TEST_F(HostileText, InTheConfigAndTheFamilyOfACheckpoint) {
     Run("plan fixtures/tiny-moe --groups 3 -o -");
     Run("build fixtures/tiny-moe --groups 3 --no-verify --force -o out");
   }
+}
+
+TEST_F(HostileText, InAConfigThatSummariesTablesAndChecksShow) {
+  const fs::path config = workspace_ / "fixtures/tiny-moe/config.json";
+  const json sound = json::parse(ReadAll(config));
+  for (const auto& [key, value] : sound.items()) {
+    SCOPED_TRACE(key);
+    json changed = sound;
+    changed[key] = value.is_array() ? json::array({kHostile}) : json(kHostile);
+    WriteAll(config, changed.dump());
+    WriteAll(workspace_ / "alone/config.json", changed.dump());
+    Run("list-tensors alone --summary --groups 2 --recipe Q8_0");
+    Run("list-tensors fixtures/tiny-moe --summary --groups 2,3");
+    Run("list-tensors fixtures/tiny-moe --check");
+    Run("quantize fixtures/tiny-moe --recipe Q4_K_M --dry-run --tensors -o a.gguf");
+    Run("build fixtures/tiny-moe --groups 2 --recipe Q4_K_M --dry-run --tensors -o out");
+  }
+}
+
+TEST_F(HostileText, InANoteOfASummary) {
+  fs::rename(workspace_ / "fixtures/tiny-moe", workspace_ / kHostile);
+  fs::remove(workspace_ / kHostile / "tokenizer.json");
+  const ToolRun run = RunWell("list-tensors " + InShell(kHostile) + " --summary");
+  EXPECT_THAT(run.out, HasSubstr("note: no sizes by recipe: x\\x1b"));
+}
+
+// Of so many bytes, so that it can stand in the place of another text in a file.
+std::string HostileOfLength(size_t length) {
+  std::string text = "\x1b[2J\n::error::forged\u202e\u009b31m\r##[error]";
+  text.resize(std::max(length, text.size()), 'x');
+  text.resize(length);
+  while (!shard::IsUtf8(text)) {
+    text.pop_back();
+    text.insert(0, "x");
+  }
+  return text;
+}
+
+TEST_F(HostileText, InTheTextsOfAGguf) {
+  RunWell("quantize fixtures/tiny-moe --recipe Q8_0 -o sound.gguf");
+  const std::string sound = ReadAll(workspace_ / "sound.gguf");
+  for (const std::string text :
+       {"qwen3moe", "general.architecture", "general.name", "Qwen3 Moe", "tokenizer.ggml.model",
+        "tokenizer.ggml.pre", "qwen2", "gpt2", "qwen3moe.expert_count", "token_embd.weight",
+        "blk.0.ffn_gate_inp.weight", "blk.0.ffn_down_exps.weight", "blk.1.attn_q.weight"}) {
+    SCOPED_TRACE(text);
+    std::string changed = sound;
+    const std::string hostile = HostileOfLength(text.size());
+    size_t found = 0;
+    for (size_t at = changed.find(text); at != changed.npos; at = changed.find(text, at + 1)) {
+      if (at > 8 &&
+          changed.compare(at - 8, 1, std::string(1, static_cast<char>(text.size()))) == 0) {
+        changed.replace(at, text.size(), hostile);
+        ++found;
+      }
+    }
+    EXPECT_GT(found, 0u);
+    WriteAll(workspace_ / "a.gguf", changed);
+    for (const char* options :
+         {"", " --summary", " --summary --recipe Q4_0", " --check", " --json"})
+      Run(std::string("list-tensors a.gguf") + options);
+    Run("plan a.gguf --groups 2 --force -o plan.json");
+    Run("quantize a.gguf --recipe Q4_0 --allow-requantize --dry-run --tensors -o b.gguf");
+    Run("build a.gguf --groups 2 --dry-run --tensors -o out");
+    Run("run a.gguf --prompt The -n 2");
+    Run("profile a.gguf --tokens 5,6");
+    if (Run("build a.gguf --groups 2 --force -o out").status != 0) continue;
+    Run("check out --tokens 5,6 --group 0 --format github");
+    Run("eval out --tokens 5,6,7 --generate 0 --gate 'capture>=0.999' --format github");
+    Run("diff out out");
+  }
+}
+
+TEST_F(HostileText, InReportsForGithubOfEveryCommandThatHasThem) {
+  const std::string name = std::string("o") + kHostile, out = InShell(name);
+  RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o " + out);
+  WriteAll(workspace_ / "text.txt", "some words");
+  const std::string eval = "eval " + out + " --generate 0 --gate 'capture>=0.999' --text text.txt";
+  for (const char* format : {"text", "json", "github", "junit"}) {
+    const std::string report = std::string(" --format ") + format;
+    RunWell("check " + out + " --tokens 5,6 --group 0" + report);
+    EXPECT_EQ(Run(eval + report).status, 6);
+  }
+  WriteAll(workspace_ / name / kHostile, "stray");
+  WriteAll(workspace_ / name / "trunk/trunk.safetensors", "damaged");
+  for (const char* format : {"text", "json", "github", "junit"})
+    EXPECT_EQ(Run("verify " + out + " --format " + format).status, 6);
 }
 
 TEST_F(HostileText, InNamesAndTypesOfTensors) {

@@ -100,6 +100,134 @@ TEST_F(OptionRules, OptionsOfTheProofNeedItsSource) {
     ExpectRefused(std::string("verify out ") + option, "--against");
 }
 
+TEST_F(OptionRules, OptionsOfGgufNodesAreRefusedForSafetensorsBundles) {
+  Build("-o out");
+  const std::string found =
+      ": expected GGUF bundles, found safetensors bundles\nhint: leave it out";
+  for (const std::string option :
+       {"--layout split", "--layout single", "--link auto", "--link copy", "--name mine",
+        "--name node", "--max-part-size 1M", "--alignment 4096"}) {
+    const std::string name = option.substr(0, option.find(' '));
+    for (const char* dry : {"", " --dry-run"})
+      ExpectRefused("assemble out --group 0 -o node " + option + dry, "out: " + name + found);
+  }
+}
+
+TEST_F(OptionRules, OptionsOfASplitSetAreRefusedForASingleFile) {
+  Build("--recipe Q8_0 -o out");
+  for (const std::string option : {"--link auto", "--link copy", "--max-part-size 1M"}) {
+    ExpectRefused("assemble out --group 0 -o node --layout single " + option,
+                  option.substr(0, option.find(' ')) +
+                      ": expected --layout split, found --layout single\nhint: leave it out");
+    EXPECT_EQ(
+        workspace_.Moepack("assemble out --group 0 -o node --dry-run --layout split " + option)
+            .status,
+        0);
+  }
+}
+
+TEST_F(OptionRules, FamilyAndConfigAreRefusedForGgufBundles) {
+  Build("--recipe Q8_0 -o out");
+  const std::string found = ": expected safetensors bundles, found GGUF bundles";
+  ExpectRefused("assemble out --group 0 -o node --family f.json", "out: --family" + found);
+  for (const char* command :
+       {"run out --tokens 1", "profile out --tokens 1", "eval out --tokens 1", "check out"}) {
+    ExpectRefused(std::string(command) + " --family f.json", "out: --family" + found);
+    ExpectRefused(std::string(command) + " --config c.json", "out: --config" + found);
+  }
+}
+
+TEST_F(OptionRules, LeavingTheOverlayOutNeedsADistribution) {
+  for (const char* command : {"run", "profile", "eval"})
+    ExpectRefused(std::string(command) + " fixtures/tiny-moe --tokens 1 --no-overlay",
+                  "--no-overlay: expected a distribution, found a model without parts");
+}
+
+TEST_F(OptionRules, ARaceNeedsGroups) {
+  ExpectRefused("eval fixtures/tiny-moe --tokens 1,2 --race-tokens 4",
+                "--race-tokens: expected a distribution, found a model without groups");
+}
+
+TEST_F(OptionRules, OptionsOfRandomChoiceNeedATemperature) {
+  for (const std::string option : {"--top-k 5", "--top-p 0.5", "--min-p 0.1", "--seed 7"}) {
+    ExpectRefused("run fixtures/tiny-moe --tokens 1 -n 1 " + option,
+                  option.substr(0, option.find(' ')) + ": expected together with --temperature");
+    EXPECT_EQ(workspace_.Moepack("run fixtures/tiny-moe --tokens 1 -n 1 --temperature 1 " + option)
+                  .status,
+              0);
+  }
+}
+
+TEST_F(OptionRules, NothingGoesWithTheListOfDevicesButJson) {
+  for (const std::string option : {"--group 1", "--executor cpu", "--device 0", "--tokens 1",
+                                   "--compare cpu", "--context 9", "--no-verify"})
+    ExpectRefused("run --list-devices " + option, option.substr(0, option.find(' ')));
+  ExpectRefused("run fixtures/tiny-moe --list-devices", "--list-devices");
+  EXPECT_EQ(workspace_.Moepack("run --list-devices --quiet").status, 0);
+}
+
+TEST_F(OptionRules, TheNameOfAConvertedModelIsRefusedForAGgufSource) {
+  EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
+  ExpectRefused("quantize a.gguf --model-id me/mine -o b.gguf",
+                "--model-id: expected a checkpoint that is converted, found a.gguf");
+}
+
+TEST_F(OptionRules, TheRemainderIsNamedAmongChosenParts) {
+  ExpectRefused("shard-experts fixtures/tiny-moe --groups 2 --only trunk --keep-remainder -o out",
+                "--only and --keep-remainder: expected one of them");
+}
+
+TEST_F(OptionRules, VerifyRefusesToReadNothingInASpecialWay) {
+  Build("-o out");
+  ExpectRefused("verify out --no-digests --cold", "--no-digests and --cold: expected one of them");
+  ExpectRefused("verify out --no-digests --against fixtures/tiny-moe",
+                "--against and --no-digests: expected one of them");
+}
+
+TEST_F(OptionRules, VerifyRefusesAnImportanceMatrixAndAPreTokenizerThatNothingWasMadeWith) {
+  Build("-o out");
+  Build("--recipe Q8_0 -o out-8");
+  const std::string against = " --against fixtures/tiny-moe ";
+  ExpectRefused("verify out" + against + "--imatrix m.gguf",
+                "--imatrix: expected GGUF bundles, found safetensors bundles");
+  ExpectRefused("verify out" + against + "--pre qwen2",
+                "--pre: expected GGUF bundles, found safetensors bundles");
+  ExpectRefused(
+      "verify out-8" + against + "--imatrix m.gguf",
+      "--imatrix: expected a distribution that was made with one, found one made without");
+}
+
+TEST_F(OptionRules, VerifyOfANodeRefusesWhatOnlyADistributionHas) {
+  Build("-o out");
+  EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
+  const std::string digest = "sha256:" + std::string(64, '0');
+  for (const std::string& option :
+       {std::string("--group 0"), "--digest " + digest, std::string("--complete"),
+        std::string("--against fixtures/tiny-moe")})
+    ExpectRefused("verify node " + option, "node: " + option.substr(0, option.find(' ')) +
+                                               ": expected a distribution, found a node");
+  EXPECT_THAT(workspace_.Moepack("verify node --cold").out, HasSubstr("past the page cache"));
+}
+
+TEST_F(OptionRules, SizesOfNodesNeedTensorsWithSizes) {
+  const std::string index = "model.safetensors.index.json";
+  for (const std::string& file : {std::string("config.json"), index})
+    WriteAll(workspace_ / ("names/" + file), ReadAll(workspace_ / ("fixtures/tiny-moe/" + file)));
+  const std::string summary = "list-tensors names/" + index + " --summary";
+  EXPECT_EQ(workspace_.Moepack(summary).status, 0);
+  ExpectRefused(summary + " --groups 2", "--groups: expected tensors with sizes");
+  ExpectRefused(summary + " --recipe Q8_0", "--recipe: expected tensors with sizes");
+  EXPECT_EQ(workspace_.Moepack("list-tensors names/config.json --summary --groups 2").status, 0);
+  ExpectRefused("list-tensors names/config.json --summary --config fixtures/tiny-moe/config.json",
+                "--config: expected a checkpoint as SRC, found a config alone");
+}
+
+TEST_F(OptionRules, ARemovedOptionIsRefusedWithWhatReplacesIt) {
+  ExpectRefused("verify out --against fixtures/tiny-moe --no-mtp",
+                "option --no-mtp is no longer there\nhint: leave it out: verify reads in "
+                "distribution.json whether");
+}
+
 TEST_F(OptionRules, AnUnknownOptionIsNamedBeforeAMissingOne) {
   for (const std::string command :
        {"list-tensors", "plan", "shard-experts", "quantize", "build", "verify", "diff", "assemble",

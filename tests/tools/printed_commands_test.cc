@@ -44,24 +44,39 @@ class PrintedCommands : public testing::Test {
     fs::permissions(workspace_ / "bin/llama-server", fs::perms::owner_all);
   }
 
+  // Runs a command, from a directory of the workspace; its output goes to `log`.
+  void RunLine(const std::string& command, int status = 0, const std::string& from = ".") {
+    WriteAll(workspace_ / "line.sh", command + "\n");
+    const std::string top = "'" + workspace_.path().string() + "'";
+    const std::string line =
+        "cd " + top + " && top=$PWD && cd " + from +
+        " && PATH=\"$top/bin:$PATH\" /bin/sh \"$top/line.sh\" >\"$top/log\" 2>&1";
+    const int ended = std::system(line.c_str());
+    EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == status) << command << "\n"
+                                                                  << ReadAll(workspace_ / "log");
+  }
+
   // Runs every command that `run` printed and returns how many there were.
-  size_t RunPrinted(const ToolRun& run) {
+  size_t RunPrinted(const ToolRun& run, int status = 0) {
     const std::vector<std::string> commands = CommandsIn(run.out + run.err);
     for (const std::string& command : commands) {
-      WriteAll(workspace_ / "line.sh", command + "\n");
-      const std::string line = "cd '" + workspace_.path().string() +
-                               "' && PATH=\"$PWD/bin:$PATH\" /bin/sh line.sh >log 2>&1";
-      EXPECT_EQ(std::system(line.c_str()), 0) << command << "\n" << ReadAll(workspace_ / "log");
+      RunLine(command, status);
       const std::string log = ReadAll(workspace_ / "log");
       const std::vector<std::string> more = CommandsIn(log);
       if (!more.empty()) RunPrinted({0, log, ""});
     }
     return commands.size();
   }
-  size_t RunAndRunPrinted(const std::string& arguments, int status = 0) {
+  size_t RunAndRunPrinted(const std::string& arguments, int status = 0, int printed_status = 0) {
     const ToolRun run = workspace_.Moepack(arguments);
     EXPECT_EQ(run.status, status) << arguments << "\n" << run.err;
-    return RunPrinted(run);
+    return RunPrinted(run, printed_status);
+  }
+  // Another value for its last byte.
+  void Damage(const std::string& file) {
+    std::string bytes = ReadAll(workspace_ / file);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    WriteAll(workspace_ / file, bytes);
   }
 
   Workspace workspace_;
@@ -137,6 +152,60 @@ TEST_F(PrintedCommands, HintsWithACommandRun) {
   EXPECT_EQ(RunAndRunPrinted("plan", 2), 1u);
   EXPECT_EQ(RunAndRunPrinted("nonsense", 2), 1u);
   EXPECT_EQ(RunAndRunPrinted("help plan more", 2), 1u);
+}
+
+TEST_F(PrintedCommands, HintsOfADamagedDistributionNameItsPath) {
+  const std::string build = "build fixtures/tiny-moe --groups 2 --no-verify ";
+  ASSERT_EQ(workspace_.Moepack(build + "-o \"an 'out'\"").status, 0);
+  ASSERT_EQ(workspace_.Moepack(build + "--recipe Q8_0 -o ./-q8").status, 0);
+  Damage("an 'out'/trunk/trunk.safetensors");
+  Damage("an 'out'/groups/000/experts.safetensors");
+  Damage("-q8/trunk/trunk.gguf");
+  const std::string out = " \"an 'out'\" ";
+  EXPECT_EQ(RunAndRunPrinted("assemble" + out + "--group 0 -o node", 6, 6), 1u);
+  EXPECT_EQ(RunAndRunPrinted("run" + out + "--tokens 1", 6, 6), 1u);
+  EXPECT_EQ(RunAndRunPrinted("check" + out, 6, 6), 1u);
+  EXPECT_EQ(RunAndRunPrinted("assemble ./-q8 --group 0 -o node", 6, 6), 1u);
+  EXPECT_EQ(RunAndRunPrinted("profile ./-q8 --tokens 1", 6, 6), 1u);
+  EXPECT_EQ(RunAndRunPrinted("quantize ./-q8 --recipe Q4_0 --allow-requantize -o q4", 6, 6), 1u);
+}
+
+TEST_F(PrintedCommands, HintsOfADamagedNodeNameItsPath) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 --no-verify -o out").status, 0);
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 0 -o 'my node'").status, 0);
+  Damage("my node/config.json");
+  EXPECT_EQ(RunAndRunPrinted("run 'my node' --tokens 1", 6, 6), 1u);
+}
+
+TEST_F(PrintedCommands, TheHintOfAConfigThatContradictsItsTensorsNamesBoth) {
+  const auto source = workspace_ / "fixtures/tiny-moe";
+  nlohmann::json config = nlohmann::json::parse(ReadAll(source / "config.json"));
+  config["num_hidden_layers"] = 4;
+  WriteAll(workspace_ / "my config.json", config.dump());
+  EXPECT_EQ(RunAndRunPrinted("quantize fixtures/tiny-moe --config 'my config.json' --recipe Q8_0 "
+                             "-o a.gguf",
+                             3, 3),
+            1u);
+  WriteAll(source / "config.json", config.dump());
+  fs::rename(source, workspace_ / "tiny 'moe'");
+  EXPECT_EQ(RunAndRunPrinted("quantize \"tiny 'moe'\" --recipe Q8_0 -o a.gguf", 3, 3), 1u);
+}
+
+TEST_F(PrintedCommands, ThoseOfADistributionsReadmeWorkFromItsDirectory) {
+  for (const std::string name : {"out", "out-8"}) {
+    ASSERT_EQ(workspace_
+                  .Moepack("build fixtures/tiny-moe --groups 2 --no-verify -o " + name +
+                           (name == "out" ? "" : " --recipe Q8_0"))
+                  .status,
+              0);
+    const std::string readme = ReadAll(workspace_ / name / "README.md");
+    std::istringstream lines(readme.substr(readme.find("```\n") + 4));
+    size_t commands = 0;
+    for (std::string line; std::getline(lines, line) && line != "```"; ++commands)
+      RunLine(line, 0, name);
+    EXPECT_EQ(commands, name == "out" ? 2u : 3u);
+    fs::remove_all(workspace_ / "node-0");
+  }
 }
 
 TEST(CommandLineText, QuotesWordsAndKeepsPathsFromBeingOptions) {

@@ -2,12 +2,15 @@
 
 #include "runtime-shim/stats/statistics_file.h"
 #include "tests/tools/run_moepack.h"
+#include "tests/tools/terminal_moepack.h"
 
 namespace cli {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -123,6 +126,24 @@ TEST_F(ProfileCommand, ADryRunRunsAndWritesNothing) {
   EXPECT_EQ(workspace_.Listing(), before);
   EXPECT_EQ(workspace_.Json("profile fixtures/tiny-moe --tokens ids --dry-run --json")["tokens"],
             3);
+}
+
+TEST_F(ProfileCommand, OnATerminalItCountsTokens) {
+  const auto report = workspace_.Json("profile fixtures/tiny-moe --text text.txt --dry-run --json");
+  const uint64_t tokens = report["tokens"].get<uint64_t>() + 8;
+  const ToolRun run =
+      OnATerminal(workspace_, "profile fixtures/tiny-moe --text text.txt --generate 8");
+  EXPECT_EQ(run.status, 0) << run.out;
+  EXPECT_THAT(run.out, ContainsRegex("loading +[0-9]+%  [0-9.]+ k?B of "));
+  EXPECT_THAT(run.out, ContainsRegex("profiling +[0-9]+%  [0-9]+ of " + std::to_string(tokens) +
+                                     " tokens  [0-9.,]+ tokens/s"));
+  EXPECT_THAT(run.out, Not(ContainsRegex("profiling[^\r\n]*B/s")));
+}
+
+TEST_F(ProfileCommand, InAPipeThereIsNoProgress) {
+  const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --strict");
+  EXPECT_THAT(run.err, Not(HasSubstr("tokens/s")));
+  EXPECT_THAT(run.err, Not(HasSubstr("\033")));
 }
 
 TEST_F(ProfileCommand, AnOutputThatExistsIsKeptUnlessForced) {

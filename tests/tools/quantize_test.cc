@@ -272,7 +272,7 @@ TEST(Quantize, ACheckpointThatIsNotAsPromisedLeavesNothingBehind) {
     EXPECT_EQ(run.status, 3) << command << run.err;
     EXPECT_THAT(run.err, HasSubstr("model/config.json: missing: layer 3: all tensors: expected 4 "
                                    "layers (num_hidden_layers), found none\n"
-                                   "hint: moepack list-tensors --check names"));
+                                   "hint: `moepack list-tensors model --check` names"));
     EXPECT_EQ(files(), before) << command;
   }
 }

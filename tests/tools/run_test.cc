@@ -5,11 +5,13 @@
 #include <limits>
 
 #include "tests/tools/run_moepack.h"
+#include "tests/tools/terminal_moepack.h"
 
 namespace cli {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -101,6 +103,37 @@ TEST_F(Run, StopsWhereTheContextEnds) {
       workspace_.Json("run --threads 1 fixtures/tiny-moe --tokens 1,2,3 -n 50 --context 8 --json");
   EXPECT_EQ(run["stop"], "context");
   EXPECT_EQ(run["tokens"].size(), 6u);  // the last one needs no position
+}
+
+// So few tokens may be done before there is a rate.
+TEST_F(Run, OnATerminalItCountsTokens) {
+  const std::string start = "run --threads 1 fixtures/tiny-moe --tokens 5,6,7 -n 4";
+  const auto line = [](const std::string& title, int tokens) {
+    return ContainsRegex(title + " +[0-9]+%  [0-9]+ of " + std::to_string(tokens) +
+                         " tokens  ([0-9.,]+ tokens/s|-)");
+  };
+  for (const std::string& more : {std::string(), std::string(" --json"), std::string(" >text")}) {
+    const ToolRun run = OnATerminal(workspace_, start + more);
+    EXPECT_EQ(run.status, 0) << run.out;
+    EXPECT_THAT(run.out, AllOf(ContainsRegex("loading +[0-9]+%  [0-9.]+ k?B of "),
+                               line("running", 7), Not(ContainsRegex("running[^\r\n]*B/s"))));
+  }
+  EXPECT_THAT(OnATerminal(workspace_, start + " --compare cpu").out, line("comparing", 14));
+  EXPECT_THAT(OnATerminal(workspace_, start + " --quiet").out, Not(HasSubstr("tokens/s")));
+}
+
+TEST_F(Run, OnATerminalNoCountStandsInTheText) {
+  const std::string start = "run --threads 1 fixtures/tiny-moe --prompt The -n 12";
+  const std::string text = workspace_.Moepack(start).out;
+  std::string shown = OnATerminal(workspace_, start).out;
+  std::erase(shown, '\r');
+  EXPECT_THAT(shown, HasSubstr("\033[K" + text));
+}
+
+TEST_F(Run, InAPipeThereIsNoProgress) {
+  const ToolRun run = workspace_.Moepack("run fixtures/tiny-moe --tokens 5,6,7 -n 4");
+  EXPECT_THAT(run.err, Not(HasSubstr("running")));
+  EXPECT_THAT(run.err, Not(HasSubstr("\033")));
 }
 
 TEST_F(Run, ComparesTwoExecutorsStepByStep) {
