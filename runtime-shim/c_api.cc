@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/moepack_runtime.h"
 #include "runtime-shim/node.h"
 

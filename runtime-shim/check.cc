@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "libshard/text.h"
-#include "manifest/assemble.h"
-#include "manifest/group_range.h"
+#include "libshard/base/text.h"
+#include "manifest/document/group_range.h"
+#include "manifest/node/assemble.h"
 #include "runtime-shim/load/scratch_directory.h"
 #include "runtime-shim/sampler.h"
 

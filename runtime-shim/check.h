@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/compare.h"
 #include "runtime-shim/executors.h"
 #include "runtime-shim/routing_trace.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/sampler.h"
 
 namespace runtime {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/session.h"
 
 namespace runtime {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/mapped_file.h"
-#include "libshard/text.h"
+#include "libshard/base/mapped_file.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 

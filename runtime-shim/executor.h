@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "quant/format.h"
 #include "runtime-shim/shapes.h"
 

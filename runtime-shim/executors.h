@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/executor.h"
 
 namespace runtime {

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "libshard/parallel.h"
-#include "libshard/text.h"
-#include "manifest/open_bundle.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "manifest/write/open_bundle.h"
 #include "runtime-shim/rope.h"
 
 namespace runtime {

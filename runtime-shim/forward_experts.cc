@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/forward.h"
 
 namespace runtime {

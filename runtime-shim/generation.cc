@@ -1,6 +1,6 @@
 #include "runtime-shim/generation.h"
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/sampler.h"
 #include "runtime-shim/session.h"
 

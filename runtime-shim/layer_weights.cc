@@ -1,6 +1,6 @@
 #include "runtime-shim/layer_weights.h"
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/tensor_slots.h"
 
 namespace runtime {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "libshard/limits.h"
-#include "libshard/text.h"
+#include "libshard/base/limits.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

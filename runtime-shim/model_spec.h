@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/gguf_metadata.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
 #include "runtime-shim/router.h"
 #include "runtime-shim/shapes.h"
 #include "runtime-shim/spec_keys.h"

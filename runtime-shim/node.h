@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/executors.h"
 #include "runtime-shim/generation.h"
 #include "runtime-shim/session.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "libshard/plan.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/plan/plan.h"
 #include "runtime-shim/router.h"
 #include "runtime-shim/session.h"
 

@@ -15,7 +15,7 @@
 #include <limits>
 #include <numeric>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/expert_ids.h"
-#include "libshard/result.h"
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
 
 namespace runtime {
 

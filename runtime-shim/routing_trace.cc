@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/compare.h"
 
 namespace runtime {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

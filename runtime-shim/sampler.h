@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace runtime {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "libshard/bytes.h"
-#include "libshard/text.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "libshard/mapped_file.h"
-#include "libshard/text.h"
+#include "libshard/base/mapped_file.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/forward.h"
 
 namespace runtime {

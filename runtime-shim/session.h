@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/expert_ids.h"
-#include "libshard/result.h"
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/executor.h"
 #include "runtime-shim/model_spec.h"
 #include "runtime-shim/router.h"

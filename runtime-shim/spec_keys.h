@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/gguf_metadata.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
 
 namespace runtime {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 

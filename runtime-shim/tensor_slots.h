@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/executor.h"
 #include "runtime-shim/weights.h"
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "libshard/expert_ids.h"
-#include "libshard/gguf_metadata.h"
-#include "libshard/model.h"
-#include "libshard/plan.h"
-#include "libshard/result.h"
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/model/model.h"
+#include "libshard/plan/plan.h"
 #include "quant/format.h"
 
 namespace runtime {

@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace cli {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/help.h"
-#include "tools/output.h"
-#include "tools/suggest.h"
+#include "tools/options/suggest.h"
+#include "tools/reports/output.h"
 
 namespace cli {
 namespace {

@@ -1,8 +1,8 @@
 #include "tools/command_text.h"
 
-#include "libshard/file.h"
-#include "libshard/quote.h"
-#include "libshard/text.h"
+#include "libshard/base/file.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
 
 namespace cli {
 

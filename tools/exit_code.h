@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace cli {
 

@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "tools/exit_code.h"
-#include "tools/output.h"
-#include "tools/table.h"
+#include "tools/reports/output.h"
+#include "tools/reports/table.h"
 
 namespace cli {
 namespace {

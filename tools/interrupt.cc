@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-#include "libshard/parallel.h"
+#include "libshard/base/parallel.h"
 
 namespace cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <new>
 
-#include "libshard/parallel.h"
-#include "libshard/quote.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/quote.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 

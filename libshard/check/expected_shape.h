@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libshard/check/promise.h"
-#include "libshard/model.h"
+#include "libshard/model/model.h"
 
 namespace shard {
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace shard {
 

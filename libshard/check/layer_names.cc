@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/family_pattern.h"
-#include "libshard/text.h"
+#include "libshard/base/text.h"
+#include "libshard/model/family_pattern.h"
 
 namespace shard {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
 #include "libshard/check/presence.h"
 #include "libshard/check/promise.h"
 #include "libshard/check/shapes.h"
-#include "libshard/quote.h"
-#include "libshard/text.h"
 
 namespace shard {
 namespace {

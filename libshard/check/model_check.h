@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/result.h"
 #include "libshard/check/finding.h"
-#include "libshard/convert/hf_config.h"
-#include "libshard/model.h"
-#include "libshard/result.h"
+#include "libshard/model/hf_config.h"
+#include "libshard/model/model.h"
 
 namespace shard {
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
+#include "libshard/base/text.h"
 #include "libshard/check/layer_names.h"
-#include "libshard/family_pattern.h"
-#include "libshard/text.h"
+#include "libshard/model/family_pattern.h"
 
 namespace shard {
 namespace {

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/result.h"
 #include "libshard/check/finding.h"
-#include "libshard/config.h"
-#include "libshard/convert/hf_config.h"
-#include "libshard/family.h"
-#include "libshard/gguf_metadata.h"
-#include "libshard/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/model/config.h"
+#include "libshard/model/family.h"
+#include "libshard/model/hf_config.h"
 
 namespace shard {
 

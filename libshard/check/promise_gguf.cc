@@ -2,8 +2,8 @@
 // every architecture.
 #include <algorithm>
 
+#include "libshard/base/text.h"
 #include "libshard/check/promise.h"
-#include "libshard/text.h"
 
 namespace shard {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "libshard/base/text.h"
 #include "libshard/check/promise.h"
-#include "libshard/text.h"
 
 namespace shard {
 namespace {

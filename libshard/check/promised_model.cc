@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "libshard/base/text.h"
 #include "libshard/check/promise.h"
 #include "libshard/check/promised_tensors.h"
-#include "libshard/convert/hf_config.h"
-#include "libshard/text.h"
+#include "libshard/model/hf_config.h"
 
 namespace shard {
 namespace {

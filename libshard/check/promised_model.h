@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/model.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/model/model.h"
 
 namespace shard {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace shard {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/family.h"
+#include "libshard/model/family.h"
 
 namespace shard {
 

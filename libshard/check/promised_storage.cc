@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "libshard/convert/weight_config.h"
-#include "libshard/text.h"
+#include "libshard/base/text.h"
+#include "libshard/model/weight_config.h"
 
 namespace shard {
 namespace {

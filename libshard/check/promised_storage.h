@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/config.h"
-#include "libshard/convert/hf_config.h"
-#include "libshard/family.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/model/config.h"
+#include "libshard/model/family.h"
+#include "libshard/model/hf_config.h"
 
 namespace shard {
 

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "libshard/base/text.h"
 #include "libshard/check/expected_shape.h"
 #include "libshard/check/promised_attention.h"
 #include "libshard/check/promised_rows.h"
 #include "libshard/check/promised_storage.h"
-#include "libshard/text.h"
 #include "quant/format.h"
 
 namespace shard {

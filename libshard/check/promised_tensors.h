@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/result.h"
 #include "libshard/check/promise.h"
-#include "libshard/family.h"
-#include "libshard/result.h"
-#include "libshard/tensor.h"
+#include "libshard/format/tensor.h"
+#include "libshard/model/family.h"
 
 namespace shard {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "libshard/base/text.h"
 #include "libshard/check/expected_shape.h"
 #include "libshard/check/layer_names.h"
-#include "libshard/text.h"
 
 namespace shard {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "libshard/check/finding.h"
 #include "libshard/check/promise.h"
-#include "libshard/model.h"
+#include "libshard/model/model.h"
 
 namespace shard {
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "libshard/base/result.h"
 #include "libshard/convert/arch_keys.h"
-#include "libshard/convert/hf_config.h"
-#include "libshard/result.h"
+#include "libshard/model/hf_config.h"
 
 namespace shard {
 

@@ -5,9 +5,9 @@
 #include <span>
 #include <string_view>
 
-#include "libshard/gguf_model.h"
-#include "libshard/model.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/model/model.h"
 
 namespace shard {
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "libshard/convert/hf_config.h"
+#include "libshard/base/descriptor.h"
+#include "libshard/base/text.h"
 #include "libshard/convert/model_card.h"
-#include "libshard/descriptor.h"
-#include "libshard/text.h"
+#include "libshard/model/hf_config.h"
 
 namespace shard {
 namespace {

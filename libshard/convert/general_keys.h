@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/file.h"
-#include "libshard/gguf_model.h"
-#include "libshard/result.h"
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
 
 namespace shard {
 

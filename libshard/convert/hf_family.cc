@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "libshard/base/text.h"
 #include "libshard/check/model_check.h"
-#include "libshard/convert/chat_template.h"
 #include "libshard/convert/general_keys.h"
-#include "libshard/convert/special_tokens.h"
-#include "libshard/text.h"
+#include "libshard/convert/tokenizers/chat_template.h"
+#include "libshard/convert/tokenizers/special_tokens.h"
 
 namespace shard {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "libshard/convert/arch_keys.h"
 #include "libshard/convert/base_keys.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/convert/rope.h"
-#include "libshard/convert/special_tokens.h"
 #include "libshard/convert/tensor_map.h"
-#include "libshard/convert/tokenizer.h"
-#include "libshard/gguf_model.h"
+#include "libshard/convert/tokenizers/special_tokens.h"
+#include "libshard/convert/tokenizers/tokenizer.h"
 
 namespace shard {
 

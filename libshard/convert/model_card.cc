@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace shard {
 namespace {

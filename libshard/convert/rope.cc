@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace shard {
 namespace {

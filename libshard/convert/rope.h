@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/result.h"
 #include "libshard/convert/arch_keys.h"
-#include "libshard/convert/hf_config.h"
-#include "libshard/result.h"
+#include "libshard/model/hf_config.h"
 
 namespace shard {
 

@@ -1,6 +1,6 @@
 #include "libshard/convert/row_order.h"
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace shard {
 namespace {

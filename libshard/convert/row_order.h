@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
-#include "libshard/slice.h"
+#include "libshard/base/result.h"
+#include "libshard/format/output_file.h"
 
 namespace shard {
 

@@ -5,10 +5,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "libshard/base/text.h"
 #include "libshard/convert/row_order.h"
-#include "libshard/convert/weight_layout.h"
-#include "libshard/convert/weight_modules.h"
-#include "libshard/text.h"
+#include "libshard/convert/weights/weight_layout.h"
+#include "libshard/convert/weights/weight_modules.h"
 
 namespace shard {
 namespace {

@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
 #include "libshard/convert/row_order.h"
-#include "libshard/convert/weight_config.h"
-#include "libshard/gguf_model.h"
-#include "libshard/model.h"
-#include "libshard/result.h"
+#include "libshard/model/model.h"
+#include "libshard/model/weight_config.h"
 
 namespace shard {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/parallel.h"
-#include "libshard/text.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/cpu/attention.h"
 #include "runtime-shim/cpu/dots.h"
 #include "runtime-shim/cpu/round_activations.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "libshard/bytes.h"
-#include "libshard/text.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/cuda/device.h"
 
 namespace runtime::cuda {

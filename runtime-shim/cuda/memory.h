@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/shapes.h"
 
 namespace runtime::cuda {

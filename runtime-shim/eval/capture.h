@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "libshard/expert_ids.h"
+#include "libshard/base/expert_ids.h"
 #include "runtime-shim/router.h"
 #include "runtime-shim/session.h"
 #include "runtime-shim/stats/window_tokens.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
-#include "libshard/parallel.h"
-#include "libshard/text.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/eval/token_scores.h"
 #include "runtime-shim/stats/windows.h"
 

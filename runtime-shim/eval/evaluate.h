@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/eval/capture.h"
 #include "runtime-shim/eval/loops.h"
 #include "runtime-shim/session.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

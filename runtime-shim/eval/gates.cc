@@ -1,7 +1,7 @@
 // Gates against what was measured.
 #include <cstdio>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/eval/summary.h"
 
 namespace runtime {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/families/families.h"
 
 namespace runtime {

@@ -1,4 +1,4 @@
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/families/families.h"
 
 namespace runtime {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/gguf_config.h"
-#include "libshard/text.h"
+#include "libshard/base/text.h"
+#include "libshard/model/gguf_config.h"
 
 namespace runtime {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "libshard/gguf_metadata.h"
-#include "libshard/gguf_model.h"
-#include "libshard/plan.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/plan/plan.h"
 #include "runtime-shim/weights.h"
 
 namespace runtime {

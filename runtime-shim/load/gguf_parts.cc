@@ -3,8 +3,8 @@
 #include <deque>
 #include <set>
 
-#include "libshard/gguf_experts.h"
-#include "libshard/text.h"
+#include "libshard/base/text.h"
+#include "libshard/model/gguf_experts.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/opened_parts.h"
 #include "runtime-shim/load/tensor_placer.h"

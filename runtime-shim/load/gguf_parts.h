@@ -1,7 +1,7 @@
 // The parts of a GGUF distribution, mapped.
 #pragma once
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/weights.h"
 

@@ -1,9 +1,9 @@
 #include <set>
 #include <string_view>
 
-#include "libshard/descriptor.h"
-#include "libshard/text.h"
-#include "manifest/open_bundle.h"
+#include "libshard/base/descriptor.h"
+#include "libshard/base/text.h"
+#include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/gguf_parts.h"
 #include "runtime-shim/load/part_selection.h"

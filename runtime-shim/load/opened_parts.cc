@@ -1,6 +1,6 @@
 #include "runtime-shim/load/opened_parts.h"
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 

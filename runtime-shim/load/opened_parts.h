@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
-#include "manifest/open_bundle.h"
+#include "libshard/base/result.h"
+#include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/load/source_bytes.h"
 

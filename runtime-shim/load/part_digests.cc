@@ -1,12 +1,12 @@
 // Digests of what is loaded. Unlike verify, parts that are not loaded may be absent or damaged.
 #include <system_error>
 
-#include "libshard/byte_progress.h"
-#include "libshard/checkpoint_index.h"
-#include "libshard/parallel.h"
-#include "libshard/scan_file.h"
-#include "libshard/text.h"
-#include "manifest/open_bundle.h"
+#include "libshard/base/byte_progress.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+#include "libshard/format/checkpoint_index.h"
+#include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/part_selection.h"
 
 namespace runtime {

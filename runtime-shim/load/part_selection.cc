@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <system_error>
 
-#include "libshard/file.h"
-#include "libshard/text.h"
-#include "manifest/group_range.h"
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "manifest/document/group_range.h"
 
 namespace runtime {
 

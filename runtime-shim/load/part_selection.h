@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/expert_ids.h"
-#include "libshard/result.h"
-#include "manifest/manifest.h"
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
+#include "manifest/document/manifest.h"
 #include "runtime-shim/weights.h"
 
 namespace runtime {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "libshard/slice_gguf.h"
+#include "libshard/pack/slice_gguf.h"
 
 namespace runtime {
 

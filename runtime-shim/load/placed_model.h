@@ -1,9 +1,9 @@
 // A GGUF view of a whole model, in memory: trunk and sets of experts through one TensorPlacer.
 #pragma once
 
-#include "libshard/expert_ids.h"
-#include "libshard/gguf_model.h"
-#include "libshard/result.h"
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/tensor_placer.h"
 #include "runtime-shim/weights.h"

@@ -2,11 +2,11 @@
 
 #include <optional>
 
-#include "libshard/descriptor.h"
-#include "libshard/linked_model.h"
-#include "libshard/quantize.h"
-#include "libshard/text.h"
-#include "manifest/node_record.h"
+#include "libshard/base/descriptor.h"
+#include "libshard/base/text.h"
+#include "libshard/model/linked_model.h"
+#include "libshard/recipe/quantize.h"
+#include "manifest/document/node_record.h"
 #include "runtime-shim/load/placed_model.h"
 
 namespace runtime {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/weights.h"
 
 namespace runtime {

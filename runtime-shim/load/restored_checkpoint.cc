@@ -6,12 +6,12 @@
 #include <cerrno>
 #include <memory>
 
-#include "libshard/checkpoint_index.h"
-#include "libshard/config.h"
-#include "libshard/file.h"
-#include "libshard/quantize.h"
-#include "libshard/text.h"
-#include "manifest/assets.h"
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "libshard/format/checkpoint_index.h"
+#include "libshard/model/config.h"
+#include "libshard/recipe/quantize.h"
+#include "manifest/write/assets.h"
 #include "runtime-shim/load/scratch_directory.h"
 #include "runtime-shim/load/whole_tensors.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "libshard/gguf_model.h"
-#include "libshard/model.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/model/model.h"
 #include "runtime-shim/load/opened_parts.h"
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/load/source_bytes.h"

@@ -1,7 +1,7 @@
 // The parts of a safetensors distribution, converted.
 #pragma once
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/weights.h"
 

@@ -5,8 +5,8 @@
 #include <system_error>
 #include <utility>
 
-#include "libshard/file.h"
-#include "libshard/text.h"
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace runtime {
 

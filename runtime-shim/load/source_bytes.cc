@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "libshard/text.h"
-#include "manifest/open_bundle.h"
+#include "libshard/base/text.h"
+#include "manifest/write/open_bundle.h"
 
 namespace runtime {
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/checkpoint.h"
-#include "libshard/file.h"
-#include "libshard/result.h"
-#include "libshard/slice.h"
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/format/checkpoint.h"
+#include "libshard/pack/slice.h"
 
 namespace runtime {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "libshard/byte_progress.h"
-#include "libshard/encode_rows.h"
-#include "libshard/mapped_file.h"
-#include "libshard/parallel.h"
-#include "libshard/row_reader.h"
-#include "libshard/scan_file.h"
-#include "libshard/text.h"
+#include "libshard/base/byte_progress.h"
+#include "libshard/base/mapped_file.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+#include "libshard/convert/row_reader.h"
+#include "libshard/pack/encode_rows.h"
 
 namespace runtime {
 

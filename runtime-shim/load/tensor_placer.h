@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
-#include "libshard/slice.h"
+#include "libshard/base/result.h"
+#include "libshard/pack/slice.h"
 #include "runtime-shim/load/source_bytes.h"
 #include "runtime-shim/weights.h"
 

@@ -1,10 +1,10 @@
 #include "runtime-shim/load/whole_tensors.h"
 
-#include "libshard/bytes.h"
-#include "libshard/expert_name.h"
-#include "libshard/layer_experts.h"
-#include "libshard/safetensors.h"
-#include "libshard/text.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
+#include "libshard/format/safetensors.h"
+#include "libshard/model/expert_name.h"
+#include "libshard/model/layer_experts.h"
 
 namespace runtime {
 

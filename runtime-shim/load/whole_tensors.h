@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/expert_ids.h"
-#include "libshard/family.h"
-#include "libshard/result.h"
-#include "libshard/tensor.h"
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
+#include "libshard/format/tensor.h"
+#include "libshard/model/family.h"
 #include "runtime-shim/load/opened_parts.h"
 
 namespace runtime {

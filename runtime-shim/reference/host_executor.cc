@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

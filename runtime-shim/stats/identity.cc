@@ -4,10 +4,10 @@
 #include <map>
 #include <vector>
 
-#include "libshard/digest.h"
-#include "libshard/json.h"
-#include "libshard/quote.h"
-#include "libshard/text.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/json.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/stats/statistics_file.h"
 
 namespace runtime {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/model_spec.h"
 #include "runtime-shim/stats/statistics.h"
 #include "runtime-shim/weights.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libshard/parallel.h"
+#include "libshard/base/parallel.h"
 #include "runtime-shim/stats/windows.h"
 
 namespace runtime {

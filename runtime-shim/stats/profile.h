@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/session.h"
 #include "runtime-shim/stats/collector.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace runtime {
 

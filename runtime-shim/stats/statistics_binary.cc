@@ -9,9 +9,9 @@
 //   36-     payload
 //
 // The payload has the fields of statistics.h in their order; docs/statistics.md lists them.
-#include "libshard/bytes.h"
-#include "libshard/digest.h"
-#include "libshard/text.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/stats/statistics_file.h"
 
 namespace runtime {

@@ -5,8 +5,8 @@
 #include <set>
 #include <string_view>
 
-#include "libshard/file.h"
-#include "libshard/text.h"
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

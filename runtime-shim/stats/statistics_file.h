@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "libshard/json.h"
-#include "libshard/result.h"
+#include "libshard/base/json.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/stats/statistics.h"
 
 namespace runtime {

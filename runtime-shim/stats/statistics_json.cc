@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/stats/statistics_file.h"
 
 namespace runtime {

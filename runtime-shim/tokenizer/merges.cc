@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <queue>
 
-#include "libshard/byte_alphabet.h"
-#include "libshard/text.h"
+#include "libshard/base/byte_alphabet.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

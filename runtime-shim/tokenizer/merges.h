@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libshard/gguf_metadata.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
 #include "runtime-shim/tokenizer/token_table.h"
 
 namespace runtime {

@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/tokenizer/pattern.h"
 
 namespace runtime {

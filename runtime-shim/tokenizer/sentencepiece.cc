@@ -6,9 +6,9 @@
 #include <array>
 #include <utility>
 
-#include "libshard/bytes.h"
-#include "libshard/space_mark.h"
-#include "libshard/text.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/space_mark.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <span>
 
-#include "libshard/bytes.h"
-#include "libshard/text.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
 
 namespace runtime {
 namespace {

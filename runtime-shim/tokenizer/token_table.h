@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libshard/convert/tokenizer.h"
-#include "libshard/gguf_metadata.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/convert/tokenizers/tokenizer.h"
+#include "libshard/format/gguf_metadata.h"
 
 namespace runtime {
 

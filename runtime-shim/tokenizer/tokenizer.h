@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/gguf_metadata.h"
-#include "libshard/result.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
 #include "runtime-shim/tokenizer/fragments.h"
 #include "runtime-shim/tokenizer/token_table.h"
 

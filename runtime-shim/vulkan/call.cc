@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace runtime::vulkan {
 namespace {

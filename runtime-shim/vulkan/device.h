@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace runtime::vulkan {
 

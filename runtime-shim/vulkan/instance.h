@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace runtime::vulkan {
 

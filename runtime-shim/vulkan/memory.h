@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/vulkan/device.h"
 
 namespace runtime::vulkan {

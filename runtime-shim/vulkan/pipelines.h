@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/vulkan/device.h"
 #include "runtime-shim/vulkan/shaders.h"
 

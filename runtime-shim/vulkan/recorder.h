@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/vulkan/device.h"
 #include "runtime-shim/vulkan/memory.h"
 

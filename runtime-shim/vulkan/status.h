@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace runtime::vulkan {
 

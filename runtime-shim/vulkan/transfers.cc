@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
 namespace runtime::vulkan {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "runtime-shim/executors.h"
 
 namespace runtime {

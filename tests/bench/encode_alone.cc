@@ -5,10 +5,10 @@
 #include <fstream>
 #include <set>
 
-#include "libshard/encode_rows.h"
-#include "libshard/gguf.h"
-#include "libshard/parallel.h"
-#include "libshard/text.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "libshard/format/gguf.h"
+#include "libshard/pack/encode_rows.h"
 
 namespace bench {
 namespace {

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libshard/json.h"
-#include "libshard/text.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/quant_cases.h"
 

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 
 namespace bench {
 namespace {

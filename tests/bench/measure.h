@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 
 namespace bench {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "libshard/digest.h"
-#include "libshard/family.h"
-#include "libshard/safetensors.h"
-#include "libshard/text.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/text.h"
+#include "libshard/format/safetensors.h"
+#include "libshard/model/family.h"
 
 namespace {
 

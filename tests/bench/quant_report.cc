@@ -7,8 +7,8 @@
 #include <ostream>
 #include <vector>
 
-#include "libshard/json.h"
-#include "libshard/text.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
 
 namespace bench {
 namespace {

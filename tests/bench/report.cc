@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "libshard/json.h"
-#include "libshard/text.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
 
 namespace bench {
 namespace {

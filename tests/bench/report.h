@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/result.h"
+#include "libshard/base/result.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/quant_report.h"
 

@@ -13,7 +13,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/model.h"
+#include "libshard/model/model.h"
 #include "runtime-shim/stats/statistics_file.h"
 
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <tuple>
 
-#include "libshard/text.h"
-#include "manifest/manifest.h"
+#include "libshard/base/text.h"
+#include "manifest/document/manifest.h"
 #include "tests/conformance/split_checkpoint.h"
 
 namespace split {

@@ -7,7 +7,7 @@
 #include <cctype>
 #include <map>
 
-#include "manifest/assemble.h"
+#include "manifest/node/assemble.h"
 #include "tests/conformance/split_checkpoint.h"
 
 namespace manifest {

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "fixtures/generator.h"
-#include "libshard/config.h"
+#include "libshard/base/text.h"
 #include "libshard/convert/converter.h"
-#include "libshard/family.h"
-#include "libshard/text.h"
+#include "libshard/model/config.h"
+#include "libshard/model/family.h"
 #include "tests/conformance/real_files.h"
 
 namespace shard {

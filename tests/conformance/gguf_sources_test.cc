@@ -7,11 +7,11 @@
 #include <cctype>
 
 #include "fixtures/generator.h"
-#include "libshard/checkpoint.h"
 #include "libshard/convert/converter.h"
+#include "libshard/format/checkpoint.h"
 #include "tests/conformance/bundle_pieces.h"
-#include "tests/libshard/golden_listing.h"
-#include "tests/tools/run_moepack.h"
+#include "tests/libshard/convert/golden_listing.h"
+#include "tests/tools/commands/run_moepack.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/convert/converter.h"
 #include "tests/conformance/real_files.h"
-#include "tests/libshard/model_for_test.h"
+#include "tests/libshard/model/model_for_test.h"
 
 namespace shard {
 namespace {

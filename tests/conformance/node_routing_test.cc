@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/numbers.h"
-#include "manifest/assemble.h"
+#include "manifest/node/assemble.h"
 #include "runtime-shim/router.h"
 #include "tests/conformance/split_checkpoint.h"
 

@@ -8,9 +8,9 @@
 #include <map>
 
 #include "fixtures/generator.h"
-#include "libshard/checkpoint.h"
+#include "libshard/format/checkpoint.h"
 #include "tests/conformance/bundle_pieces.h"
-#include "tests/tools/run_moepack.h"
+#include "tests/tools/commands/run_moepack.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 #include <functional>
 
 #include "fixtures/generator.h"
-#include "libshard/checkpoint.h"
-#include "manifest/manifest.h"
+#include "libshard/format/checkpoint.h"
+#include "manifest/document/manifest.h"
 #include "tests/conformance/split_checkpoint.h"
-#include "tests/tools/run_moepack.h"
+#include "tests/tools/commands/run_moepack.h"
 
 namespace {
 

@@ -11,9 +11,9 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
-#include "libshard/text.h"
 #include "tests/conformance/real_files.h"
 
 namespace shard {

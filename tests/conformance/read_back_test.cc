@@ -1,6 +1,6 @@
 // What a writer accepts its reader accepts: random plans, models, names and metadata through every
 // writer and back, and what is refused is refused before a byte is written.
-#include "libshard/read_back.h"
+#include "libshard/pack/read_back.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,19 +12,19 @@
 #include <vector>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/checkpoint_index.h"
-#include "libshard/file.h"
-#include "libshard/gguf.h"
-#include "libshard/limits.h"
-#include "libshard/plan.h"
-#include "libshard/safetensors.h"
-#include "manifest/manifest.h"
-#include "manifest/node_record.h"
-#include "manifest/read_back.h"
+#include "libshard/base/file.h"
+#include "libshard/base/limits.h"
+#include "libshard/format/checkpoint_index.h"
+#include "libshard/format/gguf.h"
+#include "libshard/format/safetensors.h"
+#include "libshard/plan/plan.h"
+#include "manifest/document/manifest.h"
+#include "manifest/document/node_record.h"
+#include "manifest/document/read_back.h"
 #include "runtime-shim/stats/statistics_file.h"
 #include "tests/fuzz/mutation.h"
-#include "tests/libshard/model_for_test.h"
-#include "tests/manifest/sample.h"
+#include "tests/libshard/model/model_for_test.h"
+#include "tests/manifest/document/sample.h"
 #include "tests/runtime-shim/stats_sample.h"
 
 namespace {

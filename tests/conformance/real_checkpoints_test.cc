@@ -11,10 +11,10 @@
 #include <set>
 #include <sstream>
 
-#include "libshard/config.h"
-#include "libshard/family.h"
-#include "libshard/json.h"
-#include "libshard/text.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+#include "libshard/model/config.h"
+#include "libshard/model/family.h"
 #include "tests/conformance/real_files.h"
 
 namespace shard {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/json.h"
-#include "libshard/text.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
 
 namespace shard {
 

@@ -10,9 +10,9 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/text.h"
-#include "manifest/bundle.h"
-#include "manifest/verify.h"
+#include "libshard/base/text.h"
+#include "manifest/verify/verify.h"
+#include "manifest/write/bundle.h"
 
 namespace split {
 

@@ -1,5 +1,5 @@
 // ReadCheckpointIndex: shard names lead nowhere else.
-#include "libshard/checkpoint_index.h"
+#include "libshard/format/checkpoint_index.h"
 
 #include <set>
 

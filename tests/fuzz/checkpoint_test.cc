@@ -1,5 +1,5 @@
 // Checkpoint::Open on a directory of an index and two shards, one of which is the input.
-#include "libshard/checkpoint.h"
+#include "libshard/format/checkpoint.h"
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"

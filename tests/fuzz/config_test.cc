@@ -1,5 +1,5 @@
 // ParseModelConfig, CheckConfig and PromiseTensors: config.json of any maker.
-#include "libshard/config.h"
+#include "libshard/model/config.h"
 
 #include <algorithm>
 

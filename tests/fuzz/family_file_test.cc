@@ -1,7 +1,7 @@
 // ReadFamilyFile: a table that was read is one that the matcher can work with.
 
 #include "fixtures/temp_dir.h"
-#include "libshard/family.h"
+#include "libshard/model/family.h"
 #include "tests/fuzz/target.h"
 
 namespace {

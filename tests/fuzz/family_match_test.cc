@@ -2,7 +2,7 @@
 #include <deque>
 
 #include "fixtures/generator.h"
-#include "libshard/family.h"
+#include "libshard/model/family.h"
 #include "tests/fuzz/target.h"
 
 namespace {

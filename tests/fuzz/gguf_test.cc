@@ -1,10 +1,10 @@
 // ParseGguf, given whole files and headers alone.
-#include "libshard/gguf.h"
+#include "libshard/format/gguf.h"
 
 #include <set>
 
 #include "fixtures/gguf_writer.h"
-#include "libshard/bytes.h"
+#include "libshard/base/bytes.h"
 #include "tests/fuzz/target.h"
 
 namespace {

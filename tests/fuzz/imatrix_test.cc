@@ -1,10 +1,10 @@
 // ParseImatrix in both formats, and ApplyImatrix with what it read.
 #include <cmath>
 
-#include "libshard/imatrix_read.h"
+#include "libshard/recipe/imatrix_read.h"
 #include "tests/fuzz/target.h"
-#include "tests/libshard/imatrix_file.h"
-#include "tests/libshard/recipe_model.h"
+#include "tests/libshard/recipe/imatrix_file.h"
+#include "tests/libshard/recipe/recipe_model.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // ParseJson and StreamJson: the gate that every document passes.
-#include "libshard/json.h"
+#include "libshard/base/json.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,9 +1,9 @@
 // ParseManifest: what was read can be written and read again, and names no file outside.
-#include "manifest/manifest.h"
+#include "manifest/document/manifest.h"
 
-#include "libshard/checkpoint_index.h"
+#include "libshard/format/checkpoint_index.h"
 #include "tests/fuzz/target.h"
-#include "tests/manifest/sample.h"
+#include "tests/manifest/document/sample.h"
 
 namespace {
 

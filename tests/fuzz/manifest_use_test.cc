@@ -4,10 +4,10 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "manifest/assemble.h"
-#include "manifest/bundle.h"
-#include "manifest/diff.h"
-#include "manifest/verify.h"
+#include "manifest/document/diff.h"
+#include "manifest/node/assemble.h"
+#include "manifest/verify/verify.h"
+#include "manifest/write/bundle.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // ParseNodeRecord: what was read can be written and read again, and names only files beside it.
-#include "manifest/node_record.h"
+#include "manifest/document/node_record.h"
 
 #include "tests/fuzz/target.h"
 

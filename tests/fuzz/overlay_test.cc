@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/plan_steps.h"
+#include "libshard/plan/plan_steps.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -1,9 +1,9 @@
 // PlanFromJson: "partition" and "overlays" of plan.json and distribution.json.
-#include "libshard/plan.h"
+#include "libshard/plan/plan.h"
 
 #include <nlohmann/json.hpp>
 
-#include "libshard/json.h"
+#include "libshard/base/json.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // ParseSafetensors, given whole files and, behind a length that fits, headers alone.
-#include "libshard/safetensors.h"
+#include "libshard/format/safetensors.h"
 
 #include <set>
 

@@ -1,5 +1,5 @@
 // ParseSentencePieces, given any bytes as tokenizer.model.
-#include "libshard/convert/sentencepiece.h"
+#include "libshard/convert/tokenizers/sentencepiece.h"
 
 #include "fixtures/tokenizer_model.h"
 #include "tests/fuzz/target.h"

@@ -2,8 +2,8 @@
 // fits in front of what it is given, unless that has one.
 #include <nlohmann/json.hpp>
 
-#include "libshard/bytes.h"
-#include "libshard/digest.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/digest.h"
 #include "runtime-shim/stats/statistics_file.h"
 #include "tests/fuzz/target.h"
 #include "tests/runtime-shim/stats_sample.h"

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/result.h"
-#include "libshard/text.h"
+#include "libshard/base/result.h"
+#include "libshard/base/text.h"
 #include "tests/fuzz/json_mutation.h"
 #include "tests/fuzz/mutation.h"
 

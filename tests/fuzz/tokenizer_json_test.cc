@@ -1,8 +1,8 @@
 // ParseTokenizerJson and what looks for a pre-tokenizer in its document.
 #include <nlohmann/json.hpp>
 
-#include "libshard/convert/pre_tokenizer.h"
-#include "libshard/convert/tokenizer_files.h"
+#include "libshard/convert/tokenizers/pre_tokenizer.h"
+#include "libshard/convert/tokenizers/tokenizer_files.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <random>
 #include <set>
 
-#include "libshard/byte_alphabet.h"
-#include "libshard/convert/tokenizer.h"
-#include "libshard/text.h"
+#include "libshard/base/byte_alphabet.h"
+#include "libshard/base/text.h"
+#include "libshard/convert/tokenizers/tokenizer.h"
 
 namespace peer {
 namespace {

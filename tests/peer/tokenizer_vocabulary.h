@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/gguf_metadata.h"
+#include "libshard/format/gguf_metadata.h"
 
 namespace peer {
 

@@ -1,7 +1,7 @@
 // Distributions that are not what their manifest says, or lack what is asked for.
 #include <gmock/gmock.h>
 
-#include "libshard/gguf.h"
+#include "libshard/format/gguf.h"
 #include "tests/runtime-shim/load_sample.h"
 
 namespace runtime {

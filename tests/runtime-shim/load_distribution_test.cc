@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "libshard/convert/converter.h"
-#include "manifest/assemble.h"
-#include "tests/libshard/golden_listing.h"
+#include "manifest/node/assemble.h"
+#include "tests/libshard/convert/golden_listing.h"
 #include "tests/runtime-shim/load_sample.h"
 
 namespace runtime {

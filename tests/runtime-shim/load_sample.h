@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "fixtures/generator.h"
-#include "libshard/pack.h"
-#include "libshard/quantize.h"
-#include "libshard/slice_gguf.h"
+#include "libshard/pack/pack.h"
+#include "libshard/pack/slice_gguf.h"
+#include "libshard/recipe/quantize.h"
 #include "runtime-shim/weights.h"
-#include "tests/manifest/tiny_distribution.h"
+#include "tests/manifest/document/tiny_distribution.h"
 
 namespace runtime {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "libshard/row_reader.h"
+#include "libshard/convert/row_reader.h"
 #include "runtime-shim/load/tensor_placer.h"
 
 namespace runtime {

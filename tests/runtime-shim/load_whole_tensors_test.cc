@@ -4,7 +4,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
-#include "libshard/safetensors.h"
+#include "libshard/format/safetensors.h"
 #include "runtime-shim/load/whole_tensors.h"
 
 namespace runtime {

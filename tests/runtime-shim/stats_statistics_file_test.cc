@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/bytes.h"
-#include "libshard/digest.h"
-#include "libshard/file.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
 #include "runtime-shim/stats/statistics_file.h"
 #include "tests/runtime-shim/stats_sample.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime-shim/node.h"
-#include "tests/manifest/tiny_distribution.h"
+#include "tests/manifest/document/tiny_distribution.h"
 
 namespace runtime {
 

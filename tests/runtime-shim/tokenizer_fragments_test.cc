@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "libshard/text.h"
+#include "libshard/base/text.h"
 #include "runtime-shim/tokenizer/fragments.h"
 #include "tests/runtime-shim/tokenizer_metadata.h"
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/byte_alphabet.h"
-#include "libshard/convert/tokenizer.h"
-#include "libshard/gguf_metadata.h"
+#include "libshard/base/byte_alphabet.h"
+#include "libshard/convert/tokenizers/tokenizer.h"
+#include "libshard/format/gguf_metadata.h"
 
 namespace runtime {
 

@@ -35,6 +35,6 @@ cp "$root/tests/schema/check.mjs" .
 
 "$moepack" build "$root/fixtures/tiny-moe" --groups 3 \
   --overlay-file "$root/fixtures/tiny-overlay.json" -o "$work/tiny-3" --force >/dev/null
-node check.mjs "$root/manifest/distribution.schema.json" "$work/tiny-3/distribution.json"
+node check.mjs "$root/manifest/document/distribution.schema.json" "$work/tiny-3/distribution.json"
 "$moepack" assemble "$work/tiny-3" --group 1 -o "$work/node" --force >/dev/null
-node check.mjs "$root/manifest/node.schema.json" "$work/node/moepack_node.json"
+node check.mjs "$root/manifest/document/node.schema.json" "$work/node/moepack_node.json"

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "libshard/text.h"
-#include "tests/tools/run_moepack.h"
+#include "libshard/base/text.h"
+#include "tests/tools/commands/run_moepack.h"
 
 namespace cli {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/gguf_writer.h"
-#include "libshard/gguf.h"
-#include "tests/tools/run_moepack.h"
+#include "libshard/format/gguf.h"
+#include "tests/tools/commands/run_moepack.h"
 
 namespace cli {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <sstream>
 
-#include "libshard/json.h"
-#include "libshard/quote.h"
-#include "tests/tools/run_moepack.h"
+#include "libshard/base/json.h"
+#include "libshard/base/quote.h"
+#include "tests/tools/commands/run_moepack.h"
 
 namespace cli {
 namespace {

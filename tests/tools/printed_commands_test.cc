@@ -3,8 +3,8 @@
 
 #include <sstream>
 
-#include "tests/libshard/imatrix_file.h"
-#include "tests/tools/run_moepack.h"
+#include "tests/libshard/recipe/imatrix_file.h"
+#include "tests/tools/commands/run_moepack.h"
 #include "tools/command_text.h"
 
 namespace cli {

@@ -5,7 +5,7 @@
 # usage: budgets.sh ROOT
 set -eu
 cd "$1"
-folders="quant libshard manifest runtime-shim tools tests fixtures"
+folders=$(sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u)
 sources=$(find $folders \( -name '*.cc' -o -name '*.h' \) | sort)
 scripts=$(find $folders .ci \( -name '*.sh' -o -name '*.mjs' \) | sort)
 status=0

@@ -1,38 +1,40 @@
 #!/bin/sh
-# Includes follow quant <- libshard <- manifest <- runtime-shim <- tools ("may be included by";
-# steps may be skipped, never reversed), nothing includes tests, and fixtures/ includes nothing of
-# ours: the tests must not build their inputs with the code they test.
+# Includes follow .ci/layers.txt: a folder includes itself and the folders that its line names.
+# Nothing includes tests, and fixtures/ includes nothing of ours: the tests must not build their
+# inputs with the code they test. Every folder with sources has a line.
 # usage: include_order.sh ROOT
 set -eu
 cd "$1"
-status=0
+folders=$(sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u)
 
-# The first folder may include files of the folders after it; system headers come in <>.
-check() {
-  folder=$1
-  allowed=$2
-  found=$(find "$folder" -name '*.cc' -o -name '*.h' | sort | xargs -r awk -v folders="$allowed" '
-    BEGIN { count = split(folders, list, " "); for (i = 1; i <= count; i++) may[list[i]] = 1
-            split("quant libshard manifest runtime-shim tools tests fixtures", all, " ")
-            for (i in all) ours[all[i]] = 1 }
-    /^[ \t]*#[ \t]*include[ \t]*["<]/ {
-      quoted = ($0 ~ /include[ \t]*"/)
-      path = $0; sub(/^[^"<]*["<]/, "", path); sub(/[">].*/, "", path)
-      top = path; sub(/\/.*/, "", top)
-      if ((quoted && !(top in may)) || (!quoted && (top in ours)))
-        print FILENAME ":" FNR ": expected \"FOLDER/...\" of " folders ", found " path
-    }')
-  if [ -n "$found" ]; then
-    echo "$found"
-    status=1
-  fi
-}
-
-check quant "quant"
-check libshard "libshard quant"
-check manifest "manifest libshard quant"
-check runtime-shim "runtime-shim manifest libshard quant"
-check tools "tools runtime-shim manifest libshard quant"
-check fixtures "fixtures"
-check tests "tests fixtures tools runtime-shim manifest libshard quant"
-exit $status
+found=$(find $folders \( -name '*.cc' -o -name '*.h' \) | sort | xargs -r awk '
+  # Whether path lies in folder.
+  function within(path, folder) { return index(path "/", folder "/") == 1 }
+  # The longest folder of the list in which path lies.
+  function layer(path,   name, best) {
+    best = ""
+    for (name in may) if (within(path, name) && length(name) > length(best)) best = name
+    return best
+  }
+  FILENAME == ".ci/layers.txt" {
+    sub(/#.*/, "")
+    if (!/:/) next
+    name = $1
+    sub(/:.*/, "", name)
+    sub(/^[^:]*:/, "")
+    may[name] = $0
+    next
+  }
+  FNR == 1 {
+    own = layer(FILENAME)
+    if (own == "") print FILENAME ": expected a folder of .ci/layers.txt"
+  }
+  /^[ \t]*#[ \t]*include[ \t]*["<]/ {
+    quoted = ($0 ~ /include[ \t]*"/)
+    path = $0; sub(/^[^"<]*["<]/, "", path); sub(/[">].*/, "", path)
+    found = quoted ? within(path, own) : layer(path) == ""
+    count = quoted ? split(may[own], list, " ") : 0
+    for (i = 1; i <= count; i++) if (within(path, list[i])) found = 1
+    if (!found) print FILENAME ":" FNR ": expected a file of " own " " may[own] ", found " path
+  }' .ci/layers.txt)
+[ -z "$found" ] || { echo "$found"; exit 1; }

@@ -11,10 +11,13 @@ status=0
 fresh() {
   rm -rf "$work/tree"
   mkdir -p "$work/tree" && cd "$work/tree"
-  mkdir quant libshard manifest runtime-shim tools tests fixtures docs .ci
+  mkdir quant libshard libshard/base libshard/model manifest runtime-shim tools tests fixtures \
+    docs .ci
+  cp "$here/../../.ci/layers.txt" .ci
   touch CMakeLists.txt README.md LICENSE Makefile CMakePresets.json .clang-format .clang-tidy \
     .gitignore
-  printf '#include "libshard/a.h"\n#include "quant/b.h"\n#include <string>\n' >libshard/a.cc
+  printf '#include "libshard/base/a.h"\n#include "quant/b.h"\n#include <string>\n' \
+    >libshard/model/a.cc
   printf 'All of `b.md`: [here](b.md#part), [there](https://example.org).\n' >docs/a.md
   touch docs/b.md
 }
@@ -44,11 +47,14 @@ lines() {
 fresh
 for script in include_order.sh budgets.sh forbidden.sh layout.sh links.sh; do passes $script; done
 
-fresh && echo '#include "manifest/m.h"' >libshard/up.cc && fails include_order.sh libshard/up.cc:1
-fresh && echo '#include "a.h"' >libshard/near.cc && fails include_order.sh "found a.h"
-fresh && echo '#include <quant/b.h>' >libshard/angle.cc && fails include_order.sh "found quant/b.h"
+fresh && cd libshard/base
+echo '#include "manifest/m.h"' >up.cc && fails include_order.sh libshard/base/up.cc:1
+echo '#include "libshard/model/m.h"' >up.cc && fails include_order.sh libshard/base/up.cc:1
+echo '#include "a.h"' >up.cc && fails include_order.sh "found a.h"
+echo '#include <quant/b.h>' >up.cc && fails include_order.sh "found quant/b.h"
 fresh && echo '#include "tests/t.h"' >tools/t.cc && fails include_order.sh "found tests/t.h"
-fresh && echo '#include "libshard/a.h"' >fixtures/f.cc && fails include_order.sh fixtures/f.cc:1
+fresh && echo '#include "quant/a.h"' >fixtures/f.cc && fails include_order.sh fixtures/f.cc:1
+fresh && echo >libshard/loose.cc && fails include_order.sh "libshard/loose.cc: expected a folder"
 
 fresh && lines 401 '// text' >quant/long.cc && fails budgets.sh "at most 400 lines, found 401"
 fresh && lines 151 '// text' >quant/long.h && fails budgets.sh "at most 150 lines, found 151"

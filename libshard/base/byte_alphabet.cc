@@ -1,0 +1,71 @@
+#include "libshard/base/byte_alphabet.h"
+
+#include <cstdint>
+
+namespace shard {
+namespace {
+
+std::array<std::string, 256> MakeAlphabet() {
+  std::array<std::string, 256> alphabet;
+  uint32_t next = 0x100;
+  for (uint32_t byte = 0; byte < alphabet.size(); ++byte) {
+    const bool plain = (byte > ' ' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
+    const uint32_t point = plain ? byte : next++;
+    if (point < 0x80) {
+      alphabet[byte] = static_cast<char>(point);
+    } else {
+      alphabet[byte] = {static_cast<char>(0xc0 | point >> 6),
+                        static_cast<char>(0x80 | (point & 63))};
+    }
+  }
+  return alphabet;
+}
+
+// The largest point of the alphabet is U+0143.
+constexpr size_t kPoints = 0x144;
+
+// By point: the byte that it stands for, or -1.
+std::array<int, kPoints> MakeBytes() {
+  std::array<int, kPoints> bytes;
+  bytes.fill(-1);
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const std::string& text = ByteAlphabet()[byte];
+    const auto first = static_cast<unsigned char>(text[0]);
+    const size_t point = text.size() == 1 ? first : (first & 31u) << 6 | (text[1] & 63);
+    bytes[point] = static_cast<int>(byte);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+const std::array<std::string, 256>& ByteAlphabet() {
+  static const std::array<std::string, 256> alphabet = MakeAlphabet();
+  return alphabet;
+}
+
+std::string SpellBytes(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) text += ByteAlphabet()[static_cast<unsigned char>(c)];
+  return text;
+}
+
+std::string UnspellBytes(std::string_view text) {
+  static const std::array<int, kPoints> bytes = MakeBytes();
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool pair = c >= 0xc2 && c <= 0xc5 && i + 1 < text.size() && (text[i + 1] & 0xc0) == 0x80;
+    const size_t point = pair ? (c & 31u) << 6 | (text[i + 1] & 63) : c;
+    const int byte = (c < 0x80 || pair) && point < kPoints ? bytes[point] : -1;
+    if (byte < 0) {
+      out += text[i];
+      continue;
+    }
+    out += static_cast<char>(byte);
+    i += pair ? 1 : 0;
+  }
+  return out;
+}
+
+}  // namespace shard

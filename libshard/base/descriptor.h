@@ -1,0 +1,45 @@
+// Open descriptors, and the errors of the operating system as messages.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// Owns a file descriptor; move-only.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// "<path>: <action>: <reason>" with a hint where there is one: kNotFound for a file that is not
+// there, kIo for everything else. A missing permission is named with the file or directory that
+// lacks it.
+Error IoError(const std::filesystem::path& path, std::string_view action, int error);
+
+// Whether there is something to read under this name. A link to nothing, or a name that cannot be
+// looked up, is an error: what cannot be read must not pass for absent.
+Result<bool> IsThere(const std::filesystem::path& path);
+
+// pread in full. A file that ends before `out` is full is kCorrupt.
+Status ReadAt(int fd, const std::filesystem::path& path, uint64_t offset, std::span<std::byte> out);
+
+}  // namespace shard

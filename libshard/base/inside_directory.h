@@ -1,0 +1,95 @@
+// Everything that is written, replaced or removed in a directory that was there before goes through
+// this class, so that nothing outside it can be reached, whatever it holds and whatever is swapped
+// meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// A directory that is held open; move-only. Names are relative to it, with '/' between parts, none
+// of them empty, "." or "..". Every part is opened from the descriptor of the one before
+// (O_NOFOLLOW), so a link on the way is refused (kInvalidArgument), also one that is put there
+// during the call. The last part may be a link only where it is itself moved, replaced or removed.
+class InsideDirectory {
+ public:
+  enum class Kind { kNothing, kFile, kDirectory, kLink, kOther };
+  struct Entry {
+    std::string name;
+    Kind kind = Kind::kNothing;
+    bool operator==(const Entry&) const = default;
+  };
+
+  // The user named `path`: links in it are followed.
+  static Result<InsideDirectory> Open(const fs::path& path);
+  // The same, after making it and the directories around it that are not there. Each one that is
+  // made is on the disk before this returns.
+  static Result<InsideDirectory> OpenOrMake(const fs::path& path);
+
+  const fs::path& path() const { return path_; }
+  int descriptor() const { return fd_.get(); }
+
+  Result<InsideDirectory> OpenDirectory(const std::string& name) const;
+  // Makes what is missing of `name`, as OpenOrMake does.
+  Result<InsideDirectory> MakeDirectories(const std::string& name) const;
+  // `flags` as for open(2). Anything but a regular file is refused. With O_CREAT the directories
+  // around it are made.
+  Result<Descriptor> OpenFile(const std::string& name, int flags) const;
+  Result<std::string> ReadText(const std::string& name, uint64_t limit) const;
+  // Writes `<name>.tmp-<pid>`, flushes it and renames it to `name`; makes the directories around
+  // it.
+  Status WriteText(const std::string& name, std::string_view text) const;
+  // The same for text that `make` hands over in pieces.
+  using TextSink = std::function<Status(std::string_view)>;
+  Status WritePieces(const std::string& name,
+                     const std::function<Status(const TextSink&)>& make) const;
+
+  // What is there under this name.
+  Result<Kind> KindOf(const std::string& name) const;
+  // Whether this is still what stands under `name` in `parent`.
+  bool IsStill(const InsideDirectory& parent, const std::string& name) const;
+  // What is directly in this directory, sorted by name.
+  Result<std::vector<Entry>> List() const;
+  // The names of all that are no directories, here and further below.
+  Result<std::vector<std::string>> ListFiles() const;
+
+  // Renames a file or directory, makes the directories around its new name and flushes the one it
+  // then stands in. Without `replace` something under that name is an error.
+  Status Move(const std::string& name, const InsideDirectory& to, const std::string& new_name,
+              bool replace) const;
+  // Removes a file, a link or a directory with all that is in it; `last` names what is directly in
+  // it and goes last. Nothing under this name is fine.
+  Status Remove(const std::string& name, const std::vector<std::string>& last = {}) const;
+  Status RemoveEmptyDirectory(const std::string& name) const;
+  // Flushes this directory; FlushAll also those below.
+  Status Flush() const;
+  Status FlushAll() const;
+
+ private:
+  InsideDirectory(Descriptor fd, fs::path path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  // The directory in which the last part of `name` stands, and that part.
+  struct Place;
+  Result<Place> PlaceOf(const std::string& name, bool make) const;
+  Result<InsideDirectory> Child(const std::string& part) const;
+  Status MakeChild(const std::string& part) const;
+  Status RemoveChild(const std::string& part, const std::vector<std::string>& last) const;
+  Status ListInto(const std::string& prefix, std::vector<std::string>& files) const;
+  Error Failed(const std::string& name, std::string_view action, int error) const;
+
+  Descriptor fd_;
+  fs::path path_;  // for messages
+};
+
+// "model.gguf.tmp-123" -> "model.gguf": the file that a WriteText was about to replace; "" for
+// other names.
+std::string_view TemporaryOf(std::string_view name);
+
+}  // namespace shard

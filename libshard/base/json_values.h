@@ -1,0 +1,17 @@
+// How much a JSON document would take in memory, before it is parsed: a document of tiny values is
+// some twenty times as large as its text.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// kCorrupt when `text` has more than `most` values: scalars, keys, objects and arrays. Text that is
+// no JSON is counted somehow and left to the parser.
+Status CheckJsonValues(const std::string& where, std::string_view text, size_t most);
+
+}  // namespace shard

@@ -1,0 +1,22 @@
+// Sources that are not here yet: files that Git left as pointers, and addresses in place of paths.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// kNotFound, with what fetches the file, when `beginning` is that of a Git LFS pointer: the small
+// text that stands in a clone for a large file.
+Status CheckNoLfsPointer(const std::string& path, std::string_view beginning);
+Status CheckNoLfsPointer(const std::string& path, std::span<const std::byte> beginning);
+
+// What to do when `source` is no local path: how to download "hf://owner/name@revision",
+// "owner/name", "https://..." or "s3://..." first; "" for anything else.
+std::string RemoteSourceHint(const std::string& source);
+
+}  // namespace shard

@@ -1,0 +1,85 @@
+#include "libshard/base/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace shard {
+
+size_t CoreCount() {
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) > 0) {
+    return static_cast<size_t>(CPU_COUNT(&cores));
+  }
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+size_t ThreadsForFiles(size_t jobs) { return jobs == 0 ? 2 * CoreCount() : jobs; }
+
+std::atomic<bool>& InterruptRequested() {
+  static std::atomic<bool> requested{false};
+  return requested;
+}
+
+Status CheckInterrupt() {
+  if (!InterruptRequested().load(std::memory_order_relaxed)) return Ok();
+  return Error{Code::kInterrupted, "interrupted"};
+}
+
+void FirstException::Keep(std::exception_ptr exception) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!first_) first_ = std::move(exception);
+}
+
+void RunOnThreads(size_t threads, const std::function<void()>& work,
+                  const std::function<void()>& stop) {
+  FirstException exception;
+  const auto run = [&] {
+    if (!exception.Catch(work)) stop();
+  };
+  {
+    std::vector<std::jthread> workers;
+    try {
+      for (size_t i = 1; i < threads; ++i) workers.emplace_back(run);
+    } catch (const std::system_error&) {  // no more threads: the work is done by fewer
+    } catch (const std::bad_alloc&) {
+    }
+    run();
+  }
+  exception.Rethrow();
+}
+
+Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)>& work) {
+  const size_t threads = std::min(count, jobs == 0 ? CoreCount() : jobs);
+  std::atomic<size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::optional<Error> first;
+  size_t first_index = count;
+
+  const auto run = [&] {
+    while (!failed.load(std::memory_order_relaxed)) {
+      const size_t index = next.fetch_add(1);
+      if (index >= count) return;
+      Status status = work(index);
+      if (status) continue;
+      const std::lock_guard lock(mutex);
+      failed = true;
+      if (index < first_index) {
+        first_index = index;
+        first = std::move(status).error();
+      }
+    }
+  };
+
+  RunOnThreads(threads, run, [&] { failed = true; });
+  if (first) return *std::move(first);
+  return Ok();
+}
+
+}  // namespace shard

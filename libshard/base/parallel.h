@@ -1,0 +1,63 @@
+// Coarse parallelism: threads that stop at the first error, and exceptions that reach the caller.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// The first exception of several threads. One that left a thread would end the process: out of
+// memory is the one to expect.
+class FirstException {
+ public:
+  // Calls `work` and keeps what it throws; false when it threw.
+  template <class Work>
+  bool Catch(const Work& work) noexcept {
+    try {
+      work();
+      return true;
+    } catch (...) {
+      Keep(std::current_exception());
+      return false;
+    }
+  }
+  void Keep(std::exception_ptr exception) noexcept;
+  // Throws what was kept. REQUIRES: the threads have ended.
+  void Rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+// Runs `work` on `threads` threads at once, this one included, or on as many as the system lets
+// start. `stop` is called when one of them throws and has to make the others return; then, when all
+// have ended, the exception is thrown here.
+void RunOnThreads(size_t threads, const std::function<void()>& work,
+                  const std::function<void()>& stop);
+
+// Runs work(0) ... work(count - 1) on up to `jobs` threads, each index once, in ascending order of
+// start. The first error stops new work from starting and is returned (the lowest index wins when
+// several fail). An exception stops it too and is thrown here. `jobs` 0 means one per core.
+Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)>& work);
+
+// Number of usable cores, at least 1.
+size_t CoreCount();
+
+// Threads for work that reads, hashes and writes: `jobs`, or with 0 twice the cores, so that while
+// one waits for the disk another hashes.
+size_t ThreadsForFiles(size_t jobs);
+
+// Set by the signal handler of the tool; long loops look at it between pieces of work and return
+// kInterrupted.
+std::atomic<bool>& InterruptRequested();
+Status CheckInterrupt();
+
+}  // namespace shard

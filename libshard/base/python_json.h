@@ -1,0 +1,18 @@
+// config.json as Python writes it: with the bare words Infinity and NaN, which are not JSON.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "libshard/base/json.h"
+
+namespace shard {
+
+// Infinity and -Infinity become strings, which are an error only where a number of ours is due
+// (time_step_limit of Nemotron-3-Super has one). NaN is never meant and refused. Else as ParseJson.
+Result<Json> ParsePythonJson(const std::string& where, std::string_view text);
+
+// WriteJson with those strings as bare words again.
+std::string WritePythonJson(const Json& document);
+
+}  // namespace shard

@@ -1,0 +1,201 @@
+#include "libshard/base/quote.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+constexpr size_t kMaxQuoted = 200;
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+
+bool IsPlainAscii(char c) { return c >= 0x20 && c < 0x7f; }
+
+void AppendHex(std::string_view bytes, std::string& out) {
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += "\\x";
+    out += kHexDigits[byte >> 4];
+    out += kHexDigits[byte & 15];
+  }
+}
+
+// Appends every character, escaped if it must not be shown; `keep` lists those that stay anyway.
+void AppendShown(std::string_view text, std::string_view keep, std::string& out) {
+  while (!text.empty()) {
+    const auto plain = std::find_if_not(text.begin(), text.end(), IsPlainAscii);
+    const auto run = static_cast<size_t>(plain - text.begin());
+    out += text.substr(0, run);
+    text.remove_prefix(run);
+    if (text.empty()) return;
+    const Character character = FirstCharacter(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    const bool kept = keep.find(bytes[0]) != std::string_view::npos;
+    if (kept || (character.is_utf8 && !character.IsControl())) {
+      out += bytes;
+    } else {
+      AppendHex(bytes, out);
+    }
+    text.remove_prefix(character.bytes);
+  }
+}
+
+// printf's own escapes in single quotes: nothing but letters, digits, spaces and \nnn.
+std::string PrintfWord(std::string_view text) {
+  std::string out = "\"$(printf '";
+  for (const char c : text) {
+    if (IsPlainAscii(c) && c != '\'' && c != '\\' && c != '%' && c != '#') {
+      out += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    out += '\\';
+    for (const int shift : {6, 3, 0}) out += static_cast<char>('0' + ((byte >> shift) & 7));
+  }
+  return out + "')\"";
+}
+
+// The runner of GitHub's workflows reads commands from every line of a log: "::error::" where it
+// begins the line, "##[error]" anywhere.
+void DisarmCommands(std::string& text) {
+  constexpr std::string_view kColon = "\\x3a", kBracket = "\\x5b";
+  const size_t start = text.find_first_not_of(" \t\n");
+  if (start != std::string::npos && text.compare(start, 2, "::") == 0)
+    text.replace(start, 1, kColon);
+  for (size_t at = 0; (at = text.find("##[", at)) != std::string::npos;)
+    text.replace(at + 2, 1, kBracket);
+}
+
+}  // namespace
+
+bool Character::IsControl() const {
+  struct Range {
+    char32_t first, last;
+  };
+  constexpr std::array<Range, 7> kControls = {{{0x00, 0x1f},
+                                               {0x7f, 0x9f},
+                                               {0x061c, 0x061c},
+                                               {0x200e, 0x200f},
+                                               {0x2028, 0x202e},
+                                               {0x2066, 0x206f},
+                                               {0xe0000, 0xe007f}}};
+  return is_utf8 && std::any_of(kControls.begin(), kControls.end(), [&](const Range& range) {
+           return code >= range.first && code <= range.last;
+         });
+}
+
+Character FirstCharacter(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return {1, true, first};
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
+  if (length == 0 || first > 0xf4 || text.size() < length) return {};
+  char32_t code = first & (0x7fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {};
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
+  if (code < kLeast[length] || code > 0x10ffff || surrogate) return {};
+  return {length, true, code};
+}
+
+bool HasControlCharacter(std::string_view text) {
+  while (!text.empty()) {
+    const Character character = FirstCharacter(text);
+    if (character.IsControl()) return true;
+    text.remove_prefix(character.bytes);
+  }
+  return false;
+}
+
+std::string Shown(std::string_view text) {
+  std::string out;
+  AppendShown(text, "", out);
+  DisarmCommands(out);
+  return out;
+}
+
+std::string ShownLines(std::string_view text) {
+  std::string out;
+  AppendShown(text, "\n\t", out);
+  return out;
+}
+
+std::string Quoted(std::string_view text) {
+  std::string_view rest = text.substr(0, kMaxQuoted);
+  // A character is not cut through.
+  for (size_t back = 1; back <= 3 && back <= rest.size() && rest.size() < text.size(); ++back) {
+    const size_t start = rest.size() - back;
+    const Character whole = FirstCharacter(text.substr(start));
+    if (!whole.is_utf8) continue;
+    if (whole.bytes > back) rest = rest.substr(0, start);
+    break;
+  }
+  std::string out = "\"";
+  while (!rest.empty()) {
+    const size_t special = std::min(rest.find_first_of("\"\\"), rest.size());
+    AppendShown(rest.substr(0, special), "", out);
+    rest.remove_prefix(special);
+    if (rest.empty()) break;
+    out += '\\';
+    out += rest[0];
+    rest.remove_prefix(1);
+  }
+  out += '"';
+  DisarmCommands(out);
+  if (text.size() > kMaxQuoted) out += Cat("... (", text.size(), " bytes)");
+  return out;
+}
+
+std::string ShellWord(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
+  if (Shown(text) != text) return PrintfWord(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string ShellCommand(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + ShellWord(word);
+  return line;
+}
+
+std::string MarkdownText(std::string_view text) {
+  constexpr std::string_view kMarkup = "\\`*_[]<>#|~&$@:";
+  const std::string shown = Shown(text);
+  const auto is_word = [&](size_t at) {
+    return at < shown.size() && std::isalnum(static_cast<unsigned char>(shown[at])) != 0;
+  };
+  std::string out;
+  for (size_t i = 0; i < shown.size(); ++i) {
+    const bool inside = shown[i] == '_' && i > 0 && is_word(i - 1) && is_word(i + 1);
+    if (!inside && kMarkup.find(shown[i]) != std::string_view::npos) out += '\\';
+    out += shown[i];
+  }
+  return out;
+}
+
+std::string MarkdownCode(std::string_view text) {
+  const std::string shown = Shown(text);
+  size_t longest = 0, run = 0;
+  std::string cell;
+  for (const char c : shown) {
+    run = c == '`' ? run + 1 : 0;
+    longest = std::max(longest, run);
+    if (c == '|') cell += '\\';
+    cell += c;
+  }
+  const std::string fence(longest + 1, '`');
+  const char* space = longest > 0 ? " " : "";
+  return Cat(fence, space, cell, space, fence);
+}
+
+}  // namespace shard

@@ -1,0 +1,65 @@
+// Reading a file once from front to back, to hash or compare it: what the page cache has is taken
+// from there, the rest comes straight from the disk. That saves a copy of every byte, and a scan of
+// a large distribution does not push out of memory what the machine works with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// Memory that starts on a page, as direct reads need it; as large as asked for, rounded up to whole
+// pages.
+class PageBuffer {
+ public:
+  explicit PageBuffer(size_t bytes);
+  std::span<std::byte> bytes() { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* data) const;
+  };
+  std::unique_ptr<std::byte, Free> data_;
+  size_t size_;
+};
+
+// Move-only, used by one thread.
+class ScanFile {
+ public:
+  // `cold`: what the page cache has is written to the device, dropped and not asked. Where the file
+  // system has no direct reads that is all that can be done; what caches below it hold (of a disk,
+  // a host, a server) it does not reach.
+  static Result<ScanFile> Open(const fs::path& path, bool cold = false);
+  ScanFile(ScanFile&& other) noexcept;
+  ScanFile& operator=(ScanFile&&) = delete;
+  ~ScanFile();
+
+  // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of InputFile::ReadAt.
+  // REQUIRES: `offset` is a multiple of the page size, `wanted` fits into the buffer.
+  Status Read(uint64_t offset, size_t wanted, PageBuffer& buffer);
+  // Of the bytes that were read, those that came around the page cache.
+  uint64_t direct_bytes() const { return direct_bytes_; }
+
+ private:
+  explicit ScanFile(InputFile file) : file_(std::move(file)) {}
+  size_t ReadCached(uint64_t offset, std::span<std::byte> out) const;
+  size_t ReadDirect(uint64_t offset, std::span<std::byte> out) const;
+
+  InputFile file_;
+  bool cold_ = false;
+  uint64_t direct_bytes_ = 0;
+  int direct_fd_ = -1;  // -1 where the file system has no direct reads
+};
+
+// SHA-256 of a whole file, read once from front to back; stops at an interrupt. `read`, if it is
+// not empty, is told how many bytes each step took.
+Result<std::string> Sha256OfFile(const fs::path& path,
+                                 const std::function<void(uint64_t bytes)>& read = {});
+
+}  // namespace shard

@@ -1,0 +1,166 @@
+#include "libshard/convert/families/deepseek2.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "libshard/convert/families/mixed_layers.h"
+
+namespace shard {
+namespace {
+
+constexpr uint32_t kDefaultRank = 512;  // of keys and values; llama.cpp's converter
+constexpr const char* kHint =
+    "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
+
+struct Mla {
+  uint32_t rank = 0;        // of the latent keys and values
+  uint32_t query_rank = 0;  // 0: queries are projected directly
+  uint32_t nope = 0, rope = 0, value = 0;
+};
+
+Result<Mla> ReadMla(const HfConfig& config) {
+  Mla mla;
+  SHARD_TRY(mla.nope, config.U32({"qk_nope_head_dim"}));
+  SHARD_TRY(mla.rope, config.U32({"qk_rope_head_dim"}));
+  SHARD_TRY(mla.value, config.U32({"v_head_dim"}));
+  SHARD_TRY(const std::optional<uint32_t> rank, config.FindU32({"kv_lora_rank"}));
+  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32({"q_lora_rank"}));
+  mla.rank = rank.value_or(kDefaultRank);
+  mla.query_rank = query_rank.value_or(0);
+  return mla;
+}
+
+// llama.cpp's load_hparams takes models of so many layers for V2-Lite and its kin, and then asks
+// for attn_q without reading q_lora_rank.
+bool TakenForLite(const HfShape& shape) {
+  return shape.layers == 26 || shape.layers == 27 ||
+         (shape.layers == 48 && shape.vocabulary == 128256);
+}
+
+Error CannotHold(const HfConfig& config, const std::string& what) {
+  return {Code::kUnsupported, Cat(config.where(), ": ", what), kHint};
+}
+
+// What the runtime's rope does without asking.
+Status CheckRope(const HfConfig& config) {
+  SHARD_TRY(const std::optional<bool> interleave, config.FindBool({"rope_interleave"}));
+  if (interleave && !*interleave) {
+    return CannotHold(config, "rope_interleave: expected true, found false");
+  }
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const std::optional<float> all, rope.FindF32({"mscale_all_dim"}));
+  SHARD_TRY(const std::optional<float> scale, rope.FindF32({"mscale"}));
+  if (!all || !scale || *scale == *all || *scale == 1) return Ok();
+  return CannotHold(config, Cat("rope scaling: mscale: expected 1 or mscale_all_dim (", *all,
+                                "), found ", *scale));
+}
+
+Status CheckLoads(const HfConfig& config, const HfShape& shape, const Mla& mla) {
+  if (shape.kv_heads != shape.heads) {
+    return CannotHold(config, Cat("num_key_value_heads: expected num_attention_heads (",
+                                  shape.heads, "), found ", shape.kv_heads));
+  }
+  if (mla.query_rank > 0 && TakenForLite(shape)) {
+    return CannotHold(config, Cat("q_lora_rank: expected none in a model of ", shape.layers,
+                                  " layers, which the runtime takes for DeepSeek-V2-Lite, found ",
+                                  mla.query_rank));
+  }
+  SHARD_TRY(const std::optional<uint32_t> shared, config.FindU32({"n_shared_experts"}));
+  if (shared.value_or(0) > 0) return CheckRope(config);
+  return CannotHold(config, "n_shared_experts: expected at least one, found none");
+}
+
+void AddMlaKeys(const Mla& mla, const HfShape& shape, ArchKeys& keys) {
+  // Heads share one compressed key, so that the runtime sees multi-query attention.
+  keys.U32("attention.head_count_kv", 1);
+  keys.U32("attention.key_length", mla.rank + mla.rope);
+  keys.U32("attention.value_length", mla.rank);
+  keys.U32("attention.key_length_mla", mla.nope + mla.rope);
+  keys.U32("attention.value_length_mla", mla.value);
+  keys.U32("attention.kv_lora_rank", mla.rank);
+  // Without a low rank llama.cpp's converter has no such key. The runtime refuses that, unless it
+  // takes the model for V2-Lite; 0 makes it ask for attn_q.
+  if (mla.query_rank > 0 || !TakenForLite(shape)) keys.U32("attention.q_lora_rank", mla.query_rank);
+  keys.U32("rope.dimension_count", mla.rope);
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const Mla mla, ReadMla(config));
+  AddMlaKeys(mla, shape, keys);
+  keys.U32("vocab_size", shape.vocabulary);
+  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  keys.U32("leading_dense_block_count", dense);
+  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size", "intermediate_size"}));
+  keys.U32("expert_feed_forward_length", width);
+  SHARD_TRY(const uint32_t shared, config.U32({"n_shared_experts"}));
+  keys.U32("expert_shared_count", shared);
+  SHARD_TRY(const std::optional<float> scale, config.FindF32({"routed_scaling_factor"}));
+  if (scale) keys.F32("expert_weights_scale", *scale);
+  SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
+  if (normalize && *normalize) keys.Bool("expert_weights_norm", true);
+  return Ok();
+}
+
+Status ReadHeads(const HfConfig& config, HeadShape& shape) {
+  SHARD_TRY(const Mla mla, ReadMla(config));
+  SHARD_TRY(const HfShape model, ReadShape(config));
+  SHARD_CHECK(CheckLoads(config, model, mla));
+  shape.mla_key_size = mla.nope;
+  shape.mla_value_size = mla.value;
+  return Ok();
+}
+
+void AddAttention(HfFamily& family, bool query_rank) {
+  const auto add = [&](const char* source, const char* target, RowOrder order = RowOrder::kAsIs,
+                       ValueRule rule = ValueRule::kNone) {
+    family.rows.push_back({.source = Cat("layers.{L}.", source, ".weight"),
+                           .target = Cat("blk.{L}.", target, ".weight"),
+                           .order = order,
+                           .rule = rule});
+  };
+  add("input_layernorm", "attn_norm");
+  if (query_rank) {
+    add("self_attn.q_a_proj", "attn_q_a");
+    add("self_attn.q_a_layernorm", "attn_q_a_norm");
+    add("self_attn.q_b_proj", "attn_q_b");
+  } else {
+    add("self_attn.q_proj", "attn_q");
+  }
+  add("self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa");
+  add("self_attn.kv_a_layernorm", "attn_kv_a_norm");
+  add("self_attn.kv_b_proj", "attn_k_b", RowOrder::kAsIs, ValueRule::kMlaKeys);
+  add("self_attn.kv_b_proj", "attn_v_b", RowOrder::kMlaValues);
+  add("self_attn.o_proj", "attn_output");
+  add("post_attention_layernorm", "ffn_norm");
+}
+
+template <bool selection_bias>
+Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
+  return CheckLeadingDense(config, shape, selection_bias, tensors);
+}
+
+}  // namespace
+
+Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) {
+  SHARD_TRY(const HfConfig config, HfConfig::Read(model.config_path().string()));
+  SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32({"q_lora_rank"}));
+  HfFamily family;
+  family.architecture = "deepseek2";
+  family.rope.log_multiplier = true;
+  family.all_layers_moe = false;
+  family.defaults = variant.defaults;
+  family.heads = ReadHeads;
+  family.keys = AddKeys;
+  family.check = variant.selection_bias ? Check<true> : Check<false>;
+  AddModelRows(family);
+  AddAttention(family, query_rank.value_or(0) > 0);
+  AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
+  if (variant.selection_bias) {
+    family.rows.push_back(
+        {"layers.{L}.mlp.gate.e_score_correction_bias", "blk.{L}.exp_probs_b.bias"});
+    family.rows.back().optional = true;
+  }
+  return family;
+}
+
+}  // namespace shard

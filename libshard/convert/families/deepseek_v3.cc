@@ -1,0 +1,44 @@
+// DeepSeek-V3, R1 and V3.1, Kimi-K2 and K2-Thinking: sigmoid scores, a selection bias, groups of
+// experts (one in Kimi's). Kimi-K2.5 is the same beside a vision tower. Blocks for multi-token
+// prediction are left out, as llama.cpp's converter has it.
+#include "libshard/base/text.h"
+#include "libshard/convert/families/deepseek2.h"
+#include "libshard/convert/families/families.h"
+
+namespace shard {
+namespace {
+
+// transformers' DeepseekV3Config; scoring_func is what its router always does.
+constexpr std::string_view kDefaults =
+    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1, "n_group": 8,
+        "topk_group": 4, "first_k_dense_replace": 3, "routed_scaling_factor": 2.5,
+        "norm_topk_prob": true, "scoring_func": "sigmoid"})";
+// Kimi's checkpoints bring a copy of DeepSeek's class. No groups are guessed for them: all of
+// Kimi's models have one, and with eight of them other experts would be chosen.
+constexpr std::string_view kKimiDefaults =
+    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1,
+        "routed_scaling_factor": 2.5, "norm_topk_prob": true, "scoring_func": "sigmoid"})";
+
+bool IsKimi(const ModelConfig& config) {
+  return config.model_type.starts_with("kimi") || config.text_model_type.starts_with("kimi");
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions& options) {
+  if (model.config().architecture == "DeepseekV32ForCausalLM") {
+    return Error{Code::kUnsupported,
+                 Cat(model.config_path().string(),
+                     ": architectures: expected DeepseekV3ForCausalLM, found "
+                     "\"DeepseekV32ForCausalLM\", whose sparse attention deepseek2 does not have"),
+                 "safetensors output (--format safetensors) still works"};
+  }
+  const bool kimi = IsKimi(model.config());
+  SHARD_TRY(HfFamily family, MakeDeepseek2(model, {.defaults = kimi ? kKimiDefaults : kDefaults,
+                                                   .selection_bias = true}));
+  family.pre = kimi ? "kimi-k2" : "deepseek-v3";
+  if (kimi) family.vocabulary = ReadTiktokenOrBpe;
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,79 @@
+// GLM-4.5, 4.6 and 4.7: biases on queries, keys and values, norms on some models' queries and keys,
+// leading dense layers, sigmoid scores with a selection bias.
+#include "libshard/base/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/glm.h"
+#include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+namespace {
+
+// transformers' Glm4MoeConfig; scoring_func is what its router always does.
+constexpr std::string_view kDefaults =
+    R"({"rope_theta": 10000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5, "n_group": 1,
+        "topk_group": 1, "first_k_dense_replace": 1, "n_shared_experts": 1,
+        "routed_scaling_factor": 1.0, "norm_topk_prob": true, "scoring_func": "sigmoid"})";
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const float part, rope.F32({"partial_rotary_factor"}));
+  const double rotated = double{part} * shape.head_size;
+  if (rotated < 0 || rotated > shape.head_size) {
+    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
+  }
+  keys.U32("rope.dimension_count", static_cast<uint32_t>(rotated));
+  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size"}));
+  keys.U32("expert_feed_forward_length", width);
+  SHARD_TRY(const uint32_t shared, config.U32({"n_shared_experts"}));
+  keys.U32("expert_shared_count", shared);
+  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  keys.U32("leading_dense_block_count", dense);
+  SHARD_TRY(const float scale, config.F32({"routed_scaling_factor"}));
+  keys.F32("expert_weights_scale", scale);
+  // Written also when false: the runtime's own default is no statement about the model.
+  SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
+  keys.Bool("expert_weights_norm", normalize.value_or(true));
+  return Ok();
+}
+
+Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
+  return CheckLeadingDense(config, shape, /*selection_bias=*/true, tensors);
+}
+
+void AddAttention(HfFamily& family) {
+  const auto add = [&](const std::string& source, const std::string& target, bool optional) {
+    family.rows.push_back(
+        {.source = "layers.{L}." + source, .target = "blk.{L}." + target, .optional = optional});
+  };
+  add("input_layernorm.weight", "attn_norm.weight", false);
+  for (const char* part : {"q", "k", "v"}) {
+    add(Cat("self_attn.", part, "_proj.{W}"), Cat("attn_", part, ".{W}"), false);
+  }
+  add("self_attn.o_proj.weight", "attn_output.weight", false);
+  for (const char* part : {"q", "k"}) {
+    add(Cat("self_attn.", part, "_norm.weight"), Cat("attn_", part, "_norm.weight"), true);
+  }
+  add("post_attention_layernorm.weight", "post_attention_norm.weight", false);
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertGlm4Moe(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "glm4moe";
+  family.all_layers_moe = false;
+  family.defaults = kDefaults;
+  family.keys = AddKeys;
+  family.check = Check;
+  AddModelRows(family);
+  AddAttention(family);
+  AddMixedRows(family, {"layers.{L}.mlp.", "gate", "shared_experts"});
+  family.rows.push_back({.source = "layers.{L}.mlp.gate.e_score_correction_bias",
+                         .target = "blk.{L}.exp_probs_b.bias",
+                         .optional = true});
+  AddGlmRules(family);
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,25 @@
+// GLM-4.7-Flash: DeepSeek's attention and GLM's tokenizer. Its config does not say how experts are
+// scored; without the key the runtime would guess from the numbers of layers and tokens.
+#include "libshard/convert/families/deepseek2.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/glm.h"
+
+namespace shard {
+namespace {
+
+// transformers' Glm4MoeLiteConfig, in which mlp_layer_types replaces first_k_dense_replace;
+// scoring_func is what its router always does.
+constexpr std::string_view kDefaults =
+    R"({"rope_theta": 10000, "rms_norm_eps": 1e-5, "n_group": 1, "topk_group": 1,
+        "n_shared_experts": 1, "mlp_layer_types": ["dense"], "routed_scaling_factor": 1.8,
+        "norm_topk_prob": true, "scoring_func": "sigmoid"})";
+
+}  // namespace
+
+Result<GgufModel> ConvertGlm4MoeLite(const MoeModel& model, const ConvertOptions& options) {
+  SHARD_TRY(HfFamily family, MakeDeepseek2(model, {.defaults = kDefaults, .selection_bias = true}));
+  AddGlmRules(family);
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,103 @@
+// Granite 3 MoE, with and without shared experts: queries and keys permuted as Mixtral's, packed
+// experts, and four multipliers.
+#include <algorithm>
+
+#include "libshard/base/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/convert/tokenizers/special_tokens.h"
+
+namespace shard {
+namespace {
+
+// Source: transformers' GraniteMoeConfig.
+constexpr std::string_view kDefaults =
+    R"({"rms_norm_eps": 1e-6, "rope_theta": 10000, "embedding_multiplier": 1,
+        "logits_scaling": 1, "residual_multiplier": 1, "attention_multiplier": 1})";
+// llama.cpp's converter knows the small Granite models, which want no beginning of text, by it.
+constexpr uint64_t kSmallVocabulary = 49152;
+
+Result<uint32_t> SharedWidth(const HfConfig& config) {
+  SHARD_TRY(const std::optional<uint32_t> width, config.FindU32({"shared_intermediate_size"}));
+  return width.value_or(0);
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_CHECK(CheckSquareHeads(config, shape));
+  keys.U32("vocab_size", shape.vocabulary);
+  keys.U32("rope.dimension_count", shape.head_size);
+  const std::pair<const char*, const char*> multipliers[] = {
+      {"attention_multiplier", "attention.scale"},
+      {"embedding_multiplier", "embedding_scale"},
+      {"residual_multiplier", "residual_scale"},
+      {"logits_scaling", "logit_scale"}};
+  for (const auto& [field, key] : multipliers) {
+    SHARD_TRY(const float value, config.F32({field}));
+    if (value != 0) keys.F32(key, value);
+  }
+  SHARD_TRY(const float divisor, config.F32({"logits_scaling"}));
+  if (divisor == 0) {
+    return config.Wrong(*config.Find({"logits_scaling"}), "a number that logits are divided by");
+  }
+  SHARD_TRY(const uint32_t shared, SharedWidth(config));
+  if (shared > 0) keys.U32("expert_shared_feed_forward_length", shared);
+  return Ok();
+}
+
+// The runtime asks for the shared experts exactly when the config has a width for them.
+Status CheckShared(const HfConfig& config, const HfShape& shape,
+                   const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const uint32_t width, SharedWidth(config));
+  const auto found = std::count_if(tensors.begin(), tensors.end(), [](const GgufTensor& tensor) {
+    return tensor.name.ends_with("_shexp.weight");
+  });
+  const uint32_t expected = width == 0 ? 0 : 3 * shape.layers;  // gate, up and down
+  if (found == expected) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(config.where(), ": shared_intermediate_size ", width, ": expected ", expected,
+                   " tensors of shared experts in the GGUF, found ", found)};
+}
+
+Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
+  AddSpacePrefix(files, metadata);
+  const GgufValue* tokens = metadata.Find("tokenizer.ggml.tokens");
+  if (tokens != nullptr && tokens->Count() == kSmallVocabulary) {
+    metadata.Set("tokenizer.ggml.add_bos_token", GgufValue::Bool(false));
+  }
+  return Ok();
+}
+
+// Gate and up above each other in input_linear.
+void AddMlpRows(HfFamily& family, const std::string& from, const std::string& kind, bool optional) {
+  const auto add = [&](const char* source, const char* target, RowOrder order) {
+    family.rows.push_back({Cat("layers.{L}.", from, source, "_linear.weight"),
+                           Cat("blk.{L}.ffn_", target, kind, ".weight"), order, optional});
+  };
+  add("input", "gate", RowOrder::kFirstHalf);
+  add("input", "up", RowOrder::kSecondHalf);
+  add("output", "down", RowOrder::kAsIs);
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertGraniteMoe(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "granitemoe";
+  family.pre = "refact";
+  family.defaults = kDefaults;
+  family.rope.llama3 = true;
+  family.keys = AddKeys;
+  family.check = CheckShared;
+  family.vocabulary = ReadSentencePieceOrBpe;
+  family.tokenizer_keys = AddTokenizerKeys;
+  AddModelRows(family);
+  AddAttentionRows(family, {RowOrder::kRope, RowOrder::kRopeKv, /*biases=*/true});
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+  family.rows.push_back(
+      {"layers.{L}.block_sparse_moe.router.layer.weight", "blk.{L}.ffn_gate_inp.weight"});
+  AddMlpRows(family, "block_sparse_moe.", "_exps", /*optional=*/false);
+  AddMlpRows(family, "shared_mlp.", "_shexp", /*optional=*/true);
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,109 @@
+// Llama-4 Scout and Maverick, the text model: packed experts whose matrices are transposed, gate
+// and up beside each other; on Maverick every second layer is dense.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/families/mixed_layers.h"
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+namespace {
+
+// transformers' Llama4TextConfig.
+constexpr std::string_view kDefaults =
+    R"({"rope_theta": 500000, "head_dim": 128, "rms_norm_eps": 1e-5,
+        "interleave_moe_layer_step": 1, "use_qk_norm": true})";
+// By this number of experts the runtime knows Maverick, which has no norm on queries and keys.
+constexpr uint32_t kMaverickExperts = 128;
+
+Error CannotHold(const HfConfig& config, const std::string& what) {
+  return {Code::kUnsupported, Cat(config.where(), ": ", what),
+          "GGUF cannot hold this model; safetensors output (--format safetensors) still works"};
+}
+
+// The runtime reads no key about either.
+Status CheckAttention(const HfConfig& config) {
+  SHARD_TRY(const uint32_t experts, config.U32({"num_local_experts"}));
+  SHARD_TRY(const std::optional<bool> norm, config.FindBool({"use_qk_norm"}));
+  const bool runtime = experts != kMaverickExperts;
+  if (norm.value_or(true) != runtime) {
+    return CannotHold(config, Cat("use_qk_norm: expected ", runtime ? "true" : "false",
+                                  ", as the runtime has it for ", experts, " experts, found ",
+                                  runtime ? "false" : "true"));
+  }
+  const std::optional<HfConfig::Field> types = config.Find({"layer_types"});
+  if (!types || !types->value->is_array() || types->value->empty()) return Ok();
+  const bool chunked = std::any_of(types->value->begin(), types->value->end(),
+                                   [](const Json& type) { return type != "full_attention"; });
+  if (chunked) return Ok();
+  return CannotHold(config,
+                    "layer_types: expected chunked attention in three layers of four, "
+                    "which the runtime always has, found full attention in all");
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t dense, config.U32({"intermediate_size_mlp", "intermediate_size"}));
+  keys.U32("feed_forward_length", dense);
+  SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
+  keys.U32("expert_feed_forward_length", width);
+  SHARD_TRY(const uint32_t step, config.U32({"interleave_moe_layer_step"}));
+  keys.U32("interleave_moe_layer_step", step);
+  keys.U32("vocab_size", shape.vocabulary);
+  keys.U32("rope.dimension_count", shape.head_size);
+  keys.U32("attention.key_length", shape.head_size);
+  keys.U32("attention.value_length", shape.head_size);
+  return Ok();
+}
+
+// Sizes of heads need nothing beyond the usual; what the runtime cannot do is refused here, before
+// any tensor is looked at.
+Status CheckHeads(const HfConfig& config, HeadShape&) { return CheckAttention(config); }
+
+Status Check(const HfConfig& config, const HfShape& shape, const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const uint32_t step, config.U32({"interleave_moe_layer_step"}));
+  if (step == 0) {
+    return config.Wrong(*config.Find({"interleave_moe_layer_step"}), "at least 1");
+  }
+  MixedLayers layers;
+  for (uint32_t layer = 0; layer < shape.layers; ++layer) {
+    layers.moe.push_back((layer + 1) % step == 0);
+  }
+  return CheckMixedLayers(config, layers, tensors);
+}
+
+void AddPackedExperts(HfFamily& family) {
+  const auto add = [&](const char* source, const char* target, ValueRule rule) {
+    family.rows.push_back({.source = Cat("layers.{L}.feed_forward.experts.", source),
+                           .target = Cat("blk.{L}.ffn_", target, "_exps.weight"),
+                           .optional = true,
+                           .rule = rule});
+  };
+  add("gate_up_proj", "gate", ValueRule::kTransposeFirst);
+  add("gate_up_proj", "up", ValueRule::kTransposeSecond);
+  add("down_proj", "down", ValueRule::kTranspose);
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "llama4";
+  family.pre = "llama4";
+  family.rope.llama3 = true;
+  family.all_layers_moe = false;
+  family.defaults = kDefaults;
+  family.heads = CheckHeads;
+  family.keys = AddKeys;
+  family.check = Check;
+  AddModelRows(family);
+  AddAttentionRows(family);
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+  // Explicit experts, not transposed, are those of the FP8 releases.
+  AddMixedRows(family, {"layers.{L}.feed_forward.", "router", "shared_expert", /*fused=*/false});
+  AddPackedExperts(family);
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,57 @@
+// MiniMax-M2, M2.5 and M2.7: norms over whole queries and keys, sigmoid scores with a selection
+// bias, w1 the gate, w3 up, w2 down, experts in every layer.
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+namespace {
+
+// transformers' MiniMaxM2Config. scoring_func is what its router always does; without the key the
+// runtime aborts.
+constexpr std::string_view kDefaults =
+    R"({"rope_theta": 5000000, "rms_norm_eps": 1e-6, "head_dim": 128, "scoring_func": "sigmoid"})";
+
+// As the class has it: rotary_dim, else a part of the head, else all of it.
+Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {
+  SHARD_TRY(const std::optional<uint32_t> size, config.FindU32({"rotary_dim"}));
+  if (size) return *size;
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const std::optional<float> part, rope.FindF32({"partial_rotary_factor"}));
+  if (!part) return shape.head_size;
+  if (*part < 0 || *part > 1) {
+    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
+  }
+  return static_cast<uint32_t>(double{*part} * shape.head_size);
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_TRY(const uint32_t rotated, RotatedSize(config, shape));
+  keys.U32("rope.dimension_count", rotated);
+  SHARD_TRY(const uint32_t width, config.U32({"intermediate_size"}));
+  // The first sizes the experts, the second has to be there.
+  keys.U32("feed_forward_length", width);
+  keys.U32("expert_feed_forward_length", width);
+  return Ok();
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertMinimaxM2(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "minimax-m2";
+  family.pre = "minimax-m2";
+  family.needs_output = true;
+  family.defaults = kDefaults;
+  family.keys = AddKeys;
+  AddModelRows(family);
+  AddAttentionRows(family);
+  AddQueryKeyNormRows(family);
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+  family.rows.push_back({"layers.{L}.block_sparse_moe.gate.weight", "blk.{L}.ffn_gate_inp.weight"});
+  family.rows.push_back(
+      {"layers.{L}.block_sparse_moe.e_score_correction_bias", "blk.{L}.exp_probs_b.bias"});
+  AddExpertRows(family, "layers.{L}.block_sparse_moe.experts.", {"w1", "w3", "w2"});
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,92 @@
+#include "libshard/convert/families/mixed_layers.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+constexpr const char* kProjections[] = {"gate", "up", "down"};
+
+// Names in a block, after "blk.N.".
+std::vector<std::string> DenseNames() {
+  std::vector<std::string> names;
+  for (const char* name : kProjections) names.push_back(Cat("ffn_", name, ".weight"));
+  return names;
+}
+
+std::vector<std::string> MoeNames(bool selection_bias) {
+  std::vector<std::string> names = {"ffn_gate_inp.weight"};
+  for (const char* name : kProjections) {
+    names.push_back(Cat("ffn_", name, "_exps.weight"));
+    names.push_back(Cat("ffn_", name, "_shexp.weight"));
+  }
+  if (selection_bias) names.push_back("exp_probs_b.bias");
+  return names;
+}
+
+}  // namespace
+
+void AddMixedRows(HfFamily& family, const MixedRows& rows) {
+  const size_t first = family.rows.size();
+  const auto add = [&](const std::string& source, const std::string& target) {
+    family.rows.push_back({rows.at + source + ".weight", Cat("blk.{L}.", target, ".weight")});
+  };
+  for (const char* name : kProjections) add(Cat(name, "_proj"), Cat("ffn_", name));
+  add(rows.router, "ffn_gate_inp");
+  AddExpertRows(family, (rows.at + "experts.").c_str(), {"gate_proj", "up_proj", "down_proj"});
+  if (rows.fused) AddFusedExpertRows(family, (rows.at + "experts.").c_str());
+  for (const char* name : kProjections) {
+    add(Cat(rows.shared, ".", name, "_proj"), Cat("ffn_", name, "_shexp"));
+  }
+  for (size_t i = first; i < family.rows.size(); ++i) family.rows[i].optional = true;
+}
+
+Result<uint32_t> LeadingDense(const HfConfig& config) {
+  SHARD_TRY(const std::optional<uint32_t> count, config.FindU32({"first_k_dense_replace"}));
+  if (count) return *count;
+  const std::optional<HfConfig::Field> types = config.Find({"mlp_layer_types"});
+  if (!types) return 0u;
+  if (!types->value->is_array()) return config.Wrong(*types, "a list of \"dense\" and \"sparse\"");
+  const auto end = std::find_if(types->value->begin(), types->value->end(),
+                                [](const Json& type) { return type != "dense"; });
+  return static_cast<uint32_t>(end - types->value->begin());
+}
+
+Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
+                        const std::vector<GgufTensor>& tensors) {
+  std::set<std::string> present;
+  for (const GgufTensor& tensor : tensors) present.insert(tensor.name);
+  const std::vector<std::string> dense = DenseNames(), moe = MoeNames(layers.selection_bias);
+  for (size_t layer = 0; layer < layers.moe.size(); ++layer) {
+    const auto fail = [&](const std::string& expected, const char* found) {
+      return Error{Code::kCorrupt, Cat(config.where(), ": layer ", layer, " is to have ",
+                                       layers.moe[layer] ? "experts" : "a dense feed-forward part",
+                                       ": expected ", expected, ", found ", found)};
+    };
+    for (const std::string& name : layers.moe[layer] ? moe : dense) {
+      const std::string full = Cat("blk.", layer, ".", name);
+      if (!present.contains(full)) return fail(Cat("tensors for ", full), "none");
+    }
+    for (const std::string& name : layers.moe[layer] ? dense : moe) {
+      const std::string full = Cat("blk.", layer, ".", name);
+      if (present.contains(full)) return fail(Cat("no tensors for ", full), "some");
+    }
+  }
+  return Ok();
+}
+
+Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
+                         const std::vector<GgufTensor>& tensors) {
+  SHARD_TRY(const uint32_t dense, LeadingDense(config));
+  MixedLayers layers;
+  layers.selection_bias = selection_bias;
+  layers.moe.assign(shape.layers + shape.mtp_layers, true);
+  std::fill_n(layers.moe.begin(), std::min(dense, shape.layers), false);
+  return CheckMixedLayers(config, layers, tensors);
+}
+
+}  // namespace shard

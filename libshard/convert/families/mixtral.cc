@@ -1,0 +1,49 @@
+// Mixtral is architecture "llama" with experts: queries and keys permuted for its rope, w1 the
+// gate, w3 up, w2 down.
+#include "libshard/base/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/hf_family.h"
+#include "libshard/convert/tokenizers/special_tokens.h"
+
+namespace shard {
+namespace {
+
+// Of transformers' MixtralConfig.
+constexpr std::string_view kDefaults = R"({"num_key_value_heads": 8, "num_experts_per_tok": 2})";
+
+constexpr float kDefaultTheta = 1e6f;  // transformers' MixtralConfig
+
+Status AddKeys(const HfConfig&, const HfShape& shape, ArchKeys& keys) {
+  keys.U32("vocab_size", shape.vocabulary);
+  keys.U32("rope.dimension_count", shape.head_size);
+  return Ok();
+}
+
+Status AddTokenizerKeys(const TokenizerFiles& files, GgufMetadata& metadata) {
+  AddSpacePrefix(files, metadata);
+  return Ok();
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "llama";
+  family.defaults = kDefaults;
+  family.rope = {.default_theta = kDefaultTheta, .llama3 = true};
+  family.keys = AddKeys;
+  family.vocabulary = ReadSentencePieceOrBpe;
+  family.tokenizer_keys = AddTokenizerKeys;
+  AddModelRows(family);
+  AddAttentionRows(family, {RowOrder::kRope, RowOrder::kRopeKv, /*biases=*/true});
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+  for (const char* gate : {"block_sparse_moe.gate", "mlp.gate"}) {
+    family.rows.push_back({Cat("layers.{L}.", gate, ".weight"), "blk.{L}.ffn_gate_inp.weight"});
+  }
+  AddExpertRows(family, "layers.{L}.block_sparse_moe.experts.", {"w1", "w3", "w2"});
+  // As transformers 5 saves it.
+  AddFusedExpertRows(family, "layers.{L}.mlp.experts.");
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

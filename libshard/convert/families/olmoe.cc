@@ -1,0 +1,54 @@
+// OLMoE: norms over the whole projections of queries and keys, router weights never renormalised.
+#include "libshard/base/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+namespace {
+
+// Source: transformers' OlmoeConfig.
+constexpr std::string_view kDefaults =
+    R"({"rms_norm_eps": 1e-5, "rope_theta": 10000, "norm_topk_prob": false})";
+// llama.cpp's converter writes this one whatever the config says.
+constexpr float kEpsilon = 1e-5f;
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_CHECK(CheckRenormalised(config, false));
+  SHARD_CHECK(CheckSquareHeads(config, shape));
+  if (shape.kv_heads != shape.heads) {
+    return Error{
+        Code::kUnsupported,
+        Cat(config.where(), ": num_key_value_heads: expected ", shape.heads,
+            " as num_attention_heads, since the runtime's norm of keys is as wide as that ",
+            "of queries, found ", shape.kv_heads)};
+  }
+  if (const auto clip = config.Find({"clip_qkv"})) {
+    return Error{Code::kUnsupported, Cat(config.where(), ": ", clip->path,
+                                         ": expected null, since the runtime does not clip, found ",
+                                         DescribeJson(*clip->value))};
+  }
+  keys.U32("attention.head_count_kv", shape.kv_heads);
+  keys.F32("attention.layer_norm_rms_epsilon", kEpsilon);
+  return Ok();
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertOlmoe(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "olmoe";
+  family.pre = "olmo";
+  family.defaults = kDefaults;
+  family.needs_output = true;
+  family.keys = AddKeys;
+  AddModelRows(family);
+  AddAttentionRows(family);
+  AddQueryKeyNormRows(family);
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+  family.rows.push_back({"layers.{L}.mlp.gate.weight", "blk.{L}.ffn_gate_inp.weight"});
+  AddExpertRows(family, "layers.{L}.mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
+  AddFusedExpertRows(family, "layers.{L}.mlp.experts.");
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,110 @@
+// Phi-3.5-MoE: Mixtral's expert names, biases everywhere, and rope factors for short and long texts
+// as tensors. The runtime uses RMS norms where the model was trained with LayerNorm, and routes by
+// softmax instead of the model's sparse mixer; that cannot be said in a GGUF.
+#include <cmath>
+
+#include "libshard/base/text.h"
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+namespace {
+
+// Source: transformers' PhimoeConfig.
+constexpr std::string_view kDefaults =
+    R"({"rms_norm_eps": 1e-5, "rope_theta": 1e6, "partial_rotary_factor": 1})";
+constexpr float kAddedScore = -1000;  // of tokens that were added, as llama.cpp's converter has it
+
+// Texts up to this length were trained before the context was extended.
+Result<uint32_t> OriginalLength(const HfConfig& config, const HfConfig& rope, uint32_t length) {
+  SHARD_TRY(std::optional<uint32_t> original, rope.FindU32({"original_max_position_embeddings"}));
+  if (!original) {
+    SHARD_TRY(original, config.FindU32({"original_max_position_embeddings"}));
+  }
+  if (original == 0u) {
+    return Error{Code::kCorrupt, Cat(config.where(), ": original_max_position_embeddings: ",
+                                     "expected a length over 0, found 0")};
+  }
+  return original.value_or(length);
+}
+
+// How much attention is scaled for an extended context (the LongRoPE paper, arXiv 2402.13753).
+float AttentionFactor(uint32_t length, uint32_t original) {
+  const double scale = double{1.0} * length / original;
+  if (scale <= 1 || original == 1) return 1;
+  return static_cast<float>(std::sqrt(1 + std::log(scale) / std::log(double{1.0} * original)));
+}
+
+Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
+  SHARD_CHECK(CheckSquareHeads(config, shape));
+  SHARD_TRY(const HfConfig rope, config.Rope());
+  SHARD_TRY(const uint32_t length, config.U32({"max_position_embeddings"}));
+  SHARD_TRY(const uint32_t original, OriginalLength(config, rope, length));
+  keys.U32("rope.scaling.original_context_length", original);
+  SHARD_TRY(const float rotary, rope.F32({"partial_rotary_factor"}));
+  if (!(rotary > 0 && rotary <= 1)) {
+    return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number over 0 and up to 1");
+  }
+  keys.U32("rope.dimension_count",
+           static_cast<uint32_t>(double{rotary} * shape.hidden) / shape.heads);
+  if (rope.Has({"long_factor"})) {
+    keys.F32("rope.scaling.attn_factor", AttentionFactor(length, original));
+  }
+  SHARD_TRY(const std::optional<uint32_t> window, config.FindU32({"sliding_window"}));
+  keys.U32("attention.sliding_window", window.value_or(0));
+  return Ok();
+}
+
+// SentencePiece, where tokenizer.json may know of added tokens that nothing else names.
+Result<Vocabulary> ReadVocabulary(const VocabularyRequest& request) {
+  SHARD_TRY(Vocabulary vocabulary, ReadSentencePieceOrBpe(request));
+  if (vocabulary.scores.empty()) return vocabulary;
+  for (const AddedToken& token : request.files.added()) {
+    SHARD_CHECK(SetAddedToken(request.files.PathOf("tokenizer.json"), token, vocabulary));
+    vocabulary.scores[token.id] = kAddedScore;
+  }
+  return vocabulary;
+}
+
+void AddRows(HfFamily& family) {
+  const auto add = [&](const std::string& source, const std::string& target) {
+    // The runtime asks for the biases too.
+    for (const char* leaf : {".weight", ".bias"}) {
+      family.rows.push_back({source + leaf, target + leaf});
+    }
+  };
+  const std::string from = "layers.{L}.", to = "blk.{L}.";
+  family.rows.push_back({"embed_tokens.weight", "token_embd.weight"});
+  add("norm", "output_norm");
+  add("lm_head", "output");
+  add(from + "input_layernorm", to + "attn_norm");
+  add(from + "post_attention_layernorm", to + "ffn_norm");
+  add(from + "self_attn.o_proj", to + "attn_output");
+  for (const char* name : {"q", "k", "v"}) {
+    family.rows.push_back(
+        {Cat(from, "self_attn.", name, "_proj.{W}"), Cat(to, "attn_", name, ".{W}")});
+  }
+  family.rows.push_back({from + "block_sparse_moe.gate.weight", to + "ffn_gate_inp.weight"});
+  AddExpertRows(family, "layers.{L}.block_sparse_moe.experts.", {"w1", "w3", "w2"});
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertPhimoe(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "phimoe";
+  family.defaults = kDefaults;
+  family.rope.longrope = true;
+  family.needs_output = true;
+  family.keys = AddKeys;
+  family.vocabulary = ReadVocabulary;
+  AddRows(family);
+  SHARD_TRY(GgufModel gguf, ConvertHf(model, family, options));
+  gguf.warnings.push_back(
+      Cat(model.config_path().string(),
+          ": the runtime's phimoe differs from this model: its norms do not subtract the mean, and "
+          "it weighs experts by softmax instead of SparseMixer"));
+  return gguf;
+}
+
+}  // namespace shard

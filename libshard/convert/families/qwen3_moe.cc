@@ -1,0 +1,40 @@
+// Qwen3-MoE: norms on queries and keys, experts in every layer, router weights always renormalised.
+#include "libshard/convert/families/families.h"
+#include "libshard/convert/hf_family.h"
+
+namespace shard {
+namespace {
+
+// Of transformers' Qwen3MoeConfig.
+constexpr std::string_view kDefaults =
+    R"({"num_key_value_heads": 4, "num_experts_per_tok": 8, "norm_topk_prob": false,
+        "rope_theta": 10000.0})";
+
+Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
+  SHARD_CHECK(CheckRenormalised(config, true));
+  // Without it the runtime divides feed_forward_length by the number of experts used, which a node
+  // with fewer experts changes.
+  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size"}));
+  keys.U32("expert_feed_forward_length", width);
+  return Ok();
+}
+
+}  // namespace
+
+Result<GgufModel> ConvertQwen3Moe(const MoeModel& model, const ConvertOptions& options) {
+  HfFamily family;
+  family.architecture = "qwen3moe";
+  family.pre = "qwen2";
+  family.defaults = kDefaults;
+  family.keys = AddKeys;
+  AddModelRows(family);
+  AddAttentionRows(family);
+  AddQueryKeyNormRows(family);
+  family.rows.push_back({"layers.{L}.post_attention_layernorm.weight", "blk.{L}.ffn_norm.weight"});
+  family.rows.push_back({"layers.{L}.mlp.gate.weight", "blk.{L}.ffn_gate_inp.weight"});
+  AddExpertRows(family, "layers.{L}.mlp.experts.", {"gate_proj", "up_proj", "down_proj"});
+  AddFusedExpertRows(family, "layers.{L}.mlp.experts.");
+  return ConvertHf(model, family, options);
+}
+
+}  // namespace shard

@@ -1,0 +1,251 @@
+// Keys and the rules a runtime holds them to: llama.cpp, src/llama-hparams and the graphs of
+// src/models. A rule that is broken aborts the process that loads the file, hence the care.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
+#include "libshard/model/gguf_architectures.h"
+#include "libshard/model/gguf_experts.h"
+
+namespace shard {
+namespace {
+
+// With this many experts Llama-4 is taken for Maverick, whose attention has no QK norm.
+constexpr uint32_t kMaverickExperts = 128;
+// The score of a group is the sum of its two best experts.
+constexpr uint64_t kLeastPerGroup = 2;
+constexpr uint32_t kMaxGroups = 1u << 16;
+
+// Keys that name experts and mean the same for any number of them.
+constexpr std::array<std::string_view, 11> kUnaffected = {
+    "expert_count",
+    "expert_used_count",
+    "expert_group_count",
+    "expert_group_used_count",
+    "expert_feed_forward_length",
+    "expert_shared_feed_forward_length",
+    "expert_shared_count",
+    "expert_weights_scale",
+    "expert_weights_norm",
+    "expert_gating_func",
+    "expert_latent_length",
+};
+
+// Architectures that take feed_forward_length / expert_used_count for a missing width.
+constexpr std::array<std::string_view, 5> kDerivedWidth = {"qwen2moe", "qwen3moe", "qwen3vlmoe",
+                                                           "qwen3next", "qwen35moe"};
+
+class KeyCutter {
+ public:
+  KeyCutter(const std::string& where, const ExpertCut& cut, GgufMetadata& metadata,
+            std::vector<std::string>& notes)
+      : where_(where),
+        cut_(cut),
+        metadata_(metadata),
+        notes_(notes),
+        architecture_(metadata.Architecture()) {}
+
+  Status Run() {
+    SHARD_CHECK(ReadCount());
+    SHARD_CHECK(CheckEligible());
+    if (cut_.experts == experts_) return Ok();
+    SHARD_CHECK(CheckArchitecture());
+    SHARD_CHECK(CheckKeys());
+    SHARD_CHECK(LowerUsed());
+    metadata_.Set(Key("expert_count"), GgufValue::U32(cut_.experts));
+    return KeepOrDropGroups();
+  }
+
+ private:
+  std::string Key(std::string_view name) const { return Cat(architecture_, ".", name); }
+  Error Unsupported(std::string_view key, const std::string& text, const char* hint = "") const {
+    return {Code::kUnsupported, Cat(where_, ": key ", Quoted(Key(key)), ": ", text), hint};
+  }
+
+  Status ReadCount();
+  Status CheckEligible() const;
+  Status CheckArchitecture() const;
+  Status CheckKeys() const;
+  Status LowerUsed();
+  Status KeepWidth(uint64_t used);
+  Status KeepOrDropGroups();
+  std::string GroupProblem(uint64_t groups) const;
+  bool KeepsEqually(const ExpertIds& ids, uint64_t groups) const;
+  void DropGroups(const std::string& why);
+
+  const std::string& where_;
+  const ExpertCut& cut_;
+  GgufMetadata& metadata_;
+  std::vector<std::string>& notes_;
+  std::string architecture_;
+  uint32_t experts_ = 0;  // of the source
+  uint64_t most_used_ = 0;
+};
+
+Status KeyCutter::ReadCount() {
+  const GgufValue* value = metadata_.Find(Key("expert_count"));
+  const auto count = value == nullptr ? std::nullopt : value->AsUint();
+  if (value != nullptr && value->type == GgufType::kArray) {
+    return Unsupported("expert_count", "expected one number for all layers, found a list");
+  }
+  if (!count || *count < cut_.experts || *count > UINT32_MAX || cut_.experts == 0) {
+    return Error{Code::kInvalidArgument,
+                 Cat(where_, ": key ", Quoted(Key("expert_count")), ": expected at least ",
+                     std::max(cut_.experts, 1u), " experts to keep ", cut_.experts, " of, found ",
+                     count ? Cat(*count) : "none")};
+  }
+  experts_ = static_cast<uint32_t>(*count);
+  return Ok();
+}
+
+Status KeyCutter::CheckEligible() const {
+  for (const auto& [layer, ids] : cut_.eligible) {
+    if (ids.size() != cut_.experts) {
+      return Unsupported("expert_count",
+                         Cat("expected ", cut_.experts, " experts in every layer, found ",
+                             ids.size(), " in layer ", layer),
+                         "plan with equal counts (the default fills groups up)");
+    }
+    if (!ids.empty() && ids.back() >= experts_) {
+      return Error{Code::kInvalidArgument, Cat(where_, ": layer ", layer, ": expected ids below ",
+                                               experts_, ", found ", ids.back())};
+    }
+  }
+  return Ok();
+}
+
+Status KeyCutter::CheckArchitecture() const {
+  if (!IsMoeArchitecture(architecture_)) return UnknownArchitecture(where_, architecture_);
+  const bool maverick = experts_ == kMaverickExperts || cut_.experts == kMaverickExperts;
+  if (architecture_ != "llama4" || !maverick) return Ok();
+  return Unsupported("expert_count",
+                     Cat("expected any count but ", kMaverickExperts, " before and after, found ",
+                         experts_, " cut to ", cut_.experts,
+                         ": llama.cpp takes the count for a sign of Maverick and normalises "
+                         "queries and keys for every other one"),
+                     "split this model as safetensors, or keep all experts");
+}
+
+// What keys say about experts is either known or refused.
+Status KeyCutter::CheckKeys() const {
+  const std::string start = architecture_ + ".";
+  for (const GgufEntry& entry : metadata_.entries()) {
+    if (!std::string_view(entry.key).starts_with(start)) continue;
+    const std::string_view name = std::string_view(entry.key).substr(start.size());
+    const bool set = entry.value.AsUint().value_or(1) != 0;
+    if (name == "hash_layer_count" && set) {
+      return Unsupported(name,
+                         "expected routing by scores, found layers that look expert ids up "
+                         "in a table, which would have to be written anew");
+    }
+    if (name.starts_with("experts_per_group") || name.starts_with("expert_chunk_")) {
+      return Unsupported(name,
+                         "expected experts of their own, found experts that share chunks, "
+                         "which cannot be told apart once some are gone");
+    }
+    if (name.find("expert") == std::string_view::npos) continue;
+    if (std::find(kUnaffected.begin(), kUnaffected.end(), name) != kUnaffected.end()) continue;
+    return Unsupported(name,
+                       "expected a key known to moepack, found one that may depend on the "
+                       "number of experts");
+  }
+  return Ok();
+}
+
+// A width that a runtime would work out from expert_used_count is written down before that changes.
+Status KeyCutter::KeepWidth(uint64_t used) {
+  const auto width = metadata_.Uint(Key("expert_feed_forward_length"));
+  const bool given = metadata_.Find(Key("expert_feed_forward_length")) != nullptr;
+  const bool derived =
+      std::find(kDerivedWidth.begin(), kDerivedWidth.end(), architecture_) != kDerivedWidth.end();
+  if (given ? width != 0u : !derived) return Ok();
+  const auto dense = metadata_.Uint(Key("feed_forward_length"));
+  if (!dense || used == 0 || *dense % used != 0 || *dense > UINT32_MAX) {
+    return Unsupported("expert_feed_forward_length",
+                       "expected the width of an expert, found none and no way to work it out");
+  }
+  metadata_.Set(Key("expert_feed_forward_length"),
+                GgufValue::U32(static_cast<uint32_t>(*dense / used)));
+  return Ok();
+}
+
+Status KeyCutter::LowerUsed() {
+  const std::string key = Key("expert_used_count");
+  const GgufValue* value = metadata_.Find(key);
+  if (value == nullptr) return Ok();
+  const auto used = value->AsUints();
+  if (!used || used->empty()) {
+    return Error{Code::kCorrupt, Cat(where_, ": key ", Quoted(key),
+                                     ": expected a number or one per layer, found a value of type ",
+                                     GgufTypeName(value->type))};
+  }
+  const uint64_t before = *std::max_element(used->begin(), used->end());
+  most_used_ = std::min<uint64_t>(before, cut_.experts);
+  if (before == most_used_) return Ok();
+  SHARD_CHECK(KeepWidth(used->front()));
+  std::vector<uint32_t> lowered;
+  for (const uint64_t one : *used) {
+    lowered.push_back(static_cast<uint32_t>(std::min<uint64_t>(one, cut_.experts)));
+  }
+  const bool list = metadata_.Find(key)->type == GgufType::kArray;
+  metadata_.Set(key, list ? GgufValue::U32s(lowered) : GgufValue::U32(lowered.front()));
+  notes_.push_back(Cat(key, " is lowered from ", before, " to ", most_used_,
+                       ": no more experts are there to choose"));
+  return Ok();
+}
+
+bool KeyCutter::KeepsEqually(const ExpertIds& ids, uint64_t groups) const {
+  std::vector<uint64_t> kept(groups);
+  for (const uint32_t id : ids) ++kept[id / (experts_ / groups)];
+  return std::all_of(kept.begin(), kept.end(),
+                     [&](uint64_t n) { return n == kept[0] && n >= kLeastPerGroup; });
+}
+
+// Why the groups cannot stay, "" when they can. Groups are runs of equal length, in order of id.
+std::string KeyCutter::GroupProblem(uint64_t groups) const {
+  if (groups > kMaxGroups || experts_ % groups != 0) return "the groups are not of equal size";
+  for (const auto& [layer, ids] : cut_.eligible) {
+    if (!KeepsEqually(ids, groups)) {
+      return Cat("layer ", layer, " does not keep equally many experts of each group, at least ",
+                 kLeastPerGroup);
+    }
+  }
+  const uint64_t used = metadata_.Uint(Key("expert_group_used_count")).value_or(0);
+  const uint64_t choice = std::min(used, groups) * (cut_.experts / groups);
+  if (most_used_ <= choice && cut_.experts % groups == 0) return "";
+  return Cat("the ", used, " groups a token may use keep ", choice, " experts, fewer than the ",
+             most_used_, " to choose");
+}
+
+void KeyCutter::DropGroups(const std::string& why) {
+  metadata_.Remove(Key("expert_group_count"));
+  metadata_.Remove(Key("expert_group_used_count"));
+  notes_.push_back(
+      Cat("the keys of routing groups are removed, so experts are chosen from all "
+          "groups: ",
+          why));
+}
+
+Status KeyCutter::KeepOrDropGroups() {
+  const uint64_t groups = metadata_.Uint(Key("expert_group_count")).value_or(0);
+  if (groups == 0) return Ok();
+  if (groups >= cut_.experts) {
+    DropGroups(Cat("llama.cpp aborts unless there are fewer groups (", groups, ") than experts (",
+                   cut_.experts, ")"));
+    return Ok();
+  }
+  const std::string problem = groups == 1 ? "" : GroupProblem(groups);
+  if (!problem.empty()) DropGroups(problem);
+  return Ok();
+}
+
+}  // namespace
+
+Status CutMetadata(const std::string& where, const ExpertCut& cut, GgufMetadata& metadata,
+                   std::vector<std::string>& notes) {
+  return KeyCutter(where, cut, metadata, notes).Run();
+}
+
+}  // namespace shard

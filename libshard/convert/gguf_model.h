@@ -1,0 +1,71 @@
+// A model as GGUF sees it, whatever its source: metadata, and a list of tensors that say from which
+// source rows each is made. Nothing is cut or encoded yet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/format/output_file.h"
+#include "libshard/model/model.h"
+
+namespace shard {
+
+struct GgufTensor {
+  std::string name;             // llama.cpp's
+  std::vector<uint64_t> shape;  // slowest dimension first; axis 0 is the expert's, if there is one
+  const quant::Format* stored = nullptr;  // what the sources hold
+  const quant::Format* type = nullptr;    // what is written; stored until a recipe decides
+  bool fixed = false;  // F32 whatever the recipe (norms, biases, routers; converted sources only)
+  Part part = Part::kTrunk;
+  int layer = -1;
+  uint32_t experts = 0;  // length of axis 0 when it is the expert axis, else 0
+  // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
+  // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).
+  std::vector<SourceRange> sources;
+  // Makes the rows where they are not simply those of the sources in `stored`. The sources then
+  // count rows (row_reader.h), and `stored` is the plain type that says most about them.
+  std::shared_ptr<const RowReader> reader;
+  bool repack = true;   // keep the source's own grid where the reader can (RowReader::Repack)
+  std::string literal;  // F32 bytes of a tensor that stands in no source
+  std::string source_tensor;
+  std::shared_ptr<const Importance> importance;
+
+  uint64_t row_values() const { return shape.empty() ? 1 : shape.back(); }
+  uint64_t elements() const;
+  // Whether the blocks of `to` keep the source's grid.
+  bool KeepsGrid(const quant::Format* to) const;
+  // Bytes when written as `type`. REQUIRES: rows are whole blocks of it.
+  uint64_t bytes() const;
+};
+
+// SourceRange::order of the ranges of expert `expert` (0 without experts) of tensor number
+// `tensor`.
+inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 | expert; }
+
+struct GgufModel {
+  GgufMetadata metadata;  // of the whole model; no split keys, no general.alignment
+  std::vector<GgufTensor> tensors;
+  std::vector<std::string> warnings;  // what is lost or may surprise
+  std::vector<std::string> notes;     // what is usual
+  std::string architecture() const { return metadata.Architecture(); }
+};
+
+struct ConvertOptions {
+  std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
+  bool mtp = true;  // false (--no-mtp): leave blocks for multi-token prediction out
+  // kKeys: the architecture's keys alone, which config.json decides; whether GGUF can hold the
+  // model is known before its tensors are there. kTensors: the tensors alone, without tokenizer.
+  // kNoTokenizer: all but the tokenizer's keys, for a config whose tokenizer is not there.
+  enum class Part : uint8_t { kWhole, kKeys, kTensors, kNoTokenizer } part = Part::kWhole;
+};
+
+// The GGUF view of a model: of a GGUF source its own tensors and keys; of a safetensors source what
+// the family's converter makes of it (kUnsupported, with the families that have one). Its readers
+// borrow the model's checkpoint.
+Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
+
+}  // namespace shard

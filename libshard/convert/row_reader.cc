@@ -1,0 +1,296 @@
+#include "libshard/convert/row_reader.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+class Plain : public RowReader {
+ public:
+  Plain(const quant::Format* format, uint32_t file, uint64_t offset, uint64_t rows,
+        uint64_t row_values)
+      : RowReader(rows, row_values),
+        format_(format),
+        file_(file),
+        offset_(offset),
+        row_bytes_(*format->BytesFor(row_values)) {}
+
+  void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
+    reads.push_back({file_, offset_ + first * row_bytes_, count * row_bytes_});
+  }
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    format_->decode(rows.bytes, out);
+    return Ok();
+  }
+  RowRoom Room() const override { return {kRangeRoom, row_bytes_}; }
+  std::string Describe() const override {
+    return Cat(format_->name, " ", file_, " ", offset_, " ", rows(), " ", row_values());
+  }
+
+ private:
+  const quant::Format* format_;
+  uint32_t file_;
+  uint64_t offset_, row_bytes_;
+};
+
+// Rows of a part of a request: which base rows, and where they go in the output.
+struct Run {
+  uint64_t first = 0, count = 0;
+};
+
+// The bytes of these rows of `part`, off the front of `bytes`.
+RowBytes Take(const RowReader& part, Run run, std::span<const std::byte>& bytes) {
+  const uint64_t size = ReadBytes(part, run.first, run.count);
+  const RowBytes rows{run.first, run.count, bytes.first(size)};
+  bytes = bytes.subspan(size);
+  return rows;
+}
+
+class Stacked : public RowReader {
+ public:
+  explicit Stacked(std::vector<RowReaderPtr> parts)
+      : RowReader(parts[0]->rows() * parts.size(), parts[0]->row_values()),
+        parts_(std::move(parts)),
+        room_(RoomOf(parts_)) {}
+
+  void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
+    const Status status = ForEach(first, count, [&](const RowReader& part, Run run) {
+      part.AddReads(run.first, run.count, reads);
+      return Ok();
+    });
+    assert(status);
+  }
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    std::span<const std::byte> bytes = rows.bytes;
+    return ForEach(rows.first, rows.count, [&](const RowReader& part, Run run) -> Status {
+      const RowBytes taken = Take(part, run, bytes);
+      SHARD_CHECK(part.Decode(taken, out.first(run.count * row_values())));
+      out = out.subspan(run.count * row_values());
+      return Ok();
+    });
+  }
+  bool CanRepack(const quant::Format* to) const override {
+    return std::all_of(parts_.begin(), parts_.end(),
+                       [&](const RowReaderPtr& part) { return part->CanRepack(to); });
+  }
+  Status Repack(const quant::Format* to, const RowBytes& rows, std::span<std::byte> out,
+                GridReport& report) const override {
+    const uint64_t row_bytes = *to->BytesFor(row_values());
+    std::span<const std::byte> bytes = rows.bytes;
+    return ForEach(rows.first, rows.count, [&](const RowReader& part, Run run) -> Status {
+      const RowBytes taken = Take(part, run, bytes);
+      SHARD_CHECK(part.Repack(to, taken, out.first(run.count * row_bytes), report));
+      out = out.subspan(run.count * row_bytes);
+      return Ok();
+    });
+  }
+  RowRoom Room() const override { return room_; }
+  std::string Describe() const override {
+    std::string text = "stacked";
+    for (const RowReaderPtr& part : parts_) text += Cat(" (", part->Describe(), ")");
+    return text;
+  }
+
+ private:
+  // Rows touch at most count / height + 2 parts, each of which may cost its fixed room.
+  static RowRoom RoomOf(const std::vector<RowReaderPtr>& parts) {
+    RowRoom room;
+    for (const RowReaderPtr& part : parts) {
+      const RowRoom own = part->Room();
+      room.fixed = std::max(room.fixed, own.fixed);
+      room.per_row = std::max(room.per_row, own.per_row);
+      room.scattered = room.scattered || own.scattered;
+    }
+    if (parts.size() == 1) return room;
+    const uint64_t per_row = room.per_row + room.fixed / parts[0]->rows() + 1;
+    return {2 * room.fixed, per_row, room.scattered};
+  }
+
+  template <class F>
+  Status ForEach(uint64_t first, uint64_t count, const F& work) const {
+    const uint64_t height = parts_[0]->rows();
+    while (count > 0) {
+      const uint64_t part = first / height;
+      const Run run{first % height, std::min(count, height - first % height)};
+      SHARD_CHECK(work(*parts_[part], run));
+      first += run.count;
+      count -= run.count;
+    }
+    return Ok();
+  }
+
+  std::vector<RowReaderPtr> parts_;
+  RowRoom room_;
+};
+
+// Rows of a matrix that is repeated every `period` base rows.
+class Selected : public RowReader {
+ public:
+  Selected(RowReaderPtr base, std::vector<uint64_t> rows, uint64_t period)
+      : RowReader(rows.size() * (base->rows() / period), base->row_values()),
+        base_(std::move(base)),
+        rows_(std::move(rows)),
+        period_(period) {}
+
+  void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
+    const Status status = ForEach(first, count, [&](Run span, Run) {
+      base_->AddReads(span.first, span.count, reads);
+      return Ok();
+    });
+    assert(status);
+  }
+  Status Decode(const RowBytes& rows, std::span<float> out) const override {
+    std::span<const std::byte> bytes = rows.bytes;
+    std::vector<float> scratch;
+    return ForEach(rows.first, rows.count, [&](Run span, Run taken) -> Status {
+      const RowBytes part = Take(*base_, span, bytes);
+      const auto target = TakeRows(taken, row_values(), out);
+      if (span.count == taken.count) return base_->Decode(part, target);
+      scratch.resize(span.count * row_values());
+      SHARD_CHECK(base_->Decode(part, scratch));
+      Pick<float>(span, taken, row_values(), scratch, target);
+      return Ok();
+    });
+  }
+  bool CanRepack(const quant::Format* to) const override { return base_->CanRepack(to); }
+  Status Repack(const quant::Format* to, const RowBytes& rows, std::span<std::byte> out,
+                GridReport& report) const override {
+    const uint64_t row_bytes = *to->BytesFor(row_values());
+    std::span<const std::byte> bytes = rows.bytes;
+    std::vector<std::byte> scratch;
+    return ForEach(rows.first, rows.count, [&](Run span, Run taken) -> Status {
+      const RowBytes part = Take(*base_, span, bytes);
+      const auto target = TakeRows(taken, row_bytes, out);
+      if (span.count == taken.count) return base_->Repack(to, part, target, report);
+      scratch.resize(span.count * row_bytes);
+      GridReport all;
+      SHARD_CHECK(base_->Repack(to, part, scratch, all));
+      report.Add(ShareOf(all, span, taken));
+      Pick<std::byte>(span, taken, row_bytes, scratch, target);
+      return Ok();
+    });
+  }
+  RowRoom Room() const override {
+    const RowRoom base = base_->Room();
+    uint64_t breaks = 0, gaps = 0;
+    for (size_t i = 1; i < rows_.size(); ++i) {
+      const bool follows = Follows(rows_[i - 1], rows_[i]);
+      breaks += follows ? 0 : 1;
+      gaps += follows && rows_[i] - rows_[i - 1] > 1 ? 1 : 0;
+    }
+    const uint64_t read = gaps > 0 ? kLargestStep : 1;
+    RowRoom room{2 * base.fixed, read * base.per_row, base.scattered};
+    // A run may be a single row, and has its fixed room for itself.
+    room.per_row += breaks > 0 ? base.fixed : base.fixed / rows_.size() + 1;
+    if (gaps > 0) room.per_row += read * row_values() * sizeof(float);
+    return room;
+  }
+  std::string Describe() const override {
+    return Cat("rows ", Sha256Hex(std::as_bytes(std::span(rows_))), " of every ", period_, " of (",
+               base_->Describe(), ")");
+  }
+
+ private:
+  // Every other row is still read in one piece: two small reads cost more than one row too many.
+  static constexpr uint64_t kLargestStep = 2;
+
+  uint64_t BaseRow(uint64_t row) const {
+    return row / rows_.size() * period_ + rows_[row % rows_.size()];
+  }
+
+  static bool Follows(uint64_t last, uint64_t row) {
+    return row > last && row - last <= kLargestStep;
+  }
+
+  // work(base rows to read, own rows among them); both have their first and last row in common.
+  template <class F>
+  Status ForEach(uint64_t first, uint64_t count, const F& work) const {
+    for (uint64_t i = first; i < first + count;) {
+      Run taken{i, 1};
+      uint64_t last = BaseRow(i);
+      for (uint64_t next = i + 1; next < first + count; ++next) {
+        const uint64_t row = BaseRow(next);
+        if (!Follows(last, row)) break;
+        last = row;
+        ++taken.count;
+      }
+      SHARD_CHECK(work(Run{BaseRow(i), last - BaseRow(i) + 1}, taken));
+      i += taken.count;
+    }
+    return Ok();
+  }
+
+  // Rows between those that are taken were made too. Rows have equally many scales; how many of
+  // those left out were exact is not known, so their share is taken.
+  static GridReport ShareOf(const GridReport& all, Run span, Run taken) {
+    const auto share = [&](uint64_t number) { return number / span.count * taken.count; };
+    const uint64_t scales = share(all.scales);
+    const uint64_t exact = all.exact == all.scales ? scales : share(all.exact);
+    return {share(all.weights), scales, exact, all.rounding};
+  }
+
+  template <class T>
+  static std::span<T> TakeRows(Run taken, uint64_t size, std::span<T>& out) {
+    const auto part = out.first(taken.count * size);
+    out = out.subspan(part.size());
+    return part;
+  }
+
+  // Copies the rows that are asked for out of those that were read; `size` elements each.
+  template <class T>
+  void Pick(Run span, Run taken, uint64_t size, std::span<const T> from, std::span<T> out) const {
+    for (uint64_t i = 0; i < taken.count; ++i) {
+      const uint64_t row = BaseRow(taken.first + i) - span.first;
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(row * size), size,
+                  out.begin() + static_cast<std::ptrdiff_t>(i * size));
+    }
+  }
+
+  RowReaderPtr base_;
+  std::vector<uint64_t> rows_;
+  uint64_t period_;
+};
+
+}  // namespace
+
+bool RowReader::CanRepack(const quant::Format*) const { return false; }
+
+Status RowReader::Repack(const quant::Format*, const RowBytes&, std::span<std::byte>,
+                         GridReport&) const {
+  assert(false && "CanRepack says no");
+  return Ok();
+}
+
+RowReaderPtr RowReader::Band(uint64_t, uint64_t) const { return nullptr; }
+
+uint64_t ReadBytes(const RowReader& reader, uint64_t first, uint64_t count) {
+  std::vector<SourceRange> reads;
+  reader.AddReads(first, count, reads);
+  uint64_t bytes = 0;
+  for (const SourceRange& range : reads) bytes += range.bytes;
+  return bytes;
+}
+
+SourceRange RowRange(uint64_t first, uint64_t count, uint64_t order) {
+  return {kRowsOfReader, first, count, order};
+}
+
+RowReaderPtr PlainRows(const quant::Format* format, uint32_t file, uint64_t offset, uint64_t rows,
+                       uint64_t row_values) {
+  return std::make_shared<Plain>(format, file, offset, rows, row_values);
+}
+
+RowReaderPtr StackedRows(std::vector<RowReaderPtr> parts) {
+  return std::make_shared<Stacked>(std::move(parts));
+}
+
+RowReaderPtr SelectedRows(RowReaderPtr base, std::vector<uint64_t> rows, uint64_t period) {
+  assert(period > 0 && base->rows() % period == 0 && !rows.empty());
+  return std::make_shared<Selected>(std::move(base), std::move(rows), period);
+}
+
+}  // namespace shard

@@ -1,0 +1,134 @@
+#include "libshard/convert/tokenizers/chat_template.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+constexpr uint64_t kMaxTemplateBytes = 16u << 20;
+// Far more than any model has; each becomes a key.
+constexpr size_t kMaxTemplates = 1024;
+constexpr size_t kMaxName = 256;
+constexpr const char* kJinja = "chat_template.jinja";
+constexpr const char* kJson = "chat_template.json";
+constexpr const char* kKey = "tokenizer.chat_template";
+
+struct Template {
+  std::string name, text;  // "default" for the one that is used unasked
+};
+
+// Names become parts of keys.
+std::string KeyName(std::string name) {
+  const auto plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  std::replace_if(
+      name.begin(), name.end(), [&](char c) { return !plain(c); }, '_');
+  return name;
+}
+
+// A text, or a list of {"name", "template"}.
+Result<std::vector<Template>> FromJson(const std::string& where, const Json& value) {
+  std::vector<Template> templates;
+  if (value.is_string()) {
+    templates.push_back({"default", value.get<std::string>()});
+    return templates;
+  }
+  const auto text = [](const Json& item, const char* key) {
+    return item.is_object() && item.contains(key) && item.at(key).is_string();
+  };
+  const auto named = [&](const Json& item) { return text(item, "name") && text(item, "template"); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), named)) {
+    return Error{Code::kCorrupt,
+                 Cat(where, ": chat_template: expected a text or a list of named ones, found ",
+                     DescribeJson(value))};
+  }
+  for (const Json& item : value) {
+    templates.push_back(
+        {item.at("name").get<std::string>(), item.at("template").get<std::string>()});
+  }
+  return templates;
+}
+
+// additional_chat_templates/<name>.jinja, by name.
+Status ReadAdditional(const fs::path& folder, std::vector<Template>& templates) {
+  SHARD_TRY(const bool there, IsThere(folder));
+  if (!there) return Ok();
+  std::error_code error;
+  std::vector<fs::path> paths;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".jinja") paths.push_back(it->path());
+  }
+  if (error) return IoError(folder, "list", error.value());
+  std::sort(paths.begin(), paths.end());
+  for (const fs::path& path : paths) {
+    SHARD_TRY(std::string text, ReadTextFile(path, kMaxTemplateBytes));
+    templates.push_back({path.stem().string(), std::move(text)});
+  }
+  return Ok();
+}
+
+Result<std::vector<Template>> ReadTemplates(const TokenizerFiles& files) {
+  std::vector<Template> templates;
+  if (files.config() == nullptr) return templates;
+  if (const Json* value = files.Config("chat_template")) {
+    return FromJson(files.PathOf("tokenizer_config.json"), *value);
+  }
+  if (files.HasFile(kJinja)) {
+    SHARD_TRY(std::string text, ReadTextFile(files.PathOf(kJinja), kMaxTemplateBytes));
+    templates.push_back({"default", std::move(text)});
+    SHARD_CHECK(ReadAdditional(files.root() / "additional_chat_templates", templates));
+    return templates;
+  }
+  if (!files.HasFile(kJson)) return templates;
+  const std::string path = files.PathOf(kJson);
+  SHARD_TRY(const Json document, ReadJsonFile(path, kMaxTemplateBytes));
+  const auto value = document.is_object() ? document.find("chat_template") : document.end();
+  if (value == document.end() || value->is_null()) return templates;
+  return FromJson(path, *value);
+}
+
+}  // namespace
+
+namespace {
+
+Status CheckTemplates(const fs::path& root, const std::vector<Template>& templates) {
+  const std::string where = Cat(root.string(), ": chat templates: ");
+  if (templates.size() > kMaxTemplates) {
+    return Error{Code::kCorrupt,
+                 Cat(where, "expected at most ", kMaxTemplates, ", found ", templates.size())};
+  }
+  for (const Template& chat : templates) {
+    if (chat.name.size() > kMaxName) {
+      return Error{Code::kCorrupt, Cat(where, "name: expected at most ", kMaxName, " bytes, found ",
+                                       chat.name.size())};
+    }
+    if (IsUtf8(chat.text)) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, Quoted(chat.name), ": expected UTF-8, found other bytes")};
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status AddChatTemplate(const TokenizerFiles& files, GgufMetadata& metadata) {
+  SHARD_TRY(const std::vector<Template> templates, ReadTemplates(files));
+  SHARD_CHECK(CheckTemplates(files.root(), templates));
+  std::vector<std::string> names;
+  for (const Template& chat : templates) {
+    const std::string name = KeyName(chat.name);
+    if (name.empty()) continue;
+    if (name != "default") names.push_back(name);
+    metadata.Set(name == "default" ? kKey : Cat(kKey, ".", name), GgufValue::String(chat.text));
+  }
+  if (!names.empty()) metadata.Set("tokenizer.chat_templates", GgufValue::Strings(names));
+  return Ok();
+}
+
+}  // namespace shard

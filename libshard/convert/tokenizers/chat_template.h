@@ -1,0 +1,16 @@
+// The chat template, byte for byte.
+#pragma once
+
+#include "libshard/base/result.h"
+#include "libshard/convert/tokenizers/tokenizer_files.h"
+#include "libshard/format/gguf_metadata.h"
+
+namespace shard {
+
+// tokenizer.chat_template, and for named templates tokenizer.chat_template.<name> with the list
+// tokenizer.chat_templates. From tokenizer_config.json if it has one, else chat_template.jinja (and
+// additional_chat_templates/*.jinja), else chat_template.json. Without a tokenizer_config.json
+// nothing is written, as llama.cpp's converter has it.
+Status AddChatTemplate(const TokenizerFiles& files, GgufMetadata& metadata);
+
+}  // namespace shard

@@ -1,0 +1,76 @@
+// A tokenizer as GGUF stores it: the vocabulary with types, scores or merges, and the keys around
+// it (docs/conversion.md, "Tokenizers").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/convert/tokenizers/tokenizer_files.h"
+#include "libshard/format/gguf_metadata.h"
+
+namespace shard {
+
+// tokenizer.ggml.token_type, as llama.cpp numbers them.
+enum class TokenType : int32_t {
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6,
+};
+
+struct Vocabulary {
+  std::string model;  // tokenizer.ggml.model: "gpt2" (byte-level BPE), "llama" (SentencePiece)
+  std::string pre;    // tokenizer.ggml.pre
+  std::vector<std::string> tokens;  // by id
+  std::vector<TokenType> types;     // one each
+  std::vector<float> scores;        // one each, or none
+  std::vector<std::string> merges;  // "left right"; written for "gpt2" only
+  std::string warning;              // what was lost, "" for nothing
+};
+
+struct VocabularyRequest {
+  const TokenizerFiles& files;
+  uint32_t tokens = 0;          // rows of the embedding
+  std::string_view family_pre;  // which of several names of one pre-tokenizer the family uses
+  std::string given_pre;        // --pre, "" to recognise it
+};
+
+// From tokenizer.json with a model of type BPE over bytes. Ids without a token become "[PAD<id>]".
+Result<Vocabulary> ReadBpe(const VocabularyRequest& request);
+// From tokenizer.model; without it from a tokenizer.json that is SentencePiece in disguise (byte
+// fallback, a Sequence decoder), else as ReadBpe.
+Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request);
+
+// From tiktoken.model (Kimi), where there is no tokenizer.json; else as ReadBpe.
+Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request);
+
+// A vocabulary of `count` tokens, all "[PAD<id>]" and unused.
+Vocabulary PaddedVocabulary(uint32_t count);
+// Replaces the token of an id; `where` names the file in errors. kCorrupt for an id that the
+// embedding has no row for.
+Status SetToken(const std::string& where, const AddedToken& token, TokenType type,
+                Vocabulary& vocabulary);
+// The same for an added token: control, if marked special or spelled like "<|...|>", else
+// user-defined, with real spaces for SentencePiece's mark.
+Status SetAddedToken(const std::string& where, const AddedToken& token, Vocabulary& vocabulary);
+
+// Sets the tokens of `model.vocab` of a tokenizer.json, typed by their text.
+using TypeOfText = TokenType (*)(std::string_view text);
+Status SetVocab(const std::string& where, const Json& model, TypeOfText type,
+                Vocabulary& vocabulary);
+
+// How many ids have no token: "[PAD<id>]".
+size_t CountPadding(const Vocabulary& vocabulary);
+
+// kCorrupt for two ids with one text, which the runtime aborts on.
+Status CheckDistinct(const std::string& where, const Vocabulary& vocabulary);
+
+// tokenizer.ggml.{model,pre,tokens,scores,token_type,merges}.
+void AddVocabulary(const Vocabulary& vocabulary, GgufMetadata& metadata);
+
+}  // namespace shard

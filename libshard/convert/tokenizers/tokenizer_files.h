@@ -1,0 +1,61 @@
+// The JSON files around a tokenizer, read once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/base/json.h"
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// A token that stands beside the vocabulary proper: control tokens, chat markers.
+struct AddedToken {
+  uint32_t id = 0;
+  std::string text;
+  bool special = false;
+};
+
+class TokenizerFiles {
+ public:
+  // Reads tokenizer.json, tokenizer_config.json and added_tokens.json, those that are there.
+  static Result<TokenizerFiles> Read(const fs::path& root);
+
+  const fs::path& root() const { return root_; }
+  std::string PathOf(const char* name) const { return (root_ / name).string(); }
+  bool HasFile(const char* name) const;
+
+  // Objects; null when the file is not there.
+  const Json* tokenizer() const { return tokenizer_.get(); }  // tokenizer.json
+  const Json* config() const { return config_.get(); }        // tokenizer_config.json
+  // Members of them; null when absent or null.
+  const Json* Tokenizer(const char* key) const;
+  const Json* Config(const char* key) const;
+
+  // `added_tokens` of tokenizer.json.
+  const std::vector<AddedToken>& added() const { return added_; }
+  // `added_tokens_decoder` of tokenizer_config.json, ascending by id.
+  const std::vector<AddedToken>& decoder() const { return decoder_; }
+  // added_tokens.json, ascending by id.
+  const std::vector<AddedToken>& extra() const { return extra_; }
+
+ private:
+  Status ReadAdded();
+  Status ReadDecoder();
+  Status ReadExtra();
+
+  fs::path root_;
+  std::shared_ptr<const Json> tokenizer_, config_;
+  std::vector<AddedToken> added_, decoder_, extra_;
+};
+
+// JSON in which integers beyond 64 bits are allowed and become floating point: `model_max_length`
+// of most tokenizers is 10^30.
+Result<Json> ParseTokenizerJson(const std::string& where, std::string_view text);
+
+}  // namespace shard

@@ -1,0 +1,109 @@
+// SentencePiece: tokenizer.model with what was added to it later, or its pieces out of a
+// tokenizer.json.
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "libshard/convert/tokenizers/sentencepiece.h"
+#include "libshard/convert/tokenizers/tokenizer.h"
+
+namespace shard {
+namespace {
+
+constexpr uint64_t kMaxModelBytes = 256u << 20;
+constexpr const char* kModelFile = "tokenizer.model";
+// llama.cpp's converter gives these to slots without a piece, and to tokens that were added.
+constexpr float kPadScore = -10000, kAddedScore = -1000;
+
+Vocabulary PaddedSpm(uint32_t count) {
+  Vocabulary vocabulary = PaddedVocabulary(count);
+  vocabulary.model = "llama";
+  vocabulary.scores.assign(count, kPadScore);
+  return vocabulary;
+}
+
+// User-defined pieces of the model itself count as normal ones.
+TokenType TypeOf(uint32_t piece_type) {
+  const auto type = static_cast<TokenType>(piece_type);
+  return type == TokenType::kUserDefined ? TokenType::kNormal : type;
+}
+
+Status AddLater(const TokenizerFiles& files, Vocabulary& vocabulary) {
+  for (const AddedToken& token : files.extra()) {
+    SHARD_CHECK(
+        SetToken(files.PathOf("added_tokens.json"), token, TokenType::kUserDefined, vocabulary));
+    vocabulary.scores[token.id] = kAddedScore;
+  }
+  for (const AddedToken& token : files.decoder()) {
+    SHARD_CHECK(SetAddedToken(files.PathOf("tokenizer_config.json"), token, vocabulary));
+    vocabulary.scores[token.id] = kAddedScore;
+  }
+  return Ok();
+}
+
+Result<Vocabulary> ReadModel(const VocabularyRequest& request) {
+  const std::string path = request.files.PathOf(kModelFile);
+  SHARD_TRY(const std::string bytes, ReadTextFile(path, kMaxModelBytes));
+  SHARD_TRY(const std::vector<SentencePiece> pieces, ParseSentencePieces(path, bytes));
+  Vocabulary vocabulary = PaddedSpm(request.tokens);
+  for (size_t id = 0; id < pieces.size(); ++id) {
+    const AddedToken token = {static_cast<uint32_t>(id), pieces[id].text, false};
+    SHARD_CHECK(SetToken(path, token, TypeOf(pieces[id].type), vocabulary));
+    vocabulary.scores[id] = pieces[id].score;
+  }
+  SHARD_CHECK(AddLater(request.files, vocabulary));
+  return vocabulary;
+}
+
+// BPE with byte fallback and a Sequence decoder: what transformers makes of a SentencePiece model.
+bool IsDisguised(const TokenizerFiles& files) {
+  const Json* model = files.Tokenizer("model");
+  const Json* decoder = files.Tokenizer("decoder");
+  if (model == nullptr || decoder == nullptr || !model->is_object() || !decoder->is_object()) {
+    return false;
+  }
+  const auto is = [](const Json& object, const char* key, const Json& value) {
+    const auto found = object.find(key);
+    return found != object.end() && *found == value;
+  };
+  return is(*model, "type", "BPE") && is(*model, "byte_fallback", true) &&
+         is(*decoder, "type", "Sequence");
+}
+
+// "<0x1F>".
+TokenType NormalOrByte(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEFabcdef";
+  const bool byte = text.size() == 6 && text.starts_with("<0x") && text.back() == '>' &&
+                    text.substr(3, 2).find_first_not_of(kHex) == std::string_view::npos;
+  return byte ? TokenType::kByte : TokenType::kNormal;
+}
+
+// Scores are lost in this form, so all are equal.
+Result<Vocabulary> ReadDisguised(const VocabularyRequest& request) {
+  const TokenizerFiles& files = request.files;
+  const std::string where = files.PathOf("tokenizer.json");
+  Vocabulary vocabulary = PaddedSpm(request.tokens);
+  SHARD_CHECK(SetVocab(where, *files.Tokenizer("model"), NormalOrByte, vocabulary));
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (vocabulary.types[id] != TokenType::kUnused) vocabulary.scores[id] = kAddedScore;
+  }
+  for (const AddedToken& token : files.added()) {
+    SHARD_CHECK(SetAddedToken(where, token, vocabulary));
+    vocabulary.scores[token.id] = kAddedScore;
+  }
+  vocabulary.warning = Cat(where,
+                           ": no tokenizer.model beside it: the scores of the pieces are "
+                           "lost, and some texts will be cut into other tokens");
+  return vocabulary;
+}
+
+}  // namespace
+
+Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request) {
+  const bool has_model = request.files.HasFile(kModelFile);
+  if (!has_model && !IsDisguised(request.files)) return ReadBpe(request);
+  SHARD_TRY(Vocabulary vocabulary, has_model ? ReadModel(request) : ReadDisguised(request));
+  vocabulary.pre = request.given_pre.empty() ? "default" : request.given_pre;
+  return vocabulary;
+}
+
+}  // namespace shard

@@ -1,0 +1,171 @@
+// tiktoken.model: a line of base64 and a rank per token. Merges stand nowhere and are recovered
+// from the ranks: a token is made of the two pieces that are left when its bytes are merged as far
+// as the tokens before it allow. As llama.cpp's converter has it for Kimi.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "libshard/base/byte_alphabet.h"
+#include "libshard/base/text.h"
+#include "libshard/convert/tokenizers/tokenizer.h"
+
+namespace shard {
+namespace {
+
+constexpr const char* kRanksFile = "tiktoken.model";
+constexpr uint64_t kMaxFileBytes = 256u << 20;
+constexpr size_t kMaxTokenBytes = 1024;  // merging takes the square of it; real ones stay below 256
+// Ids after the ranks that Kimi's tokenizers name <|reserved_token_N|> where nothing else does.
+constexpr uint32_t kReserved = 256 + 2;
+
+using Ranks = std::unordered_map<std::string_view, uint32_t>;
+
+struct RankedToken {
+  std::string bytes;
+  uint32_t rank = 0;
+};
+
+Result<std::string> DecodeBase64(const std::string& where, std::string_view text) {
+  constexpr std::string_view kAlphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::string_view digits = text.substr(0, text.find_last_not_of('=') + 1);
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char c : digits) {
+    const size_t value = kAlphabet.find(c);
+    if (value == std::string_view::npos) {
+      return Error{Code::kCorrupt, Cat(where, ": expected base64, found ", Quoted(text))};
+    }
+    bits = (bits << 6 | static_cast<uint32_t>(value)) & 0xffffff;
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> count & 0xff);
+  }
+  if (!bytes.empty() && text.size() % 4 == 0 && text.size() - digits.size() < 3) return bytes;
+  return Error{Code::kCorrupt, Cat(where, ": expected base64, found ", Quoted(text))};
+}
+
+Result<RankedToken> ParseLine(const std::string& where, std::string_view line, uint32_t tokens) {
+  const size_t space = line.find(' ');
+  const std::optional<uint64_t> rank =
+      space == std::string_view::npos ? std::nullopt : ParseUint(line.substr(space + 1));
+  if (!rank || *rank >= tokens) {
+    return Error{Code::kCorrupt, Cat(where, ": expected a token and a rank below ", tokens,
+                                     " (rows of the embedding), found ", Quoted(line))};
+  }
+  SHARD_TRY(std::string bytes, DecodeBase64(where, line.substr(0, space)));
+  if (bytes.size() > kMaxTokenBytes) {
+    return Error{Code::kUnsupported, Cat(where, ": token: expected at most ", kMaxTokenBytes,
+                                         " bytes, found ", bytes.size())};
+  }
+  return RankedToken{std::move(bytes), static_cast<uint32_t>(*rank)};
+}
+
+Result<std::vector<RankedToken>> ReadRanks(const std::string& path, uint32_t tokens) {
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxFileBytes));
+  std::vector<RankedToken> ranked;
+  size_t number = 0;
+  for (std::string& line : Split(text, '\n')) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    SHARD_TRY(RankedToken token, ParseLine(Cat(path, ": line ", number), line, tokens));
+    ranked.push_back(std::move(token));
+  }
+  if (!ranked.empty()) return ranked;
+  return Error{Code::kCorrupt, Cat(path, ": expected tokens, found none")};
+}
+
+// Where the pieces of `bytes` begin once every merge to a token below `limit` is made, the lowest
+// rank first.
+std::vector<size_t> Merge(const Ranks& ranks, std::string_view bytes, uint32_t limit) {
+  std::vector<size_t> starts(bytes.size() + 1);
+  for (size_t i = 0; i < starts.size(); ++i) starts[i] = i;
+  while (starts.size() > 2) {
+    uint32_t lowest = limit;
+    size_t at = 0;
+    for (size_t i = 0; i + 2 < starts.size(); ++i) {
+      const auto found = ranks.find(bytes.substr(starts[i], starts[i + 2] - starts[i]));
+      if (found == ranks.end() || found->second >= lowest) continue;
+      lowest = found->second;
+      at = i;
+    }
+    if (lowest == limit) break;
+    starts.erase(starts.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  }
+  starts.pop_back();
+  return starts;
+}
+
+Result<Ranks> Index(const std::string& path, const std::vector<RankedToken>& ranked) {
+  Ranks ranks;
+  ranks.reserve(ranked.size());
+  for (const RankedToken& token : ranked) {
+    const auto [first, is_new] = ranks.try_emplace(token.bytes, token.rank);
+    if (is_new) continue;
+    return Error{Code::kCorrupt,
+                 Cat(path, ": token ", Quoted(token.bytes), ": expected one rank, found ",
+                     first->second, " and ", token.rank)};
+  }
+  return ranks;
+}
+
+Status AddRanked(const std::string& path, const std::vector<RankedToken>& ranked,
+                 Vocabulary& vocabulary) {
+  SHARD_TRY(const Ranks ranks, Index(path, ranked));
+  for (const RankedToken& token : ranked) {
+    if (vocabulary.types[token.rank] != TokenType::kUnused) {
+      return Error{Code::kCorrupt, Cat(path, ": rank ", token.rank, ": expected one token, found ",
+                                       Quoted(vocabulary.tokens[token.rank]), " and ",
+                                       Quoted(SpellBytes(token.bytes)))};
+    }
+    const AddedToken spelled = {token.rank, SpellBytes(token.bytes), false};
+    SHARD_CHECK(SetToken(path, spelled, TokenType::kNormal, vocabulary));
+    if (token.bytes.size() == 1) continue;
+    const std::vector<size_t> starts = Merge(ranks, token.bytes, token.rank);
+    // Tokens that no merge makes are found whole.
+    if (starts.size() != 2) continue;
+    const std::string_view bytes = token.bytes;
+    vocabulary.merges.push_back(
+        Cat(SpellBytes(bytes.substr(0, starts[1])), " ", SpellBytes(bytes.substr(starts[1]))));
+  }
+  return Ok();
+}
+
+// Ids after the ranks. All of them are control tokens, whatever their flag says.
+Status AddSpecial(const TokenizerFiles& files, uint32_t first, Vocabulary& vocabulary) {
+  const std::string where = files.PathOf("tokenizer_config.json");
+  const auto count = static_cast<uint32_t>(vocabulary.tokens.size());
+  for (uint32_t id = first; id < std::min(count, first + kReserved); ++id) {
+    if (vocabulary.types[id] != TokenType::kUnused) continue;
+    const AddedToken reserved = {id, Cat("<|reserved_token_", id, "|>"), true};
+    SHARD_CHECK(SetToken(where, reserved, TokenType::kControl, vocabulary));
+  }
+  for (const AddedToken& token : files.decoder()) {
+    if (token.id < count && vocabulary.types[token.id] == TokenType::kNormal) {
+      return Error{Code::kCorrupt, Cat(where, ": added_tokens_decoder: ", Quoted(token.text),
+                                       ": expected an id without a rank, found ", token.id)};
+    }
+    SHARD_CHECK(SetToken(where, token, TokenType::kControl, vocabulary));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request) {
+  const TokenizerFiles& files = request.files;
+  if (files.tokenizer() != nullptr || !files.HasFile(kRanksFile)) return ReadBpe(request);
+  const std::string path = files.PathOf(kRanksFile);
+  SHARD_TRY(const std::vector<RankedToken> ranked, ReadRanks(path, request.tokens));
+  Vocabulary vocabulary = PaddedVocabulary(request.tokens);
+  vocabulary.model = "gpt2";
+  vocabulary.pre = request.given_pre.empty() ? std::string(request.family_pre) : request.given_pre;
+  SHARD_CHECK(AddRanked(path, ranked, vocabulary));
+  SHARD_CHECK(AddSpecial(files, static_cast<uint32_t>(ranked.size()), vocabulary));
+  return vocabulary;
+}
+
+}  // namespace shard

@@ -1,0 +1,147 @@
+#include "libshard/convert/weights/weight.h"
+
+#include <algorithm>
+
+#include "libshard/base/text.h"
+#include "libshard/convert/weights/weight_fp8.h"
+#include "libshard/convert/weights/weight_gptq.h"
+#include "libshard/convert/weights/weight_int4.h"
+#include "libshard/convert/weights/weight_mxfp4.h"
+
+namespace shard {
+namespace {
+
+// Tensors that hold the codes, in the order in which they say what a weight is.
+constexpr std::string_view kMainLeaves[] = {"blocks", "weight_packed", "qweight", "weight", ""};
+// For quantized activations and caches; the weights' numbers do not depend on them.
+constexpr std::string_view kIgnoredLeaves[] = {
+    "input_scale", "output_scale", "activation_scale", "qscale_act", "input_zero_point",
+    "k_scale",     "v_scale",      "q_scale",          "prob_scale"};
+// Companions of formats that are not known here: NVFP4, MLX, Paddle.
+constexpr std::string_view kOtherLeaves[] = {"weight_scale_2", "weight_global_scale",
+                                             "biases",         "pre_quant_scale",
+                                             "qscales",        "quant_weight"};
+// Of packed integers alone.
+constexpr std::string_view kIntegerLeaves[] = {
+    "weight_shape", "weight_zero_point", "weight_g_idx", "scales", "qzeros", "g_idx"};
+
+std::string AnyOf(Leaves leaves) {
+  std::vector<std::string> names(leaves.begin(), leaves.end());
+  return Join(names, " or ");
+}
+
+bool IsOneOf(std::string_view name, Leaves leaves) {
+  return std::find(leaves.begin(), leaves.end(), name) != leaves.end();
+}
+
+Error NoMain(const WeightSource& source, const StoredWeight& stored, const TensorEntry& companion) {
+  return {Code::kCorrupt,
+          Cat(source.Where(companion), ": expected the codes of ", Quoted(stored.name()),
+              ", to which it belongs, found none"),
+          "a shard may be missing, or the index does not list the tensor"};
+}
+
+Error OtherNumbers(const WeightSource& source, const TensorEntry& entry) {
+  const std::string& method = source.config.method;
+  return {Code::kUnsupported,
+          Cat(source.Where(entry),
+              ": expected numbers in F32, F16, BF16, F8_E4M3, packed integers "
+              "or MXFP4, found ",
+              entry.dtype, method.empty() ? "" : Cat(" (", Quoted(method), ")")),
+          "safetensors output (--format safetensors) keeps weights in any format as they are"};
+}
+
+// NVFP4 and the like: more scales than the formats here have.
+Status CheckCompanions(const WeightSource& source, const StoredWeight& stored) {
+  const TensorEntry* entry = stored.Find(kOtherLeaves);
+  return entry == nullptr ? Ok() : Status(OtherNumbers(source, *entry));
+}
+
+Result<Weight> PlainWeight(const WeightSource& source, const TensorEntry& entry) {
+  const std::string_view name = entry.format == nullptr ? "" : entry.format->name;
+  const bool unscaled = name == "f8_e4m3" && source.config.method.empty();
+  if (name != "f32" && name != "f16" && name != "bf16" && !unscaled) {
+    return OtherNumbers(source, entry);
+  }
+  if (entry.bytes == 0 || entry.shape.empty()) {
+    return Error{Code::kCorrupt, Cat(source.Where(entry), ": expected values, found shape ",
+                                     FormatShape(entry.shape))};
+  }
+  if (!unscaled) return Weight{entry.shape, entry.format, &entry, nullptr};
+  const uint64_t width = entry.shape.back();
+  return Weight{entry.shape, quant::FindFormat("bf16"), nullptr,
+                PlainRows(entry.format, entry.file, entry.offset, entry.Elements() / width, width)};
+}
+
+Result<Weight> ReadNumbers(const WeightSource& source, const StoredWeight& stored) {
+  SHARD_CHECK(CheckCompanions(source, stored));
+  if (stored.Find("blocks") != nullptr) return ReadMxfp4Weight(source, stored);
+  if (stored.Find("weight_packed") != nullptr) return ReadPackedWeight(source, stored);
+  if (stored.Find("qweight") != nullptr) return ReadGptqWeight(source, stored);
+  const TensorEntry* main = stored.main();
+  if (main == nullptr) return NoMain(source, stored, stored.any());
+  if (stored.Find(kScaleLeaves) != nullptr) return ReadScaledWeight(source, stored);
+  if (main->dtype == "F8_E4M3" && !source.config.method.empty()) {
+    return ReadScaledWeight(source, stored);
+  }
+  const TensorEntry* stray = stored.Find(kIntegerLeaves);
+  if (stray != nullptr) return NoMain(source, stored, *stray);
+  return PlainWeight(source, *main);
+}
+
+}  // namespace
+
+bool StoredWeight::Add(std::string_view leaf, const TensorEntry& entry) {
+  if (IsOneOf(leaf, kIgnoredLeaves)) return true;
+  if (Find(leaf) != nullptr) return false;
+  parts_.push_back({leaf, &entry});
+  return true;
+}
+
+const TensorEntry* StoredWeight::Find(Leaves leaves) const {
+  for (const std::string_view leaf : leaves) {
+    for (const Part& part : parts_) {
+      if (part.leaf == leaf) return part.entry;
+    }
+  }
+  return nullptr;
+}
+
+const TensorEntry* StoredWeight::main() const { return Find(kMainLeaves); }
+
+std::string WeightSource::Where(const TensorEntry& entry) const {
+  return Cat(checkpoint.files()[entry.file].path.string(), ": tensor ", Quoted(entry.name));
+}
+
+Result<Weight> ReadWeight(const WeightSource& source, const StoredWeight& stored) {
+  SHARD_TRY(Weight weight, ReadNumbers(source, stored));
+  weight.main = stored.main();
+  return weight;
+}
+
+Result<const TensorEntry*> RequirePart(const WeightSource& source, const StoredWeight& stored,
+                                       Leaves leaves) {
+  if (const TensorEntry* entry = stored.Find(leaves)) return entry;
+  const TensorEntry* main = stored.main();
+  return Error{Code::kCorrupt,
+               Cat(source.Where(main == nullptr ? stored.any() : *main), ": expected ",
+                   AnyOf(leaves), " beside it, found none"),
+               "a shard may be missing, or the index does not list the tensor"};
+}
+
+Status CheckPartShape(const WeightSource& source, const TensorEntry& entry,
+                      const std::vector<uint64_t>& expected) {
+  if (entry.shape == expected) return Ok();
+  return Error{Code::kCorrupt, Cat(source.Where(entry), ": shape: expected ", FormatShape(expected),
+                                   ", found ", FormatShape(entry.shape))};
+}
+
+Status CheckPartType(const WeightSource& source, const TensorEntry& entry,
+                     std::initializer_list<std::string_view> types) {
+  const Leaves expected(types.begin(), types.size());
+  if (IsOneOf(entry.dtype, expected)) return Ok();
+  return Error{Code::kCorrupt, Cat(source.Where(entry), ": type: expected ", AnyOf(expected),
+                                   ", found ", Quoted(entry.dtype))};
+}
+
+}  // namespace shard

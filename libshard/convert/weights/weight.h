@@ -1,0 +1,88 @@
+// Weights as checkpoints store them: one tensor, or several that only together are numbers (codes
+// and scales, packed integers with their zero points). What they hold comes out as rows of F32.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/convert/row_reader.h"
+#include "libshard/format/checkpoint.h"
+#include "libshard/model/weight_config.h"
+
+namespace shard {
+
+// Names of one thing, of which a checkpoint has the first that it has.
+using Leaves = std::span<const std::string_view>;
+
+// The tensors of one weight by the last part of their names ("weight", "weight_scale_inv",
+// "blocks"; "" for a name that is all module: "experts.gate_up_proj"). They may lie in different
+// files. Borrows the entries.
+class StoredWeight {
+ public:
+  explicit StoredWeight(std::string name) : name_(std::move(name)) {}
+
+  // False when there is one of this leaf already. Leaves that say nothing about the weight's
+  // numbers (scales of inputs and of the key/value cache) are taken and ignored.
+  bool Add(std::string_view leaf, const TensorEntry& entry);
+  // The first of them that is there, or null.
+  const TensorEntry* Find(Leaves leaves) const;
+  const TensorEntry* Find(std::string_view leaf) const { return Find(Leaves(&leaf, 1)); }
+  // The tensor that the weight's codes or numbers are in; null when only companions are there.
+  const TensorEntry* main() const;
+  // Some tensor of it. REQUIRES: one was added and not ignored.
+  const TensorEntry& any() const { return *parts_.front().entry; }
+  bool empty() const { return parts_.empty(); }
+  const std::string& name() const { return name_; }  // without the leaf
+
+ private:
+  struct Part {
+    std::string_view leaf;
+    const TensorEntry* entry;
+  };
+  std::string name_;
+  std::vector<Part> parts_;
+};
+
+// A weight understood. Either `plain` says where its rows are, in `stored`; or `reader` makes them.
+struct Weight {
+  std::vector<uint64_t> shape;  // slowest dimension first, as the module sees it
+  // The type that says most about the numbers: bf16 for scaled and packed ones, mxfp4 for MXFP4.
+  const quant::Format* stored = nullptr;
+  const TensorEntry* plain = nullptr;
+  // Rows are shape's last dimension long, and there is one for every index of the others.
+  RowReaderPtr reader;
+  const TensorEntry* main = nullptr;  // names the weight in errors
+};
+
+struct WeightSource {
+  const Checkpoint& checkpoint;
+  const WeightConfig& config;
+  // "<path>: tensor <name>"
+  std::string Where(const TensorEntry& entry) const;
+};
+
+// F32, F16, BF16; F8_E4M3 with scales; packed integers (compressed-tensors, GPTQ, AWQ); MXFP4.
+// kUnsupported for other numbers, with their names; kCorrupt for companions that are missing, have
+// no weight, or do not fit. Reads no tensor data but weight_shape (16 bytes at most).
+Result<Weight> ReadWeight(const WeightSource& source, const StoredWeight& stored);
+
+// A companion without which the weight has no meaning: kCorrupt, naming it, when it is missing.
+Result<const TensorEntry*> RequirePart(const WeightSource& source, const StoredWeight& stored,
+                                       Leaves leaves);
+inline Result<const TensorEntry*> RequirePart(const WeightSource& source,
+                                              const StoredWeight& stored, std::string_view leaf) {
+  return RequirePart(source, stored, Leaves(&leaf, 1));
+}
+// kCorrupt unless the entry has this shape.
+Status CheckPartShape(const WeightSource& source, const TensorEntry& entry,
+                      const std::vector<uint64_t>& expected);
+// kCorrupt unless the entry's type is one of these.
+Status CheckPartType(const WeightSource& source, const TensorEntry& entry,
+                     std::initializer_list<std::string_view> expected);
+
+}  // namespace shard

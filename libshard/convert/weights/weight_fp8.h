@@ -1,0 +1,22 @@
+// Floating-point codes with scales beside them: F8_E4M3 with one scale per block, row, matrix or
+// tensor (DeepSeek, Qwen, compressed-tensors).
+#pragma once
+
+#include <string_view>
+
+#include "libshard/convert/weights/weight.h"
+
+namespace shard {
+
+// "weight_scale_inv" is multiplied like the others, whatever its name says.
+inline constexpr std::string_view kScaleLeaves[] = {"weight_scale_inv", "weight_scale", "scale_inv",
+                                                    "scale", "qscale_weight"};
+
+// value = code * scale, in F32. With blocks of B x C (WeightConfig) the scales of a matrix
+// [rows, columns] are [ceil(rows / B), ceil(columns / C)], those of packed experts one such matrix
+// each. Without, they hold, from the left, for the weight's first dimensions: [rows], [rows, 1],
+// [experts, 1, 1], [1]. Scales that cannot be meant are refused when rows are decoded
+// (RowReader::Decode); a code that is NaN stays NaN, which the packing run counts.
+Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& stored);
+
+}  // namespace shard

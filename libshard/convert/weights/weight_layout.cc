@@ -1,0 +1,242 @@
+#include "libshard/convert/weights/weight_layout.h"
+
+#include <algorithm>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+// `count` matrices of `rows` rows above each other; a vector is a matrix of one row.
+struct Matrices {
+  RowReaderPtr reader;
+  const TensorEntry* plain = nullptr;  // where their values are, as long as nothing moved
+  uint64_t count = 1, rows = 1, width = 1;
+};
+
+bool IsVector(const Weight& weight, const WeightLayout& layout) {
+  return weight.shape.size() <= (layout.packed ? 2u : 1u);
+}
+
+// Whether the tensor is bytes of files. Single values of packed vectors would be as many ranges.
+bool IsRanges(const Weight& weight, const WeightLayout& layout) {
+  const RowOrder order = layout.rows.order;
+  if (weight.plain == nullptr) return false;
+  if (layout.rule != ValueRule::kNone && layout.rule != ValueRule::kSqueeze) return false;
+  if (order == RowOrder::kEvenRows || order == RowOrder::kOddRows) return false;
+  return order == RowOrder::kAsIs || !layout.packed || !IsVector(weight, layout);
+}
+
+Error WrongShape(const std::string& expected, const std::vector<uint64_t>& shape) {
+  return {Code::kCorrupt, Cat("shape: expected ", expected, ", found ", FormatShape(shape))};
+}
+
+Result<std::vector<uint64_t>> Squeezed(std::vector<uint64_t> shape) {
+  if (shape.size() != 3 || shape[1] != 1) {
+    return WrongShape("three dimensions, the middle one 1", shape);
+  }
+  shape.erase(shape.begin() + 1);
+  return shape;
+}
+
+// The shape that the runtime asks for, of the rows as they were laid out: [rows, width] of one
+// expert.
+Result<std::vector<uint64_t>> TargetShape(const WeightLayout& layout, std::vector<uint64_t> shape) {
+  if (layout.rule == ValueRule::kSqueeze) return Squeezed(std::move(shape));
+  const uint64_t heads = layout.rows.shape.heads;
+  const bool split =
+      layout.rows.order == RowOrder::kMlaValues || layout.rule == ValueRule::kMlaKeys;
+  if (!split) return shape;
+  shape[0] /= heads;
+  shape.insert(shape.begin(), heads);
+  return shape;
+}
+
+Result<Matrices> MatricesOf(const Weight& weight, const WeightLayout& layout) {
+  std::vector<uint64_t> inner(weight.shape.begin() + (layout.packed ? 1 : 0), weight.shape.end());
+  Matrices out;
+  out.count = layout.packed ? weight.shape[0] : 1;
+  if (layout.rule == ValueRule::kSqueeze) {
+    SHARD_TRY(inner, Squeezed(std::move(inner)));
+  }
+  const bool moves = layout.rows.order != RowOrder::kAsIs || layout.rule != ValueRule::kNone;
+  if (inner.size() > 2 && moves) return WrongShape("one or two dimensions", weight.shape);
+  if (!inner.empty()) out.width = inner.back();
+  for (size_t i = 0; i + 1 < inner.size(); ++i) out.rows *= inner[i];
+  out.plain = weight.plain;
+  out.reader = weight.reader;
+  if (out.plain != nullptr) {
+    out.reader = PlainRows(out.plain->format, out.plain->file, out.plain->offset,
+                           out.count * out.rows, out.width);
+  }
+  if (out.reader->row_values() == out.width) return out;
+  return WrongShape("numbers in F32, F16 or BF16 for a vector over experts", weight.shape);
+}
+
+Result<Matrices> Reordered(Matrices m, const WeightLayout& layout, bool vector) {
+  if (layout.rows.order == RowOrder::kAsIs) return m;
+  SHARD_TRY(const std::vector<RowRun> runs, RowsOf(layout.rows, vector ? m.width : m.rows));
+  std::vector<uint64_t> rows = RowsOfRuns(runs);
+  m.plain = nullptr;
+  if (vector) {
+    m.width = rows.size();
+    m.reader = SelectedColumns(m.reader, std::vector<uint32_t>(rows.begin(), rows.end()));
+    return m;
+  }
+  const uint64_t period = m.rows;
+  m.rows = rows.size();
+  m.reader = SelectedRows(m.reader, std::move(rows), period);
+  return m;
+}
+
+RowReaderPtr Columns(const Matrices& m, const Window& window) {
+  if (m.plain == nullptr) return TransposedRows(m.reader, window);
+  return TransposedPlain({m.plain->format, m.plain->file, m.plain->offset, m.width}, window);
+}
+
+// Columns [first, first + count) of every matrix as its rows.
+Matrices Transposed(const Matrices& m, uint64_t first, uint64_t count) {
+  std::vector<RowReaderPtr> parts;
+  for (uint64_t i = 0; i < m.count; ++i) {
+    parts.push_back(Columns(m, {i * m.rows, m.rows, first, count}));
+  }
+  return {StackedRows(std::move(parts)), nullptr, m.count, count, m.rows};
+}
+
+Result<Matrices> TransposedPart(const Matrices& m, ValueRule rule) {
+  if (rule == ValueRule::kTranspose) return Transposed(m, 0, m.width);
+  if (m.width % 2 != 0) {
+    return Error{Code::kCorrupt,
+                 Cat("columns: expected an even number (gate and up), found ", m.width)};
+  }
+  const uint64_t half = m.width / 2;
+  if (rule == ValueRule::kTransposeFirst) return Transposed(m, 0, half);
+  if (rule == ValueRule::kTransposeSecond) return Transposed(m, half, half);
+  WeightLayout every;
+  every.rows.order = rule == ValueRule::kTransposeEven ? RowOrder::kEvenRows : RowOrder::kOddRows;
+  return Reordered(Transposed(m, 0, m.width), every, /*vector=*/false);
+}
+
+// The key rows of every head, transposed.
+Result<Matrices> MlaKeys(const Matrices& m, const HeadShape& shape) {
+  const uint64_t head = uint64_t{shape.mla_key_size} + shape.mla_value_size;
+  if (m.count != 1 || shape.mla_key_size == 0 || m.rows != shape.heads * head) {
+    return Error{Code::kCorrupt, Cat("rows: expected ", head, " for each of ", shape.heads,
+                                     " heads, found ", m.rows)};
+  }
+  std::vector<RowReaderPtr> parts;
+  for (uint64_t i = 0; i < shape.heads; ++i) {
+    parts.push_back(Columns(m, {i * head, shape.mla_key_size, 0, m.width}));
+  }
+  return Matrices{StackedRows(std::move(parts)), nullptr, 1, shape.heads * m.width,
+                  shape.mla_key_size};
+}
+
+Result<Matrices> Applied(Matrices m, const WeightLayout& layout) {
+  switch (layout.rule) {
+    case ValueRule::kNone:
+    case ValueRule::kSqueeze:
+      return m;
+    case ValueRule::kPlusOne:
+    case ValueRule::kMinusExp:
+      m.plain = nullptr;
+      m.reader =
+          ChangedValues(m.reader, layout.rule == ValueRule::kPlusOne ? ValueChange::kPlusOne
+                                                                     : ValueChange::kMinusExp);
+      return m;
+    case ValueRule::kTiledColumns: {
+      const RowLayout columns{RowOrder::kTiledHeads, layout.rows.shape};
+      return Reordered(std::move(m), {columns}, /*vector=*/true);
+    }
+    case ValueRule::kMlaKeys:
+      return MlaKeys(m, layout.rows.shape);
+    default:
+      return TransposedPart(m, layout.rule);
+  }
+}
+
+Result<Matrices> MatricesFor(const Weight& weight, const WeightLayout& layout) {
+  SHARD_TRY(Matrices m, MatricesOf(weight, layout));
+  SHARD_TRY(m, Reordered(std::move(m), layout, IsVector(weight, layout)));
+  return Applied(std::move(m), layout);
+}
+
+// [rows, width], or [width] of a vector; what needs no reader keeps all its dimensions.
+std::vector<uint64_t> ShapeOf(const Weight& weight, const WeightLayout& layout, const Matrices& m) {
+  std::vector<uint64_t> inner(weight.shape.begin() + (layout.packed ? 1 : 0), weight.shape.end());
+  if (inner.empty()) return inner;
+  if (inner.size() == 1) return {m.width};
+  if (inner.size() == 2) return {m.rows, m.width};
+  return inner;
+}
+
+Status LayOutRanges(const WeightSource& source, const std::vector<Weight>& weights,
+                    const WeightLayout& layout, GgufTensor& out) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const TensorEntry& entry = *weights[i].plain;
+    const RowPlacement placement{layout.rows, layout.packed,
+                                 OrderOf(layout.index, static_cast<uint32_t>(i))};
+    SHARD_TRY(out.shape, AppendRows(source.Where(entry), entry, placement, out.sources));
+  }
+  if (layout.packed) out.shape.erase(out.shape.begin());
+  auto shape = TargetShape(layout, std::move(out.shape));
+  if (!shape) return std::move(shape).error().Within(source.Where(*weights[0].main));
+  out.shape = *std::move(shape);
+  return Ok();
+}
+
+Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weights,
+                    const WeightLayout& layout, GgufTensor& out) {
+  std::vector<RowReaderPtr> parts;
+  uint64_t rows = 0;  // of an expert
+  for (const Weight& weight : weights) {
+    auto made = MatricesFor(weight, layout);
+    if (!made) return std::move(made).error().Within(source.Where(*weight.main));
+    auto shape = TargetShape(layout, ShapeOf(weight, layout, *made));
+    if (!shape) return std::move(shape).error().Within(source.Where(*weight.main));
+    out.shape = *std::move(shape);
+    rows = made->rows;
+    parts.push_back(made->reader);
+  }
+  out.reader = layout.stacked ? StackedRows(std::move(parts)) : parts[0];
+  const uint64_t ranges = std::max<uint64_t>(1, out.experts);
+  for (uint64_t i = 0; i < ranges; ++i) {
+    out.sources.push_back(
+        RowRange(i * rows, rows, OrderOf(layout.index, static_cast<uint32_t>(i))));
+  }
+  return Ok();
+}
+
+Status CheckAlike(const WeightSource& source, const std::vector<Weight>& weights) {
+  const Weight& first = weights[0];
+  for (const Weight& weight : weights) {
+    const bool alike = weight.shape == first.shape && weight.main->dtype == first.main->dtype;
+    if (alike && (weight.plain == nullptr) == (first.plain == nullptr)) continue;
+    return Error{Code::kUnsupported,
+                 Cat(source.Where(*weight.main), ": expected ", first.main->dtype, " of shape ",
+                     FormatShape(first.shape), " as the first expert has, found ",
+                     weight.main->dtype, " of shape ", FormatShape(weight.shape))};
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
+                     const WeightLayout& layout, GgufTensor& out) {
+  SHARD_CHECK(CheckAlike(source, weights));
+  const Weight& first = weights[0];
+  out.stored = first.stored;
+  out.experts = static_cast<uint32_t>(layout.stacked  ? weights.size()
+                                      : layout.packed ? first.shape[0]
+                                                      : 0);
+  if (IsRanges(first, layout)) {
+    SHARD_CHECK(LayOutRanges(source, weights, layout, out));
+  } else {
+    SHARD_CHECK(LayOutReader(source, weights, layout, out));
+  }
+  if (out.experts > 0) out.shape.insert(out.shape.begin(), out.experts);
+  return Ok();
+}
+
+}  // namespace shard

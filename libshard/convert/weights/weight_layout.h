@@ -1,0 +1,29 @@
+// From weights as a checkpoint stores them to one GGUF tensor: rows in another order, transposed or
+// changed values, experts above each other.
+#pragma once
+
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/convert/row_order.h"
+#include "libshard/convert/weights/weight.h"
+
+namespace shard {
+
+struct WeightLayout {
+  RowLayout rows = {};
+  ValueRule rule = ValueRule::kNone;
+  bool packed = false;   // axis 0 of the only weight is the expert's
+  bool stacked = false;  // every weight is an expert, ascending by id
+  uint64_t index = 0;    // of the tensor in the model
+};
+
+// Sets shape, experts, stored, sources and reader of `out`. Rows that are those of the files, in
+// whatever order, become source ranges; everything else gets a reader. REQUIRES: at least one
+// weight, and one only unless stacked. kCorrupt for shapes that order or rule do not fit,
+// kUnsupported for experts that differ.
+Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
+                     const WeightLayout& layout, GgufTensor& out);
+
+}  // namespace shard

@@ -1,0 +1,81 @@
+#include "libshard/convert/weights/weight_modules.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+
+// A tensor's name as module and leaf: "gate_proj" and "weight_scale" of "gate_proj.weight_scale",
+// "gate_up_proj" and "blocks" of "gate_up_proj_blocks". A bias is a module of its own.
+struct SplitName {
+  std::string_view module, leaf;
+  bool dotted = false;  // the leaf, if there is one, came after a dot
+};
+
+SplitName SplitLeaf(std::string_view name, std::string_view leaf) {
+  if (leaf.empty() && name.ends_with(kWeight)) leaf = kWeight.substr(1);
+  if (leaf.empty() || leaf == "bias") return {name, "", false};
+  const std::string_view before = name.substr(0, name.size() - leaf.size());
+  return {before.substr(0, before.size() - 1), leaf, before.ends_with('.')};
+}
+
+// The name of the family's table, numbers of layer and expert replaced by their tokens.
+std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Family& family) {
+  size_t prefix = 0;
+  for (const std::string& candidate : family.prefixes) {
+    if (name.starts_with(candidate)) prefix = std::max(prefix, candidate.size());
+  }
+  std::vector<std::string> parts = Split(name.substr(prefix), '.');
+  const char* token = tensor.layer >= 0 ? "{L}" : tensor.expert >= 0 ? "{E}" : nullptr;
+  for (std::string& part : parts) {
+    if (token == nullptr || !ParseUint(part)) continue;
+    part = token;
+    token = token == std::string_view("{L}") && tensor.expert >= 0 ? "{E}" : nullptr;
+  }
+  return Join(parts, ".");
+}
+
+std::vector<std::string> PatternsOf(const SplitName& name, const ModelTensor& tensor,
+                                    const Family& family) {
+  std::string plain = PatternOf(name.module, tensor, family);
+  if (!name.dotted) return {std::move(plain)};
+  std::string weight = Cat(plain, kWeight);
+  if (name.leaf == "weight") return {std::move(weight)};
+  return {std::move(weight), std::move(plain)};
+}
+
+}  // namespace
+
+Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model) {
+  std::vector<WeightModule> out;
+  std::unordered_map<std::string, size_t> by_name;
+  for (const ModelTensor& tensor : model.tensors()) {
+    const TensorEntry& entry = model.entry(tensor);
+    const SplitName name = SplitLeaf(entry.name, tensor.leaf);
+    // "x" and "x.weight" are two weights, "x" and "x_blocks" are not.
+    const auto [at, added] = by_name.emplace(Cat(name.module, name.dotted ? "." : ""), out.size());
+    if (added) {
+      out.push_back({StoredWeight(std::string(name.module)), &tensor,
+                     PatternsOf(name, tensor, model.family())});
+    }
+    WeightModule& module = out[at->second];
+    if (!module.weight.Add(name.leaf, entry)) {
+      return Error{Code::kCorrupt, Cat(model.checkpoint().files()[entry.file].path.string(),
+                                       ": tensor ", Quoted(entry.name), ": expected one ",
+                                       name.leaf, " of ", Quoted(name.module), ", found two")};
+    }
+    if (module.weight.main() != &entry) continue;
+    module.tensor = &tensor;
+    module.patterns = PatternsOf(name, tensor, model.family());
+  }
+  std::erase_if(out, [](const WeightModule& module) { return module.weight.empty(); });
+  return out;
+}
+
+}  // namespace shard

@@ -1,0 +1,74 @@
+// A checkpoint on disk: one or many safetensors or GGUF files and one tensor table over them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/format/tensor.h"
+
+namespace shard {
+
+struct SourceFile {
+  fs::path path;
+  std::string name;  // relative to the checkpoint's directory, '/' between parts
+  uint64_t size = 0;
+  uint64_t data_start = 0;
+  std::string header_sha256;  // of the bytes before the tensor data
+  FileIdentity identity;
+};
+
+// Headers only: opening reads no tensor data. Copyable plain data afterwards.
+class Checkpoint {
+ public:
+  // `source` is a directory (with *.safetensors.index.json, or just *.safetensors), one
+  // .safetensors file, or an index file on its own (names_only() is then true: shapes, types and
+  // sizes are unknown); or a .gguf, any part of a GGUF set, or a directory with one of them and no
+  // safetensors. Refused: an index that names a file outside the directory by "..", absolute path
+  // or symlink (the blobs of a Hugging Face cache are allowed), a shard that is missing, index and
+  // headers that disagree, one tensor in two shards, parts that do not belong together.
+  static Result<Checkpoint> Open(const fs::path& source);
+
+  // Stands for the checkpoint of `config`, which is all there is of it: `tensors` as the config
+  // promises them. They lie in no file, so nothing can be read of them; their offsets are set here.
+  static Result<Checkpoint> Promised(const fs::path& source, const fs::path& config,
+                                     std::vector<TensorEntry> tensors);
+
+  // The directory with config.json and the tokenizer.
+  const fs::path& root() const { return root_; }
+  // What the user named.
+  const fs::path& source() const { return source_; }
+  const std::vector<SourceFile>& files() const { return files_; }
+  // In order of (file, offset). Names are unique.
+  const std::vector<TensorEntry>& tensors() const { return tensors_; }
+  const TensorEntry* Find(std::string_view name) const;
+  bool names_only() const { return names_only_; }
+  // No tensor was seen, see Promised(); files() is then the config alone.
+  bool promised() const { return promised_; }
+  bool is_gguf() const { return is_gguf_; }
+  // Of the first file of a GGUF model, which counts for all; empty for safetensors.
+  const GgufMetadata& metadata() const { return metadata_; }
+  // Oddities that do not stop the work: files not in the index, a total_size that is off.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // kCorrupt if any file is no longer what it was when it was opened.
+  Status CheckUnchanged() const;
+
+ private:
+  fs::path root_, source_;
+  std::vector<SourceFile> files_;
+  std::vector<TensorEntry> tensors_;
+  std::vector<uint32_t> by_name_;  // hash table of indexes into tensors_; see checkpoint.cc
+  bool names_only_ = false, is_gguf_ = false, promised_ = false;
+  GgufMetadata metadata_;
+  std::vector<std::string> warnings_;
+
+  friend class CheckpointBuilder;
+  friend class ModelForTest;  // tests/libshard/model/model_for_test.h: models without files
+};
+
+}  // namespace shard

@@ -1,0 +1,345 @@
+// The layout, all integers little-endian and without padding up to the tensor data:
+//
+//   "GGUF"  u32 version  u64 tensors  u64 pairs
+//   pairs   x { string key, u32 type, value }
+//   tensors x { string name, u32 dimensions, u64 each (fastest first), u32 type, u64 offset }
+//   zeros up to a multiple of general.alignment, then the tensors, each padded to it
+//
+// where a string is a u64 length and its bytes.
+#include "libshard/format/gguf.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <optional>
+
+#include "libshard/base/bytes.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+#include "libshard/format/gguf_cursor.h"
+
+namespace shard {
+namespace {
+
+constexpr std::string_view kMagic = "GGUF";
+constexpr uint32_t kOldestVersion = 2, kNewestVersion = 3;
+constexpr uint64_t kMaxLength = 1u << 30;  // of strings, and elements of an array
+// Of an array; the longest lists of tokens and merges have half a million. Each takes eight bytes
+// in the file and several times that in memory.
+constexpr uint64_t kMaxStrings = 1u << 22;
+constexpr uint64_t kMaxKey = 65535;
+constexpr uint32_t kMaxDimensions = 4;
+constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
+// The fewest bytes that a pair (a key of one letter, a u8) and a tensor (no dimensions) take.
+constexpr uint64_t kLeastPair = 8 + 1 + 4 + 1, kLeastTensor = 8 + 1 + 4 + 4 + 8;
+
+struct OldType {
+  uint32_t id;
+  std::string_view name;
+};
+// Ids of types that ggml had for a while, and of one that is no type of files.
+constexpr OldType kOldTypes[] = {{4, "q4_2"},        {5, "q4_3"},        {15, "q8_K"},
+                                 {31, "q4_0_4_4"},   {32, "q4_0_4_8"},   {33, "q4_0_8_8"},
+                                 {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"}};
+
+std::string DescribeType(uint32_t id) {
+  for (const OldType& type : kOldTypes) {
+    if (type.id == id) return Cat(id, " (", type.name, ", which ggml no longer reads)");
+  }
+  return Cat(id);
+}
+
+// Reads one header from front to back.
+class HeaderReader {
+ public:
+  HeaderReader(const std::string& path, std::span<const std::byte> file, uint64_t file_size)
+      : in_(path, file, file_size) {}
+
+  Result<GgufHeader> Read();
+  uint64_t needed() const { return in_.needed(); }
+
+ private:
+  struct RawTensor {
+    TensorEntry entry;    // without its offset
+    uint64_t offset = 0;  // from the start of the data
+    uint64_t info_at = 0;
+  };
+  // A name in the file and where it stands.
+  struct Named {
+    std::string_view name;
+    uint64_t at = 0;
+  };
+
+  Status ReadVersion();
+  Status ReadCounts();
+  Status ReadPairs();
+  Result<GgufEntry> ReadPair();
+  Status SkipValue(GgufType type);
+  Status SkipArray();
+  Status CheckBools(uint64_t count);
+  Result<GgufType> ReadValueType(const char* what);
+  Status SetAlignment(const GgufValue& value);
+  Result<RawTensor> ReadTensor();
+  Result<std::vector<uint64_t>> ReadShape();
+  Status SetBytes(uint32_t type, TensorEntry& entry);
+  Status CheckNames(const char* kind);
+  Status PlaceTensors(std::vector<RawTensor>& tensors);
+
+  GgufCursor in_;
+  GgufHeader out_;
+  std::vector<Named> names_;  // of the keys, then of the tensors
+  uint64_t tensors_ = 0, pairs_ = 0;
+};
+
+Status HeaderReader::ReadVersion() {
+  SHARD_TRY(const auto magic, in_.Take("magic", kMagic.size()));
+  const std::string_view found(reinterpret_cast<const char*>(magic.data()), magic.size());
+  if (found != kMagic) return in_.Corrupt(Cat("magic: expected \"GGUF\", found ", Quoted(found)));
+  SHARD_TRY(out_.version, in_.Number<uint32_t>("version"));
+  // Read with the bytes the other way round, small numbers have nothing in the lower half.
+  if (out_.version != 0 && (out_.version & 0xffff) == 0) {
+    return in_.Unsupported("version: expected a little-endian file, found a big-endian one",
+                           "gguf_convert_endian.py of llama.cpp's gguf-py turns it round");
+  }
+  if (out_.version >= kOldestVersion && out_.version <= kNewestVersion) return Ok();
+  const std::string text =
+      Cat("version: expected ", kOldestVersion, " or ", kNewestVersion, ", found ", out_.version);
+  if (out_.version == 0) return in_.Corrupt(text);
+  return in_.Unsupported(text, "convert the model again with a current llama.cpp");
+}
+
+Status HeaderReader::ReadCounts() {
+  SHARD_TRY(tensors_, in_.Number<uint64_t>("number of tensors"));
+  SHARD_TRY(pairs_, in_.Number<uint64_t>("number of keys"));
+  if (pairs_ > in_.left() / kLeastPair) {
+    return in_.Corrupt(Cat("number of keys: expected at most ", in_.left() / kLeastPair,
+                           ", which the file has room for, found ", pairs_));
+  }
+  if (tensors_ > in_.left() / kLeastTensor) {
+    return in_.Corrupt(Cat("number of tensors: expected at most ", in_.left() / kLeastTensor,
+                           ", which the file has room for, found ", tensors_));
+  }
+  return Ok();
+}
+
+Result<GgufType> HeaderReader::ReadValueType(const char* what) {
+  SHARD_TRY(const uint32_t type, in_.Number<uint32_t>(what));
+  const auto last = static_cast<uint32_t>(GgufType::kF64);
+  if (type > last) {
+    return in_.Corrupt(Cat(what, ": expected an id from 0 to ", last, ", found ", type));
+  }
+  return static_cast<GgufType>(type);
+}
+
+Status HeaderReader::CheckBools(uint64_t count) {
+  SHARD_TRY(const auto bytes, in_.Take("value", count));
+  for (const std::byte byte : bytes) {
+    if (byte <= std::byte{1}) continue;
+    return in_.Corrupt(Cat("bool: expected 0 or 1, found ", static_cast<int>(byte)));
+  }
+  return Ok();
+}
+
+Status HeaderReader::SkipArray() {
+  SHARD_TRY(const GgufType element, ReadValueType("element type"));
+  if (element == GgufType::kArray) {
+    return in_.Corrupt("element type: expected a plain type, found an array of arrays");
+  }
+  SHARD_TRY(const uint64_t count, in_.Number<uint64_t>("array length"));
+  const uint64_t least = element == GgufType::kString ? sizeof(uint64_t) : GgufTypeBytes(element);
+  const uint64_t most =
+      std::min(element == GgufType::kString ? kMaxStrings : kMaxLength, in_.left() / least);
+  if (count > most) {
+    return in_.Corrupt(Cat("array length: expected at most ", most, " elements, found ", count));
+  }
+  if (element == GgufType::kBool) return CheckBools(count);
+  if (element != GgufType::kString) {
+    SHARD_CHECK(in_.Take("array", count * least));
+    return Ok();
+  }
+  for (uint64_t i = 0; i < count; ++i) SHARD_CHECK(in_.String("element", kMaxLength));
+  return Ok();
+}
+
+Status HeaderReader::SkipValue(GgufType type) {
+  if (type == GgufType::kArray) return SkipArray();
+  if (type == GgufType::kBool) return CheckBools(1);
+  if (type == GgufType::kString) {
+    SHARD_CHECK(in_.String("string", kMaxLength));
+  } else {
+    SHARD_CHECK(in_.Take("value", GgufTypeBytes(type)));
+  }
+  return Ok();
+}
+
+// No name twice. Sorting, unlike hashing, takes no longer for names that were chosen to collide.
+Status HeaderReader::CheckNames(const char* kind) {
+  std::sort(names_.begin(), names_.end(), [](const Named& a, const Named& b) {
+    return a.name != b.name ? a.name < b.name : a.at < b.at;
+  });
+  const auto twice =
+      std::adjacent_find(names_.begin(), names_.end(),
+                         [](const Named& a, const Named& b) { return a.name == b.name; });
+  if (twice != names_.end()) {
+    in_.At(kind, twice->name, twice[1].at);
+    return in_.Corrupt(Cat("expected once, found already at byte ", twice->at));
+  }
+  names_.clear();
+  return Ok();
+}
+
+Result<GgufEntry> HeaderReader::ReadPair() {
+  const uint64_t at = in_.position();
+  SHARD_TRY(const std::string_view key, in_.String("name", kMaxKey));
+  if (key.empty()) return in_.Corrupt("name: expected text, found none");
+  if (!IsUtf8(key)) return in_.Corrupt("name: expected UTF-8, found other bytes");
+  names_.push_back({key, at});
+  in_.At("key", key, at);
+  SHARD_TRY(const GgufType type, ReadValueType("value type"));
+  const uint64_t start = in_.position();
+  SHARD_CHECK(SkipValue(type));
+  GgufEntry entry{std::string(key), {.type = type, .bytes = in_.Since(start)}};
+  if (key == kGgufAlignmentKey) SHARD_CHECK(SetAlignment(entry.value));
+  return entry;
+}
+
+Status HeaderReader::ReadPairs() {
+  std::vector<GgufEntry> entries;
+  for (uint64_t i = 0; i < pairs_; ++i) {
+    in_.At("key", i);
+    SHARD_TRY(GgufEntry entry, ReadPair());
+    entries.push_back(std::move(entry));
+  }
+  SHARD_CHECK(CheckNames("key"));
+  out_.metadata = GgufMetadata(std::move(entries));
+  return Ok();
+}
+
+Status HeaderReader::SetAlignment(const GgufValue& value) {
+  if (value.type != GgufType::kU32) {
+    return in_.Corrupt(Cat("expected a u32, found a value of type ", GgufTypeName(value.type)));
+  }
+  out_.alignment = *value.AsUint();
+  if (std::has_single_bit(out_.alignment)) return Ok();
+  return in_.Corrupt(Cat("expected a power of two, found ", out_.alignment));
+}
+
+// Slowest dimension first, as everywhere here.
+Result<std::vector<uint64_t>> HeaderReader::ReadShape() {
+  SHARD_TRY(const uint32_t dimensions, in_.Number<uint32_t>("number of dimensions"));
+  if (dimensions > kMaxDimensions) {
+    return in_.Corrupt(
+        Cat("number of dimensions: expected at most ", kMaxDimensions, ", found ", dimensions));
+  }
+  std::vector<uint64_t> shape(dimensions);
+  uint64_t elements = 1;
+  for (uint32_t i = 0; i < dimensions; ++i) {
+    SHARD_TRY(const uint64_t length, in_.Number<uint64_t>("dimension"));
+    shape[dimensions - 1 - i] = length;
+    if (length == 0) return in_.Corrupt(Cat("dimension ", i, ": expected at least 1, found 0"));
+    const auto product = CheckedMul(elements, length);
+    if (!product || *product > kMaxElements) {
+      return in_.Corrupt(Cat("dimension ", i, ": expected fewer than 2^63 elements, found more (",
+                             elements, " times ", length, ")"));
+    }
+    elements = *product;
+  }
+  return shape;
+}
+
+Status HeaderReader::SetBytes(uint32_t type, TensorEntry& entry) {
+  // Ids from 2^31 on would be negative as an int.
+  constexpr uint32_t kNoType = std::numeric_limits<int>::max();
+  entry.format = quant::FindGgmlFormat(static_cast<int>(std::min(type, kNoType)));
+  if (entry.format == nullptr) {
+    return in_.Unsupported(
+        Cat("type: expected one of ggml's tensor types, found ", DescribeType(type)),
+        "convert or quantize the model again with a current llama.cpp");
+  }
+  entry.dtype = entry.format->name;
+  const uint64_t row = entry.shape.empty() ? 1 : entry.shape.back();
+  if (row % entry.format->block_values != 0) {
+    return in_.Corrupt(Cat("row of ", entry.dtype, ": expected a multiple of ",
+                           entry.format->block_values, " elements, found ", row));
+  }
+  const auto bytes = entry.format->BytesFor(entry.Elements());
+  if (!bytes) {
+    return in_.Corrupt(Cat(entry.dtype, " of shape ", FormatShape(entry.shape),
+                           ": expected fewer than 2^64 bytes, found more"));
+  }
+  entry.bytes = *bytes;
+  return Ok();
+}
+
+Result<HeaderReader::RawTensor> HeaderReader::ReadTensor() {
+  const uint64_t at = in_.position();
+  RawTensor tensor{.entry = {}, .info_at = at};
+  SHARD_TRY(const std::string_view name, in_.String("name", kMaxGgufTensorName));
+  if (name.empty() || HasControlCharacter(name) || !IsUtf8(name)) {
+    return in_.Corrupt(Cat("name: expected printable text of 1 to ", kMaxGgufTensorName,
+                           " bytes, found ", Quoted(name)));
+  }
+  tensor.entry.name = name;
+  names_.push_back({name, at});
+  in_.At("tensor", name, at);
+  SHARD_TRY(tensor.entry.shape, ReadShape());
+  SHARD_TRY(const uint32_t type, in_.Number<uint32_t>("type"));
+  SHARD_CHECK(SetBytes(type, tensor.entry));
+  SHARD_TRY(tensor.offset, in_.Number<uint64_t>("offset"));
+  return tensor;
+}
+
+// Every tensor must begin where the padding of the one before it ends.
+Status HeaderReader::PlaceTensors(std::vector<RawTensor>& tensors) {
+  const uint64_t aligned = AlignUp(in_.position(), out_.alignment);
+  out_.data_start = std::min(aligned, in_.file_size());
+  uint64_t next = 0;
+  for (RawTensor& raw : tensors) {
+    in_.At("tensor", raw.entry.name, raw.info_at);
+    if (raw.offset != next) {
+      const char* why = raw.offset % out_.alignment != 0 ? ", which is not aligned"
+                        : raw.offset < next              ? ", inside the tensor before it"
+                                                         : ", after a hole";
+      return in_.Corrupt(Cat("offset: expected ", next, ", found ", raw.offset, why));
+    }
+    const auto begin = CheckedAdd(aligned, next);
+    const auto end = begin ? CheckedAdd(*begin, raw.entry.bytes) : std::nullopt;
+    if (!end || *end > in_.file_size()) {
+      return in_.Corrupt(Cat("data: expected ", raw.entry.bytes, " bytes from byte ",
+                             begin.value_or(0), ", found the end of the file at ", in_.file_size()),
+                         "the file is cut short: download or copy it again");
+    }
+    raw.entry.offset = *begin;
+    next = AlignUp(next + raw.entry.bytes, out_.alignment);
+    out_.tensors.push_back(std::move(raw.entry));
+  }
+  return Ok();
+}
+
+Result<GgufHeader> HeaderReader::Read() {
+  SHARD_CHECK(ReadVersion());
+  SHARD_CHECK(ReadCounts());
+  SHARD_CHECK(ReadPairs());
+  std::vector<RawTensor> tensors;
+  for (uint64_t i = 0; i < tensors_; ++i) {
+    in_.At("tensor", i);
+    SHARD_TRY(RawTensor tensor, ReadTensor());
+    tensors.push_back(std::move(tensor));
+  }
+  SHARD_CHECK(CheckNames("tensor"));
+  out_.tensors.reserve(tensors.size());
+  SHARD_CHECK(PlaceTensors(tensors));
+  return std::move(out_);
+}
+
+}  // namespace
+
+Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
+                             uint64_t file_size, uint64_t* needed) {
+  HeaderReader reader(path, file, file_size);
+  Result<GgufHeader> header = reader.Read();
+  if (needed != nullptr) *needed = reader.needed();
+  return header;
+}
+
+}  // namespace shard

@@ -1,0 +1,55 @@
+// The GGUF container: header with metadata and tensor table, then tensor bytes at aligned offsets.
+// Format: https://github.com/ggml-org/ggml, docs/gguf.md; limits are those of ggml's own reader.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/format/output_file.h"
+#include "libshard/format/tensor.h"
+
+namespace shard {
+
+inline constexpr size_t kMaxGgufTensorName = 63;
+// Of a file without the key, and of what we write unless told otherwise: llama.cpp's tools copy the
+// key but lay data out at 32, and so break files that have another alignment.
+inline constexpr uint64_t kGgufDefaultAlignment = 32;
+inline constexpr uint64_t kMaxGgufAlignment = 1u << 21;  // that we write; a huge page
+inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
+
+struct GgufHeader {
+  uint32_t version = 3;
+  GgufMetadata metadata;
+  // In file order; `file` is 0, offsets are from the start of the file, shapes slowest dimension
+  // first (the reverse of the file's), dtype is Format::name.
+  std::vector<TensorEntry> tensors;
+  uint64_t alignment = kGgufDefaultAlignment;
+  uint64_t data_start = 0;  // aligned; the end of a file that has no data and ends before
+};
+
+// Reads the header of a GGUF file (version 2 or 3) whose first bytes are `file` and whose whole
+// length is `file_size`; `file` must hold at least the header. The input may be hostile. On success
+// keys and tensor names are distinct, offsets are sequential and aligned, and the tensors lie
+// inside the file. Another byte order is kUnsupported. When `file` does not hold the whole header,
+// the result is an error and `needed`, if given, how many bytes it must have to get further; else
+// it is 0.
+Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
+                             uint64_t file_size, uint64_t* needed = nullptr);
+
+// The bytes in front of the tensor data, padded to `alignment` (a power of two): a version 3 header
+// with `metadata` (general.alignment is set or, for 32, removed) and the tensors in the given
+// order; TensorEntry::format must have a ggml type, ::offset and ::file are ignored.
+std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry>& tensors,
+                            uint64_t alignment = kGgufDefaultAlignment);
+
+// Sets entry.offset, prefix and size of an output file whose tensors have names, formats, shapes
+// and bytes. Every tensor, the last one too, is followed by zeros up to the alignment.
+void LayOutGguf(OutputFile& file, const GgufMetadata& metadata,
+                uint64_t alignment = kGgufDefaultAlignment);
+
+}  // namespace shard

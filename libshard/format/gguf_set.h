@@ -1,0 +1,52 @@
+// GGUF models in several files, "PREFIX-00001-of-00003.gguf" and so on: finding the parts, and
+// proving that they belong together. Keys and names: llama.cpp, tools/gguf-split.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+
+namespace shard {
+
+// Metadata keys of parts: u16, counted from 0; u16; i32, the tensors of all parts.
+inline constexpr std::string_view kSplitNoKey = "split.no";
+inline constexpr std::string_view kSplitCountKey = "split.count";
+inline constexpr std::string_view kSplitTensorsKey = "split.tensors.count";
+
+struct GgufPartName {
+  std::string prefix;
+  uint32_t index = 0;  // from 0, unlike in the file name
+  uint32_t count = 0;  // at least 1, more than index
+};
+// None when `file_name` is not that of a part.
+std::optional<GgufPartName> ParseGgufPartName(std::string_view file_name);
+std::string GgufPartFileName(const std::string& prefix, uint32_t index, uint32_t count);
+
+// Names of all parts of the set that `file_name` belongs to, in order; itself when it is no part.
+std::vector<std::string> GgufPartsOf(const std::string& file_name);
+
+// The parts of the one model in `directory`; empty when it has no *.gguf. kInvalidArgument, with
+// what is there, when it has several.
+Result<std::vector<std::string>> FindGgufModel(const fs::path& directory);
+
+// kNotFound, naming the first that is not there.
+Status CheckGgufPartsPresent(const fs::path& directory, const std::vector<std::string>& parts);
+
+// What a part says of itself.
+struct GgufPart {
+  fs::path path;
+  const GgufMetadata* metadata = nullptr;
+  uint64_t tensors = 0;
+};
+// kCorrupt unless each part's split.no is its place, the first part's counts are right, and no part
+// contradicts the first (other counts, another architecture). Parts after the first need nothing
+// but split.no. A file on its own must not be one part of several.
+Status CheckGgufSet(const std::vector<GgufPart>& parts);
+
+}  // namespace shard

@@ -1,0 +1,88 @@
+// A file that is to be written: its header, its tensors, and for each of these the source ranges
+// that make it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/expert_ids.h"
+#include "libshard/format/tensor.h"
+#include "quant/format.h"
+
+namespace shard {
+
+// `bytes` bytes at `offset` of source file `file`.
+struct SourceRange {
+  uint32_t file = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  // Outputs whose ranges ascend by (order, file, offset) read the ranges they have in common once.
+  uint64_t order = 0;
+  bool operator==(const SourceRange&) const = default;
+};
+
+// How much each column of a matrix matters to its quantizer: the mean square of its inputs.
+struct Importance {
+  uint64_t row_values = 0;
+  // One row for all, or one per slice of the slowest dimension: per expert, in ascending id.
+  std::vector<float> values;
+  std::string digest;  // of the values; equal digests give equal bytes
+  std::span<const float> Row(uint64_t slice) const {
+    const uint64_t row = values.size() == row_values ? 0 : slice;
+    return std::span(values).subspan(row * row_values, row_values);
+  }
+};
+
+class RowReader;
+
+// The bytes of a tensor are not those of its sources: its rows are decoded to F32 and encoded
+// again. Every source range then holds whole rows.
+struct Encoding {
+  const quant::Format* from = nullptr;  // has a decoder
+  const quant::Format* to = nullptr;    // has an encoder
+  uint64_t row_values = 0;
+  // Rows with one row of importance: those of an expert, or of one slice of another tensor with
+  // three dimensions. 0: all rows.
+  uint64_t rows_per_slice = 0;
+  std::shared_ptr<const Importance> importance;  // null: none
+  // Makes the rows, where they are not simply in `from` (row_reader.h); the sources then count
+  // rows.
+  std::shared_ptr<const RowReader> reader;
+  bool repack = false;  // by RowReader::Repack, without a detour over F32
+};
+
+struct OutputTensor {
+  TensorEntry entry;  // name, dtype, shape, bytes; `offset` is from the start of the output file
+  std::vector<SourceRange> sources;  // concatenated they are the tensor
+  int layer = -1;
+  ExpertIds
+      experts;  // ids held, in their order along the expert axis; empty for tensors without experts
+  std::string source_tensor;                 // the name in the source, "" when it is the same
+  std::shared_ptr<const Encoding> encoding;  // null: the sources' bytes as they are
+  bool inspected = false;  // copied values of a plain float type are looked through for NaN
+  std::string literal;     // the bytes of a tensor that stands in no source
+
+  const std::string& SourceName() const {
+    return source_tensor.empty() ? entry.name : source_tensor;
+  }
+  void SetSourceName(const std::string& name) { source_tensor = name == entry.name ? "" : name; }
+};
+
+// kHead (metadata without tensors) and kRouters (whole routers) exist in GGUF distributions only.
+enum class Role : uint8_t { kHead, kTrunk, kRouters, kGroup, kOverlay, kRemainder };
+std::string_view RoleName(Role role);  // "head", "trunk", "routers", "group", ...
+
+struct OutputFile {
+  std::string path;  // relative to the distribution, '/' between parts
+  Role role = Role::kTrunk;
+  int group = -1;      // for kGroup
+  std::string prefix;  // bytes in front of the tensors: the container's header
+  std::vector<OutputTensor> tensors;
+  uint64_t size = 0;  // of the whole file
+};
+
+}  // namespace shard

@@ -1,0 +1,25 @@
+// The header of a file, read into memory and parsed there, and what identifies the file. A header
+// is not mapped: a file that is cut or written meanwhile would pull it away under the parser.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/format/gguf.h"
+#include "libshard/format/safetensors.h"
+
+namespace shard {
+
+// GGUF files do not say how long their header is; a longer one is kCorrupt.
+inline constexpr uint64_t kMaxGgufHeader = 256u << 20;
+
+// `name` stands for the file in errors. Errors are those of the parsers and of InputFile::ReadAt;
+// no more than the header is read.
+Result<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file, const std::string& name);
+Result<GgufHeader> ReadGgufHeader(const InputFile& file, const std::string& name);
+// Of the first `bytes` bytes: those before the tensor data, or all.
+Result<std::string> Sha256OfStart(const InputFile& file, uint64_t bytes);
+
+}  // namespace shard

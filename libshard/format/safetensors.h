@@ -1,0 +1,44 @@
+// The safetensors container: u64 header length, JSON header, tensor bytes without holes.
+// Format: https://github.com/huggingface/safetensors, section "Format".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/tensor.h"
+
+namespace shard {
+
+inline constexpr uint64_t kSafetensorsLengthBytes = 8;  // in front of the header
+// The format's own cap on the header.
+inline constexpr uint64_t kMaxSafetensorsHeader = 100'000'000;
+
+struct SafetensorsHeader {
+  std::vector<TensorEntry>
+      tensors;  // in offset order; `file` is 0, offsets are from the start of the file
+  std::map<std::string, std::string> metadata;  // `__metadata__`
+  uint64_t data_start = 0;                      // 8 + header length
+};
+
+// Reads the header of a safetensors file whose first bytes are `file` and whose whole length is
+// `file_size`; `file` must hold at least the header. The input may be hostile. On success the
+// tensors lie inside the file, leave no holes, do not overlap, end where the file ends, have
+// distinct names, and their sizes match shape and type (for types unknown to us only the byte range
+// is checked).
+Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<const std::byte> file,
+                                           uint64_t file_size);
+
+// The bytes in front of the tensor data: length and JSON header, tensors in the given order and
+// packed without holes, offsets counted from 0 in that order (TensorEntry::offset and ::file are
+// ignored). The header is padded with spaces so that the data starts at `data_start_residue` modulo
+// 4096 (rounded down to a multiple of 8).
+std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
+                                   const std::map<std::string, std::string>& metadata,
+                                   uint64_t data_start_residue = 0);
+
+}  // namespace shard

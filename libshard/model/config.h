@@ -1,0 +1,58 @@
+// config.json as this project needs it: nested text configs merged, many spellings of one field
+// read as one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/model/family.h"
+
+namespace shard {
+
+struct ModelConfig {
+  std::string architecture;       // architectures[0] of the root, "" if absent
+  std::string text_architecture;  // architectures[0] of the nested text config, "" if absent
+  std::string model_type, text_model_type;
+  uint32_t layers = 0;      // decoder layers, without multi-token-prediction blocks
+  uint32_t mtp_layers = 0;  // as announced; the tensors decide
+  uint32_t experts = 0;     // routed experts per layer; 0: the config names none (a dense model)
+  std::vector<uint32_t> experts_per_layer;  // when the config gives a list
+  uint32_t top_k = 0;                       // 0: not stated
+  std::vector<uint32_t>
+      top_k_per_layer;  // when the config gives a list (top_k is then its maximum)
+  uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
+  uint32_t shared_experts = 0;  // count, or 1 where the config only gives their width
+  uint32_t expert_groups = 0, expert_groups_used = 0;  // n_group, topk_group; 0: not stated
+  std::string gating;             // as in RoutingDefaults; "" when the config does not say
+  std::optional<bool> normalize;  // norm_topk_prob
+  std::optional<double> scale;    // routed_scaling_factor
+  std::string quant_method;       // quantization_config.quant_method, "" if absent
+                                  // ("compressed-tensors", "fp8", ...)
+  uint32_t quant_bits = 0;        // width of packed integers, 0 if not stated
+  std::string
+      expert_count_key;  // the key that gave `experts`, with its parent ("text_config.num_experts")
+};
+
+// The keys under which configs give the number of routed experts.
+std::span<const char* const> ExpertCountKeys();
+
+// `where` names the file in errors. Refuses NaN, negative or absurd counts (over 2^20) and two
+// expert pools in one model.
+Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text);
+Result<ModelConfig> ReadModelConfig(const std::string& path);
+
+// The family of a config. kUnsupported, with one sentence why, for models that have no routed
+// experts (dense, RWKV, Mamba: nothing to split) and for architectures we do not know (hint:
+// --family FILE).
+Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config);
+
+// Without a config: the first family that classifies every name and finds an expert; kUnsupported
+// if there is none.
+Result<const Family*> FindFamilyByNames(const std::string& where,
+                                        const std::vector<std::string_view>& names);
+
+}  // namespace shard

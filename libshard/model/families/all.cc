@@ -1,0 +1,56 @@
+// The list of families. A new one is its file, its line in families.h and its line here. The order
+// matters only where names alone decide (FindFamilyByNames): of two families with the same names
+// the first is taken.
+#include "libshard/model/families/families.h"
+
+namespace shard {
+
+const std::vector<Family>& AllFamilies() {
+  // Never destroyed: rules are borrowed by whatever lives until the program ends.
+  static const auto* const kAll = new std::vector<Family>{
+      // clang-format off
+      MixtralFamily(),
+      Qwen2MoeFamily(),
+      Qwen3MoeFamily(),
+      Qwen3VlMoeFamily(),
+      Qwen3OmniMoeFamily(),
+      Qwen3NextFamily(),
+      Qwen35MoeFamily(),
+      DeepseekV2Family(),
+      DeepseekV3Family(),
+      DeepseekOcrFamily(),
+      DeepseekV4Family(),
+      KimiK25Family(),
+      Glm4MoeFamily(),
+      Glm4MoeLiteFamily(),
+      Glm5Family(),
+      GptOssFamily(),
+      Llama4Family(),
+      OlmoeFamily(),
+      MinimaxM1Family(),
+      MinimaxM2Family(),
+      MinimaxM3Family(),
+      PhimoeFamily(),
+      GraniteMoeFamily(),
+      GraniteMoeHybridFamily(),
+      DbrxFamily(),
+      NemotronHFamily(),
+      Ernie45MoeFamily(),
+      Gemma4MoeFamily(),
+      HunyuanMoeFamily(),
+      Lfm2MoeFamily(),
+      BailingMoeFamily(),
+      BailingMoeV2Family(),
+      MimoV2Family(),
+      Step3Family(),
+      LagunaFamily(),
+      Mistral4Family(),
+      Dots1Family(),
+      JambaFamily(),
+      ArcticFamily(),
+      // clang-format on
+  };
+  return *kAll;
+}
+
+}  // namespace shard

@@ -1,0 +1,22 @@
+// Ling 2.0 and Ring 2.0 (BailingMoeV2): BailingMoE with sigmoid scores, a selection bias
+// mlp.gate.expert_bias, and MTP blocks as layers after the last. Names: llama.cpp's tensor map
+// (bailingmoe2).
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family BailingMoeV2Family() {
+  Family family;
+  family.name = "bailing-moe-v2";
+  family.architectures = {"BailingMoeV2ForCausalLM"};
+  family.model_types = {"bailing_moe_v2"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
+  AddBailingRows(family);
+  AddMtpExtras(family, "layers.{L}.");
+  return family;
+}
+
+}  // namespace shard

@@ -1,0 +1,25 @@
+// DeepSeek-V3, R1, V3.1, V3.2 (its indexer lies in self_attn) and Kimi-K2: sigmoid scores and a
+// selection bias. The MTP block is one more layer after the last, with experts of its own. Names:
+// the indexes of two Kimi-K2 derivatives (FP8 with weight_scale_inv, and bf16).
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family DeepseekV3Family() {
+  Family family;
+  family.name = "deepseek-v3";
+  family.architectures = {"DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM"};
+  family.model_types = {"deepseek_v3", "deepseek_v32", "kimi_k2"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.square_heads = true, .shared_of_experts = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddDeepseekMoe(family, "layers.{L}.");
+  AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
+  AddMtpExtras(family, "layers.{L}.");
+  return family;
+}
+
+}  // namespace shard

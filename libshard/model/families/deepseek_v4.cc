@@ -1,0 +1,39 @@
+// DeepSeek-V4: names of DeepSeek's own code (layers.L.ffn, w1/w2/w3, companions called "scale").
+// The first layers route by the token's id: gate.tid2eid [vocabulary, top-k] holds expert ids; the
+// others add gate.bias for the choice only, which makes it a selection bias. Names: ModelOpt's
+// module list and published readers of the checkpoint; config only here.
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family DeepseekV4Family() {
+  Family family;
+  family.name = "deepseek-v4";
+  family.architectures = {"DeepseekV4ForCausalLM"};
+  family.model_types = {"deepseek_v4"};
+  family.prefixes = {"model."};
+  family.routing = {.gating = "sqrtsoftplus", .normalize = true};
+  family.facts = {.all_moe = true, .shared_of_experts = true};
+  AddTrunk(family, "embedding", {"embed.{W}", "mtp.{M}.emb.{**}"});
+  AddTrunk(family, "norm", {"norm.{W}"});
+  AddTrunk(family, "head", {"head.{W}", "hc_head_{**}", "mtp.{M}.head.{**}"});
+  for (const std::string at : {"layers.{L}.", "mtp.{M}."}) {
+    AddTrunk(family, "norm", {at + "{*}norm.{W}"});
+    AddTrunk(family, "attention", {at + "attn.{**}"});
+    // Hyper-connections: the mix of the residual streams, per block.
+    AddTrunk(family, "residual", {at + "hc_{**}"});
+    AddSelectionBias(family, at + "ffn.gate.bias");
+    AddRouter(family, at + "ffn.gate");
+    family.rules.push_back({.pattern = at + "ffn.gate.tid2eid",
+                            .part = Part::kRouter,
+                            .role = "expert_ids",
+                            .holds_expert_ids = true});
+    AddExplicitExperts(family, at + "ffn.experts.", kW123);
+    AddSharedExpert(family, at + "ffn.shared_experts.", kW123);
+  }
+  AddTrunk(family, "mtp", {"mtp.{M}.e_proj.{W}", "mtp.{M}.h_proj.{W}"});
+  return family;
+}
+
+}  // namespace shard

@@ -1,0 +1,24 @@
+// GLM-4.7-Flash: GLM's MoE with DeepSeek's MLA; its config does not name the scoring function, it
+// is sigmoid. Names: transformers (Glm4MoeLite), llama.cpp.
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family Glm4MoeLiteFamily() {
+  Family family;
+  family.name = "glm4-moe-lite";
+  family.architectures = {"Glm4MoeLiteForCausalLM"};
+  family.model_types = {"glm4_moe_lite"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.shared_of_experts = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddDeepseekMoe(family, "layers.{L}.");
+  AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
+  AddMtpExtras(family, "layers.{L}.");
+  return family;
+}
+
+}  // namespace shard

@@ -1,0 +1,26 @@
+// Kimi-K2.5 and K2.6: DeepSeek-V3 under "language_model.", with a vision tower. The routed experts
+// alone are int4: weight_packed, weight_scale, weight_shape per projection; or NVFP4. Names: config
+// and ModelOpt's lists; the triples as in the index of Gemma-4 int4.
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family KimiK25Family() {
+  Family family;
+  family.name = "kimi-k2.5";
+  family.architectures = {"KimiK25ForConditionalGeneration"};
+  family.model_types = {"kimi_k25"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.shared_of_experts = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddDeepseekMoe(family, "layers.{L}.");
+  AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
+  AddMtpExtras(family, "layers.{L}.");
+  AddTowers(family);
+  return family;
+}
+
+}  // namespace shard

@@ -1,0 +1,24 @@
+// Laguna XS and S (poolside): Qwen's expert names, an ungated shared expert, sigmoid scores; the
+// selection bias is stored under mlp.gate or under mlp.experts. Packed in bf16, explicit in FP8.
+// Names: a published port to llama.cpp; config only here.
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family LagunaFamily() {
+  Family family;
+  family.name = "laguna";
+  family.architectures = {"LagunaForCausalLM"};
+  family.model_types = {"laguna"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
+  AddSelectionBias(family, "layers.{L}.mlp.experts.e_score_correction_bias");
+  AddQwenMoe(family, "layers.{L}.");
+  return family;
+}
+
+}  // namespace shard

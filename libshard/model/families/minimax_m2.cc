@@ -1,0 +1,25 @@
+// MiniMax-M2, M2.5, M2.7: sigmoid scores; the selection bias hangs under block_sparse_moe, not
+// under the gate. The announced MTP modules are not in the files. Names: ModelOpt's list for M2.5,
+// llama.cpp's tensor map.
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family MinimaxM2Family() {
+  Family family;
+  family.name = "minimax-m2";
+  family.architectures = {"MiniMaxM2ForCausalLM"};
+  family.model_types = {"minimax_m2"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.facts = {.all_moe = true, .plain_width = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddRouter(family, "layers.{L}.block_sparse_moe.gate");
+  AddSelectionBias(family, "layers.{L}.block_sparse_moe.e_score_correction_bias");
+  AddExperts(family, "layers.{L}.block_sparse_moe.", kW123);
+  return family;
+}
+
+}  // namespace shard

@@ -1,0 +1,29 @@
+// MiniMax-M3: three dense layers, then experts with a shared expert under block_sparse_moe; sparse
+// attention (index_q_proj) inside self_attn; a vision tower. Names: the module list of
+// MiniMax-M3-NVFP4.
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family MinimaxM3Family() {
+  Family family;
+  family.name = "minimax-m3";
+  family.architectures = {"MiniMaxM3ForCausalLM"};
+  family.model_types = {"minimax_m3"};
+  family.prefixes = UsualPrefixes();
+  family.routing = {.gating = "sigmoid", .normalize = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddRouter(family, "layers.{L}.block_sparse_moe.gate");
+  AddSelectionBias(family, "layers.{L}.block_sparse_moe.e_score_correction_bias");
+  AddSelectionBias(family, "layers.{L}.block_sparse_moe.gate.e_score_correction_bias");
+  AddExperts(family, "layers.{L}.block_sparse_moe.", kW123);
+  AddSharedExpert(family, "layers.{L}.block_sparse_moe.shared_experts.");
+  AddDenseMlp(family, "layers.{L}.mlp.");
+  AddTowers(family);
+  AddTrunk(family, "vision", {"patch_merge_mlp.{**}"});
+  return family;
+}
+
+}  // namespace shard

@@ -1,0 +1,28 @@
+// Qwen3-Omni-30B-A3B: what is split is the thinker, a Qwen3-MoE. The talker is a small MoE with a
+// layer numbering of its own; it stays whole in the trunk, as does the speech decoder code2wav.
+// Names: transformers (Qwen3OmniMoe).
+#include "libshard/model/families/families.h"
+#include "libshard/model/families/rows.h"
+
+namespace shard {
+
+Family Qwen3OmniMoeFamily() {
+  Family family;
+  family.name = "qwen3-omni-moe";
+  family.architectures = {"Qwen3OmniMoeForConditionalGeneration",
+                          "Qwen3OmniMoeThinkerForConditionalGeneration"};
+  family.model_types = {"qwen3_omni_moe", "qwen3_omni_moe_thinker"};
+  family.prefixes = {"thinker.", "thinker.model.", "model."};
+  family.routing = {.gating = "softmax", .normalize = true};
+  family.facts = {.square_heads = true};
+  AddModel(family);
+  AddAttention(family, "layers.{L}.");
+  AddRouter(family, "layers.{L}.mlp.gate");
+  AddExperts(family, "layers.{L}.mlp.");
+  AddDenseMlp(family, "layers.{L}.mlp.");
+  AddTowers(family);
+  AddTrunk(family, "audio", {"talker.{**}", "code2wav.{**}"});
+  return family;
+}
+
+}  // namespace shard

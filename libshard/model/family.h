@@ -1,0 +1,122 @@
+// A model family as a table: which tensor belongs to which part. No code per family, only rows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+
+namespace shard {
+
+enum class Part : uint8_t { kTrunk, kRouter, kShared, kExpert };
+std::string_view PartName(Part part);  // "trunk", "router", "shared", "expert"
+
+inline constexpr int kNoAxis = 127;
+
+// One row: the tensors whose name (after the family's prefix) matches `pattern`. Tokens of a
+// pattern, each standing for whole dot-separated components unless said otherwise:
+//   {L}   a number: the layer
+//   {M}   a number: the multi-token-prediction block; its layer is (number of decoder layers + M)
+//   {E}   a number: the expert
+//   {N}   a number that does not matter (towers with a numbering of their own)
+//   {W}   a linear layer's weight or one of its companions (kWeightLeaves in family_pattern.cc):
+//         weight, bias, weight_scale_inv, weight_packed, scales, ...; at the end only, there also
+//         nothing at all when the name ends before it ("experts.gate_up_proj"); after text it is
+//         the end of a component ("gate_up_proj_{W}" for gate_up_proj_blocks)
+//   {*}   any text without a dot, also none, also within a component ("{*}norm"); once per
+//   component
+//   {**}  any rest, one character or more; at the end only, also after text ("vision_{**}")
+// Numbers are only matched by {L}, {M}, {E} and {N}: a literal component of digits never matches.
+struct TensorRule {
+  std::string pattern;
+  Part part = Part::kTrunk;
+  std::string role = {};  // "gate", "up", "down", "gate_up", "router", "selection_bias",
+                          // "attention", "vision", "audio", ...; "mtp" marks tensors of MTP blocks
+  int expert_axis = kNoAxis;  // packed tensors and router rows: the axis with one entry per expert;
+                              // -1 is the last axis
+  bool folded =
+      false;  // that axis holds (experts x rows): expert e owns rows e*rows ... (e+1)*rows
+  bool holds_expert_ids = false;  // the values are expert ids (hash routing tables)
+};
+
+// How the router of the family picks and weighs experts; config.json overrides where it has a say.
+struct RoutingDefaults {
+  std::string gating =
+      "softmax";          // softmax, sigmoid, softmax-after-topk, sigmoid-after-topk, sqrtsoftplus
+  bool normalize = true;  // chosen weights are divided by their sum
+};
+
+// What config.json leaves unsaid because it is always so in the family. A check relies on a fact
+// only where it is set (libshard/check).
+struct ConfigFacts {
+  bool all_moe = false;        // every decoder layer has experts
+  bool square_heads = false;   // heads are hidden size / heads wide unless head_dim says otherwise
+  bool plain_width = false;    // experts are intermediate_size wide
+  bool gated_queries = false;  // q_proj holds a gate beside each query
+  bool transposed = false;     // packed experts without a leaf are [experts, in, out]
+  bool shared_of_experts = false;  // a shared expert is as wide as so many routed ones
+};
+
+struct Family {
+  std::string name;                        // "qwen3-moe"
+  std::vector<std::string> architectures;  // accepted config.json architectures[0]
+  std::vector<std::string>
+      model_types;  // accepted config.json model_type, if no architecture matched
+  std::vector<std::string>
+      prefixes;  // the longest one that a name starts with is removed before matching
+  RoutingDefaults routing;
+  ConfigFacts facts = {};
+  std::vector<TensorRule> rules;  // the first match wins
+};
+
+// What a rule says about one tensor. `layer` and `expert` are -1 where they do not apply.
+struct TensorClass {
+  const TensorRule* rule = nullptr;
+  int layer = -1;
+  int expert = -1;
+  bool mtp = false;
+  std::string_view leaf;  // what {W} stood for: "weight", "weight_scale", ...; for rows that end in
+                          // {*} or {**} the last component if it is such a word; else empty.
+                          // Static storage.
+};
+
+// What the elements of a tensor are, by its leaf. Says how parameters are counted.
+enum class LeafUse : uint8_t {
+  kValues,     // one element per parameter (of a floating-point type): weight, bias, no leaf at all
+  kPacked,     // several parameters per element: weight_packed, qweight, blocks
+  kCompanion,  // no parameters of its own: scales, zero points, shapes, index tables
+};
+LeafUse UseOfLeaf(std::string_view leaf);
+
+// What is wrong with a row, in one clause ("{**} is not at the end"); "" when nothing is.
+std::string RuleProblem(const TensorRule& rule);
+
+// Every family we know, one file each under libshard/model/families/. The list lives for the whole
+// program.
+const std::vector<Family>& AllFamilies();
+
+// Classifies names against one family. Remembers the shape of names it has seen (digits removed),
+// so that the cost per name is one hash look-up. Not thread-safe. Borrows the family.
+class FamilyMatcher {
+ public:
+  // `decoder_layers` is added to {M}.
+  FamilyMatcher(const Family& family, uint32_t decoder_layers);
+  ~FamilyMatcher();
+  FamilyMatcher(FamilyMatcher&&) noexcept;
+
+  // rule == nullptr when no row matches.
+  TensorClass Classify(std::string_view name);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The same table as JSON (docs/families.md), for a model we do not know. kCorrupt with the field at
+// fault.
+Result<Family> ReadFamilyFile(const std::string& path);
+
+}  // namespace shard

@@ -1,0 +1,144 @@
+// Which family a checkpoint belongs to: by what its config says of itself, or by its names alone.
+#include <algorithm>
+#include <span>
+
+#include "libshard/base/text.h"
+#include "libshard/model/config.h"
+
+namespace shard {
+namespace {
+
+// As many tell which family comes closest; a hostile file may have a million.
+constexpr size_t kEnoughNames = 10'000;
+
+constexpr const char* kFamilyHint =
+    "describe its tensor names in a family file (docs/families.md) and pass it with --family FILE";
+
+// Why there is nothing to split in models without routed experts; the first line whose word is in
+// the architecture or model type applies.
+struct DenseKind {
+  const char* word;
+  const char* sentence;
+};
+constexpr DenseKind kDenseKinds[] = {
+    {"rwkv", "RWKV is a recurrent model that passes every token through all of its weights"},
+    {"mamba", "Mamba is a state-space model that passes every token through all of its weights"},
+    {"gemma", "this Gemma is a dense model (its config gives no number of experts)"},
+    {"qwen3_5",
+     "Qwen3.5 without experts is a dense model, linear attention and MTP block included"},
+    {"qwen", "this Qwen is a dense model (the MoE variants are called ...Moe...)"},
+    {"mistral", "Mistral is a dense model (the MoE variants are Mixtral and Mistral 4)"},
+    {"llama", "Llama before version 4 is a dense model"},
+};
+
+// What a config calls itself, most specific last: "MistralForCausalLM", "mistral".
+std::vector<std::string> NamesOf(const ModelConfig& config) {
+  std::vector<std::string> names;
+  for (const std::string& name :
+       {config.architecture, config.text_architecture, config.model_type, config.text_model_type}) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+std::string DescribeModel(const ModelConfig& config) {
+  const std::vector<std::string> names = NamesOf(config);
+  return names.empty() ? "a model without architecture and model_type" : Quoted(names.front());
+}
+
+Error NothingToSplit(const std::string& where, const ModelConfig& config) {
+  std::string reason = "its config names no routed experts, so it is taken for a dense model";
+  const std::string names = Lower(Join(NamesOf(config), " "));
+  for (const DenseKind& kind : kDenseKinds) {
+    if (names.find(kind.word) == std::string::npos) continue;
+    reason = kind.sentence;
+    break;
+  }
+  return {Code::kUnsupported,
+          Cat(where, ": ", DescribeModel(config), " has nothing to split: ", reason)};
+}
+
+const Family* FindBy(const std::vector<std::string> Family::*names, const std::string& name) {
+  if (name.empty()) return nullptr;
+  for (const Family& family : AllFamilies()) {
+    const std::vector<std::string>& known = family.*names;
+    if (std::find(known.begin(), known.end(), name) != known.end()) return &family;
+  }
+  return nullptr;
+}
+
+struct NameMatch {
+  size_t matched = 0;
+  size_t experts = 0;
+  std::string_view unknown;  // the first name that no row matches
+};
+
+NameMatch MatchNames(const Family& family, std::span<const std::string_view> names,
+                     bool stop_at_unknown) {
+  FamilyMatcher matcher(family, 0);
+  NameMatch result;
+  for (const std::string_view name : names) {
+    const TensorClass found = matcher.Classify(name);
+    if (found.rule != nullptr) {
+      ++result.matched;
+      result.experts += found.rule->part == Part::kExpert;
+      continue;
+    }
+    if (result.unknown.empty()) result.unknown = name;
+    if (stop_at_unknown) break;
+  }
+  return result;
+}
+
+// No family knows all names: says which comes closest and what it lacks.
+Error UnknownNames(const std::string& where, std::span<const std::string_view> names) {
+  const Family* closest = nullptr;
+  NameMatch best;
+  names = names.first(std::min(names.size(), kEnoughNames));
+  for (const Family& family : AllFamilies()) {
+    const NameMatch match = MatchNames(family, names, false);
+    if (closest != nullptr && match.matched <= best.matched) continue;
+    closest = &family;
+    best = match;
+  }
+  if (best.matched == names.size()) {
+    return {Code::kUnsupported,
+            Cat(where,
+                ": nothing to split: no tensor belongs to a routed expert, so this is a "
+                "dense model")};
+  }
+  return {Code::kUnsupported,
+          Cat(where, ": expected the tensor names of a known family, found ", Quoted(best.unknown),
+              ", which even the closest, ", closest->name, ", has not"),
+          kFamilyHint};
+}
+
+}  // namespace
+
+Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config) {
+  if (config.experts == 0) return NothingToSplit(where, config);
+  // The whole model first: a wrapper such as DeepSeek-OCR has tensors its text model has not. A
+  // wrapper that several text models share is in no family's list.
+  for (const std::string& name : {config.architecture, config.text_architecture}) {
+    if (const Family* family = FindBy(&Family::architectures, name)) return family;
+  }
+  for (const std::string& name : {config.model_type, config.text_model_type}) {
+    if (const Family* family = FindBy(&Family::model_types, name)) return family;
+  }
+  return Error{
+      Code::kUnsupported,
+      Cat(where, ": expected an architecture of a known family, found ", DescribeModel(config),
+          " with ", config.experts, " experts (", config.expert_count_key, ")"),
+      kFamilyHint};
+}
+
+Result<const Family*> FindFamilyByNames(const std::string& where,
+                                        const std::vector<std::string_view>& names) {
+  for (const Family& family : AllFamilies()) {
+    const NameMatch match = MatchNames(family, names, true);
+    if (match.matched == names.size() && match.experts > 0) return &family;
+  }
+  return UnknownNames(where, names);
+}
+
+}  // namespace shard

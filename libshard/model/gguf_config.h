@@ -1,0 +1,20 @@
+// The metadata of a GGUF model as the config that the rest of libshard reads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/model/config.h"
+
+namespace shard {
+
+// `where` names the file in errors. Routing is that of llama.cpp's graph for the architecture: a
+// key where the graph reads one, else what it has built in (for architectures we do not know,
+// softmax with normalised weights and a warning). kUnsupported when there are no routed experts or
+// different numbers per layer; kCorrupt for keys that are missing, of another type or absurd.
+Result<ModelConfig> ReadGgufConfig(const std::string& where, const GgufMetadata& metadata,
+                                   std::vector<std::string>& warnings);
+
+}  // namespace shard

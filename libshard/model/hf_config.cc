@@ -1,0 +1,206 @@
+#include "libshard/model/hf_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/file.h"
+#include "libshard/base/python_json.h"
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+constexpr uint64_t kMaxConfigBytes = 16u << 20;
+constexpr int kMaxNesting = 4;
+constexpr size_t kMaxListed = 1u << 20;
+constexpr std::array kTextConfigs = {"text_config", "llm_config", "language_config",
+                                     "thinker_config"};
+
+const Json* Member(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// A pointer into `document` that keeps it alive.
+std::shared_ptr<const Json> Inside(const std::shared_ptr<const Json>& document, const Json* value) {
+  return {document, value};
+}
+
+}  // namespace
+
+Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text) {
+  SHARD_TRY(Json parsed, ParsePythonJson(where, text));
+  if (!parsed.is_object()) {
+    return Error{Code::kCorrupt,
+                 Cat(where, ": expected a JSON object, found ", DescribeJson(parsed))};
+  }
+  const auto document = std::make_shared<const Json>(std::move(parsed));
+  HfConfig config;
+  config.where_ = where;
+  config.scopes_ = {{document, ""}};
+  for (int depth = 0; depth < kMaxNesting; ++depth) {
+    const Scope outer = config.scopes_.front();
+    const auto key = std::find_if(kTextConfigs.begin(), kTextConfigs.end(), [&](const char* name) {
+      const Json* inner = Member(*outer.fields, name);
+      return inner != nullptr && inner->is_object();
+    });
+    if (key == kTextConfigs.end()) break;
+    const Scope inner = {Inside(document, Member(*outer.fields, *key)), Cat(outer.path, *key, ".")};
+    config.scopes_.insert(config.scopes_.begin(), inner);
+  }
+  return config;
+}
+
+Result<HfConfig> HfConfig::Read(const std::string& path) {
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxConfigBytes));
+  return Parse(path, text);
+}
+
+Result<HfConfig> HfConfig::WithDefaults(std::string_view json) const {
+  HfConfig config = *this;
+  if (json.empty()) return config;
+  SHARD_TRY(Json parsed, ParsePythonJson("defaults", json));
+  config.defaults_ = std::make_shared<const Json>(std::move(parsed));
+  return config;
+}
+
+std::optional<HfConfig::Field> HfConfig::Find(ConfigKeys keys) const {
+  for (const char* key : keys) {
+    for (const Scope& scope : scopes_) {
+      if (const Json* value = Member(*scope.fields, key)) return Field{value, scope.path + key};
+    }
+  }
+  for (const char* key : keys) {
+    const Json* value = defaults_ == nullptr ? nullptr : Member(*defaults_, key);
+    if (value != nullptr) return Field{value, key};
+  }
+  return std::nullopt;
+}
+
+std::optional<HfConfig::Field> HfConfig::FindAtRoot(ConfigKeys keys) const {
+  for (const char* key : keys) {
+    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+      if (const Json* value = Member(*scope->fields, key)) return Field{value, scope->path + key};
+    }
+  }
+  return std::nullopt;
+}
+
+Error HfConfig::Wrong(const Field& field, const std::string& expected) const {
+  return {Code::kCorrupt, Cat(where_, ": ", field.path, ": expected ", expected, ", found ",
+                              DescribeJson(*field.value))};
+}
+
+Error HfConfig::Missing(ConfigKeys keys, const std::string& expected) const {
+  std::string names;
+  for (const char* key : keys) names += Cat(names.empty() ? "" : " or ", key);
+  return {Code::kCorrupt, Cat(where_, ": ", names, ": expected ", expected, ", found nothing")};
+}
+
+Result<std::vector<uint32_t>> HfConfig::FindU32s(ConfigKeys keys) const {
+  std::vector<uint32_t> numbers;
+  const std::optional<Field> field = Find(keys);
+  if (!field) return numbers;
+  const auto add = [&](const Json& value) {
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > UINT32_MAX) return false;
+    numbers.push_back(value.get<uint32_t>());
+    return true;
+  };
+  const Json& value = *field->value;
+  const bool good = !value.is_array() ? add(value)
+                                      : value.size() <= kMaxListed &&
+                                            std::all_of(value.begin(), value.end(), add);
+  if (good) return numbers;
+  return Wrong(*field, Cat("whole numbers from 0 to ", UINT32_MAX));
+}
+
+Result<std::optional<uint32_t>> HfConfig::FindU32(ConfigKeys keys) const {
+  const std::optional<Field> field = Find(keys);
+  if (!field) return std::optional<uint32_t>();
+  if (!field->value->is_number_unsigned() || field->value->get<uint64_t>() > UINT32_MAX) {
+    return Wrong(*field, Cat("a whole number from 0 to ", UINT32_MAX));
+  }
+  return std::optional(field->value->get<uint32_t>());
+}
+
+Result<std::optional<float>> HfConfig::FindF32(ConfigKeys keys) const {
+  const std::optional<Field> field = Find(keys);
+  if (!field) return std::optional<float>();
+  const double value = field->value->is_number() ? field->value->get<double>()
+                                                 : std::numeric_limits<double>::infinity();
+  if (std::abs(value) > std::numeric_limits<float>::max()) {
+    return Wrong(*field, "a number that fits 32-bit floating point");
+  }
+  return std::optional(static_cast<float>(value));
+}
+
+Result<std::vector<float>> HfConfig::FindF32s(ConfigKeys keys) const {
+  std::vector<float> numbers;
+  const std::optional<Field> field = Find(keys);
+  if (!field) return numbers;
+  const auto add = [&](const Json& value) {
+    const double number = value.is_number() ? value.get<double>() : 0;
+    numbers.push_back(static_cast<float>(number));
+    return value.is_number() && std::abs(number) <= std::numeric_limits<float>::max();
+  };
+  const Json& list = *field->value;
+  const bool good =
+      list.is_array() && list.size() <= kMaxListed && std::all_of(list.begin(), list.end(), add);
+  if (good) return numbers;
+  return Wrong(*field, "a list of numbers that fit 32-bit floating point");
+}
+
+Result<std::optional<bool>> HfConfig::FindBool(ConfigKeys keys) const {
+  const std::optional<Field> field = Find(keys);
+  if (!field) return std::optional<bool>();
+  if (!field->value->is_boolean()) return Wrong(*field, "true or false");
+  return std::optional(field->value->get<bool>());
+}
+
+Result<std::optional<std::string>> HfConfig::FindString(ConfigKeys keys) const {
+  const std::optional<Field> field = Find(keys);
+  if (!field) return std::optional<std::string>();
+  if (!field->value->is_string()) return Wrong(*field, "a string");
+  return std::optional(field->value->get<std::string>());
+}
+
+Result<uint32_t> HfConfig::U32(ConfigKeys keys) const {
+  SHARD_TRY(const std::optional<uint32_t> number, FindU32(keys));
+  if (number) return *number;
+  return Missing(keys, "a whole number");
+}
+
+Result<float> HfConfig::F32(ConfigKeys keys) const {
+  SHARD_TRY(const std::optional<float> number, FindF32(keys));
+  if (number) return *number;
+  return Missing(keys, "a number");
+}
+
+Result<HfConfig> HfConfig::Rope() const {
+  const std::optional<Field> field = Find({"rope_parameters", "rope_scaling"});
+  Json flat = Json::object();
+  for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
+    if (const std::optional<Field> outer = Find({key})) flat[key] = *outer->value;
+  }
+  if (field) {
+    if (!field->value->is_object()) return Wrong(*field, "an object");
+    for (const auto& [key, value] : field->value->items()) {
+      if (value.is_object()) {
+        return Error{Code::kUnsupported,
+                     Cat(where_, ": ", field->path, ": expected one set of rope parameters, found ",
+                         "a set for each kind of layer (", Quoted(key), ")")};
+      }
+      if (!value.is_null()) flat[key == "type" ? "rope_type" : key] = value;
+    }
+  }
+  HfConfig rope;
+  rope.where_ = where_;
+  const std::string path = field ? field->path + "." : "";
+  rope.scopes_ = {{std::make_shared<const Json>(std::move(flat)), path}};
+  return rope;
+}
+
+}  // namespace shard

@@ -1,0 +1,167 @@
+#include "libshard/model/layer_experts.h"
+
+#include <algorithm>
+
+#include "libshard/base/limits.h"
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+// A scale that all experts of a packed tensor share: it has no expert axis, whatever the rule says.
+bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
+  return !checkpoint.names_only() && entry.Elements() == 1;
+}
+
+}  // namespace
+
+std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis) {
+  const auto dimensions = static_cast<int>(shape.size());
+  const int resolved = axis < 0 ? dimensions + axis : axis;
+  if (resolved < 0 || resolved >= dimensions) return std::nullopt;
+  return static_cast<size_t>(resolved);
+}
+
+std::string LayerExpertTable::Where(const ModelTensor& tensor) const {
+  const TensorEntry& entry = checkpoint_.tensors()[tensor.index];
+  return Cat(checkpoint_.files()[entry.file].path.string(), ": tensor ", Quoted(entry.name));
+}
+
+Status LayerExpertTable::AddPacked(const ModelTensor& tensor, Layer& layer) {
+  const TensorEntry& entry = checkpoint_.tensors()[tensor.index];
+  layer.packed_bytes += entry.bytes;
+  if (layer.packed_experts != 0 || IsOneForAll(entry, checkpoint_)) return Ok();
+  layer.packed_where = Where(tensor);
+  if (checkpoint_.names_only() || tensor.rule->folded) {
+    layer.packed_experts = config_.experts;
+    return Ok();
+  }
+  const auto axis = AxisIn(entry.shape, tensor.rule->expert_axis);
+  const uint64_t length = axis ? entry.shape[*axis] : 0;
+  if (length == 0 || length > kMaxExpertsPerLayer) {
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert axis ", tensor.rule->expert_axis,
+                                     " of shape ", FormatShape(entry.shape), ": expected 1 to ",
+                                     kMaxExpertsPerLayer, " experts, found ", length)};
+  }
+  layer.packed_experts = static_cast<uint32_t>(length);
+  return Ok();
+}
+
+Status LayerExpertTable::AddExpert(const ModelTensor& tensor) {
+  if (tensor.layer < 0) {
+    return Error{Code::kUnsupported, Cat(Where(tensor),
+                                         ": expected a layer number in the name of "
+                                         "an expert's tensor, found none")};
+  }
+  Layer& layer = layers_[static_cast<uint32_t>(tensor.layer)];
+  layer.mtp = layer.mtp || tensor.mtp;
+  if (tensor.packed_expert()) return AddPacked(tensor, layer);
+  const auto expert = static_cast<uint32_t>(tensor.expert);
+  if (expert >= kMaxExpertsPerLayer) {
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert: expected an id below ",
+                                     kMaxExpertsPerLayer, ", found ", expert)};
+  }
+  layer.explicit_ids[{tensor.rule->role, tensor.leaf}].push_back(expert);
+  layer.explicit_bytes[expert] += checkpoint_.tensors()[tensor.index].bytes;
+  return Ok();
+}
+
+std::string LayerExpertTable::Place(uint32_t layer) const {
+  return Cat(checkpoint_.source().string(), ": layer ", layer, ": ");
+}
+
+std::string LayerExpertTable::Spell(const Kind& kind) {
+  return kind.second.empty() ? std::string(kind.first) : Cat(kind.first, ".", kind.second);
+}
+
+// Every kind of tensor must be there once for each of the experts 0 ... n-1.
+Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& layer) const {
+  const uint32_t experts = layer.explicit_bytes.rbegin()->first + 1;
+  for (const auto& [kind, unsorted] : layer.explicit_ids) {
+    std::vector<uint32_t> ids = unsorted;
+    std::sort(ids.begin(), ids.end());
+    for (uint32_t id = 0; id < experts; ++id) {
+      if (id < ids.size() && ids[id] == id) continue;
+      const bool twice = id < ids.size() && ids[id] < id;
+      const uint32_t expert = twice ? ids[id] : id;
+      return Error{
+          Code::kCorrupt,
+          Cat(Place(number), "expert ", expert, ": expected one tensor ", Spell(kind), ", found ",
+              twice ? "two" : "none", " (the layer's ids reach ", experts - 1, ")"),
+          twice ? "" : "if this is one shard of several, name its directory instead"};
+    }
+    if (ids.size() > experts) {
+      return Error{Code::kCorrupt, Cat(Place(number), "expert ", ids.back(),
+                                       ": expected one tensor ", Spell(kind), ", found two")};
+    }
+  }
+  return experts;
+}
+
+Result<MoeLayer> LayerExpertTable::Finish(uint32_t number, const Layer& layer) const {
+  MoeLayer out{.layer = number, .experts = layer.packed_experts, .mtp = layer.mtp};
+  if (!layer.explicit_bytes.empty()) {
+    SHARD_TRY(out.experts, CountExplicit(number, layer));
+    for (const auto& [id, bytes] : layer.explicit_bytes) {
+      out.expert_bytes = std::max(out.expert_bytes, bytes);
+    }
+    if (layer.packed_experts != 0 && layer.packed_experts != out.experts) {
+      return Error{Code::kCorrupt,
+                   Cat(layer.packed_where, ": expected ", out.experts, " experts as layer ", number,
+                       " has, found ", layer.packed_experts)};
+    }
+  }
+  if (out.experts == 0) {
+    return Error{Code::kUnsupported, Cat(layer.packed_where,
+                                         ": expected a config.json that says how many experts are "
+                                         "packed here, found none")};
+  }
+  out.expert_bytes += layer.packed_bytes / out.experts;
+  return out;
+}
+
+Status LayerExpertTable::ResolveAxis(ModelTensor& tensor, uint32_t experts) const {
+  const TensorEntry& entry = checkpoint_.tensors()[tensor.index];
+  const auto axis = AxisIn(entry.shape, tensor.rule->expert_axis);
+  const uint64_t length = axis ? entry.shape[*axis] : 0;
+  const bool fits = tensor.rule->folded ? length > 0 && length % experts == 0 : length == experts;
+  if (!fits) {
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": axis ", tensor.rule->expert_axis,
+                                     " of shape ", FormatShape(entry.shape), ": expected ",
+                                     tensor.rule->folded ? "a multiple of " : "", experts,
+                                     " (experts of layer ", tensor.layer, "), found ", length)};
+  }
+  tensor.axis = static_cast<int>(*axis);
+  return Ok();
+}
+
+Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
+  for (const ModelTensor& tensor : tensors_) {
+    if (tensor.part == Part::kExpert) SHARD_CHECK(AddExpert(tensor));
+  }
+  std::vector<MoeLayer> out;
+  uint64_t total = 0;
+  for (const auto& [number, layer] : layers_) {
+    SHARD_TRY(MoeLayer finished, Finish(number, layer));
+    total += finished.experts;
+    out.push_back(finished);
+  }
+  if (total > kMaxExpertsInAll) {
+    return Error{Code::kUnsupported,
+                 Cat(checkpoint_.source().string(), ": experts: expected at most ",
+                     kMaxExpertsInAll, " in all layers together, found ", total)};
+  }
+  if (checkpoint_.names_only()) return out;
+  std::map<int, uint32_t> experts;
+  for (const MoeLayer& layer : out) experts[static_cast<int>(layer.layer)] = layer.experts;
+  for (ModelTensor& tensor : tensors_) {
+    if (tensor.rule->expert_axis == kNoAxis || tensor.expert >= 0) continue;
+    const auto layer = experts.find(tensor.layer);
+    const bool one = IsOneForAll(checkpoint_.tensors()[tensor.index], checkpoint_);
+    if (layer != experts.end() && !(one && layer->second > 1))
+      SHARD_CHECK(ResolveAxis(tensor, layer->second));
+  }
+  return out;
+}
+
+}  // namespace shard

@@ -1,0 +1,113 @@
+// A checkpoint understood: every tensor has its part, layer, expert and role, and the experts are
+// complete.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/format/checkpoint.h"
+#include "libshard/model/config.h"
+#include "libshard/model/family.h"
+
+namespace shard {
+
+struct ModelTensor {
+  uint32_t index = 0;  // into Checkpoint::tensors()
+  Part part = Part::kTrunk;
+  const TensorRule* rule = nullptr;
+  std::string_view leaf;
+  int layer = -1;
+  int expert = -1;  // explicit experts only
+  int axis = -1;  // resolved expert axis of packed experts and router tensors, -1 if there is none
+  bool mtp = false;
+
+  bool packed_expert() const { return part == Part::kExpert && expert < 0; }
+};
+
+// A layer with routed experts. Ids have meaning only inside it.
+struct MoeLayer {
+  uint32_t layer = 0;
+  uint32_t experts = 0;
+  uint32_t top_k = 0;  // 0: unknown
+  uint64_t expert_bytes =
+      0;  // bytes of one expert (of the largest, should they differ), all its tensors
+  bool mtp = false;
+};
+
+struct ModelOptions {
+  std::string family_file;     // --family, "" for the built-in list
+  std::string config_file;     // --config, "" for config.json beside the checkpoint
+  bool sample_weights = true;  // read what Version needs; false where nobody asks for it
+};
+
+class MoeModel {
+ public:
+  // Opens, classifies and checks: every tensor matched by a rule, every expert of a layer present
+  // with the same tensors, expert axes as long as the layer's expert count, count as config.json
+  // says. With a names-only checkpoint the shape checks are left out. The config of a GGUF model is
+  // its metadata, its family GgufFamily() unless another is named; --config is refused for it.
+  static Result<MoeModel> Open(const fs::path& source, const ModelOptions& options = {});
+
+  // The same for a checkpoint that is open.
+  static Result<MoeModel> Of(Checkpoint checkpoint, const ModelOptions& options = {});
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const Family& family() const { return *family_; }
+  const ModelConfig& config() const { return config_; }
+  bool has_config() const { return has_config_; }
+  // Where config() was read from: config.json, or the first file of a GGUF model.
+  const fs::path& config_path() const { return config_path_; }
+  // Same order as Checkpoint::tensors().
+  const std::vector<ModelTensor>& tensors() const { return tensors_; }
+  const TensorEntry& entry(const ModelTensor& tensor) const {
+    return checkpoint_.tensors()[tensor.index];
+  }
+  // Ascending by layer; at least one.
+  const std::vector<MoeLayer>& layers() const { return layers_; }
+  const MoeLayer* FindLayer(uint32_t layer) const;
+  uint32_t max_experts() const;
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  const std::string& gating() const { return gating_; }
+  bool normalize() const { return normalize_; }
+
+  // Digest of what the model is made of, 16 hexadecimal digits: `revision`, config, the headers of
+  // all files, and sixteen pages of the weights of each, which tell fine-tunes of one model apart
+  // without reading it whole.
+  std::string Version(const std::string& revision) const;
+
+ private:
+  Checkpoint checkpoint_;
+  std::shared_ptr<const Family> family_;
+  ModelConfig config_;
+  bool has_config_ = false;
+  fs::path config_path_;
+  std::string config_sha256_, sample_sha256_;
+  std::vector<ModelTensor> tensors_;
+  std::vector<MoeLayer> layers_;
+  std::vector<std::string> warnings_;
+  std::string gating_;
+  bool normalize_ = true;
+
+  friend class ModelBuilder;
+  friend class ModelForTest;  // tests/libshard/model/model_for_test.h: models without files
+};
+
+// Weights as people count them: packed integers are unpacked, scales and tables are not counted.
+struct ParameterCount {
+  uint64_t total = 0;  // without multi-token-prediction blocks and towers of other modalities
+  // Per token: all of the trunk and top_k of the experts; 0 when top_k is unknown. Model cards
+  // often leave out the tables below.
+  uint64_t active = 0;
+  // In `total` and `active`: the table of which a token takes one row, none where it is the head
+  // too, and the matrix that gives the logits.
+  uint64_t input_embedding = 0, head = 0;
+  uint64_t mtp = 0, other_modalities = 0;
+};
+// All zero for a names-only checkpoint.
+ParameterCount CountParameters(const MoeModel& model);
+
+}  // namespace shard

@@ -1,0 +1,30 @@
+// quantization_config of config.json: what the numbers of quantized weights mean.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libshard/base/result.h"
+#include "libshard/model/hf_config.h"
+
+namespace shard {
+
+// Fields that a method does not have stay 0.
+struct WeightConfig {
+  std::string method;  // quant_method; "" for a checkpoint that is not quantized
+  std::string format;  // compressed-tensors: "pack-quantized", "float-quantized", ...
+  // Each scale of a scaled weight holds for so many rows and columns; 0: of rows, or of all.
+  uint64_t block_rows = 0, block_columns = 0;
+  uint32_t bits = 0;        // of packed integers: 2, 4 or 8
+  uint64_t group_size = 0;  // values of a row with one scale; 0: all
+  bool symmetric = true;    // no zero points: the middle code is zero
+  // GPTQ: zero points are stored less one (all but checkpoint_format "gptq_v2").
+  bool zeros_less_one = false;
+};
+
+// kUnsupported, naming it, for a method or format that is not one of fp8, compressed-tensors
+// (float-quantized, naive-quantized, pack-quantized), mxfp4, gptq and awq; kCorrupt for fields of
+// another type or out of range.
+Result<WeightConfig> ReadWeightConfig(const HfConfig& config);
+
+}  // namespace shard

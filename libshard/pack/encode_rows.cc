@@ -1,0 +1,150 @@
+#include "libshard/pack/encode_rows.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "libshard/base/bytes.h"
+#include "libshard/convert/row_reader.h"
+#include "quant/magnitude.h"
+
+namespace shard {
+namespace {
+
+// Values that are decoded and encoded before the next, at least one row: as F32 they stay in a
+// core's cache, and kernels get enough blocks to fill their vectors.
+constexpr uint64_t kTileValues = 16384;
+
+// Rows of an encoding with F32 values, and where their blocks go.
+struct Tile {
+  uint64_t first_row, rows;
+  std::span<const float> values;
+  std::span<std::byte> out;
+};
+
+// A run of rows shares the importance of its expert or slice; slice_of(row) is its row in the
+// importance.
+template <class SliceOf>
+void EncodeTile(const Encoding& encoding, const Tile& tile, const SliceOf& slice_of) {
+  const uint64_t row_bytes = tile.out.size() / tile.rows, values = encoding.row_values;
+  const uint64_t per_slice = encoding.rows_per_slice;
+  for (uint64_t done = 0; done < tile.rows;) {
+    const uint64_t row = tile.first_row + done;
+    uint64_t count = tile.rows - done;
+    std::span<const float> importance;
+    if (encoding.importance != nullptr) {
+      if (per_slice != 0) count = std::min(count, per_slice - row % per_slice);
+      importance = encoding.importance->Row(per_slice == 0 ? 0 : slice_of(row / per_slice));
+    }
+    encoding.to->encode(tile.values.subspan(done * values, count * values), importance,
+                        tile.out.subspan(done * row_bytes, count * row_bytes));
+    done += count;
+  }
+}
+
+uint64_t RowsPerTile(const Encoding& encoding) {
+  return std::max<uint64_t>(1, kTileValues / encoding.row_values);
+}
+
+// All bits of the exponent set: infinity or NaN.
+template <class T>
+uint64_t CountFullExponents(std::span<const std::byte> bytes, T exponent) {
+  uint64_t count = 0;
+  for (size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    count += (LoadLe<T>(bytes.subspan(at)) & exponent) == exponent ? 1 : 0;
+  }
+  return count;
+}
+
+struct Extremes {
+  uint64_t not_finite = 0;
+  uint32_t largest = 0;  // bits of the largest finite magnitude
+};
+
+Extremes ExtremesOf(std::span<const float> values) {
+  Extremes extremes;
+  for (const float value : values) {
+    const uint32_t magnitude = std::bit_cast<uint32_t>(value) & 0x7fffffff;
+    const bool finite = magnitude < 0x7f800000;
+    extremes.not_finite += finite ? 0 : 1;
+    extremes.largest = std::max(extremes.largest, finite ? magnitude : 0);
+  }
+  return extremes;
+}
+
+// Values of a tile that are not finite, or no more once they are encoded: what is beyond F16 may be
+// beyond the type, or a block's scale is. Only such tiles are decoded again.
+uint64_t CountNotFinite(const Encoding& encoding, const Tile& tile) {
+  constexpr uint32_t kLargestHalf = 0x477fe000;                            // 65504
+  if (quant::LargestMagnitudeBits(tile.values) <= kLargestHalf) return 0;  // nearly always
+  const Extremes source = ExtremesOf(tile.values);
+  if (source.largest <= kLargestHalf || encoding.to->decode == nullptr) return source.not_finite;
+  std::vector<float> decoded(tile.values.size());
+  encoding.to->decode(tile.out, decoded);
+  return std::max(source.not_finite, ExtremesOf(decoded).not_finite);
+}
+
+}  // namespace
+
+bool IsPlainFloat(const quant::Format* format) {
+  return format->name == "f32" || format->name == "f16" || format->name == "bf16";
+}
+
+uint64_t CountNotFinite(const quant::Format* format, std::span<const std::byte> bytes) {
+  if (format->name == "f32") return CountFullExponents<uint32_t>(bytes, 0x7f800000);
+  return CountFullExponents<uint16_t>(bytes, format->name == "f16" ? 0x7c00 : 0x7f80);
+}
+
+ValueReport RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
+                               std::span<const std::byte> in, std::vector<std::byte>& out) {
+  const Encoding& encoding = *tensor.encoding;
+  const uint64_t in_bytes = *encoding.from->BytesFor(encoding.row_values);
+  const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
+  const uint64_t rows = in.size() / in_bytes, most = RowsPerTile(encoding);
+  rows_.resize(std::min(rows, most) * encoding.row_values);
+  out.resize(rows * out_bytes);
+  const auto slice_of = [&](uint64_t slice) {
+    return tensor.experts.empty() ? slice : tensor.experts[slice];
+  };
+  ValueReport report;
+  for (uint64_t i = 0; i < rows; i += most) {
+    const uint64_t count = std::min(most, rows - i);
+    const auto values = std::span(rows_).first(count * encoding.row_values);
+    encoding.from->decode(in.subspan(i * in_bytes, count * in_bytes), values);
+    const Tile tile{first_row + i, count, values,
+                    std::span(out).subspan(i * out_bytes, count * out_bytes)};
+    EncodeTile(encoding, tile, slice_of);
+    report.not_finite += CountNotFinite(encoding, tile);
+  }
+  return report;
+}
+
+Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+                                           std::span<const std::byte> in,
+                                           std::vector<std::byte>& out) {
+  const Encoding& encoding = *tensor.encoding;
+  const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
+  out.resize(rows.bytes * out_bytes);
+  const RowBytes read{rows.offset, rows.bytes, in};
+  ValueReport report;
+  if (encoding.repack) {
+    SHARD_CHECK(encoding.reader->Repack(encoding.to, read, out, report.grid));
+    return report;
+  }
+  rows_.resize(rows.bytes * encoding.row_values);
+  SHARD_CHECK(encoding.reader->Decode(read, rows_));
+  // Rows are counted in the whole tensor, where slices are those of all experts.
+  const auto slice_of = [](uint64_t slice) { return slice; };
+  const uint64_t most = RowsPerTile(encoding);
+  for (uint64_t i = 0; i < rows.bytes; i += most) {
+    const uint64_t count = std::min(most, rows.bytes - i);
+    const auto values =
+        std::span(rows_).subspan(i * encoding.row_values, count * encoding.row_values);
+    const Tile tile{rows.offset + i, count, values,
+                    std::span(out).subspan(i * out_bytes, count * out_bytes)};
+    EncodeTile(encoding, tile, slice_of);
+    report.not_finite += CountNotFinite(encoding, tile);
+  }
+  return report;
+}
+
+}  // namespace shard

@@ -1,0 +1,201 @@
+#include "libshard/pack/output_stream.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+constexpr uint64_t kBlock = 4096;
+// Writeback starts while later bytes are still read and hashed, so that the final flush finds
+// little to do.
+constexpr uint64_t kWritebackStep = 16u << 20;
+
+std::span<const std::byte> BytesOf(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+}  // namespace
+
+Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
+                                        const InsideDirectory& directory, Journal& journal) {
+  OutputStream stream(layout, index, directory.path() / layout.path, &journal);
+  SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT));
+  struct stat info;
+  if (fstat(stream.fd_.get(), &info) != 0) return IoError(stream.path_, "create", errno);
+  if (info.st_nlink > 1) {  // writing would change the file under its other name too
+    SHARD_CHECK(directory.Remove(layout.path));
+    SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT | O_EXCL));
+  }
+  return stream;
+}
+
+Status OutputStream::Resume(std::span<std::byte> buffer) {
+  if (journal_ == nullptr) return StartOver();
+  const std::vector<std::vector<std::string>>& finished = journal_->finished();
+  if (index_ < finished.size() && !finished[index_].empty() &&
+      finished[index_].size() <= layout_.tensors.size()) {
+    SHARD_TRY(resumed_, ReadBack(finished[index_], buffer));
+    if (resumed_) return Ok();
+  }
+  return StartOver();
+}
+
+// True when prefix and tensors on disk are what the journal says; they are then counted as taken.
+Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
+                                    std::span<std::byte> buffer) {
+  struct stat info;
+  if (fstat(fd_.get(), &info) != 0) return IoError(path_, "read", errno);
+  const TensorEntry& last = layout_.tensors[expected.size() - 1].entry;
+  const uint64_t end = last.offset + last.bytes;
+  if (static_cast<uint64_t>(info.st_size) < end) return false;
+  std::string prefix(layout_.prefix.size(), '\0');
+  SHARD_CHECK(ReadAt(fd_.get(), path_, 0, std::as_writable_bytes(std::span(prefix))));
+  if (prefix != layout_.prefix) return false;
+  sha256_.Update(BytesOf(prefix));
+  position_ = prefix.size();
+  SHARD_CHECK(FinishTensors(false));
+  while (position_ < end) {
+    const TensorEntry& tensor = layout_.tensors[digests_.size()].entry;
+    const uint64_t left = tensor.bytes - tensor_bytes_;
+    const auto piece = buffer.first(std::min<uint64_t>(buffer.size(), left));
+    SHARD_CHECK(ReadAt(fd_.get(), path_, position_, piece));
+    SHARD_CHECK(Hash(piece, false));
+  }
+  digests_.resize(std::min(digests_.size(), expected.size()));
+  flushed_ = position_;
+  return digests_ == expected;
+}
+
+Status OutputStream::StartOver() {
+  sha256_ = Sha256();
+  xxh3_.Reset();
+  digests_.clear();
+  position_ = tensor_bytes_ = flushed_ = 0;
+  if (fd_.valid() && ftruncate(fd_.get(), 0) != 0) {
+    return IoError(path_, "truncate", errno);
+  }
+  SHARD_CHECK(Write(0, BytesOf(layout_.prefix)));
+  sha256_.Update(BytesOf(layout_.prefix));
+  position_ = layout_.prefix.size();
+  return FinishTensors(true);
+}
+
+Status OutputStream::Append(std::span<const std::byte> bytes) {
+  SHARD_CHECK(Write(position_, bytes));
+  return Take(bytes);
+}
+
+Status OutputStream::AppendCopy(const InputFile& source, uint64_t offset,
+                                std::span<const std::byte> bytes) {
+  SHARD_CHECK(WriteOrShare(source, offset, bytes));
+  return Take(bytes);
+}
+
+// Counts bytes that have just been written.
+Status OutputStream::Take(std::span<const std::byte> bytes) {
+  SHARD_CHECK(Hash(bytes, true));
+  StartWriteback();
+  return Ok();
+}
+
+Status OutputStream::Write(uint64_t position, std::span<const std::byte> bytes) {
+  return fd_.valid() ? WriteAt(fd_.get(), path_, position, bytes) : Ok();
+}
+
+Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
+                                  std::span<const std::byte> bytes) {
+  const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
+  const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
+  const bool shareable =
+      fd_.valid() && can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
+  if (shareable) {
+    file_clone_range range{};
+    range.src_fd = source.descriptor();
+    range.src_offset = offset + head;
+    range.src_length = middle;
+    range.dest_offset = position_ + head;
+    can_share_ = ioctl(fd_.get(), FICLONERANGE, &range) == 0;
+  }
+  if (!shareable || !can_share_) return Write(position_, bytes);
+  const uint64_t tail = head + middle;
+  SHARD_CHECK(Write(position_, bytes.first(head)));
+  return Write(position_ + tail, bytes.subspan(tail));
+}
+
+void OutputStream::StartWriteback() {
+  if (!fd_.valid() || position_ - flushed_ < kWritebackStep) return;
+  // Only a hint: a file system that cannot do it does it in Finish.
+  (void)sync_file_range(fd_.get(), static_cast<off64_t>(flushed_),
+                        static_cast<off64_t>(position_ - flushed_), SYNC_FILE_RANGE_WRITE);
+  flushed_ = position_;
+}
+
+Status OutputStream::FinishTensor(bool note) {
+  digests_.push_back(xxh3_.Hex());
+  xxh3_.Reset();
+  tensor_bytes_ = 0;
+  return note && journal_ != nullptr ? journal_->Add(index_, digests_.size() - 1, digests_.back())
+                                     : Ok();
+}
+
+// Zeros from the end of a tensor to where the next one, or the end of the file, is laid out.
+Status OutputStream::Pad() {
+  const size_t next = digests_.size();
+  const uint64_t end =
+      next < layout_.tensors.size() ? layout_.tensors[next].entry.offset : layout_.size;
+  if (end <= position_) return Ok();
+  const std::vector<std::byte> zeros(end - position_);
+  SHARD_CHECK(Write(position_, zeros));
+  sha256_.Update(zeros);
+  position_ = end;
+  return Ok();
+}
+
+// Closes the current tensor if all its bytes are there, and those after it that have none.
+Status OutputStream::FinishTensors(bool note) {
+  while (digests_.size() < layout_.tensors.size() &&
+         layout_.tensors[digests_.size()].entry.bytes == tensor_bytes_) {
+    SHARD_CHECK(FinishTensor(note));
+    SHARD_CHECK(Pad());
+  }
+  return Ok();
+}
+
+Status OutputStream::Hash(std::span<const std::byte> bytes, bool note) {
+  sha256_.Update(bytes);
+  position_ += bytes.size();
+  while (!bytes.empty()) {
+    const uint64_t left = layout_.tensors[digests_.size()].entry.bytes - tensor_bytes_;
+    const auto piece = bytes.first(std::min<uint64_t>(left, bytes.size()));
+    xxh3_.Update(piece);
+    tensor_bytes_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+    SHARD_CHECK(FinishTensors(note));
+  }
+  return Ok();
+}
+
+Result<FileDigests> OutputStream::Finish() {
+  if (position_ != layout_.size || digests_.size() != layout_.tensors.size()) {
+    return Error{Code::kMismatch, Cat(path_.string(), ": expected ", layout_.size,
+                                      " bytes written, found ", position_)};
+  }
+  if (!fd_.valid()) return FileDigests{sha256_.Finish(), std::move(digests_)};
+  if (ftruncate(fd_.get(), static_cast<off_t>(layout_.size)) != 0) {
+    return IoError(path_, "truncate", errno);
+  }
+  SHARD_CHECK(FlushToDisk(fd_.get(), path_));
+  return FileDigests{sha256_.Finish(), std::move(digests_)};
+}
+
+}  // namespace shard

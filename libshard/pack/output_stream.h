@@ -1,0 +1,78 @@
+// One output file of a packing run: takes its bytes in order, writes and hashes them, notes
+// finished tensors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
+#include "libshard/base/inside_directory.h"
+#include "libshard/base/journal.h"
+#include "libshard/pack/pack.h"
+#include "libshard/pack/slice.h"
+
+namespace shard {
+
+// Borrows the layout and the journal. Used by one thread at a time.
+class OutputStream {
+ public:
+  // Creates (or, to resume, opens) layout.path in `directory`, with the directories around it.
+  static Result<OutputStream> Open(const OutputFile& layout, size_t index,
+                                   const InsideDirectory& directory, Journal& journal);
+  // Writes nothing: for the digests of what Pack would write.
+  static OutputStream HashOnly(const OutputFile& layout) {
+    return OutputStream(layout, 0, {}, nullptr);
+  }
+  // Takes over the tensors that the journal lists, after reading them back and comparing their
+  // digests; if anything differs, or nothing is listed, writes the prefix and starts from the first
+  // tensor. `buffer` is scratch space.
+  Status Resume(std::span<std::byte> buffer);
+  size_t next_tensor() const { return digests_.size(); }
+  uint64_t position() const { return position_; }
+  bool resumed() const { return resumed_; }
+
+  // The next bytes. They must not reach past the end of a tensor that padding follows.
+  Status Append(std::span<const std::byte> bytes);
+  // The same for bytes that were read from `source` at `offset`: shares the blocks instead of
+  // writing them where the file system can.
+  Status AppendCopy(const InputFile& source, uint64_t offset, std::span<const std::byte> bytes);
+
+  // Flushes to disk. REQUIRES: all bytes were appended.
+  Result<FileDigests> Finish();
+
+ private:
+  OutputStream(const OutputFile& layout, size_t index, fs::path path, Journal* journal)
+      : layout_(layout), index_(index), path_(std::move(path)), journal_(journal) {}
+  Result<bool> ReadBack(const std::vector<std::string>& expected, std::span<std::byte> buffer);
+  Status StartOver();
+  // Counts `bytes` into the digests of file and tensors; `note` writes finished tensors to the
+  // journal.
+  Status Hash(std::span<const std::byte> bytes, bool note);
+  Status FinishTensors(bool note);
+  Status FinishTensor(bool note);
+  Status Pad();
+  Status Take(std::span<const std::byte> bytes);
+  Status Write(uint64_t position, std::span<const std::byte> bytes);
+  Status WriteOrShare(const InputFile& source, uint64_t offset, std::span<const std::byte> bytes);
+  void StartWriteback();
+
+  const OutputFile& layout_;
+  size_t index_;
+  fs::path path_;
+  Journal* journal_;  // null: nothing is written
+  Descriptor fd_;
+  bool resumed_ = false;
+  bool can_share_ = true;      // until the file system has refused once
+  uint64_t position_ = 0;      // bytes taken so far
+  uint64_t flushed_ = 0;       // bytes whose writeback was started
+  uint64_t tensor_bytes_ = 0;  // of the current tensor, taken so far
+  Sha256 sha256_;
+  Xxh3 xxh3_;
+  std::vector<std::string> digests_;  // of finished tensors
+};
+
+}  // namespace shard

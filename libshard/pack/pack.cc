@@ -1,0 +1,196 @@
+#include "libshard/pack/pack.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "libshard/convert/row_reader.h"
+#include "libshard/pack/output_stream.h"
+#include "libshard/pack/pack_run.h"
+#include "libshard/pack/pack_units.h"
+
+namespace shard {
+namespace {
+
+// Large enough for full disk speed, small enough to stay in the second-level cache between reading,
+// hashing and writing.
+constexpr uint64_t kChunk = 1u << 20;
+constexpr uint64_t kSmallestChunk = 64u << 10;
+// Where rows lie across the file, reads are long only if many are made at once.
+constexpr uint64_t kLargestScattered = 8u << 20;
+constexpr uint64_t kPage = 4096;  // chunks are whole pages, and so whole values of every plain type
+// Room for directories and README, and per tensor for its lines in journal and manifest.
+constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
+
+bool Encodes(const std::vector<OutputFile>& outputs) {
+  return std::any_of(outputs.begin(), outputs.end(), [](const OutputFile& file) {
+    return std::any_of(file.tensors.begin(), file.tensors.end(),
+                       [](const OutputTensor& tensor) { return tensor.encoding != nullptr; });
+  });
+}
+
+// Copies are written one thread per output at most; encoding keeps any number of threads busy.
+size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outputs) {
+  const size_t threads = ThreadsForFiles(options.jobs);
+  return std::max<size_t>(1, Encodes(outputs) ? threads : std::min(threads, outputs.size()));
+}
+
+// A worker has a buffer of what it read and one of what it made of it, and as much again is on its
+// way to the disk.
+UnitSize SizeOfUnits(const PackOptions& options, size_t jobs) {
+  const uint64_t share = std::max(options.memory / (4 * jobs), kSmallestChunk);
+  return {std::min(share, kChunk) / kPage * kPage, std::min(share, kLargestScattered)};
+}
+
+Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging) {
+  uint64_t needed = kSpareBytes;
+  for (const OutputFile& output : outputs) {
+    std::error_code error;
+    const uint64_t present = fs::file_size(staging.path() / output.path, error);
+    needed += output.size - (error ? 0 : std::min<uint64_t>(present, output.size));
+    needed += output.tensors.size() * kSpareBytesPerTensor;
+  }
+  SHARD_TRY(const uint64_t available, FreeBytes(staging.path()));
+  if (available >= needed) return Ok();
+  return Error{Code::kIo,
+               Cat(staging.target().string(), ": free space: expected ", needed, " bytes (",
+                   FormatBytes(needed), "), found ", available, " (", FormatBytes(available), ")"),
+               "free some space or choose another disk; nothing was written"};
+}
+
+Result<std::vector<InputFile>> OpenSources(const std::vector<SourceFile>& sources) {
+  std::vector<InputFile> files;
+  files.reserve(sources.size());
+  for (const SourceFile& source : sources) {
+    SHARD_TRY(InputFile file, InputFile::Open(source.path));
+    if (file.identity() != source.identity) {
+      return Error{Code::kCorrupt,
+                   Cat(source.path.string(), ": the file was changed after its header was read")};
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+Result<std::vector<OutputStream>> OpenStreams(const std::vector<OutputFile>& outputs,
+                                              const InsideDirectory& directory, Journal& journal) {
+  std::vector<OutputStream> streams;
+  streams.reserve(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    SHARD_TRY(OutputStream stream, OutputStream::Open(outputs[i], i, directory, journal));
+    streams.push_back(std::move(stream));
+  }
+  return streams;
+}
+
+Status ResumeStreams(std::vector<OutputStream>& streams, size_t jobs, uint64_t chunk) {
+  return ParallelFor(streams.size(), jobs, [&](size_t i) -> Status {
+    SHARD_CHECK(CheckInterrupt());
+    std::vector<std::byte> buffer(chunk);
+    return streams[i].Resume(buffer);
+  });
+}
+
+Result<PackResult> RunStreams(const std::vector<InputFile>& files,
+                              const std::vector<OutputFile>& outputs,
+                              std::vector<OutputStream>& streams, const PackOptions& options) {
+  const size_t jobs = JobCount(options, outputs);
+  const UnitSize size = SizeOfUnits(options, jobs);
+  SHARD_CHECK(ResumeStreams(streams, jobs, size.chunk));
+  PackResult result;
+  PackProgress progress;
+  std::vector<size_t> first_tensor;
+  for (size_t i = 0; i < streams.size(); ++i) {
+    first_tensor.push_back(streams[i].next_tensor());
+    progress.total_bytes += outputs[i].size;
+    progress.done_bytes += streams[i].position();
+    const bool taken_over = streams[i].position() > outputs[i].prefix.size();
+    if (taken_over && streams[i].resumed()) result.resumed_bytes += streams[i].position();
+  }
+  result.written_bytes = progress.total_bytes - result.resumed_bytes;
+  PackSchedule schedule(outputs, first_tensor, size);
+  PackRun run(files, streams, schedule, options);
+  SHARD_CHECK(run.Run(jobs, progress));
+  result.read_bytes = run.read_bytes();
+  result.not_finite = run.not_finite();
+  result.grid = run.grid();
+  result.files.resize(streams.size());
+  SHARD_CHECK(ParallelFor(streams.size(), jobs, [&](size_t i) -> Status {
+    SHARD_TRY(result.files[i], streams[i].Finish());
+    return Ok();
+  }));
+  for (const InputFile& file : files) SHARD_CHECK(file.CheckUnchanged());
+  return result;
+}
+
+// All outputs in one go: open, resume, copy or encode, flush.
+Result<PackResult> PackAll(const std::vector<SourceFile>& sources,
+                           const std::vector<OutputFile>& outputs, StagingDirectory& staging,
+                           const PackOptions& options) {
+  SHARD_CHECK(CheckSpace(outputs, staging));
+  SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
+  SHARD_TRY(Journal journal, staging.OpenJournal());
+  for (const OutputFile& output : outputs) staging.Expect(output.path);
+  SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.files(), journal));
+  return RunStreams(files, outputs, streams, options);
+}
+
+}  // namespace
+
+std::string PackIdentity(const std::vector<SourceFile>& sources,
+                         const std::vector<OutputFile>& outputs) {
+  Sha256 hash;
+  const auto add = [&](const std::string& text) {
+    hash.Update(std::as_bytes(std::span(text.data(), text.size())));
+  };
+  for (const SourceFile& file : sources) {
+    const FileIdentity& id = file.identity;
+    add(Cat(file.name, "\n", id.device, " ", id.inode, " ", id.size, " ", id.modified_ns, " ",
+            id.changed_ns, "\n", file.header_sha256, "\n"));
+  }
+  for (const OutputFile& output : outputs) {
+    add(Cat(output.path, "\n", output.size, "\n", output.prefix));
+    for (const OutputTensor& tensor : output.tensors) {
+      for (const SourceRange& range : tensor.sources) {
+        add(Cat(range.file, " ", range.offset, " ", range.bytes, "\n"));
+      }
+      add(tensor.literal);
+      if (!tensor.encoding) continue;
+      const Encoding& encoding = *tensor.encoding;
+      add(Cat(encoding.from->name, " ", encoding.to->name, " ", encoding.row_values, " ",
+              encoding.importance == nullptr ? "" : encoding.importance->digest, "\n"));
+      if (encoding.reader == nullptr) continue;
+      add(Cat(encoding.reader->Describe(), encoding.repack ? " repacked" : ""));
+    }
+  }
+  return hash.Finish();
+}
+
+Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,
+                                               const std::vector<OutputFile>& outputs,
+                                               const PackOptions& options) {
+  SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
+  std::vector<OutputStream> streams;
+  streams.reserve(outputs.size());
+  for (const OutputFile& output : outputs) streams.push_back(OutputStream::HashOnly(output));
+  SHARD_TRY(PackResult result, RunStreams(files, outputs, streams, options));
+  return std::move(result.files);
+}
+
+Result<PackResult> Pack(const std::vector<SourceFile>& sources,
+                        const std::vector<OutputFile>& outputs, StagingDirectory& staging,
+                        const PackOptions& options) {
+  Result<PackResult> result = PackAll(sources, outputs, staging, options);
+  if (!result && options.keep_partial) staging.Keep();
+  if (!result && result.error().code == Code::kInterrupted) {
+    Error error = std::move(result).error();
+    error.hint = Cat("what was written is kept in ", staging.target().string(),
+                     ".partial; run the same command again to go on from there");
+    return error;
+  }
+  return result;
+}
+
+}  // namespace shard

@@ -1,0 +1,64 @@
+// Executes sliced output files: reads every source byte once, hashes and writes it to each output
+// that holds it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/base/staging.h"
+#include "libshard/format/checkpoint.h"
+#include "libshard/format/grid_report.h"
+#include "libshard/pack/slice.h"
+
+namespace shard {
+
+struct FileDigests {
+  std::string sha256;                // of the whole file
+  std::vector<std::string> tensors;  // XXH3-128 of each tensor, in the file's order
+};
+
+struct PackProgress {
+  uint64_t done_bytes = 0, total_bytes = 0;
+};
+
+struct PackOptions {
+  size_t jobs = 0;              // reading, hashing and writing threads; 0: twice the cores
+  uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
+  bool keep_partial = false;    // keep what was written when an error ends the run
+  std::function<void(const PackProgress&)>
+      progress;  // called now and then from one thread at a time; may be empty
+};
+
+struct PackResult {
+  std::vector<FileDigests> files;  // same order as the outputs
+  uint64_t read_bytes = 0;         // from the sources
+  uint64_t written_bytes = 0;      // to the outputs, without what an earlier run had written
+  uint64_t resumed_bytes = 0;      // taken over from an earlier, interrupted run
+  // Output tensor -> values that are not finite, where there are any; only of tensors of GGUF files
+  // whose values are, or were made of, floats: blocks that are copied are not looked into.
+  std::map<std::string, uint64_t> not_finite;
+  // Of the weights that keep the source's grid; without those that an earlier run had written.
+  GridReport grid;
+};
+
+// Digest of the output layout and of the identity of every source file: equal digests give equal
+// bytes.
+std::string PackIdentity(const std::vector<SourceFile>& sources,
+                         const std::vector<OutputFile>& outputs);
+
+// Writes `outputs` below `staging.path()`. Refuses before the first byte when the disk has not
+// enough room. Sources are checked to be unchanged at the end.
+Result<PackResult> Pack(const std::vector<SourceFile>& sources,
+                        const std::vector<OutputFile>& outputs, StagingDirectory& staging,
+                        const PackOptions& options);
+
+// The digests that Pack would come to, without writing anything.
+Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,
+                                               const std::vector<OutputFile>& outputs,
+                                               const PackOptions& options);
+
+}  // namespace shard

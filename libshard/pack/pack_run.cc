@@ -1,0 +1,140 @@
+#include "libshard/pack/pack_run.h"
+
+#include <chrono>
+
+#include "libshard/base/parallel.h"
+#include "libshard/convert/row_reader.h"
+
+namespace shard {
+namespace {
+
+// How long a waiting worker sleeps before it looks for an interrupt.
+constexpr std::chrono::milliseconds kLookAround{200};
+
+}  // namespace
+
+Status PackRun::Run(size_t jobs, PackProgress progress) {
+  progress_ = progress;
+  RunOnThreads(
+      jobs, [this] { Work(); }, [this] { Stop(); });
+  if (failure_) return *std::move(failure_);
+  return schedule_.finished() ? Ok() : CheckInterrupt();
+}
+
+void PackRun::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+// REQUIRES: mutex_ is held.
+bool PackRun::Stopped() {
+  if (InterruptRequested().load(std::memory_order_relaxed)) stopped_ = true;
+  return stopped_;
+}
+
+void PackRun::Work() {
+  Worker worker;
+  while (const PackUnit* unit = Next()) Finish(*unit, Process(*unit, worker), worker);
+}
+
+const PackUnit* PackRun::Next() {
+  std::unique_lock lock(mutex_);
+  while (!Stopped() && !schedule_.finished()) {
+    if (const PackUnit* unit = schedule_.Start()) return unit;
+    changed_.wait_for(lock, kLookAround);
+  }
+  return nullptr;
+}
+
+Status PackRun::Process(const PackUnit& unit, Worker& worker) {
+  SHARD_CHECK(CheckInterrupt());
+  SHARD_CHECK(Prepare(unit, worker));
+  if (!WaitForTurn(unit)) return Ok();
+  return Append(unit, worker);
+}
+
+// Everything that can be done before it is the unit's turn to be written.
+Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
+  worker.report = {};
+  const Encoding* encoding = unit.tensor != nullptr ? unit.tensor->encoding.get() : nullptr;
+  const bool made = encoding != nullptr && encoding->reader != nullptr;
+  worker.ranges.clear();
+  if (made) encoding->reader->AddReads(unit.reads[0].offset, unit.reads[0].bytes, worker.ranges);
+  SHARD_CHECK(Read(made ? worker.ranges : unit.reads, worker.read));
+  if (made) {
+    SHARD_TRY(worker.report,
+              worker.encoder.EncodeRead(*unit.tensor, unit.reads[0], worker.read, worker.encoded));
+  } else if (encoding != nullptr) {
+    worker.report =
+        worker.encoder.Encode(*unit.tensor, unit.first_row, worker.read, worker.encoded);
+  }
+  if (unit.copied != nullptr) {
+    worker.report.not_finite = CountNotFinite(unit.copied->entry.format, worker.read);
+  }
+  return Ok();
+}
+
+Status PackRun::Read(const std::vector<SourceRange>& ranges, std::vector<std::byte>& out) const {
+  uint64_t bytes = 0;
+  for (const SourceRange& range : ranges) bytes += range.bytes;
+  out.resize(bytes);
+  uint64_t at = 0;
+  for (const SourceRange& range : ranges) {
+    const auto piece = std::span(out).subspan(at, range.bytes);
+    SHARD_CHECK(sources_[range.file].ReadAt(range.offset, piece));
+    at += range.bytes;
+  }
+  return Ok();
+}
+
+// False when the run was stopped, so that the turn may never come.
+bool PackRun::WaitForTurn(const PackUnit& unit) {
+  std::unique_lock lock(mutex_);
+  while (!Stopped() && !schedule_.IsTurn(unit)) changed_.wait_for(lock, kLookAround);
+  return !stopped_;
+}
+
+// The bytes that go to the outputs.
+std::span<const std::byte> PackRun::Made(const PackUnit& unit, const Worker& worker) {
+  if (unit.tensor == nullptr) return worker.read;
+  if (unit.tensor->encoding) return worker.encoded;
+  return std::as_bytes(std::span(unit.tensor->literal.data(), unit.tensor->literal.size()));
+}
+
+Status PackRun::Append(const PackUnit& unit, const Worker& worker) {
+  for (const uint32_t target : unit.targets) {
+    OutputStream& stream = streams_[target];
+    if (unit.tensor != nullptr) {
+      SHARD_CHECK(stream.Append(Made(unit, worker)));
+      continue;
+    }
+    const SourceRange& range = unit.reads[0];
+    SHARD_CHECK(stream.AppendCopy(sources_[range.file], range.offset, worker.read));
+  }
+  return Ok();
+}
+
+void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& worker) {
+  const std::lock_guard lock(mutex_);
+  if (!status) {
+    stopped_ = true;
+    if (!failure_) failure_ = status.error();
+  }
+  if (!stopped_) {
+    schedule_.Done(unit);
+    read_bytes_ += worker.read.size();
+    progress_.done_bytes += Made(unit, worker).size() * unit.targets.size();
+    grid_.Add(worker.report.grid);
+    if (worker.report.not_finite > 0) {
+      const OutputTensor* tensor = unit.tensor != nullptr ? unit.tensor : unit.copied;
+      not_finite_[tensor->entry.name] += worker.report.not_finite;
+    }
+    if (options_.progress) options_.progress(progress_);
+  }
+  changed_.notify_all();
+}
+
+}  // namespace shard

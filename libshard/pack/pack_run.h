@@ -1,0 +1,73 @@
+// The threads of a packing run: read, encode where a type changes, and append in order.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/pack/encode_rows.h"
+#include "libshard/pack/output_stream.h"
+#include "libshard/pack/pack.h"
+#include "libshard/pack/pack_units.h"
+
+namespace shard {
+
+// Workers that take units from the schedule until it is finished or one of them fails. Borrows
+// everything it is given.
+class PackRun {
+ public:
+  PackRun(const std::vector<InputFile>& sources, std::vector<OutputStream>& streams,
+          PackSchedule& schedule, const PackOptions& options)
+      : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
+
+  // Runs on `jobs` threads, this one included. `progress` is where the count starts. An exception
+  // of any of them is thrown here once all have ended.
+  Status Run(size_t jobs, PackProgress progress);
+
+  uint64_t read_bytes() const { return read_bytes_; }
+  // Output tensor -> values that were not finite, of the tensors that have any.
+  const std::map<std::string, uint64_t>& not_finite() const { return not_finite_; }
+  const GridReport& grid() const { return grid_; }
+
+ private:
+  // What one thread keeps from unit to unit.
+  struct Worker {
+    std::vector<std::byte> read, encoded;
+    std::vector<SourceRange> ranges;  // of a reader
+    RowEncoder encoder;
+    ValueReport report;  // of the current unit
+  };
+
+  void Work();
+  void Stop();
+  bool Stopped();
+  const PackUnit* Next();
+  Status Process(const PackUnit& unit, Worker& worker);
+  Status Prepare(const PackUnit& unit, Worker& worker) const;
+  Status Read(const std::vector<SourceRange>& ranges, std::vector<std::byte>& out) const;
+  bool WaitForTurn(const PackUnit& unit);
+  static std::span<const std::byte> Made(const PackUnit& unit, const Worker& worker);
+  Status Append(const PackUnit& unit, const Worker& worker);
+  void Finish(const PackUnit& unit, const Status& status, const Worker& worker);
+
+  const std::vector<InputFile>& sources_;
+  std::vector<OutputStream>& streams_;
+  PackSchedule& schedule_;
+  const PackOptions& options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Error> failure_;
+  bool stopped_ = false;  // an error, an interrupt or an exception: nobody's turn comes any more
+  PackProgress progress_;
+  uint64_t read_bytes_ = 0;
+  std::map<std::string, uint64_t> not_finite_;
+  GridReport grid_;
+};
+
+}  // namespace shard

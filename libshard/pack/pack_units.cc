@@ -1,0 +1,264 @@
+#include "libshard/pack/pack_units.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "libshard/convert/row_reader.h"
+
+namespace shard {
+namespace {
+
+// A source range (or a literal tensor) as one output after another asks for it.
+struct Item {
+  SourceRange range;
+  const OutputTensor* tensor = nullptr;  // null: copied
+  uint64_t row = 0;                      // first row of `tensor` that the range holds
+  const OutputTensor* copied = nullptr;  // PackUnit::copied
+  bool joins = false;  // in every target its bytes follow those of the item before without padding
+  std::vector<uint32_t> targets;
+};
+
+// Two outputs that want the same thing of a range: order, file, offset, bytes, target type.
+using ItemKey = std::tuple<uint64_t, uint32_t, uint64_t, uint64_t, const quant::Format*>;
+
+ItemKey KeyOf(const Item& item) {
+  const quant::Format* to =
+      item.tensor != nullptr && item.tensor->encoding ? item.tensor->encoding->to : nullptr;
+  return {item.range.order, item.range.file, item.range.offset, item.range.bytes, to};
+}
+
+// What a row counts in source ranges: its bytes, or one row of a reader.
+uint64_t RowSize(const Encoding& encoding) {
+  return encoding.reader != nullptr ? 1 : *encoding.from->BytesFor(encoding.row_values);
+}
+
+// Rows whose bytes, before and after, fit into `chunk` each. A reader's rows of a unit are read,
+// kept as F32 and encoded all at once: these buffers together get the room of both.
+uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
+  const uint64_t to = *encoding.to->BytesFor(encoding.row_values);
+  if (encoding.reader == nullptr) {
+    const uint64_t from = *encoding.from->BytesFor(encoding.row_values);
+    return std::max<uint64_t>(1, size.chunk / std::max(from, to));
+  }
+  const RowRoom room = encoding.reader->Room();
+  const uint64_t row = room.per_row + encoding.row_values * sizeof(float) + to;
+  const uint64_t most = 2 * (room.scattered ? size.scattered : size.chunk);
+  return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
+}
+
+// At most; a large model has hundreds of thousands, so that room to grow is worth saving.
+size_t CountItems(const OutputFile& output) {
+  size_t count = 0;
+  for (const OutputTensor& tensor : output.tensors) {
+    count += tensor.sources.size() + (tensor.literal.empty() ? 0 : 1);
+  }
+  return count;
+}
+
+// The items of an output in the order of its bytes, from tensor `first` on.
+std::vector<Item> ItemsOf(const OutputFile& output, size_t first, uint32_t index) {
+  std::vector<Item> out;
+  out.reserve(CountItems(output));
+  uint64_t end = 0;  // of the bytes before, in the output
+  for (size_t i = first; i < output.tensors.size(); ++i) {
+    const OutputTensor& tensor = output.tensors[i];
+    const bool copied = !tensor.encoding && tensor.literal.empty();
+    uint64_t row = 0;
+    bool joins = tensor.entry.offset == end;
+    if (!tensor.literal.empty()) out.push_back({{}, &tensor, 0, nullptr, false, {index}});
+    for (const SourceRange& range : tensor.sources) {
+      if (range.bytes == 0) continue;
+      out.push_back({range,
+                     copied ? nullptr : &tensor,
+                     row,
+                     copied && tensor.inspected ? &tensor : nullptr,
+                     joins,
+                     {index}});
+      joins = true;
+      if (!copied) row += range.bytes / RowSize(*tensor.encoding);
+    }
+    end = tensor.entry.offset + tensor.entry.bytes;
+  }
+  return out;
+}
+
+// Outputs that take their items in one ascending order can share them without waiting for each
+// other in a circle.
+bool Ascend(const std::vector<Item>& items) {
+  return std::is_sorted(items.begin(), items.end(), [](const Item& a, const Item& b) {
+    return std::tie(a.range.order, a.range.file, a.range.offset) <
+           std::tie(b.range.order, b.range.file, b.range.offset);
+  });
+}
+
+// Units of at most size.chunk bytes made of items that follow each other in one output.
+class UnitBuilder {
+ public:
+  UnitBuilder(const UnitSize& size, std::vector<PackUnit>& units) : size_(size), units_(units) {}
+
+  // `follows`: the last unit comes right before this item in the output.
+  void Add(const Item& item, bool follows) {
+    if (follows && Merges(item)) {
+      PackUnit& last = units_.back();
+      if (item.tensor == nullptr) {
+        last.reads.back().bytes += item.range.bytes;
+      } else {
+        last.reads.push_back(item.range);
+      }
+      last.bytes += item.range.bytes;
+      return;
+    }
+    const uint64_t step = Step(item);
+    const uint64_t row_bytes =
+        item.tensor != nullptr && item.tensor->encoding ? RowSize(*item.tensor->encoding) : 0;
+    uint64_t at = 0;
+    do {
+      SourceRange piece = item.range;
+      piece.offset += at;
+      piece.bytes = std::min(step, item.range.bytes - at);
+      PackUnit unit{{}, piece.bytes, item.tensor, item.row, item.copied, item.targets};
+      if (row_bytes > 0) unit.first_row += at / row_bytes;
+      if (piece.bytes > 0) unit.reads.push_back(piece);
+      units_.push_back(std::move(unit));
+      at += step;
+    } while (at < item.range.bytes);
+  }
+
+ private:
+  // Source bytes per unit, rows where a reader makes them.
+  uint64_t Step(const Item& item) const {
+    if (item.tensor == nullptr || !item.tensor->encoding) return size_.chunk;
+    const Encoding& encoding = *item.tensor->encoding;
+    return RowsPerUnit(encoding, size_) * RowSize(encoding);
+  }
+
+  bool Merges(const Item& item) const {
+    const PackUnit& last = units_.back();
+    if (item.tensor != nullptr && item.tensor->encoding && item.tensor->encoding->reader) {
+      return false;  // its ranges are large already
+    }
+    if (last.tensor != item.tensor || last.copied != item.copied || last.reads.empty() ||
+        last.targets != item.targets || last.bytes + item.range.bytes > Step(item)) {
+      return false;
+    }
+    const SourceRange& before = last.reads.back();
+    // Between two experts another target may hold a third.
+    if (item.tensor != nullptr) {
+      return item.targets.size() == 1 || before.order == item.range.order;
+    }
+    return item.joins && before.file == item.range.file &&
+           before.offset + before.bytes == item.range.offset;
+  }
+
+  const UnitSize& size_;
+  std::vector<PackUnit>& units_;
+};
+
+// All items once, and for each output the indexes of its items in order.
+struct ItemLists {
+  std::vector<Item> items;
+  std::vector<std::vector<uint32_t>> of_output;
+};
+
+ItemLists CollectItems(const std::vector<OutputFile>& outputs,
+                       const std::vector<size_t>& first_tensor) {
+  ItemLists out;
+  out.of_output.resize(outputs.size());
+  size_t most = 0;
+  for (const OutputFile& output : outputs) most += CountItems(output);
+  out.items.reserve(most);
+  std::map<ItemKey, uint32_t> shared;
+  for (uint32_t output = 0; output < outputs.size(); ++output) {
+    std::vector<Item> items = ItemsOf(outputs[output], first_tensor[output], output);
+    const bool share = Ascend(items);
+    out.of_output[output].reserve(items.size());
+    for (Item& item : items) {
+      const auto index = static_cast<uint32_t>(out.items.size());
+      const bool shareable = share && item.range.bytes > 0;
+      const auto [at, added] =
+          shareable ? shared.emplace(KeyOf(item), index) : std::pair(shared.end(), true);
+      out.of_output[output].push_back(added ? index : at->second);
+      if (added) {
+        out.items.push_back(std::move(item));
+        continue;
+      }
+      Item& known = out.items[at->second];
+      known.targets.push_back(output);
+      known.joins = known.joins && item.joins;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+PackSchedule::PackSchedule(const std::vector<OutputFile>& outputs,
+                           const std::vector<size_t>& first_tensor, const UnitSize& size)
+    : lanes_(outputs.size()) {
+  const ItemLists lists = CollectItems(outputs, first_tensor);
+  // An item belongs to the lane of its first target, which merges small items and cuts large ones;
+  // the other targets then follow the same units.
+  std::vector<std::pair<uint32_t, uint32_t>> pieces(lists.items.size());  // begin and end in units_
+  UnitBuilder builder(size, units_);
+  for (uint32_t output = 0; output < outputs.size(); ++output) {
+    bool follows = false;
+    for (const uint32_t index : lists.of_output[output]) {
+      const Item& item = lists.items[index];
+      const bool right_after = follows;
+      follows = item.targets[0] == output;
+      if (!follows) continue;
+      const auto begin = static_cast<uint32_t>(units_.size());
+      builder.Add(item, right_after);
+      pieces[index] = {begin, static_cast<uint32_t>(units_.size())};
+    }
+  }
+  for (uint32_t output = 0; output < outputs.size(); ++output) {
+    for (const uint32_t index : lists.of_output[output]) {
+      for (uint32_t unit = pieces[index].first; unit < pieces[index].second; ++unit) {
+        lanes_[output].units.push_back(unit);
+      }
+    }
+  }
+  remaining_ = units_.size();
+}
+
+bool PackSchedule::Ready(const PackUnit& unit) const {
+  return std::all_of(unit.targets.begin(), unit.targets.end(), [&](uint32_t target) {
+    const Lane& lane = lanes_[target];
+    return &units_[lane.units[lane.started]] == &unit;
+  });
+}
+
+const PackUnit* PackSchedule::Start() {
+  const Lane* best = nullptr;
+  const auto rank = [](const Lane& lane) {
+    return std::pair(lane.started - lane.written, lane.started_bytes);
+  };
+  for (const Lane& lane : lanes_) {
+    if (lane.started == lane.units.size()) continue;
+    if (best != nullptr && rank(lane) >= rank(*best)) continue;
+    if (Ready(units_[lane.units[lane.started]])) best = &lane;
+  }
+  if (best == nullptr) return nullptr;
+  const PackUnit& unit = units_[best->units[best->started]];
+  for (const uint32_t target : unit.targets) {
+    ++lanes_[target].started;
+    lanes_[target].started_bytes += unit.bytes;
+  }
+  return &unit;
+}
+
+bool PackSchedule::IsTurn(const PackUnit& unit) const {
+  return std::all_of(unit.targets.begin(), unit.targets.end(), [&](uint32_t target) {
+    const Lane& lane = lanes_[target];
+    return &units_[lane.units[lane.written]] == &unit;
+  });
+}
+
+void PackSchedule::Done(const PackUnit& unit) {
+  for (const uint32_t target : unit.targets) ++lanes_[target].written;
+  --remaining_;
+}
+
+}  // namespace shard

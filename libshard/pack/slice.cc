@@ -1,0 +1,200 @@
+#include "libshard/pack/slice.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "libshard/base/text.h"
+#include "libshard/format/safetensors.h"
+#include "libshard/pack/slice_parts.h"
+
+namespace shard {
+namespace {
+
+// Tensors of one part of the distribution before they are cut into files.
+struct PartContent {
+  ExpertPart part;  // for the trunk without experts
+  std::vector<OutputTensor> tensors;
+};
+
+uint64_t Product(const std::vector<uint64_t>& shape, size_t begin, size_t end) {
+  return std::accumulate(shape.begin() + static_cast<std::ptrdiff_t>(begin),
+                         shape.begin() + static_cast<std::ptrdiff_t>(end), uint64_t{1},
+                         std::multiplies<>());
+}
+
+OutputTensor WholeTensor(const MoeModel& model, const ModelTensor& tensor) {
+  const TensorEntry& entry = model.entry(tensor);
+  OutputTensor out;
+  out.entry = entry;
+  out.sources = {{.file = entry.file, .offset = entry.offset, .bytes = entry.bytes}};
+  out.layer = tensor.layer;
+  if (tensor.expert >= 0) out.experts = {static_cast<uint32_t>(tensor.expert)};
+  return out;
+}
+
+Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
+                               const ExpertIds& ids) {
+  const TensorEntry& entry = model.entry(tensor);
+  const auto axis = static_cast<size_t>(tensor.axis);
+  const uint64_t slices = Product(entry.shape, 0, axis + 1);
+  const uint32_t experts = model.FindLayer(static_cast<uint32_t>(tensor.layer))->experts;
+  if (slices == 0 || entry.bytes % slices != 0) {
+    return Error{Code::kUnsupported,
+                 Cat(model.checkpoint().files()[entry.file].path.string(), ": tensor ",
+                     Quoted(entry.name), ": ", entry.dtype, " of shape ", FormatShape(entry.shape),
+                     ": expected whole bytes per expert, found ", entry.bytes, " bytes in ", slices,
+                     " slices")};
+  }
+  OutputTensor out = WholeTensor(model, tensor);
+  out.sources = SliceAxis(entry, tensor.axis, experts, ids);
+  out.entry.shape[axis] = entry.shape[axis] / experts * ids.size();
+  out.entry.bytes = 0;
+  for (const SourceRange& range : out.sources) out.entry.bytes += range.bytes;
+  out.experts = ids;
+  return out;
+}
+
+Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartContent& part) {
+  const ExpertIds& ids = IdsOf(part.part.experts, static_cast<uint32_t>(tensor.layer));
+  if (ids.empty()) return Ok();
+  if (tensor.packed_expert() && tensor.axis >= 0) {
+    SHARD_TRY(OutputTensor cut, CutTensor(model, tensor, ids));
+    part.tensors.push_back(std::move(cut));
+  } else if (tensor.packed_expert() || Contains(ids, static_cast<uint32_t>(tensor.expert))) {
+    part.tensors.push_back(WholeTensor(model, tensor));
+  }
+  return Ok();
+}
+
+std::map<std::string, std::string> FileMetadata(const MoeModel& model, const Plan& plan,
+                                                const ExpertPart& part) {
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"},
+      {"moepack.model", model.Version("")},
+      {"moepack.role", std::string(RoleName(part.role))},
+  };
+  if (part.group >= 0) metadata["moepack.group"] = std::to_string(part.group);
+  if (part.role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
+  if (part.role != Role::kTrunk) {
+    metadata["moepack.experts"] = LayerExpertsToJson(part.experts, plan.layers).dump();
+  }
+  return metadata;
+}
+
+std::vector<OutputFile> CutIntoFiles(PartContent content, uint64_t limit,
+                                     const std::map<std::string, std::string>& metadata) {
+  if (content.tensors.empty()) return {};
+  const ExpertPart& part = content.part;
+  const PartFile name{part.directory, part.role == Role::kTrunk ? "trunk" : "experts",
+                      ".safetensors"};
+  std::vector<std::vector<OutputTensor>> lists = CutBySize(std::move(content.tensors), limit);
+  std::vector<OutputFile> files(lists.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    files[i].path = PartFileName(name, i + 1, files.size());
+    files[i].role = part.role;
+    files[i].group = part.group;
+    files[i].tensors = std::move(lists[i]);
+    LayOutSafetensors(files[i], metadata);
+  }
+  return files;
+}
+
+}  // namespace
+
+bool PartSelection::WantsGroup(uint32_t group) const {
+  return all || std::find(groups.begin(), groups.end(), group) != groups.end();
+}
+
+Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t groups) {
+  PartSelection parts;
+  parts.all = texts.empty();
+  for (const std::string& text : Split(Join(texts, ","), ',')) {
+    if (parts.all) break;
+    const bool is_group = text.starts_with("group:");
+    const auto group = ParseUint(std::string_view(text).substr(is_group ? 6 : 0));
+    if (text == "trunk") {
+      parts.trunk = true;
+    } else if (text == "overlay") {
+      parts.overlay = true;
+    } else if (text == "assets") {
+      parts.assets = true;
+    } else if (text == "remainder") {
+      parts.remainder = true;
+    } else if (is_group && group && *group < groups) {
+      parts.groups.push_back(static_cast<uint32_t>(*group));
+    } else {
+      return Error{Code::kInvalidArgument,
+                   Cat("--only: expected trunk, overlay, assets, remainder or group:0 to group:",
+                       groups == 0 ? 0 : groups - 1, ", found ", Quoted(text))};
+    }
+  }
+  return parts;
+}
+
+std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t experts,
+                                   const ExpertIds& ids) {
+  const auto at = static_cast<size_t>(axis);
+  const uint64_t outer = Product(tensor.shape, 0, at);
+  if (outer == 0 || tensor.bytes == 0) return {};
+  const uint64_t row = tensor.bytes / outer;  // all experts of one outer index
+  const uint64_t slice = row / experts;
+  std::vector<SourceRange> out;
+  out.reserve(outer * ids.size());
+  for (uint64_t i = 0; i < outer; ++i) {
+    for (const uint32_t id : ids) {
+      out.push_back(
+          {.file = tensor.file, .offset = tensor.offset + i * row + id * slice, .bytes = slice});
+    }
+  }
+  return out;
+}
+
+void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorEntry> entries;
+  entries.reserve(file.tensors.size());
+  for (const OutputTensor& tensor : file.tensors) entries.push_back(tensor.entry);
+  uint64_t residue = 0;
+  if (!file.tensors.empty() && !file.tensors[0].sources.empty()) {
+    residue = file.tensors[0].sources[0].offset;
+  }
+  file.prefix = BuildSafetensorsHeader(entries, metadata, residue);
+  file.size = file.prefix.size();
+  for (OutputTensor& tensor : file.tensors) {
+    tensor.entry.offset = file.size;
+    file.size += tensor.entry.bytes;
+  }
+}
+
+Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Plan& plan,
+                                                 const SliceOptions& options) {
+  if (model.checkpoint().names_only()) {
+    return Error{Code::kNotFound, Cat(model.checkpoint().source().string(),
+                                      ": expected the shards beside the index, found none")};
+  }
+  std::vector<PartContent> parts;
+  if (options.parts.WantsTrunk()) parts.push_back({{Role::kTrunk, -1, "trunk", {}}, {}});
+  const size_t first_expert_part = parts.size();
+  for (ExpertPart& part : ExpertParts(plan, options)) parts.push_back({std::move(part), {}});
+
+  for (const ModelTensor& tensor : model.tensors()) {
+    if (tensor.part != Part::kExpert) {
+      if (first_expert_part == 1) parts[0].tensors.push_back(WholeTensor(model, tensor));
+      continue;
+    }
+    for (size_t i = first_expert_part; i < parts.size(); ++i) {
+      SHARD_CHECK(AddExpertTensor(model, tensor, parts[i]));
+    }
+  }
+  std::vector<OutputFile> files;
+  for (PartContent& part : parts) {
+    part.tensors.shrink_to_fit();
+    const auto metadata = FileMetadata(model, plan, part.part);
+    for (OutputFile& file : CutIntoFiles(std::move(part), options.max_part_size, metadata)) {
+      files.push_back(std::move(file));
+    }
+  }
+  return files;
+}
+
+}  // namespace shard

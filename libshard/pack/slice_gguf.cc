@@ -1,0 +1,273 @@
+#include "libshard/pack/slice_gguf.h"
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "libshard/base/text.h"
+#include "libshard/format/gguf.h"
+#include "libshard/format/gguf_set.h"
+#include "libshard/pack/encode_rows.h"
+#include "libshard/pack/slice_parts.h"
+
+namespace shard {
+namespace {
+
+constexpr uint64_t kMaxSplitFiles = 65535;  // split.count is a u16
+constexpr std::string_view kExtension = ".gguf";
+
+uint64_t ElementsOf(const std::vector<uint64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
+}
+
+// A vector with one value per expert has rows of one value.
+uint64_t RowValues(const GgufTensor& tensor) {
+  return tensor.experts > 0 && tensor.shape.size() == 1 ? 1 : tensor.row_values();
+}
+
+// Experts, and the heads of MLA matrices, have an importance of their own.
+uint64_t RowsPerSlice(const GgufTensor& tensor, uint64_t row) {
+  const bool sliced = tensor.experts > 0 || tensor.shape.size() > 2;
+  return sliced ? tensor.elements() / tensor.shape[0] / row : 0;
+}
+
+Error CannotEncode(const GgufTensor& tensor, const quant::Format* type, std::string_view reason) {
+  return Error{Code::kUnsupported, Cat("tensor ", Quoted(tensor.name), ": ", tensor.stored->name,
+                                       " to ", type->name, ": ", reason)};
+}
+
+// Fills in how the bytes are made; name, shape and sources are there.
+Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTensor& out) {
+  out.entry.format = type;
+  out.entry.dtype = type->name;
+  const uint64_t row = RowValues(tensor);
+  if (type->BytesFor(row) == std::nullopt) {
+    return CannotEncode(
+        tensor, type,
+        Cat("expected rows of a multiple of ", type->block_values, " values, found ", row));
+  }
+  out.entry.bytes = *type->BytesFor(row) * (ElementsOf(out.entry.shape) / row);
+  out.inspected = IsPlainFloat(type);
+  if (!tensor.literal.empty() || (type == tensor.stored && tensor.reader == nullptr)) return Ok();
+  if (tensor.reader == nullptr && tensor.stored->decode == nullptr)
+    return CannotEncode(tensor, type, "expected a type that can be decoded, found another");
+  if (type->encode == nullptr)
+    return CannotEncode(tensor, type, "expected a type that can be encoded, found another");
+  const bool weighted = type->uses_importance && tensor.importance != nullptr;
+  out.encoding = std::make_shared<const Encoding>(
+      Encoding{.from = tensor.stored,
+               .to = type,
+               .row_values = row,
+               .rows_per_slice = RowsPerSlice(tensor, row),
+               .importance = weighted ? tensor.importance : nullptr,
+               .reader = tensor.reader,
+               .repack = tensor.KeepsGrid(type)});
+  return Ok();
+}
+
+OutputTensor Named(const GgufTensor& tensor) {
+  OutputTensor out;
+  out.entry.name = tensor.name;
+  out.entry.shape = tensor.shape;
+  out.layer = tensor.layer;
+  out.SetSourceName(tensor.source_tensor);
+  return out;
+}
+
+GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const ExpertPart& part) {
+  GgufMetadata out;
+  out.Set("general.architecture", GgufValue::String(input.model.architecture()));
+  out.Set("moepack.model", GgufValue::String(input.version));
+  out.Set("moepack.role", GgufValue::String(RoleName(part.role)));
+  if (part.group >= 0) out.Set("moepack.group", GgufValue::U32(static_cast<uint32_t>(part.group)));
+  if (part.role == Role::kOverlay)
+    out.Set("moepack.overlay", GgufValue::String(plan.overlay_version));
+  if (!part.experts.empty()) {
+    out.Set("moepack.experts",
+            GgufValue::String(LayerExpertsToJson(part.experts, plan.layers).dump()));
+  }
+  return out;
+}
+
+// Experts and what belongs to them in the router; a node needs both from the same file.
+bool BelongsToExperts(const GgufTensor& tensor) {
+  return tensor.experts > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
+}
+
+// One part of a GGUF distribution being put together.
+class PartSlicer {
+ public:
+  PartSlicer(const GgufSlicing& input, const Plan& plan, uint64_t limit)
+      : input_(input), plan_(plan), limit_(limit) {}
+
+  void AddHead(std::vector<OutputFile>& files) const {
+    OutputFile head;
+    head.path = "head/head.gguf";
+    head.role = Role::kHead;
+    LayOutGguf(head, input_.model.metadata, input_.alignment);
+    files.push_back(std::move(head));
+  }
+
+  // Whole tensors: the trunk, or all routers.
+  Status AddWhole(Role role, std::vector<OutputFile>& files) const {
+    const bool trunk = role == Role::kTrunk;
+    std::vector<OutputTensor> tensors;
+    for (const GgufTensor& tensor : input_.model.tensors) {
+      const bool router = tensor.part == Part::kRouter && tensor.experts > 0;
+      if (trunk ? BelongsToExperts(tensor) : !router) continue;
+      SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
+      tensors.push_back(std::move(whole));
+    }
+    const std::string name(RoleName(role));
+    AddFiles({role, -1, name, {}}, name, std::move(tensors), files);
+    return Ok();
+  }
+
+  Status AddExperts(const ExpertPart& part, std::vector<OutputFile>& files) const {
+    std::vector<OutputTensor> tensors;
+    for (size_t i = 0; i < input_.model.tensors.size(); ++i) {
+      const GgufTensor& tensor = input_.model.tensors[i];
+      if (!BelongsToExperts(tensor)) continue;
+      const ExpertIds& ids = IdsOf(part.experts, static_cast<uint32_t>(tensor.layer));
+      if (ids.empty()) continue;
+      SHARD_TRY(OutputTensor cut, EncodeExperts(tensor, TypeIn(part.role, i), ids));
+      tensors.push_back(std::move(cut));
+    }
+    if (!tensors.empty()) AddFiles(part, "experts", std::move(tensors), files);
+    return Ok();
+  }
+
+ private:
+  const quant::Format* TypeIn(Role role, size_t tensor) const {
+    const bool own = role == Role::kOverlay && tensor < input_.overlay_types.size();
+    const quant::Format* type = own ? input_.overlay_types[tensor] : nullptr;
+    return type != nullptr ? type : input_.model.tensors[tensor].type;
+  }
+
+  void AddFiles(const ExpertPart& part, const std::string& stem, std::vector<OutputTensor> tensors,
+                std::vector<OutputFile>& files) const {
+    const ContainerCost cost = GgufCost(PartMetadata(input_, plan_, part), input_.alignment);
+    std::vector<std::vector<OutputTensor>> lists = CutBySize(std::move(tensors), limit_, cost);
+    const size_t count = lists.size();
+    for (size_t i = 0; i < count; ++i) {
+      OutputFile file;
+      file.path = PartFileName({part.directory, stem, kExtension}, i + 1, count);
+      file.role = part.role;
+      file.group = part.group;
+      file.tensors = std::move(lists[i]);
+      GgufMetadata metadata = PartMetadata(input_, plan_, part);
+      // File 0 of a node's set is the head.
+      if (part.role == Role::kTrunk)
+        metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(i + 1)));
+      LayOutGguf(file, metadata, input_.alignment);
+      files.push_back(std::move(file));
+    }
+  }
+
+  const GgufSlicing& input_;
+  const Plan& plan_;
+  uint64_t limit_;
+};
+
+}  // namespace
+
+ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment) {
+  constexpr uint64_t kPerTensor = 8 + 4 + 4 * 8 + 4 + 8;  // length, dimensions, type, offset
+  constexpr uint64_t kSpare = 256;
+  return {.alignment = alignment,
+          .per_tensor = kPerTensor,
+          .per_file = BuildGgufHeader(metadata, {}, 1).size() + kSpare};
+}
+
+Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format* type) {
+  OutputTensor out = Named(tensor);
+  out.sources = tensor.sources;
+  out.literal = tensor.literal;
+  if (tensor.experts > 0) {
+    out.experts.resize(tensor.experts);
+    std::iota(out.experts.begin(), out.experts.end(), 0u);
+  }
+  SHARD_CHECK(SetEncoding(tensor, type, out));
+  return out;
+}
+
+Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format* type,
+                                   const ExpertIds& ids) {
+  OutputTensor out = Named(tensor);
+  const size_t ranges = tensor.sources.size() / tensor.experts;
+  for (const uint32_t id : ids) {
+    const auto first = tensor.sources.begin() + static_cast<std::ptrdiff_t>(id * ranges);
+    out.sources.insert(out.sources.end(), first, first + static_cast<std::ptrdiff_t>(ranges));
+  }
+  out.entry.shape[0] = ids.size();
+  out.experts = ids;
+  SHARD_CHECK(SetEncoding(tensor, type, out));
+  return out;
+}
+
+Plan PlanFor(const GgufModel& model, const Plan& plan) {
+  std::set<uint32_t> there;
+  for (const GgufTensor& tensor : model.tensors) {
+    if (tensor.part == Part::kExpert) there.insert(static_cast<uint32_t>(tensor.layer));
+  }
+  const auto absent = [&](const auto& entry) { return !there.contains(entry.first); };
+  Plan out = plan;
+  std::erase_if(out.layers, absent);
+  std::erase_if(out.top_k, absent);
+  std::erase_if(out.overlay, absent);
+  std::erase_if(out.remainder, absent);
+  for (GroupPlan& group : out.groups) {
+    std::erase_if(group.owned, absent);
+    std::erase_if(group.fill, absent);
+  }
+  return out;
+}
+
+Result<std::vector<OutputFile>> SliceGguf(const GgufSlicing& input, const Plan& plan,
+                                          const SliceOptions& options) {
+  std::vector<OutputFile> files;
+  const PartSlicer slicer(input, plan, options.max_part_size);
+  if (options.parts.WantsTrunk()) {
+    slicer.AddHead(files);
+    SHARD_CHECK(slicer.AddWhole(Role::kTrunk, files));
+    SHARD_CHECK(slicer.AddWhole(Role::kRouters, files));
+  }
+  for (const ExpertPart& part : ExpertParts(plan, options)) {
+    SHARD_CHECK(slicer.AddExperts(part, files));
+  }
+  return files;
+}
+
+void SetSplitKeys(uint64_t number, uint64_t count, uint64_t tensors, GgufMetadata& metadata) {
+  metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(number)));
+  metadata.Set(kSplitCountKey, GgufValue::U16(static_cast<uint16_t>(count)));
+  metadata.Set(kSplitTensorsKey, GgufValue::I32(static_cast<int32_t>(tensors)));
+}
+
+Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgufOptions& options) {
+  std::vector<OutputTensor> tensors;
+  for (const GgufTensor& tensor : model.tensors) {
+    SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
+    tensors.push_back(std::move(whole));
+  }
+  std::vector<std::vector<OutputTensor>> lists = CutBySize(
+      std::move(tensors), options.max_part_size, GgufCost(model.metadata, options.alignment));
+  const size_t count = lists.size();
+  if (count > kMaxSplitFiles) {
+    return Error{Code::kUnsupported,
+                 Cat("--max-part-size: expected at most ", kMaxSplitFiles, " files, found ", count),
+                 "allow larger parts"};
+  }
+  std::vector<OutputFile> files(count);
+  for (size_t i = 0; i < count; ++i) {
+    files[i].path = PartFileName({"", options.stem, kExtension}, i + 1, count);
+    files[i].tensors = std::move(lists[i]);
+    GgufMetadata metadata = i == 0 ? model.metadata : GgufMetadata();
+    if (i > 0) metadata.Set("general.architecture", GgufValue::String(model.architecture()));
+    if (count > 1) SetSplitKeys(i, count, model.tensors.size(), metadata);
+    LayOutGguf(files[i], metadata, options.alignment);
+  }
+  return files;
+}
+
+}  // namespace shard

@@ -1,0 +1,42 @@
+// What the slicers of all containers share: which parts a plan has, and how a part is cut into
+// files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/pack/slice.h"
+#include "libshard/plan/plan.h"
+
+namespace shard {
+
+// A part of a distribution that holds experts.
+struct ExpertPart {
+  Role role = Role::kGroup;
+  int group = -1;
+  std::string directory;  // "groups/000"
+  LayerExperts experts;   // ids held
+};
+// Groups (with their fill), overlay, remainder, as far as the options want them.
+std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options);
+
+// What a container adds to the bytes of its tensors.
+struct ContainerCost {
+  uint64_t alignment = 1;   // of each tensor's end
+  uint64_t per_tensor = 0;  // in the header, beside the name
+  uint64_t per_file = 0;    // the rest of the header
+};
+// Deals tensors into lists whose files have at most `limit` bytes (0: one list); a tensor that is
+// larger has one of its own. At least one list.
+std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors, uint64_t limit,
+                                                 const ContainerCost& cost = {});
+
+// "groups/000/experts.gguf", or with several files "groups/000/experts-00001-of-00003.gguf".
+struct PartFile {
+  std::string_view directory, stem, extension;
+};
+std::string PartFileName(const PartFile& part, size_t number, size_t count);
+
+}  // namespace shard

@@ -1,0 +1,66 @@
+#include "libshard/plan/plan.h"
+
+#include "libshard/base/text.h"
+#include "libshard/plan/plan_steps.h"
+
+namespace shard {
+namespace {
+
+Status CheckTopKKnown(const MoeModel& model) {
+  for (const MoeLayer& layer : model.layers()) {
+    if (layer.top_k > 0) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("plan: layer ", layer.layer,
+                     ": experts per token: expected a number from config.json, found none"),
+                 "put config.json beside the checkpoint or name it with --config"};
+  }
+  return Ok();
+}
+
+Status CheckEnoughEligible(const Plan& plan) {
+  Status checked = AsUserMistake(CheckEligibleCounts("plan", plan));
+  if (checked) return checked;
+  Error error = std::move(checked).error();
+  error.hint = "use fewer groups or a larger overlay";
+  return error;
+}
+
+}  // namespace
+
+LayerExperts HeldBy(const GroupPlan& group) {
+  LayerExperts held = group.owned;
+  for (const auto& [layer, ids] : group.fill) held[layer] = Union(held[layer], ids);
+  return held;
+}
+
+ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer) {
+  const GroupPlan& own = plan.groups[group];
+  return Union(Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer)), IdsOf(plan.overlay, layer));
+}
+
+Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
+  SHARD_CHECK(CheckTopKKnown(model));
+  Plan plan;
+  plan.layers = LayerCountsOf(model);
+  plan.top_k = TopKOf(model);
+  SHARD_CHECK(PartitionExperts(options, plan));
+  if (!options.overlay_file.empty()) SHARD_CHECK(ReadOverlayFile(options.overlay_file, plan));
+  if (options.uniform) SHARD_CHECK(FillUniformly(plan));
+  SHARD_CHECK(CheckEnoughEligible(plan));
+  plan.uniform = IsUniform(plan);
+  return plan;
+}
+
+LayerCounts LayerCountsOf(const MoeModel& model) {
+  LayerCounts counts;
+  for (const MoeLayer& layer : model.layers()) counts[layer.layer] = layer.experts;
+  return counts;
+}
+
+std::map<uint32_t, uint32_t> TopKOf(const MoeModel& model) {
+  std::map<uint32_t, uint32_t> top_k;
+  for (const MoeLayer& layer : model.layers()) top_k[layer.layer] = layer.top_k;
+  return top_k;
+}
+
+}  // namespace shard

@@ -1,0 +1,80 @@
+// A plan: which experts every node group holds, which are replicated, which are on no node. Pure
+// data, no bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
+#include "libshard/model/model.h"
+
+namespace shard {
+
+struct GroupPlan {
+  LayerExperts owned;  // held by this group alone (and by the overlay, if it replicates them)
+  LayerExperts fill;   // added so that every eligible count is equal; owned by another group
+};
+
+// owned ∪ fill: what the group's bundle stores.
+LayerExperts HeldBy(const GroupPlan& group);
+
+struct Plan {
+  std::string scheme;                  // contiguous, modulo, explicit or the file's own word
+  LayerCounts layers;                  // the MoE layers of the model and their expert counts
+  std::map<uint32_t, uint32_t> top_k;  // per layer; 0 unknown
+  std::vector<GroupPlan> groups;
+  std::string overlay_version;  // "" without an overlay
+  LayerExperts overlay;
+  LayerExperts remainder;  // owned by no group
+  bool uniform = false;    // |eligible(g, l)| is the same for all g and l
+};
+
+// eligible(g, l) = owned ∪ fill ∪ overlay, ascending: what the router of layer l may pick on node
+// g.
+ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
+
+struct PlanOptions {
+  uint32_t groups = 0;                   // 0 with explicit:FILE: as many as the file lists
+  std::string partition = "contiguous";  // contiguous, modulo, explicit:FILE
+  std::string overlay_file;              // "" for none
+  bool uniform = true;
+};
+
+// Decides who holds what. kInvalidArgument when a group would have fewer eligible experts than
+// top-k, more groups than experts, an id out of range, an expert in two groups, no top-k known.
+Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options);
+
+// What a user should know before writing terabytes: small groups, remainder, fill, routing groups
+// that are cut.
+std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan);
+
+// Groups, overlay, remainder: the rules that MakePlan promises, for plans read from files. kCorrupt
+// names the rule.
+Status CheckPlan(const std::string& where, const Plan& plan);
+
+// "partition" and "overlays" as they stand in plan.json and distribution.json.
+Json PartitionToJson(const Plan& plan);
+Json OverlaysToJson(const Plan& plan);
+// Reads both back; `layers` and `top_k` come from the model.
+Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
+                          const std::map<uint32_t, uint32_t>& top_k);
+// The same without CheckPlan (ids are in range all the same): for a verifier, which has to name
+// every broken rule and not only the first.
+Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& document,
+                                   const LayerCounts& layers,
+                                   const std::map<uint32_t, uint32_t>& top_k);
+
+// plan.json: format, model version and family, partition, overlays. Reading refuses a plan made for
+// another model.
+Json PlanToJson(const MoeModel& model, const Plan& plan);
+// Its text, read before it is written: kUnsupported, with the reader's reason, when ReadPlanFile
+// would refuse it or read another plan.
+Result<std::string> PlanText(const MoeModel& model, const Plan& plan);
+Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model);
+
+LayerCounts LayerCountsOf(const MoeModel& model);
+std::map<uint32_t, uint32_t> TopKOf(const MoeModel& model);
+
+}  // namespace shard

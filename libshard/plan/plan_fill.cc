@@ -1,0 +1,83 @@
+// One eligible count for all groups and layers: stock llama.cpp reads a single expert_count.
+#include <algorithm>
+
+#include "libshard/base/text.h"
+#include "libshard/plan/plan_steps.h"
+
+namespace shard {
+namespace {
+
+// What a group holds in a layer before any fill.
+ExpertIds OwnAndOverlay(const Plan& plan, const GroupPlan& group, uint32_t layer) {
+  return Union(IdsOf(group.owned, layer), IdsOf(plan.overlay, layer));
+}
+
+size_t LargestCount(const Plan& plan) {
+  size_t largest = 0;
+  for (const GroupPlan& group : plan.groups) {
+    for (const auto& [layer, experts] : plan.layers)
+      largest = std::max(largest, OwnAndOverlay(plan, group, layer).size());
+  }
+  return largest;
+}
+
+// Experts on no node stay there: whoever left them out of every group did not ask to ship them.
+ExpertIds Unavailable(const Plan& plan, uint32_t layer) {
+  return Difference(IdsOf(plan.remainder, layer), IdsOf(plan.overlay, layer));
+}
+
+Status CheckReachable(const Plan& plan, size_t target) {
+  for (const auto& [layer, experts] : plan.layers) {
+    const size_t available = experts - Unavailable(plan, layer).size();
+    if (available >= target) continue;
+    return Error{
+        Code::kInvalidArgument,
+        Cat("plan: layer ", layer, ": experts to fill every group up to one count: expected ",
+            target, ", found ", available),
+        "use --no-uniform, or groups that are closer in size"};
+  }
+  return Ok();
+}
+
+// Without statistics the next-best experts are those that follow the group's last own id,
+// cyclically: for contiguous runs the neighbours of the run.
+ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, size_t target) {
+  const uint32_t experts = plan.layers.at(layer);
+  const ExpertIds& owned = IdsOf(group.owned, layer);
+  const ExpertIds taken = Union(OwnAndOverlay(plan, group, layer), IdsOf(plan.remainder, layer));
+  const size_t have = OwnAndOverlay(plan, group, layer).size();
+  const uint32_t start = owned.empty() ? 0 : owned.back() + 1;
+  ExpertIds fill;
+  for (uint32_t step = 0; step < experts && have + fill.size() < target; ++step) {
+    const uint32_t id = (start + step) % experts;
+    if (!Contains(taken, id)) fill.push_back(id);
+  }
+  std::sort(fill.begin(), fill.end());
+  return fill;
+}
+
+}  // namespace
+
+Status FillUniformly(Plan& plan) {
+  const size_t target = LargestCount(plan);
+  SHARD_CHECK(CheckReachable(plan, target));
+  for (GroupPlan& group : plan.groups) {
+    for (const auto& [layer, experts] : plan.layers) {
+      ExpertIds fill = NextExperts(plan, group, layer, target);
+      if (!fill.empty()) group.fill[layer] = std::move(fill);
+    }
+  }
+  return Ok();
+}
+
+bool IsUniform(const Plan& plan) {
+  const size_t first = Eligible(plan, 0, plan.layers.begin()->first).size();
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    for (const auto& [layer, experts] : plan.layers) {
+      if (Eligible(plan, group, layer).size() != first) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace shard

@@ -1,0 +1,236 @@
+// plan.json, and the two members it shares with distribution.json:
+//
+//   "partition": {"scheme": "contiguous", "uniform": true,
+//                 "groups": [{"experts": {"*": "0-5"}, "fill": {}}, ...],
+//                 "remainder": {}},
+//   "overlays": [{"version": "generalists-1", "parent": null, "experts": {"0": "3,11"}}]
+//
+// There is at most one overlay. Members that a later minor version may add are ignored here.
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/json_values.h"
+#include "libshard/base/limits.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "libshard/plan/plan_steps.h"
+
+namespace shard {
+namespace {
+
+constexpr const char* kFormatName = "moepack-plan";
+constexpr const char* kFormatVersion = "1.0";
+constexpr std::string_view kMajorVersion = "1.";
+constexpr uint64_t kMaxPlanBytes = 256u << 20;
+
+Result<LayerExperts> ReadExperts(const JsonFields& fields, const char* key,
+                                 const LayerCounts& layers) {
+  SHARD_TRY(const Json* experts, fields.Object(key));
+  return LayerExpertsFromJson(Cat(fields.where(), ": ", key), *experts, layers);
+}
+
+Result<GroupPlan> ReadGroup(const std::string& where, const Json& value,
+                            const LayerCounts& layers) {
+  SHARD_CHECK(CheckObject(where, value));
+  const JsonFields fields(value, where);
+  GroupPlan group;
+  SHARD_TRY(group.owned, ReadExperts(fields, "experts", layers));
+  SHARD_TRY(group.fill, ReadExperts(fields, "fill", layers));
+  return group;
+}
+
+Status ReadPartition(const std::string& where, const Json& value, Plan& plan) {
+  const JsonFields fields(value, where);
+  SHARD_TRY(plan.scheme, fields.String("scheme"));
+  if (!IsLabel(plan.scheme)) return fields.Wrong("scheme", "1 to 64 of [A-Za-z0-9._-]");
+  SHARD_TRY(plan.uniform, fields.Bool("uniform"));
+  SHARD_TRY(const Json* groups, fields.Array("groups"));
+  SHARD_CHECK(CheckGroupCount(where, plan, groups->size()));
+  for (const Json& entry : *groups) {
+    const std::string place = Cat(where, ": group ", plan.groups.size());
+    SHARD_TRY(GroupPlan group, ReadGroup(place, entry, plan.layers));
+    plan.groups.push_back(std::move(group));
+  }
+  SHARD_TRY(plan.remainder, ReadExperts(fields, "remainder", plan.layers));
+  return Ok();
+}
+
+Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
+  if (value.empty()) return Ok();
+  if (value.size() > 1) {
+    return Error{Code::kCorrupt,
+                 Cat(where, ": expected at most one overlay, found ", value.size())};
+  }
+  SHARD_CHECK(CheckObject(where, value.front()));
+  const JsonFields fields(value.front(), where);
+  SHARD_TRY(plan.overlay_version, fields.String("version"));
+  if (fields.Has("parent")) return fields.Wrong("parent", "null");
+  SHARD_TRY(plan.overlay, ReadExperts(fields, "experts", plan.layers));
+  // CheckPlan takes "no version, no ids" for a plan without overlay; here one was promised.
+  if (CountIds(plan.overlay) == 0) return fields.Wrong("experts", "at least one expert id");
+  return Ok();
+}
+
+// Only the last part of the path: a plan must not tell where its maker keeps files. It is there for
+// people; bytes that are no UTF-8 stand as \xff.
+std::string DirectoryName(const fs::path& root) {
+  std::error_code ignored;
+  const fs::path full = fs::absolute(root, ignored).lexically_normal();
+  const std::string name = (full.has_filename() ? full : full.parent_path()).filename().string();
+  return IsUtf8(name) ? name : Shown(name);
+}
+
+Status CheckFormat(const JsonFields& fields) {
+  SHARD_TRY(const std::string format, fields.String("format"));
+  if (format != kFormatName) return fields.Wrong("format", "\"moepack-plan\"");
+  SHARD_TRY(const std::string version, fields.String("format_version"));
+  if (version.starts_with(kMajorVersion)) return Ok();
+  return Error{Code::kUnsupported, Cat(fields.where(), ": format_version: expected ",
+                                       kFormatVersion, ", found ", Quoted(version))};
+}
+
+Status CheckSameModel(const JsonFields& fields, const MoeModel& model) {
+  SHARD_TRY(const Json* named, fields.Object("model"));
+  const JsonFields members(*named, fields.where() + ": model");
+  SHARD_TRY(const std::string found, members.String("version"));
+  const std::string expected = model.Version("");
+  if (found == expected) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(members.where(), ": version: expected ", expected,
+                   " (the checkpoint given), found ", Quoted(found)),
+               "make a new plan for this checkpoint, as `moepack help plan` says"};
+}
+
+}  // namespace
+
+Status CheckObject(const std::string& where, const Json& value) {
+  if (value.is_object()) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
+}
+
+Status CheckMembers(const std::string& where, const Json& value,
+                    const std::vector<std::string>& allowed) {
+  SHARD_CHECK(CheckObject(where, value));
+  for (const auto& [key, member] : value.items()) {
+    if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
+    return Error{Code::kCorrupt, Cat(where, ": expected no keys but ", Join(allowed, ", "),
+                                     ", found ", Quoted(key))};
+  }
+  return Ok();
+}
+
+Json PartitionToJson(const Plan& plan) {
+  Json groups = Json::array();
+  for (const GroupPlan& group : plan.groups) {
+    Json entry = Json::object();
+    entry["experts"] = LayerExpertsToJson(group.owned, plan.layers);
+    entry["fill"] = LayerExpertsToJson(group.fill, plan.layers);
+    groups.push_back(std::move(entry));
+  }
+  Json partition = Json::object();
+  partition["scheme"] = plan.scheme;
+  partition["uniform"] = plan.uniform;
+  partition["groups"] = std::move(groups);
+  partition["remainder"] = LayerExpertsToJson(plan.remainder, plan.layers);
+  return partition;
+}
+
+Json OverlaysToJson(const Plan& plan) {
+  Json overlays = Json::array();
+  if (plan.overlay_version.empty()) return overlays;
+  Json overlay = Json::object();
+  overlay["version"] = plan.overlay_version;
+  overlay["parent"] = nullptr;
+  overlay["experts"] = LayerExpertsToJson(plan.overlay, plan.layers);
+  overlays.push_back(std::move(overlay));
+  return overlays;
+}
+
+Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& document,
+                                   const LayerCounts& layers,
+                                   const std::map<uint32_t, uint32_t>& top_k) {
+  SHARD_CHECK(CheckObject(where, document));
+  const JsonFields fields(document, where);
+  Plan plan;
+  plan.layers = layers;
+  plan.top_k = top_k;
+  SHARD_TRY(const Json* partition, fields.Object("partition"));
+  SHARD_CHECK(ReadPartition(where + ": partition", *partition, plan));
+  SHARD_TRY(const Json* overlays, fields.Array("overlays"));
+  SHARD_CHECK(ReadOverlays(where + ": overlays", *overlays, plan));
+  return plan;
+}
+
+Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
+                          const std::map<uint32_t, uint32_t>& top_k) {
+  SHARD_TRY(Plan plan, UncheckedPlanFromJson(where, document, layers, top_k));
+  SHARD_CHECK(CheckPlan(where, plan));
+  return plan;
+}
+
+Json PlanToJson(const MoeModel& model, const Plan& plan) {
+  Json document = Json::object();
+  document["format"] = kFormatName;
+  document["format_version"] = kFormatVersion;
+  Json& named = document["model"] = Json::object();
+  named["version"] = model.Version("");
+  named["family"] = model.family().name;
+  named["source"] = DirectoryName(model.checkpoint().root());
+  document["partition"] = PartitionToJson(plan);
+  document["overlays"] = OverlaysToJson(plan);
+  return document;
+}
+
+namespace {
+
+// False when somebody edited the groups of a plan that was contiguous or modulo.
+bool FollowsItsScheme(const Plan& plan) {
+  if (plan.scheme != "contiguous" && plan.scheme != "modulo") return true;
+  Plan rebuilt;
+  rebuilt.layers = plan.layers;
+  PlanOptions options;
+  options.groups = static_cast<uint32_t>(plan.groups.size());
+  options.partition = plan.scheme;
+  if (!PartitionExperts(options, rebuilt)) return false;
+  return std::equal(plan.groups.begin(), plan.groups.end(), rebuilt.groups.begin(),
+                    [](const GroupPlan& a, const GroupPlan& b) { return a.owned == b.owned; });
+}
+
+Result<Plan> ParsePlan(const std::string& path, std::string_view text, const MoeModel& model) {
+  SHARD_CHECK(CheckJsonValues(path, text, kMaxPlanValues));
+  SHARD_TRY(const Json document, ParseJson(path, text));
+  SHARD_CHECK(CheckObject(path, document));
+  const JsonFields fields(document, path);
+  SHARD_CHECK(CheckFormat(fields));
+  SHARD_CHECK(CheckSameModel(fields, model));
+  SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
+  if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
+  return plan;
+}
+
+Error Refused(const std::string& reason) {
+  return {
+      Code::kUnsupported,
+      Cat("plan: expected one that can be read, found one that our own reader refuses: ", reason)};
+}
+
+}  // namespace
+
+Result<std::string> PlanText(const MoeModel& model, const Plan& plan) {
+  const Json document = PlanToJson(model, plan);
+  std::string text = WriteJson(document);
+  if (text.size() > kMaxPlanBytes)
+    return Refused(Cat("expected at most ", kMaxPlanBytes, " bytes, found ", text.size()));
+  const Result<Plan> read = ParsePlan("plan.json", text, model);
+  if (!read) return Refused(read.error().message);
+  if (PlanToJson(model, *read) != document) return Refused("it would read another plan");
+  return text;
+}
+
+Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model) {
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxPlanBytes));
+  return ParsePlan(path, text, model);
+}
+
+}  // namespace shard

@@ -1,0 +1,151 @@
+// What is allowed but may surprise: said before anything is written.
+#include <algorithm>
+#include <limits>
+
+#include "libshard/base/text.h"
+#include "libshard/plan/plan_steps.h"
+
+namespace shard {
+namespace {
+
+// Below these shares published splits lost quality; they are signs to measure, not limits.
+constexpr uint64_t kMinShare = 4;         // a quarter of the experts
+constexpr uint64_t kMinTopKMultiple = 8;  // times the experts per token
+
+// The place with the fewest eligible experts among those below a threshold.
+struct Shortage {
+  size_t places = 0;
+  size_t group = 0;
+  uint32_t layer = 0;
+  size_t count = std::numeric_limits<size_t>::max();
+
+  void Add(size_t at_group, uint32_t at_layer, size_t eligible) {
+    ++places;
+    if (eligible >= count) return;
+    group = at_group;
+    layer = at_layer;
+    count = eligible;
+  }
+};
+
+void WarnSmallGroups(const Plan& plan, std::vector<std::string>& out) {
+  Shortage share, multiple;
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    for (const auto& [layer, experts] : plan.layers) {
+      const size_t count = Eligible(plan, group, layer).size();
+      const auto top_k = plan.top_k.find(layer);
+      if (count * kMinShare < experts) share.Add(group, layer, count);
+      if (top_k != plan.top_k.end() && count < kMinTopKMultiple * top_k->second)
+        multiple.Add(group, layer, count);
+    }
+  }
+  if (share.places > 0) {
+    out.push_back(Cat("small groups: below a quarter of the experts quality often suffers; group ",
+                      share.group, " may pick from ", share.count, " of ",
+                      plan.layers.at(share.layer), " in layer ", share.layer));
+  }
+  if (multiple.places > 0) {
+    out.push_back(Cat("small groups: below ", kMinTopKMultiple,
+                      " times the experts per token quality often suffers; group ", multiple.group,
+                      " may pick from ", multiple.count, " in layer ", multiple.layer,
+                      ", which uses ", plan.top_k.at(multiple.layer), " per token"));
+  }
+}
+
+void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
+  uint64_t lost = 0, layers = 0;
+  for (const auto& [layer, ids] : plan.remainder) {
+    const size_t absent = Difference(ids, IdsOf(plan.overlay, layer)).size();
+    lost += absent;
+    layers += absent > 0;
+  }
+  if (lost == 0) return;
+  out.push_back(
+      Cat("remainder: ", FormatCount(lost), " experts in ", layers, " layers are on no node"));
+}
+
+void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
+  uint64_t experts = 0, bytes = 0;
+  for (const GroupPlan& group : plan.groups) {
+    for (const MoeLayer& layer : model.layers()) {
+      const uint64_t count = IdsOf(group.fill, layer.layer).size();
+      experts += count;
+      bytes += count * layer.expert_bytes;
+    }
+  }
+  if (experts == 0) return;
+  // Without headers (an index alone) sizes are unknown.
+  const std::string cost =
+      bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes), " in the types of the source");
+  out.push_back(Cat("fill: holding the same count everywhere repeats ", FormatCount(experts),
+                    " experts", cost, "; --no-uniform leaves them out"));
+}
+
+void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
+  const auto [least, most] =
+      std::minmax_element(plan.layers.begin(), plan.layers.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (least->second != most->second) {
+    out.push_back(Cat("layers differ in their number of experts: ", least->second, " in layer ",
+                      least->first, ", ", most->second, " in layer ", most->first));
+  }
+  if (!plan.uniform) {
+    out.push_back(
+        "groups or layers differ in their number of eligible experts: stock llama.cpp takes one "
+        "count for all layers and cannot load such a node");
+  }
+}
+
+// True if `ids` has some but not all experts of a routing group of `size` consecutive ids.
+bool CutsRoutingGroup(const ExpertIds& ids, uint32_t size) {
+  for (size_t i = 0; i < ids.size();) {
+    const uint32_t group = ids[i] / size;
+    const size_t first = i;
+    while (i < ids.size() && ids[i] / size == group) ++i;
+    if (i - first != size) return true;
+  }
+  return false;
+}
+
+void WarnRoutingGroups(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
+  const uint32_t groups = model.config().expert_groups;
+  if (groups <= 1) return;
+  uint64_t cut = 0;
+  for (const auto& [layer, experts] : plan.layers) {
+    if (experts % groups != 0) continue;
+    for (size_t group = 0; group < plan.groups.size(); ++group)
+      cut += CutsRoutingGroup(Eligible(plan, group, layer), experts / groups);
+  }
+  if (cut == 0) return;
+  out.push_back(Cat("routing groups: this router first picks ", model.config().expert_groups_used,
+                    " of ", groups, " groups of experts, and ", FormatCount(cut), " of ",
+                    FormatCount(plan.groups.size() * plan.layers.size()),
+                    " eligible sets hold parts of such groups; nodes then choose differently, and "
+                    "GGUF needs its group keys rewritten"));
+}
+
+void WarnHashRouting(const MoeModel& model, std::vector<std::string>& out) {
+  const auto tables =
+      std::count_if(model.tensors().begin(), model.tensors().end(), [](const ModelTensor& tensor) {
+        return tensor.rule != nullptr && tensor.rule->holds_expert_ids;
+      });
+  if (tables == 0) return;
+  out.push_back(Cat("hash routing: ", tables,
+                    " tables fix the experts of a token by its id; tokens whose experts are not on "
+                    "a node need substitutes there"));
+}
+
+}  // namespace
+
+std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan) {
+  std::vector<std::string> out;
+  WarnSmallGroups(plan, out);
+  WarnRemainder(plan, out);
+  WarnFill(model, plan, out);
+  WarnDifferentCounts(plan, out);
+  WarnRoutingGroups(model, plan, out);
+  WarnHashRouting(model, out);
+  return out;
+}
+
+}  // namespace shard

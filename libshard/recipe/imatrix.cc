@@ -1,0 +1,212 @@
+#include "libshard/recipe/imatrix.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/text.h"
+#include "libshard/recipe/recipe_types.h"
+
+namespace shard {
+namespace {
+
+// What llama-quantize keeps of a text that it writes into a key.
+constexpr size_t kMaxNote = 127;
+
+// Mean squares of one tensor: a row for each of its slices (experts, or the matrices of a
+// three-dimensional weight).
+struct Means {
+  GgufTensor* tensor = nullptr;
+  uint64_t row_values = 0, slices = 0;
+  std::vector<float> values;  // slices x row_values
+  std::vector<bool> seen;     // whether the calibration text reached the slice
+
+  std::span<float> Row(size_t slice) {
+    return std::span(values).subspan(slice * row_values, row_values);
+  }
+};
+
+uint64_t SlicesOf(const GgufTensor& tensor) {
+  return tensor.shape.size() < 3 ? 1 : tensor.shape[tensor.shape.size() - 3];
+}
+
+// One division of floats per value, as llama-quantize does it.
+Means MeansOf(const ImatrixEntry& entry, GgufTensor& tensor) {
+  Means means{.tensor = &tensor,
+              .row_values = tensor.row_values(),
+              .slices = SlicesOf(tensor),
+              .values = entry.sums,
+              .seen = {}};
+  means.seen.resize(means.slices);
+  for (size_t slice = 0; slice < means.slices; ++slice) {
+    const std::span<float> row = means.Row(slice);
+    const float count = entry.counts[entry.counts.size() == 1 ? 0 : slice];
+    if (count > 0) {
+      for (float& value : row) value /= count;
+    }
+    // The legacy format has one count for all experts and ones for those without data.
+    const bool placeholder = entry.counts.size() == 1 && tensor.experts > 0 &&
+                             std::all_of(row.begin(), row.end(), [](float x) { return x == 1; });
+    means.seen[slice] = count > 0 && !placeholder;
+  }
+  return means;
+}
+
+// gate and up of a layer have the same inputs; "" for other tensors.
+std::string SiblingOf(const std::string& name) {
+  constexpr std::string_view kGate = "ffn_gate_exps", kUp = "ffn_up_exps";
+  const size_t gate = name.find(kGate), up = name.find(kUp);
+  std::string sibling = name;
+  if (gate != std::string::npos) return sibling.replace(gate, kGate.size(), kUp);
+  if (up != std::string::npos) return sibling.replace(up, kUp.size(), kGate);
+  return "";
+}
+
+class Applier {
+ public:
+  Applier(const Imatrix& imatrix, GgufModel& model) : imatrix_(imatrix), model_(model) {}
+
+  Result<ImatrixUse> Apply() {
+    FindUnknown();
+    for (GgufTensor& tensor : model_.tensors) SHARD_CHECK(Measure(tensor));
+    for (Means& means : means_) Complete(means);
+    for (Means& means : means_) Give(means);
+    return std::move(use_);
+  }
+
+ private:
+  void FindUnknown() {
+    std::unordered_set<std::string_view> names;
+    for (const GgufTensor& tensor : model_.tensors) names.insert(tensor.name);
+    for (const auto& [name, entry] : imatrix_.entries) {
+      if (!names.contains(name)) use_.unknown.push_back(name);
+    }
+  }
+
+  Status Measure(GgufTensor& tensor) {
+    const auto found = imatrix_.entries.find(tensor.name);
+    if (found == imatrix_.entries.end() || !MayChange(tensor)) return Ok();
+    const ImatrixEntry& entry = found->second;
+    const uint64_t slices = SlicesOf(tensor), expected = tensor.row_values() * slices;
+    const size_t counts = entry.counts.size();
+    if (entry.sums.size() == expected && (counts == 1 || counts == slices)) {
+      index_[tensor.name] = means_.size();
+      means_.push_back(MeansOf(entry, tensor));
+      return Ok();
+    }
+    std::string message =
+        Cat(imatrix_.file, ": entry ", Quoted(tensor.name), ": expected ", expected,
+            " sums with 1 or ", slices, " counts, found ", entry.sums.size(), " with ", counts);
+    if (tensor.name != "token_embd.weight") {
+      return Error{Code::kMismatch, message, "use an importance matrix made from this model"};
+    }
+    // The embedding is no matrix product, so nothing true is measured for it; llama-quantize does
+    // without it too.
+    model_.warnings.push_back(message + "; quantized without importance");
+    return Ok();
+  }
+
+  // Gives every slice a row, and reports those that had none.
+  void Complete(Means& means) {
+    const auto missing =
+        static_cast<uint32_t>(std::count(means.seen.begin(), means.seen.end(), false));
+    if (missing == 0) return;
+    const GgufTensor& tensor = *means.tensor;
+    ImatrixCoverage coverage{.tensor = tensor.name,
+                             .layer = tensor.layer,
+                             .experts = static_cast<uint32_t>(means.slices),
+                             .missing = {},
+                             .filled_from = {}};
+    for (uint32_t slice = 0; slice < means.slices; ++slice) {
+      if (!means.seen[slice]) coverage.missing.push_back(slice);
+    }
+    std::vector<std::string> from;
+    std::vector<bool> have = means.seen;
+    if (TakeSibling(means, have)) from.push_back(SiblingOf(tensor.name));
+    if (TakeMean(means, have)) from.emplace_back("layer mean");
+    coverage.filled_from = from.empty() ? "none" : Join(from, ", ");
+    use_.coverage.push_back(std::move(coverage));
+    if (from.empty()) means.values.clear();
+  }
+
+  // Whether a row was taken. Rows that the sibling itself was given are not passed on.
+  bool TakeSibling(Means& means, std::vector<bool>& have) {
+    const auto found = index_.find(SiblingOf(means.tensor->name));
+    if (found == index_.end()) return false;
+    Means& sibling = means_[found->second];
+    if (sibling.row_values != means.row_values || sibling.slices != means.slices) return false;
+    bool taken = false;
+    for (size_t slice = 0; slice < means.slices; ++slice) {
+      if (have[slice] || !sibling.seen[slice]) continue;
+      const std::span<const float> row = sibling.Row(slice);
+      std::copy(row.begin(), row.end(), means.Row(slice).begin());
+      have[slice] = taken = true;
+    }
+    return taken;
+  }
+
+  // Fills what is left with the mean of the rows there are; whether anything was filled.
+  static bool TakeMean(Means& means, const std::vector<bool>& have) {
+    const auto count = std::count(have.begin(), have.end(), true);
+    if (count == 0 || count == std::ssize(have)) return false;
+    std::vector<double> sum(means.row_values);
+    for (size_t slice = 0; slice < means.slices; ++slice) {
+      if (!have[slice]) continue;
+      const std::span<const float> row = means.Row(slice);
+      for (size_t i = 0; i < row.size(); ++i) sum[i] += row[i];
+    }
+    for (size_t slice = 0; slice < means.slices; ++slice) {
+      if (have[slice]) continue;
+      const std::span<float> row = means.Row(slice);
+      for (size_t i = 0; i < row.size(); ++i) {
+        row[i] = static_cast<float>(sum[i] / static_cast<double>(count));
+      }
+    }
+    return true;
+  }
+
+  void Give(Means& means) {
+    if (means.values.empty()) return;
+    auto importance = std::make_shared<Importance>();
+    importance->row_values = means.row_values;
+    importance->values = std::move(means.values);
+    importance->digest = Xxh3Hex(std::as_bytes(std::span(importance->values)));
+    means.tensor->importance = std::move(importance);
+    ++use_.used;
+  }
+
+  const Imatrix& imatrix_;
+  GgufModel& model_;
+  std::vector<Means> means_;                       // in the order of the tensors
+  std::unordered_map<std::string, size_t> index_;  // into means_
+  ImatrixUse use_;
+};
+
+// At most kMaxNote bytes, whole characters of UTF-8.
+std::string_view Shortened(std::string_view text) {
+  if (text.size() <= kMaxNote) return text;
+  size_t end = kMaxNote;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model) {
+  return Applier(imatrix, model).Apply();
+}
+
+void NoteImatrix(const Imatrix& imatrix, GgufMetadata& metadata) {
+  metadata.Set("quantize.imatrix.file", GgufValue::String(Shortened(imatrix.file)));
+  if (!imatrix.datasets.empty()) {
+    metadata.Set("quantize.imatrix.dataset",
+                 GgufValue::String(Shortened(imatrix.datasets.front())));
+  }
+  metadata.Set("quantize.imatrix.entries_count",
+               GgufValue::U32(static_cast<uint32_t>(imatrix.entries.size())));
+  if (imatrix.chunks == 0) return;
+  metadata.Set("quantize.imatrix.chunks_count", GgufValue::U32(imatrix.chunks));
+}
+
+}  // namespace shard

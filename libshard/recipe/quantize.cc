@@ -1,0 +1,83 @@
+#include "libshard/recipe/quantize.h"
+
+#include <algorithm>
+#include <map>
+
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/text.h"
+#include "libshard/convert/general_keys.h"
+
+namespace shard {
+namespace {
+
+// Fallbacks of one kind are one note with a count, not one per layer.
+void NoteFallbacks(const RecipeResult& recipe, std::vector<std::string>& notes) {
+  std::map<std::string, std::vector<std::string>> tensors_of;
+  for (const RecipeResult::Fallback& fallback : recipe.fallbacks) {
+    tensors_of[Cat(fallback.wanted, " became ", fallback.got, " (", fallback.reason, ")")]
+        .push_back(fallback.tensor);
+  }
+  for (const auto& [what, tensors] : tensors_of) {
+    const std::string more =
+        tensors.size() == 1 ? "" : Cat(" and ", tensors.size() - 1, " more tensors");
+    notes.push_back(Cat(tensors[0], more, ": ", what));
+  }
+}
+
+void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
+  if (!typed.imatrix) return;
+  size_t packed = 0;
+  for (const GgufTensor& tensor : typed.model.tensors) {
+    packed += tensor.importance != nullptr && tensor.experts > 0 ? 1 : 0;
+  }
+  const size_t gaps = typed.imatrix_use.coverage.size();
+  notes.push_back(Cat(typed.imatrix->file, ": data for ", typed.imatrix_use.used, " tensors, ",
+                      packed, " of them with an expert axis, ",
+                      gaps == 0 ? "every expert of every layer among them"
+                                : Cat("some experts missing in ", gaps)));
+  for (const ImatrixCoverage& coverage : typed.imatrix_use.coverage) {
+    notes.push_back(Cat(typed.imatrix->file, ": ", coverage.tensor, ": no data for experts ",
+                        FormatIds(coverage.missing), " of ", coverage.experts,
+                        ", taken from: ", coverage.filled_from));
+  }
+  const std::vector<std::string>& unknown = typed.imatrix_use.unknown;
+  if (unknown.empty()) return;
+  notes.push_back(Cat(typed.imatrix->file, ": ", unknown.size(),
+                      " entries name no tensor of this model, the first is ", Quoted(unknown[0])));
+}
+
+}  // namespace
+
+Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed) {
+  if (!options.imatrix_file.empty()) {
+    SHARD_TRY(typed.imatrix, ReadImatrix(options.imatrix_file));
+    if (!options.imatrix_name.empty()) typed.imatrix->file = options.imatrix_name;
+    SHARD_TRY(typed.imatrix_use, ApplyImatrix(*typed.imatrix, typed.model));
+    NoteImatrix(*typed.imatrix, typed.model.metadata);
+  }
+  RecipeOptions recipe = options.recipe;
+  if (recipe.recipe.empty() && recipe.pure.empty()) recipe.recipe = "exact";
+  SHARD_TRY(typed.recipe, ApplyRecipe(recipe, typed.model));
+  return Ok();
+}
+
+Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options) {
+  TypedGguf out;
+  SHARD_TRY(out.model, ToGguf(model, options.convert));
+  if (!options.model_id.empty() && !model.checkpoint().is_gguf()) {
+    const std::string name = TitleOf(NameOfId(options.model_id));
+    out.model.metadata.Set("general.name", GgufValue::String(name));
+  }
+  SHARD_CHECK(ChooseTypes(options, out));
+  return out;
+}
+
+std::vector<std::string> GgufNotes(const TypedGguf& typed) {
+  std::vector<std::string> notes = typed.model.warnings;
+  notes.insert(notes.end(), typed.model.notes.begin(), typed.model.notes.end());
+  NoteFallbacks(typed.recipe, notes);
+  NoteCoverage(typed, notes);
+  return notes;
+}
+
+}  // namespace shard

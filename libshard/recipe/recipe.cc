@@ -1,0 +1,191 @@
+#include "libshard/recipe/recipe.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "libshard/base/text.h"
+#include "libshard/recipe/recipe_llama.h"
+#include "libshard/recipe/recipe_override.h"
+#include "libshard/recipe/recipe_profile.h"
+#include "libshard/recipe/recipe_types.h"
+
+namespace shard {
+namespace {
+
+// The recipe itself: one of three ways to a type.
+class Base {
+ public:
+  static Result<Base> Make(const RecipeOptions& options, const GgufModel& model) {
+    Base base;
+    if (!options.pure.empty() && !options.recipe.empty()) {
+      return Error{Code::kInvalidArgument,
+                   Cat("--pure ", Quoted(options.pure), ": expected no recipe beside it, found ",
+                       Quoted(options.recipe))};
+    }
+    if (!options.pure.empty()) {
+      SHARD_TRY(base.pure_, ParseTargetType("--pure", options.pure));
+      return base;
+    }
+    SHARD_TRY(const Recipe* recipe, RequireRecipe(options.recipe));
+    base.recipe_ = Cat("recipe ", recipe->name);
+    base.file_type_ = recipe->file_type;
+    base.profile_ = FindProfile(recipe->name);
+    if (base.profile_ == nullptr) base.rules_.emplace(*recipe, model);
+    return base;
+  }
+
+  // -1: that of the most frequent type.
+  int file_type() const { return file_type_; }
+
+  // REQUIRES: MayChange(tensor), tensors in LlamaOrder.
+  Result<TypeChoice> Choose(const GgufTensor& tensor, bool allow_requantize) {
+    if (profile_ != nullptr) {
+      return TypeChoice{Cat("profile ", profile_->name), ProfileColumn(*profile_, tensor),
+                        ProfileType(*profile_, tensor)};
+    }
+    if (pure_ != nullptr) return TypeChoice{"--pure", "", pure_};
+    SHARD_TRY(const LlamaChoice choice, rules_->Choose(tensor));
+    // As the converter of Hugging Face checkpoints does: MXFP4 weights stay what they are in a file
+    // of floating-point type.
+    const bool keep =
+        !IsQuantized(*choice.type) && tensor.stored->name == "mxfp4" && !allow_requantize;
+    if (keep) return TypeChoice{recipe_, "MXFP4 stays", tensor.stored};
+    const bool base = choice.type == rules_->base();
+    return TypeChoice{recipe_, Cat(choice.category, base ? ": base type" : ": another type"),
+                      choice.type};
+  }
+
+ private:
+  Base() = default;
+  std::string recipe_;  // as TypeChoice::rule
+  const quant::Format* pure_ = nullptr;
+  const Profile* profile_ = nullptr;
+  std::optional<LlamaRules> rules_;
+  int file_type_ = -1;
+};
+
+// `wanted`, or what its rows allow; then `result` says so.
+const quant::Format* Fit(const GgufTensor& tensor, const quant::Format* wanted,
+                         RecipeResult& result) {
+  const quant::Format* type = FallbackFor(wanted, tensor.row_values());
+  if (type == wanted) return type;
+  result.fallbacks.push_back({tensor.name, std::string(wanted->name), std::string(type->name),
+                              Cat("rows of ", tensor.row_values(), " values, ", wanted->name,
+                                  " needs a multiple of ", wanted->block_values)});
+  return type;
+}
+
+// One tensor of LlamaOrder.
+Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& tensor, Base& base,
+                              TypeOverrides& overrides) {
+  const TypeOverride* rule = overrides.Find(tensor);
+  const std::string_view kept = ReasonToKeep(tensor);
+  if (!kept.empty()) return TypeChoice{"keeps its type", std::string(kept), KeptType(tensor)};
+  if (rule != nullptr) return TypeChoice{rule->option, rule->expression, rule->type};
+  return base.Choose(tensor, options.allow_requantize);
+}
+
+// Experts get the type of --overlay-type unless an expression decides about them.
+Status ChooseOverlayTypes(const std::string& name, const GgufModel& model, TypeOverrides& overrides,
+                          RecipeResult& result) {
+  const std::string option = "--overlay-type";
+  SHARD_TRY(const quant::Format* type, ParseTargetType(option, name));
+  bool used = false;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const GgufTensor& tensor = model.tensors[i];
+    if (tensor.part != Part::kExpert || !MayChange(tensor)) continue;
+    const TypeOverride* rule = overrides.Find(tensor);
+    if (rule != nullptr && rule->kind == TypeOverride::Kind::kRegex) continue;
+    used = true;
+    result.overlay_types[i] = Fit(tensor, type, result);
+  }
+  if (used) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(option, ": expected an expert tensor that may get this type, found none")};
+}
+
+Status ChooseTypes(const RecipeOptions& options, GgufModel& model, RecipeResult& result) {
+  SHARD_TRY(Base base, Base::Make(options, model));
+  SHARD_TRY(TypeOverrides overrides, TypeOverrides::Make(options, model));
+  result.choices.resize(model.tensors.size());
+  for (const size_t index : LlamaOrder(model.tensors)) {
+    GgufTensor& tensor = model.tensors[index];
+    SHARD_TRY(TypeChoice choice, ChooseType(options, tensor, base, overrides));
+    tensor.type = MayChange(tensor) ? Fit(tensor, choice.wanted, result) : choice.wanted;
+    result.choices[index] = std::move(choice);
+  }
+  SHARD_CHECK(overrides.CheckAllUsed());
+  result.overlay_types.resize(model.tensors.size(), nullptr);
+  if (!options.overlay_type.empty()) {
+    SHARD_CHECK(ChooseOverlayTypes(options.overlay_type, model, overrides, result));
+  }
+  result.file_type = base.file_type();
+  return Ok();
+}
+
+// That what is stored can become `type`.
+Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool allow_requantize) {
+  if (type == nullptr || type == tensor.stored) return Ok();
+  const std::string where = Cat("tensor ", Quoted(tensor.name));
+  if (IsQuantized(*tensor.stored) && !allow_requantize) {
+    return Error{Code::kUnsupported,
+                 Cat(where, ": expected F32, F16 or BF16 to make ", type->name, " of, found ",
+                     tensor.stored->name),
+                 "quantizing twice costs quality: start from the original weights, or add "
+                 "--allow-requantize"};
+  }
+  if (tensor.literal.empty() && tensor.stored->decode == nullptr) {
+    return Error{
+        Code::kUnsupported,
+        Cat(where, ": expected a type that this version can decode, found ", tensor.stored->name)};
+  }
+  if (type->encode != nullptr) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(where, ": expected a type that this version can encode, found ", type->name)};
+}
+
+// The file type of the type that holds most of the values a recipe has a say in.
+int MostFrequentFileType(const GgufModel& model) {
+  std::map<std::string_view, uint64_t> values;
+  const quant::Format* most = KnownType("f32");
+  for (const GgufTensor& tensor : model.tensors) {
+    if (!MayChange(tensor)) continue;
+    const uint64_t count = values[tensor.type->name] += tensor.elements();
+    if (count > values[most->name]) most = tensor.type;
+  }
+  return FileTypeOf(*most);
+}
+
+bool KeepsAllTypes(const GgufModel& model) {
+  return std::all_of(model.tensors.begin(), model.tensors.end(),
+                     [](const GgufTensor& tensor) { return tensor.type == tensor.stored; });
+}
+
+// Types that were not changed are those that the source's own file type describes.
+int FileTypeFor(const GgufModel& model) {
+  const auto own = model.metadata.Uint("general.file_type");
+  if (own && *own <= INT32_MAX && KeepsAllTypes(model)) return static_cast<int>(*own);
+  return MostFrequentFileType(model);
+}
+
+}  // namespace
+
+Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model) {
+  RecipeResult result;
+  for (GgufTensor& tensor : model.tensors) tensor.repack = options.repack;
+  SHARD_CHECK(ChooseTypes(options, model, result));
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const GgufTensor& tensor = model.tensors[i];
+    SHARD_CHECK(CheckChange(tensor, tensor.type, options.allow_requantize));
+    SHARD_CHECK(CheckChange(tensor, result.overlay_types[i], options.allow_requantize));
+  }
+  if (result.file_type < 0) result.file_type = FileTypeFor(model);
+  // The version of ggml's block layouts.
+  constexpr uint32_t kQuantizationVersion = 2;
+  model.metadata.Set("general.file_type", GgufValue::U32(static_cast<uint32_t>(result.file_type)));
+  model.metadata.Set("general.quantization_version", GgufValue::U32(kQuantizationVersion));
+  return result;
+}
+
+}  // namespace shard

@@ -1,0 +1,68 @@
+// The rules by which llama-quantize gives every tensor its type, for the file types of
+// AllRecipes(). Source: llama.cpp v0.5.0, src/llama-quant.cpp; docs/quantization.md has them as
+// tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/recipe/recipe.h"
+
+namespace shard {
+
+// Indices of the tensors in the order in which the rules count them: those outside of blocks first,
+// then block by block, by name within each.
+std::vector<size_t> LlamaOrder(const std::vector<GgufTensor>& tensors);
+
+bool IsOutput(std::string_view name);     // the matrix behind the logits
+bool IsEmbedding(std::string_view name);  // tables of token embeddings
+// A model without an output matrix uses its embedding as one.
+bool IsTied(const GgufModel& model);
+
+// What the rules look at besides the tensor itself.
+struct LlamaFacts {
+  uint64_t layers = 0;   // block_count, blocks for multi-token prediction included
+  uint64_t experts = 1;  // per layer of the whole model
+  uint64_t gqa = 0;      // query heads per key-value head of layer 0
+  uint64_t v_tensors = 0;
+  bool tied = false;
+  bool importance = false;  // there is an importance matrix
+  bool llama_70b = false;   // 80 layers of architecture "llama" with grouped queries
+};
+LlamaFacts FactsOf(const GgufModel& model);
+
+struct LlamaChoice {
+  const quant::Format* type = nullptr;
+  std::string_view category;  // as docs/quantization.md calls it: "down", "attention output"
+};
+
+// Gives types one tensor at a time, because some rules count tensors.
+class LlamaRules {
+ public:
+  // REQUIRES: `recipe` is not a profile.
+  LlamaRules(const Recipe& recipe, const GgufModel& model);
+
+  // The type of the next tensor in LlamaOrder, before the fallback. Tensors that an override
+  // decides are not asked for, and so not counted. kUnsupported for a feed-forward matrix whose
+  // name says no layer below block_count.
+  Result<LlamaChoice> Choose(const GgufTensor& tensor);
+  const quant::Format* base() const { return base_; }
+
+ private:
+  const quant::Format* OutputType(const GgufTensor& tensor) const;
+  std::string_view ValueType();
+  std::string_view DownType(const GgufTensor& tensor);
+  std::string_view AttentionOutputType() const;
+  Status CheckLayer(const GgufTensor& tensor) const;
+
+  int file_type_;
+  const quant::Format* base_;
+  LlamaFacts facts_;
+  uint64_t v_seen_ = 0, down_seen_ = 0;
+};
+
+}  // namespace shard

@@ -1,0 +1,121 @@
+#include "libshard/recipe/recipe_text.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "libshard/base/text.h"
+#include "libshard/recipe/recipe_override.h"
+#include "libshard/recipe/recipe_types.h"
+#include "quant/format.h"
+
+namespace shard {
+namespace {
+
+constexpr std::string_view kNoRepack = "--no-repack";
+constexpr std::string_view kAllowRequantize = "--allow-requantize";
+constexpr std::string_view kTensorType = "--tensor-type";
+constexpr std::string_view kNotOnOneLine = "#\n\r";
+
+struct Word {
+  std::string_view flag;
+  std::string RecipeOptions::*value;
+};
+// In the order of the text, in front of the rules.
+constexpr std::array kWords = {Word{"--pure", &RecipeOptions::pure},
+                               Word{"--trunk-type", &RecipeOptions::trunk_type},
+                               Word{"--experts-type", &RecipeOptions::experts_type},
+                               Word{"--overlay-type", &RecipeOptions::overlay_type},
+                               Word{"--output-tensor-type", &RecipeOptions::output_type},
+                               Word{"--token-embedding-type", &RecipeOptions::embedding_type}};
+
+void AddWord(std::string_view flag, std::string_view value, std::string& text) {
+  if (!value.empty()) text += Cat(text.empty() ? "" : " ", flag, flag.empty() ? "" : " ", value);
+}
+
+// A file of rules may have comments and line ends, which a line of text cannot carry.
+std::string OnOneLine(const std::string& rules) {
+  if (rules.find_first_of(kNotOnOneLine) == std::string::npos) return rules;
+  return Join(SplitTensorTypes(rules), ",");
+}
+
+Error NoRecipe(const std::string& where, std::string_view text) {
+  return {Code::kCorrupt,
+          Cat(where, ": expected a recipe as moepack writes it, found ", Quoted(text))};
+}
+
+// Takes " <flag> " and its value off the front of `rest`, up to the next flag of `ends`.
+template <class Ends>
+std::string TakeValue(std::string_view& rest, const Ends& ends) {
+  size_t end = rest.size();
+  for (const std::string_view next : ends) end = std::min(end, rest.find(Cat(" ", next), 1));
+  std::string value(rest.substr(0, end));
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return value;
+}
+
+std::vector<std::string_view> Flags() {
+  std::vector<std::string_view> flags;
+  for (const Word& word : kWords) flags.push_back(word.flag);
+  flags.push_back(kTensorType);
+  return flags;
+}
+
+bool TakeFlag(std::string_view flag, std::string_view& rest) {
+  if (!rest.starts_with(flag) || !rest.substr(flag.size()).starts_with(' ')) return false;
+  rest.remove_prefix(flag.size() + 1);
+  return true;
+}
+
+// With a recipe of a floating-point type the permission decides whether MXFP4 weights stay what
+// they are; with all others it is no more than a permission.
+bool PermissionDecides(const RecipeOptions& options) {
+  const Recipe* recipe = FindRecipe(options.recipe);
+  const quant::Format* base = recipe == nullptr ? nullptr : quant::FindFormat(recipe->base);
+  return base != nullptr && !IsQuantized(*base);
+}
+
+}  // namespace
+
+std::string RecipeText(const RecipeOptions& options) {
+  const Recipe* recipe = FindRecipe(options.recipe);
+  std::string text = recipe != nullptr ? std::string(recipe->name) : options.recipe;
+  if (text.empty() && options.pure.empty()) text = "exact";
+  for (const Word& word : kWords) AddWord(word.flag, options.*word.value, text);
+  for (const std::string& rules : options.tensor_types) {
+    AddWord(kTensorType, OnOneLine(rules), text);
+  }
+  if (!options.repack) AddWord("", kNoRepack, text);
+  if (options.allow_requantize && PermissionDecides(options)) {
+    AddWord("", kAllowRequantize, text);
+  }
+  return text;
+}
+
+Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view text) {
+  const std::vector<std::string_view> flags = Flags();
+  RecipeOptions options;
+  std::string_view rest = text;
+  const std::string allow = Cat(" ", kAllowRequantize);
+  const bool allowed = rest.ends_with(allow);
+  if (allowed) rest.remove_suffix(allow.size());
+  const std::string no_repack = Cat(" ", kNoRepack);
+  if (rest.ends_with(no_repack)) {
+    options.repack = false;
+    rest.remove_suffix(no_repack.size());
+  }
+  if (!rest.starts_with("--")) options.recipe = TakeValue(rest, flags);
+  for (const Word& word : kWords) {
+    if (TakeFlag(word.flag, rest)) options.*word.value = TakeValue(rest, flags);
+  }
+  while (TakeFlag(kTensorType, rest)) {
+    options.tensor_types.push_back(TakeValue(rest, std::array{kTensorType}));
+  }
+  options.allow_requantize = allowed || !PermissionDecides(options);
+  // Versions before this one wrote rules as they stood in their file.
+  const bool one_line = text.find_first_of(kNotOnOneLine) == std::string_view::npos;
+  if (!rest.empty() || (one_line && RecipeText(options) != text)) return NoRecipe(where, text);
+  return options;
+}
+
+}  // namespace shard

@@ -1,0 +1,141 @@
+#include "libshard/recipe/recipe_types.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+// Tensors that llama-quantize leaves unchanged although they are matrices (llama.cpp v0.5.0,
+// src/llama-quant.cpp): norms, routers, convolutions, tables of positions, small projections of
+// recurrent models, parts of vision and audio towers.
+constexpr std::array<std::string_view, 37> kUnchanged = {
+    "_norm.weight",
+    "ffn_gate_inp.weight",
+    "ffn_gate_tid2eid.weight",
+    "ssm_conv1d",
+    "shortconv.conv.weight",
+    "altup",
+    "laurel",
+    "per_layer_model_proj",
+    "indexer.k_proj.weight",
+    "indexer.q_proj.weight",
+    "time_mix_first.weight",
+    "time_mix_w0.weight",
+    "time_mix_w1.weight",
+    "time_mix_w2.weight",
+    "time_mix_v0.weight",
+    "time_mix_v1.weight",
+    "time_mix_v2.weight",
+    "time_mix_a0.weight",
+    "time_mix_a1.weight",
+    "time_mix_a2.weight",
+    "time_mix_g1.weight",
+    "time_mix_g2.weight",
+    "time_mix_decay_w1.weight",
+    "time_mix_decay_w2.weight",
+    "time_mix_lerp_fused.weight",
+    "attn_rel_b.weight",
+    ".position_embd",
+    "sam.pos_embd",
+    "sam.neck.",
+    "sam.net_",
+    ".rel_pos",
+    ".patch_embd",
+    ".patch_merger",
+    "a.rvq.codebook",
+    "mm.a.code_embd",
+    // Whole names; no other name ends in them.
+    "position_embd.weight",
+    "token_types.weight",
+};
+
+struct Substitute {
+  std::string_view wanted, instead;
+};
+// The same source. Types that are not listed have blocks of 32 or less.
+constexpr std::array kSubstitutes = {
+    Substitute{"iq4_xs", "iq4_nl"}, Substitute{"q2_K", "q4_0"}, Substitute{"q3_K", "q4_0"},
+    Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"}, Substitute{"q6_K", "q8_0"},
+};
+
+struct FileType {
+  std::string_view type;
+  int id;
+};
+// llama_ftype of llama.cpp's include/llama.h; of the S, M and L of a type the one in the middle.
+constexpr std::array kFileTypes = {
+    FileType{"f32", 0},   FileType{"f16", 1},     FileType{"q4_0", 2},    FileType{"q4_1", 3},
+    FileType{"q8_0", 7},  FileType{"q5_0", 8},    FileType{"q5_1", 9},    FileType{"q2_K", 10},
+    FileType{"q3_K", 12}, FileType{"q4_K", 15},   FileType{"q5_K", 17},   FileType{"q6_K", 18},
+    FileType{"bf16", 32}, FileType{"iq4_nl", 25}, FileType{"iq4_xs", 30}, FileType{"mxfp4", 38},
+};
+
+size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {
+  const auto first = std::find_if(shape.begin(), shape.end(), [](uint64_t n) { return n > 1; });
+  return static_cast<size_t>(shape.end() - first);
+}
+
+std::string TargetTypes() {
+  std::vector<std::string> names;
+  for (const quant::Format& format : quant::AllFormats()) {
+    if (format.encode != nullptr && format.ggml_type >= 0) names.emplace_back(format.name);
+  }
+  return Join(names, ", ");
+}
+
+}  // namespace
+
+std::string_view ReasonToKeep(const GgufTensor& tensor) {
+  if (tensor.fixed || !tensor.literal.empty()) return "F32 by conversion";
+  if (EffectiveDimensions(tensor.shape) < 2) return "a vector";
+  if (!tensor.name.ends_with("weight")) return "no weight";
+  const auto piece = std::find_if(kUnchanged.begin(), kUnchanged.end(), [&](std::string_view text) {
+    return tensor.name.find(text) != std::string::npos;
+  });
+  return piece == kUnchanged.end() ? std::string_view() : *piece;
+}
+
+bool MayChange(const GgufTensor& tensor) { return ReasonToKeep(tensor).empty(); }
+
+const quant::Format* KeptType(const GgufTensor& tensor) {
+  if (tensor.fixed || !tensor.literal.empty()) return KnownType("f32");
+  return tensor.stored->ggml_type >= 0 ? tensor.stored : KnownType("f32");
+}
+
+Result<const quant::Format*> ParseTargetType(const std::string& what, std::string_view name) {
+  const quant::Format* format = quant::FindFormat(name);
+  if (format != nullptr && format->encode != nullptr && format->ggml_type >= 0) return format;
+  return Error{Code::kInvalidArgument,
+               Cat(what, ": type: expected one of ", TargetTypes(), ", found ", Quoted(name))};
+}
+
+const quant::Format* KnownType(std::string_view name) {
+  const quant::Format* format = quant::FindFormat(name);
+  assert(format != nullptr);
+  return format;
+}
+
+bool IsQuantized(const quant::Format& format) {
+  return format.ggml_type >= 0 && format.block_values > 1;
+}
+
+const quant::Format* FallbackFor(const quant::Format* wanted, uint64_t row_values) {
+  if (row_values % wanted->block_values == 0) return wanted;
+  const auto found = std::find_if(kSubstitutes.begin(), kSubstitutes.end(),
+                                  [&](const Substitute& s) { return s.wanted == wanted->name; });
+  if (found == kSubstitutes.end()) return KnownType("f16");
+  const quant::Format* instead = KnownType(found->instead);
+  return row_values % instead->block_values == 0 ? instead : KnownType("f16");
+}
+
+int FileTypeOf(const quant::Format& type) {
+  const auto found = std::find_if(kFileTypes.begin(), kFileTypes.end(),
+                                  [&](const FileType& file) { return file.type == type.name; });
+  return found == kFileTypes.end() ? 0 : found->id;
+}
+
+}  // namespace shard

@@ -1,0 +1,28 @@
+// Which type every tensor of a GGUF gets and who decided it, as `--tensors` prints it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/recipe/quantize.h"
+
+namespace shard {
+
+struct TensorType {
+  std::string name, source;  // in the GGUF; in the source, "" for a tensor that stands in none
+  std::vector<uint64_t> shape;
+  Part part = Part::kTrunk;
+  std::string_view stored, type;
+  uint64_t bytes = 0;
+  TypeChoice choice;
+  std::string fallback;           // why `type` is not choice.wanted, "" where it is
+  std::string_view overlay_type;  // "" where it is `type`
+  std::string_view importance;    // "used", "none" or "no need"; "" without an importance matrix
+};
+
+// In the order of the GGUF's tensors. REQUIRES: the types are chosen.
+std::vector<TensorType> ListTypes(const TypedGguf& typed);
+
+}  // namespace shard

@@ -1,0 +1,98 @@
+#include "manifest/document/describe_model.h"
+
+#include <cstdlib>
+
+#include "libshard/base/text.h"
+#include "libshard/recipe/recipe_text.h"
+
+#ifndef MOEPACK_VERSION
+#error "CMake defines MOEPACK_VERSION"
+#endif
+
+namespace manifest {
+
+TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string& xxh3) {
+  return {.name = tensor.entry.name,
+          .dtype = tensor.entry.dtype,
+          .shape = tensor.entry.shape,
+          .offset = tensor.entry.offset,
+          .bytes = tensor.entry.bytes,
+          .xxh3 = xxh3,
+          .layer = tensor.layer,
+          .experts = tensor.experts,
+          .source = tensor.source_tensor};
+}
+
+BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
+                            const std::string& format) {
+  BundleRecord record;
+  record.role = file.role;
+  record.group = file.group;
+  record.file = file.path;
+  record.format = format;
+  record.size = file.size;
+  record.sha256 = digests.sha256;
+  record.tensors.reserve(file.tensors.size());
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    record.tensors.push_back(DescribeTensor(file.tensors[i], digests.tensors[i]));
+  }
+  return record;
+}
+
+Result<uint64_t> SourceDateEpoch() {
+  const char* text = std::getenv("SOURCE_DATE_EPOCH");
+  if (text == nullptr) return uint64_t{0};
+  const auto seconds = shard::ParseUint(text);
+  if (seconds) return *seconds;
+  return shard::Error{
+      shard::Code::kInvalidArgument,
+      shard::Cat("SOURCE_DATE_EPOCH: expected seconds since 1970, found ", shard::Quoted(text))};
+}
+
+RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::TypedGguf& typed) {
+  RecipeRecord record;
+  record.name = shard::RecipeText(options.recipe);
+  if (!typed.imatrix) return record;
+  record.imatrix_file = typed.imatrix->file;
+  record.imatrix_sha256 = typed.imatrix->sha256;
+  return record;
+}
+
+const char* ToolVersion() { return MOEPACK_VERSION; }
+
+Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
+                       const std::string& model_id, const std::string& revision) {
+  const shard::ModelConfig& config = model.config();
+  const shard::ParameterCount parameters = shard::CountParameters(model);
+  Manifest out;
+  ModelRecord& record = out.model;
+  record.id = model_id;
+  record.revision = revision;
+  record.family = model.family().name;
+  record.architecture = config.architecture;
+  record.source_format = model.checkpoint().is_gguf() ? "gguf" : "safetensors";
+  for (const shard::SourceFile& file : model.checkpoint().files()) {
+    record.source.push_back({file.name, file.size, file.header_sha256, ""});
+  }
+  record.layers = config.layers;
+  record.moe_layers = plan.layers;
+  record.top_k = plan.top_k;
+  for (const shard::MoeLayer& layer : model.layers()) record.mtp_layers += layer.mtp ? 1 : 0;
+  record.hidden_size = config.hidden_size;
+  record.expert_intermediate_size = config.expert_intermediate_size;
+  record.vocab_size = config.vocab_size;
+  record.gating = model.gating();
+  record.normalize = model.normalize();
+  record.scale = config.scale;
+  record.shared_experts = config.shared_experts;
+  record.expert_groups = config.expert_groups;
+  record.expert_groups_used = config.expert_groups_used;
+  record.parameters_total = parameters.total;
+  record.parameters_active = parameters.active;
+  out.versions = ComputeVersions(model.Version(revision), plan);
+  out.plan = plan;
+  out.tool_version = ToolVersion();
+  return out;
+}
+
+}  // namespace manifest

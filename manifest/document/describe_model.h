@@ -1,0 +1,33 @@
+// From what is about to be written, or has just been, to the records of a manifest.
+#pragma once
+
+#include <string>
+
+#include "libshard/model/model.h"
+#include "libshard/pack/pack.h"
+#include "libshard/plan/plan.h"
+#include "libshard/recipe/quantize.h"
+#include "manifest/document/manifest.h"
+
+namespace manifest {
+
+// The version of this moepack.
+const char* ToolVersion();
+
+// Model facts, versions and plan; no bundles, no assets.
+Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
+                       const std::string& model_id, const std::string& revision);
+
+// A tensor or file as it was laid out, with the digests of what was written.
+TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string& xxh3);
+BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
+                            const std::string& format);
+
+// How the types of GGUF bundles were chosen.
+RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::TypedGguf& typed);
+
+// SOURCE_DATE_EPOCH of the environment, 0 when it is not set (kInvalidArgument when it is no
+// number).
+Result<uint64_t> SourceDateEpoch();
+
+}  // namespace manifest

@@ -1,0 +1,194 @@
+#include "manifest/document/diff.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "libshard/base/text.h"
+#include "manifest/document/diff_steps.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/unknown_fields.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::ExpertIds;
+using shard::IdsOf;
+
+namespace {
+
+void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
+  if (a.versions.model != b.versions.model) {
+    changes.push_back({"model", "version", a.versions.model, b.versions.model});
+  }
+  CompareFields("model", ModelToJson(a.model), ModelToJson(b.model), {"source"}, changes);
+  std::map<std::string, std::pair<std::string, std::string>> sources;
+  for (const SourceRecord& source : a.model.source)
+    sources[source.file].first = source.header_sha256;
+  for (const SourceRecord& source : b.model.source) {
+    sources[source.file].second = source.header_sha256;
+  }
+  for (const auto& [file, headers] : sources) {
+    if (headers.first == headers.second) continue;
+    changes.push_back({"model", Cat("source ", file), headers.first, headers.second});
+  }
+}
+
+std::string PlaceText(int group) { return group < 0 ? "remainder" : Cat("group ", group); }
+
+// Who owns each expert of a layer; -1 is the remainder.
+std::map<uint32_t, int> Owners(const shard::Plan& plan, uint32_t layer) {
+  std::map<uint32_t, int> owners;
+  for (uint32_t id : IdsOf(plan.remainder, layer)) owners[id] = -1;
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    for (uint32_t id : IdsOf(plan.groups[group].owned, layer)) owners[id] = static_cast<int>(group);
+  }
+  return owners;
+}
+
+std::set<uint32_t> LayersOf(const Manifest& a, const Manifest& b) {
+  std::set<uint32_t> layers;
+  for (const auto& [layer, experts] : a.plan.layers) layers.insert(layer);
+  for (const auto& [layer, experts] : b.plan.layers) layers.insert(layer);
+  return layers;
+}
+
+// Experts that moved: one change per pair of places.
+void CompareOwners(const Manifest& a, const Manifest& b, Changes& changes) {
+  LayerChanges moves;
+  for (uint32_t layer : LayersOf(a, b)) {
+    const std::map<uint32_t, int> before = Owners(a.plan, layer), after = Owners(b.plan, layer);
+    std::map<std::pair<int, int>, ExpertIds> moved;
+    for (const auto& [id, group] : before) {
+      const auto now = after.find(id);
+      if (now != after.end() && now->second != group) moved[{group, now->second}].push_back(id);
+    }
+    for (const auto& [places, ids] : moved) {
+      moves.Add(layer, {"partition", Cat("experts ", shard::FormatIds(ids)),
+                        PlaceText(places.first), PlaceText(places.second)});
+    }
+  }
+  moves.MoveTo(changes);
+}
+
+void CompareFill(const Manifest& a, const Manifest& b, Changes& changes) {
+  static const shard::LayerExperts none;
+  LayerChanges fills;
+  for (uint32_t layer : LayersOf(a, b)) {
+    for (size_t group = 0; group < std::max(a.plan.groups.size(), b.plan.groups.size()); ++group) {
+      const auto fill = [&](const shard::Plan& plan) {
+        const bool known = group < plan.groups.size();
+        return shard::FormatIds(IdsOf(known ? plan.groups[group].fill : none, layer));
+      };
+      if (fill(a.plan) == fill(b.plan)) continue;
+      fills.Add(layer, {"partition", Cat("fill of group ", group), fill(a.plan), fill(b.plan)});
+    }
+  }
+  fills.MoveTo(changes);
+}
+
+void ComparePartitions(const Manifest& a, const Manifest& b, Changes& changes) {
+  const auto compare = [&](const char* name, const std::string& before, const std::string& after) {
+    if (before != after) changes.push_back({"partition", name, before, after});
+  };
+  compare("version", a.versions.shard, b.versions.shard);
+  compare("scheme", a.plan.scheme, b.plan.scheme);
+  compare("groups", Cat(a.plan.groups.size()), Cat(b.plan.groups.size()));
+  compare("uniform", a.plan.uniform ? "true" : "false", b.plan.uniform ? "true" : "false");
+  CompareOwners(a, b, changes);
+  CompareFill(a, b, changes);
+}
+
+void CompareOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
+  if (a.plan.overlay_version != b.plan.overlay_version) {
+    changes.push_back({"overlay", "version", a.plan.overlay_version, b.plan.overlay_version});
+  }
+  LayerChanges overlays;
+  for (uint32_t layer : LayersOf(a, b)) {
+    const std::string before = shard::FormatIds(IdsOf(a.plan.overlay, layer));
+    const std::string after = shard::FormatIds(IdsOf(b.plan.overlay, layer));
+    if (before != after) overlays.Add(layer, {"overlay", "experts", before, after});
+  }
+  overlays.MoveTo(changes);
+}
+
+std::string TensorText(const TensorRecord& tensor) {
+  return Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3);
+}
+
+// A tensor that only stands elsewhere in the file has not changed.
+void CompareTensors(const BundleRecord& a, const BundleRecord& b, Changes& changes) {
+  std::unordered_map<std::string_view, const TensorRecord*> before;
+  for (const TensorRecord& tensor : a.tensors) before[tensor.name] = &tensor;
+  for (const TensorRecord& tensor : b.tensors) {
+    const auto found = before.find(tensor.name);
+    const std::string old = found == before.end() ? "" : TensorText(*found->second);
+    if (found != before.end()) before.erase(found);
+    const std::string now = TensorText(tensor);
+    if (old != now) changes.push_back({"tensor", Cat(b.file, ": ", tensor.name), old, now});
+  }
+  for (const TensorRecord& tensor : a.tensors) {
+    if (!before.contains(tensor.name)) continue;
+    changes.push_back({"tensor", Cat(a.file, ": ", tensor.name), TensorText(tensor), ""});
+  }
+}
+
+void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
+  std::unordered_map<std::string_view, const BundleRecord*> before;
+  for (const BundleRecord& bundle : a.bundles) before[bundle.file] = &bundle;
+  for (const BundleRecord& bundle : b.bundles) {
+    const auto found = before.find(bundle.file);
+    if (found != before.end()) CompareTensors(*found->second, bundle, changes);
+  }
+}
+
+// Sections that are carried without being acted on, whether parts are missing on purpose, and what
+// newer versions added. The other sections have comparisons of their own.
+Json OtherSections(const Manifest& manifest) {
+  Json out = manifest.original ? *manifest.original : Json::object();
+  const Json head = HeadToJson(manifest);
+  for (const auto& [key, value] : head.items()) out[key] = value;
+  for (const char* section : {"format", "format_version", "model", "versions", "partition",
+                              "overlays", "routing", "bundles", "assets", "tool"}) {
+    out.erase(section);
+  }
+  return out;
+}
+
+// How the bytes came about. The command line and the time of writing say nothing of them.
+void CompareTools(const Manifest& a, const Manifest& b, Changes& changes) {
+  const auto tool = [](const Manifest& manifest) {
+    Json out = TailToJson(manifest)["tool"];
+    if (manifest.original && manifest.original->contains("tool")) {
+      KeepUnknown((*manifest.original)["tool"], out);
+    }
+    return out;
+  };
+  CompareFields("tool", tool(a), tool(b), {"command", "created"}, changes);
+}
+
+}  // namespace
+
+DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
+  DiffReport report;
+  CompareModels(a, b, report.changes);
+  ComparePartitions(a, b, report.changes);
+  CompareOverlays(a, b, report.changes);
+  CompareFields("routing", RoutingToJson(a), RoutingToJson(b), {}, report.changes);
+  CompareFiles("bundle", a.bundles, b.bundles, report.changes);
+  CompareAllTensors(a, b, report.changes);
+  CompareFiles("asset", a.assets, b.assets, report.changes);
+  CompareTools(a, b, report.changes);
+  CompareFields("other", OtherSections(a), OtherSections(b), {}, report.changes);
+  std::unordered_set<std::string_view> digests;
+  for (const BundleRecord& bundle : a.bundles) digests.insert(bundle.sha256);
+  for (const BundleRecord& bundle : b.bundles) {
+    (digests.contains(bundle.sha256) ? report.same_bytes : report.changed_bytes) += bundle.size;
+  }
+  return report;
+}
+
+}  // namespace manifest

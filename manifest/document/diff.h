@@ -1,0 +1,35 @@
+// What changed between two distributions, or two nodes, from their manifests alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/document/manifest.h"
+#include "manifest/document/node_record.h"
+
+namespace manifest {
+
+struct Change {
+  // "model", "partition", "overlay", "routing", "bundle", "tensor", "asset", "tool", "other"; of
+  // nodes "model", "partition", "overlay", "distribution", "node", "file", "tool"
+  std::string what;
+  std::string name;    // "group 1, layer 3", "trunk/trunk.safetensors", ...
+  std::string before;  // "" for something new
+  std::string after;   // "" for something gone
+};
+
+struct DiffReport {
+  std::vector<Change> changes;  // grouped by `what`, in a fixed order
+  uint64_t same_bytes =
+      0;  // of bundles (files of nodes) of B that A has with the same digest: need not be copied
+  uint64_t changed_bytes = 0;  // of bundles of B that A has not
+  bool same() const { return changes.empty(); }
+};
+
+DiffReport DiffManifests(const Manifest& a, const Manifest& b);
+// What their moepack_node.json say.
+DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b);
+
+}  // namespace manifest

@@ -1,0 +1,125 @@
+// distribution.json: what a distribution is. docs/distribution-format.md describes every field;
+// schema: manifest/document/distribution.schema.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/base/result.h"
+#include "libshard/model/model.h"
+#include "libshard/pack/slice.h"
+#include "libshard/plan/plan.h"
+
+namespace manifest {
+
+using shard::Result;
+using shard::Status;
+
+inline constexpr const char* kFormatName = "moepack-distribution";
+inline constexpr unsigned kFormatMajor = 1, kFormatMinor = 0;
+inline constexpr const char* kManifestFile = "distribution.json";
+
+struct SourceRecord {
+  std::string file;
+  uint64_t size = 0;
+  std::string header_sha256;  // of the bytes before the tensor data
+  std::string sha256;         // of the whole file; "" unless asked for (--hash-source)
+};
+
+struct ModelRecord {
+  std::string id, revision;  // as the user names them; may be empty
+  std::string family, architecture;
+  std::string source_format;  // "safetensors" or "gguf"
+  std::vector<SourceRecord> source;
+  uint32_t layers = 0, mtp_layers = 0;
+  shard::LayerCounts moe_layers;       // layer -> experts
+  std::map<uint32_t, uint32_t> top_k;  // layer -> top-k
+  uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
+  std::string gating;
+  bool normalize = true;
+  std::optional<double> scale;
+  uint32_t shared_experts = 0, expert_groups = 0, expert_groups_used = 0;
+  uint64_t parameters_total = 0, parameters_active = 0;
+};
+
+// What a node reports: base model, partition, overlay; 16 hexadecimal digits each ("" without an
+// overlay).
+struct Versions {
+  std::string model, shard, replica;
+};
+
+struct TensorRecord {
+  std::string name, dtype;
+  std::vector<uint64_t> shape;
+  uint64_t offset = 0, bytes = 0;  // from the start of the file
+  std::string xxh3;                // XXH3-128 of the bytes, 32 digits
+  int layer = -1;
+  shard::ExpertIds
+      experts;  // ids held, in order along the expert axis; empty for tensors without experts
+  std::string source;  // name of the tensor in the source, "" when it is the same
+};
+
+struct BundleRecord {
+  shard::Role role = shard::Role::kTrunk;
+  int group = -1;
+  std::string file;    // relative path, '/' between parts
+  std::string format;  // "safetensors" or "gguf"
+  uint64_t size = 0;
+  std::string sha256;
+  std::vector<TensorRecord> tensors;
+};
+
+// How the bytes of GGUF bundles came about; all empty for safetensors bundles, which are copies.
+struct RecipeRecord {
+  std::string name;  // "Q4_K_M --experts-type q5_K"
+  std::string imatrix_file, imatrix_sha256;
+  bool operator==(const RecipeRecord&) const = default;
+};
+
+struct AssetRecord {
+  std::string file;  // "assets/config.json"
+  uint64_t size = 0;
+  std::string sha256;
+};
+
+struct Manifest {
+  ModelRecord model;
+  Versions versions;
+  shard::Plan plan;  // partition and overlays
+  bool complete =
+      true;  // false: some parts were left out (--only); the bundles listed are the ones there are
+  std::vector<BundleRecord> bundles;
+  std::vector<AssetRecord> assets;
+  std::string tool_version;
+  RecipeRecord recipe;
+  std::vector<std::string> command;  // the command line without paths
+  uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
+
+  // The fields of the document this was read from that this version does not know, or carries
+  // without acting on them (stages, calibration, quality, routing.placement). WriteManifest writes
+  // them back; UnknownFields (unknown_fields.h) says which are kept.
+  std::shared_ptr<const shard::Json> original;
+
+  const BundleRecord* FindBundle(std::string_view file) const;
+  uint64_t BytesOf(shard::Role role, int group = -1) const;
+  // Whether the bundles are GGUF files; those of one distribution are all of one format.
+  bool is_gguf() const { return !bundles.empty() && bundles[0].format == "gguf"; }
+};
+
+// Canonical: fixed key order, two spaces, LF. Equal manifests give equal bytes.
+std::string WriteManifest(const Manifest& manifest);
+// The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
+// Paths of bundles and assets are checked to be relative, without "." or ".." parts.
+Result<Manifest> ParseManifest(const std::string& where, std::string_view text);
+// Reads <directory>/distribution.json.
+Result<Manifest> ReadManifest(const std::string& directory);
+
+// Digests of what each version stands for (docs/distribution-format.md, "Versions").
+Versions ComputeVersions(const std::string& model_version, const shard::Plan& plan);
+
+}  // namespace manifest

@@ -1,0 +1,210 @@
+// The sections "bundles" and "assets".
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/write/assets.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::JsonFields;
+using shard::Quoted;
+
+namespace {
+
+constexpr std::array kRoles = {shard::Role::kHead,  shard::Role::kTrunk,   shard::Role::kRouters,
+                               shard::Role::kGroup, shard::Role::kOverlay, shard::Role::kRemainder};
+
+Result<shard::Role> RoleFromText(const std::string& where, const std::string& text) {
+  for (shard::Role role : kRoles) {
+    if (shard::RoleName(role) == text) return role;
+  }
+  return Error{
+      Code::kUnsupported,
+      Cat(where, ": role: expected head, trunk, routers, group, overlay or remainder, found ",
+          Quoted(text)),
+      "A newer moepack may know this role."};
+}
+
+Error NotAnObject(const std::string& where, const Json& value) {
+  return {Code::kCorrupt, Cat(where, ": expected an object, found ", shard::DescribeJson(value))};
+}
+
+Result<std::vector<uint64_t>> ShapeFromJson(const JsonFields& fields) {
+  SHARD_TRY(const Json* array, fields.Array("shape"));
+  std::vector<uint64_t> shape;
+  uint64_t elements = 1;
+  for (const Json& item : *array) {
+    const auto product = item.is_number_unsigned()
+                             ? shard::CheckedMul(elements, item.get<uint64_t>())
+                             : std::optional<uint64_t>();
+    if (!product || shape.size() == kMaxDimensions) return fields.Wrong("shape", "a tensor shape");
+    elements = *product;
+    shape.push_back(item.get<uint64_t>());
+  }
+  return shape;
+}
+
+const quant::Format* FormatOf(const BundleRecord& bundle, const std::string& dtype) {
+  return bundle.format == "safetensors" ? quant::FindSafetensorsFormat(dtype)
+                                        : quant::FindFormat(dtype);
+}
+
+// Shape and type must give the size where the type is known.
+Status CheckTensorSize(const std::string& where, const TensorRecord& tensor,
+                       const quant::Format* format) {
+  if (format == nullptr) return shard::Ok();
+  uint64_t elements = 1;
+  for (uint64_t dimension : tensor.shape) elements *= dimension;  // ShapeFromJson checked it
+  const auto bytes = format->BytesFor(elements);
+  if (bytes == tensor.bytes) return shard::Ok();
+  return Error{Code::kCorrupt,
+               Cat(where, ": bytes: expected ", bytes ? Cat(*bytes) : "a multiple", " for ",
+                   tensor.dtype, " ", shard::FormatShape(tensor.shape), ", found ", tensor.bytes)};
+}
+
+Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
+  SHARD_TRY(tensor.dtype, fields.String("dtype"));
+  SHARD_TRY(tensor.shape, ShapeFromJson(fields));
+  SHARD_TRY(tensor.offset, NumberField(fields, "offset", kMaxBytes));
+  SHARD_TRY(tensor.bytes, NumberField(fields, "bytes", kMaxBytes));
+  SHARD_TRY(tensor.xxh3, HexField(fields, "xxh3", 32));
+  if (fields.Has("layer")) {
+    SHARD_TRY(const uint64_t layer, NumberField(fields, "layer", kMaxLayer));
+    tensor.layer = static_cast<int>(layer);
+  }
+  SHARD_TRY(const std::string experts, fields.StringOr("experts", ""));
+  SHARD_TRY(tensor.experts,
+            shard::ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
+  SHARD_TRY(tensor.source, fields.StringOr("source", ""));
+  return shard::Ok();
+}
+
+Result<TensorRecord> TensorFromJson(const std::string& where, const Json& value) {
+  TensorRecord tensor;
+  SHARD_TRY(tensor.name, JsonFields(value, where).String("name"));
+  SHARD_CHECK(ReadTensor(JsonFields(value, Cat(where, ": tensor ", Quoted(tensor.name))), tensor));
+  return tensor;
+}
+
+// assets/ and a name that an asset may have: `assemble` copies it under that name beside weights.
+Status CheckAssetPath(const std::string& where, const std::string& file) {
+  SHARD_CHECK(CheckRelativePath(where, file));
+  const bool known =
+      file.starts_with(kAssetDirectory) && IsAssetName(file.substr(kAssetDirectory.size()));
+  if (known) return shard::Ok();
+  return Error{Code::kCorrupt, Cat(where,
+                                   ": file: expected assets/ and the name of a config, tokenizer, "
+                                   "template, code or licence file, found ",
+                                   Quoted(file))};
+}
+
+// Tensors lie inside the file, do not overlap and have names of their own.
+Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
+  std::vector<const TensorRecord*> order;
+  std::unordered_set<std::string_view> names;
+  for (const TensorRecord& tensor : bundle.tensors) {
+    order.push_back(&tensor);
+    if (names.insert(tensor.name).second) continue;
+    return Error{Code::kCorrupt, Cat(where, ": tensor ", Quoted(tensor.name),
+                                     ": expected once in the file, found twice")};
+  }
+  std::sort(order.begin(), order.end(), [](const TensorRecord* a, const TensorRecord* b) {
+    return a->offset != b->offset ? a->offset < b->offset : a->bytes < b->bytes;
+  });
+  uint64_t end = 0;
+  for (const TensorRecord* tensor : order) {
+    if (tensor->offset < end || tensor->offset + tensor->bytes > bundle.size) {
+      return Error{
+          Code::kCorrupt,
+          Cat(where, ": tensor ", Quoted(tensor->name), ": expected bytes within ", end, "-",
+              bundle.size, ", found ", tensor->offset, "-", tensor->offset + tensor->bytes)};
+    }
+    end = tensor->offset + tensor->bytes;
+  }
+  return shard::Ok();
+}
+
+Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids_left) {
+  SHARD_TRY(const Json* tensors, fields.Array("tensors"));
+  bundle.tensors.reserve(tensors->size());
+  for (const Json& value : *tensors) {
+    if (!value.is_object()) return NotAnObject(Cat(fields.where(), ": tensors"), value);
+    SHARD_TRY(TensorRecord tensor, TensorFromJson(fields.where(), value));
+    const std::string where = Cat(fields.where(), ": tensor ", Quoted(tensor.name));
+    SHARD_CHECK(CheckTensorSize(where, tensor, FormatOf(bundle, tensor.dtype)));
+    if (tensor.experts.size() > ids_left) {
+      return Error{Code::kCorrupt, Cat(where, ": experts: expected at most ", kMaxTensorIds,
+                                       " ids in all tensors together, found more")};
+    }
+    ids_left -= tensor.experts.size();
+    bundle.tensors.push_back(std::move(tensor));
+  }
+  return CheckLayout(fields.where(), bundle);
+}
+
+}  // namespace
+
+Json BundleToJson(const BundleRecord& bundle) {
+  Json out = {{"role", std::string(shard::RoleName(bundle.role))}};
+  if (bundle.role == shard::Role::kGroup) out["group"] = bundle.group;
+  out["file"] = bundle.file;
+  out["format"] = bundle.format;
+  out["size"] = bundle.size;
+  out["sha256"] = bundle.sha256;
+  return out;
+}
+
+Json TensorToJson(const TensorRecord& tensor) {
+  Json out = {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}};
+  out["offset"] = tensor.offset;
+  out["bytes"] = tensor.bytes;
+  out["xxh3"] = tensor.xxh3;
+  if (tensor.layer >= 0) out["layer"] = tensor.layer;
+  if (!tensor.experts.empty()) out["experts"] = shard::FormatIds(tensor.experts);
+  if (!tensor.source.empty()) out["source"] = tensor.source;
+  return out;
+}
+
+Json AssetToJson(const AssetRecord& asset) {
+  return {{"file", asset.file}, {"size", asset.size}, {"sha256", asset.sha256}};
+}
+
+Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
+                                    uint64_t& ids_left) {
+  if (!value.is_object()) return NotAnObject(where, value);
+  BundleRecord bundle;
+  SHARD_TRY(bundle.file, JsonFields(value, where).String("file"));
+  SHARD_CHECK(CheckRelativePath(where, bundle.file));
+  const JsonFields fields(value, Cat(where, " ", Quoted(bundle.file)));
+  SHARD_TRY(const std::string role, fields.String("role"));
+  SHARD_TRY(bundle.role, RoleFromText(fields.where(), role));
+  if (bundle.role == shard::Role::kGroup) {
+    SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
+    bundle.group = static_cast<int>(group);
+  }
+  SHARD_TRY(bundle.format, fields.String("format"));
+  SHARD_TRY(bundle.size, NumberField(fields, "size", kMaxBytes));
+  SHARD_TRY(bundle.sha256, HexField(fields, "sha256", 64));
+  SHARD_CHECK(ReadTensors(fields, bundle, ids_left));
+  return bundle;
+}
+
+Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value) {
+  if (!value.is_object()) return NotAnObject(where, value);
+  const JsonFields fields(value, where);
+  AssetRecord asset;
+  SHARD_TRY(asset.file, fields.String("file"));
+  SHARD_CHECK(CheckAssetPath(where, asset.file));
+  SHARD_TRY(asset.size, NumberField(fields, "size", kMaxBytes));
+  SHARD_TRY(asset.sha256, HexField(fields, "sha256", 64));
+  return asset;
+}
+
+}  // namespace manifest

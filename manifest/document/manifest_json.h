@@ -1,0 +1,78 @@
+// The sections of distribution.json as JSON values: what manifest_write.cc prints and
+// manifest_parse.cc reads. Internal to manifest/.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "libshard/base/limits.h"
+#include "manifest/document/manifest.h"
+
+namespace manifest {
+
+using shard::Json;
+
+// Upper bounds of what a manifest may name; most are those of libshard/base/limits.h.
+// A trillion-parameter model of explicit int4 experts needs about 60 MB.
+inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
+inline constexpr uint32_t kMaxLayer = shard::kMaxLayers - 1;
+using shard::kMaxDimensions;
+using shard::kMaxExpertsPerLayer;
+using shard::kMaxTensorIds;
+inline constexpr uint64_t kMaxExperts = shard::kMaxExpertsInAll;
+inline constexpr uint64_t kMaxBytes = shard::kMaxFileBytes;
+
+Json ModelToJson(const ModelRecord& model);
+Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
+
+// "format_version" must be <major>.<minor>: kCorrupt, or kUnsupported for another major version.
+Status CheckFormatVersion(const shard::JsonFields& fields, unsigned major);
+
+// The three versions of a distribution or node, and what a "tool" says of the recipe.
+Json VersionsToJson(const Versions& versions);
+Result<Versions> VersionsFromJson(const shard::JsonFields& fields);
+void AppendRecipe(const RecipeRecord& recipe, Json& tool);
+Result<RecipeRecord> RecipeFromJson(const shard::JsonFields& tool);
+
+// Layer -> number. Written as {"*": n} when all layers have the same number, else one key per
+// layer.
+Json LayerNumbersToJson(const std::map<uint32_t, uint32_t>& numbers);
+
+// {"*": n} or one number per layer, for exactly the layers `layers`, each at most `limit`.
+Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& where,
+                                                          const Json& value,
+                                                          const shard::ExpertIds& layers,
+                                                          uint32_t limit);
+
+// The masked-group policy; "placement" is the one that was read, by default {"rule": "hash"}.
+Json RoutingToJson(const Manifest& manifest);
+
+// A bundle without its tensors; one tensor; one asset.
+Json BundleToJson(const BundleRecord& bundle);
+Json TensorToJson(const TensorRecord& tensor);
+Json AssetToJson(const AssetRecord& asset);
+// `ids_left` is what the tensors read so far have left of kMaxTensorIds.
+Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
+                                    uint64_t& ids_left);
+Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
+
+// Everything in front of "bundles", and everything behind it; both without unknown fields.
+Json HeadToJson(const Manifest& manifest);
+Json TailToJson(const Manifest& manifest);
+
+// Reads a field that must be so many lower-case hexadecimal digits.
+Result<std::string> HexField(const shard::JsonFields& fields, const char* key, size_t digits);
+
+// A whole number of at most `limit`.
+Result<uint64_t> NumberField(const shard::JsonFields& fields, const char* key, uint64_t limit);
+
+// The text of <directory>/distribution.json.
+Result<std::string> ReadManifestText(const std::string& directory);
+
+// ParseManifest without shard::CheckPlan, for the verifier, which reports every broken rule.
+Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text);
+
+// Refuses everything but a plain relative path that stays inside the distribution.
+Status CheckRelativePath(const std::string& where, const std::string& path);
+
+}  // namespace manifest

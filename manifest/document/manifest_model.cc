@@ -1,0 +1,154 @@
+// The section "model".
+#include <cmath>
+
+#include "libshard/base/text.h"
+#include "manifest/document/manifest_json.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::JsonFields;
+
+namespace {
+
+Json SourceToJson(const SourceRecord& source) {
+  Json out = {{"file", source.file}, {"size", source.size}};
+  out["header_sha256"] = source.header_sha256;
+  if (!source.sha256.empty()) out["sha256"] = source.sha256;
+  return out;
+}
+
+shard::ExpertIds LayersOf(const shard::LayerCounts& counts) {
+  shard::ExpertIds layers;
+  for (const auto& [layer, count] : counts) layers.push_back(layer);
+  return layers;
+}
+
+Result<SourceRecord> SourceFromJson(const std::string& where, const Json& value) {
+  if (!value.is_object()) {
+    return Error{Code::kCorrupt,
+                 Cat(where, ": expected an object, found ", shard::DescribeJson(value))};
+  }
+  const JsonFields fields(value, where);
+  SourceRecord source;
+  SHARD_TRY(source.file, fields.String("file"));
+  SHARD_CHECK(CheckRelativePath(where, source.file));
+  SHARD_TRY(source.size, NumberField(fields, "size", kMaxBytes));
+  SHARD_TRY(source.header_sha256, HexField(fields, "header_sha256", 64));
+  if (fields.Has("sha256")) {
+    SHARD_TRY(source.sha256, HexField(fields, "sha256", 64));
+  }
+  return source;
+}
+
+Status ReadText(const JsonFields& fields, ModelRecord& model) {
+  SHARD_TRY(model.id, fields.StringOr("id", ""));
+  SHARD_TRY(model.revision, fields.StringOr("revision", ""));
+  SHARD_TRY(model.family, fields.String("family"));
+  SHARD_TRY(model.architecture, fields.StringOr("architecture", ""));
+  SHARD_TRY(model.source_format, fields.String("source_format"));
+  SHARD_TRY(model.gating, fields.String("gating"));
+  SHARD_TRY(model.normalize, fields.Bool("normalize"));
+  if (fields.Has("scale")) {
+    SHARD_TRY(model.scale, fields.Number("scale"));
+  }
+  return shard::Ok();
+}
+
+Status ReadCounts(const JsonFields& fields, ModelRecord& model) {
+  struct Count {
+    const char* key;
+    uint32_t* target;
+  };
+  for (const Count& count :
+       {Count{"mtp_layers", &model.mtp_layers}, Count{"hidden_size", &model.hidden_size},
+        Count{"expert_intermediate_size", &model.expert_intermediate_size},
+        Count{"vocab_size", &model.vocab_size}, Count{"shared_experts", &model.shared_experts},
+        Count{"expert_groups", &model.expert_groups},
+        Count{"expert_groups_used", &model.expert_groups_used}}) {
+    if (!fields.Has(count.key)) continue;
+    SHARD_TRY(const uint64_t number, NumberField(fields, count.key, UINT32_MAX));
+    *count.target = static_cast<uint32_t>(number);
+  }
+  SHARD_TRY(const uint64_t layers, NumberField(fields, "layers", kMaxLayer + 1));
+  model.layers = static_cast<uint32_t>(layers);
+  SHARD_TRY(model.parameters_total, fields.UnsignedOr("parameters_total", 0));
+  SHARD_TRY(model.parameters_active, fields.UnsignedOr("parameters_active", 0));
+  return shard::Ok();
+}
+
+Status ReadExperts(const JsonFields& fields, ModelRecord& model) {
+  const std::string& where = fields.where();
+  SHARD_TRY(const std::string text, fields.String("moe_layers"));
+  SHARD_TRY(const shard::ExpertIds layers,
+            shard::ParseIds(Cat(where, ": moe_layers"), text, kMaxLayer));
+  SHARD_TRY(const Json* experts, fields.Object("experts"));
+  SHARD_TRY(model.moe_layers,
+            LayerNumbersFromJson(Cat(where, ": experts"), *experts, layers, kMaxExpertsPerLayer));
+  SHARD_TRY(const Json* top_k, fields.Object("top_k"));
+  SHARD_TRY(model.top_k,
+            LayerNumbersFromJson(Cat(where, ": top_k"), *top_k, layers, kMaxExpertsPerLayer));
+  uint64_t total = 0;
+  for (const auto& [layer, count] : model.moe_layers) {
+    total += count;
+    if (count > 0) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": experts: layer ", layer, ": expected at least 1, found 0")};
+  }
+  if (layers.empty() || total > kMaxExperts) {
+    return Error{Code::kCorrupt, Cat(where, ": experts: expected 1 to ", kMaxExperts,
+                                     " in all layers together, found ", total)};
+  }
+  return shard::Ok();
+}
+
+}  // namespace
+
+Json ModelToJson(const ModelRecord& model) {
+  Json out = {{"id", model.id}, {"revision", model.revision}, {"family", model.family}};
+  out["architecture"] = model.architecture;
+  out["source_format"] = model.source_format;
+  Json& sources = out["source"] = Json::array();
+  for (const SourceRecord& source : model.source) sources.push_back(SourceToJson(source));
+  out["layers"] = model.layers;
+  out["mtp_layers"] = model.mtp_layers;
+  const shard::ExpertIds moe_layers = LayersOf(model.moe_layers);
+  out["moe_layers"] = shard::FormatIds(moe_layers);
+  out["experts"] = LayerNumbersToJson(model.moe_layers);
+  std::map<uint32_t, uint32_t> top_k;  // with a number for every MoE layer, 0 where unknown
+  for (uint32_t layer : moe_layers) {
+    const auto found = model.top_k.find(layer);
+    top_k[layer] = found == model.top_k.end() ? 0 : found->second;
+  }
+  out["top_k"] = LayerNumbersToJson(top_k);
+  out["hidden_size"] = model.hidden_size;
+  out["expert_intermediate_size"] = model.expert_intermediate_size;
+  out["vocab_size"] = model.vocab_size;
+  out["gating"] = model.gating;
+  out["normalize"] = model.normalize;
+  if (model.scale && std::isfinite(*model.scale)) out["scale"] = *model.scale;
+  out["shared_experts"] = model.shared_experts;
+  out["expert_groups"] = model.expert_groups;
+  out["expert_groups_used"] = model.expert_groups_used;
+  out["parameters_total"] = model.parameters_total;
+  out["parameters_active"] = model.parameters_active;
+  return out;
+}
+
+Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value) {
+  const JsonFields fields(value, where);
+  ModelRecord model;
+  SHARD_CHECK(ReadText(fields, model));
+  SHARD_TRY(const Json* sources, fields.Array("source"));
+  for (size_t i = 0; i < sources->size(); ++i) {
+    SHARD_TRY(SourceRecord source, SourceFromJson(Cat(where, ": source[", i, "]"), (*sources)[i]));
+    model.source.push_back(std::move(source));
+  }
+  SHARD_CHECK(ReadCounts(fields, model));
+  SHARD_CHECK(ReadExperts(fields, model));
+  return model;
+}
+
+}  // namespace manifest

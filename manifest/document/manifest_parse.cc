@@ -1,0 +1,220 @@
+// Reads a manifest. The text may be hostile: every number is bounded, every path checked, and
+// nothing is allocated that is much larger than the text.
+#include <unordered_set>
+
+#include "libshard/base/text.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/unknown_fields.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::JsonFields;
+using shard::Quoted;
+
+namespace {
+
+Status CheckFormat(const JsonFields& fields) {
+  SHARD_TRY(const std::string format, fields.String("format"));
+  if (format != kFormatName) {
+    return Error{Code::kCorrupt, Cat(fields.where(), ": format: expected \"", kFormatName,
+                                     "\", found ", Quoted(format))};
+  }
+  return CheckFormatVersion(fields, kFormatMajor);
+}
+
+// A node that masked by another rule would compute something else, so other rules are not skipped.
+Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
+  struct Rule {
+    const char *key, *value;
+  };
+  for (const Rule& rule : {Rule{"policy", "masked-group"}, Rule{"eligible", "group+fill+overlay"},
+                           Rule{"mask_point", "logits"}}) {
+    SHARD_TRY(const std::string found, fields.String(rule.key));
+    if (found == rule.value) continue;
+    return Error{Code::kUnsupported, Cat(fields.where(), ": ", rule.key, ": expected \"",
+                                         rule.value, "\", found ", Quoted(found))};
+  }
+  SHARD_TRY(const Json* placement, fields.Object("placement"));
+  SHARD_CHECK(JsonFields(*placement, Cat(fields.where(), ": placement")).String("rule"));
+  shard::ExpertIds layers;
+  for (const auto& [layer, count] : model.moe_layers) layers.push_back(layer);
+  SHARD_TRY(const Json* value, fields.Object("top_k"));
+  const std::string where = Cat(fields.where(), ": top_k");
+  SHARD_TRY(const auto top_k, LayerNumbersFromJson(where, *value, layers, kMaxExpertsPerLayer));
+  if (top_k == model.top_k) return shard::Ok();
+  return Error{Code::kCorrupt, Cat(where, ": expected that of \"model\", found other numbers")};
+}
+
+Status ReadBundles(const JsonFields& fields, Manifest& manifest) {
+  SHARD_TRY(const Json* bundles, fields.Array("bundles"));
+  uint64_t ids_left = kMaxTensorIds;
+  for (const Json& value : *bundles) {
+    SHARD_TRY(BundleRecord bundle,
+              BundleFromJson(Cat(fields.where(), ": bundle"), value, ids_left));
+    if (bundle.group >= static_cast<int>(manifest.plan.groups.size())) {
+      return Error{Code::kCorrupt, Cat(fields.where(), ": bundle ", Quoted(bundle.file),
+                                       ": group: expected less than ", manifest.plan.groups.size(),
+                                       ", found ", bundle.group)};
+    }
+    manifest.bundles.push_back(std::move(bundle));
+  }
+  SHARD_TRY(const Json* assets, fields.Array("assets"));
+  for (const Json& value : *assets) {
+    SHARD_TRY(AssetRecord asset, AssetFromJson(Cat(fields.where(), ": asset"), value));
+    manifest.assets.push_back(std::move(asset));
+  }
+  return shard::Ok();
+}
+
+Status CheckPathsDiffer(const std::string& where, const Manifest& manifest) {
+  std::unordered_set<std::string_view> paths;
+  std::vector<std::string_view> all;
+  for (const BundleRecord& bundle : manifest.bundles) all.push_back(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) all.push_back(asset.file);
+  for (std::string_view path : all) {
+    if (paths.insert(path).second) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": file ", Quoted(path), ": expected once, found twice")};
+  }
+  return shard::Ok();
+}
+
+Status ReadTool(const JsonFields& fields, Manifest& manifest) {
+  SHARD_TRY(manifest.tool_version, fields.String("version"));
+  if (fields.Has("created")) {
+    SHARD_TRY(manifest.created, NumberField(fields, "created", kMaxBytes));
+  }
+  SHARD_TRY(manifest.recipe, RecipeFromJson(fields));
+  if (!fields.Has("command")) return shard::Ok();
+  SHARD_TRY(const Json* command, fields.Array("command"));
+  for (const Json& word : *command) {
+    if (!word.is_string()) return fields.Wrong("command", "an array of strings");
+    manifest.command.push_back(word.get<std::string>());
+  }
+  return shard::Ok();
+}
+
+Status CheckOptionalSections(const JsonFields& fields) {
+  if (fields.Has("stages")) SHARD_CHECK(fields.Array("stages"));
+  for (const char* section : {"calibration", "quality"}) {
+    if (fields.Has(section)) SHARD_CHECK(fields.Object(section));
+  }
+  return shard::Ok();
+}
+
+// Bundles are compared record by record, so that no second document as large as the first exists.
+Json UnknownOfBundles(const Json& bundles, const Manifest& manifest) {
+  Json rest = Json::array();
+  for (size_t i = 0; i < bundles.size(); ++i) {
+    const BundleRecord& bundle = manifest.bundles[i];
+    Json known = BundleToJson(bundle);
+    known["tensors"] = nullptr;
+    Json fields = UnknownFields(bundles[i], known);
+    Json tensors = Json::array();
+    for (size_t t = 0; t < bundle.tensors.size(); ++t) {
+      Json tensor = UnknownFields(bundles[i]["tensors"][t], TensorToJson(bundle.tensors[t]));
+      if (tensor.empty()) continue;
+      tensor["name"] = bundle.tensors[t].name;
+      tensors.push_back(std::move(tensor));
+    }
+    if (!tensors.empty()) fields["tensors"] = std::move(tensors);
+    if (fields.empty()) continue;
+    fields["file"] = bundle.file;
+    rest.push_back(std::move(fields));
+  }
+  return rest;
+}
+
+// "placement" is kept whole: this version carries it without acting on it.
+std::shared_ptr<const Json> UnknownOfDocument(const Json& document, const Manifest& manifest) {
+  Json known = HeadToJson(manifest);
+  known["routing"].erase("placement");
+  known.update(TailToJson(manifest));
+  known["bundles"] = nullptr;
+  auto rest = std::make_shared<Json>(UnknownFields(document, known));
+  Json bundles = UnknownOfBundles(document["bundles"], manifest);
+  if (!bundles.empty()) (*rest)["bundles"] = std::move(bundles);
+  return rest;
+}
+
+Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manifest) {
+  const std::string& where = fields.where();
+  SHARD_TRY(const Json* model, fields.Object("model"));
+  SHARD_TRY(manifest.model, ModelFromJson(Cat(where, ": model"), *model));
+  SHARD_TRY(const Json* versions, fields.Object("versions"));
+  SHARD_TRY(manifest.versions, VersionsFromJson(JsonFields(*versions, Cat(where, ": versions"))));
+  SHARD_TRY(manifest.plan, shard::UncheckedPlanFromJson(where, document, manifest.model.moe_layers,
+                                                        manifest.model.top_k));
+  SHARD_TRY(const Json* routing, fields.Object("routing"));
+  return CheckRouting(JsonFields(*routing, Cat(where, ": routing")), manifest.model);
+}
+
+}  // namespace
+
+Status CheckFormatVersion(const JsonFields& fields, unsigned major) {
+  SHARD_TRY(const std::string version, fields.String("format_version"));
+  const std::vector<std::string> parts = shard::Split(version, '.');
+  const auto found = shard::ParseUint(parts[0]);
+  if (parts.size() != 2 || !found || !shard::ParseUint(parts[1])) {
+    return Error{Code::kCorrupt, Cat(fields.where(), ": format_version: expected \"1.0\", found ",
+                                     Quoted(version))};
+  }
+  if (*found == major) return shard::Ok();
+  return Error{
+      Code::kUnsupported,
+      Cat(fields.where(), ": format_version: expected ", major, ".x, found ", Quoted(version)),
+      "Use the moepack that wrote it, or a newer one."};
+}
+
+Result<Versions> VersionsFromJson(const JsonFields& fields) {
+  Versions versions;
+  SHARD_TRY(versions.model, HexField(fields, "model", 16));
+  SHARD_TRY(versions.shard, HexField(fields, "shard", 16));
+  SHARD_TRY(versions.replica, fields.String("replica"));
+  if (!versions.replica.empty()) {
+    SHARD_TRY(versions.replica, HexField(fields, "replica", 16));
+  }
+  return versions;
+}
+
+Result<RecipeRecord> RecipeFromJson(const JsonFields& fields) {
+  RecipeRecord recipe;
+  SHARD_TRY(recipe.name, fields.StringOr("recipe", ""));
+  if (!fields.Has("imatrix")) return recipe;
+  SHARD_TRY(const Json* imatrix, fields.Object("imatrix"));
+  const JsonFields inner(*imatrix, Cat(fields.where(), ": imatrix"));
+  SHARD_TRY(recipe.imatrix_file, inner.String("file"));
+  SHARD_TRY(recipe.imatrix_sha256, HexField(inner, "sha256", 64));
+  return recipe;
+}
+
+Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text) {
+  SHARD_TRY(const Json document, shard::ParseJson(where, text));
+  if (!document.is_object()) {
+    return Error{Code::kCorrupt,
+                 Cat(where, ": expected an object, found ", shard::DescribeJson(document))};
+  }
+  const JsonFields fields(document, where);
+  Manifest manifest;
+  SHARD_CHECK(CheckFormat(fields));
+  SHARD_CHECK(ReadHead(fields, document, manifest));
+  SHARD_CHECK(CheckOptionalSections(fields));
+  SHARD_TRY(manifest.complete, fields.BoolOr("complete", true));
+  SHARD_CHECK(ReadBundles(fields, manifest));
+  SHARD_CHECK(CheckPathsDiffer(where, manifest));
+  SHARD_TRY(const Json* tool, fields.Object("tool"));
+  SHARD_CHECK(ReadTool(JsonFields(*tool, Cat(where, ": tool")), manifest));
+  manifest.original = UnknownOfDocument(document, manifest);
+  return manifest;
+}
+
+Result<Manifest> ParseManifest(const std::string& where, std::string_view text) {
+  SHARD_TRY(Manifest manifest, ParseUncheckedPlan(where, text));
+  SHARD_CHECK(shard::CheckPlan(where, manifest.plan));
+  return manifest;
+}
+
+}  // namespace manifest

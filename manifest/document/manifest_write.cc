@@ -1,0 +1,237 @@
+// Prints a manifest. Tensors are turned into text one at a time: a large model has hundreds of
+// thousands, and as JSON values they would take gigabytes.
+#include <algorithm>
+#include <cassert>
+
+#include "libshard/base/file.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/read_back.h"
+#include "manifest/document/unknown_fields.h"
+
+namespace manifest {
+namespace {
+
+const Json& NoFields() {
+  static const Json none = Json::object();
+  return none;
+}
+
+const Json& UnknownOf(const Manifest& manifest) {
+  return manifest.original ? *manifest.original : NoFields();
+}
+
+// Names from the command line need not be UTF-8; a manifest must be.
+std::string ScalarText(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+bool AllScalars(const Json& value) {
+  return std::none_of(value.begin(), value.end(),
+                      [](const Json& item) { return item.is_structured(); });
+}
+
+// A record fits one line: an object of scalars and arrays of scalars.
+bool IsRecord(const Json& value) {
+  return value.is_object() && std::all_of(value.begin(), value.end(), [](const Json& item) {
+           return item.is_array() ? AllScalars(item) : !item.is_object();
+         });
+}
+
+// On one line: {"name": "x", "shape": [2, 3]}. Depth is bounded by the reader that built `value`.
+void AppendInline(std::string& out, const Json& value) {
+  if (!value.is_structured()) {
+    out += ScalarText(value);
+    return;
+  }
+  const char* separator = "";
+  out += value.is_object() ? '{' : '[';
+  for (const auto& [key, item] : value.items()) {
+    out += separator;
+    if (value.is_object()) out += ScalarText(key) + ": ";
+    AppendInline(out, item);
+    separator = ", ";
+  }
+  out += value.is_object() ? '}' : ']';
+}
+
+// Objects take a line per field, unless it is one scalar as in {"*": "0-5"}; arrays of scalars take
+// one line, other arrays a line per record.
+void AppendValue(std::string& out, const Json& value, size_t indent, bool in_array) {
+  const bool short_value = AllScalars(value) && (value.is_array() || value.size() == 1);
+  if (!value.is_structured() || value.empty() || short_value || (in_array && IsRecord(value))) {
+    AppendInline(out, value);
+    return;
+  }
+  const char* separator = "\n";
+  out += value.is_object() ? '{' : '[';
+  for (const auto& [key, item] : value.items()) {
+    out.append(separator).append(indent + 2, ' ');
+    if (value.is_object()) out += ScalarText(key) + ": ";
+    AppendValue(out, item, indent + 2, value.is_array());
+    separator = ",\n";
+  }
+  out.append("\n").append(indent, ' ') += value.is_object() ? '}' : ']';
+}
+
+// The fields of `object`, each on lines of its own and with a comma behind it.
+void AppendFields(std::string& out, const Json& object, size_t indent) {
+  for (const auto& [key, value] : object.items()) {
+    out.append(indent, ' ') += ScalarText(key) + ": ";
+    AppendValue(out, value, indent, false);
+    out += ",\n";
+  }
+}
+
+// Text on its way to `sink`, some at a time: that of a large model is larger than all else we hold.
+class TextOut {
+ public:
+  explicit TextOut(const ManifestSink& sink) : sink_(sink) {}
+  std::string& text() { return text_; }
+  // Hands over what there is, once it is much.
+  Status Flush(size_t least = 1u << 18) {
+    if (text_.size() < least) return shard::Ok();
+    SHARD_CHECK(sink_(text_));
+    text_.clear();
+    return shard::Ok();
+  }
+
+ private:
+  const ManifestSink& sink_;
+  std::string text_;
+};
+
+Status AppendTensors(TextOut& to, const BundleRecord& bundle, const RecordIndex& unknown) {
+  std::string& out = to.text();
+  const char* separator = "\n";
+  for (const TensorRecord& tensor : bundle.tensors) {
+    Json record = TensorToJson(tensor);
+    const auto kept = unknown.find(tensor.name);
+    if (kept != unknown.end()) KeepUnknown(*kept->second, record);
+    out.append(separator).append(8, ' ');
+    AppendInline(out, record);
+    separator = ",\n";
+    SHARD_CHECK(to.Flush());
+  }
+  if (!bundle.tensors.empty()) out.append("\n").append(6, ' ');
+  return shard::Ok();
+}
+
+Status AppendBundle(TextOut& to, const BundleRecord& bundle, const Json& unknown) {
+  std::string& out = to.text();
+  const Json fields = BundleToJson(bundle);
+  Json kept = Json::object();
+  for (const auto& [key, value] : unknown.items()) {
+    if (key == "tensors" || fields.contains(key)) continue;
+    kept.get_ref<Json::object_t&>().push_back({key, value});
+  }
+  out += "    {\n";
+  AppendFields(out, fields, 6);
+  AppendFields(out, kept, 6);
+  out += "      \"tensors\": [";
+  SHARD_CHECK(AppendTensors(to, bundle, IndexRecords(unknown, "tensors")));
+  out += "]\n    }";
+  return shard::Ok();
+}
+
+Status AppendBundles(TextOut& to, const Manifest& manifest) {
+  std::string& out = to.text();
+  const RecordIndex unknown = IndexRecords(UnknownOf(manifest), "bundles");
+  const char* separator = "\n";
+  out += "  \"bundles\": [";
+  for (const BundleRecord& bundle : manifest.bundles) {
+    out += separator;
+    const auto kept = unknown.find(bundle.file);
+    SHARD_CHECK(AppendBundle(to, bundle, kept == unknown.end() ? NoFields() : *kept->second));
+    separator = ",\n";
+  }
+  out += manifest.bundles.empty() ? "],\n" : "\n  ],\n";
+  return shard::Ok();
+}
+
+}  // namespace
+
+Json RoutingToJson(const Manifest& manifest) {
+  Json out = {{"policy", "masked-group"}, {"eligible", "group+fill+overlay"}};
+  out["top_k"] = ModelToJson(manifest.model)["top_k"];
+  out["mask_point"] = "logits";
+  const Json& unknown = UnknownOf(manifest);
+  const bool kept = unknown.contains("routing") && unknown["routing"].contains("placement");
+  out["placement"] = kept ? unknown["routing"]["placement"] : Json{{"rule", "hash"}};
+  return out;
+}
+
+Json VersionsToJson(const Versions& versions) {
+  return {{"model", versions.model}, {"shard", versions.shard}, {"replica", versions.replica}};
+}
+
+void AppendRecipe(const RecipeRecord& recipe, Json& tool) {
+  if (!recipe.name.empty()) tool["recipe"] = recipe.name;
+  if (recipe.imatrix_file.empty()) return;
+  tool["imatrix"] = {{"file", recipe.imatrix_file}, {"sha256", recipe.imatrix_sha256}};
+}
+
+Json HeadToJson(const Manifest& manifest) {
+  Json out = {{"format", kFormatName}};
+  out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor);
+  out["model"] = ModelToJson(manifest.model);
+  out["versions"] = VersionsToJson(manifest.versions);
+  out["partition"] = shard::PartitionToJson(manifest.plan);
+  out["overlays"] = shard::OverlaysToJson(manifest.plan);
+  out["routing"] = RoutingToJson(manifest);
+  const Json& unknown = UnknownOf(manifest);
+  for (const char* section : {"stages", "calibration", "quality"}) {
+    if (unknown.contains(section)) out[section] = unknown[section];
+  }
+  out["complete"] = manifest.complete;
+  return out;
+}
+
+Json TailToJson(const Manifest& manifest) {
+  Json out = Json::object();
+  Json& assets = out["assets"] = Json::array();
+  for (const AssetRecord& asset : manifest.assets) assets.push_back(AssetToJson(asset));
+  Json& tool = out["tool"] = {{"name", "moepack"}, {"version", manifest.tool_version}};
+  AppendRecipe(manifest.recipe, tool);
+  tool["command"] = manifest.command;
+  if (manifest.created != 0) tool["created"] = manifest.created;
+  return out;
+}
+
+Status StreamManifest(const Manifest& manifest, const ManifestSink& sink) {
+  Json head = HeadToJson(manifest);
+  Json tail = TailToJson(manifest);
+  Json for_head = Json::object(), for_tail = Json::object();
+  for (const auto& [key, value] : UnknownOf(manifest).items()) {
+    if (key == "bundles") continue;
+    Json& part = head.contains(key) ? for_head : for_tail;
+    part.get_ref<Json::object_t&>().push_back({key, value});
+  }
+  KeepUnknown(for_head, head);
+  KeepUnknown(for_tail, tail);
+  TextOut to(sink);
+  std::string& out = to.text();
+  out = "{\n";
+  AppendFields(out, head, 2);
+  SHARD_CHECK(AppendBundles(to, manifest));
+  AppendFields(out, tail, 2);
+  out.replace(out.size() - 2, 2, "\n}\n");  // the comma behind the last field
+  return to.Flush(0);
+}
+
+std::string WriteManifest(const Manifest& manifest) {
+  std::string out;
+  const Status done = StreamManifest(manifest, [&](std::string_view text) {
+    out += text;
+    return shard::Ok();
+  });
+  assert(done);
+  static_cast<void>(done);
+  return out;
+}
+
+Status WriteManifestFile(const shard::InsideDirectory& directory, const Manifest& manifest) {
+  return directory.WritePieces(
+      kManifestFile, [&](const ManifestSink& sink) { return StreamManifest(manifest, sink); });
+}
+
+}  // namespace manifest

@@ -1,0 +1,71 @@
+// moepack_node.json: what a node is part of, what it was made from, which expert of the model each
+// of its ids stands for, and the digest of every file beside it. docs/plan-files.md describes every
+// field; schema: manifest/document/node.schema.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libshard/base/byte_progress.h"
+#include "libshard/base/json.h"
+#include "manifest/document/manifest.h"
+
+namespace manifest {
+
+inline constexpr const char* kNodeFile = "moepack_node.json";
+inline constexpr const char* kNodeFormatName = "moepack-node";
+inline constexpr unsigned kNodeFormatMajor = 1, kNodeFormatMinor = 1;
+
+struct NodeFileRecord {
+  std::string file;  // in the node's directory
+  uint64_t size = 0;
+  std::string sha256;
+};
+
+struct NodeRecord {
+  Versions versions;  // of the distribution
+  uint32_t group = 0;
+  // Layer in decimal, or "*" for every layer without a key of its own -> ids, "0,6-11": position i
+  // is the node's expert i.
+  std::map<std::string, std::string> experts;
+  // Empty in files of version 1.0, which had no digests.
+  std::string distribution_sha256;  // of the distribution.json that the node was made from
+  std::string tool_version;         // of the moepack that assembled it
+  RecipeRecord recipe;              // of the distribution
+  std::vector<NodeFileRecord> files;
+
+  bool has_digests() const { return !files.empty(); }
+  const NodeFileRecord* FindFile(std::string_view file) const;
+};
+
+// All but the files.
+NodeRecord DescribeNode(const Manifest& manifest, const std::string& distribution_sha256,
+                        uint32_t group);
+
+// "tool" of the node file: version, recipe and importance matrix.
+shard::Json NodeToolToJson(const NodeRecord& record);
+
+// Canonical: fixed key order, files sorted by name. Equal records give equal bytes.
+std::string WriteNodeRecord(NodeRecord record);
+// The same, read before it is written: kUnsupported, with the reader's reason, when ReadNodeRecord
+// would refuse it or read another record.
+Result<std::string> ReadableNodeText(const NodeRecord& record);
+// The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
+// Names of files have no directory.
+Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view text);
+// Reads <directory>/moepack_node.json.
+Result<NodeRecord> ReadNodeRecord(const std::string& directory);
+
+// Whether `directory` holds a node file and no distribution.json.
+bool IsNodeDirectory(const std::string& directory);
+
+// Compares size and SHA-256 of one file, through a link too, with those on disk: kMismatch.
+Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
+                     shard::ByteProgress& progress);
+// The same for every file of the record, several at a time: the first that differs is the error.
+Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
+                      const shard::ByteReport& report = {});
+
+}  // namespace manifest

@@ -1,0 +1,131 @@
+#include "manifest/document/read_back.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "libshard/pack/read_back.h"
+#include "manifest/document/describe_model.h"
+#include "manifest/document/manifest_json.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr size_t kTensorsAtOnce = 1024;
+constexpr size_t kSha256Digits = 64, kXxh3Digits = 32;
+
+Error Refused(const std::string& reason) {
+  return {Code::kUnsupported, Cat(kManifestFile,
+                                  ": expected one that can be read, found one that our own reader "
+                                  "refuses: ",
+                                  reason)};
+}
+
+// Everything but the tensors.
+Manifest WithoutTensors(const Manifest& manifest) {
+  Manifest out;
+  out.model = manifest.model;
+  out.versions = manifest.versions;
+  out.plan = manifest.plan;
+  out.complete = manifest.complete;
+  out.assets = manifest.assets;
+  out.tool_version = manifest.tool_version;
+  out.recipe = manifest.recipe;
+  out.command = manifest.command;
+  out.created = manifest.created;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    BundleRecord& record = out.bundles.emplace_back();
+    record.role = bundle.role;
+    record.group = bundle.group;
+    record.file = bundle.file;
+    record.format = bundle.format;
+    record.size = bundle.size;
+    record.sha256 = bundle.sha256;
+  }
+  return out;
+}
+
+Status ReadBackHead(const Manifest& manifest) {
+  const std::string text = WriteManifest(manifest);
+  const Result<Manifest> read = ParseManifest(kManifestFile, text);
+  if (!read) return Refused(read.error().message);
+  if (WriteManifest(*read) != text) return Refused("it would read something else");
+  // Text of both is alike where bytes that are no UTF-8 were replaced.
+  if (HeadToJson(*read) == HeadToJson(manifest) && TailToJson(*read) == TailToJson(manifest))
+    return shard::Ok();
+  return Refused("text that is no UTF-8 would be lost");
+}
+
+// Takes tensors of one bundle, in pieces.
+class TensorsBack {
+ public:
+  explicit TensorsBack(const BundleRecord& bundle) : bundle_(BundleToJson(bundle)) {}
+
+  Status Read(std::span<const TensorRecord> tensors, uint64_t& ids_left) const {
+    Json value = bundle_;
+    Json& list = value["tensors"] = Json::array();
+    for (const TensorRecord& tensor : tensors) list.push_back(TensorToJson(tensor));
+    const auto document =
+        shard::ParseJson(kManifestFile, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    if (!document) return Refused(document.error().message);
+    const auto read = BundleFromJson("bundle", *document, ids_left);
+    if (!read) return Refused(read.error().message);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (TensorToJson(read->tensors[i]) != list[i]) {
+        return Refused(Cat("tensor ", shard::Quoted(tensors[i].name), " would be another"));
+      }
+    }
+    return shard::Ok();
+  }
+
+ private:
+  Json bundle_;
+};
+
+}  // namespace
+
+Status ReadBackManifest(const Manifest& manifest) {
+  SHARD_CHECK(ReadBackHead(WithoutTensors(manifest)));
+  uint64_t ids_left = kMaxTensorIds;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const TensorsBack back(bundle);
+    for (size_t at = 0; at < bundle.tensors.size(); at += kTensorsAtOnce) {
+      const size_t count = std::min(kTensorsAtOnce, bundle.tensors.size() - at);
+      SHARD_CHECK(back.Read(std::span(bundle.tensors).subspan(at, count), ids_left));
+    }
+  }
+  return shard::Ok();
+}
+
+Status ReadBackPlanned(const Manifest& manifest, const std::vector<shard::OutputFile>& files,
+                       const std::string& format) {
+  SHARD_CHECK(shard::ReadBackHeaders(files));
+  const std::string sha256(kSha256Digits, '0'), xxh3(kXxh3Digits, '0');
+  Manifest head = WithoutTensors(manifest);
+  head.bundles.clear();
+  uint64_t ids_left = kMaxTensorIds;
+  for (const shard::OutputFile& file : files) {
+    BundleRecord& bundle = head.bundles.emplace_back();
+    bundle.role = file.role;
+    bundle.group = file.group;
+    bundle.file = file.path;
+    bundle.format = format;
+    bundle.size = file.size;
+    bundle.sha256 = sha256;
+    const TensorsBack back(bundle);
+    std::vector<TensorRecord> tensors;
+    for (size_t i = 0; i < file.tensors.size(); ++i) {
+      tensors.push_back(DescribeTensor(file.tensors[i], xxh3));
+      if (tensors.size() < kTensorsAtOnce && i + 1 < file.tensors.size()) continue;
+      SHARD_CHECK(back.Read(tensors, ids_left));
+      tensors.clear();
+    }
+  }
+  return ReadBackHead(head);
+}
+
+}  // namespace manifest

@@ -1,0 +1,292 @@
+#include "manifest/node/assemble.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+#include "libshard/format/checkpoint_index.h"
+#include "libshard/model/config.h"
+#include "libshard/model/expert_name.h"
+#include "manifest/document/group_range.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/node/assemble_gguf.h"
+#include "manifest/node/node_config.h"
+#include "manifest/node/node_files.h"
+#include "manifest/node/node_parts.h"
+#include "manifest/write/assets.h"
+#include "manifest/write/output_path.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Json;
+using shard::Ok;
+namespace fs = shard::fs;
+
+constexpr const char* kConfigAsset = "assets/config.json";
+constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr uint64_t kMaxConfigBytes = 16u << 20;
+
+// Everything about the node that is decided before bytes move.
+struct Node {
+  Manifest manifest;
+  shard::ModelConfig config;
+  NodeConfig node_config;
+  NodeParts parts;
+};
+
+Error NoEffect(const std::string& distribution, const char* option, const char* expected,
+               const char* hint) {
+  return {Code::kInvalidArgument, Cat(distribution, ": ", option, ": expected ", expected), hint};
+}
+
+Status CheckForGguf(const std::string& distribution, const AssembleOptions& options) {
+  if (!options.family_file.empty()) {
+    return NoEffect(distribution, "--family", "safetensors bundles, found GGUF bundles",
+                    "leave it out: the names of a GGUF are the same for every family");
+  }
+  if (options.layout != NodeLayout::kSingle) return Ok();
+  const char* option = options.link                ? "--link"
+                       : options.max_part_size > 0 ? "--max-part-size"
+                                                   : nullptr;
+  if (option == nullptr) return Ok();
+  return NoEffect(distribution, option, "--layout split, found --layout single",
+                  "leave it out: a single file holds trunk and experts together");
+}
+
+Status CheckForSafetensors(const std::string& distribution, const AssembleOptions& options) {
+  const char* option = options.layout                                      ? "--layout"
+                       : options.link                                      ? "--link"
+                       : !options.name.empty()                             ? "--name"
+                       : options.max_part_size > 0                         ? "--max-part-size"
+                       : options.alignment != shard::kGgufDefaultAlignment ? "--alignment"
+                                                                           : nullptr;
+  if (option == nullptr) return Ok();
+  return NoEffect(distribution, option, "GGUF bundles, found safetensors bundles",
+                  "leave it out: such a node is always one checkpoint in Hugging Face's layout");
+}
+
+Error WrongDigest(const std::string& distribution, const AssetRecord& asset,
+                  const std::string& found) {
+  return Error{
+      Code::kMismatch,
+      Cat(distribution, "/", asset.file, ": sha256: expected ", asset.sha256, ", found ", found),
+      kDamagedHint};
+}
+
+// Assets are read later, under the same names.
+Status CheckAssetsInside(const std::string& distribution, const Manifest& manifest) {
+  for (const AssetRecord& asset : manifest.assets) {
+    SHARD_CHECK(shard::CheckInside(distribution, asset.file));
+  }
+  return Ok();
+}
+
+// The text of config.json.
+Result<std::string> ReadConfigAsset(const std::string& distribution, const Manifest& manifest) {
+  const AssetRecord* config = nullptr;
+  for (const AssetRecord& asset : manifest.assets) {
+    if (asset.file == kConfigAsset) config = &asset;
+  }
+  if (config == nullptr) {
+    return Error{Code::kNotFound,
+                 Cat(distribution, ": ", kConfigAsset, ": expected it in the manifest, found none"),
+                 "add the assets with shard-experts --only assets"};
+  }
+  const fs::path path = fs::path(distribution) / kConfigAsset;
+  SHARD_TRY(std::string text, shard::ReadTextFile(path, kMaxConfigBytes));
+  const std::string sha256 = shard::Sha256Hex(text);
+  if (sha256 != config->sha256) return WrongDigest(distribution, *config, sha256);
+  return text;
+}
+
+Result<Node> PrepareNode(const std::string& distribution, Manifest manifest,
+                         const AssembleOptions& options) {
+  Node node;
+  node.manifest = std::move(manifest);
+  const shard::Plan& plan = node.manifest.plan;
+  const fs::path config_path = fs::path(distribution) / kConfigAsset;
+  SHARD_CHECK(CheckAssetsInside(distribution, node.manifest));
+  SHARD_TRY(const std::string text, ReadConfigAsset(distribution, node.manifest));
+  SHARD_TRY(node.config, shard::ParseModelConfig(config_path.string(), text));
+  SHARD_TRY(node.node_config,
+            MakeNodeConfig(config_path.string(), text, node.config, plan, options.group));
+  shard::Family from_file;
+  const shard::Family* family = &from_file;
+  if (options.family_file.empty()) {
+    SHARD_TRY(family, shard::FindFamily(config_path.string(), node.config));
+  } else {
+    SHARD_TRY(from_file, shard::ReadFamilyFile(options.family_file));
+  }
+  shard::FamilyMatcher matcher(*family, node.config.layers);
+  SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
+  return node;
+}
+
+std::vector<fs::path> InputsOf(const Node& node, const std::string& distribution) {
+  std::vector<fs::path> inputs;
+  for (const BundleRecord& bundle : node.manifest.bundles) {
+    inputs.push_back(fs::path(distribution) / bundle.file);
+  }
+  for (const AssetRecord& asset : node.manifest.assets) {
+    inputs.push_back(fs::path(distribution) / asset.file);
+  }
+  return inputs;
+}
+
+std::string IndexText(const std::vector<shard::OutputFile>& files) {
+  uint64_t total = 0;
+  std::map<std::string, std::string> file_of;
+  for (const shard::OutputFile& file : files) {
+    for (const shard::OutputTensor& tensor : file.tensors) {
+      total += tensor.entry.bytes;
+      file_of[tensor.entry.name] = file.path;
+    }
+  }
+  Json weight_map = Json::object();
+  for (const auto& [tensor, file] : file_of) {
+    weight_map.get_ref<Json::object_t&>().push_back({tensor, Json(file)});
+  }
+  Json index = Json::object();
+  index["metadata"] = {{"total_size", total}};
+  index["weight_map"] = std::move(weight_map);
+  return shard::WriteJson(index);
+}
+
+std::vector<AssembleReport::File> ListFiles(const Node& node) {
+  std::vector<AssembleReport::File> files;
+  for (const shard::OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
+  for (const AssetRecord& asset : node.manifest.assets) {
+    const uint64_t bytes = asset.file == kConfigAsset ? node.node_config.text.size() : asset.size;
+    files.push_back({asset.file.substr(kAssetDirectory.size()), bytes});
+  }
+  files.push_back({kIndexName, IndexText(node.parts.files).size()});
+  return files;
+}
+
+// "experts.17" or, in a regular expression, "experts\\.17".
+bool NamesAnExpert(std::string_view text) {
+  constexpr std::string_view kWord = "experts";
+  for (size_t at = text.find(kWord); at != text.npos; at = text.find(kWord, at + 1)) {
+    std::string_view rest = text.substr(at + kWord.size());
+    while (rest.starts_with('\\')) rest.remove_prefix(1);
+    if (rest.size() > 1 && rest[0] == '.' && rest[1] >= '0' && rest[1] <= '9') return true;
+  }
+  return false;
+}
+
+// Lists of modules in quantization settings may name experts, whose numbers change in a node.
+Status NoteNamedExperts(const Node& node, const std::string& distribution,
+                        std::vector<std::string>& notes) {
+  for (const AssetRecord& asset : node.manifest.assets) {
+    if (asset.file != kConfigAsset && asset.file != "assets/hf_quant_config.json") continue;
+    SHARD_TRY(const std::string text,
+              shard::ReadTextFile(fs::path(distribution) / asset.file, kMaxConfigBytes));
+    if (!NamesAnExpert(text)) continue;
+    notes.push_back(Cat(asset.file.substr(kAssetDirectory.size()),
+                        " names single experts (of a quantization?) by their numbers in the whole "
+                        "model; the node counts its experts from 0: see ",
+                        kNodeFile));
+  }
+  return Ok();
+}
+
+// Assets and index; their digests are added to `digests` by name.
+Status WriteSmallFiles(const Node& node, const std::string& distribution,
+                       shard::StagingDirectory& to, std::map<std::string, std::string>& digests) {
+  for (const AssetRecord& asset : node.manifest.assets) {
+    const std::string name = asset.file.substr(kAssetDirectory.size());
+    if (asset.file == kConfigAsset) {
+      SHARD_CHECK(to.WriteText(name, node.node_config.text));
+      digests[name] = shard::Sha256Hex(node.node_config.text);
+      continue;
+    }
+    const fs::path path = fs::path(distribution) / asset.file;
+    SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxAssetBytes));
+    const std::string sha256 = shard::Sha256Hex(text);
+    if (sha256 != asset.sha256) return WrongDigest(distribution, asset, sha256);
+    SHARD_CHECK(to.WriteText(name, text));
+    digests[name] = sha256;
+  }
+  const std::string index = IndexText(node.parts.files);
+  digests[kIndexName] = shard::Sha256Hex(index);
+  return to.WriteText(kIndexName, index);
+}
+
+Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manifest manifest,
+                                          const NodeRecord& record, const std::string& out,
+                                          const AssembleOptions& options) {
+  SHARD_TRY(const Node node, PrepareNode(distribution, std::move(manifest), options));
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution, InputsOf(node, distribution)));
+  std::error_code error;
+  if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+  }
+  AssembleReport report;
+  report.files = ListFiles(node);
+  report.experts = node.parts.experts;
+  report.notes = node.node_config.notes;
+  SHARD_CHECK(NoteNamedExperts(node, distribution, report.notes));
+  const std::vector<AssembleReport::File> files = report.files;
+  SHARD_TRY(const std::string planned, NodeText(record, files, {}));
+  report.files.push_back({kNodeFile, planned.size()});
+  if (options.dry_run) return report;
+
+  const NodeParts& parts = node.parts;
+  SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack));
+  const std::string identity = shard::PackIdentity(parts.sources, parts.files);
+  SHARD_TRY(shard::StagingDirectory staging,
+            shard::StagingDirectory::Start(out, identity, OwnOutput()));
+  SHARD_TRY(const shard::PackResult packed,
+            shard::Pack(parts.sources, parts.files, staging, options.pack));
+  SHARD_CHECK(CheckCopied(parts.files, packed.files, parts.digests, parts.sources));
+  std::map<std::string, std::string> digests;
+  for (size_t i = 0; i < parts.files.size(); ++i) {
+    digests[parts.files[i].path] = packed.files[i].sha256;
+  }
+  SHARD_CHECK(WriteSmallFiles(node, distribution, staging, digests));
+  SHARD_TRY(const std::string text, NodeText(record, files, digests));
+  SHARD_CHECK(staging.WriteText(kNodeFile, text));
+  SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
+  return report;
+}
+
+Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
+                                const AssembleOptions& options) {
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
+  SHARD_TRY(const std::string text, ReadManifestText(distribution));
+  SHARD_TRY(Manifest manifest,
+            ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
+  SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
+  const NodeRecord record = DescribeNode(manifest, shard::Sha256Hex(text), options.group);
+  SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)
+                                 : CheckForSafetensors(distribution, options));
+  if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, record, out, options);
+  return AssembleCheckpoint(distribution, std::move(manifest), record, out, options);
+}
+
+}  // namespace
+
+uint64_t AssembleReport::total_bytes() const {
+  uint64_t total = 0;
+  for (const File& file : files) total += file.bytes;
+  return total;
+}
+
+Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
+                                    const AssembleOptions& options) {
+  Result<AssembleReport> report = Assemble(distribution, out, options);
+  if (!report) return NameDamaged(distribution, std::move(report).error());
+  return report;
+}
+
+}  // namespace manifest

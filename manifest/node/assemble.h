@@ -1,0 +1,61 @@
+// One node of a distribution as a model directory of its own: routers cut to the node's experts,
+// experts renumbered from 0, the expert count changed. From safetensors bundles for runtimes that
+// read Hugging Face checkpoints, from GGUF bundles for a stock llama.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf.h"
+#include "libshard/pack/pack.h"
+#include "libshard/pack/slice.h"
+#include "manifest/document/manifest.h"
+
+namespace manifest {
+
+// A split set that shares the trunk's file with other nodes, or one file with everything.
+enum class NodeLayout : uint8_t { kSplit, kSingle };
+// How the trunk's file comes into a split set. kAuto: the first of the others that works. Symlinks
+// are relative, so that a tree with distribution and nodes can be moved.
+enum class LinkKind : uint8_t { kAuto, kHardlink, kReflink, kSymlink, kCopy };
+
+// What is given and does not apply to the bundles, or to the layout, is refused.
+struct AssembleOptions {
+  uint32_t group = 0;
+  std::optional<NodeLayout> layout;  // GGUF; none: a split set
+  std::optional<LinkKind> link;      // GGUF split sets; none: kAuto
+  uint64_t max_part_size = 0;        // GGUF split sets: of each file of experts; 0: one file
+  // GGUF: of tensors in the files that are written; the trunk of a split set keeps its own.
+  uint64_t alignment = shard::kGgufDefaultAlignment;
+  std::string name;         // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf; "": node
+  std::string family_file;  // safetensors: as in shard::ModelOptions, for models split with one
+  shard::PackOptions pack;
+  bool force = false;    // replace an existing output
+  bool dry_run = false;  // say what would be written
+};
+
+struct AssembleReport {
+  struct File {
+    std::string name;
+    uint64_t bytes = 0;
+    std::string link = {};  // "hardlink", ...; "" for a file of its own
+  };
+  std::vector<File> files;            // weights and assets that were (or would be) written
+  uint32_t experts = 0;               // per layer
+  std::string model_file;             // GGUF: the file to give to llama-server
+  std::vector<std::string> notes;     // changes to the routing that a user should know
+  std::vector<std::string> warnings;  // about what was left on the disk
+  uint64_t total_bytes() const;
+};
+
+// Refused (kInvalidArgument or kUnsupported, with the reason): options that would have no effect,
+// parts of the group that are not there, layers with different numbers of eligible experts,
+// hash-routing tables. Digests of tensors that are copied whole or cut, and of files that are
+// linked, are checked against the manifest before the node is there (kMismatch).
+Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
+                                    const AssembleOptions& options);
+
+}  // namespace manifest

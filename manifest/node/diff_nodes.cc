@@ -1,0 +1,74 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <unordered_set>
+
+#include "libshard/base/text.h"
+#include "manifest/document/diff_steps.h"
+#include "manifest/document/node_record.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+
+constexpr const char* kOtherLayers = "*";
+
+void CompareNumbers(const NodeRecord& a, const NodeRecord& b, Changes& changes) {
+  const auto compare = [&](const char* what, const char* name, const std::string& before,
+                           const std::string& after) {
+    if (before != after) changes.push_back({what, name, before, after});
+  };
+  compare("model", "version", a.versions.model, b.versions.model);
+  compare("partition", "version", a.versions.shard, b.versions.shard);
+  compare("overlay", "version", a.versions.replica, b.versions.replica);
+  compare("distribution", "sha256", a.distribution_sha256, b.distribution_sha256);
+  compare("node", "group", Cat(a.group), Cat(b.group));
+}
+
+// "*" stands for the layers without a key of their own.
+std::string IdsOf(const NodeRecord& record, const std::string& layer) {
+  const auto own = record.experts.find(layer);
+  const auto found = own == record.experts.end() ? record.experts.find(kOtherLayers) : own;
+  return found == record.experts.end() ? "" : found->second;
+}
+
+void CompareExperts(const NodeRecord& a, const NodeRecord& b, Changes& changes) {
+  std::set<uint32_t> layers;
+  for (const NodeRecord* record : {&a, &b}) {
+    for (const auto& [layer, ids] : record->experts) {
+      const std::optional<uint64_t> number = shard::ParseUint(layer);
+      if (number) layers.insert(static_cast<uint32_t>(*number));
+    }
+  }
+  LayerChanges differing;
+  for (const uint32_t layer : layers) {
+    const std::string before = IdsOf(a, Cat(layer)), after = IdsOf(b, Cat(layer));
+    if (before != after) differing.Add(layer, {"node", "experts", before, after});
+  }
+  differing.MoveTo(changes);
+  // A list without "*" names every layer, and was compared with the other's above.
+  const auto before = a.experts.find(kOtherLayers), after = b.experts.find(kOtherLayers);
+  if (before == a.experts.end() || after == b.experts.end() || before->second == after->second)
+    return;
+  changes.push_back({"node", layers.empty() ? "experts" : "other layers, experts", before->second,
+                     after->second});
+}
+
+}  // namespace
+
+DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b) {
+  DiffReport report;
+  CompareNumbers(a, b, report.changes);
+  CompareExperts(a, b, report.changes);
+  CompareFiles("file", a.files, b.files, report.changes);
+  CompareFields("tool", NodeToolToJson(a), NodeToolToJson(b), {}, report.changes);
+  std::unordered_set<std::string_view> digests;
+  for (const NodeFileRecord& file : a.files) digests.insert(file.sha256);
+  for (const NodeFileRecord& file : b.files) {
+    (digests.contains(file.sha256) ? report.same_bytes : report.changed_bytes) += file.size;
+  }
+  return report;
+}
+
+}  // namespace manifest

@@ -1,0 +1,134 @@
+#include "manifest/node/link_file.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <vector>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Ok;
+namespace fs = shard::fs;
+
+constexpr size_t kCopyBytes = 1u << 20;
+
+// A name in a directory that is held open: nothing else can be written, whatever is swapped
+// meanwhile.
+struct Target {
+  const shard::InsideDirectory& directory;
+  const std::string& name;
+  fs::path path() const { return directory.path() / name; }
+};
+
+Error CannotLink(const Target& to, LinkKind kind, const std::string& reason) {
+  return Error{Code::kIo, Cat(to.path().string(), ": ", LinkName(kind), ": ", reason),
+               kind == LinkKind::kCopy ? "" : "use --link auto or --link copy"};
+}
+
+Status Hardlink(const fs::path& from, const Target& to) {
+  std::error_code error;
+  // Through links: the node must not hold a link to a link.
+  const fs::path whole = fs::canonical(from, error);
+  if (error) return CannotLink(to, LinkKind::kHardlink, error.message());
+  if (linkat(AT_FDCWD, whole.c_str(), to.directory.descriptor(), to.name.c_str(), 0) == 0)
+    return Ok();
+  return CannotLink(to, LinkKind::kHardlink, shard::ErrnoText(errno));
+}
+
+Status Symlink(const fs::path& from, const Target& to, const fs::path& home) {
+  std::error_code error;
+  const fs::path target = fs::canonical(from, error);
+  const fs::path directory = error ? fs::path() : fs::weakly_canonical(home, error);
+  if (error) return CannotLink(to, LinkKind::kSymlink, error.message());
+  const fs::path relative = target.lexically_relative(directory);
+  if (symlinkat(relative.c_str(), to.directory.descriptor(), to.name.c_str()) == 0) return Ok();
+  return CannotLink(to, LinkKind::kSymlink, shard::ErrnoText(errno));
+}
+
+Result<shard::Descriptor> Create(const Target& to) {
+  return to.directory.OpenFile(to.name, O_WRONLY | O_CREAT | O_EXCL);
+}
+
+Status Reflink(const fs::path& from, const Target& to) {
+  SHARD_TRY(const shard::InputFile source, shard::InputFile::Open(from));
+  SHARD_TRY(const shard::Descriptor fd, Create(to));
+  if (ioctl(fd.get(), FICLONE, source.descriptor()) == 0) {
+    return shard::FlushToDisk(fd.get(), to.path());
+  }
+  const int error = errno;
+  SHARD_CHECK(to.directory.Remove(to.name));
+  return CannotLink(to, LinkKind::kReflink, shard::ErrnoText(error));
+}
+
+Status Copy(const fs::path& from, const Target& to) {
+  SHARD_TRY(const shard::InputFile source, shard::InputFile::Open(from));
+  SHARD_TRY(const uint64_t available, shard::FreeBytes(to.path()));
+  if (available < source.size()) {
+    return Error{
+        Code::kIo,
+        Cat(to.path().string(), ": free space: expected ", shard::FormatBytes(source.size()),
+            " for a copy of the trunk, found ", shard::FormatBytes(available)),
+        "free some space, or assemble on the distribution's own file system, where the "
+        "trunk can be linked"};
+  }
+  SHARD_TRY(const shard::Descriptor fd, Create(to));
+  std::vector<std::byte> buffer(std::min<uint64_t>(kCopyBytes, source.size()));
+  for (uint64_t at = 0; at < source.size(); at += kCopyBytes) {
+    SHARD_CHECK(shard::CheckInterrupt());
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(kCopyBytes, source.size() - at));
+    SHARD_CHECK(source.ReadAt(at, piece));
+    SHARD_CHECK(shard::WriteAt(fd.get(), to.path(), at, piece));
+  }
+  return shard::FlushToDisk(fd.get(), to.path());
+}
+
+Status LinkAs(const fs::path& from, const Target& to, const fs::path& home, LinkKind kind) {
+  switch (kind) {
+    case LinkKind::kHardlink:
+      return Hardlink(from, to);
+    case LinkKind::kSymlink:
+      return Symlink(from, to, home);
+    case LinkKind::kReflink:
+      return Reflink(from, to);
+    case LinkKind::kAuto:
+    case LinkKind::kCopy:
+      return Copy(from, to);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+const char* LinkName(LinkKind kind) {
+  constexpr const char* kNames[] = {"auto", "hardlink", "reflink", "symlink", "copy"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+Result<LinkKind> LinkFile(const fs::path& from, const shard::InsideDirectory& directory,
+                          const std::string& name, const NodeLink& link) {
+  const Target to{directory, name};
+  LinkKind kind = link.kind;
+  if (kind == LinkKind::kAuto) {
+    for (const LinkKind cheap : {LinkKind::kHardlink, LinkKind::kReflink}) {
+      if (LinkAs(from, to, link.home, cheap)) return cheap;
+    }
+    kind = LinkKind::kCopy;
+  }
+  SHARD_CHECK(LinkAs(from, to, link.home, kind));
+  return kind;
+}
+
+}  // namespace manifest

@@ -1,0 +1,95 @@
+#include "manifest/node/node_config.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/json.h"
+#include "libshard/base/python_json.h"
+#include "libshard/base/text.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Json;
+
+// The object that holds the last part of "text_config.num_experts"; null when the path leads
+// nowhere.
+Json* ParentOf(Json& root, const std::vector<std::string>& path) {
+  Json* at = &root;
+  for (size_t i = 0; i + 1 < path.size(); ++i) {
+    const auto next = at->find(path[i]);
+    if (next == at->end() || !next->is_object()) return nullptr;
+    at = &*next;
+  }
+  return at;
+}
+
+// How many of `eligible` lie in each of `groups` equal runs of `experts` ids; empty when the
+// numbers differ.
+bool EqualShares(const shard::ExpertIds& eligible, uint32_t experts, uint32_t groups) {
+  if (experts % groups != 0 || eligible.size() % groups != 0) return false;
+  std::vector<size_t> shares(groups, 0);
+  for (const uint32_t id : eligible) ++shares[id / (experts / groups)];
+  const size_t share = eligible.size() / groups;
+  return share >= 2 &&
+         std::all_of(shares.begin(), shares.end(), [&](size_t count) { return count == share; });
+}
+
+bool KeepsRoutingGroups(const shard::ModelConfig& config, const shard::Plan& plan, size_t group) {
+  return std::all_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
+    const shard::ExpertIds eligible = shard::Eligible(plan, group, layer.first);
+    const uint64_t reachable =
+        eligible.size() / config.expert_groups * std::max(1u, config.expert_groups_used);
+    return EqualShares(eligible, layer.second, config.expert_groups) && config.top_k <= reachable;
+  });
+}
+
+// One number, or a list with one per layer in which 0 stands for a dense layer.
+void SetCount(Json& count, uint64_t experts) {
+  if (!count.is_array()) {
+    count = experts;
+    return;
+  }
+  for (Json& layer : count) {
+    if (layer != 0) layer = experts;
+  }
+}
+
+}  // namespace
+
+shard::Result<NodeConfig> MakeNodeConfig(const std::string& where, const std::string& text,
+                                         const shard::ModelConfig& config, const shard::Plan& plan,
+                                         size_t group) {
+  SHARD_TRY(Json document, shard::ParsePythonJson(where, text));
+  const std::vector<std::string> path = shard::Split(config.expert_count_key, '.');
+  Json* parent = ParentOf(document, path);
+  if (parent == nullptr || !parent->contains(path.back())) {
+    return Error{Code::kCorrupt, Cat(where, ": ", config.expert_count_key,
+                                     ": expected the number of experts, found nothing")};
+  }
+  const uint64_t experts = shard::Eligible(plan, group, plan.layers.begin()->first).size();
+  const Json before = (*parent)[path.back()];
+  for (const char* key : shard::ExpertCountKeys()) {
+    const auto count = parent->find(key);
+    if (count != parent->end() && *count == before) SetCount(*count, experts);
+  }
+  NodeConfig out;
+  if (config.expert_groups > 1 && !KeepsRoutingGroups(config, plan, group)) {
+    for (Json* object : {&document, parent}) {
+      for (const char* key : {"n_group", "topk_group"}) {
+        if (object->contains(key)) (*object)[key] = 1;
+      }
+    }
+    out.notes.push_back(Cat("routing groups: the node's experts do not fill the ",
+                            config.expert_groups,
+                            " groups of the router evenly; n_group and "
+                            "topk_group are now 1, so that all of its experts compete"));
+  }
+  out.text = shard::WritePythonJson(document);
+  return out;
+}
+
+}  // namespace manifest

@@ -1,0 +1,267 @@
+#include "manifest/node/node_files.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "libshard/base/byte_progress.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+
+namespace manifest {
+
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::ExpertIds;
+using shard::Ok;
+
+const PartTensor* HolderOf(std::span<const PartTensor* const> parts, uint32_t id) {
+  for (const PartTensor* part : parts) {
+    if (shard::Contains(part->record->experts, id)) return part;
+  }
+  return nullptr;
+}
+
+// Whether one expert of `b` has the shape of one of `a`. REQUIRES: CheckHolds of both.
+bool SameShapes(const PartTensor& a, const PartTensor& b) {
+  const uint64_t held_a = a.record->experts.size();
+  const uint64_t held_b = b.record->experts.size();
+  const std::vector<uint64_t>& shape_a = a.entry.shape;
+  const std::vector<uint64_t>& shape_b = b.entry.shape;
+  return shape_a.size() == shape_b.size() &&
+         std::equal(shape_a.begin() + 1, shape_a.end(), shape_b.begin() + 1) &&
+         shape_a[0] / held_a == shape_b[0] / held_b;
+}
+
+std::string Where(const std::string& distribution, const PartTensor& tensor) {
+  return Cat(distribution, ": tensor ", shard::Quoted(tensor.entry.name));
+}
+
+Error WrongTensor(const shard::fs::path& path, const std::string& tensor,
+                  const std::string& expected, const std::string& found) {
+  return Error{Code::kMismatch,
+               Cat(path.string(), ": tensor ", shard::Quoted(tensor), ": xxh3-128: expected ",
+                   expected, ", found ", found),
+               kDamagedHint};
+}
+
+Result<std::string> Xxh3OfRange(const shard::fs::path& path, const shard::TensorEntry& entry,
+                                shard::ByteProgress& progress) {
+  constexpr size_t kBuffer = 1u << 20;
+  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+  std::vector<std::byte> buffer(std::min<uint64_t>(kBuffer, entry.bytes));
+  shard::Xxh3 hash;
+  for (uint64_t at = 0; at < entry.bytes; at += kBuffer) {
+    SHARD_CHECK(shard::CheckInterrupt());
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, entry.bytes - at));
+    SHARD_CHECK(file.ReadAt(entry.offset + at, piece));
+    hash.Update(piece);
+    progress.Add(piece.size());
+  }
+  return hash.Hex();
+}
+
+// A step of its own in the line that packing draws.
+shard::ByteReport ReportOf(const shard::PackOptions& options) {
+  if (!options.progress) return {};
+  return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
+}
+
+// A tensor can be cut by expert only if the manifest says which experts it holds, and its first
+// axis has as many equal parts.
+Status CheckHolds(const std::string& distribution, const PartTensor& tensor) {
+  const size_t held = tensor.record->experts.size();
+  const std::vector<uint64_t>& shape = tensor.entry.shape;
+  if (held == 0) {
+    return Error{Code::kMismatch,
+                 Cat(Where(distribution, tensor),
+                     ": experts: expected the ids that it holds in the manifest, found none"),
+                 kDamagedHint};
+  }
+  if (!shape.empty() && shape[0] != 0 && shape[0] % held == 0) return Ok();
+  return Error{Code::kMismatch,
+               Cat(Where(distribution, tensor), ": shape: expected ", held,
+                   " experts along the first axis, found ", shard::FormatShape(shape)),
+               kDamagedHint};
+}
+
+Status CheckAlike(const std::string& distribution, const PartTensor& a, const PartTensor& b) {
+  const std::string where = Where(distribution, a);
+  if (a.entry.dtype != b.entry.dtype) {
+    return Error{Code::kUnsupported,
+                 Cat(where, ": expected one type in group and overlay, found ", a.entry.dtype,
+                     " and ", b.entry.dtype),
+                 "a tensor has one type: write the overlay without --overlay-type"};
+  }
+  if (SameShapes(a, b)) return Ok();
+  return Error{
+      Code::kMismatch,
+      Cat(where, ": expected whole experts of one shape in group and overlay, found others"),
+      kDamagedHint};
+}
+
+}  // namespace
+
+Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest& manifest,
+                                uint32_t group) {
+  NodeFiles out;
+  bool found_group = false;
+  bool overlay = manifest.plan.overlay_version.empty();
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const bool trunk = bundle.role == shard::Role::kTrunk;
+    const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
+    const bool replicated = bundle.role == shard::Role::kOverlay;
+    found_group = found_group || own;
+    overlay = overlay || replicated;
+    if (trunk) out.trunk_files.push_back(&bundle);
+    if (!trunk && !own && !replicated) continue;
+    SHARD_TRY(OpenedBundle opened,
+              OpenBundle(distribution, bundle, static_cast<uint32_t>(out.sources.size())));
+    out.sources.push_back(std::move(opened.source));
+    std::vector<PartTensor>& tensors = trunk ? out.trunk : out.experts;
+    std::move(opened.tensors.begin(), opened.tensors.end(), std::back_inserter(tensors));
+  }
+  if (!out.trunk_files.empty() && found_group && overlay) return out;
+  return Error{Code::kNotFound,
+               Cat(distribution, ": ",
+                   out.trunk_files.empty() ? "trunk"
+                   : !found_group          ? Cat("group ", group)
+                                           : "overlay",
+                   ": expected a file in the manifest, found none"),
+               "this distribution holds only some parts; add them with shard-experts --only"};
+}
+
+std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
+                                      uint32_t group) {
+  std::vector<PromisedFile> files;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
+    if (!own && bundle.role != shard::Role::kOverlay) continue;
+    files.push_back({shard::fs::path(distribution) / bundle.file, bundle.size, bundle.sha256});
+  }
+  return files;
+}
+
+Status CheckFileDigests(const std::vector<PromisedFile>& files, const shard::PackOptions& options) {
+  uint64_t total = 0;
+  for (const PromisedFile& file : files) total += file.size;
+  shard::ByteProgress progress(ReportOf(options), total);
+  const size_t jobs = shard::ThreadsForFiles(options.jobs);
+  return shard::ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
+    const PromisedFile& file = files[i];
+    SHARD_TRY(const std::string sha256,
+              shard::Sha256OfFile(file.copy.empty() ? file.path : file.copy,
+                                  [&](uint64_t bytes) { progress.Add(bytes); }));
+    if (sha256 == file.sha256) return Ok();
+    return Error{Code::kMismatch,
+                 Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
+                 kDamagedHint};
+  });
+}
+
+Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
+                               uint32_t group) {
+  const uint32_t first_layer = plan.layers.begin()->first;
+  const auto count = static_cast<uint32_t>(shard::Eligible(plan, group, first_layer).size());
+  if (count == 0) {
+    return Error{Code::kUnsupported, Cat(distribution, ": group ", group, ": layer ", first_layer,
+                                         ": expected at least one eligible expert, found none")};
+  }
+  for (const auto& [layer, unused] : plan.layers) {
+    const size_t eligible = shard::Eligible(plan, group, layer).size();
+    if (eligible == count) continue;
+    return Error{
+        Code::kUnsupported,
+        Cat(distribution, ": group ", group, ": expected as many eligible experts in layer ", layer,
+            " as in layer ", first_layer, " (", count, "), found ", eligible),
+        "a model has one expert count for all layers: plan with --uniform"};
+  }
+  return count;
+}
+
+Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
+                                         std::span<const PartTensor* const> parts,
+                                         const ExpertIds& ids) {
+  const PartTensor& first = *parts[0];
+  for (const PartTensor* part : parts) SHARD_CHECK(CheckHolds(distribution, *part));
+  if (ids.empty()) {
+    return Error{Code::kMismatch,
+                 Cat(Where(distribution, first), ": layer: expected a layer of the plan, found ",
+                     first.record->layer),
+                 kDamagedHint};
+  }
+  shard::OutputTensor out;
+  out.entry = first.entry;
+  out.entry.bytes = 0;
+  out.layer = first.record->layer;
+  out.experts = ids;
+  for (const uint32_t id : ids) {
+    const PartTensor* holder = HolderOf(parts, id);
+    if (holder == nullptr) {
+      return Error{Code::kMismatch,
+                   Cat(Where(distribution, first), ": expert ", id,
+                       ": expected the experts that the plan gives this node, found others"),
+                   kDamagedHint};
+    }
+    SHARD_CHECK(CheckAlike(distribution, first, *holder));
+    const ExpertIds& held = holder->record->experts;
+    const auto local =
+        static_cast<uint32_t>(std::lower_bound(held.begin(), held.end(), id) - held.begin());
+    const auto count = static_cast<uint32_t>(held.size());
+    for (const shard::SourceRange& range : shard::SliceAxis(holder->entry, 0, count, {local})) {
+      out.sources.push_back(range);
+      out.entry.bytes += range.bytes;
+    }
+  }
+  out.entry.shape[0] = first.entry.shape[0] / first.record->experts.size() * ids.size();
+  return out;
+}
+
+Status CheckCopied(const std::vector<shard::OutputFile>& files,
+                   const std::vector<shard::FileDigests>& found,
+                   const std::map<std::string, std::string>& expected,
+                   const std::vector<shard::SourceFile>& sources) {
+  for (size_t f = 0; f < files.size(); ++f) {
+    for (size_t t = 0; t < files[f].tensors.size(); ++t) {
+      const shard::OutputTensor& tensor = files[f].tensors[t];
+      const auto promised = expected.find(tensor.entry.name);
+      if (promised == expected.end() || promised->second == found[f].tensors[t]) continue;
+      return WrongTensor(sources[tensor.sources[0].file].path, tensor.SourceName(),
+                         promised->second, found[f].tensors[t]);
+    }
+  }
+  return Ok();
+}
+
+Status CheckCutTensors(const std::vector<PartTensor>& tensors,
+                       const std::vector<shard::SourceFile>& sources,
+                       const shard::PackOptions& options) {
+  uint64_t total = 0;
+  for (const PartTensor& tensor : tensors) total += tensor.entry.bytes;
+  shard::ByteProgress progress(ReportOf(options), total);
+  const size_t jobs = shard::ThreadsForFiles(options.jobs);
+  return shard::ParallelFor(tensors.size(), jobs, [&](size_t i) -> Status {
+    const PartTensor& tensor = tensors[i];
+    const shard::fs::path& path = sources[tensor.entry.file].path;
+    SHARD_TRY(const std::string xxh3, Xxh3OfRange(path, tensor.entry, progress));
+    if (xxh3 == tensor.record->xxh3) return Ok();
+    return WrongTensor(path, tensor.entry.name, tensor.record->xxh3, xxh3);
+  });
+}
+
+Result<std::string> NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
+                             const std::map<std::string, std::string>& sha256_of) {
+  for (const AssembleReport::File& file : files) {
+    const auto sha256 = sha256_of.find(file.name);
+    record.files.push_back(
+        {file.name, file.bytes, sha256 == sha256_of.end() ? std::string(64, '0') : sha256->second});
+  }
+  return ReadableNodeText(record);
+}
+
+}  // namespace manifest

@@ -1,0 +1,201 @@
+#include "manifest/node/node_parts.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libshard/base/text.h"
+#include "libshard/format/safetensors.h"
+#include "libshard/model/expert_name.h"
+#include "libshard/model/layer_experts.h"
+#include "manifest/node/node_files.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::ExpertIds;
+using shard::Ok;
+
+constexpr const char* kTrunkFile = "model-00001-of-00002.safetensors";
+constexpr const char* kExpertsFile = "model-00002-of-00002.safetensors";
+
+class NodeCutter {
+ public:
+  NodeCutter(const std::string& distribution, const Manifest& manifest,
+             shard::FamilyMatcher& matcher, uint32_t group)
+      : distribution_(distribution), manifest_(manifest), matcher_(matcher), group_(group) {}
+
+  Result<NodeParts> Cut() {
+    SHARD_TRY(out_.experts, EligibleCount(distribution_, manifest_.plan, group_));
+    SHARD_TRY(NodeFiles files, OpenNodeFiles(distribution_, manifest_, group_));
+    trunk_tensors_ = std::move(files.trunk);
+    expert_tensors_ = std::move(files.experts);
+    out_.sources = std::move(files.sources);
+    trunk_.path = kTrunkFile;
+    experts_.path = kExpertsFile;
+    experts_.role = shard::Role::kGroup;
+    for (const PartTensor& tensor : trunk_tensors_) SHARD_CHECK(AddTrunkTensor(tensor));
+    SHARD_CHECK(AddExperts());
+    for (shard::OutputFile* file : {&trunk_, &experts_}) {
+      shard::LayOutSafetensors(*file, {{"format", "pt"}});
+      out_.files.push_back(std::move(*file));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  ExpertIds EligibleIn(uint32_t layer) const {
+    return shard::Eligible(manifest_.plan, group_, layer);
+  }
+
+  shard::OutputTensor Whole(const PartTensor& tensor, const std::string& name) {
+    shard::OutputTensor out;
+    out.entry = tensor.entry;
+    out.entry.name = name;
+    out.sources = {{tensor.entry.file, tensor.entry.offset, tensor.entry.bytes}};
+    out.SetSourceName(tensor.entry.name);
+    out_.digests[name] = tensor.record->xxh3;
+    return out;
+  }
+
+  // Router rows are cut to the eligible experts; everything else goes over as it is.
+  Status AddTrunkTensor(const PartTensor& tensor) {
+    const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
+    const bool by_expert = found.rule != nullptr && found.rule->expert_axis != shard::kNoAxis;
+    const auto layer = manifest_.plan.layers.find(static_cast<uint32_t>(found.layer));
+    if (found.rule != nullptr && found.rule->holds_expert_ids) {
+      return Error{Code::kUnsupported,
+                   Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name),
+                       ": expected a router that scores experts, found a table that gives tokens "
+                       "fixed experts, some of which are not on this node")};
+    }
+    if (!by_expert || found.layer < 0 || layer == manifest_.plan.layers.end()) {
+      trunk_.tensors.push_back(Whole(tensor, tensor.entry.name));
+      return Ok();
+    }
+    return AddRouterRows(tensor, *found.rule, layer->first, layer->second);
+  }
+
+  Status AddRouterRows(const PartTensor& tensor, const shard::TensorRule& rule, uint32_t layer,
+                       uint32_t experts) {
+    const auto axis = shard::AxisIn(tensor.entry.shape, rule.expert_axis);
+    const uint64_t length = axis ? tensor.entry.shape[*axis] : 0;
+    if (length == 0 || length % experts != 0) {
+      return Error{Code::kMismatch,
+                   Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name), ": expected ",
+                       experts, " rows, found ", length)};
+    }
+    shard::OutputTensor out;
+    out.entry = tensor.entry;
+    out.sources =
+        shard::SliceAxis(tensor.entry, static_cast<int>(*axis), experts, EligibleIn(layer));
+    out.entry.shape[*axis] = length / experts * out_.experts;
+    out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
+    out_.cut.push_back(tensor);
+    trunk_.tensors.push_back(std::move(out));
+    return Ok();
+  }
+
+  // In the order of the group's file, then what only the overlay has. A packed tensor takes the
+  // place of its first part.
+  Status AddExperts() {
+    std::map<std::string, std::vector<const PartTensor*>> by_name;
+    for (const PartTensor& tensor : expert_tensors_) by_name[tensor.entry.name].push_back(&tensor);
+    for (const PartTensor& tensor : expert_tensors_) {
+      const std::vector<const PartTensor*>& parts = by_name[tensor.entry.name];
+      if (parts[0] != &tensor) continue;
+      const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
+      const Status added = found.rule != nullptr && found.expert >= 0 ? AddExplicit(tensor, found)
+                                                                      : AddPacked(parts, found);
+      if (!added) return added;
+    }
+    return CheckComplete();
+  }
+
+  // Every layer has experts, and where they are tensors of their own each has as many.
+  Status CheckComplete() const {
+    for (const auto& [layer, unused] : manifest_.plan.layers) {
+      const auto explicit_layer = tensors_of_.find(layer);
+      bool complete = explicit_layer != tensors_of_.end() || packed_layers_.contains(layer);
+      for (uint32_t id = 0; complete && explicit_layer != tensors_of_.end() && id < out_.experts;
+           ++id) {
+        const std::map<uint32_t, size_t>& counts = explicit_layer->second;
+        const auto count = counts.find(id);
+        complete = count != counts.end() && count->second == counts.begin()->second;
+      }
+      if (complete) continue;
+      return Error{Code::kMismatch,
+                   Cat(distribution_, ": layer ", layer, ": expected all tensors of ", out_.experts,
+                       " experts in group and overlay, found fewer"),
+                   kDamagedHint};
+    }
+    return Ok();
+  }
+
+  Status AddExplicit(const PartTensor& tensor, const shard::TensorClass& found) {
+    const ExpertIds eligible = EligibleIn(static_cast<uint32_t>(found.layer));
+    const auto id = static_cast<uint32_t>(found.expert);
+    const auto at = std::lower_bound(eligible.begin(), eligible.end(), id);
+    if (at == eligible.end() || *at != id) return NotEligible(tensor, id);
+    const auto local = static_cast<uint32_t>(at - eligible.begin());
+    SHARD_TRY(const std::string name, shard::RenumberExpert(matcher_, tensor.entry.name, local));
+    ++tensors_of_[static_cast<uint32_t>(found.layer)][local];
+    experts_.tensors.push_back(Whole(tensor, name));
+    return Ok();
+  }
+
+  Status AddPacked(const std::vector<const PartTensor*>& parts, const shard::TensorClass& found) {
+    const PartTensor& first = *parts[0];
+    const bool one_for_all = first.record->experts.empty() && first.entry.Elements() == 1;
+    if (one_for_all) {
+      experts_.tensors.push_back(Whole(first, first.entry.name));
+      return Ok();
+    }
+    if (found.rule == nullptr || found.layer < 0 || found.rule->expert_axis == shard::kNoAxis) {
+      return Error{Code::kMismatch, Cat(distribution_, ": tensor ", shard::Quoted(first.entry.name),
+                                        ": expected an expert tensor, found a name that no rule "
+                                        "of the family reads as one")};
+    }
+    const auto axis = shard::AxisIn(first.entry.shape, found.rule->expert_axis);
+    if (axis != size_t{0}) {
+      return Error{Code::kUnsupported,
+                   Cat(distribution_, ": tensor ", shard::Quoted(first.entry.name),
+                       ": expected experts along axis 0, found axis ",
+                       axis ? Cat(*axis) : Cat(found.rule->expert_axis))};
+    }
+    const auto layer = static_cast<uint32_t>(found.layer);
+    SHARD_TRY(shard::OutputTensor out, MergeExperts(distribution_, parts, EligibleIn(layer)));
+    packed_layers_.insert(layer);
+    for (const PartTensor* part : parts) out_.cut.push_back(*part);
+    experts_.tensors.push_back(std::move(out));
+    return Ok();
+  }
+
+  Error NotEligible(const PartTensor& tensor, uint32_t id) const {
+    return Error{Code::kMismatch,
+                 Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name), ": expert ", id,
+                     ": expected the experts that the plan gives this node, found others"),
+                 kDamagedHint};
+  }
+
+  const std::string& distribution_;
+  const Manifest& manifest_;
+  shard::FamilyMatcher& matcher_;
+  uint32_t group_;
+  std::vector<PartTensor> trunk_tensors_, expert_tensors_;
+  shard::OutputFile trunk_, experts_;
+  std::map<uint32_t, std::map<uint32_t, size_t>> tensors_of_;  // layer -> expert of the node
+  std::set<uint32_t> packed_layers_;
+  NodeParts out_;
+};
+
+}  // namespace
+
+Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
+                          shard::FamilyMatcher& matcher, uint32_t group) {
+  return NodeCutter(distribution, manifest, matcher, group).Cut();
+}
+
+}  // namespace manifest

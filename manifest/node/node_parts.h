@@ -1,0 +1,31 @@
+// The weight files of a node, as ranges of a distribution's files.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/checkpoint.h"
+#include "libshard/model/family.h"
+#include "libshard/pack/slice.h"
+#include "manifest/document/manifest.h"
+#include "manifest/write/open_bundle.h"
+
+namespace manifest {
+
+struct NodeParts {
+  std::vector<shard::SourceFile> sources;      // the distribution's files that the node needs
+  std::vector<shard::OutputFile> files;        // trunk and experts
+  std::map<std::string, std::string> digests;  // output tensor -> XXH3-128, for those copied whole
+  std::vector<PartTensor> cut;  // of which only some experts are taken; CheckCutTensors
+  uint32_t experts = 0;         // eligible per layer
+};
+
+// `matcher` is that of the model's family; borrowed for the call. Each file's own header is
+// compared with the manifest, which must outlive the result.
+Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
+                          shard::FamilyMatcher& matcher, uint32_t group);
+
+}  // namespace manifest

@@ -1,0 +1,209 @@
+#include "manifest/verify/remake.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "libshard/base/text.h"
+#include "libshard/format/gguf.h"
+#include "libshard/format/gguf_set.h"
+#include "libshard/format/safetensors.h"
+#include "libshard/pack/slice_parts.h"
+#include "libshard/recipe/imatrix.h"
+#include "libshard/recipe/recipe_text.h"
+#include "manifest/document/parents.h"
+#include "manifest/verify/requantize.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Quoted;
+
+namespace {
+
+// Recorded behind the recipe of conversions that leave those blocks out.
+constexpr std::string_view kNoMtp = " --no-mtp";
+
+Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions& options) {
+  if (recipe.imatrix_file.empty()) return std::string();
+  std::string others;
+  for (const std::string& file : options.imatrix_files) {
+    SHARD_TRY(const shard::Imatrix imatrix, shard::ReadImatrix(file));
+    if (imatrix.sha256 == recipe.imatrix_sha256) return file;
+    others += Cat(others.empty() ? "" : ", ", file, " with ", imatrix.sha256);
+  }
+  const std::string wanted =
+      Cat(Quoted(recipe.imatrix_file), " with SHA-256 ", recipe.imatrix_sha256);
+  if (others.empty()) {
+    return Error{
+        Code::kInvalidArgument,
+        Cat("--imatrix: expected the importance matrix of the recipe, ", wanted, ", found none")};
+  }
+  return Error{Code::kMismatch, Cat("--imatrix: expected the importance matrix of the recipe, ",
+                                    wanted, ", found ", others)};
+}
+
+// `text` is one step of a recipe.
+Result<shard::QuantizeOptions> StepOf(const std::string& where, std::string_view text,
+                                      const RecipeRecord& recipe, const RemakeOptions& options) {
+  shard::QuantizeOptions step;
+  if (text.ends_with(kNoMtp)) {
+    step.convert.mtp = false;
+    text.remove_suffix(kNoMtp.size());
+  }
+  SHARD_TRY(step.recipe, shard::ParseRecipeText(where, text));
+  SHARD_TRY(step.imatrix_file, FindImatrix(recipe, options));
+  step.imatrix_name = recipe.imatrix_file;
+  step.convert.pre = options.pre;
+  step.alignment = options.alignment;
+  return step;
+}
+
+// The part of a requantized distribution's recipe that is its own.
+Result<std::string> OwnRecipe(const std::string& where, const std::string& recipe,
+                              const std::string& before) {
+  const std::string suffix = RequantizedRecipe("", before);
+  if (recipe.ends_with(suffix) && recipe.size() > suffix.size()) {
+    return recipe.substr(0, recipe.size() - suffix.size());
+  }
+  return Error{Code::kCorrupt, Cat(where, ": expected a recipe that ends in ", Quoted(suffix),
+                                   ", found ", Quoted(recipe))};
+}
+
+// Role and group -> tensors in each of its files.
+using Division = std::map<std::pair<shard::Role, int>, std::vector<size_t>>;
+
+Division DivisionOf(const Manifest& manifest) {
+  std::map<std::pair<shard::Role, int>, std::vector<const BundleRecord*>> parts;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    parts[{bundle.role, bundle.group}].push_back(&bundle);
+  }
+  Division division;
+  for (auto& [part, bundles] : parts) {
+    std::sort(bundles.begin(), bundles.end(),
+              [](const auto* a, const auto* b) { return a->file < b->file; });
+    for (const BundleRecord* bundle : bundles) division[part].push_back(bundle->tensors.size());
+  }
+  return division;
+}
+
+// Lays a file out anew after it was cut. Only trunk files count themselves.
+Status LayOutAgain(const shard::OutputFile& whole, size_t number, uint64_t alignment,
+                   shard::OutputFile& file) {
+  const auto prefix = std::as_bytes(std::span(whole.prefix));
+  if (!whole.path.ends_with(".gguf")) {
+    SHARD_TRY(const shard::SafetensorsHeader header,
+              shard::ParseSafetensors(whole.path, prefix, whole.size));
+    shard::LayOutSafetensors(file, header.metadata);
+    return shard::Ok();
+  }
+  SHARD_TRY(shard::GgufHeader header, shard::ParseGguf(whole.path, prefix, whole.size));
+  if (whole.role == shard::Role::kTrunk) {
+    header.metadata.Set(shard::kSplitNoKey, shard::GgufValue::U16(static_cast<uint16_t>(number)));
+  }
+  shard::LayOutGguf(file, header.metadata, alignment);
+  return shard::Ok();
+}
+
+// `whole` as files of so many tensors each; what the counts do not cover goes into the last.
+Status Divide(shard::OutputFile whole, const std::vector<size_t>& counts, uint64_t alignment,
+              std::vector<shard::OutputFile>& out) {
+  const shard::fs::path path = whole.path;
+  const std::string directory = path.parent_path().string(), stem = path.stem().string();
+  const std::string extension = path.extension().string();
+  auto next = whole.tensors.begin();
+  for (size_t i = 0; i < counts.size(); ++i) {
+    shard::OutputFile file;
+    file.path = shard::PartFileName({directory, stem, extension}, i + 1, counts.size());
+    file.role = whole.role;
+    file.group = whole.group;
+    const auto left = static_cast<size_t>(whole.tensors.end() - next);
+    const size_t count = i + 1 == counts.size() ? left : std::min(left, counts[i]);
+    const auto end = next + static_cast<std::ptrdiff_t>(count);
+    file.tensors.assign(next, end);
+    next = end;
+    SHARD_CHECK(LayOutAgain(whole, i + 1, alignment, file));
+    out.push_back(std::move(file));
+  }
+  return shard::Ok();
+}
+
+// Where a part is cut into files is the writer's choice, and recorded.
+Status DivideAll(const Manifest& manifest, uint64_t alignment,
+                 std::vector<shard::OutputFile>& files) {
+  const Division division = DivisionOf(manifest);
+  std::vector<shard::OutputFile> out;
+  for (shard::OutputFile& file : files) {
+    const auto known = division.find({file.role, file.group});
+    if (known == division.end() || known->second.size() < 2) {
+      out.push_back(std::move(file));
+    } else {
+      SHARD_CHECK(Divide(std::move(file), known->second, alignment, out));
+    }
+  }
+  files = std::move(out);
+  return shard::Ok();
+}
+
+bool HasRemainder(const Manifest& manifest) {
+  return std::any_of(
+      manifest.bundles.begin(), manifest.bundles.end(),
+      [](const BundleRecord& bundle) { return bundle.role == shard::Role::kRemainder; });
+}
+
+}  // namespace
+
+Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
+                                                    const RemakeOptions& options) {
+  std::vector<shard::QuantizeOptions> steps;
+  std::vector<RecipeRecord> recipes;
+  SHARD_TRY(const std::vector<ParentRecord> parents, ParentsOf(manifest));
+  for (const ParentRecord& parent : parents) recipes.push_back(parent.recipe);
+  recipes.push_back(manifest.recipe);
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    const std::string where =
+        i + 1 == recipes.size() ? "tool.recipe" : Cat("tool.parents[", i, "].recipe");
+    std::string text = recipes[i].name;
+    if (i > 0) {
+      SHARD_TRY(text, OwnRecipe(where, recipes[i].name, recipes[i - 1].name));
+    }
+    SHARD_TRY(shard::QuantizeOptions step, StepOf(where, text, recipes[i], options));
+    steps.push_back(std::move(step));
+  }
+  const bool wanted = std::any_of(recipes.begin(), recipes.end(), [](const RecipeRecord& recipe) {
+    return !recipe.imatrix_file.empty();
+  });
+  if (!options.imatrix_files.empty() && !wanted) {
+    return Error{Code::kInvalidArgument,
+                 "--imatrix: expected a distribution that was made with one, found one made "
+                 "without",
+                 "leave it out"};
+  }
+  return steps;
+}
+
+Result<WritePlan> Remake(const Manifest& manifest, const shard::MoeModel& model,
+                         const std::vector<shard::QuantizeOptions>& steps) {
+  WriteOptions write;
+  write.model_id = manifest.model.id;
+  write.slice.keep_remainder = HasRemainder(manifest);
+  if (manifest.is_gguf()) write.gguf = steps.front();
+  shard::Plan plan = manifest.plan;
+  plan.layers = shard::LayerCountsOf(model);
+  plan.top_k = shard::TopKOf(model);
+  SHARD_TRY(WritePlan made, PlanDistribution(model, plan, write));
+  SHARD_CHECK(DivideAll(manifest, write.gguf ? write.gguf->alignment : 0, made.files));
+  for (size_t i = 1; i < steps.size(); ++i) {
+    write.gguf = steps[i];
+    SHARD_TRY(WritePlan next, RequantizeInMemory(manifest, made.files, write));
+    next.assets = std::move(made.assets);
+    next.plan = std::move(made.plan);
+    made = std::move(next);
+  }
+  return made;
+}
+
+}  // namespace manifest

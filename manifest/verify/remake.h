@@ -1,0 +1,36 @@
+// What a distribution should hold, worked out again from its source, its plan and its recipe by the
+// code that writes distributions. Internal to manifest/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf.h"
+#include "libshard/model/model.h"
+#include "manifest/verify/verify.h"
+#include "manifest/write/bundle.h"
+
+namespace manifest {
+
+// What the source cannot tell and the manifest need not: where importance matrices are, and how
+// the model was opened.
+struct RemakeOptions {
+  std::vector<std::string> imatrix_files;             // those of all steps, in any order
+  std::string pre;                                    // shard::ConvertOptions::pre
+  uint64_t alignment = shard::kGgufDefaultAlignment;  // of GGUF bundles
+};
+
+// The steps of the distribution: its recipe, or those of its parents and then its own. kCorrupt,
+// naming the field, for a recipe that no writer records; kInvalidArgument for an importance matrix
+// that is not among the files.
+Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
+                                                    const RemakeOptions& options);
+
+// Every file of the plan, with its container's header and the bytes of its tensors as a recipe, and
+// the assets. Parts are divided into files as the manifest has them. REQUIRES: the layers of the
+// plan have no more experts than those of the model.
+Result<WritePlan> Remake(const Manifest& manifest, const shard::MoeModel& model,
+                         const std::vector<shard::QuantizeOptions>& steps);
+
+}  // namespace manifest

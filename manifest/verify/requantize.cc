@@ -1,0 +1,270 @@
+#include "manifest/verify/requantize.h"
+
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/text.h"
+#include "libshard/format/gguf.h"
+#include "libshard/model/gguf_experts.h"
+#include "libshard/pack/recode_rows.h"
+#include "libshard/pack/slice_gguf.h"
+#include "libshard/recipe/recipe_text.h"
+#include "manifest/document/describe_model.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/parents.h"
+#include "manifest/document/read_back.h"
+#include "manifest/verify/verify.h"
+#include "manifest/write/open_bundle.h"
+#include "manifest/write/output_path.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::GgufTensor;
+using shard::Ok;
+using shard::Role;
+namespace fs = shard::fs;
+
+// Everything that is decided before bytes move.
+struct Requantized {
+  Manifest manifest;
+  std::vector<OpenedBundle> bundles;    // same order as in the manifest
+  shard::TypedGguf typed;               // the whole model as the parts show it
+  std::map<std::string, size_t> index;  // tensor name -> typed.model.tensors
+  std::vector<shard::SourceFile> sources;
+  WritePlan plan;
+};
+
+Status CheckWhole(const std::string& distribution, const Manifest& manifest) {
+  if (!manifest.is_gguf()) {
+    return Error{Code::kUnsupported,
+                 Cat(distribution,
+                     ": expected GGUF bundles, found safetensors bundles, which keep "
+                     "their source's bytes"),
+                 "use build --recipe on the checkpoint"};
+  }
+  if (manifest.complete) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(distribution, ": expected a whole distribution, found one that lacks parts")};
+}
+
+// Damage must not get fresh digests.
+Status CheckIntact(const std::string& distribution, size_t jobs) {
+  VerifyOptions options;
+  options.jobs = jobs;
+  SHARD_TRY(const VerifyReport report, VerifyDistribution(distribution, options));
+  for (const Finding& finding : report.findings) {
+    if (finding.severity != Severity::kError) continue;
+    return Error{Code::kMismatch,
+                 Cat(distribution, "/", finding.file, ": ", finding.rule, ": ", finding.message),
+                 kDamagedHint};
+  }
+  return Ok();
+}
+
+// The tensor of the whole model of which `part` is a piece.
+GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest,
+                   shard::FamilyMatcher& matcher) {
+  GgufTensor tensor;
+  tensor.name = tensor.source_tensor = part.entry.name;
+  tensor.shape = part.entry.shape;
+  tensor.stored = tensor.type = part.entry.format;
+  tensor.layer = part.record->layer;
+  const shard::TensorClass found = matcher.Classify(tensor.name);
+  if (found.rule != nullptr) tensor.part = found.rule->part;
+  const auto layer = manifest.plan.layers.find(static_cast<uint32_t>(tensor.layer));
+  if (!part.record->experts.empty() && layer != manifest.plan.layers.end()) {
+    tensor.experts = layer->second;
+    tensor.shape[0] = layer->second;
+  }
+  return tensor;
+}
+
+void CollectModel(Requantized& out) {
+  shard::FamilyMatcher matcher(shard::GgufFamily(), out.manifest.model.layers);
+  for (size_t i = 0; i < out.bundles.size(); ++i) {
+    OpenedBundle& bundle = out.bundles[i];
+    out.sources.push_back(bundle.source);
+    if (out.manifest.bundles[i].role == Role::kHead) out.typed.model.metadata = bundle.metadata;
+    for (const PartTensor& part : bundle.tensors) {
+      const size_t next = out.typed.model.tensors.size();
+      if (!out.index.emplace(part.entry.name, next).second) continue;
+      out.typed.model.tensors.push_back(WholeOf(part, out.manifest, matcher));
+    }
+  }
+}
+
+Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized& model,
+                                       Role role) {
+  const size_t whole = model.index.at(part.entry.name);
+  GgufTensor tensor = model.typed.model.tensors[whole];
+  tensor.shape = part.entry.shape;
+  tensor.stored = part.entry.format;
+  tensor.experts = static_cast<uint32_t>(part.record->experts.size());
+  tensor.sources = {{part.entry.file, part.entry.offset, part.entry.bytes}};
+  const quant::Format* type = tensor.type;
+  if (role == Role::kOverlay && model.typed.recipe.overlay_types.size() > whole &&
+      model.typed.recipe.overlay_types[whole] != nullptr) {
+    type = model.typed.recipe.overlay_types[whole];
+  }
+  SHARD_TRY(shard::OutputTensor out, shard::EncodeTensor(tensor, type));
+  out.experts = part.record->experts;
+  if (!part.record->source.empty()) out.SetSourceName(part.record->source);
+  return out;
+}
+
+Status LayOut(uint64_t alignment, Requantized& model) {
+  for (size_t i = 0; i < model.bundles.size(); ++i) {
+    const BundleRecord& record = model.manifest.bundles[i];
+    shard::OutputFile file;
+    file.path = record.file;
+    file.role = record.role;
+    file.group = record.group;
+    for (const PartTensor& part : model.bundles[i].tensors) {
+      SHARD_TRY(shard::OutputTensor tensor, EncodePart(part, model, record.role));
+      file.tensors.push_back(std::move(tensor));
+    }
+    const bool head = record.role == Role::kHead;
+    shard::LayOutGguf(file, head ? model.typed.model.metadata : model.bundles[i].metadata,
+                      alignment);
+    model.plan.files.push_back(std::move(file));
+  }
+  return Ok();
+}
+
+// From the opened bundles on.
+Status Decide(const WriteOptions& options, Requantized& out) {
+  out.plan.plan = out.manifest.plan;
+  CollectModel(out);
+  SHARD_CHECK(shard::ChooseTypes(*options.gguf, out.typed));
+  return LayOut(options.gguf->alignment, out);
+}
+
+Result<Requantized> Prepare(const std::string& distribution, const WriteOptions& options) {
+  Requantized out;
+  SHARD_TRY(const std::string text, ReadManifestText(distribution));
+  SHARD_TRY(out.manifest, ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
+  SHARD_CHECK(CheckWhole(distribution, out.manifest));
+  for (const BundleRecord& record : out.manifest.bundles) {
+    SHARD_TRY(OpenedBundle opened,
+              OpenBundle(distribution, record, static_cast<uint32_t>(out.bundles.size())));
+    out.bundles.push_back(std::move(opened));
+  }
+  SHARD_CHECK(Decide(options, out));
+  AddParent({shard::Sha256Hex(text), out.manifest.recipe}, out.manifest);
+  for (const AssetRecord& asset : out.manifest.assets) {
+    out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
+  }
+  out.plan.notes = shard::GgufNotes(out.typed);
+  if (options.list_types) out.plan.types = shard::ListTypes(out.typed);
+  out.plan.recipe = DescribeRecipe(*options.gguf, out.typed);
+  out.plan.recipe.name = RequantizedRecipe(out.plan.recipe.name, out.manifest.recipe.name);
+  return out;
+}
+
+// The same as OpenBundle gives for the file when it is written.
+Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const shard::OutputFile& file,
+                                  uint32_t number) {
+  SHARD_TRY(shard::GgufHeader header,
+            shard::ParseGguf(file.path, std::as_bytes(std::span(file.prefix)), file.size));
+  OpenedBundle out;
+  out.metadata = std::move(header.metadata);
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    out.tensors.push_back({&record.tensors[i], file.tensors[i].entry});
+    out.tensors.back().entry.file = number;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string RequantizedRecipe(const std::string& own, const std::string& before) {
+  // Numbers that were rounded before are others than those of the source.
+  return before == shard::RecipeText({}) ? own : Cat(own, " of ", before);
+}
+
+Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
+                                     const std::vector<shard::OutputFile>& before,
+                                     const WriteOptions& options) {
+  Requantized out;
+  out.manifest = manifest;
+  out.manifest.bundles.clear();
+  for (const shard::OutputFile& file : before) {
+    const shard::FileDigests none{"", std::vector<std::string>(file.tensors.size())};
+    out.manifest.bundles.push_back(DescribeBundle(file, none, "gguf"));
+  }
+  for (size_t i = 0; i < before.size(); ++i) {
+    SHARD_TRY(OpenedBundle opened,
+              OpenInMemory(out.manifest.bundles[i], before[i], static_cast<uint32_t>(i)));
+    out.bundles.push_back(std::move(opened));
+  }
+  SHARD_CHECK(Decide(options, out));
+  uint64_t number = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    std::vector<shard::OutputTensor>& tensors = out.plan.files[i].tensors;
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      SHARD_TRY(tensors[t], shard::Recoded(before[i].tensors[t], std::move(tensors[t]), ++number));
+    }
+  }
+  return std::move(out.plan);
+}
+
+namespace {
+
+Result<WriteReport> Requantize(const std::string& distribution, const std::string& out,
+                               const WriteOptions& options) {
+  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
+  SHARD_TRY(Requantized model, Prepare(distribution, options));
+  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, OwnOutput()));
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+  }
+  SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
+  if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
+  const std::vector<shard::OutputFile>& files = model.plan.files;
+  SHARD_CHECK(ReadBackPlanned(model.manifest, files, "gguf"));
+  SHARD_CHECK(staging.Begin(shard::PackIdentity(model.sources, files)));
+  WriteReport report;
+  SHARD_TRY(report.pack, shard::Pack(model.sources, files, staging, options.pack));
+  report.manifest = std::move(model.manifest);
+  Manifest& manifest = report.manifest;
+  manifest.bundles.clear();
+  for (size_t i = 0; i < files.size(); ++i) {
+    manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
+  }
+  SHARD_TRY(manifest.assets,
+            CopyAssets(fs::path(distribution) / "assets", staging, model.plan.assets));
+  SHARD_TRY(manifest.created, SourceDateEpoch());
+  manifest.recipe = model.plan.recipe;
+  manifest.command = options.command;
+  SHARD_CHECK(ReadBackManifest(manifest));
+  SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(manifest)));
+  staging.Expect(kManifestFile);
+  SHARD_CHECK(WriteManifestFile(staging.files(), manifest));
+  SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
+  return report;
+}
+
+}  // namespace
+
+Result<WritePlan> PlanRequantized(const std::string& distribution, const WriteOptions& options) {
+  auto prepared = Prepare(distribution, options);
+  if (!prepared) return NameDamaged(distribution, std::move(prepared).error());
+  return std::move(prepared->plan);
+}
+
+Result<WriteReport> RequantizeDistribution(const std::string& distribution, const std::string& out,
+                                           const WriteOptions& options) {
+  Result<WriteReport> report = Requantize(distribution, out, options);
+  if (!report) return NameDamaged(distribution, std::move(report).error());
+  return report;
+}
+
+}  // namespace manifest

@@ -1,0 +1,27 @@
+// Reads the bytes of a bundle's tensor from where they stand in the source.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/verify/verify_rules.h"
+
+namespace manifest {
+
+// Keeps a window of the source, so that slices of a few bytes (an inner expert axis) do not cost a
+// system call each.
+class SourceReader {
+ public:
+  // Fills `out` with the bytes from `position` on of the tensor that `slices` describes.
+  Status Read(const SourceSlices& slices, uint64_t position, std::span<std::byte> out);
+
+ private:
+  Status Fetch(const SourceSlices& slices, uint64_t offset, std::span<std::byte> out);
+
+  const shard::InputFile* file_ = nullptr;
+  uint64_t window_offset_ = 0, window_bytes_ = 0;
+  std::vector<std::byte> window_;
+};
+
+}  // namespace manifest

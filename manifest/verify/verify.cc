@@ -1,0 +1,159 @@
+#include "manifest/verify/verify.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "manifest/document/group_range.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/parents.h"
+#include "manifest/verify/verify_rules.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::Code;
+
+namespace {
+
+constexpr const char* kDigestRule = "manifest-digest";
+constexpr const char* kSchemaRule = "manifest-schema";
+constexpr size_t kMaxFindingsPerRule = 20;
+
+// What was asked for by --group: the parts that every node has, these groups, and the small files.
+bool IsChosen(const BundleRecord& bundle, const std::vector<uint32_t>& groups) {
+  if (groups.empty()) return true;
+  if (bundle.role == shard::Role::kRemainder) return false;
+  return bundle.role != shard::Role::kGroup ||
+         std::find(groups.begin(), groups.end(), static_cast<uint32_t>(bundle.group)) !=
+             groups.end();
+}
+
+std::vector<CheckedFile> FilesOf(const Manifest& manifest, const std::vector<uint32_t>& groups) {
+  std::vector<CheckedFile> files;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (!IsChosen(bundle, groups)) continue;
+    files.push_back({bundle.file, bundle.size, bundle.sha256, &bundle, true, {}});
+  }
+  for (const AssetRecord& asset : manifest.assets) {
+    files.push_back({asset.file, asset.size, asset.sha256, nullptr, true, {}});
+  }
+  return files;
+}
+
+void CheckStructure(const Manifest& manifest, VerifyReport& report) {
+  for (const auto rules : {PlanRules(), BundleRules()}) {
+    for (const StructureRule& rule : rules) {
+      RuleFindings findings(rule.name, report.findings);
+      rule.check(manifest, findings);
+      report.rules.push_back(rule.name);
+    }
+  }
+}
+
+void CheckWhole(const Manifest& manifest, VerifyReport& report) {
+  if (manifest.complete) return;
+  RuleFindings("part-files-complete", report.findings)
+      .Error("complete: expected a whole distribution, found one that lacks parts on purpose");
+}
+
+Status CheckGroups(const std::string& directory, const Manifest& manifest,
+                   const VerifyOptions& options, VerifyReport& report) {
+  RuleFindings findings("part-files-complete", report.findings);
+  for (const uint32_t group : options.groups) {
+    SHARD_CHECK(CheckGroup(directory, group, manifest.plan.groups.size()));
+    const bool there =
+        std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
+          return bundle.role == shard::Role::kGroup && static_cast<uint32_t>(bundle.group) == group;
+        });
+    const bool holds = shard::CountIds(shard::HeldBy(manifest.plan.groups[group])) > 0;
+    if (!there && holds) {
+      findings.Error(Cat("group ", group, ": expected a file in the manifest, found none"));
+    }
+  }
+  return shard::Ok();
+}
+
+void CheckManifestDigest(const std::string& text, const VerifyOptions& options,
+                         VerifyReport& report) {
+  report.manifest_sha256 = shard::Sha256Hex(text);
+  if (options.digest.empty()) return;
+  report.rules.push_back(kDigestRule);
+  if (options.digest == report.manifest_sha256) return;
+  RuleFindings(kDigestRule, report.findings)
+      .Error(Cat("SHA-256: expected ", options.digest, ", found ", report.manifest_sha256),
+             kManifestFile);
+}
+
+}  // namespace
+
+// A damaged model gives one finding per tensor; a reader wants the kind and the number.
+void LimitFindings(VerifyReport& report) {
+  std::map<std::string, size_t> order;
+  for (const std::string& rule : report.rules) order.emplace(rule, order.size());
+  std::stable_sort(
+      report.findings.begin(), report.findings.end(),
+      [&](const Finding& a, const Finding& b) { return order[a.rule] < order[b.rule]; });
+  std::map<std::string, size_t> counts;
+  for (const Finding& finding : report.findings) ++counts[finding.rule];
+  std::map<std::string, size_t> seen;
+  std::vector<Finding> kept;
+  for (Finding& finding : report.findings) {
+    const size_t number = ++seen[finding.rule];
+    if (number <= kMaxFindingsPerRule) {
+      kept.push_back(std::move(finding));
+    } else if (number == kMaxFindingsPerRule + 1) {
+      const size_t more = counts[finding.rule] - kMaxFindingsPerRule;
+      kept.push_back({finding.severity, finding.rule, "", "", Cat("and ", more, " more")});
+    }
+  }
+  report.findings = std::move(kept);
+}
+
+bool VerifyReport::passed() const {
+  return std::none_of(findings.begin(), findings.end(),
+                      [](const Finding& f) { return f.severity == Severity::kError; });
+}
+
+Result<VerifyReport> VerifyDistribution(const std::string& directory,
+                                        const VerifyOptions& options) {
+  SHARD_TRY(const std::string text, ReadManifestText(directory));
+  VerifyReport report;
+  report.cold = options.cold;
+  CheckManifestDigest(text, options, report);
+  report.rules.push_back(kSchemaRule);
+  auto manifest = ParseUncheckedPlan(kManifestFile, text);
+  if (!manifest) {
+    if (manifest.error().code != Code::kCorrupt) {
+      return std::move(manifest).error().Within(directory);
+    }
+    RuleFindings(kSchemaRule, report.findings).Error(manifest.error().message, kManifestFile);
+    return report;
+  }
+  if (const auto parents = ParentsOf(*manifest); !parents) {
+    RuleFindings(kSchemaRule, report.findings).Error(parents.error().message, kManifestFile);
+  }
+  CheckStructure(*manifest, report);
+  if (options.whole) CheckWhole(*manifest, report);
+  SHARD_CHECK(CheckGroups(directory, *manifest, options, report));
+  std::vector<CheckedFile> files = FilesOf(*manifest, options.groups);
+  CheckFiles(directory, *manifest, files, report.findings);
+  AddRules(kFileRules, report);
+  if (options.digests) AddRules(kDigestRules, report);
+  if (!options.against.empty()) {
+    SHARD_CHECK(CheckAgainst(*manifest, directory, files, options, report));
+  } else if (options.digests) {
+    SHARD_CHECK(CheckBytes(directory, files, options, report));
+  }
+  for (const CheckedFile& file : files) {
+    if (file.bundle != nullptr) report.tensors += file.bundle->tensors.size();
+  }
+  report.files = files.size();
+  LimitFindings(report);
+  return report;
+}
+
+}  // namespace manifest

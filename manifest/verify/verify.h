@@ -1,0 +1,54 @@
+// Proves a distribution: structure, semantics, digests, and against its source every byte.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/document/manifest.h"
+
+namespace manifest {
+
+enum class Severity : uint8_t { kNote, kWarning, kError };
+
+struct Finding {
+  Severity severity = Severity::kError;
+  std::string
+      rule;  // stable name of the check: "expert-accounted", "file-sha256", "tensor-xxh3", ...
+  std::string file;     // relative to the distribution, "" if none
+  std::string tensor;   // "" if none
+  std::string message;  // "<thing>: expected <x>, found <y>"
+};
+
+struct VerifyOptions {
+  bool whole = false;       // a distribution that says it lacks parts is an error
+  bool digests = true;      // hash every file; false: structure and semantics only
+  std::string against;      // the source checkpoint, "" for none
+  std::string family_file;  // for the source, as in shard::ModelOptions
+  std::string config_file;
+  std::vector<std::string> imatrix_files;  // that the recipes of GGUF bundles were given
+  std::string pre;                         // shard::ConvertOptions::pre, as when it was written
+  std::string digest;                      // SHA-256 that distribution.json must have, "" for any
+  std::vector<uint32_t> groups;            // only these; the others need not be there. Empty: all
+  bool cold = false;                       // read past the page cache
+  size_t jobs = 0;
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct VerifyReport {
+  std::vector<Finding> findings;
+  std::vector<std::string> rules;  // every rule that was checked, in order
+  uint64_t files = 0, tensors = 0, bytes = 0, source_bytes = 0;
+  bool cold = false;            // as in the options
+  uint64_t cold_bytes = 0;      // of `bytes`, those that came around the page cache
+  std::string manifest_sha256;  // of distribution.json
+  bool passed() const;          // no finding of kError
+};
+
+// An Error only when there is nothing to verify (no manifest, unreadable source); what is wrong
+// with the distribution comes as findings.
+Result<VerifyReport> VerifyDistribution(const std::string& directory, const VerifyOptions& options);
+
+}  // namespace manifest

@@ -1,0 +1,128 @@
+// Against the source: what the source, the recorded plan and the recorded recipe give is made
+// again, and everything is compared with it, the model's description, files, headers, padding and
+// bytes.
+#include "libshard/base/text.h"
+#include "manifest/verify/remake.h"
+#include "manifest/verify/verify_source_rules.h"
+#include "manifest/write/open_bundle.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::Code;
+
+namespace {
+
+// A recipe or plan from which nothing can be made is a false statement; a file that cannot be read
+// is not.
+bool IsStatement(Code code) { return code == Code::kCorrupt || code == Code::kInvalidArgument; }
+
+class AgainstSource {
+ public:
+  AgainstSource(const Manifest& manifest, const std::string& directory,
+                std::vector<CheckedFile>& files, const VerifyOptions& options, VerifyReport& report)
+      : manifest_(manifest),
+        directory_(directory),
+        files_(files),
+        options_(options),
+        report_(report) {
+    if (manifest.is_gguf()) options_.digests = true;  // they carry the comparison
+  }
+
+  Status Run() {
+    SHARD_TRY(const shard::MoeModel model,
+              shard::MoeModel::Open(options_.against, {.family_file = options_.family_file,
+                                                       .config_file = options_.config_file}));
+    AddRules(kSourceRules, report_);
+    RuleFindings facts("source-model", report_.findings);
+    SHARD_CHECK(CheckSourceModel(manifest_, model, options_.jobs, facts));
+    SHARD_TRY(const std::optional<WritePlan> expected, MakeAgain(model, facts));
+    const size_t before = report_.findings.size();
+    SHARD_TRY(const SourceFiles sources, MatchSources(manifest_, model, files_, report_.findings));
+    if (expected) {
+      const bool same = report_.findings.size() == before;
+      SHARD_CHECK(CheckLayout(directory_, files_, {expected->files, same}, report_.findings));
+      RuleFindings assets("source-assets", report_.findings);
+      CheckAssetList(manifest_, expected->assets, assets);
+    }
+    SHARD_CHECK(CheckBytes(directory_, files_, options_, report_));
+    if (expected && manifest_.is_gguf()) {
+      SHARD_CHECK(CheckGgufBytes(files_, expected->files, model, options_, report_));
+    }
+    return model.checkpoint().CheckUnchanged();
+  }
+
+ private:
+  // None, with a finding, when the manifest's own statements do not allow it.
+  Result<std::optional<WritePlan>> MakeAgain(const shard::MoeModel& model, RuleFindings& findings) {
+    const std::optional<WritePlan> none;
+    if (!SameLayers(manifest_, model)) return none;
+    SHARD_TRY(const std::optional<std::vector<shard::QuantizeOptions>> steps, Steps(findings));
+    if (!steps) return none;
+    Result<WritePlan> made = Remake(manifest_, model, *steps);
+    if (made) {
+      CheckPlanLayers(*made, findings);
+      return std::optional(std::move(made).value());
+    }
+    if (!IsStatement(made.error().code)) return std::move(made).error();
+    findings.Error(Cat("plan and recipe: expected some that can be made again, found others: ",
+                       made.error().message));
+    return none;
+  }
+
+  Result<std::optional<std::vector<shard::QuantizeOptions>>> Steps(RuleFindings& findings) {
+    if (!manifest_.is_gguf()) {
+      if (!options_.imatrix_files.empty() || !options_.pre.empty()) return NothingToMake();
+      if (!manifest_.recipe.name.empty() || !manifest_.recipe.imatrix_file.empty()) {
+        findings.Error(Cat("tool.recipe: expected none for safetensors bundles, found ",
+                           shard::Quoted(manifest_.recipe.name)));
+      }
+      return std::optional(std::vector<shard::QuantizeOptions>());
+    }
+    auto steps = StepsOf(manifest_, {options_.imatrix_files, options_.pre, Alignment()});
+    if (steps) return std::optional(std::move(steps).value());
+    if (steps.error().code != Code::kCorrupt) return std::move(steps).error();
+    findings.Error(steps.error().message);
+    return std::optional<std::vector<shard::QuantizeOptions>>();
+  }
+
+  shard::Error NothingToMake() const {
+    return {Code::kInvalidArgument,
+            Cat(options_.pre.empty() ? "--imatrix" : "--pre",
+                ": expected GGUF bundles, found safetensors bundles"),
+            "leave it out: safetensors bundles are the source's own bytes"};
+  }
+
+  // The conversion decides which blocks for multi-token prediction there are.
+  void CheckPlanLayers(const WritePlan& made, RuleFindings& findings) {
+    if (made.plan.layers == manifest_.plan.layers) return;
+    findings.Error(Cat("layers with experts: expected ", made.plan.layers.size(),
+                       " as the conversion gives, found ", manifest_.plan.layers.size()));
+  }
+
+  // It is not in the manifest; headers are compared with what is laid out by it.
+  uint64_t Alignment() const {
+    for (const CheckedFile& file : files_) {
+      if (file.bundle == nullptr || file.bundle->format != "gguf" || !file.readable) continue;
+      auto alignment = AlignmentOf(directory_, *file.bundle);
+      if (alignment) return *alignment;
+    }
+    return shard::kGgufDefaultAlignment;
+  }
+
+  const Manifest& manifest_;
+  const std::string& directory_;
+  std::vector<CheckedFile>& files_;
+  VerifyOptions options_;
+  VerifyReport& report_;
+};
+
+}  // namespace
+
+Status CheckAgainst(const Manifest& manifest, const std::string& directory,
+                    std::vector<CheckedFile>& files, const VerifyOptions& options,
+                    VerifyReport& report) {
+  return AgainstSource(manifest, directory, files, options, report).Run();
+}
+
+}  // namespace manifest

@@ -1,0 +1,192 @@
+// Rules about what the bundles hold, from the manifest alone.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "libshard/base/text.h"
+#include "manifest/verify/verify_rules.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::ExpertIds;
+using shard::IdsOf;
+using shard::Role;
+
+shard::ExpertIds PartExperts(const shard::Plan& plan, Role role, int group, uint32_t layer) {
+  if (role == Role::kOverlay) return IdsOf(plan.overlay, layer);
+  if (role == Role::kRemainder) return IdsOf(plan.remainder, layer);
+  if (role != Role::kGroup || group < 0 || static_cast<size_t>(group) >= plan.groups.size()) {
+    return {};
+  }
+  const shard::GroupPlan& own = plan.groups[static_cast<size_t>(group)];
+  return shard::Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
+}
+
+std::string PartText(Role role, int group) {
+  return role == Role::kGroup ? Cat("group ", group) : std::string(shard::RoleName(role));
+}
+
+namespace {
+
+using PartKey = std::pair<Role, int>;
+
+bool HoldsAny(const shard::Plan& plan, const PartKey& part) {
+  return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
+    return !PartExperts(plan, part.first, part.second, layer.first).empty();
+  });
+}
+
+// Parts that a complete distribution has. The remainder is there only when asked for.
+std::vector<PartKey> ExpectedParts(const shard::Plan& plan, bool gguf) {
+  std::vector<PartKey> parts = {{Role::kTrunk, -1}};
+  if (gguf) parts = {{Role::kHead, -1}, {Role::kTrunk, -1}, {Role::kRouters, -1}};
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    const PartKey part = {Role::kGroup, static_cast<int>(group)};
+    if (HoldsAny(plan, part)) parts.push_back(part);
+  }
+  if (HoldsAny(plan, {Role::kOverlay, -1})) parts.push_back({Role::kOverlay, -1});
+  return parts;
+}
+
+void CheckComplete(const Manifest& manifest, RuleFindings& findings) {
+  std::set<PartKey> present;
+  for (const BundleRecord& bundle : manifest.bundles) present.insert({bundle.role, bundle.group});
+  std::vector<std::string> absent;
+  for (const PartKey& part : ExpectedParts(manifest.plan, manifest.is_gguf())) {
+    if (!present.contains(part)) absent.push_back(PartText(part.first, part.second));
+  }
+  if (absent.empty()) return;
+  if (!manifest.complete) {
+    findings.Note(Cat("a part of a distribution; absent: ", shard::Join(absent, ", ")));
+    return;
+  }
+  findings.Error(
+      Cat("parts: expected a file for each, found none for ", shard::Join(absent, ", ")));
+}
+
+void CheckTensorIds(const Manifest& manifest, RuleFindings& findings) {
+  const shard::LayerCounts& layers = manifest.plan.layers;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    for (const TensorRecord& tensor : bundle.tensors) {
+      if (tensor.experts.empty()) continue;
+      const auto layer =
+          tensor.layer < 0 ? layers.end() : layers.find(static_cast<uint32_t>(tensor.layer));
+      if (layer == layers.end()) {
+        findings.Error(Cat("layer: expected a layer with experts, found ", tensor.layer),
+                       bundle.file, tensor.name);
+      } else if (tensor.experts.back() >= layer->second) {
+        findings.Error(Cat("expert ids: expected less than ", layer->second, ", found ",
+                           tensor.experts.back()),
+                       bundle.file, tensor.name);
+      }
+    }
+  }
+}
+
+// Files of experts may hold tensors without ids too, such as one scale for all experts of a layer.
+void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
+  for (const BundleRecord& bundle : manifest.bundles) {
+    const bool trunk = bundle.role == Role::kTrunk;
+    for (const TensorRecord& tensor : bundle.tensors) {
+      if (trunk && !tensor.experts.empty()) {
+        findings.Error(
+            Cat("experts: expected none in the trunk, found ", shard::FormatIds(tensor.experts)),
+            bundle.file, tensor.name);
+      } else if (!trunk && tensor.layer < 0) {
+        findings.Error(
+            Cat("layer: expected one in ", shard::RoleName(bundle.role), " files, found none"),
+            bundle.file, tensor.name);
+      }
+    }
+  }
+}
+
+// Same for all experts of a layer: "model.layers.3.mlp.experts.5.up_proj.weight" and the same with
+// 6 both give "model.layers.*.mlp.experts.*.up_proj.weight".
+std::string NameShape(const std::string& name) {
+  std::vector<std::string> parts = shard::Split(name, '.');
+  for (std::string& part : parts) {
+    if (shard::ParseUint(part)) part.assign(1, '*');
+  }
+  return shard::Join(parts, ".");
+}
+
+// What the tensors of the bundles say: for each part, layer and expert, how often it has each shape
+// of name; and for each layer all shapes that occur.
+struct Holdings {
+  using Shapes = std::map<std::string, uint32_t>;
+  std::map<std::tuple<PartKey, uint32_t, uint32_t>, Shapes> experts;
+  std::map<std::pair<PartKey, uint32_t>, ExpertIds> ids;  // ascending, built from the map above
+  std::map<uint32_t, std::set<std::string>> shapes;
+  std::set<PartKey> parts;
+};
+
+Holdings CollectHoldings(const Manifest& manifest) {
+  Holdings out;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (bundle.role < Role::kGroup) continue;
+    const PartKey part = {bundle.role, bundle.group};
+    out.parts.insert(part);
+    for (const TensorRecord& tensor : bundle.tensors) {
+      if (tensor.layer < 0 || tensor.experts.empty()) continue;
+      const auto layer = static_cast<uint32_t>(tensor.layer);
+      const std::string shape = NameShape(tensor.name);
+      out.shapes[layer].insert(shape);
+      for (uint32_t id : tensor.experts) ++out.experts[{part, layer, id}][shape];
+    }
+  }
+  for (const auto& [key, shapes] : out.experts) {
+    out.ids[{std::get<0>(key), std::get<1>(key)}].push_back(std::get<2>(key));
+  }
+  return out;
+}
+
+void CheckHeldIds(const Manifest& manifest, const Holdings& holdings, RuleFindings& findings) {
+  for (const PartKey& part : holdings.parts) {
+    for (const auto& [layer, count] : manifest.plan.layers) {
+      const auto held = holdings.ids.find({part, layer});
+      const ExpertIds found = held == holdings.ids.end() ? ExpertIds() : held->second;
+      const ExpertIds expected = PartExperts(manifest.plan, part.first, part.second, layer);
+      if (found == expected) continue;
+      findings.Error(Cat(PartText(part.first, part.second), ", layer ", layer,
+                         ": experts: expected \"", shard::FormatIds(expected), "\", found \"",
+                         shard::FormatIds(found), "\""));
+    }
+  }
+}
+
+void CheckHeldTensors(const Holdings& holdings, RuleFindings& findings) {
+  for (const auto& [key, shapes] : holdings.experts) {
+    const auto& [part, layer, expert] = key;
+    for (const std::string& shape : holdings.shapes.at(layer)) {
+      const auto found = shapes.find(shape);
+      const uint32_t count = found == shapes.end() ? 0 : found->second;
+      if (count == 1) continue;
+      findings.Error(Cat(PartText(part.first, part.second), ", layer ", layer, ", expert ", expert,
+                         ": tensor ", shard::Quoted(shape), ": expected once, found ", count,
+                         " times"));
+    }
+  }
+}
+
+void CheckHoldings(const Manifest& manifest, RuleFindings& findings) {
+  const Holdings holdings = CollectHoldings(manifest);
+  CheckHeldIds(manifest, holdings, findings);
+  CheckHeldTensors(holdings, findings);
+}
+
+constexpr std::array kRules = {
+    StructureRule{"part-files-complete", CheckComplete},
+    StructureRule{"expert-ids-in-range", CheckTensorIds},
+    StructureRule{"trunk-has-no-experts", CheckTrunk},
+    StructureRule{"bundle-holds-its-experts", CheckHoldings},
+};
+
+}  // namespace
+
+std::span<const StructureRule> BundleRules() { return kRules; }
+
+}  // namespace manifest

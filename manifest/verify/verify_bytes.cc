@@ -1,0 +1,208 @@
+// The one pass over all bytes of a distribution: SHA-256 of each file, XXH3-128 of each tensor, and
+// with a source the comparison. Files run in parallel, the largest first; each worker has two
+// buffers of a mebibyte, small enough to be hashed while they are in the cache.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+#include "manifest/verify/source_reader.h"
+#include "manifest/verify/verify_rules.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::Quoted;
+using Bytes = std::span<const std::byte>;
+
+namespace {
+
+constexpr size_t kChunk = 1u << 20;
+
+// What all workers share.
+struct Pass {
+  std::string directory;
+  VerifyOptions options;
+  std::atomic<uint64_t> source_bytes{0}, cold_bytes{0};
+  uint64_t done = 0, total = 0;
+  std::mutex mutex;
+
+  void Advance(uint64_t bytes) {
+    const std::lock_guard lock(mutex);
+    done += bytes;
+    if (options.progress) options.progress(done, total);
+  }
+};
+
+// A stretch of the file with a digest or a source of its own: a tensor, or an asset as a whole.
+struct Piece {
+  uint64_t offset = 0, bytes = 0;
+  const TensorRecord* tensor = nullptr;
+  const SourceSlices* source = nullptr;
+};
+
+std::vector<Piece> PiecesOf(const CheckedFile& file) {
+  std::vector<Piece> pieces;
+  const auto source = [&](size_t i) {
+    const bool known = i < file.sources.size() && file.sources[i].file != nullptr;
+    return known ? &file.sources[i] : nullptr;
+  };
+  if (file.bundle == nullptr) return {{0, file.size, nullptr, source(0)}};
+  for (size_t i = 0; i < file.bundle->tensors.size(); ++i) {
+    const TensorRecord& tensor = file.bundle->tensors[i];
+    pieces.push_back({tensor.offset, tensor.bytes, &tensor, source(i)});
+  }
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
+  });
+  return pieces;
+}
+
+// Reads one file from front to back.
+class FileCheck {
+ public:
+  FileCheck(Pass& pass, const CheckedFile& file, Findings& findings)
+      : pass_(pass),
+        checked_(file),
+        findings_(findings),
+        pieces_(PiecesOf(file)),
+        buffer_(kChunk),
+        compare_(file.sources.empty() ? 0 : kChunk) {}
+
+  Status Run() {
+    const auto path = std::filesystem::path(pass_.directory) / checked_.file;
+    auto file = shard::ScanFile::Open(path, pass_.options.cold);
+    if (!file) return Unreadable(file.error());
+    for (uint64_t offset = 0; offset < checked_.size; offset += kChunk) {
+      SHARD_CHECK(shard::CheckInterrupt());
+      const std::span<std::byte> chunk =
+          buffer_.bytes().first(std::min<uint64_t>(kChunk, checked_.size - offset));
+      Status read = file->Read(offset, chunk.size(), buffer_);
+      if (!read) return Unreadable(read.error());
+      SHARD_CHECK(Take(offset, chunk));
+      pass_.Advance(chunk.size());
+    }
+    pass_.cold_bytes += file->direct_bytes();
+    SHARD_CHECK(Take(checked_.size, {}));  // tensors without bytes at the end
+    FinishFile();
+    return shard::Ok();
+  }
+
+ private:
+  Status Unreadable(const shard::Error& error) {
+    RuleFindings("file-readable", findings_).Error(error.message, checked_.file);
+    return shard::Ok();
+  }
+
+  // Hands `chunk`, the file's bytes from `offset` on, to the pieces it belongs to.
+  Status Take(uint64_t offset, Bytes chunk) {
+    if (pass_.options.digests) sha256_.Update(chunk);
+    const uint64_t end = offset + chunk.size();
+    for (; next_ < pieces_.size() && pieces_[next_].offset <= end; ++next_) {
+      const Piece& piece = pieces_[next_];
+      const uint64_t from = std::max(offset, piece.offset);
+      const uint64_t to = std::min(end, piece.offset + piece.bytes);
+      if (from < to) {
+        SHARD_CHECK(TakePiece(piece, from - piece.offset, chunk.subspan(from - offset, to - from)));
+      }
+      if (piece.offset + piece.bytes > end) return shard::Ok();
+      FinishPiece(piece);
+    }
+    return shard::Ok();
+  }
+
+  Status TakePiece(const Piece& piece, uint64_t position, Bytes bytes) {
+    if (pass_.options.digests && piece.tensor != nullptr) xxh3_.Update(bytes);
+    if (piece.source == nullptr || differs_at_) return shard::Ok();
+    const std::span<std::byte> expected(compare_.data(), bytes.size());
+    SHARD_CHECK(reader_.Read(*piece.source, position, expected));
+    pass_.source_bytes += bytes.size();
+    if (std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0) return shard::Ok();
+    const auto place = std::mismatch(bytes.begin(), bytes.end(), expected.begin());
+    differs_at_ = position + static_cast<uint64_t>(place.first - bytes.begin());
+    expected_ = *place.second;
+    found_ = *place.first;
+    return shard::Ok();
+  }
+
+  void FinishPiece(const Piece& piece) {
+    const std::string name = piece.tensor == nullptr ? "" : piece.tensor->name;
+    if (pass_.options.digests && piece.tensor != nullptr) {
+      const std::string found = xxh3_.Hex();
+      if (found != piece.tensor->xxh3) {
+        RuleFindings("tensor-xxh3", findings_)
+            .Error(Cat("XXH3-128: expected ", piece.tensor->xxh3, ", found ", found), checked_.file,
+                   name);
+      }
+      xxh3_.Reset();
+    }
+    if (!differs_at_) return;
+    const char* rule = piece.tensor == nullptr ? "source-assets" : "source-bytes";
+    RuleFindings(rule, findings_)
+        .Error(Cat("byte ", *differs_at_, " (", piece.offset + *differs_at_,
+                   " of the file): expected ", static_cast<int>(expected_), " as in ",
+                   Quoted(piece.source->file->path().filename().string()), ", found ",
+                   static_cast<int>(found_)),
+               checked_.file, name);
+    differs_at_.reset();
+  }
+
+  void FinishFile() {
+    if (!pass_.options.digests) return;
+    const std::string found = sha256_.Finish();
+    if (found == checked_.sha256) return;
+    const char* rule = checked_.bundle == nullptr ? "assets-sha256" : "file-sha256";
+    RuleFindings(rule, findings_)
+        .Error(Cat("SHA-256: expected ", checked_.sha256, ", found ", found), checked_.file);
+  }
+
+  Pass& pass_;
+  const CheckedFile& checked_;
+  Findings& findings_;
+  std::vector<Piece> pieces_;  // by offset
+  size_t next_ = 0;            // the first piece that is not finished
+  shard::PageBuffer buffer_;
+  std::vector<std::byte> compare_;
+  SourceReader reader_;
+  shard::Sha256 sha256_;
+  shard::Xxh3 xxh3_;
+  std::optional<uint64_t> differs_at_;  // first difference of the piece being read
+  std::byte expected_{}, found_{};
+};
+
+}  // namespace
+
+Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
+                  const VerifyOptions& options, VerifyReport& report) {
+  Pass pass;
+  pass.directory = directory;
+  pass.options = options;
+  std::vector<size_t> order;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (!files[i].readable) continue;
+    order.push_back(i);
+    pass.total += files[i].size;
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return files[a].size > files[b].size; });
+  std::vector<Findings> found(files.size());  // per file, so that the report has a fixed order
+  const size_t jobs = shard::ThreadsForFiles(options.jobs);
+  SHARD_CHECK(shard::ParallelFor(order.size(), jobs, [&](size_t i) {
+    return FileCheck(pass, files[order[i]], found[order[i]]).Run();
+  }));
+  for (Findings& findings : found) {
+    std::move(findings.begin(), findings.end(), std::back_inserter(report.findings));
+  }
+  report.bytes += pass.done;
+  report.source_bytes += pass.source_bytes;
+  report.cold_bytes += pass.cold_bytes;
+  return shard::Ok();
+}
+
+}  // namespace manifest

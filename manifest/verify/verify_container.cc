@@ -1,0 +1,144 @@
+// The header of a bundle against the manifest: its tensors, and what it says of itself.
+#include <map>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "libshard/base/text.h"
+#include "libshard/format/read_header.h"
+#include "manifest/verify/verify_rules.h"
+#include "manifest/write/open_bundle.h"
+
+namespace manifest {
+
+namespace fs = std::filesystem;
+using shard::Cat;
+using shard::Quoted;
+
+namespace {
+
+using Words = std::map<std::string, std::string>;
+
+std::string TensorText(const std::string& dtype, const std::vector<uint64_t>& shape,
+                       uint64_t offset, uint64_t bytes) {
+  return Cat(dtype, " ", shard::FormatShape(shape), ", ", bytes, " bytes at ", offset);
+}
+
+void CompareTensors(const BundleRecord& bundle, const std::vector<shard::TensorEntry>& tensors,
+                    RuleFindings& findings) {
+  std::unordered_map<std::string_view, const shard::TensorEntry*> entries;
+  for (const shard::TensorEntry& entry : tensors) entries[entry.name] = &entry;
+  for (const TensorRecord& tensor : bundle.tensors) {
+    const auto found = entries.find(tensor.name);
+    if (found == entries.end()) {
+      findings.Error("tensor: expected in the file's header, found none", bundle.file, tensor.name);
+      continue;
+    }
+    const shard::TensorEntry& entry = *found->second;
+    const bool same = entry.dtype == tensor.dtype && entry.shape == tensor.shape &&
+                      entry.offset == tensor.offset && entry.bytes == tensor.bytes;
+    if (!same) {
+      findings.Error(
+          Cat("header: expected ",
+              TensorText(tensor.dtype, tensor.shape, tensor.offset, tensor.bytes), ", found ",
+              TensorText(entry.dtype, entry.shape, entry.offset, entry.bytes)),
+          bundle.file, tensor.name);
+    }
+    entries.erase(found);
+  }
+  for (const shard::TensorEntry& entry : tensors) {
+    if (!entries.contains(entry.name)) continue;
+    findings.Error("tensor: expected in the manifest, found only in the file", bundle.file,
+                   entry.name);
+  }
+}
+
+std::string ExpertsText(const Manifest& manifest, const BundleRecord& bundle) {
+  shard::LayerExperts experts;
+  for (const auto& [layer, count] : manifest.plan.layers) {
+    experts[layer] = PartExperts(manifest.plan, bundle.role, bundle.group, layer);
+  }
+  return shard::LayerExpertsToJson(experts, manifest.plan.layers).dump();
+}
+
+// A bundle must say by itself what it is, in the words of the manifest.
+void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const Words& metadata,
+                     RuleFindings& findings) {
+  if (bundle.role == shard::Role::kHead) return;  // the source's own metadata
+  Words expected;
+  // Files carry the version without a revision; with one, only the source can tell.
+  if (manifest.model.revision.empty()) expected["moepack.model"] = manifest.versions.model;
+  expected["moepack.role"] = shard::RoleName(bundle.role);
+  if (bundle.role == shard::Role::kGroup) expected["moepack.group"] = Cat(bundle.group);
+  if (bundle.role == shard::Role::kOverlay) {
+    expected["moepack.overlay"] = manifest.plan.overlay_version;
+  }
+  if (bundle.role >= shard::Role::kGroup) {
+    expected["moepack.experts"] = ExpertsText(manifest, bundle);
+  }
+  for (const auto& [key, value] : expected) {
+    const auto found = metadata.find(key);
+    if (found != metadata.end() && found->second == value) continue;
+    findings.Error(Cat("metadata: ", key, ": expected ", Quoted(value), ", found ",
+                       found == metadata.end() ? "none" : Quoted(found->second)),
+                   bundle.file);
+  }
+}
+
+// The moepack.* keys of a GGUF file as words.
+Words WordsOf(const shard::GgufMetadata& metadata) {
+  Words words;
+  for (const shard::GgufEntry& entry : metadata.entries()) {
+    if (const auto text = entry.value.AsString()) {
+      words[entry.key] = std::string(*text);
+    } else if (const auto number = entry.value.AsUint()) {
+      words[entry.key] = Cat(*number);
+    }
+  }
+  return words;
+}
+
+Status CheckSafetensors(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
+                        RuleFindings& findings) {
+  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+  SHARD_TRY(const shard::SafetensorsHeader header, shard::ReadSafetensorsHeader(file, bundle.file));
+  CompareTensors(bundle, header.tensors, findings);
+  CompareMetadata(manifest, bundle, header.metadata, findings);
+  return shard::Ok();
+}
+
+Status CheckGguf(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
+                 RuleFindings& findings) {
+  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(file, bundle.file));
+  CompareTensors(bundle, header.tensors, findings);
+  CompareMetadata(manifest, bundle, WordsOf(header.metadata), findings);
+  return shard::Ok();
+}
+
+}  // namespace
+
+Status CheckContainer(const fs::path& root, const Manifest& manifest, const BundleRecord& bundle,
+                      RuleFindings& findings) {
+  const fs::path path = root / bundle.file;
+  if (bundle.format == "safetensors") return CheckSafetensors(path, manifest, bundle, findings);
+  if (bundle.format == "gguf") return CheckGguf(path, manifest, bundle, findings);
+  findings.Error(Cat("format: expected safetensors or gguf, found ", Quoted(bundle.format)),
+                 bundle.file);
+  return shard::Ok();
+}
+
+Status CheckHeader(const std::string& distribution, const Manifest& manifest,
+                   const BundleRecord& bundle) {
+  Findings found;
+  RuleFindings findings("container-header", found);
+  SHARD_CHECK(CheckContainer(distribution, manifest, bundle, findings));
+  if (found.empty()) return shard::Ok();
+  const Finding& first = found[0];
+  const std::string tensor = first.tensor.empty() ? "" : Cat("tensor ", Quoted(first.tensor), ": ");
+  return shard::Error{
+      shard::Code::kMismatch,
+      Cat((fs::path(distribution) / bundle.file).string(), ": ", tensor, first.message),
+      kDamagedHint};
+}
+
+}  // namespace manifest

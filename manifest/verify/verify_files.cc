@@ -1,0 +1,99 @@
+// Rules about the files as such: there, inside, of the right size, with the header the manifest
+// describes. No tensor data is read.
+#include <algorithm>
+#include <unordered_set>
+
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "manifest/verify/verify_rules.h"
+
+namespace manifest {
+
+namespace fs = std::filesystem;
+using shard::Cat;
+
+namespace {
+
+// Does `path`, links resolved, lie below `root` (which is canonical)?
+bool StaysInside(const fs::path& root, const fs::path& path) {
+  std::error_code error;
+  const fs::path target = fs::weakly_canonical(path, error);
+  if (error) return false;
+  const auto [end, unused] = std::mismatch(root.begin(), root.end(), target.begin(), target.end());
+  return end == root.end();
+}
+
+void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Findings& findings) {
+  std::error_code error;
+  const fs::path path = root / file.file;
+  const bool regular = fs::is_regular_file(path, error);
+  file.readable = regular && (may_be_link || StaysInside(root, path));
+  if (!regular) {
+    const bool there = fs::exists(fs::symlink_status(path, error));
+    RuleFindings("files-present", findings)
+        .Error(Cat("file: expected one of ", file.size, " bytes, found ",
+                   there ? "something else" : "none"),
+               file.file);
+    return;
+  }
+  const uint64_t size = fs::file_size(path, error);
+  if (!file.readable || (!error && size == file.size)) return;
+  file.readable = false;
+  RuleFindings("file-size", findings)
+      .Error(Cat("size: expected ", file.size, " bytes, found ", size), file.file);
+}
+
+// Every name below the directory: links must not lead out, files should be in the manifest.
+void CheckNames(const fs::path& root, const DirectoryScope& scope,
+                const std::vector<CheckedFile>& files, Findings& findings) {
+  std::unordered_set<std::string> listed(scope.own.begin(), scope.own.end());
+  for (const CheckedFile& file : files) listed.insert(file.file);
+  std::error_code error;
+  fs::recursive_directory_iterator it(root, fs::directory_options::skip_permission_denied, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().lexically_relative(root).generic_string();
+    std::error_code ignored;
+    const bool link_allowed = scope.files_may_be_links && listed.contains(name);
+    if (it->is_symlink(ignored) && !link_allowed && !StaysInside(root, it->path())) {
+      RuleFindings("no-links-outside", findings)
+          .Error("link: expected a target inside the distribution, found one outside", name);
+    } else if (!it->is_directory(ignored) && !listed.contains(name)) {
+      RuleFindings("no-stray-files", findings)
+          .Add(scope.severity_of_stray(name),
+               "file: expected only files that are listed, found one that is not", {name, ""});
+    }
+  }
+  if (!error) return;
+  RuleFindings("files-present", findings)
+      .Error(Cat("directory: cannot be listed: ", error.message()));
+}
+
+}  // namespace
+
+void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
+                    std::vector<CheckedFile>& files, Findings& findings) {
+  std::error_code error;
+  const fs::path root = fs::canonical(directory, error);
+  for (CheckedFile& file : files) CheckPresence(root, scope.files_may_be_links, file, findings);
+  CheckNames(root, scope, files, findings);
+}
+
+void CheckFiles(const std::string& directory, const Manifest& manifest,
+                std::vector<CheckedFile>& files, Findings& findings) {
+  const auto harmless = [](std::string_view) { return Severity::kWarning; };
+  // Of a selection of parts the others are not stray.
+  std::vector<std::string> listed = {kManifestFile, "README.md"};
+  for (const BundleRecord& bundle : manifest.bundles) listed.push_back(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
+  CheckDirectory(directory, {std::move(listed), false, harmless}, files, findings);
+  std::error_code error;
+  const fs::path root = fs::canonical(directory, error);
+  RuleFindings container("container-header", findings);
+  for (const CheckedFile& file : files) {
+    if (file.bundle == nullptr || !file.readable) continue;
+    Status status = CheckContainer(root, manifest, *file.bundle, container);
+    if (!status) container.Error(status.error().message, file.file);
+  }
+}
+
+}  // namespace manifest

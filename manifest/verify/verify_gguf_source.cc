@@ -1,0 +1,62 @@
+// GGUF bundles against their source. Types may have changed on the way, so there are no bytes to
+// compare with: every file is made again and its digests compared, those of its tensors and that
+// of all its bytes, padding included.
+#include <algorithm>
+#include <map>
+
+#include "libshard/base/text.h"
+#include "libshard/pack/pack.h"
+#include "manifest/verify/verify_source_rules.h"
+
+namespace manifest {
+
+using shard::Cat;
+
+namespace {
+
+// The tensors that differ; if none does, it is what lies between them.
+void CompareFile(const BundleRecord& bundle, const shard::OutputFile& expected,
+                 const shard::FileDigests& digests, RuleFindings& findings) {
+  bool same_tensors = expected.tensors.size() == bundle.tensors.size();
+  for (size_t i = 0; i < std::min(expected.tensors.size(), bundle.tensors.size()); ++i) {
+    const TensorRecord& found = bundle.tensors[i];
+    if (found.xxh3 == digests.tensors[i]) continue;
+    same_tensors = false;
+    findings.Error(Cat("bytes made from the source: expected xxh3-128 ", digests.tensors[i],
+                       ", found ", found.xxh3),
+                   bundle.file, found.name);
+  }
+  if (!same_tensors || digests.sha256 == bundle.sha256) return;
+  findings.Error(Cat("header, padding and tensors: expected SHA-256 ", digests.sha256,
+                     " as made from the source, found ", bundle.sha256),
+                 bundle.file);
+}
+
+}  // namespace
+
+Status CheckGgufBytes(const std::vector<CheckedFile>& files,
+                      const std::vector<shard::OutputFile>& expected, const shard::MoeModel& model,
+                      const VerifyOptions& options, VerifyReport& report) {
+  std::map<std::string_view, const BundleRecord*> bundles;
+  for (const CheckedFile& file : files) {
+    if (file.bundle != nullptr) bundles[file.file] = file.bundle;
+  }
+  std::vector<shard::OutputFile> listed;  // a distribution may lack parts on purpose
+  for (const shard::OutputFile& file : expected) {
+    if (bundles.contains(file.path)) listed.push_back(file);
+  }
+  shard::PackOptions pack;
+  pack.jobs = options.jobs;
+  SHARD_TRY(const std::vector<shard::FileDigests> digests,
+            shard::DigestOutputs(model.checkpoint().files(), listed, pack));
+  RuleFindings findings("source-bytes", report.findings);
+  for (size_t i = 0; i < listed.size(); ++i) {
+    CompareFile(*bundles.at(listed[i].path), listed[i], digests[i], findings);
+    for (const shard::OutputTensor& tensor : listed[i].tensors) {
+      report.source_bytes += tensor.entry.bytes;
+    }
+  }
+  return shard::Ok();
+}
+
+}  // namespace manifest

@@ -1,0 +1,174 @@
+// Rules that need the source: files, headers and records are those that the source, the plan and
+// the recipe give.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "libshard/base/text.h"
+#include "libshard/format/read_header.h"
+#include "manifest/document/describe_model.h"
+#include "manifest/verify/verify_source_rules.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::OutputFile;
+using shard::Quoted;
+
+namespace {
+
+// Everything that a record says of a tensor but the digest.
+std::string TextOf(const TensorRecord& tensor) {
+  std::string text = Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", ", tensor.bytes,
+                         " bytes at ", tensor.offset, ", layer ", tensor.layer, ", experts \"",
+                         shard::FormatIds(tensor.experts), "\"");
+  if (!tensor.source.empty()) text += Cat(", source ", Quoted(tensor.source));
+  return text;
+}
+
+class LayoutCheck {
+ public:
+  LayoutCheck(const std::vector<CheckedFile>& files, const std::vector<OutputFile>& expected,
+              Findings& findings)
+      : files_(files), tensors_("source-tensors", findings), headers_("source-headers", findings) {
+    for (const OutputFile& file : expected) {
+      expected_[file.path] = &file;
+      parts_[{file.role, file.group}].push_back(&file);
+    }
+  }
+
+  Status Run(const std::string& directory, bool compare_records) {
+    for (const CheckedFile& file : files_) {
+      if (file.bundle == nullptr) continue;
+      const auto found = expected_.find(file.file);
+      const OutputFile* expected = found == expected_.end() ? nullptr : found->second;
+      const bool same_part = expected != nullptr && expected->role == file.bundle->role &&
+                             expected->group == file.bundle->group;
+      if (!same_part) {
+        tensors_.Error(Cat("file: expected one that the source and the plan give ",
+                           PartText(file.bundle->role, file.bundle->group), ", found another"),
+                       file.file);
+        continue;
+      }
+      met_.insert(file.file);
+      if (compare_records) CompareRecords(*expected, *file.bundle);
+      if (file.readable) SHARD_CHECK(CompareHeader(directory, *expected));
+    }
+    CheckAllMet();
+    return shard::Ok();
+  }
+
+ private:
+  // A part that is there has all its files.
+  void CheckAllMet() {
+    for (const CheckedFile& file : files_) {
+      if (file.bundle == nullptr) continue;
+      const auto part = parts_.find({file.bundle->role, file.bundle->group});
+      if (part == parts_.end()) continue;
+      for (const OutputFile* expected : part->second) {
+        if (met_.contains(expected->path)) continue;
+        tensors_.Error(Cat(PartText(expected->role, expected->group),
+                           ": expected this file, found none in the manifest"),
+                       expected->path);
+      }
+      parts_.erase(part);
+    }
+  }
+
+  void CompareRecords(const OutputFile& expected, const BundleRecord& bundle) {
+    if (expected.size != bundle.size || expected.tensors.size() != bundle.tensors.size()) {
+      tensors_.Error(Cat("file: expected ", expected.tensors.size(), " tensors in ", expected.size,
+                         " bytes, found ", bundle.tensors.size(), " in ", bundle.size),
+                     bundle.file);
+    }
+    const size_t count = std::min(expected.tensors.size(), bundle.tensors.size());
+    for (size_t i = 0; i < count; ++i) {
+      const TensorRecord record = DescribeTensor(expected.tensors[i], "");
+      const TensorRecord& found = bundle.tensors[i];
+      if (record.name != found.name) {
+        tensors_.Error(
+            Cat("tensor ", i, " of the file: expected ", Quoted(record.name), ", found another"),
+            bundle.file, found.name);
+      } else if (const std::string a = TextOf(record), b = TextOf(found); a != b) {
+        tensors_.Error(Cat("tensor: expected ", a, ", found ", b), bundle.file, found.name);
+      }
+    }
+  }
+
+  // The bytes in front of the tensors: they are not free, for a header may hold anything.
+  Status CompareHeader(const std::string& directory, const OutputFile& expected) {
+    SHARD_TRY(const shard::InputFile file,
+              shard::InputFile::Open(shard::fs::path(directory) / expected.path));
+    std::string found(std::min<uint64_t>(expected.prefix.size(), file.size()), '\0');
+    SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(found))));
+    if (found == expected.prefix) return shard::Ok();
+    if (expected.path.ends_with(".gguf") && CompareMetadata(directory, expected)) {
+      return shard::Ok();
+    }
+    const auto place =
+        std::mismatch(found.begin(), found.end(), expected.prefix.begin(), expected.prefix.end());
+    headers_.Error(Cat("header: byte ", place.first - found.begin(),
+                       ": expected the header that the source gives, found another"),
+                   expected.path);
+    return shard::Ok();
+  }
+
+  // Names the keys that differ; false when none does.
+  bool CompareMetadata(const std::string& directory, const OutputFile& expected) {
+    const auto file = shard::InputFile::Open(shard::fs::path(directory) / expected.path);
+    if (!file) return false;
+    const auto found = shard::ReadGgufHeader(*file, expected.path);
+    const auto wanted =
+        shard::ParseGguf(expected.path, std::as_bytes(std::span(expected.prefix)), expected.size);
+    if (!found || !wanted) return false;
+    std::map<std::string_view, std::pair<const shard::GgufValue*, const shard::GgufValue*>> keys;
+    for (const shard::GgufEntry& entry : wanted->metadata.entries()) {
+      keys[entry.key].first = &entry.value;
+    }
+    for (const shard::GgufEntry& entry : found->metadata.entries()) {
+      keys[entry.key].second = &entry.value;
+    }
+    bool differs = false;
+    for (const auto& [key, values] : keys) {
+      const auto& [a, b] = values;
+      if (a != nullptr && b != nullptr && *a == *b) continue;
+      differs = true;
+      headers_.Error(Cat("metadata ", Quoted(key), ": expected ",
+                         a == nullptr ? "no such key" : "the source's value", ", found ",
+                         b == nullptr   ? "none"
+                         : a == nullptr ? "it"
+                                        : "another"),
+                     expected.path);
+    }
+    return differs;
+  }
+
+  const std::vector<CheckedFile>& files_;
+  std::map<std::string, const OutputFile*> expected_;
+  std::map<std::pair<shard::Role, int>, std::vector<const OutputFile*>> parts_;
+  std::set<std::string> met_;
+  RuleFindings tensors_, headers_;
+};
+
+}  // namespace
+
+Status CheckLayout(const std::string& directory, const std::vector<CheckedFile>& files,
+                   const LayoutSource& source, Findings& findings) {
+  return LayoutCheck(files, source.files, findings).Run(directory, source.compare_records);
+}
+
+void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
+                    RuleFindings& findings) {
+  if (manifest.assets.empty() && !manifest.complete) return;  // a part that was left out
+  std::set<std::string> listed;
+  for (const AssetRecord& record : manifest.assets) listed.insert(record.file);
+  for (const Asset& asset : assets) {
+    const std::string file = Cat("assets/", asset.name);
+    if (listed.contains(file)) continue;
+    findings.Error("asset: expected a copy of this file of the source, found none", file);
+  }
+}
+
+}  // namespace manifest

@@ -1,0 +1,150 @@
+#include "manifest/verify/verify_node.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libshard/base/text.h"
+#include "libshard/model/linked_model.h"
+#include "libshard/model/model.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/node_record.h"
+#include "manifest/verify/verify_rules.h"
+#include "manifest/write/assets.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Quoted;
+
+constexpr const char* kSchemaRule = "node-schema";
+constexpr const char* kModelRule = "node-model";
+constexpr const char* kExpertsRule = "node-experts";
+
+Status CheckOptions(const std::string& directory, const VerifyOptions& options) {
+  const char* option = options.whole              ? "--complete"
+                       : !options.against.empty() ? "--against"
+                       : !options.groups.empty()  ? "--group"
+                       : !options.digest.empty()  ? "--digest"
+                                                  : nullptr;
+  if (option == nullptr) return shard::Ok();
+  return shard::Error{shard::Code::kInvalidArgument,
+                      Cat(directory, ": ", option, ": expected a distribution, found a node"),
+                      "verify the distribution that the node was assembled from"};
+}
+
+bool IsWeightFile(std::string_view name) {
+  return name.ends_with(".gguf") || name.ends_with(".safetensors");
+}
+
+// A runtime may read it, although nothing vouches for it.
+Severity SeverityOfStray(std::string_view name) {
+  const bool read = IsWeightFile(name) || name.ends_with(".index.json") || IsAssetName(name);
+  return read ? Severity::kError : Severity::kWarning;
+}
+
+// The weights count as bundles whose tensors are not listed.
+void CheckFilesOfNode(const std::string& directory, const NodeRecord& record,
+                      std::vector<BundleRecord>& bundles, std::vector<CheckedFile>& files,
+                      Findings& findings) {
+  bundles.reserve(record.files.size());  // CheckedFile::bundle points into it
+  for (const NodeFileRecord& file : record.files) {
+    const BundleRecord* bundle = nullptr;
+    if (IsWeightFile(file.file)) bundle = &bundles.emplace_back();
+    files.push_back({file.file, file.size, file.sha256, bundle, true, {}});
+  }
+  // A trunk may be a link out of the directory: its digest is checked.
+  CheckDirectory(directory, {{kNodeFile}, true, SeverityOfStray}, files, findings);
+}
+
+// The ids of one layer; `known` are the layers that were asked for.
+std::string IdsOfLayer(const NodeRecord& record, uint32_t layer, std::set<std::string>& known) {
+  const std::string own = Cat(layer);
+  known.insert(own);
+  const auto found = record.experts.find(record.experts.contains(own) ? own : "*");
+  return found == record.experts.end() ? "" : found->second;
+}
+
+// Each MoE layer of the model has as many experts as the list that numbers them.
+void CheckExperts(const NodeRecord& record, const shard::MoeModel& model, RuleFindings& findings) {
+  std::set<std::string> known = {"*"};
+  for (const shard::MoeLayer& layer : model.layers()) {
+    const std::string text = IdsOfLayer(record, layer.layer, known);
+    const auto ids = shard::ParseIds("", text, kMaxExpertsPerLayer - 1);
+    const std::string where = Cat("experts: layer ", layer.layer, ": ");
+    if (!ids || shard::FormatIds(*ids) != text) {
+      findings.Error(
+          Cat(where, "expected ascending ids in canonical spelling, found ", Quoted(text)),
+          kNodeFile);
+    } else if (ids->size() != layer.experts) {
+      findings.Error(Cat(where, "expected ", layer.experts,
+                         " ids, one for each expert of the node's files, found ", ids->size()),
+                     kNodeFile);
+    }
+  }
+  for (const auto& [layer, ids] : record.experts) {
+    if (known.contains(layer)) continue;
+    findings.Error(Cat("experts: layer ", layer, ": expected a layer with experts, found none in ",
+                       "the node's files"),
+                   kNodeFile);
+  }
+}
+
+// The files are one complete split set or checkpoint, whose counts are those of its tensors.
+void CheckModel(const std::string& directory, const NodeRecord& record,
+                const VerifyOptions& options, VerifyReport& report) {
+  const shard::ModelOptions model_options = {
+      .family_file = options.family_file, .config_file = "", .sample_weights = false};
+  const auto model = record.has_digests() ? shard::OpenLinkedModel(directory, model_options)
+                                          : shard::MoeModel::Open(directory, model_options);
+  report.rules.insert(report.rules.end(), {kModelRule, kExpertsRule});
+  if (!model) {
+    RuleFindings(kModelRule, report.findings).Error(model.error().message, kNodeFile);
+    return;
+  }
+  report.tensors = model->checkpoint().tensors().size();
+  RuleFindings experts(kExpertsRule, report.findings);
+  CheckExperts(record, *model, experts);
+}
+
+Status CheckAllFiles(const std::string& directory, const NodeRecord& record,
+                     const VerifyOptions& options, VerifyReport& report) {
+  if (!record.has_digests()) {
+    RuleFindings(kSchemaRule, report.findings)
+        .Warning(
+            "files: expected the digests of the node's files, found none: an older moepack "
+            "assembled it, so only its structure is verified",
+            kNodeFile);
+    return shard::Ok();
+  }
+  std::vector<BundleRecord> bundles;
+  std::vector<CheckedFile> files;
+  CheckFilesOfNode(directory, record, bundles, files, report.findings);
+  report.rules.insert(report.rules.end(), std::begin(kDirectoryRules), std::end(kDirectoryRules));
+  report.files = files.size();
+  if (!options.digests) return shard::Ok();
+  report.rules.insert(report.rules.end(), {"file-sha256", "assets-sha256"});
+  return CheckBytes(directory, files, options, report);
+}
+
+}  // namespace
+
+Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOptions& options) {
+  SHARD_CHECK(CheckOptions(directory, options));
+  VerifyReport report;
+  report.cold = options.cold;
+  report.rules.push_back(kSchemaRule);
+  const auto record = ReadNodeRecord(directory);
+  if (!record) {
+    if (record.error().code != Code::kCorrupt) return record.error();
+    RuleFindings(kSchemaRule, report.findings).Error(record.error().message, kNodeFile);
+    return report;
+  }
+  SHARD_CHECK(CheckAllFiles(directory, *record, options, report));
+  CheckModel(directory, *record, options, report);
+  LimitFindings(report);
+  return report;
+}
+
+}  // namespace manifest

@@ -1,0 +1,141 @@
+// Rules about who holds what. shard::CheckPlan stops at the first broken rule; a verifier has to
+// name them all.
+#include <array>
+
+#include "libshard/base/text.h"
+#include "manifest/verify/verify_rules.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::ExpertIds;
+using shard::IdsOf;
+
+namespace {
+
+// For each expert of a layer, in how many of the groups and the remainder it is.
+std::vector<uint32_t> HolderCounts(const shard::Plan& plan, uint32_t layer, uint32_t experts) {
+  std::vector<uint32_t> holders(experts);
+  const auto count = [&](const ExpertIds& ids) {
+    for (uint32_t id : ids) {
+      if (id < experts) ++holders[id];
+    }
+  };
+  for (const shard::GroupPlan& group : plan.groups) count(IdsOf(group.owned, layer));
+  count(IdsOf(plan.remainder, layer));
+  return holders;
+}
+
+ExpertIds IdsWhere(const std::vector<uint32_t>& holders, bool (*wanted)(uint32_t)) {
+  ExpertIds ids;
+  for (uint32_t id = 0; id < holders.size(); ++id) {
+    if (wanted(holders[id])) ids.push_back(id);
+  }
+  return ids;
+}
+
+void CheckAccounted(const Manifest& manifest, RuleFindings& findings) {
+  for (const auto& [layer, experts] : manifest.plan.layers) {
+    const ExpertIds lost = IdsWhere(HolderCounts(manifest.plan, layer, experts),
+                                    [](uint32_t count) { return count == 0; });
+    if (lost.empty()) continue;
+    findings.Error(Cat("layer ", layer, ": expected every expert in a group or the remainder, ",
+                       "found ", shard::FormatIds(lost), " in none"));
+  }
+}
+
+void CheckNoDuplicates(const Manifest& manifest, RuleFindings& findings) {
+  for (const auto& [layer, experts] : manifest.plan.layers) {
+    const ExpertIds twice = IdsWhere(HolderCounts(manifest.plan, layer, experts),
+                                     [](uint32_t count) { return count > 1; });
+    if (twice.empty()) continue;
+    findings.Error(Cat("layer ", layer, ": expected every expert in one group or the remainder, ",
+                       "found ", shard::FormatIds(twice), " in several"));
+  }
+}
+
+void CheckFill(const Manifest& manifest, RuleFindings& findings) {
+  const shard::Plan& plan = manifest.plan;
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    for (const auto& [layer, fill] : plan.groups[group].fill) {
+      const ExpertIds held =
+          shard::Union(IdsOf(plan.groups[group].owned, layer), IdsOf(plan.remainder, layer));
+      const ExpertIds wrong = shard::Difference(fill, shard::Difference(fill, held));
+      if (wrong.empty()) continue;
+      findings.Error(Cat("group ", group, ", layer ", layer,
+                         ": fill: expected experts of other groups, found ",
+                         shard::FormatIds(wrong)));
+    }
+  }
+}
+
+void CheckOverlay(const Manifest& manifest, RuleFindings& findings) {
+  const bool ids = shard::CountIds(manifest.plan.overlay) != 0;
+  const bool version = !manifest.plan.overlay_version.empty();
+  if (ids != version) {
+    findings.Error(Cat("overlay: expected a version and expert ids, or neither, found ",
+                       ids ? "ids without a version" : "a version without ids"));
+  }
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (bundle.role != shard::Role::kOverlay) continue;
+    const std::string directory = Cat("overlays/", manifest.plan.overlay_version, "/");
+    if (version && bundle.file.starts_with(directory)) continue;
+    findings.Error(Cat("overlay: expected a file below ", shard::Quoted(directory), ", found ",
+                       shard::Quoted(bundle.file)),
+                   bundle.file);
+  }
+}
+
+void CheckEligible(const Manifest& manifest, RuleFindings& findings) {
+  for (const auto& [layer, top_k] : manifest.plan.top_k) {
+    for (size_t group = 0; group < manifest.plan.groups.size(); ++group) {
+      const size_t eligible = shard::Eligible(manifest.plan, group, layer).size();
+      if (eligible >= top_k) continue;
+      findings.Error(Cat("group ", group, ", layer ", layer,
+                         ": eligible experts: expected at least ", top_k, " (top-k), found ",
+                         eligible));
+    }
+  }
+}
+
+void CheckUniform(const Manifest& manifest, RuleFindings& findings) {
+  const shard::Plan& plan = manifest.plan;
+  if (!plan.uniform || plan.groups.empty() || plan.layers.empty()) return;
+  const size_t expected = shard::Eligible(plan, 0, plan.layers.begin()->first).size();
+  for (const auto& [layer, experts] : plan.layers) {
+    for (size_t group = 0; group < plan.groups.size(); ++group) {
+      const size_t found = shard::Eligible(plan, group, layer).size();
+      if (found == expected) continue;
+      findings.Error(Cat("group ", group, ", layer ", layer, ": eligible experts: expected ",
+                         expected, " as in every group and layer, found ", found));
+    }
+  }
+}
+
+void CheckVersions(const Manifest& manifest, RuleFindings& findings) {
+  const Versions expected = ComputeVersions(manifest.versions.model, manifest.plan);
+  if (manifest.versions.shard != expected.shard) {
+    findings.Error(Cat("shard version: expected ", expected.shard, ", found ",
+                       shard::Quoted(manifest.versions.shard)));
+  }
+  if (manifest.versions.replica != expected.replica) {
+    findings.Error(Cat("replica version: expected ", shard::Quoted(expected.replica), ", found ",
+                       shard::Quoted(manifest.versions.replica)));
+  }
+}
+
+constexpr std::array kRules = {
+    StructureRule{"expert-accounted", CheckAccounted},
+    StructureRule{"no-duplicate-experts", CheckNoDuplicates},
+    StructureRule{"fill-not-owned", CheckFill},
+    StructureRule{"overlay-consistent", CheckOverlay},
+    StructureRule{"eligible-at-least-top-k", CheckEligible},
+    StructureRule{"uniform", CheckUniform},
+    StructureRule{"versions", CheckVersions},
+};
+
+}  // namespace
+
+std::span<const StructureRule> PlanRules() { return kRules; }
+
+}  // namespace manifest

@@ -1,0 +1,117 @@
+// The checks of `verify`, each under its stable name. Internal to manifest/.
+#pragma once
+
+#include <iterator>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/model/model.h"
+#include "manifest/verify/verify.h"
+
+namespace manifest {
+
+using Findings = std::vector<Finding>;
+
+// Sorts findings by rule and keeps the first twenty of each, with the number of the others.
+void LimitFindings(VerifyReport& report);
+
+// Names rules as checked.
+template <size_t N>
+void AddRules(const char* const (&rules)[N], VerifyReport& report) {
+  report.rules.insert(report.rules.end(), std::begin(rules), std::end(rules));
+}
+
+// Findings of one rule.
+class RuleFindings {
+ public:
+  RuleFindings(const char* rule, Findings& out) : rule_(rule), out_(out) {}
+  void Error(std::string message, std::string file = {}, std::string tensor = {}) {
+    Add(Severity::kError, std::move(message), {std::move(file), std::move(tensor)});
+  }
+  void Warning(std::string message, std::string file = {}) {
+    Add(Severity::kWarning, std::move(message), {std::move(file), ""});
+  }
+  void Note(std::string message) { Add(Severity::kNote, std::move(message), {}); }
+
+  // `place` is file and tensor.
+  void Add(Severity severity, std::string message, std::pair<std::string, std::string> place) {
+    out_.push_back(
+        {severity, rule_, std::move(place.first), std::move(place.second), std::move(message)});
+  }
+
+ private:
+  const char* rule_;
+  Findings& out_;
+};
+
+// A rule that needs the manifest alone.
+struct StructureRule {
+  const char* name;
+  void (*check)(const Manifest& manifest, RuleFindings& findings);
+};
+std::span<const StructureRule> PlanRules();    // verify_plan.cc
+std::span<const StructureRule> BundleRules();  // verify_bundles.cc
+
+// The ids that a part (role, and group for kGroup) should hold in a layer.
+shard::ExpertIds PartExperts(const shard::Plan& plan, shard::Role role, int group, uint32_t layer);
+// "trunk", "group 1", "overlay".
+std::string PartText(shard::Role role, int group);
+
+// Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, of each
+// row the slices `ids`, `slice` bytes long. A whole tensor is one row of one slice. As geometry and
+// not as a list of ranges, because an inner expert axis means millions of them.
+struct SourceSlices {
+  const shard::InputFile* file = nullptr;  // null: nothing to compare with
+  uint64_t offset = 0, row = 0, slice = 0;
+  shard::ExpertIds ids = {0};
+};
+
+// One file of the distribution: a bundle or an asset.
+struct CheckedFile {
+  std::string file;
+  uint64_t size = 0;
+  std::string sha256;
+  const BundleRecord* bundle = nullptr;  // null for an asset
+  bool readable = true;                  // false: a finding says already why not
+  // With --against: one entry per tensor of the bundle (in its order), one for an asset.
+  std::vector<SourceSlices> sources;
+};
+
+// verify_files.cc: presence, links, stray files, sizes.
+inline constexpr const char* kDirectoryRules[] = {"files-present", "no-links-outside",
+                                                  "no-stray-files", "file-size", "file-readable"};
+// What may be in a directory beside the files that are checked.
+struct DirectoryScope {
+  std::vector<std::string> own;     // names that are not stray
+  bool files_may_be_links = false;  // out of the directory; their digests are checked
+  Severity (*severity_of_stray)(std::string_view name) = nullptr;
+};
+void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
+                    std::vector<CheckedFile>& files, Findings& findings);
+
+// The same for a distribution, and container headers.
+inline constexpr const char* kFileRules[] = {"files-present", "no-links-outside", "no-stray-files",
+                                             "file-size",     "container-header", "file-readable"};
+void CheckFiles(const std::string& directory, const Manifest& manifest,
+                std::vector<CheckedFile>& files, Findings& findings);
+
+// verify_container.cc: the header of one bundle against the manifest. An Error when it cannot be
+// read.
+Status CheckContainer(const shard::fs::path& root, const Manifest& manifest,
+                      const BundleRecord& bundle, RuleFindings& findings);
+
+// verify_bytes.cc: reads every readable file once; hashes it, and compares it with its sources.
+inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "assets-sha256"};
+Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
+                  const VerifyOptions& options, VerifyReport& report);
+
+// verify_against.cc: everything that the source can tell. An Error when the source cannot be read
+// or converted, or an importance matrix is missing.
+Status CheckAgainst(const Manifest& manifest, const std::string& directory,
+                    std::vector<CheckedFile>& files, const VerifyOptions& options,
+                    VerifyReport& report);
+
+}  // namespace manifest

@@ -1,0 +1,185 @@
+// Rules that need the source: every tensor of it is where the plan says, and every asset is a copy.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <unordered_map>
+
+#include "libshard/base/text.h"
+#include "manifest/verify/verify_source_rules.h"
+#include "manifest/write/assets.h"
+
+namespace manifest {
+
+namespace fs = std::filesystem;
+using shard::Cat;
+using shard::ExpertIds;
+using shard::ModelTensor;
+using shard::MoeModel;
+using shard::Part;
+using shard::Quoted;
+using shard::Role;
+
+namespace {
+
+// Checks the tensors of bundles against those of the model.
+class Matcher {
+ public:
+  Matcher(const Manifest& manifest, const MoeModel& model, Findings& findings)
+      : manifest_(manifest), model_(model), findings_("source-tensors", findings) {}
+
+  // The geometry of one tensor; without a file when it is not the source's.
+  SourceSlices Match(const BundleRecord& bundle, const TensorRecord& tensor,
+                     const std::vector<shard::InputFile>& shards) {
+    const std::string& name = tensor.source.empty() ? tensor.name : tensor.source;
+    const shard::TensorEntry* entry = model_.checkpoint().Find(name);
+    if (entry == nullptr) {
+      findings_.Error(Cat("tensor: expected one of the source, found ", Quoted(name)), bundle.file,
+                      tensor.name);
+      return {};
+    }
+    const auto index = static_cast<size_t>(entry - model_.checkpoint().tensors().data());
+    holders_[{bundle.role, bundle.group}][index] += 1;
+    const ModelTensor& known = model_.tensors()[index];
+    const ExpertIds ids = ExpectedIds(known, bundle.role, bundle.group);
+    if (!SameTensor(bundle, tensor, known, ids)) return {};
+    return Geometry(known, ids, shards);
+  }
+
+  // Every tensor once in every part that is to hold it, and in no other.
+  void CheckPlaces() {
+    for (const auto& [part, counts] : holders_) {
+      for (size_t index = 0; index < model_.tensors().size(); ++index) {
+        const bool expected = Belongs(model_.tensors()[index], part.first, part.second);
+        const auto found = counts.find(index);
+        const uint32_t count = found == counts.end() ? 0 : found->second;
+        if (count == (expected ? 1 : 0)) continue;
+        findings_.Error(Cat(PartText(part.first, part.second), ": expected ",
+                            expected ? "once" : "elsewhere", ", found ", count, " times"),
+                        "", model_.entry(model_.tensors()[index]).name);
+      }
+    }
+  }
+
+  // A part that is listed but has no tensors holds nothing of what it should.
+  void AddPart(const BundleRecord& bundle) { holders_[{bundle.role, bundle.group}]; }
+
+ private:
+  uint32_t ExpertsOf(const ModelTensor& tensor) const {
+    const shard::MoeLayer* layer =
+        tensor.layer < 0 ? nullptr : model_.FindLayer(static_cast<uint32_t>(tensor.layer));
+    return layer == nullptr ? 0 : layer->experts;
+  }
+
+  // The ids of `tensor` that a part should hold; empty for tensors without an expert axis or id.
+  ExpertIds ExpectedIds(const ModelTensor& tensor, Role role, int group) const {
+    if (tensor.part != Part::kExpert || tensor.layer < 0) return {};
+    const ExpertIds ids =
+        PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
+    if (tensor.expert < 0) return tensor.axis < 0 ? ExpertIds() : ids;
+    const auto expert = static_cast<uint32_t>(tensor.expert);
+    return shard::Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
+  }
+
+  bool Belongs(const ModelTensor& tensor, Role role, int group) const {
+    if (tensor.part != Part::kExpert) return role == Role::kTrunk;
+    if (tensor.layer < 0) return false;
+    const ExpertIds ids =
+        PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
+    return tensor.expert < 0 ? !ids.empty()
+                             : shard::Contains(ids, static_cast<uint32_t>(tensor.expert));
+  }
+
+  bool SameTensor(const BundleRecord& bundle, const TensorRecord& tensor, const ModelTensor& known,
+                  const ExpertIds& ids) {
+    const shard::TensorEntry& entry = model_.entry(known);
+    std::vector<uint64_t> shape = entry.shape;
+    const uint32_t experts = ExpertsOf(known);
+    if (known.packed_expert() && known.axis >= 0 && experts != 0) {
+      uint64_t& axis = shape[static_cast<size_t>(known.axis)];
+      axis = axis / experts * ids.size();
+    }
+    const std::string expected = Cat(entry.dtype, " ", shard::FormatShape(shape), ", layer ",
+                                     known.layer, ", experts \"", shard::FormatIds(ids), "\"");
+    const std::string found =
+        Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", layer ", tensor.layer,
+            ", experts \"", shard::FormatIds(tensor.experts), "\"");
+    if (expected == found) return true;
+    findings_.Error(Cat("tensor: expected ", expected, ", found ", found), bundle.file,
+                    tensor.name);
+    return false;
+  }
+
+  SourceSlices Geometry(const ModelTensor& known, const ExpertIds& ids,
+                        const std::vector<shard::InputFile>& shards) const {
+    const shard::TensorEntry& entry = model_.entry(known);
+    SourceSlices out;
+    if (entry.bytes == 0) return out;
+    out.file = &shards[entry.file];
+    out.offset = entry.offset;
+    out.row = out.slice = entry.bytes;
+    if (!known.packed_expert() || known.axis < 0) return out;
+    uint64_t rows = 1;
+    for (int axis = 0; axis < known.axis; ++axis) rows *= entry.shape[static_cast<size_t>(axis)];
+    out.row = entry.bytes / rows;
+    out.slice = out.row / ExpertsOf(known);
+    out.ids = ids;
+    if (out.slice == 0 || ids.empty()) out.file = nullptr;
+    return out;
+  }
+
+  const Manifest& manifest_;
+  const MoeModel& model_;
+  RuleFindings findings_;
+  std::map<std::pair<Role, int>, std::unordered_map<size_t, uint32_t>> holders_;
+};
+
+// Assets are copies of files beside the checkpoint, under the same name.
+void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::InputFile>& opened,
+                RuleFindings& findings) {
+  auto source =
+      shard::InputFile::Open(model.checkpoint().root() / file.file.substr(kAssetDirectory.size()));
+  if (!source) {
+    findings.Error(
+        Cat("asset: expected the same file in the source, found none: ", source.error().message),
+        file.file);
+    return;
+  }
+  if (source->size() != file.size) {
+    findings.Error(
+        Cat("asset: expected ", source->size(), " bytes as in the source, found ", file.size),
+        file.file);
+    return;
+  }
+  opened.push_back(std::move(source).value());
+  file.sources = {{&opened.back(), 0, file.size, file.size}};
+  if (file.size == 0) file.sources.clear();
+}
+
+}  // namespace
+
+Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model,
+                                 std::vector<CheckedFile>& files, Findings& findings) {
+  SourceFiles sources;
+  for (const shard::SourceFile& file : model.checkpoint().files()) {
+    SHARD_TRY(shard::InputFile opened, shard::InputFile::Open(file.path));
+    sources.shards.push_back(std::move(opened));
+  }
+  sources.assets.reserve(files.size());  // CheckedFile::sources points into it
+  Matcher matcher(manifest, model, findings);
+  RuleFindings asset_findings("source-assets", findings);
+  for (CheckedFile& file : files) {
+    if (file.bundle == nullptr) {
+      MatchAsset(model, file, sources.assets, asset_findings);
+      continue;
+    }
+    if (manifest.is_gguf()) continue;  // made again instead (verify_gguf_source.cc)
+    matcher.AddPart(*file.bundle);
+    for (const TensorRecord& tensor : file.bundle->tensors) {
+      file.sources.push_back(matcher.Match(*file.bundle, tensor, sources.shards));
+    }
+  }
+  if (!manifest.is_gguf()) matcher.CheckPlaces();
+  return sources;
+}
+
+}  // namespace manifest

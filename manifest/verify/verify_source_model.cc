@@ -1,0 +1,127 @@
+// Rules that need the source: what the manifest says of the model is what the source is.
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+#include "manifest/document/describe_model.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/verify/verify_source_rules.h"
+
+namespace manifest {
+
+using shard::Cat;
+using shard::MoeModel;
+using shard::Quoted;
+
+namespace {
+
+// Conversion to GGUF may leave blocks for multi-token prediction out.
+bool IsLeftOut(const Manifest& manifest, const shard::MoeLayer& layer) {
+  return manifest.is_gguf() && layer.mtp && !manifest.plan.layers.contains(layer.layer);
+}
+
+void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
+  if (!SameLayers(manifest, model)) {
+    findings.Error(Cat("experts per layer: expected those of the source (", model.layers().size(),
+                       " layers), found others (", manifest.plan.layers.size(), " layers)"));
+  }
+  for (const shard::MoeLayer& layer : model.layers()) {
+    if (IsLeftOut(manifest, layer)) continue;
+    const auto found = manifest.model.top_k.find(layer.layer);
+    const uint32_t top_k = found == manifest.model.top_k.end() ? 0 : found->second;
+    if (top_k == layer.top_k) continue;
+    findings.Error(
+        Cat("layer ", layer.layer, ": top-k: expected ", layer.top_k, ", found ", top_k));
+  }
+}
+
+void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
+  std::map<std::string, const SourceRecord*> records;
+  for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
+  for (const shard::SourceFile& file : model.checkpoint().files()) {
+    const auto record = records.find(file.name);
+    if (record == records.end()) {
+      findings.Error(
+          Cat("source file ", Quoted(file.name), ": expected in the manifest, found none"));
+      continue;
+    }
+    const SourceRecord& expected = *record->second;
+    if (expected.size != file.size || expected.header_sha256 != file.header_sha256) {
+      findings.Error(Cat("source file ", Quoted(file.name), ": expected ", expected.size,
+                         " bytes with header ", expected.header_sha256, ", found ", file.size,
+                         " bytes with header ", file.header_sha256));
+    }
+    records.erase(record);
+  }
+  for (const auto& [name, record] : records) {
+    findings.Error(Cat("source file ", Quoted(name), ": expected in the source, found none"));
+  }
+}
+
+// Every field of "model" but those that have rules of their own, and what the user named: the id,
+// which is free, and the revision, which is part of the model version.
+void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
+  const ModelRecord& record = manifest.model;
+  const Json expected =
+      ModelToJson(DescribeModel(model, manifest.plan, record.id, record.revision).model);
+  const Json found = ModelToJson(record);
+  const auto text = [](const Json& fields, const std::string& key) {
+    return fields.contains(key) ? shard::DescribeJson(fields[key]) : "none";
+  };
+  Json keys = expected;
+  keys.update(found);
+  for (const char* own : {"source", "moe_layers", "experts", "top_k"}) keys.erase(own);
+  for (const auto& [key, value] : keys.items()) {
+    if (expected.contains(key) == found.contains(key) && expected[key] == found[key]) continue;
+    findings.Error(Cat("model.", key, ": expected ", text(expected, key), " (the source), found ",
+                       text(found, key)));
+  }
+}
+
+// The SHA-256 of whole files, where the manifest has them.
+Status CheckSourceDigests(const Manifest& manifest, const MoeModel& model, size_t jobs,
+                          RuleFindings& findings) {
+  std::map<std::string, const SourceRecord*> records;
+  for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
+  const std::vector<shard::SourceFile>& files = model.checkpoint().files();
+  std::vector<std::string> digests(files.size());
+  SHARD_CHECK(shard::ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
+    const auto record = records.find(files[i].name);
+    if (record == records.end() || record->second->sha256.empty()) return shard::Ok();
+    SHARD_TRY(digests[i], shard::Sha256OfFile(files[i].path));
+    return shard::Ok();
+  }));
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (digests[i].empty() || digests[i] == records[files[i].name]->sha256) continue;
+    findings.Error(Cat("source file ", Quoted(files[i].name), ": sha256: expected ", digests[i],
+                       " (the source), found ", records[files[i].name]->sha256));
+  }
+  return shard::Ok();
+}
+
+}  // namespace
+
+bool SameLayers(const Manifest& manifest, const MoeModel& model) {
+  shard::LayerCounts counts = shard::LayerCountsOf(model);
+  for (const shard::MoeLayer& layer : model.layers()) {
+    if (IsLeftOut(manifest, layer)) counts.erase(layer.layer);
+  }
+  return manifest.plan.layers == counts;
+}
+
+Status CheckSourceModel(const Manifest& manifest, const MoeModel& model, size_t jobs,
+                        RuleFindings& findings) {
+  const std::string version = model.Version(manifest.model.revision);
+  if (manifest.versions.model != version) {
+    findings.Error(Cat("model version: expected ", version, " (the source), found ",
+                       Quoted(manifest.versions.model)));
+  }
+  CheckLayers(manifest, model, findings);
+  CheckFacts(manifest, model, findings);
+  CheckSourceRecords(manifest, model, findings);
+  return CheckSourceDigests(manifest, model, jobs, findings);
+}
+
+}  // namespace manifest

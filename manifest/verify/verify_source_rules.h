@@ -1,0 +1,49 @@
+// The checks of `verify --against`, which need the source. Internal to manifest/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/pack/slice.h"
+#include "manifest/verify/verify_rules.h"
+#include "manifest/write/assets.h"
+
+namespace manifest {
+
+// verify_source.cc: what the distribution should hold, from the source.
+inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-headers",
+                                               "source-bytes", "source-assets"};
+// Files of the source, open while their bytes are compared.
+struct SourceFiles {
+  std::vector<shard::InputFile> shards;  // same order as Checkpoint::files()
+  std::vector<shard::InputFile> assets;
+};
+// verify_source_model.cc. Reads source files whole where the manifest has their SHA-256.
+Status CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model, size_t jobs,
+                        RuleFindings& findings);
+// Whether the layers with experts are those of the source; without that nothing can be made again.
+bool SameLayers(const Manifest& manifest, const shard::MoeModel& model);
+// Fills CheckedFile::sources; with GGUF bundles those of assets only. An Error when a file of the
+// source cannot be opened.
+Result<SourceFiles> MatchSources(const Manifest& manifest, const shard::MoeModel& model,
+                                 std::vector<CheckedFile>& files, Findings& findings);
+
+// verify_layout.cc: names, records and headers of the bundles against the files that the source
+// gives.
+struct LayoutSource {
+  const std::vector<shard::OutputFile>& files;
+  bool compare_records = true;  // false: a finding says already that the tensors are others
+};
+Status CheckLayout(const std::string& directory, const std::vector<CheckedFile>& files,
+                   const LayoutSource& source, Findings& findings);
+// Every asset of the source is there.
+void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
+                    RuleFindings& findings);
+
+// verify_gguf_source.cc: makes the bytes of GGUF bundles again from the source, in memory, and
+// compares digests.
+Status CheckGgufBytes(const std::vector<CheckedFile>& files,
+                      const std::vector<shard::OutputFile>& expected, const shard::MoeModel& model,
+                      const VerifyOptions& options, VerifyReport& report);
+
+}  // namespace manifest

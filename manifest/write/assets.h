@@ -1,0 +1,40 @@
+// The files around the weights that a runtime needs: config, tokenizer, chat template, custom code,
+// licence.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/base/staging.h"
+#include "manifest/document/manifest.h"
+
+namespace manifest {
+
+// Where they are in a distribution.
+inline constexpr std::string_view kAssetDirectory = "assets/";
+inline constexpr uint64_t kMaxAssetBytes = 256u << 20;
+
+struct Asset {
+  std::string name;  // in the checkpoint's directory, and below assets/ in a distribution
+  uint64_t size = 0;
+};
+
+// Whether a file of this name is copied as an asset. Nothing else is written to assets/, read back
+// from a manifest, or copied into a node: no name of a file of weights or of an index is one.
+bool IsAssetName(std::string_view name);
+
+// The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
+// and files over 256 MB are no assets. Refuses links that leave the directory.
+Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
+
+// Copies all of them from a directory to assets/ of what is being written, and says what they are.
+// One that has another size than when it was listed is kCorrupt.
+Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from,
+                                            shard::StagingDirectory& to,
+                                            const std::vector<Asset>& assets);
+
+}  // namespace manifest

@@ -1,0 +1,293 @@
+#include "manifest/write/bundle.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <system_error>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+#include "manifest/document/describe_model.h"
+#include "manifest/document/read_back.h"
+#include "manifest/write/open_bundle.h"
+#include "manifest/write/output_path.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Ok;
+namespace fs = shard::fs;
+
+// Whether `manifest` lists a bundle for every part of its plan, and the assets if there are any.
+bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
+  const auto has = [&](shard::Role role, int group) {
+    return std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
+      return bundle.role == role && bundle.group == group;
+    });
+  };
+  for (size_t g = 0; g < manifest.plan.groups.size(); ++g) {
+    if (!has(shard::Role::kGroup, static_cast<int>(g))) return false;
+  }
+  const bool overlay = manifest.plan.overlay_version.empty() || has(shard::Role::kOverlay, -1);
+  return has(shard::Role::kTrunk, -1) && overlay && has_assets == !manifest.assets.empty();
+}
+
+std::string OrNone(const std::string& version) { return version.empty() ? "none" : version; }
+
+// Parts of one model are of use together only when they are in one container and of one recipe.
+Status CheckSameRecipe(const std::string& out, const Manifest& existing, const Manifest& fresh) {
+  if (existing.recipe == fresh.recipe) return Ok();
+  const auto text = [](const RecipeRecord& recipe) {
+    if (recipe.name.empty()) return std::string("safetensors");
+    return Cat(recipe.name, recipe.imatrix_file.empty() ? "" : " with ", recipe.imatrix_file);
+  };
+  return Error{Code::kInvalidArgument,
+               Cat(out, ": recipe of the distribution there: expected ", text(fresh.recipe),
+                   ", found ", text(existing.recipe)),
+               "parts can only be added to a distribution of the same format and recipe"};
+}
+
+// The distribution at `out` that a selection of parts is added to; none when there is nothing yet.
+Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
+                                             const WriteOptions& options) {
+  std::error_code error;
+  const bool taken = fs::exists(fs::symlink_status(out, error));
+  if (!taken) return std::optional<Manifest>();
+  if (options.slice.parts.all) {
+    SHARD_CHECK(CheckReplaceable(out, options.force));
+    return std::optional<Manifest>();
+  }
+  SHARD_TRY(Manifest existing, ReadManifest(out));
+  const Versions& a = existing.versions;
+  const Versions& b = fresh.versions;
+  if (a.model == b.model && a.shard == b.shard && a.replica == b.replica) {
+    SHARD_CHECK(CheckSameRecipe(out, existing, fresh));
+    return std::optional(std::move(existing));
+  }
+  return Error{Code::kInvalidArgument,
+               Cat(out, ": versions of the distribution there: expected model ", b.model,
+                   ", shard ", b.shard, ", replica ", OrNone(b.replica), ", found ", a.model, ", ",
+                   a.shard, ", ", OrNone(a.replica)),
+               "parts can only be added to a distribution of the same model and plan"};
+}
+
+// Parts are added to the directory itself, also where `out` is a link to it: the lock is then the
+// same under every name.
+fs::path TargetOf(const std::string& out, const WriteOptions& options) {
+  std::error_code error;
+  fs::path whole = fs::canonical(out, error);
+  return options.slice.parts.all || error ? fs::path(out) : whole;
+}
+
+std::set<std::string> ListedFiles(const Manifest& manifest) {
+  std::set<std::string> files;
+  for (const BundleRecord& bundle : manifest.bundles) files.insert(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) files.insert(asset.file);
+  return files;
+}
+
+// What is written to or removed from the distribution that is there must not lie behind a link.
+Status CheckNoLinks(const shard::InsideDirectory& directory, const Manifest& existing,
+                    const std::vector<shard::OutputFile>& files) {
+  std::set<std::string> names = ListedFiles(existing);
+  for (const shard::OutputFile& file : files) names.insert(file.path);
+  for (const std::string& name : names) SHARD_CHECK(directory.KindOf(name));
+  return Ok();
+}
+
+bool SamePart(const BundleRecord& record, shard::Role role, int group) {
+  return record.role == role && record.group == group;
+}
+
+// A reader that needs pages needs them in every part that stays and every part that is added.
+Status CheckSameAlignment(const std::string& out, const Manifest& existing,
+                          const std::vector<shard::OutputFile>& files, uint64_t expected) {
+  for (const BundleRecord& record : existing.bundles) {
+    const bool replaced = std::any_of(files.begin(), files.end(), [&](const auto& file) {
+      return SamePart(record, file.role, file.group);
+    });
+    if (replaced) continue;
+    const Result<uint64_t> found = AlignmentOf(out, record);
+    if (!found && found.error().code != Code::kNotFound) return found.error();
+    if (!found || *found == expected) continue;  // a copy of some parts lacks the others
+    return Error{
+        Code::kInvalidArgument,
+        Cat(out, "/", record.file, ": alignment: expected ", expected, ", found ", *found),
+        Cat("parts can only be added at the alignment of those that stay: use --alignment ",
+            *found)};
+  }
+  return Ok();
+}
+
+// By part and not by file name: a part that is cut into files of another size is the same part.
+Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
+                        const std::vector<shard::OutputFile>& files, bool force) {
+  for (const shard::OutputFile& file : files) {
+    const auto there = std::find_if(
+        existing.bundles.begin(), existing.bundles.end(),
+        [&](const BundleRecord& record) { return SamePart(record, file.role, file.group); });
+    if (force || there == existing.bundles.end()) continue;
+    return Error{
+        Code::kInvalidArgument,
+        Cat(out, ": ", file.path, ": expected a part that is not there yet, found ", there->file),
+        "use --force to write it again"};
+  }
+  return Ok();
+}
+
+// The directory that parts are added to, when it can take them.
+Result<shard::InsideDirectory> OpenExisting(const fs::path& target, const Manifest& existing,
+                                            const std::vector<shard::OutputFile>& files,
+                                            const WriteOptions& options) {
+  const std::string out = target.string();
+  SHARD_CHECK(CheckPartsAreNew(out, existing, files, options.force));
+  if (options.gguf) SHARD_CHECK(CheckSameAlignment(out, existing, files, options.gguf->alignment));
+  SHARD_TRY(shard::InsideDirectory directory, shard::InsideDirectory::Open(target));
+  SHARD_CHECK(CheckNoLinks(directory, existing, files));
+  return directory;
+}
+
+// Puts `fresh` in the place of the records of the same parts.
+void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& records) {
+  std::erase_if(records, [&](const BundleRecord& old) {
+    return std::any_of(fresh.begin(), fresh.end(), [&](const BundleRecord& record) {
+      return SamePart(old, record.role, record.group);
+    });
+  });
+  std::move(fresh.begin(), fresh.end(), std::back_inserter(records));
+  std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.role, a.group, a.file) < std::tie(b.role, b.group, b.file);
+  });
+}
+
+// Moves what was staged into the distribution in `directory`. Its manifest comes when all of them,
+// and the directories that were made for them, are on the disk, so that it never names a file that
+// is not there; `unused` files, which it does not name any more, go last.
+Status AddToExisting(const shard::InsideDirectory& directory, shard::StagingDirectory& staging,
+                     const Manifest& merged, const std::vector<std::string>& files,
+                     const std::set<std::string>& unused) {
+  SHARD_CHECK(staging.MoveInto(directory, files));
+  SHARD_CHECK(directory.WriteText("README.md", DistributionReadme(merged)));
+  SHARD_CHECK(WriteManifestFile(directory, merged));
+  for (const std::string& file : unused) SHARD_CHECK(directory.Remove(file));
+  return staging.Discard();
+}
+
+// SHA-256 of every source file, each read once from front to back.
+Status HashSources(const std::vector<shard::SourceFile>& sources, size_t jobs,
+                   std::vector<SourceRecord>& records) {
+  return shard::ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
+    SHARD_TRY(records[i].sha256, shard::Sha256OfFile(sources[i].path));
+    return Ok();
+  });
+}
+
+// Takes over digests that were asked for this time; those that are known from before must agree.
+Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord>& fresh,
+                          std::vector<SourceRecord>& records) {
+  for (size_t i = 0; i < records.size() && i < fresh.size(); ++i) {
+    if (fresh[i].sha256.empty()) continue;
+    if (records[i].sha256.empty()) records[i].sha256 = fresh[i].sha256;
+    if (records[i].sha256 == fresh[i].sha256) continue;
+    return Error{Code::kMismatch,
+                 Cat(out, ": source file ", shard::Quoted(records[i].file), ": SHA-256: expected ",
+                     records[i].sha256, ", found ", fresh[i].sha256),
+                 "the parts that are there were made from other weights"};
+  }
+  return Ok();
+}
+
+// Makes `fresh` the manifest of the distribution that is there with the new parts in it. Returns
+// the files that it does not name any more.
+Result<std::set<std::string>> Merge(const std::string& out, const shard::MoeModel& model,
+                                    Manifest existing, Manifest& fresh) {
+  std::set<std::string> unused = ListedFiles(existing);
+  ReplaceParts(std::move(fresh.bundles), existing.bundles);
+  // The assets are one part: a selection has all of them or none.
+  if (!fresh.assets.empty()) existing.assets = std::move(fresh.assets);
+  SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, existing.model.source));
+  fresh = std::move(existing);
+  SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(model.checkpoint().root()));
+  fresh.complete = ListsEveryPart(fresh, !all_assets.empty());
+  for (const std::string& file : ListedFiles(fresh)) unused.erase(file);
+  return unused;
+}
+
+std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
+  std::string identity = shard::PackIdentity(model.checkpoint().files(), files.files);
+  for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
+  return shard::Sha256Hex(identity);
+}
+
+}  // namespace
+
+Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                      const std::string& out, const WriteOptions& options) {
+  const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
+  std::vector<fs::path> inputs;
+  for (const shard::SourceFile& file : sources) inputs.push_back(file.path);
+  SHARD_CHECK(CheckOutputApart(out, model.checkpoint().root(), inputs));
+  const shard::SideFiles noted = options.side_files.value_or(
+      shard::SideFiles::Note(model.checkpoint().source(), model.config_path().string()));
+  SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
+  WriteReport report;
+  Manifest& fresh = report.manifest;
+  fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
+  fresh.command = options.command;
+  fresh.recipe = files.recipe;
+  SHARD_TRY(fresh.created, SourceDateEpoch());
+  const std::string format = options.gguf ? "gguf" : "safetensors";
+  SHARD_CHECK(ReadBackPlanned(fresh, files.files, format));
+  const fs::path target = TargetOf(out, options);
+  // What is there is looked at under the lock: another run may be about to change it.
+  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(target, OwnOutput()));
+  SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
+  std::optional<shard::InsideDirectory> directory;
+  if (existing) {
+    SHARD_TRY(directory, OpenExisting(target, *existing, files.files, options));
+  }
+  if (options.notes && !files.notes.empty()) options.notes(files.notes);
+
+  SHARD_CHECK(staging.Begin(StagingIdentity(model, files)));
+  SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
+  std::vector<std::string> written;
+  for (size_t i = 0; i < files.files.size(); ++i) {
+    // Freed once they are described: a large model's take as much memory as their records.
+    const shard::OutputFile file = std::move(files.files[i]);
+    const shard::FileDigests digests = std::move(report.pack.files[i]);
+    fresh.bundles.push_back(DescribeBundle(file, digests, format));
+    written.push_back(file.path);
+  }
+  if (options.hash_source) {
+    SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));
+  }
+  SHARD_TRY(fresh.assets, CopyAssets(model.checkpoint().root(), staging, files.assets));
+  for (const AssetRecord& asset : fresh.assets) written.push_back(asset.file);
+  SHARD_CHECK(noted.CheckUnchanged());
+
+  if (existing) {
+    SHARD_TRY(const std::set<std::string> unused, Merge(out, model, *std::move(existing), fresh));
+    SHARD_CHECK(ReadBackManifest(fresh));
+    SHARD_CHECK(AddToExisting(*directory, staging, fresh, written, unused));
+    report.warnings = staging.warnings();
+    return report;
+  }
+  fresh.complete = options.slice.parts.all;
+  SHARD_CHECK(ReadBackManifest(fresh));
+  SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(fresh)));
+  staging.Expect(kManifestFile);
+  SHARD_CHECK(WriteManifestFile(staging.files(), fresh));
+  SHARD_CHECK(staging.Publish(options.force));
+  report.warnings = staging.warnings();
+  return report;
+}
+
+}  // namespace manifest

@@ -1,0 +1,65 @@
+// Writes a distribution: packs the sliced files, copies the assets, writes README.md and
+// distribution.json last.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/format/side_files.h"
+#include "libshard/model/model.h"
+#include "libshard/pack/pack.h"
+#include "libshard/pack/slice.h"
+#include "libshard/plan/plan.h"
+#include "libshard/recipe/quantize.h"
+#include "libshard/recipe/type_list.h"
+#include "manifest/document/manifest.h"
+#include "manifest/write/assets.h"
+
+namespace manifest {
+
+struct WriteOptions {
+  shard::SliceOptions slice;
+  std::optional<shard::QuantizeOptions> gguf;  // GGUF bundles; none: safetensors
+  shard::PackOptions pack;
+  std::string model_id, revision;
+  bool hash_source = false;  // read every source file once more for its SHA-256
+  bool force = false;        // replace an existing output
+  bool list_types = false;   // fill WritePlan::types
+  // Noted before the model was opened; none: when the writing starts.
+  std::optional<shard::SideFiles> side_files;
+  std::vector<std::string> command;
+  // Told what a user should know about types and conversion, before the work starts; may be empty.
+  std::function<void(const std::vector<std::string>&)> notes;
+};
+
+// The file list with exact sizes, before anything is written (--dry-run).
+struct WritePlan {
+  std::vector<shard::OutputFile> files;
+  std::vector<Asset> assets;
+  shard::Plan plan;                      // without layers that the bundles leave out
+  RecipeRecord recipe;                   // of GGUF bundles
+  std::vector<std::string> notes;        // as WriteOptions::notes
+  std::vector<shard::TensorType> types;  // of the whole model as GGUF; if asked for
+  // Tensor files and assets; distribution.json and README.md come on top.
+  uint64_t total_bytes() const;
+};
+Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                   const WriteOptions& options);
+
+struct WriteReport {
+  Manifest manifest;
+  shard::PackResult pack;
+  std::vector<std::string> warnings;  // about what was left on the disk
+};
+
+// Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the
+// same model and partition at `out` is extended. Refuses an `out` that is, or holds, the source.
+Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                      const std::string& out, const WriteOptions& options);
+
+// The README.md of a distribution, from its manifest.
+std::string DistributionReadme(const Manifest& manifest);
+
+}  // namespace manifest

@@ -1,0 +1,98 @@
+#include "manifest/write/open_bundle.h"
+
+#include <map>
+
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "libshard/format/checkpoint_index.h"
+#include "libshard/format/read_header.h"
+
+namespace manifest {
+
+const char* const kDamagedHint = "the distribution is damaged";
+
+std::string VerifyCommand(const std::string& path) {
+  const std::string word = shard::Cat(path.starts_with('-') ? "./" : "", path);
+  return shard::Cat("`", shard::ShellCommand({"moepack", "verify", word}), "`");
+}
+
+shard::Error NameDamaged(const std::string& distribution, shard::Error error) {
+  if (error.hint != kDamagedHint) return error;
+  error.hint = shard::Cat(kDamagedHint, ": ", VerifyCommand(distribution), " says where");
+  return error;
+}
+
+namespace {
+
+using shard::Cat;
+namespace fs = shard::fs;
+
+struct Header {
+  std::vector<shard::TensorEntry> tensors;
+  shard::GgufMetadata metadata;
+  uint64_t data_start = 0;
+  std::string model;
+};
+
+constexpr const char* kModelKey = "moepack.model";
+
+Result<Header> ReadHeader(const shard::InputFile& file, const std::string& format) {
+  const std::string name = file.path().string();
+  if (format == "gguf") {
+    SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(file, name));
+    const std::string model(header.metadata.String(kModelKey).value_or(""));
+    return Header{std::move(header.tensors), std::move(header.metadata), header.data_start, model};
+  }
+  SHARD_TRY(shard::SafetensorsHeader header, shard::ReadSafetensorsHeader(file, name));
+  return Header{std::move(header.tensors), {}, header.data_start, header.metadata[kModelKey]};
+}
+
+bool SameAsRecord(const TensorRecord* record, const shard::TensorEntry& entry) {
+  return record != nullptr && record->offset == entry.offset && record->shape == entry.shape &&
+         record->dtype == entry.dtype;
+}
+
+}  // namespace
+
+Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
+                                uint32_t file) {
+  SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
+  const fs::path path = fs::path(distribution) / bundle.file;
+  SHARD_TRY(const shard::InputFile opened, shard::InputFile::Open(path));
+  SHARD_TRY(Header header, ReadHeader(opened, bundle.format));
+  SHARD_TRY(std::string sha256, shard::Sha256OfStart(opened, header.data_start));
+  OpenedBundle out;
+  out.source = {.path = path,
+                .name = bundle.file,
+                .size = opened.size(),
+                .data_start = header.data_start,
+                .header_sha256 = std::move(sha256),
+                .identity = opened.identity()};
+  out.metadata = std::move(header.metadata);
+  out.model = std::move(header.model);
+  std::map<std::string_view, const TensorRecord*> records;
+  for (const TensorRecord& record : bundle.tensors) records[record.name] = &record;
+  for (shard::TensorEntry& entry : header.tensors) {
+    const auto found = records.find(entry.name);
+    const TensorRecord* record = found == records.end() ? nullptr : found->second;
+    if (!SameAsRecord(record, entry) || header.tensors.size() != records.size()) {
+      return shard::Error{shard::Code::kMismatch,
+                          Cat(path.string(), ": tensor ", shard::Quoted(entry.name),
+                              ": expected as the manifest says, found otherwise"),
+                          kDamagedHint};
+    }
+    entry.file = file;
+    out.tensors.push_back({record, std::move(entry)});
+  }
+  return out;
+}
+
+Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle) {
+  SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
+  const fs::path path = fs::path(distribution) / bundle.file;
+  SHARD_TRY(const shard::InputFile opened, shard::InputFile::Open(path));
+  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(opened, path.string()));
+  return header.alignment;
+}
+
+}  // namespace manifest

@@ -1,0 +1,207 @@
+#include "manifest/write/output_path.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <system_error>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/inside_directory.h"
+#include "libshard/base/text.h"
+#include "libshard/format/checkpoint_index.h"
+#include "manifest/document/manifest.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/document/node_record.h"
+#include "manifest/write/assets.h"
+
+namespace manifest {
+
+namespace fs = shard::fs;
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Quoted;
+using Kind = shard::InsideDirectory::Kind;
+
+namespace {
+
+constexpr const char* kForceHint =
+    "--force replaces only what moepack wrote: move it away, or choose another output";
+
+shard::Error NotApart(const std::string& out, const fs::path& input, const std::string& found) {
+  return {shard::Code::kInvalidArgument,
+          shard::Cat(out, ": expected an output apart from the input ", input.string(), ", found ",
+                     found),
+          "choose another output; inputs are never overwritten"};
+}
+
+// A path that cannot be followed to its end must not pass for one that leads elsewhere.
+Result<fs::path> Canonical(const fs::path& path) {
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(path, error);
+  if (error) return shard::IoError(path, "follow the path", error.value());
+  return whole;
+}
+
+Error NotOurs(const shard::InsideDirectory& directory, const std::string& found) {
+  return Error{Code::kInvalidArgument,
+               Cat(directory.path().string(),
+                   ": expected a distribution or node that moepack wrote, found ", found),
+               kForceHint};
+}
+
+Result<std::set<std::string>> FilesOfDistribution(const shard::InsideDirectory& directory) {
+  SHARD_TRY(const std::string text, directory.ReadText(kManifestFile, kMaxManifestBytes));
+  SHARD_TRY(const Manifest manifest,
+            ParseManifest((directory.path() / kManifestFile).string(), text));
+  std::set<std::string> files = {kManifestFile, "README.md"};
+  for (const BundleRecord& bundle : manifest.bundles) files.insert(bundle.file);
+  for (const AssetRecord& asset : manifest.assets) files.insert(asset.file);
+  return files;
+}
+
+// Of a node that does not say which files it has.
+bool IsNodeFile(const std::string& name) {
+  constexpr std::string_view kEnds[] = {".gguf", ".safetensors", ".safetensors.index.json"};
+  const bool weights = std::any_of(std::begin(kEnds), std::end(kEnds),
+                                   [&](std::string_view end) { return name.ends_with(end); });
+  return name == kNodeFile || IsAssetName(name) || (weights && name.find('/') == std::string::npos);
+}
+
+bool IsWeights(std::string_view name) {
+  return name.ends_with(".gguf") || name.ends_with(".safetensors");
+}
+
+// What shard-experts --only calls the part that has files of this name; "" for other names.
+std::string PartOf(const std::string& name) {
+  const std::vector<std::string> words = shard::Split(name, '/');
+  const std::string& directory = words[0];
+  if (words.size() < 2) return "";
+  if (directory == "assets")
+    return IsAssetName(name.substr(kAssetDirectory.size())) ? directory : "";
+  if (!IsWeights(name)) return "";
+  if (directory == "trunk" || directory == "remainder") return directory;
+  if (directory == "head" || directory == "routers") return "trunk";
+  if (directory == "overlays") return "overlay";
+  const auto group = directory == "groups" ? shard::ParseUint(words[1]) : std::nullopt;
+  return group ? Cat("group:", *group) : "";
+}
+
+// Files of a part come into a distribution before its manifest names them.
+std::string HintOfUnlisted(const std::string& name) {
+  const std::string part = PartOf(name);
+  if (part.empty()) return kForceHint;
+  return Cat("if shard-experts --only ", part,
+             " was killed, it left that file: run it again as it "
+             "was, and distribution.json lists it; ",
+             kForceHint);
+}
+
+// Also what a killed run left of a file that it was about to replace.
+Status CheckNames(const shard::InsideDirectory& directory,
+                  const std::function<bool(const std::string&)>& known) {
+  SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());
+  for (const std::string& name : names) {
+    if (known(name) || known(std::string(shard::TemporaryOf(name)))) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(directory.path().string(), ": expected only files that moepack wrote, found ",
+                     Quoted(name)),
+                 HintOfUnlisted(name)};
+  }
+  return shard::Ok();
+}
+
+Status CheckDistribution(const shard::InsideDirectory& directory) {
+  const auto files = FilesOfDistribution(directory);
+  if (!files) {
+    return NotOurs(directory, Cat("a ", kManifestFile, " that is none: ", files.error().message));
+  }
+  return CheckNames(directory, [&](const std::string& name) { return files->contains(name); });
+}
+
+Status CheckNode(const shard::InsideDirectory& directory) {
+  const std::string where = (directory.path() / kNodeFile).string();
+  const auto text = directory.ReadText(kNodeFile, kMaxManifestBytes);
+  const auto node = text ? ParseNodeRecord(where, *text) : Result<NodeRecord>(text.error());
+  if (!node) {
+    return NotOurs(directory, Cat("a ", kNodeFile, " that is none: ", node.error().message));
+  }
+  if (!node->has_digests()) return CheckNames(directory, IsNodeFile);
+  return CheckNames(directory, [&](const std::string& name) {
+    return name == kNodeFile || node->FindFile(name) != nullptr;
+  });
+}
+
+Status CheckOwn(const shard::InsideDirectory& directory) {
+  SHARD_TRY(const Kind manifest, directory.KindOf(kManifestFile));
+  if (manifest == Kind::kFile) return CheckDistribution(directory);
+  SHARD_TRY(const Kind node, directory.KindOf(kNodeFile));
+  if (node == Kind::kFile) return CheckNode(directory);
+  SHARD_TRY(const std::vector<shard::InsideDirectory::Entry> entries, directory.List());
+  return entries.empty() ? shard::Ok()
+                         : Status(NotOurs(directory, "a directory of something else"));
+}
+
+}  // namespace
+
+shard::OwnOutput OwnOutput() { return {CheckOwn, {kManifestFile, kNodeFile}}; }
+
+shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
+                               const std::vector<fs::path>& files) {
+  if (out.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "output: expected the name of a directory, found nothing"};
+  }
+  std::error_code error;
+  SHARD_TRY(const fs::path input, Canonical(source));
+  SHARD_TRY(const fs::path output, Canonical(out));
+  std::string found;
+  if (output == input) {
+    found = "the same";
+  } else if (shard::HoldsPath(output, input)) {
+    found = "a directory around it";
+  } else if (shard::HoldsPath(input, output) && fs::exists(output, error) &&
+             !fs::is_directory(output, error)) {
+    found = "a file in it";
+  }
+  for (const fs::path& file : files) {
+    SHARD_TRY(const fs::path whole, Canonical(file));
+    const bool holds = shard::HoldsPath(output, whole);
+    if (found.empty() && holds) found = shard::Cat("what holds ", file.string());
+  }
+  if (found.empty()) return shard::Ok();
+  return NotApart(out, input, found);
+}
+
+shard::Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
+                                       const std::vector<fs::path>& files) {
+  SHARD_CHECK(CheckOutputApart(out, distribution, files));
+  SHARD_TRY(const fs::path input, Canonical(distribution));
+  SHARD_TRY(const fs::path output, Canonical(out));
+  if (!shard::HoldsPath(input, output)) return shard::Ok();
+  return NotApart(out, input, "a directory in it");
+}
+
+shard::Status CheckReplaceable(const std::string& out, bool force) {
+  if (!force) {
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        shard::Cat(out, ": expected nothing there, found an existing file or directory"),
+        "use --force to replace what moepack wrote there, or choose another output"};
+  }
+  fs::path path = fs::absolute(out).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  SHARD_TRY(const auto parent, shard::InsideDirectory::Open(path.parent_path()));
+  SHARD_TRY(const Kind kind, parent.KindOf(path.filename().string()));
+  if (kind != Kind::kDirectory) {
+    return Error{Code::kInvalidArgument,
+                 Cat(out, ": expected a distribution or node that moepack wrote, found ",
+                     kind == Kind::kLink ? "a link" : "no directory"),
+                 kForceHint};
+  }
+  SHARD_TRY(const auto directory, parent.OpenDirectory(path.filename().string()));
+  return CheckOwn(directory);
+}
+
+}  // namespace manifest

@@ -1,0 +1,31 @@
+// Where a command may write: never over its own input, over nothing else unless told to.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/base/staging.h"
+
+namespace manifest {
+
+// kInvalidArgument when `out` is `source`, a directory that holds it, a file inside it, or a
+// directory that holds one of `files`, which are what is read. Links are followed.
+shard::Status CheckOutputApart(const std::string& out, const shard::fs::path& source,
+                               const std::vector<shard::fs::path>& files = {});
+
+// The same for a distribution as input, of which nothing else may become a part: kInvalidArgument
+// also when `out` is anywhere inside it.
+shard::Status CheckOutsideDistribution(const std::string& out, const shard::fs::path& distribution,
+                                       const std::vector<shard::fs::path>& files = {});
+
+// For an output that is there already: kInvalidArgument unless `force` is set and it is an empty
+// directory or one that moepack wrote, which alone are replaced.
+shard::Status CheckReplaceable(const std::string& out, bool force);
+
+// What moepack writes: a distribution with the files that its manifest lists, or a node with its
+// files, and nothing else.
+shard::OwnOutput OwnOutput();
+
+}  // namespace manifest

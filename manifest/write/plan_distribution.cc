@@ -1,0 +1,68 @@
+#include "libshard/base/text.h"
+#include "libshard/model/gguf_architectures.h"
+#include "libshard/pack/slice_gguf.h"
+#include "manifest/document/describe_model.h"
+#include "manifest/write/bundle.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const WriteOptions& options,
+                WritePlan& out) {
+  const std::string& architecture = model.config().architecture;
+  if (model.checkpoint().is_gguf() && !shard::IsMoeArchitecture(architecture)) {
+    return shard::UnknownArchitecture(model.checkpoint().source().string(), architecture);
+  }
+  shard::QuantizeOptions quantize = *options.gguf;
+  quantize.model_id = options.model_id;
+  SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, quantize));
+  out.notes = shard::GgufNotes(typed);
+  if (options.list_types) out.types = shard::ListTypes(typed);
+  out.recipe = DescribeRecipe(*options.gguf, typed);
+  if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
+  out.plan = shard::PlanFor(typed.model, plan);
+  const shard::GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types,
+                                   options.gguf->alignment};
+  auto files = shard::SliceGguf(slicing, out.plan, options.slice);
+  if (!files) return std::move(files).error().Within(model.checkpoint().source().string());
+  out.files = std::move(files).value();
+  return shard::Ok();
+}
+
+}  // namespace
+
+uint64_t WritePlan::total_bytes() const {
+  uint64_t total = 0;
+  for (const shard::OutputFile& file : files) total += file.size;
+  for (const Asset& asset : assets) total += asset.size;
+  return total;
+}
+
+Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+                                   const WriteOptions& options) {
+  WritePlan out;
+  out.plan = plan;
+  if (options.gguf) {
+    SHARD_CHECK(PlanGguf(model, plan, options, out));
+  } else if (model.checkpoint().is_gguf()) {
+    return Error{Code::kUnsupported,
+                 Cat(model.checkpoint().source().string(),
+                     ": --format: expected gguf for a GGUF source, found safetensors")};
+  } else {
+    SHARD_TRY(out.files, shard::SliceSafetensors(model, plan, options.slice));
+  }
+  if (options.slice.parts.WantsAssets()) {
+    SHARD_TRY(out.assets, ListAssets(model.checkpoint().root()));
+  }
+  if (!out.files.empty() || !out.assets.empty()) return out;
+  return Error{Code::kInvalidArgument,
+               Cat(model.checkpoint().source().string(),
+                   ": --only: expected parts that this plan has, found none "
+                   "(no overlay, no remainder or no assets)")};
+}
+
+}  // namespace manifest

@@ -1,0 +1,106 @@
+#include "libshard/base/parallel.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace shard {
+namespace {
+
+TEST(ParallelFor, DoesEveryIndexOnceWithAnyNumberOfJobs) {
+  for (const size_t jobs : {0u, 1u, 2u, 8u}) {
+    std::vector<std::atomic<int>> seen(1000);
+    ASSERT_TRUE(ParallelFor(seen.size(), jobs, [&](size_t i) {
+      ++seen[i];
+      return Ok();
+    }));
+    for (const auto& count : seen) EXPECT_EQ(count.load(), 1);
+  }
+}
+
+TEST(ParallelFor, ReturnsTheErrorAndStopsStarting) {
+  std::atomic<size_t> started{0};
+  const Status status = ParallelFor(100'000, 2, [&](size_t i) -> Status {
+    ++started;
+    if (i == 10) return Error{Code::kIo, "ten"};
+    return Ok();
+  });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "ten");
+  EXPECT_LT(started.load(), 100'000u);
+}
+
+TEST(ParallelFor, TheLowestFailingIndexWins) {
+  const Status status = ParallelFor(8, 1, [](size_t i) -> Status {
+    return Error{Code::kIo, std::to_string(i)};
+  });
+  EXPECT_EQ(status.error().message, "0");
+}
+
+TEST(ParallelFor, HasNothingToDoForNothing) {
+  EXPECT_TRUE(ParallelFor(0, 4, [](size_t) -> Status { return Error{Code::kIo, "called"}; }));
+}
+
+TEST(ParallelFor, AnExceptionOfAnyThreadReachesTheCaller) {
+  for (const size_t jobs : {1u, 2u, 8u}) {
+    std::atomic<size_t> started{0};
+    EXPECT_THROW(static_cast<void>(ParallelFor(100'000, jobs,
+                                               [&](size_t i) {
+                                                 ++started;
+                                                 if (i == 10) throw std::bad_alloc();
+                                                 return Ok();
+                                               })),
+                 std::bad_alloc);
+    EXPECT_LT(started.load(), 100'000u);
+  }
+}
+
+TEST(RunOnThreads, StopsTheOthersWhenOneThrows) {
+  for (const bool caller : {true, false}) {
+    const std::thread::id me = std::this_thread::get_id();
+    std::atomic<bool> stopped{false};
+    const auto work = [&] {
+      if ((std::this_thread::get_id() == me) == caller) throw std::bad_alloc();
+      while (!stopped) std::this_thread::yield();
+    };
+    EXPECT_THROW(RunOnThreads(4, work, [&] { stopped = true; }), std::bad_alloc);
+  }
+}
+
+// With no room for the stacks of more threads the work is done by those there are.
+TEST(RunOnThreads, GoesOnWithFewerThreadsWhereTheSystemGivesNoMore) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit none{0, 0};
+    if (setrlimit(RLIMIT_NPROC, &none) != 0) _exit(2);
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(3);  // root has no such limit
+    std::atomic<size_t> sum{0};
+    const Status status = ParallelFor(100, 64, [&](size_t i) {
+      sum += i;
+      return Ok();
+    });
+    _exit(status && sum == 4950 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Interrupt, IsSeenWhileTheFlagIsSet) {
+  EXPECT_TRUE(CheckInterrupt());
+  InterruptRequested() = true;
+  EXPECT_EQ(CheckInterrupt().error().code, Code::kInterrupted);
+  InterruptRequested() = false;
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,77 @@
+#include "libshard/base/scan_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "fixtures/temp_dir.h"
+
+namespace shard {
+namespace {
+
+constexpr size_t kChunk = 64u << 10;
+
+std::string Put(const fs::path& path, size_t bytes) {
+  std::string text(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>((i * 2654435761u) >> 13);
+  std::ofstream(path, std::ios::binary) << text;
+  return text;
+}
+
+std::string Scan(const fs::path& path, size_t bytes) {
+  auto file = ScanFile::Open(path);
+  EXPECT_TRUE(file);
+  PageBuffer buffer(kChunk);
+  std::string text;
+  for (size_t offset = 0; offset < bytes; offset += kChunk) {
+    const size_t wanted = std::min(kChunk, bytes - offset);
+    const Status read = file->Read(offset, wanted, buffer);
+    EXPECT_TRUE(read) << read.error().message;
+    text.append(reinterpret_cast<const char*>(buffer.bytes().data()), wanted);
+  }
+  return text;
+}
+
+// Lengths around pages and chunks, from the cache, from the disk, and from both.
+TEST(ScanFile, ReadsTheSameBytesFromCacheAndDisk) {
+  for (const char* folder : {"/tmp", "/dev/shm", MOEPACK_SOURCE_DIR "/build"}) {
+    if (access(folder, W_OK) != 0) continue;
+    const fs::path path = fs::path(folder) / ("scan-file-test-" + std::to_string(getpid()));
+    for (const size_t bytes : {1u, 4095u, 4096u, 4097u, 65536u, 65537u, 300'001u}) {
+      const std::string text = Put(path, bytes);
+      EXPECT_TRUE(Scan(path, bytes) == text) << folder << " cached " << bytes;
+      const int fd = open(path.c_str(), O_RDONLY);
+      ASSERT_EQ(fsync(fd), 0);
+      EXPECT_EQ(posix_fadvise(fd, 0, 100'000, POSIX_FADV_DONTNEED), 0);
+      EXPECT_TRUE(Scan(path, bytes) == text) << folder << " partly cached " << bytes;
+      EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+      close(fd);
+      EXPECT_TRUE(Scan(path, bytes) == text) << folder << " from the disk " << bytes;
+    }
+    fs::remove(path);
+  }
+}
+
+TEST(ScanFile, PastTheEndIsCorruptAndAbsentIsNotFound) {
+  const fixtures::TempDir dir;
+  Put(dir / "f", 5000);
+  auto file = ScanFile::Open(dir / "f");
+  ASSERT_TRUE(file);
+  PageBuffer buffer(kChunk);
+  const Status read = file->Read(4096, 1000, buffer);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Code::kCorrupt);
+  EXPECT_EQ(ScanFile::Open(dir / "g").error().code, Code::kNotFound);
+}
+
+TEST(PageBuffer, StartsOnAPageAndHoldsWholePages) {
+  PageBuffer buffer(5000);
+  EXPECT_EQ(buffer.bytes().size(), 8192u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.bytes().data()) % 4096, 0u);
+}
+
+}  // namespace
+}  // namespace shard

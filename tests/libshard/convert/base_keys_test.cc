@@ -1,0 +1,164 @@
+#include "libshard/convert/base_keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kPlain = R"({"num_hidden_layers": 2, "max_position_embeddings": 64,
+  "hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
+  "rms_norm_eps": 1e-5, "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 5)";
+
+HfConfig Config(const std::string& more) {
+  return HfConfig::Parse("config.json", Cat(kPlain, more, "}")).value();
+}
+
+GgufMetadata KeysOf(const std::string& more, uint32_t blocks = 2) {
+  GgufMetadata metadata;
+  ArchKeys keys("arch", metadata);
+  EXPECT_TRUE(AddBaseKeys(Config(more), blocks, keys));
+  return metadata;
+}
+
+std::string ErrorOf(const std::string& text) {
+  GgufMetadata metadata;
+  ArchKeys keys("arch", metadata);
+  const Status status = AddBaseKeys(HfConfig::Parse("config.json", text).value(), 1, keys);
+  return status ? "" : status.error().message;
+}
+
+TEST(BaseKeys, HaveExactlyTheTypesThatTheRuntimeReads) {
+  const GgufMetadata metadata = KeysOf(R"(, "head_dim": 4, "n_group": 2, "topk_group": 1)", 3);
+  const std::pair<const char*, uint32_t> counts[] = {
+      {"block_count", 3},          {"context_length", 64},
+      {"embedding_length", 8},     {"feed_forward_length", 16},
+      {"attention.head_count", 4}, {"attention.head_count_kv", 2},
+      {"expert_count", 8},         {"expert_used_count", 2},
+      {"expert_group_count", 2},   {"expert_group_used_count", 1},
+      {"attention.key_length", 4}, {"attention.value_length", 4}};
+  for (const auto& [key, count] : counts) {
+    const GgufValue* value = metadata.Find(Cat("arch.", key));
+    ASSERT_NE(value, nullptr) << key;
+    EXPECT_EQ(*value, GgufValue::U32(count)) << key;
+  }
+  EXPECT_EQ(*metadata.Find("arch.attention.layer_norm_rms_epsilon"), GgufValue::F32(1e-5f));
+}
+
+TEST(BaseKeys, LeaveOutWhatTheConfigDoesNotSay) {
+  const GgufMetadata metadata = KeysOf(R"(, "head_dim": null)");
+  for (const char* key : {"attention.key_length", "attention.value_length", "expert_group_count",
+                          "expert_gating_func", "attention.causal"}) {
+    EXPECT_EQ(metadata.Find(Cat("arch.", key)), nullptr) << key;
+  }
+  EXPECT_EQ(KeysOf(R"(, "is_causal": true)").Find("arch.attention.causal"), nullptr);
+  EXPECT_EQ(*KeysOf(R"(, "is_causal": false)").Find("arch.attention.causal"),
+            GgufValue::Bool(false));
+}
+
+TEST(BaseKeys, NumberTheGatingFunctions) {
+  const std::pair<const char*, uint32_t> rows[] = {
+      {"softmax", 1}, {"sigmoid", 2}, {"sqrtsoftplus", 4}};
+  for (const auto& [name, id] : rows) {
+    const GgufMetadata metadata = KeysOf(Cat(R"(, "scoring_func": ")", name, "\""));
+    EXPECT_EQ(*metadata.Find("arch.expert_gating_func"), GgufValue::U32(id));
+  }
+  EXPECT_THAT(ErrorOf(Cat(kPlain, R"(, "scoring_func": "tanh"})")),
+              HasSubstr("expected softmax, sigmoid or sqrtsoftplus, found \"tanh\""));
+}
+
+TEST(BaseKeys, NameARequiredFieldThatIsMissing) {
+  EXPECT_THAT(ErrorOf(R"({"hidden_size": 8})"), HasSubstr("max_position_embeddings or n_ctx"));
+  EXPECT_THAT(ErrorOf(R"({"hidden_size": 8, "n_ctx": 8, "n_head": 2})"),
+              HasSubstr("rms_norm_eps or norm_eps: expected a number, found nothing"));
+}
+
+TEST(HfShapeOf, TakesTheHeadSizeFromTheConfigElseFromTheWidth) {
+  EXPECT_EQ(ReadShape(Config(""))->head_size, 2u);
+  EXPECT_EQ(ReadShape(Config(R"(, "head_dim": null)"))->head_size, 2u) << "null counts as absent";
+  EXPECT_EQ(ReadShape(Config(R"(, "head_dim": 64)"))->head_size, 64u);
+  const auto without = HfConfig::Parse("c", R"({"num_hidden_layers": 1, "hidden_size": 8,
+    "num_attention_heads": 4, "vocab_size": 3})");
+  EXPECT_EQ(ReadShape(*without)->kv_heads, 4u) << "as many as query heads";
+}
+
+TEST(HfShapeOf, RefusesAVocabularyThatNoModelHas) {
+  const auto config = HfConfig::Parse("c", R"({"num_hidden_layers": 1, "hidden_size": 8,
+    "num_attention_heads": 4, "vocab_size": 4000000000})");
+  EXPECT_THAT(ReadShape(*config).error().message,
+              HasSubstr("vocab_size: expected at most 16777216, found 4000000000"));
+}
+
+TEST(HfShapeOf, RefusesAModelWithoutHeadsOrLayers) {
+  for (const char* key : {"num_attention_heads", "num_hidden_layers"}) {
+    const std::string rest = key == std::string("num_hidden_layers") ? R"("num_attention_heads": 4)"
+                                                                     : R"("num_hidden_layers": 4)";
+    const auto config = HfConfig::Parse(
+        "c", Cat(R"({"hidden_size": 8, "vocab_size": 3, ")", key, "\": 0, ", rest, "}"));
+    const auto shape = ReadShape(*config);
+    ASSERT_FALSE(shape) << key;
+    EXPECT_THAT(shape.error().message, HasSubstr("expected at least one, found 0"));
+  }
+}
+
+TEST(CheckRenormalised, TakesAConfigThatAgreesWithTheRuntimeOrIsSilent) {
+  const auto yes = HfConfig::Parse("c", R"({"norm_topk_prob": true})");
+  EXPECT_TRUE(CheckRenormalised(*yes, true));
+  EXPECT_TRUE(CheckRenormalised(*HfConfig::Parse("c", "{}"), true));
+  const Status status = CheckRenormalised(*yes, false);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kUnsupported);
+  EXPECT_THAT(status.error().message, HasSubstr("norm_topk_prob: expected false"));
+}
+
+// "" or what is wrong with these numbers; 0 means no key.
+std::string CountsError(uint32_t experts, uint32_t used, uint32_t groups = 0, uint32_t chosen = 0) {
+  GgufMetadata metadata;
+  const std::pair<const char*, uint32_t> counts[] = {{"expert_count", experts},
+                                                     {"expert_used_count", used},
+                                                     {"expert_group_count", groups},
+                                                     {"expert_group_used_count", chosen}};
+  for (const auto& [key, count] : counts) {
+    if (count > 0) metadata.Set(Cat("arch.", key), GgufValue::U32(count));
+  }
+  const Status status = CheckExpertCounts(Config(""), "arch", metadata);
+  EXPECT_TRUE(status || status.error().code == Code::kUnsupported);
+  return status ? "" : status.error().message;
+}
+
+TEST(CheckExpertCounts, TakesWhatTheRuntimeLoads) {
+  EXPECT_EQ(CountsError(8, 2), "");
+  EXPECT_EQ(CountsError(8, 8, 1, 1), "");
+  EXPECT_EQ(CountsError(256, 8, 8, 4), "");
+  EXPECT_EQ(CountsError(1024, 1), "");
+}
+
+TEST(CheckExpertCounts, RefusesWhatStopsTheProcess) {
+  EXPECT_THAT(CountsError(1025, 8), HasSubstr("experts: expected at most 1024, since the runtime"));
+  EXPECT_THAT(CountsError(8, 0), HasSubstr("experts per token: expected 1 to 8"));
+  EXPECT_THAT(CountsError(8, 9), HasSubstr("found 9"));
+  EXPECT_THAT(CountsError(8, 2, 8, 4), HasSubstr("n_group: expected fewer than 8"));
+  EXPECT_THAT(CountsError(1, 1, 1, 1), HasSubstr("n_group: expected fewer than 1"));
+  EXPECT_THAT(CountsError(8, 2, 3, 1), HasSubstr("n_group: expected a divisor of 8"));
+  EXPECT_THAT(CountsError(8, 2, 2, 2), HasSubstr("topk_group: expected 1 to 1"));
+  EXPECT_THAT(CountsError(8, 2, 2, 0), HasSubstr("found 0"));
+}
+
+TEST(CheckSquareHeads, RefusesHeadsThatDoNotFillTheHiddenSize) {
+  const HfConfig config = *HfConfig::Parse("c", "{}");
+  HfShape shape;
+  shape.hidden = 8;
+  shape.heads = 2;
+  shape.head_size = 4;
+  EXPECT_TRUE(CheckSquareHeads(config, shape));
+  shape.head_size = 3;
+  EXPECT_THAT(CheckSquareHeads(config, shape).error().message,
+              HasSubstr("expected hidden size / heads (8 / 2)"));
+}
+
+}  // namespace
+}  // namespace shard

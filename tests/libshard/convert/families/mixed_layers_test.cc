@@ -1,0 +1,75 @@
+#include "libshard/convert/families/mixed_layers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/text.h"
+#include "tests/libshard/convert/latent_sample.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+uint32_t Dense(const std::string& config) {
+  const auto count = LeadingDense(*HfConfig::Parse("config.json", config));
+  EXPECT_TRUE(count) << count.error().message;
+  return count ? *count : 99;
+}
+
+std::string ErrorOf(const ConvertSample& sample) {
+  const auto model = sample.Convert();
+  EXPECT_FALSE(model);
+  if (model) return "";
+  EXPECT_EQ(model.error().code, Code::kCorrupt);
+  return model.error().message;
+}
+
+ConvertSample Sample() { return LatentSample("DeepseekV3ForCausalLM", "deepseek_v3"); }
+
+TEST(MixedLayers, LeadingDenseOnesAreCountedOrListed) {
+  EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3, "mlp_layer_types": ["dense"]})"), 3u);
+  EXPECT_EQ(Dense(R"({"mlp_layer_types": ["dense", "dense", "sparse", "dense"]})"), 2u);
+  EXPECT_EQ(Dense("{}"), 0u);
+  EXPECT_THAT(
+      LeadingDense(*HfConfig::Parse("c", R"({"mlp_layer_types": "dense"})")).error().message,
+      HasSubstr("mlp_layer_types: expected a list"));
+}
+
+TEST(MixedLayers, EveryLayerHasTheTensorsOfItsKindOnly) {
+  ConvertSample sample = Sample();
+  sample.config["first_k_dense_replace"] = 0;
+  EXPECT_THAT(ErrorOf(sample), HasSubstr("missing: layer 0: routed experts: expected some "
+                                         "(first_k_dense_replace), found none"));
+  sample.config["first_k_dense_replace"] = 2;
+  EXPECT_THAT(ErrorOf(sample), HasSubstr("extra: layer 1: routed experts: expected none, a dense "
+                                         "layer (first_k_dense_replace), found some"));
+  sample.config["first_k_dense_replace"] = 1;
+  AddDenseMlp(sample, "model.layers.1.mlp.");
+  EXPECT_THAT(ErrorOf(sample), HasSubstr("expected no tensors for blk.1.ffn_gate.weight"));
+}
+
+TEST(MixedLayers, APartOfALayerThatIsMissingIsNamed) {
+  for (const auto& [source, target] :
+       {std::pair("model.layers.0.mlp.up_proj", "blk.0.ffn_up.weight"),
+        std::pair("model.layers.1.mlp.shared_experts.down_proj", "blk.1.ffn_down_shexp.weight")}) {
+    ConvertSample sample = Sample();
+    sample.Remove(source);
+    EXPECT_THAT(ErrorOf(sample), HasSubstr(Cat("expected tensors for ", target)));
+  }
+}
+
+TEST(MixedLayers, ExpertsMayBeFused) {
+  ConvertSample sample = Sample();
+  sample.Remove("mlp.experts.");
+  sample.Add("model.layers.1.mlp.experts.gate_up_proj", {2, 4, 4});
+  sample.Add("model.layers.1.mlp.experts.down_proj", {2, 4, 2});
+  const auto model = sample.Convert();
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(
+      sample.Values(*model, "blk.1.ffn_up_exps.weight"),
+      golden::Rows(sample.Values("model.layers.1.mlp.experts.gate_up_proj"), 4, {2, 3, 6, 7}));
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,94 @@
+// Whole checkpoints against what llama.cpp's own converter makes of them: every key and the bytes
+// of every tensor.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "libshard/convert/general_keys.h"
+#include "libshard/convert/gguf_model.h"
+#include "libshard/recipe/recipe.h"
+#include "tests/libshard/convert/golden_cases.h"
+#include "tests/libshard/convert/golden_listing.h"
+
+namespace shard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// As `quantize --recipe` BF16, F32 or Q8_0 sets the types: MXFP4 stays what it is.
+void UseType(const char* type, GgufModel& model) {
+  for (GgufTensor& tensor : model.tensors) {
+    if (!tensor.fixed && tensor.stored->name != "mxfp4") tensor.type = quant::FindFormat(type);
+  }
+}
+
+class ConvertGolden : public testing::TestWithParam<golden::ConvertedCase> {};
+
+TEST_P(ConvertGolden, HasTheKeysAndBytesOfLlamaCppsConverter) {
+  const golden::ConvertedCase& expected = GetParam();
+  const fs::path folder = golden::Folder(expected.family, "tokenizer_config.json");
+  if (folder.empty()) {
+    GTEST_SKIP() << "no golden checkpoint " << expected.family << " on this machine";
+  }
+  const auto model = MoeModel::Open(folder);
+  ASSERT_TRUE(model) << model.error().message;
+  ConvertOptions options;
+  options.mtp = expected.mtp;
+  auto gguf = ToGguf(*model, options);
+  ASSERT_TRUE(gguf) << gguf.error().message;
+  UseType(expected.type, *gguf);
+  const Json listing = golden::Read(folder / expected.listing);
+  for (const Json& entry : listing.at("kv")) {
+    if (entry.at("key") != "general.name") continue;
+    EXPECT_EQ(TitleOf(folder.filename().string()), entry.at("value")) << "with --model-id";
+  }
+  EXPECT_THAT(golden::CompareKeys(gguf->metadata, listing.at("kv"), true), IsEmpty());
+  EXPECT_THAT(golden::CompareTensors(model->checkpoint(), *gguf, listing.at("tensors")), IsEmpty());
+  if (*expected.warning == '\0') {
+    EXPECT_THAT(gguf->warnings, IsEmpty());
+  } else {
+    EXPECT_THAT(gguf->warnings, ElementsAre(HasSubstr(expected.warning)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Listings, ConvertGolden, testing::ValuesIn(golden::kConverted),
+                         [](const auto& one) {
+                           return golden::CaseName(one.param.family, one.param.listing);
+                         });
+
+// "family/listing" of every case; a case that is there twice stands for two listings.
+std::multiset<std::string> Cases() {
+  std::multiset<std::string> cases;
+  const auto add = [&](const auto& table) {
+    for (const auto& one : table) cases.insert(Cat(one.family, "/", one.listing));
+  };
+  add(golden::kConverted);
+  add(golden::kQuantized);
+  add(golden::kUnmade);
+  return cases;
+}
+
+TEST(GoldenListings, AreAllComparedInSomeTestExceptThoseOfRecipesThatThereAreNot) {
+  std::multiset<std::string> listings;
+  // The listings are in the tree of whoever has none of the other checkpoints, too.
+  const fs::path own = fs::path(MOEPACK_SOURCE_DIR) / "fixtures/golden/convert";
+  const fs::path beside =
+      golden::Folder("deepseek-v3", "tokenizer_config.json").parent_path();  // may be ""
+  for (const fs::path& root : {own, beside}) {
+    if (root.empty()) continue;
+    std::multiset<std::string> found;
+    for (const auto& file : fs::recursive_directory_iterator(root)) {
+      const std::string name = file.path().filename().string();
+      if (!name.starts_with("expected") || !name.ends_with(".json")) continue;
+      found.insert(Cat(file.path().parent_path().filename().string(), "/", name));
+    }
+    EXPECT_EQ(found, Cases()) << root;
+  }
+  for (const golden::UnmadeCase& one : golden::kUnmade) EXPECT_EQ(FindRecipe(one.recipe), nullptr);
+}
+
+}  // namespace
+}  // namespace shard

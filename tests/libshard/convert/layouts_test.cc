@@ -1,0 +1,268 @@
+// What holds for every family's conversion, and what the runtime asks of each architecture
+// (reference: llama.cpp v0.5.0, src/llama-model.cpp and src/models), over generated checkpoints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
+#include "libshard/base/text.h"
+#include "libshard/convert/converter.h"
+#include "tests/libshard/pack/tensor_bytes.h"
+
+namespace shard {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+
+// Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
+constexpr const char* kRefused[] = {"deepseek-v3.2", "qwen3-moe-mlx"};
+
+std::vector<std::string> ConvertibleLayouts() {
+  std::vector<std::string> layouts;
+  for (const std::string& layout : fixtures::Layouts()) {
+    const bool refused =
+        std::find(std::begin(kRefused), std::end(kRefused), layout) != std::end(kRefused);
+    const bool converts = FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
+    if (converts && !refused) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+class ConvertedLayout : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam(), dir_.path()));
+    auto model = MoeModel::Open(dir_.path());
+    ASSERT_TRUE(model) << model.error().message;
+    model_.emplace(*std::move(model));
+    auto gguf = ToGguf(*model_, {});
+    ASSERT_TRUE(gguf) << gguf.error().message;
+    gguf_ = *std::move(gguf);
+  }
+  std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const GgufTensor& tensor : gguf_.tensors) names.insert(tensor.name);
+    return names;
+  }
+  const GgufValue* Find(const std::string& key) const {
+    return gguf_.metadata.Find(Cat(gguf_.architecture(), ".", key));
+  }
+
+  fixtures::TempDir dir_;
+  std::optional<MoeModel> model_;
+  GgufModel gguf_;
+};
+
+// One tensor too many, or under two names, and the runtime refuses the file.
+TEST_P(ConvertedLayout, HasNoTensorThatOnlySomeArchitecturesRead) {
+  EXPECT_EQ(Names().size(), gguf_.tensors.size()) << "names are unique";
+  const bool hybrid = gguf_.architecture() == "qwen3next" || gguf_.architecture() == "qwen35moe";
+  for (const std::string& name : Names()) {
+    const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+    EXPECT_LE(name.size(), 63u) << name;
+    EXPECT_FALSE(has("gate_up_exps")) << name;
+    EXPECT_FALSE(has("attn_kv_b.")) << name;
+    EXPECT_FALSE(name.ends_with(".scale") || name.ends_with(".input_scale")) << name;
+    EXPECT_TRUE(hybrid || !has("attn_qkv")) << name;
+    EXPECT_TRUE(hybrid || !has("ssm_")) << name;
+  }
+}
+
+bool IsF32(const GgufTensor& tensor) {
+  const std::string& name = tensor.name;
+  const auto ends = [&](const char* end) { return name.ends_with(end); };
+  return tensor.shape.size() <= 1 || ends("_norm.weight") || ends("ffn_gate_inp.weight") ||
+         ends("ffn_gate_inp_shexp.weight") || ends("ssm_conv1d.weight") || !ends(".weight");
+}
+
+TEST_P(ConvertedLayout, KeepsInF32WhatTheRuntimeComputesInF32) {
+  for (const GgufTensor& tensor : gguf_.tensors) {
+    EXPECT_EQ(tensor.fixed, IsF32(tensor)) << tensor.name;
+    EXPECT_TRUE(!tensor.fixed || tensor.type->name == "f32") << tensor.name;
+  }
+}
+
+TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
+  const uint32_t experts = fixtures::DescribeCheckpoint(GetParam()).experts;
+  size_t stacked = 0;
+  for (const GgufTensor& tensor : gguf_.tensors) {
+    if (tensor.experts == 0) continue;
+    ++stacked;
+    EXPECT_EQ(tensor.shape[0], experts) << tensor.name;
+    EXPECT_EQ(tensor.sources.size() % experts, 0u) << tensor.name;
+    const auto before = [](const SourceRange& a, const SourceRange& b) {
+      return a.order < b.order;
+    };
+    EXPECT_TRUE(std::is_sorted(tensor.sources.begin(), tensor.sources.end(), before))
+        << tensor.name;
+  }
+  // Router, gate, up and down in every layer with experts that the GGUF has.
+  EXPECT_GE(stacked, 4u);
+  EXPECT_EQ(Find("expert_count")->AsUint(), experts);
+}
+
+// Heads in two halves everywhere but in the architectures whose rope rotates neighbours and whose
+// checkpoints do not have them so.
+TEST_P(ConvertedLayout, OnlyTwoArchitecturesGetPermutedQueriesAndKeys) {
+  const bool permuted = gguf_.architecture() == "llama" || gguf_.architecture() == "granitemoe";
+  size_t compared = 0;
+  for (const GgufTensor& tensor : gguf_.tensors) {
+    const bool query = tensor.name.find("attn_q.") != std::string::npos;
+    const bool key = tensor.name.find("attn_k.") != std::string::npos;
+    if (!(query || key)) continue;
+    ++compared;
+    const TensorEntry* source = model_->checkpoint().Find(tensor.source_tensor);
+    ASSERT_NE(source, nullptr) << tensor.source_tensor;
+    // Rows as they are come in one run, scaled ones as row numbers.
+    const bool as_is = tensor.sources.size() == 1 &&
+                       (tensor.reader != nullptr || (tensor.sources[0].offset == source->offset &&
+                                                     tensor.sources[0].bytes == source->bytes));
+    EXPECT_EQ(as_is, !permuted) << tensor.name;
+  }
+  EXPECT_EQ(compared > 0, !Names().contains("blk.0.attn_q_b.weight")) << "low-rank queries";
+}
+
+TEST_P(ConvertedLayout, GivesEveryRowOfTheEmbeddingOneToken) {
+  const auto embedding = std::find_if(gguf_.tensors.begin(), gguf_.tensors.end(),
+                                      [](const auto& t) { return t.name == "token_embd.weight"; });
+  ASSERT_NE(embedding, gguf_.tensors.end());
+  const GgufValue* tokens = gguf_.metadata.Find("tokenizer.ggml.tokens");
+  ASSERT_NE(tokens, nullptr);
+  EXPECT_EQ(tokens->Count(), embedding->shape[0]);
+  EXPECT_EQ(gguf_.metadata.Find("tokenizer.ggml.token_type")->Count(), embedding->shape[0]);
+  EXPECT_NE(gguf_.metadata.String("tokenizer.ggml.model"), "none");
+}
+
+const std::set<std::string_view> kFloats = {
+    "attention.layer_norm_rms_epsilon",
+    "attention.scale",
+    "embedding_scale",
+    "expert_weights_scale",
+    "logit_scale",
+    "residual_scale",
+    "rope.freq_base",
+    "rope.scaling.attn_factor",
+    "rope.scaling.factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "rope.scaling.yarn_log_multiplier",
+};
+const std::map<std::string_view, GgufType> kOthers = {
+    {"attention.recurrent_layers", GgufType::kArray},
+    {"rope.dimension_sections", GgufType::kArray},
+    {"rope.scaling.type", GgufType::kString},
+    {"expert_weights_norm", GgufType::kBool},
+};
+
+TEST_P(ConvertedLayout, HasTheTypesOfKeysThatTheRuntimeReads) {
+  const std::string start = gguf_.architecture() + ".";
+  for (const GgufEntry& entry : gguf_.metadata.entries()) {
+    if (!entry.key.starts_with(start)) continue;
+    const std::string_view name = std::string_view(entry.key).substr(start.size());
+    const auto other = kOthers.find(name);
+    const GgufType type = other != kOthers.end()   ? other->second
+                          : kFloats.contains(name) ? GgufType::kF32
+                                                   : GgufType::kU32;
+    EXPECT_EQ(GgufTypeName(entry.value.type), GgufTypeName(type)) << entry.key;
+  }
+}
+
+// What loading fails without, or goes wrong without; what must not be there.
+struct Requirement {
+  const char* architecture;
+  std::vector<const char*> keys, tensors, absent;
+};
+const std::vector<const char*> kHybridKeys = {
+    "expert_feed_forward_length",
+    "ssm.conv_kernel",
+    "ssm.state_size",
+    "ssm.group_count",
+    "ssm.time_step_rank",
+    "ssm.inner_size",
+    "rope.dimension_count",
+    "full_attention_interval",
+    "attention.recurrent_layers",
+};
+const Requirement kRequirements[] = {
+    {"llama", {"feed_forward_length", "rope.dimension_count"}, {}, {}},
+    {"qwen2moe",
+     {"expert_feed_forward_length", "expert_shared_feed_forward_length"},
+     {"output.weight", "blk.0.ffn_gate_inp_shexp.weight"},
+     {}},
+    {"qwen3moe", {"expert_feed_forward_length", "attention.key_length"}, {}, {}},
+    {"qwen3next", kHybridKeys, {"blk.0.ssm_a", "blk.0.ssm_dt.bias"}, {}},
+    {"qwen35moe", kHybridKeys, {"blk.0.ssm_a", "blk.0.ssm_dt.bias"}, {}},
+    {"olmoe", {"feed_forward_length"}, {"output.weight"}, {}},
+    {"deepseek2",
+     {"attention.q_lora_rank", "attention.kv_lora_rank", "attention.key_length_mla",
+      "attention.value_length_mla", "expert_shared_count", "expert_feed_forward_length",
+      "expert_gating_func", "leading_dense_block_count"},
+     {"blk.0.attn_k_b.weight", "blk.0.attn_v_b.weight"},
+     {}},
+    {"glm4moe",
+     {"expert_feed_forward_length", "expert_shared_count", "expert_gating_func",
+      "leading_dense_block_count", "expert_weights_norm"},
+     {"blk.1.exp_probs_b.bias", "blk.0.post_attention_norm.weight"},
+     {}},
+    {"gpt-oss",
+     {"attention.sliding_window", "expert_feed_forward_length"},
+     {"output.weight", "blk.0.attn_sinks.weight", "blk.0.ffn_gate_inp.bias",
+      "blk.0.ffn_down_exps.bias", "blk.0.attn_output.bias"},
+     {"rope.dimension_count", "expert_gating_func"}},
+    {"llama4",
+     {"interleave_moe_layer_step", "expert_feed_forward_length", "rope.dimension_count"},
+     {},
+     {"attention.sliding_window"}},
+    {"minimax-m2",
+     {"expert_gating_func", "feed_forward_length", "expert_feed_forward_length"},
+     {"output.weight", "blk.0.exp_probs_b.bias"},
+     {}},
+    {"granitemoe", {"logit_scale", "feed_forward_length"}, {}, {}},
+    {"phimoe",
+     {"rope.scaling.original_context_length", "feed_forward_length"},
+     {"output.weight", "output.bias", "output_norm.bias", "blk.0.attn_norm.bias",
+      "blk.0.ffn_norm.bias", "blk.0.attn_output.bias"},
+     {"rope.scaling.type"}},
+};
+
+TEST_P(ConvertedLayout, HasWhatTheRuntimeDoesNotLoadItWithout) {
+  const auto found = std::find_if(
+      std::begin(kRequirements), std::end(kRequirements),
+      [&](const Requirement& row) { return gguf_.architecture() == row.architecture; });
+  ASSERT_NE(found, std::end(kRequirements)) << gguf_.architecture();
+  std::vector<std::string> absent;
+  for (const char* key : found->keys) {
+    if (Find(key) == nullptr) absent.push_back(key);
+  }
+  EXPECT_THAT(absent, IsEmpty());
+  for (const char* key : found->absent) EXPECT_EQ(Find(key), nullptr) << key;
+  for (const char* name : found->tensors) EXPECT_THAT(Names(), Contains(name));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ConvertedLayout, testing::ValuesIn(ConvertibleLayouts()),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           for (char& c : name) {
+                             c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+                           }
+                           return name;
+                         });
+
+TEST(ConvertedLayouts, StandForEveryFamilyWithAConverter) {
+  std::set<std::string> families;
+  for (const std::string& layout : ConvertibleLayouts()) {
+    families.insert(fixtures::DescribeCheckpoint(layout).family);
+  }
+  for (const GgufConverter& row : AllConverters()) {
+    EXPECT_TRUE(families.contains(std::string(row.family))) << row.family;
+  }
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,70 @@
+#include "libshard/format/checkpoint_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
+
+namespace shard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+TEST(CheckpointIndex, ListsEachShardOnceAndInOrder) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(fixtures::WriteFile(dir / "i.json", R"({"metadata": {"total_size": 7},
+      "weight_map": {"c": "b.safetensors", "a": "b.safetensors", "b": "a.safetensors"}})"));
+  const auto index = ReadCheckpointIndex(dir / "i.json");
+  ASSERT_TRUE(index) << index.error().message;
+  EXPECT_EQ(index->path, dir / "i.json");
+  EXPECT_THAT(index->shards, ElementsAre("a.safetensors", "b.safetensors"));
+  EXPECT_THAT(index->file_of, ElementsAre(Pair("a", "b.safetensors"), Pair("b", "a.safetensors"),
+                                          Pair("c", "b.safetensors")));
+  EXPECT_EQ(index->total_size, 7u);
+}
+
+TEST(CheckpointIndex, ATotalSizeThatIsNoNumberIsNoReasonToRefuse) {
+  const fixtures::TempDir dir;
+  for (const char* metadata : {"null", "[]", "{}", R"({"total_size": 1.5})",
+                               R"({"total_size": "7"})", R"({"total_size": -1})"}) {
+    ASSERT_TRUE(fixtures::WriteFile(
+        dir / "i.json",
+        std::string(R"({"weight_map": {"a": "a.safetensors"}, "metadata": )") + metadata + "}"));
+    const auto index = ReadCheckpointIndex(dir / "i.json");
+    ASSERT_TRUE(index) << index.error().message;
+    EXPECT_EQ(index->total_size, std::nullopt) << metadata;
+  }
+}
+
+TEST(CheckpointIndex, TheUsualNameWinsOverOthers) {
+  const fixtures::TempDir dir;
+  EXPECT_EQ(*FindCheckpointIndex(dir.path()), std::nullopt);
+  ASSERT_TRUE(fixtures::WriteFile(dir / "b.safetensors.index.json", "{}"));
+  EXPECT_EQ(*FindCheckpointIndex(dir.path()), dir / "b.safetensors.index.json");
+  ASSERT_TRUE(fixtures::WriteFile(dir / "model.safetensors.index.json", "{}"));
+  EXPECT_EQ(*FindCheckpointIndex(dir.path()), dir / "model.safetensors.index.json");
+}
+
+TEST(CheckpointIndex, OnlyFilesOfTheDirectoryItselfAreListed) {
+  const fixtures::TempDir dir;
+  fs::create_directories(dir / "d.safetensors");
+  for (const char* name : {"b.safetensors", "a.safetensors", "a.safetensors.index.json",
+                           "d.safetensors/c.safetensors"}) {
+    ASSERT_TRUE(fixtures::WriteFile(dir / name, ""));
+  }
+  EXPECT_THAT(*ListSafetensors(dir.path()), ElementsAre("a.safetensors", "b.safetensors"));
+}
+
+TEST(CheckpointIndex, ADirectoryThatCannotBeListedIsAnInputOutputError) {
+  const fixtures::TempDir dir;
+  const auto names = ListSafetensors(dir / "absent");
+  ASSERT_FALSE(names);
+  EXPECT_EQ(names.error().code, Code::kIo);
+  EXPECT_THAT(names.error().message, HasSubstr("absent: list: No such file"));
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,72 @@
+#include "libshard/format/side_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "fixtures/temp_dir.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+void Put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+class SideFilesTest : public testing::Test {
+ protected:
+  SideFilesTest() {
+    Put(dir_ / "config.json", "{}");
+    Put(dir_ / "m.safetensors.index.json", "{}");
+    Put(dir_ / "tokenizer.json", "{}");
+  }
+  void ExpectChanged(const SideFiles& noted, const std::string& name) {
+    const Status status = noted.CheckUnchanged();
+    ASSERT_FALSE(status) << name;
+    EXPECT_EQ(status.error().code, Code::kCorrupt);
+    EXPECT_THAT(status.error().message, HasSubstr(name + ": the file was changed while it was"));
+  }
+  fixtures::TempDir dir_;
+};
+
+TEST_F(SideFilesTest, AFileThatIsRewrittenGoneOrNewIsNoticed) {
+  const SideFiles before = SideFiles::Note(dir_.path());
+  EXPECT_TRUE(before.CheckUnchanged());
+  for (const char* name : {"config.json", "m.safetensors.index.json", "tokenizer.json"}) {
+    const SideFiles noted = SideFiles::Note(dir_.path());
+    Put(dir_ / name, "{ }");
+    ExpectChanged(noted, name);
+  }
+  const SideFiles noted = SideFiles::Note(dir_.path());
+  Put(dir_ / "tokenizer.model", "x");
+  ExpectChanged(noted, "tokenizer.model");
+  const SideFiles with_model = SideFiles::Note(dir_.path());
+  fs::remove(dir_ / "tokenizer.model");
+  ExpectChanged(with_model, "tokenizer.model");
+}
+
+// As a download does it: the name is the same, the file is another.
+TEST_F(SideFilesTest, ALinkThatLeadsElsewhereIsNoticed) {
+  fs::rename(dir_ / "config.json", dir_ / "blob-1");
+  Put(dir_ / "blob-2", "{}");
+  fs::create_symlink("blob-1", dir_ / "config.json");
+  const SideFiles noted = SideFiles::Note(dir_.path());
+  EXPECT_TRUE(noted.CheckUnchanged());
+  fs::remove(dir_ / "config.json");
+  fs::create_symlink("blob-2", dir_ / "config.json");
+  ExpectChanged(noted, "config.json");
+}
+
+TEST_F(SideFilesTest, TheConfigMayLieElsewhereAndTheSourceBeOneFile) {
+  Put(dir_ / "model.gguf", "x");
+  Put(dir_ / "other.json", "{}");
+  const SideFiles noted = SideFiles::Note(dir_ / "model.gguf", (dir_ / "other.json").string());
+  Put(dir_ / "model.gguf", "xx");
+  EXPECT_TRUE(noted.CheckUnchanged()) << "weights are checked elsewhere";
+  Put(dir_ / "other.json", "{ }");
+  ExpectChanged(noted, "other.json");
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,195 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "libshard/base/text.h"
+#include "libshard/model/family.h"
+
+namespace shard {
+namespace {
+
+Family TestFamily() {
+  Family family;
+  family.name = "test";
+  family.prefixes = {"model.", "model.text."};
+  family.rules = {
+      {.pattern = "layers.{L}.mlp.experts.{E}.up_proj.{W}", .part = Part::kExpert, .role = "up"},
+      {.pattern = "layers.{L}.mlp.experts.up_proj.{W}",
+       .part = Part::kExpert,
+       .role = "up",
+       .expert_axis = 0},
+      {.pattern = "layers.{L}.mlp.experts.up_proj_{W}",
+       .part = Part::kExpert,
+       .role = "up",
+       .expert_axis = 0},
+      {.pattern = "mtp.{M}.router.weight",
+       .part = Part::kRouter,
+       .role = "router",
+       .expert_axis = -1},
+      {.pattern = "layers.{L}.{*}norm.{W}", .role = "norm"},
+      {.pattern = "layers.{L}.attn.{**}", .role = "attention"},
+      {.pattern = "vision_{**}", .role = "vision"},
+      {.pattern = "tower.{N}.{N}.x", .role = "vision"},
+  };
+  return family;
+}
+
+class FamilyMatch : public ::testing::Test {
+ protected:
+  Family family_ = TestFamily();
+  FamilyMatcher matcher_{family_, 4};
+};
+
+TEST_F(FamilyMatch, ReadsLayerExpertAndLeafFromAName) {
+  const TensorClass found = matcher_.Classify("model.layers.3.mlp.experts.17.up_proj.weight_scale");
+  ASSERT_EQ(found.rule, &family_.rules[0]);
+  EXPECT_EQ(found.layer, 3);
+  EXPECT_EQ(found.expert, 17);
+  EXPECT_EQ(found.leaf, "weight_scale");
+  EXPECT_FALSE(found.mtp);
+}
+
+TEST_F(FamilyMatch, ReadsTheNumbersOfEachNameAlthoughTheShapeIsRemembered) {
+  for (int expert : {0, 5, 100}) {
+    const TensorClass found =
+        matcher_.Classify(Cat("layers.2.mlp.experts.", expert, ".up_proj.weight"));
+    ASSERT_NE(found.rule, nullptr);
+    EXPECT_EQ(found.expert, expert);
+  }
+}
+
+TEST_F(FamilyMatch, RemovesTheLongestPrefix) {
+  EXPECT_NE(matcher_.Classify("model.text.layers.0.attn.q").rule, nullptr);
+  EXPECT_NE(matcher_.Classify("model.layers.0.attn.q").rule, nullptr);
+  EXPECT_NE(matcher_.Classify("layers.0.attn.q").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("text.layers.0.attn.q").rule, nullptr);
+}
+
+TEST_F(FamilyMatch, LetsALeafBeAbsentAtTheEnd) {
+  const TensorClass found = matcher_.Classify("layers.0.mlp.experts.up_proj");
+  ASSERT_EQ(found.rule, &family_.rules[1]);
+  EXPECT_EQ(found.leaf, "");
+}
+
+TEST_F(FamilyMatch, TakesALeafAfterAnUnderscore) {
+  const TensorClass found = matcher_.Classify("layers.0.mlp.experts.up_proj_blocks");
+  ASSERT_EQ(found.rule, &family_.rules[2]);
+  EXPECT_EQ(found.leaf, "blocks");
+}
+
+TEST_F(FamilyMatch, RefusesALeafThatIsNotInTheList) {
+  EXPECT_EQ(matcher_.Classify("layers.0.mlp.experts.1.up_proj.magic").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("layers.0.mlp.experts.up_proj_magic").rule, nullptr);
+}
+
+TEST_F(FamilyMatch, NamesTheLeafOfRowsThatEndInAWildcard) {
+  EXPECT_EQ(matcher_.Classify("layers.0.attn.q_proj.weight_scale_inv").leaf, "weight_scale_inv");
+  EXPECT_EQ(matcher_.Classify("layers.0.attn.sinks").leaf, "");
+}
+
+TEST_F(FamilyMatch, PutsMtpBlocksAfterTheDecoderLayers) {
+  const TensorClass found = matcher_.Classify("mtp.1.router.weight");
+  ASSERT_NE(found.rule, nullptr);
+  EXPECT_EQ(found.layer, 5);
+  EXPECT_TRUE(found.mtp);
+  EXPECT_EQ(found.rule->expert_axis, -1);
+}
+
+TEST_F(FamilyMatch, CallsLayersBeyondTheDecoderMtp) {
+  EXPECT_FALSE(matcher_.Classify("layers.3.attn.q").mtp);
+  EXPECT_TRUE(matcher_.Classify("layers.4.attn.q").mtp);
+}
+
+TEST_F(FamilyMatch, DoesNotGuessMtpWithoutALayerCount) {
+  FamilyMatcher matcher(family_, 0);
+  EXPECT_FALSE(matcher.Classify("layers.92.attn.q").mtp);
+}
+
+TEST_F(FamilyMatch, KeepsAWildcardInsideItsComponent) {
+  EXPECT_NE(matcher_.Classify("layers.0.input_layernorm.weight").rule, nullptr);
+  EXPECT_NE(matcher_.Classify("layers.0.norm.weight").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("layers.0.a.norm.weight").rule, nullptr);
+}
+
+TEST_F(FamilyMatch, WantsAtLeastOneCharacterOfRest) {
+  EXPECT_EQ(matcher_.Classify("layers.0.attn").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("vision_").rule, nullptr);
+  EXPECT_NE(matcher_.Classify("vision_tower.layers.3.mlp.experts.1.w").rule, nullptr);
+  EXPECT_NE(matcher_.Classify("vision_x").rule, nullptr);
+}
+
+TEST_F(FamilyMatch, DoesNotTakeTowerNumbersForLayers) {
+  const TensorClass found = matcher_.Classify("tower.7.8.x");
+  ASSERT_NE(found.rule, nullptr);
+  EXPECT_EQ(found.layer, -1);
+  EXPECT_FALSE(found.mtp);
+}
+
+TEST_F(FamilyMatch, RefusesNumbersThatAreNoIndex) {
+  EXPECT_EQ(matcher_.Classify("layers.0.mlp.experts.07.up_proj.weight").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("layers.99999999999.attn.q").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("layers.0.mlp.experts.-1.up_proj.weight").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("layers.#.attn.q").rule, nullptr);
+  EXPECT_EQ(matcher_.Classify("").rule, nullptr);
+}
+
+TEST_F(FamilyMatch, ClassifiesAHundredThousandNamesQuickly) {
+  std::vector<std::string> names;
+  for (int layer = 0; layer < 100; ++layer) {
+    for (int expert = 0; expert < 1000; ++expert) {
+      names.push_back(Cat("model.layers.", layer, ".mlp.experts.", expert, ".up_proj.weight"));
+    }
+  }
+  const auto start = std::chrono::steady_clock::now();
+  size_t matched = 0;
+  for (const std::string& name : names) matched += matcher_.Classify(name).rule != nullptr;
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(matched, names.size());
+  // About 20 ms of one core at -O2; the bound only catches a change of order, also under
+  // sanitizers.
+  EXPECT_LT(time.count(), 1000);
+  RecordProperty("milliseconds", Cat(time.count()));
+}
+
+TEST(UseOfLeaf, TellsWeightsFromTheirCompanions) {
+  EXPECT_EQ(UseOfLeaf("weight"), LeafUse::kValues);
+  EXPECT_EQ(UseOfLeaf(""), LeafUse::kValues);
+  EXPECT_EQ(UseOfLeaf("bias"), LeafUse::kValues);
+  EXPECT_EQ(UseOfLeaf("biases"), LeafUse::kCompanion);
+  EXPECT_EQ(UseOfLeaf("weight_packed"), LeafUse::kPacked);
+  EXPECT_EQ(UseOfLeaf("blocks"), LeafUse::kPacked);
+  EXPECT_EQ(UseOfLeaf("weight_scale_inv"), LeafUse::kCompanion);
+}
+
+TEST(PartName, NamesEveryPart) {
+  EXPECT_EQ(PartName(Part::kTrunk), "trunk");
+  EXPECT_EQ(PartName(Part::kRouter), "router");
+  EXPECT_EQ(PartName(Part::kShared), "shared");
+  EXPECT_EQ(PartName(Part::kExpert), "expert");
+}
+
+TEST(RuleProblem, FindsWhatIsWrongWithARow) {
+  const auto problem = [](TensorRule rule) { return RuleProblem(rule); };
+  EXPECT_EQ(problem({.pattern = "a.{L}.b"}), "");
+  EXPECT_EQ(problem({.pattern = "a.{X}.b"}), "an unknown {} token");
+  EXPECT_EQ(problem({.pattern = "a.{L.b"}), "an unknown {} token");
+  EXPECT_EQ(problem({.pattern = "a.L}.b"}), "an unknown {} token");
+  EXPECT_EQ(problem({.pattern = ""}), "an empty component");
+  EXPECT_EQ(problem({.pattern = "a..b"}), "an empty component");
+  EXPECT_EQ(problem({.pattern = "a.3.b"}), "a literal number (write {N})");
+  EXPECT_EQ(problem({.pattern = "a{*}b{*}"}), "more than one {} in one component");
+  EXPECT_EQ(problem({.pattern = "{**}.b"}), "{**} is not at the end");
+  EXPECT_EQ(problem({.pattern = "a.{W}.b"}), "{W} is not at the end");
+  EXPECT_EQ(problem({.pattern = "a{L}"}), "text beside a number token");
+  EXPECT_EQ(problem({.pattern = "{L}.{M}"}), "more than one layer or expert number");
+  EXPECT_EQ(problem({.pattern = "{L}.{E}", .part = Part::kExpert, .expert_axis = 0}),
+            "both {E} and an expert axis");
+  EXPECT_EQ(problem({.pattern = "{L}.{E}"}), "{E} in a row that is not of part expert");
+  EXPECT_EQ(problem({.pattern = "{L}.x", .part = Part::kExpert}), "an expert without {E} or axis");
+  EXPECT_EQ(problem({.pattern = "x", .part = Part::kExpert, .expert_axis = 0}),
+            "experts without {L}");
+  EXPECT_EQ(problem({.pattern = "{L}.x", .folded = true}), "a folded axis without an expert axis");
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,315 @@
+// The generator of fixtures: the same bytes every time, and checkpoints that libshard understands
+// as they were meant.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "fixtures/bad_files.h"
+#include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
+#include "libshard/base/digest.h"
+#include "libshard/model/model.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// Relative path -> content; a link reads "-> target".
+std::map<std::string, std::string> ReadTree(const fs::path& dir) {
+  std::map<std::string, std::string> tree;
+  for (const auto& entry : fs::recursive_directory_iterator(dir)) {
+    const std::string name =
+        fs::relative(entry.path().parent_path(), dir) / entry.path().filename();
+    const std::string key = fs::path(name).lexically_normal().string();
+    if (entry.is_symlink()) {
+      tree[key] = "-> " + fs::read_symlink(entry.path()).string();
+    } else if (entry.is_regular_file()) {
+      tree[key] = ReadAll(entry.path());
+    }
+  }
+  return tree;
+}
+
+fs::path Source() { return fs::path(MOEPACK_SOURCE_DIR); }
+
+// ---- one test per layout --------------------------------------------------------------------
+
+class LayoutTest : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam(), dir_.path()));
+    spec_ = fixtures::DescribeCheckpoint(GetParam());
+  }
+  fixtures::TempDir dir_;
+  fixtures::CheckpointSpec spec_;
+};
+
+TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
+  const auto model = shard::MoeModel::Open(dir_.path());
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  EXPECT_EQ(model->family().name, spec_.family);
+  EXPECT_EQ(model->config().layers, spec_.layers);
+  EXPECT_TRUE(model->warnings().empty()) << model->warnings()[0];
+  std::vector<uint32_t> layers;
+  for (const shard::MoeLayer& layer : model->layers()) {
+    layers.push_back(layer.layer);
+    EXPECT_EQ(layer.experts, spec_.experts) << "layer " << layer.layer;
+    EXPECT_EQ(layer.mtp, layer.layer >= spec_.layers) << "layer " << layer.layer;
+    EXPECT_EQ(layer.top_k, spec_.top_k) << "layer " << layer.layer;
+    EXPECT_GT(layer.expert_bytes, 0u);
+  }
+  EXPECT_EQ(layers, spec_.moe_layers);
+}
+
+TEST_P(LayoutTest, ParsesToTheTensorsThatWereWritten) {
+  const auto checkpoint = shard::Checkpoint::Open(dir_.path());
+  ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message;
+  ASSERT_EQ(checkpoint->tensors().size(), spec_.tensors.size());
+  for (size_t i = 0; i < spec_.tensors.size(); ++i) {
+    const shard::TensorEntry& found = checkpoint->tensors()[i];
+    EXPECT_EQ(found.name, spec_.tensors[i].name);
+    EXPECT_EQ(found.dtype, spec_.tensors[i].dtype) << found.name;
+    EXPECT_EQ(found.shape, spec_.tensors[i].shape) << found.name;
+    EXPECT_EQ(found.bytes, spec_.tensors[i].bytes) << found.name;
+    EXPECT_NE(found.format, nullptr) << found.name << ": " << found.dtype;
+  }
+}
+
+// Written by hand and apart from the families' tables: what a piece of a name says by itself. The
+// first row that fits decides; names without any of these pieces are not judged.
+struct Piece {
+  const char* text;
+  shard::Part part;
+};
+constexpr Piece kPieces[] = {
+    {"talker.", shard::Part::kTrunk},
+    {"score_correction", shard::Part::kRouter},
+    {"tid2eid", shard::Part::kRouter},
+    {"router", shard::Part::kRouter},
+    {"shared_expert", shard::Part::kShared},
+    {"shared_mlp", shard::Part::kShared},
+    {"share_expert", shard::Part::kShared},
+    {"experts", shard::Part::kExpert},
+    {"switch_mlp", shard::Part::kExpert},
+    {"put_linear", shard::Part::kExpert},
+    {"moe.up_proj", shard::Part::kExpert},
+    {"moe.down_proj", shard::Part::kExpert},
+    {"mlp.gate.weight", shard::Part::kRouter},
+    {"attn", shard::Part::kTrunk},
+    {"embed", shard::Part::kTrunk},
+    {"norm", shard::Part::kTrunk},
+    {"vision", shard::Part::kTrunk},
+    {"visual", shard::Part::kTrunk},
+    {"mamba", shard::Part::kTrunk},
+    {"lm_head", shard::Part::kTrunk},
+};
+
+TEST_P(LayoutTest, PutsEveryTensorIntoThePartItsNameSays) {
+  const auto model = shard::MoeModel::Open(dir_.path());
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  ASSERT_EQ(model->tensors().size(), spec_.tensors.size());
+  for (const shard::ModelTensor& tensor : model->tensors()) {
+    const std::string& name = model->entry(tensor).name;
+    const Piece* piece = std::find_if(std::begin(kPieces), std::end(kPieces), [&](const Piece& p) {
+      return name.find(p.text) != std::string::npos;
+    });
+    if (piece == std::end(kPieces)) continue;
+    EXPECT_EQ(shard::PartName(tensor.part), shard::PartName(piece->part)) << name;
+  }
+}
+
+TEST_P(LayoutTest, HasRouterExpertsAndTrunk) {
+  const auto model = shard::MoeModel::Open(dir_.path());
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  std::map<shard::Part, std::set<int>> layers;
+  for (const shard::ModelTensor& tensor : model->tensors()) {
+    layers[tensor.part].insert(tensor.layer);
+  }
+  const std::set<int> expected(spec_.moe_layers.begin(), spec_.moe_layers.end());
+  EXPECT_EQ(layers[shard::Part::kExpert], expected);
+  EXPECT_EQ(layers[shard::Part::kRouter], expected);
+  EXPECT_FALSE(layers[shard::Part::kTrunk].empty());
+}
+
+std::string TestName(const testing::TestParamInfo<std::string>& one) {
+  std::string name = one.param;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char letter) { return std::isalnum(letter) == 0; },
+      '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, LayoutTest, testing::ValuesIn(fixtures::Layouts()), TestName);
+
+// ---- the generator --------------------------------------------------------------------------
+
+TEST(Fixtures, EveryFamilyHasALayout) {
+  std::set<std::string> covered;
+  for (const fixtures::Layout& layout : fixtures::AllLayouts()) covered.insert(layout.family);
+  for (const shard::Family& family : shard::AllFamilies()) {
+    EXPECT_TRUE(covered.count(family.name) == 1) << family.name << ": no layout in fixtures/";
+  }
+}
+
+TEST(Fixtures, SameOptionsGiveTheSameBytesAndAnotherSeedOthers) {
+  const fixtures::TempDir first, second, other;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("deepseek-v3", first.path(), {.seed = 7}));
+  ASSERT_TRUE(fixtures::MakeCheckpoint("deepseek-v3", second.path(), {.seed = 7}));
+  ASSERT_TRUE(fixtures::MakeCheckpoint("deepseek-v3", other.path(), {.seed = 8}));
+  EXPECT_EQ(ReadTree(first.path()), ReadTree(second.path()));
+  EXPECT_NE(ReadTree(first.path()), ReadTree(other.path()));
+}
+
+TEST(Fixtures, BytesAreTheSameOnEveryMachine) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir.path(), {.shards = 1}));
+  EXPECT_EQ(shard::Sha256Hex(ReadAll(dir / "model.safetensors")),
+            "f6126ad441a5f7c28e9946fc939c371796ab5acab690975ec63408db579e1de8");
+}
+
+TEST(Fixtures, ContentsDoNotDependOnTheNumberOfShards) {
+  const fixtures::TempDir one, three;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("olmoe", one.path(), {.shards = 1}));
+  ASSERT_TRUE(fixtures::MakeCheckpoint("olmoe", three.path(), {.shards = 3}));
+  auto contents = [](const fs::path& dir) {
+    std::map<std::string, std::string> all;
+    const auto checkpoint = shard::Checkpoint::Open(dir);
+    EXPECT_TRUE(checkpoint.has_value());
+    for (const shard::TensorEntry& tensor : checkpoint->tensors()) {
+      const std::string file = ReadAll(checkpoint->files()[tensor.file].path);
+      all[tensor.name] = file.substr(tensor.offset, tensor.bytes);
+    }
+    return all;
+  };
+  EXPECT_FALSE(fs::exists(one / "model.safetensors.index.json"));
+  EXPECT_TRUE(fs::exists(three / "model-00003-of-00003.safetensors"));
+  EXPECT_EQ(contents(one.path()), contents(three.path()));
+}
+
+TEST(Fixtures, ShardsWithoutAnIndexOpenAsTheSameModel) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir.path(), {.shards = 3, .index = false}));
+  EXPECT_FALSE(fs::exists(dir / "model.safetensors.index.json"));
+  const auto model = shard::MoeModel::Open(dir.path());
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  EXPECT_EQ(model->checkpoint().files().size(), 3u);
+  EXPECT_EQ(model->layers().size(), 3u);
+}
+
+TEST(Fixtures, SizesCanBeChosen) {
+  const fixtures::TempDir dir;
+  const fixtures::Options options{
+      .layers = 5, .experts = 3, .top_k = 1, .hidden = 8, .ff = 4, .vocabulary = 10};
+  ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir.path(), options));
+  const auto model = shard::MoeModel::Open(dir.path());
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  EXPECT_EQ(model->layers().size(), 5u);
+  EXPECT_EQ(model->max_experts(), 3u);
+  EXPECT_EQ(model->layers()[0].expert_bytes, 3u * 8 * 4 * 2);
+}
+
+TEST(Fixtures, AnUnknownLayoutIsRefused) {
+  const fixtures::TempDir dir;
+  EXPECT_FALSE(fixtures::MakeCheckpoint("gpt-2", dir.path()));
+}
+
+TEST(Fixtures, WeightShapesHoldTheirShapeAndIdTablesHoldExpertIds) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("kimi-k2.5", dir / "kimi", {.hidden = 128}));
+  ASSERT_TRUE(fixtures::MakeCheckpoint("deepseek-v4", dir / "v4", {.experts = 5}));
+  auto values = [](const fs::path& source, const std::string& name) {
+    const auto checkpoint = shard::Checkpoint::Open(source);
+    const shard::TensorEntry* tensor = checkpoint->Find(name);
+    return ReadAll(checkpoint->files()[tensor->file].path).substr(tensor->offset, tensor->bytes);
+  };
+  const std::string shape =
+      values(dir / "kimi", "language_model.model.layers.1.mlp.experts.0.down_proj.weight_shape");
+  int32_t pair[2];
+  ASSERT_EQ(shape.size(), sizeof(pair));
+  std::memcpy(pair, shape.data(), sizeof(pair));
+  EXPECT_EQ(pair[0], 128);
+  EXPECT_EQ(pair[1], 64);
+  const std::string ids = values(dir / "v4", "layers.0.ffn.gate.tid2eid");
+  std::set<int64_t> seen;
+  for (size_t at = 0; at < ids.size(); at += 8) {
+    int64_t id = 0;
+    std::memcpy(&id, ids.data() + at, sizeof(id));
+    seen.insert(id);
+  }
+  EXPECT_EQ(seen, (std::set<int64_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(Fixtures, OptionsForBytesAndTensorsComeCloseToWhatWasAsked) {
+  for (const uint64_t wanted : {uint64_t{50'000'000}, uint64_t{2'000'000'000}}) {
+    const auto spec = fixtures::DescribeCheckpoint("qwen3-moe", fixtures::OptionsForBytes(wanted));
+    uint64_t bytes = 0;
+    for (const fixtures::TensorHead& tensor : spec.tensors) bytes += tensor.bytes;
+    EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(wanted),
+                0.1 * static_cast<double>(wanted));
+  }
+  const auto spec = fixtures::DescribeCheckpoint("qwen3-moe", fixtures::OptionsForTensors(100'000));
+  EXPECT_NEAR(static_cast<double>(spec.tensors.size()), 100'000.0, 1000.0);
+}
+
+TEST(TempDir, IsEmptyAtFirstAndGoneAtTheEnd) {
+  fs::path path;
+  {
+    const fixtures::TempDir dir;
+    path = dir.path();
+    EXPECT_TRUE(fs::is_empty(path));
+    ASSERT_TRUE(fixtures::WriteFile(dir / "x", "1"));
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
+// ---- what is committed ----------------------------------------------------------------------
+
+TEST(CommittedFixtures, BadFilesAreWhatTheGeneratorMakes) {
+  const fixtures::TempDir dir;
+  ASSERT_TRUE(fixtures::WriteBadFiles(dir.path()));
+  const auto made = ReadTree(dir.path());
+  const auto committed = ReadTree(Source() / "fixtures" / "bad");
+  for (const auto& [path, bytes] : made) {
+    ASSERT_EQ(committed.count(path), 1u) << path << ": run make-fixtures --bad fixtures/bad";
+    EXPECT_TRUE(committed.at(path) == bytes) << path << " differs from what the generator makes";
+  }
+  EXPECT_EQ(committed.size(), made.size()) << "a file under fixtures/bad that nothing generates";
+}
+
+TEST(CommittedFixtures, ReadmeHasTheTableOfBadFiles) {
+  const std::string readme = ReadAll(Source() / "fixtures" / "README.md");
+  EXPECT_NE(readme.find(fixtures::BadFilesTable()), std::string::npos)
+      << "replace the table by the output of make-fixtures --bad-table";
+}
+
+TEST(CommittedFixtures, TinyMoeOpensAndItsOverlayNamesTwoExpertsPerLayer) {
+  const auto model = shard::MoeModel::Open(Source() / "fixtures" / "tiny-moe");
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  EXPECT_EQ(model->family().name, "qwen3-moe");
+  ASSERT_EQ(model->layers().size(), 3u);
+  const auto overlay = nlohmann::json::parse(ReadAll(Source() / "fixtures" / "tiny-overlay.json"));
+  std::set<std::string> distinct;
+  for (const shard::MoeLayer& layer : model->layers()) {
+    EXPECT_EQ(layer.experts, 16u);
+    const std::string ids = overlay.at("layers").at(std::to_string(layer.layer));
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 1) << ids;
+    distinct.insert(ids);
+  }
+  EXPECT_EQ(distinct.size(), 3u);
+}
+
+}  // namespace

@@ -1,0 +1,168 @@
+// Keys that are missing, of another type or absurd are fixtures/bad/*/gguf_*.
+#include "libshard/model/gguf_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Optional;
+
+GgufMetadata Minimal(const std::string& architecture) {
+  GgufMetadata metadata;
+  metadata.Set("general.architecture", GgufValue::String(architecture));
+  metadata.Set(architecture + ".block_count", GgufValue::U32(6));
+  metadata.Set(architecture + ".expert_count", GgufValue::U32(8));
+  metadata.Set(architecture + ".expert_used_count", GgufValue::U32(2));
+  return metadata;
+}
+
+struct Read {
+  explicit Read(const GgufMetadata& metadata) {
+    Result<ModelConfig> read = ReadGgufConfig("f.gguf", metadata, warnings);
+    if (read) {
+      config = *read;
+    } else {
+      error = read.error().message;
+    }
+  }
+  ModelConfig config;
+  std::vector<std::string> warnings;
+  std::string error;
+};
+
+TEST(GgufConfig, ReadsTheSizesOfAModel) {
+  GgufMetadata metadata = Minimal("glm4moe");
+  metadata.Set("glm4moe.nextn_predict_layers", GgufValue::U32(1));
+  metadata.Set("glm4moe.embedding_length", GgufValue::U32(64));
+  metadata.Set("glm4moe.feed_forward_length", GgufValue::U32(128));
+  metadata.Set("glm4moe.expert_feed_forward_length", GgufValue::U32(32));
+  metadata.Set("glm4moe.expert_shared_count", GgufValue::U32(1));
+  metadata.Set("glm4moe.expert_group_count", GgufValue::U32(4));
+  metadata.Set("glm4moe.expert_group_used_count", GgufValue::U32(2));
+  metadata.Set("glm4moe.vocab_size", GgufValue::U32(9));
+  metadata.Set("tokenizer.ggml.tokens", GgufValue::Strings({"a", "b", "c"}));
+  const Read read(metadata);
+  ASSERT_EQ(read.error, "");
+  EXPECT_EQ(read.config.architecture, "glm4moe");
+  EXPECT_EQ(read.config.layers, 5u);
+  EXPECT_EQ(read.config.mtp_layers, 1u);
+  EXPECT_EQ(read.config.experts, 8u);
+  EXPECT_EQ(read.config.top_k, 2u);
+  EXPECT_EQ(read.config.hidden_size, 64u);
+  EXPECT_EQ(read.config.expert_intermediate_size, 32u);
+  EXPECT_EQ(read.config.shared_experts, 1u);
+  EXPECT_EQ(read.config.expert_groups, 4u);
+  EXPECT_EQ(read.config.expert_groups_used, 2u);
+  EXPECT_EQ(read.config.vocab_size, 3u) << "the tokens count, not the key";
+  EXPECT_EQ(read.config.expert_count_key, "glm4moe.expert_count");
+  EXPECT_THAT(read.warnings, IsEmpty());
+}
+
+TEST(GgufConfig, RoutingIsThatOfTheArchitecture) {
+  const struct {
+    const char *architecture, *gating;
+    bool normalize;
+  } rows[] = {{"llama", "softmax", true},
+              {"qwen2moe", "softmax", false},
+              {"qwen3moe", "softmax", true},
+              {"qwen3next", "softmax", true},
+              {"qwen35moe", "softmax", true},
+              {"olmoe", "softmax", false},
+              {"granitemoe", "softmax", true},
+              {"phimoe", "softmax", true},
+              {"deepseek2", "softmax", false},
+              {"glm4moe", "sigmoid", false},
+              {"gpt-oss", "softmax-after-topk", true},
+              {"llama4", "sigmoid-after-topk", false}};
+  for (const auto& row : rows) {
+    const Read read(Minimal(row.architecture));
+    EXPECT_EQ(read.config.gating, row.gating) << row.architecture;
+    EXPECT_THAT(read.config.normalize, Optional(row.normalize)) << row.architecture;
+    EXPECT_THAT(read.warnings, IsEmpty()) << row.architecture;
+  }
+}
+
+TEST(GgufConfig, KeysDecideWhereTheGraphReadsThem) {
+  GgufMetadata metadata = Minimal("deepseek2");
+  metadata.Set("deepseek2.expert_gating_func", GgufValue::U32(2));
+  metadata.Set("deepseek2.expert_weights_norm", GgufValue::Bool(true));
+  metadata.Set("deepseek2.expert_weights_scale", GgufValue::F32(2.5f));
+  const Read read(metadata);
+  EXPECT_EQ(read.config.gating, "sigmoid");
+  EXPECT_THAT(read.config.normalize, Optional(true));
+  EXPECT_THAT(read.config.scale, Optional(2.5));
+  // Built into the graph of Qwen3: whatever a key says is not read.
+  GgufMetadata fixed = Minimal("qwen3moe");
+  fixed.Set("qwen3moe.expert_gating_func", GgufValue::U32(2));
+  fixed.Set("qwen3moe.expert_weights_norm", GgufValue::Bool(false));
+  EXPECT_EQ(Read(fixed).config.gating, "softmax");
+  EXPECT_THAT(Read(fixed).config.normalize, Optional(true));
+}
+
+TEST(GgufConfig, Glm47FlashIsKnownByItsShape) {
+  GgufMetadata metadata = Minimal("deepseek2");
+  metadata.Set("deepseek2.block_count", GgufValue::U32(47));
+  metadata.Set("deepseek2.vocab_size", GgufValue::U32(154880));
+  EXPECT_EQ(Read(metadata).config.gating, "sigmoid");
+  metadata.Set("deepseek2.expert_gating_func", GgufValue::U32(1));
+  EXPECT_EQ(Read(metadata).config.gating, "softmax");
+}
+
+TEST(GgufConfig, WarnsWhereRoutingIsGuessed) {
+  const Read minimax(Minimal("minimax-m2"));
+  EXPECT_EQ(minimax.config.gating, "sigmoid");
+  EXPECT_THAT(minimax.warnings, ElementsAre(HasSubstr("expert_gating_func")));
+  const Read unknown(Minimal("newmoe"));
+  EXPECT_EQ(unknown.config.gating, "");
+  EXPECT_EQ(unknown.config.normalize, std::nullopt);
+  EXPECT_THAT(unknown.warnings, ElementsAre(HasSubstr("llama.cpp v0.5.0 has, found \"newmoe\""),
+                                            HasSubstr("softmax is assumed")));
+  GgufMetadata said = Minimal("newmoe");
+  said.Set("newmoe.expert_gating_func", GgufValue::U32(4));
+  EXPECT_EQ(Read(said).config.gating, "sqrtsoftplus");
+  EXPECT_THAT(Read(said).warnings, ElementsAre(HasSubstr("but not be split")));
+}
+
+TEST(GgufConfig, TakesOneTopKPerBlock) {
+  GgufMetadata metadata = Minimal("qwen3moe");
+  metadata.Set("qwen3moe.expert_used_count",
+               GgufValue::U32s(std::vector<uint32_t>{1, 2, 3, 4, 3, 2}));
+  EXPECT_EQ(Read(metadata).config.top_k, 4u);
+  EXPECT_EQ(Read(metadata).config.top_k_per_layer.size(), 6u);
+  metadata.Set("qwen3moe.expert_used_count", GgufValue::U32s(std::vector<uint32_t>{1, 2}));
+  EXPECT_THAT(Read(metadata).error, HasSubstr("expected one number per block (6), found 2"));
+}
+
+TEST(GgufConfig, WorksOutTheWidthAsTheQwenLoadersDo) {
+  GgufMetadata qwen = Minimal("qwen2moe"), mixtral = Minimal("llama");
+  qwen.Set("qwen2moe.feed_forward_length", GgufValue::U32(100));
+  mixtral.Set("llama.feed_forward_length", GgufValue::U32(100));
+  EXPECT_EQ(Read(qwen).config.expert_intermediate_size, 50u);
+  EXPECT_EQ(Read(mixtral).config.expert_intermediate_size, 100u);
+}
+
+TEST(GgufConfig, RefusesKeysOfAnotherType) {
+  const std::pair<const char*, GgufValue> wrong[] = {
+      {"deepseek2.expert_gating_func", GgufValue::U32(5)},
+      {"deepseek2.expert_weights_norm", GgufValue::U32(1)},
+      {"deepseek2.expert_weights_scale", GgufValue::U32(1)},
+      {"deepseek2.expert_weights_scale", GgufValue::F32(-1)},
+      {"deepseek2.expert_used_count", GgufValue::F32(1)},
+      {"deepseek2.nextn_predict_layers", GgufValue::U32(6)},
+      {"deepseek2.embedding_length", GgufValue::String("64")}};
+  for (const auto& [key, value] : wrong) {
+    GgufMetadata metadata = Minimal("deepseek2");
+    metadata.Set(key, value);
+    EXPECT_THAT(Read(metadata).error, HasSubstr(Cat("f.gguf: key \"", key, "\": expected")));
+  }
+}
+
+}  // namespace
+}  // namespace shard

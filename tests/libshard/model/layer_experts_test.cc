@@ -1,0 +1,94 @@
+// What no broken fixture shows: these need a family file, or tensors that only a hostile hand
+// makes.
+#include "libshard/model/layer_experts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+class LayerExpertsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(fixtures::WriteFile(dir_ / "family.json", R"({
+      "name": "toy", "prefixes": ["model."],
+      "rules": [
+        {"pattern": "l.{L}.experts.{E}.up", "part": "expert", "role": "up"},
+        {"pattern": "l.{L}.packed", "part": "expert", "role": "down", "expert_axis": 0},
+        {"pattern": "l.{L}.folded", "part": "expert", "role": "gate", "expert_axis": -1,
+         "folded": true}]})"));
+    options_.family_file = (dir_ / "family.json").string();
+  }
+  Result<MoeModel> Open(const std::vector<fixtures::RawTensor>& tensors) {
+    EXPECT_TRUE(fixtures::WriteSafetensors(dir_ / "m.safetensors", tensors));
+    return MoeModel::Open(dir_ / "m.safetensors", options_);
+  }
+  void ExpectError(const std::vector<fixtures::RawTensor>& tensors, Code code,
+                   const std::string& message) {
+    const auto model = Open(tensors);
+    ASSERT_FALSE(model) << "opened without complaint";
+    EXPECT_EQ(model.error().code, code) << model.error().message;
+    EXPECT_THAT(model.error().message, HasSubstr("m.safetensors"));
+    EXPECT_THAT(model.error().message, HasSubstr(message));
+  }
+
+  fixtures::TempDir dir_;
+  ModelOptions options_;
+};
+
+TEST_F(LayerExpertsTest, OneExpertUnderTwoPrefixesIsCorrupt) {
+  ExpectError({{"l.0.experts.0.up", "U8", {1}, "a"}, {"model.l.0.experts.0.up", "U8", {1}, "b"}},
+              Code::kCorrupt, "layer 0: expert 0: expected one tensor up, found two");
+  ExpectError({{"l.0.experts.0.up", "U8", {1}, "a"},
+               {"l.0.experts.1.up", "U8", {1}, "b"},
+               {"model.l.0.experts.0.up", "U8", {1}, "c"}},
+              Code::kCorrupt, "layer 0: expert 0: expected one tensor up, found two");
+}
+
+TEST_F(LayerExpertsTest, AnIdBeyondAnyRouterIsCorruptAndCheap) {
+  ExpectError({{"l.0.experts.65536.up", "U8", {1}, "a"}}, Code::kCorrupt,
+              "expected an id below 65536, found 65536");
+}
+
+TEST_F(LayerExpertsTest, PackedAndExplicitExpertsOfALayerAgree) {
+  const std::vector<fixtures::RawTensor> two = {{"l.0.experts.0.up", "U8", {1}, "a"},
+                                                {"l.0.experts.1.up", "U8", {3}, "bcd"}};
+  auto tensors = two;
+  tensors.push_back({"l.0.packed", "U8", {2, 4}, "12345678"});
+  const auto model = Open(tensors);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers()[0].experts, 2u);
+  EXPECT_EQ(model->layers()[0].expert_bytes, 3u + 4u) << "that of the largest";
+  tensors = two;
+  tensors.push_back({"l.0.packed", "U8", {3, 1}, "123"});
+  ExpectError(tensors, Code::kCorrupt, "expected 2 experts as layer 0 has, found 3");
+}
+
+TEST_F(LayerExpertsTest, AnExpertAxisThatTheShapeLacksIsCorrupt) {
+  ExpectError({{"l.0.packed", "U16", {}, "ab"},
+               {"l.0.experts.0.up", "U8", {1}, "a"},
+               {"l.0.experts.1.up", "U8", {1}, "a"},
+               {"l.1.packed", "U8", {0, 2}, ""}},
+              Code::kCorrupt,
+              "expert axis 0 of shape [0, 2]: expected 1 to 65536 experts, found 0");
+}
+
+TEST_F(LayerExpertsTest, FoldedExpertsNeedAConfigThatCountsThem) {
+  ExpectError({{"l.0.folded", "U8", {2, 6}, std::string(12, 'f')}}, Code::kUnsupported,
+              "expected a config.json that says how many experts are packed here");
+  ASSERT_TRUE(fixtures::WriteFile(dir_ / "config.json", R"({"num_hidden_layers": 1,
+      "num_experts": 3, "num_experts_per_tok": 1, "architectures": ["Toy"]})"));
+  const auto model = Open({{"l.0.folded", "U8", {2, 6}, std::string(12, 'f')}});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->layers()[0].experts, 3u);
+  EXPECT_EQ(model->tensors()[0].axis, 1);
+}
+
+}  // namespace
+}  // namespace shard

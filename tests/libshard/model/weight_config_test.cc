@@ -1,0 +1,106 @@
+#include "libshard/model/weight_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+Result<WeightConfig> Read(const std::string& quantization) {
+  const auto config = HfConfig::Parse("c.json", "{\"quantization_config\": " + quantization + "}");
+  EXPECT_TRUE(config);
+  return ReadWeightConfig(*config);
+}
+
+std::string ErrorText(const std::string& quantization, Code code = Code::kUnsupported) {
+  const auto read = Read(quantization);
+  EXPECT_FALSE(read) << quantization;
+  if (read) return "";
+  EXPECT_EQ(read.error().code, code) << read.error().message;
+  return read.error().message;
+}
+
+std::string Compressed(const std::string& format, const std::string& weights) {
+  return R"({"quant_method": "compressed-tensors", "format": ")" + format +
+         R"(", "config_groups": {"group_0": {"weights": )" + weights + "}}}";
+}
+
+TEST(WeightConfig, IsEmptyWithoutQuantization) {
+  const auto read = Read("null");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->method, "");
+  EXPECT_EQ(read->block_rows, 0u);
+}
+
+TEST(WeightConfig, ReadsBlocksOfFp8) {
+  const auto read = Read(R"({"quant_method": "fp8", "weight_block_size": [128, 64]})");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->block_rows, 128u);
+  EXPECT_EQ(read->block_columns, 64u);
+}
+
+TEST(WeightConfig, ReadsPackedIntegers) {
+  const auto read = Read(Compressed(
+      "pack-quantized", R"({"num_bits": 4, "type": "int", "group_size": 32, "symmetric": false})"));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->format, "pack-quantized");
+  EXPECT_EQ(read->bits, 4u);
+  EXPECT_EQ(read->group_size, 32u);
+  EXPECT_FALSE(read->symmetric);
+}
+
+TEST(WeightConfig, ReadsGptqAndAwq) {
+  const auto gptq = Read(R"({"quant_method": "gptq", "bits": 8, "group_size": -1})");
+  ASSERT_TRUE(gptq);
+  EXPECT_EQ(gptq->bits, 8u);
+  EXPECT_EQ(gptq->group_size, 0u);
+  EXPECT_TRUE(gptq->zeros_less_one);
+  const auto awq = Read(R"({"quant_method": "awq", "bits": 4, "group_size": 128})");
+  ASSERT_TRUE(awq);
+  EXPECT_FALSE(awq->zeros_less_one);
+}
+
+TEST(WeightConfig, NamesMethodsAndFormatsItDoesNotKnow) {
+  EXPECT_THAT(ErrorText(R"({"quant_method": "bitsandbytes"})"),
+              HasSubstr("c.json: quantization_config.quant_method: expected fp8, "
+                        "compressed-tensors, mxfp4, gptq or awq, found \"bitsandbytes\""));
+  EXPECT_THAT(ErrorText(Compressed("nvfp4-pack-quantized", "{}")),
+              HasSubstr("quantization_config.format: expected pack-quantized, float-quantized"));
+  EXPECT_THAT(ErrorText(Compressed("pack-quantized", R"({"type": "float", "num_bits": 4})")),
+              HasSubstr("config_groups.group_0.weights.type: expected int"));
+  EXPECT_THAT(ErrorText(Compressed("pack-quantized", R"({"num_bits": 3})")),
+              HasSubstr("num_bits: expected 2, 4 or 8, found 3"));
+  EXPECT_THAT(ErrorText(R"({"quant_method": "awq", "bits": 8})"), HasSubstr("bits: expected 4"));
+  EXPECT_THAT(ErrorText(R"({"quant_method": "awq", "bits": 4, "version": "gemv"})"),
+              HasSubstr("version: expected gemm"));
+  EXPECT_THAT(ErrorText(R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})"),
+              HasSubstr("checkpoint_format: expected gptq or gptq_v2"));
+  EXPECT_THAT(ErrorText(R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
+                            "config_groups": {"a": {}, "b": {}}})"),
+              HasSubstr("config_groups: expected one, found 2"));
+}
+
+TEST(WeightConfig, RefusesFieldsOfAnotherKind) {
+  EXPECT_THAT(ErrorText("[]", Code::kCorrupt), HasSubstr("expected an object"));
+  EXPECT_THAT(ErrorText(R"({"quant_method": 7})", Code::kCorrupt), HasSubstr("expected a text"));
+  for (const char* blocks : {"[128]", "[0, 128]", "128", "[128, 99999999]", "[128, -1]"}) {
+    EXPECT_THAT(
+        ErrorText(std::string(R"({"quant_method": "fp8", "weight_block_size": )") + blocks + "}",
+                  Code::kCorrupt),
+        HasSubstr("weight_block_size: expected two lengths of 1 to"));
+  }
+  EXPECT_THAT(ErrorText(R"({"quant_method": "gptq", "bits": 4, "group_size": 0})", Code::kCorrupt),
+              HasSubstr("group_size: expected -1, or 1 to"));
+  EXPECT_THAT(ErrorText(R"({"quant_method": "gptq"})", Code::kCorrupt),
+              HasSubstr("bits: expected 2, 4 or 8, found none"));
+  EXPECT_THAT(
+      ErrorText(Compressed("pack-quantized", R"({"num_bits": 4, "symmetric": 1})"), Code::kCorrupt),
+      HasSubstr("symmetric: expected true or false"));
+  EXPECT_THAT(ErrorText(Compressed("pack-quantized", "7"), Code::kCorrupt),
+              HasSubstr("group_0.weights: expected an object"));
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,186 @@
+#include "libshard/pack/output_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <optional>
+
+#include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kEmptyDigest = "99aa06d3014798d86001c324468d497f";  // xxhsum -H2 of no bytes
+
+std::string Get(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// An output of the tensors "" "abc" "" "de" "", which are the bytes of one source file.
+class OutputStreamTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    layout_.path = "groups/000/x.safetensors";
+    layout_.prefix = "head";
+    layout_.size = layout_.prefix.size();
+    for (const uint64_t bytes : {0, 3, 0, 2, 0}) {
+      OutputTensor tensor;
+      tensor.entry.offset = layout_.size;
+      tensor.entry.bytes = bytes;
+      layout_.tensors.push_back(tensor);
+      layout_.size += bytes;
+    }
+    ASSERT_TRUE(fixtures::WriteFile(dir_ / "source", "abcde"));
+    ASSERT_TRUE(fixtures::WriteFile(dir_ / "journal", "moepack-journal 1 id\n"));
+  }
+
+  // Opens the journal again, as the next run does.
+  OutputStream Start() {
+    const InsideDirectory directory = InsideDirectory::Open(dir_.path()).value();
+    journal_.emplace(Journal::Open(directory, "journal").value());
+    OutputStream stream = OutputStream::Open(layout_, 0, directory, *journal_).value();
+    EXPECT_TRUE(stream.Resume(buffer_));
+    return stream;
+  }
+  Status Append(OutputStream& stream, uint64_t offset, uint64_t bytes) {
+    const InputFile source = InputFile::Open(dir_ / "source").value();
+    std::vector<std::byte> data(bytes);
+    EXPECT_TRUE(source.ReadAt(offset, data));
+    return stream.AppendCopy(source, offset, data);
+  }
+  std::string Written() const { return Get(dir_ / layout_.path); }
+
+  fixtures::TempDir dir_;
+  OutputFile layout_;
+  std::optional<Journal> journal_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(2);
+};
+
+TEST_F(OutputStreamTest, TensorsWithoutBytesHaveDigestsToo) {
+  OutputStream stream = Start();
+  EXPECT_EQ(stream.next_tensor(), 1u) << "the first has no bytes to wait for";
+  ASSERT_TRUE(Append(stream, 0, 4));
+  EXPECT_EQ(stream.next_tensor(), 3u);
+  ASSERT_TRUE(Append(stream, 4, 1));
+  const auto digests = stream.Finish();
+  ASSERT_TRUE(digests) << digests.error().message;
+  ASSERT_EQ(digests->tensors.size(), 5u);
+  for (const size_t empty : {0, 2, 4}) EXPECT_EQ(digests->tensors[empty], kEmptyDigest);
+  EXPECT_EQ(digests->tensors[1], Xxh3Hex(std::as_bytes(std::span("abc", 3))));
+  EXPECT_EQ(digests->sha256, Sha256Hex(std::string_view("headabcde")));
+  EXPECT_EQ(Written(), "headabcde");
+}
+
+TEST_F(OutputStreamTest, IsTakenUpAfterTheLastFinishedTensor) {
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 4));
+  }
+  OutputStream stream = Start();
+  EXPECT_EQ(stream.position(), 7u) << "of \"de\" only a part had come";
+  ASSERT_TRUE(Append(stream, 3, 2));
+  const auto digests = stream.Finish();
+  ASSERT_TRUE(digests) << digests.error().message;
+  EXPECT_EQ(digests->sha256, Sha256Hex(std::string_view("headabcde")));
+  EXPECT_EQ(Written(), "headabcde");
+}
+
+TEST_F(OutputStreamTest, AFinishedOutputIsTakenOverWhole) {
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 5));
+  }
+  OutputStream stream = Start();
+  EXPECT_EQ(stream.next_tensor(), 5u);
+  EXPECT_EQ(stream.Finish()->sha256, Sha256Hex(std::string_view("headabcde")));
+}
+
+TEST_F(OutputStreamTest, AnotherHeaderStartsOver) {
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 5));
+  }
+  layout_.prefix = "HEAD";
+  OutputStream stream = Start();
+  EXPECT_EQ(stream.position(), 4u);
+  EXPECT_EQ(Written(), "HEAD");
+}
+
+TEST_F(OutputStreamTest, AJournalOfMoreTensorsThanThereAreIsNotBelieved) {
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 5));
+    ASSERT_TRUE(journal_->Add(0, 5, kEmptyDigest));
+  }
+  EXPECT_EQ(Start().position(), 4u);
+}
+
+TEST_F(OutputStreamTest, FinishingTooEarlyIsNoticed) {
+  OutputStream stream = Start();
+  ASSERT_TRUE(Append(stream, 0, 3));
+  const auto digests = stream.Finish();
+  ASSERT_FALSE(digests);
+  EXPECT_EQ(digests.error().code, Code::kMismatch);
+  EXPECT_THAT(digests.error().message, HasSubstr("expected 9 bytes written, found 7"));
+}
+
+TEST_F(OutputStreamTest, WhatLiesBehindTheEndIsCutOff) {
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 5));
+  }
+  std::ofstream(dir_ / layout_.path, std::ios::app) << "left over";
+  OutputStream stream = Start();
+  ASSERT_TRUE(stream.Finish());
+  EXPECT_EQ(Written(), "headabcde");
+}
+
+TEST_F(OutputStreamTest, FillsGapsOfTheLayoutWithZeros) {
+  layout_.tensors[3].entry.offset = 12;  // "de"
+  layout_.tensors[4].entry.offset = 16;
+  layout_.size = 16;
+  const std::string expected("headabc\0\0\0\0\0de\0\0", 16);
+  OutputStream stream = Start();
+  ASSERT_TRUE(Append(stream, 0, 3));
+  EXPECT_EQ(stream.position(), 12u);
+  ASSERT_TRUE(Append(stream, 3, 2));
+  const auto digests = stream.Finish();
+  ASSERT_TRUE(digests) << digests.error().message;
+  EXPECT_EQ(digests->tensors[3], Xxh3Hex(std::as_bytes(std::span("de", 2))));
+  EXPECT_EQ(digests->sha256, Sha256Hex(expected));
+  EXPECT_EQ(Written(), expected);
+}
+
+TEST_F(OutputStreamTest, ALayoutWithGapsIsTakenUpAgainToo) {
+  layout_.tensors[3].entry.offset = 12;
+  layout_.tensors[4].entry.offset = layout_.size = 14;
+  {
+    OutputStream stream = Start();
+    ASSERT_TRUE(Append(stream, 0, 3));
+  }
+  OutputStream stream = Start();
+  EXPECT_TRUE(stream.resumed());
+  EXPECT_EQ(stream.position(), 12u);
+  ASSERT_TRUE(Append(stream, 3, 2));
+  EXPECT_EQ(stream.Finish()->sha256, Sha256Hex(Written()));
+}
+
+TEST_F(OutputStreamTest, HashOnlyComesToTheSameDigestsWithoutAFile) {
+  OutputStream written = Start();
+  ASSERT_TRUE(Append(written, 0, 5));
+  OutputStream hashed = OutputStream::HashOnly(layout_);
+  ASSERT_TRUE(hashed.Resume(buffer_));
+  ASSERT_TRUE(Append(hashed, 0, 5));
+  const auto a = written.Finish(), b = hashed.Finish();
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(a->sha256, b->sha256);
+  EXPECT_EQ(a->tensors, b->tensors);
+}
+
+}  // namespace
+}  // namespace shard

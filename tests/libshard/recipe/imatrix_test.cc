@@ -1,0 +1,201 @@
+#include "libshard/recipe/imatrix.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/digest.h"
+#include "tests/libshard/recipe/recipe_model.h"
+
+namespace shard {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr const char* kGate = "blk.0.ffn_gate_exps.weight";
+constexpr const char* kUp = "blk.0.ffn_up_exps.weight";
+constexpr const char* kDown = "blk.0.ffn_down_exps.weight";
+constexpr const char* kQuery = "blk.0.attn_q.weight";
+
+// One layer of three experts, rows of two values.
+GgufModel Model() {
+  GgufModel model;
+  for (const char* name : {kGate, kUp, kDown})
+    model.tensors.push_back(RecipeTensor(name, {3, 2, 2}));
+  model.tensors.push_back(RecipeTensor(kQuery, {2, 2}));
+  model.tensors.push_back(RecipeTensor("token_embd.weight", {8, 2}));
+  model.tensors.push_back(RecipeTensor("blk.0.ffn_gate_inp.weight", {3, 2}, "f32"));
+  return model;
+}
+
+Imatrix Of(std::map<std::string, ImatrixEntry, std::less<>> entries) {
+  Imatrix imatrix;
+  imatrix.file = "im.gguf";
+  imatrix.entries = std::move(entries);
+  return imatrix;
+}
+
+struct Applied {
+  GgufModel model = Model();
+  ImatrixUse use;
+  const std::vector<float>& Values(const char* name) const {
+    return TensorOf(model, name).importance->values;
+  }
+};
+
+Applied Apply(const Imatrix& imatrix) {
+  Applied applied;
+  auto use = ApplyImatrix(imatrix, applied.model);
+  EXPECT_TRUE(use) << use.error().message;
+  if (use) applied.use = *std::move(use);
+  return applied;
+}
+
+TEST(Imatrix, DividesTheSumsOfEveryExpertByItsCount) {
+  const Applied applied =
+      Apply(Of({{kDown, {{2, 4, 9, 12, 5, 10}, {2, 3, 5}}}, {kQuery, {{1, 10}, {3}}}}));
+  EXPECT_THAT(applied.Values(kDown), ElementsAre(1, 2, 3, 4, 1, 2));
+  EXPECT_THAT(applied.Values(kQuery), ElementsAre(1.0F / 3.0F, 10.0F / 3.0F));
+  const Importance& importance = *TensorOf(applied.model, kDown).importance;
+  EXPECT_EQ(importance.row_values, 2u);
+  EXPECT_THAT(importance.Row(1), ElementsAre(3, 4));
+  EXPECT_EQ(importance.digest, Xxh3Hex(std::as_bytes(std::span(importance.values))));
+  EXPECT_EQ(applied.use.used, 2u);
+  EXPECT_THAT(applied.use.coverage, IsEmpty());
+  EXPECT_THAT(applied.use.unknown, IsEmpty());
+  EXPECT_EQ(TensorOf(applied.model, kUp).importance, nullptr);
+}
+
+TEST(Imatrix, UsesASingleCountForAllExperts) {
+  const Applied applied = Apply(Of({{kDown, {{2, 4, 6, 8, 10, 12}, {2}}}}));
+  EXPECT_THAT(applied.Values(kDown), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(applied.use.coverage, IsEmpty());
+}
+
+TEST(Imatrix, TakesARowPerMatrixOfAStackedWeight) {
+  Applied applied;
+  applied.model.tensors.push_back(RecipeTensor("blk.0.attn_k_b.weight", {2, 5, 3}));
+  auto use =
+      ApplyImatrix(Of({{"blk.0.attn_k_b.weight", {{1, 2, 3, 4, 5, 6}, {1}}}}), applied.model);
+  ASSERT_TRUE(use) << use.error().message;
+  const Importance& importance = *TensorOf(applied.model, "blk.0.attn_k_b.weight").importance;
+  EXPECT_THAT(importance.Row(1), ElementsAre(4, 5, 6));
+}
+
+TEST(Imatrix, TakesTheSiblingsRowForAnExpertWithoutData) {
+  const Applied applied =
+      Apply(Of({{kGate, {{2, 2, 4, 4, 6, 6}, {1, 1, 1}}}, {kUp, {{3, 3, 0, 0, 5, 5}, {1, 0, 1}}}}));
+  EXPECT_THAT(applied.Values(kUp), ElementsAre(3, 3, 4, 4, 5, 5));
+  ASSERT_THAT(applied.use.coverage, SizeIs(1));
+  const ImatrixCoverage& coverage = applied.use.coverage[0];
+  EXPECT_EQ(coverage.tensor, kUp);
+  EXPECT_EQ(coverage.layer, 0);
+  EXPECT_EQ(coverage.experts, 3u);
+  EXPECT_THAT(coverage.missing, ElementsAre(1));
+  EXPECT_EQ(coverage.filled_from, kGate);
+}
+
+TEST(Imatrix, TakesTheMeanOfTheOtherExpertsWhereTheSiblingHasNothingEither) {
+  const Applied applied =
+      Apply(Of({{kGate, {{2, 2, 0, 0, 6, 8}, {1, 0, 1}}}, {kUp, {{1, 3, 0, 0, 3, 5}, {1, 0, 1}}}}));
+  EXPECT_THAT(applied.Values(kGate), ElementsAre(2, 2, 4, 5, 6, 8));
+  EXPECT_THAT(applied.Values(kUp), ElementsAre(1, 3, 2, 4, 3, 5));
+  ASSERT_THAT(applied.use.coverage, SizeIs(2));
+  EXPECT_EQ(applied.use.coverage[0].filled_from, "layer mean");
+}
+
+TEST(Imatrix, TakesBothWhereTheyAreNeeded) {
+  const Applied applied =
+      Apply(Of({{kGate, {{2, 2, 0, 0, 0, 0}, {1, 0, 0}}}, {kUp, {{0, 0, 4, 8, 0, 0}, {0, 1, 0}}}}));
+  EXPECT_THAT(applied.Values(kUp), ElementsAre(2, 2, 4, 8, 3, 5));
+  EXPECT_EQ(applied.use.coverage[1].filled_from, std::string(kGate) + ", layer mean");
+}
+
+TEST(Imatrix, GivesNoImportanceToATensorWithoutAnyData) {
+  const Applied applied =
+      Apply(Of({{kDown, {{0, 0, 0, 0, 0, 0}, {0, 0, 0}}}, {kQuery, {{0, 0}, {0}}}}));
+  EXPECT_EQ(TensorOf(applied.model, kDown).importance, nullptr);
+  EXPECT_EQ(TensorOf(applied.model, kQuery).importance, nullptr);
+  EXPECT_EQ(applied.use.used, 0u);
+  ASSERT_THAT(applied.use.coverage, SizeIs(2));
+  EXPECT_THAT(applied.use.coverage[0].missing, ElementsAre(0, 1, 2));
+  EXPECT_EQ(applied.use.coverage[0].filled_from, "none");
+}
+
+TEST(Imatrix, TakesTheOnesOfTheLegacyFormatForMissingExperts) {
+  const Applied applied = Apply(Of({{kDown, {{4, 8, 2, 2, 8, 12}, {2}}}}));
+  EXPECT_THAT(applied.Values(kDown), ElementsAre(2, 4, 3, 5, 4, 6));
+  ASSERT_THAT(applied.use.coverage, SizeIs(1));
+  EXPECT_THAT(applied.use.coverage[0].missing, ElementsAre(1));
+}
+
+TEST(Imatrix, NamesEntriesThatNoTensorHas) {
+  const Applied applied =
+      Apply(Of({{"blk.9.attn_q.weight", {{1, 1}, {1}}}, {kQuery, {{1, 1}, {1}}}}));
+  EXPECT_THAT(applied.use.unknown, ElementsAre("blk.9.attn_q.weight"));
+  EXPECT_EQ(applied.use.used, 1u);
+}
+
+TEST(Imatrix, PassesOverTensorsThatKeepTheirType) {
+  const Applied applied = Apply(Of({{"blk.0.ffn_gate_inp.weight", {{1, 1}, {1}}}}));
+  EXPECT_EQ(TensorOf(applied.model, "blk.0.ffn_gate_inp.weight").importance, nullptr);
+  EXPECT_EQ(applied.use.used, 0u);
+  EXPECT_THAT(applied.use.unknown, IsEmpty());
+}
+
+TEST(Imatrix, RefusesAnEntryOfAnotherLength) {
+  for (const ImatrixEntry& entry :
+       {ImatrixEntry{{1, 1}, {1}}, ImatrixEntry{{1, 1, 1, 1, 1, 1}, {1, 1}},
+        ImatrixEntry{{1, 1, 1, 1}, {1, 1}}}) {
+    GgufModel model = Model();
+    const auto use = ApplyImatrix(Of({{kDown, entry}}), model);
+    ASSERT_FALSE(use);
+    EXPECT_EQ(use.error().code, Code::kMismatch);
+    EXPECT_THAT(
+        use.error().message,
+        HasSubstr(Cat("im.gguf: entry \"", kDown, "\": expected 6 sums with 1 or 3 counts, found ",
+                      entry.sums.size(), " with ", entry.counts.size())));
+  }
+}
+
+TEST(Imatrix, OnlyWarnsAboutAnEmbeddingOfAnotherLength) {
+  const Applied applied = Apply(Of({{"token_embd.weight", {{1, 1, 1}, {1}}}}));
+  EXPECT_EQ(TensorOf(applied.model, "token_embd.weight").importance, nullptr);
+  ASSERT_THAT(applied.model.warnings, SizeIs(1));
+  EXPECT_THAT(applied.model.warnings[0], HasSubstr("\"token_embd.weight\": expected 2 sums"));
+}
+
+TEST(Imatrix, NotesWhatLlamaQuantizeNotes) {
+  Imatrix imatrix = Of({{kQuery, {{1, 1}, {1}}}, {kDown, {{1}, {1}}}});
+  imatrix.datasets = {"text.txt", "more.txt"};
+  imatrix.chunks = 8;
+  GgufMetadata metadata;
+  NoteImatrix(imatrix, metadata);
+  ASSERT_THAT(metadata.entries(), SizeIs(4));
+  EXPECT_EQ(*metadata.Find("quantize.imatrix.file"), GgufValue::String("im.gguf"));
+  EXPECT_EQ(*metadata.Find("quantize.imatrix.dataset"), GgufValue::String("text.txt"));
+  EXPECT_EQ(*metadata.Find("quantize.imatrix.entries_count"), GgufValue::U32(2));
+  EXPECT_EQ(*metadata.Find("quantize.imatrix.chunks_count"), GgufValue::U32(8));
+}
+
+TEST(Imatrix, NotesNothingThatItDoesNotKnow) {
+  GgufMetadata metadata;
+  NoteImatrix(Of({{kQuery, {{1, 1}, {1}}}}), metadata);
+  EXPECT_EQ(metadata.Find("quantize.imatrix.dataset"), nullptr);
+  EXPECT_EQ(metadata.Find("quantize.imatrix.chunks_count"), nullptr);
+}
+
+TEST(Imatrix, ShortensLongNamesBetweenCharacters) {
+  Imatrix imatrix = Of({{kQuery, {{1, 1}, {1}}}});
+  imatrix.datasets = {std::string(126, 'a').append("\xc3\xa9").append("b")};
+  imatrix.file = std::string(200, 'f');
+  GgufMetadata metadata;
+  NoteImatrix(imatrix, metadata);
+  EXPECT_EQ(metadata.String("quantize.imatrix.dataset"), std::string(126, 'a'));
+  EXPECT_EQ(metadata.String("quantize.imatrix.file"), std::string(127, 'f'));
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,103 @@
+#include "libshard/recipe/recipe_types.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/libshard/recipe/recipe_model.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+bool Changes(const std::string& name, std::vector<uint64_t> shape = {64, 64}) {
+  return MayChange(RecipeTensor(name, std::move(shape)));
+}
+
+TEST(RecipeTypes, LetMatricesOfWeightsChange) {
+  for (const char* name :
+       {"token_embd.weight", "output.weight", "blk.0.attn_q.weight", "blk.0.ffn_gate_exps.weight",
+        "blk.0.ffn_gate_shexp.weight", "blk.0.attn_k_b.weight", "blk.3.nextn.eh_proj.weight"}) {
+    EXPECT_TRUE(Changes(name)) << name;
+  }
+}
+
+TEST(RecipeTypes, LeaveVectorsAndNamesOfOtherThingsAlone) {
+  EXPECT_FALSE(Changes("blk.0.attn_q.weight", {64}));
+  EXPECT_FALSE(Changes("blk.0.ffn_gate_inp_shexp.weight", {1, 64}));
+  EXPECT_TRUE(Changes("blk.0.ffn_gate_inp_shexp.weight", {2, 64}));
+  EXPECT_FALSE(Changes("blk.0.ffn_gate_exps.bias"));
+  EXPECT_FALSE(Changes("blk.0.ssm_a"));
+}
+
+TEST(RecipeTypes, LeaveTheListedMatricesAlone) {
+  for (const char* name :
+       {"blk.0.attn_norm.weight", "blk.0.ffn_gate_inp.weight", "blk.0.ssm_conv1d.weight",
+        "blk.0.ffn_gate_tid2eid.weight", "position_embd.weight", "token_types.weight",
+        "blk.0.time_mix_w1.weight", "blk.0.indexer.k_proj.weight", "blk.0.attn_rel_b.weight",
+        "v.patch_embd.weight", "blk.0.altup_proj.weight", "blk.0.shortconv.conv.weight"}) {
+    EXPECT_FALSE(Changes(name)) << name;
+  }
+}
+
+TEST(RecipeTypes, LeaveFixedTensorsAndLiteralsAtF32) {
+  GgufTensor fixed = RecipeTensor("blk.0.x.weight", {64, 64});
+  fixed.fixed = true;
+  EXPECT_FALSE(MayChange(fixed));
+  EXPECT_EQ(KeptType(fixed)->name, "f32");
+  GgufTensor literal = RecipeTensor("rope_factors.weight", {64, 64});
+  literal.literal = "bytes";
+  EXPECT_FALSE(MayChange(literal));
+  EXPECT_EQ(KeptType(literal)->name, "f32");
+}
+
+TEST(RecipeTypes, KeepWhatGgufHasAndTakeF32ForTheRest) {
+  EXPECT_EQ(KeptType(RecipeTensor("a.weight", {4, 4}, "q5_1"))->name, "q5_1");
+  EXPECT_EQ(KeptType(RecipeTensor("a.weight", {4, 4}, "f8_e4m3"))->name, "f32");
+}
+
+TEST(RecipeTypes, FallBackAsLlamaQuantizeDoes) {
+  const auto fallback = [](const char* wanted, uint64_t row) {
+    return std::string(FallbackFor(KnownType(wanted), row)->name);
+  };
+  EXPECT_EQ(fallback("q4_K", 512), "q4_K");
+  EXPECT_EQ(fallback("iq4_xs", 96), "iq4_nl");
+  EXPECT_EQ(fallback("q2_K", 96), "q4_0");
+  EXPECT_EQ(fallback("q3_K", 96), "q4_0");
+  EXPECT_EQ(fallback("q4_K", 96), "q5_0");
+  EXPECT_EQ(fallback("q5_K", 96), "q5_1");
+  EXPECT_EQ(fallback("q6_K", 96), "q8_0");
+  EXPECT_EQ(fallback("q6_K", 100), "f16");
+  EXPECT_EQ(fallback("q8_0", 100), "f16");
+  EXPECT_EQ(fallback("mxfp4", 100), "f16");
+  EXPECT_EQ(fallback("bf16", 7), "bf16");
+}
+
+TEST(RecipeTypes, ReadNamesInAnyCase) {
+  EXPECT_EQ(ParseTargetType("--pure", "Q4_k").value()->name, "q4_K");
+  EXPECT_EQ(ParseTargetType("--pure", "IQ4_XS").value()->name, "iq4_xs");
+}
+
+TEST(RecipeTypes, RefuseTypesThatCannotBeWrittenWithTheListOfThoseThatCan) {
+  for (const char* name : {"iq2_s", "f8_e4m3", "i32", "nonsense", ""}) {
+    const auto type = ParseTargetType("--trunk-type", name);
+    ASSERT_FALSE(type) << name;
+    EXPECT_EQ(type.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(type.error().message, HasSubstr("--trunk-type: type: expected one of f32, "));
+    EXPECT_THAT(type.error().message, HasSubstr("mxfp4"));
+    EXPECT_THAT(type.error().message, Not(HasSubstr("i32,")));
+    EXPECT_THAT(type.error().message, HasSubstr("found " + Quoted(name)));
+  }
+}
+
+TEST(RecipeTypes, HaveTheFileTypeOfLlamaCpp) {
+  EXPECT_EQ(FileTypeOf(*KnownType("q4_K")), 15);
+  EXPECT_EQ(FileTypeOf(*KnownType("q3_K")), 12);
+  EXPECT_EQ(FileTypeOf(*KnownType("bf16")), 32);
+  EXPECT_EQ(FileTypeOf(*KnownType("mxfp4")), 38);
+  EXPECT_EQ(FileTypeOf(*KnownType("i32")), 0);
+}
+
+}  // namespace
+}  // namespace shard

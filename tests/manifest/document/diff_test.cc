@@ -1,0 +1,192 @@
+#include "manifest/document/diff.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/manifest/document/sample.h"
+
+namespace manifest {
+namespace {
+
+std::vector<std::string> TextOf(const DiffReport& report) {
+  std::vector<std::string> lines;
+  for (const Change& change : report.changes) {
+    lines.push_back(change.what + ": " + change.name + ": " + change.before + " -> " +
+                    change.after);
+  }
+  return lines;
+}
+
+bool Has(const DiffReport& report, const std::string& line) {
+  const std::vector<std::string> lines = TextOf(report);
+  return std::find(lines.begin(), lines.end(), line) != lines.end();
+}
+
+std::string Lines(const DiffReport& report) { return shard::Join(TextOf(report), "\n"); }
+
+TEST(DiffTest, FindsNothingBetweenEqualDistributions) {
+  const Manifest a = sample::Make().manifest;
+  const DiffReport report = DiffManifests(a, a);
+  EXPECT_TRUE(report.same()) << Lines(report);
+  uint64_t bytes = 0;
+  for (const BundleRecord& bundle : a.bundles) bytes += bundle.size;
+  EXPECT_EQ(report.same_bytes, bytes);
+  EXPECT_EQ(report.changed_bytes, 0u);
+}
+
+TEST(DiffTest, NamesExpertsThatMovedWithTheirLayers) {
+  const Manifest a = sample::Make().manifest;
+  shard::Plan plan = sample::MakePlan();
+  for (uint32_t layer : {1u, 2u}) {
+    plan.groups[1].owned[layer] = {2, 5};
+    plan.groups[2].owned[layer] = {3, 4};
+  }
+  const DiffReport both = DiffManifests(a, sample::Make(plan).manifest);
+  EXPECT_TRUE(Has(both, "partition: layers 1-2, experts 3: group 1 -> group 2")) << Lines(both);
+  EXPECT_TRUE(Has(both, "partition: layers 1-2, experts 5: group 2 -> group 1")) << Lines(both);
+  plan.groups[1].owned[1] = {2, 3};
+  plan.groups[2].owned[1] = {4, 5};
+  const DiffReport one = DiffManifests(a, sample::Make(plan).manifest);
+  EXPECT_TRUE(Has(one, "partition: layer 2, experts 3: group 1 -> group 2")) << Lines(one);
+}
+
+TEST(DiffTest, NamesFillAndRemainder) {
+  const Manifest a = sample::Make().manifest;
+  shard::Plan plan = sample::MakePlan();
+  plan.groups[0].fill[1] = {3};
+  plan.groups[2].owned[2] = {4};
+  plan.remainder[2] = {5};
+  const DiffReport report = DiffManifests(a, sample::Make(plan).manifest);
+  EXPECT_TRUE(Has(report, "partition: layer 1, fill of group 0: 2 -> 3")) << Lines(report);
+  EXPECT_TRUE(Has(report, "partition: layer 2, experts 5: group 2 -> remainder")) << Lines(report);
+}
+
+TEST(DiffTest, NamesAChangedOverlayAndWhatNeedNotBeCopied) {
+  const sample::Distribution a = sample::Make();
+  shard::Plan plan = sample::MakePlan();
+  plan.overlay_version = "generalists-2";
+  plan.overlay[2] = {0, 5};
+  const sample::Distribution b = sample::Make(plan);
+  const DiffReport report = DiffManifests(a.manifest, b.manifest);
+  EXPECT_TRUE(Has(report, "overlay: version: generalists-1 -> generalists-2")) << Lines(report);
+  EXPECT_TRUE(Has(report, "overlay: layer 2, experts: 0 -> 0,5")) << Lines(report);
+  const uint64_t overlay = b.manifest.BytesOf(shard::Role::kOverlay);
+  EXPECT_EQ(report.changed_bytes, overlay);
+  EXPECT_EQ(report.same_bytes,
+            b.manifest.BytesOf(shard::Role::kTrunk) + b.manifest.BytesOf(shard::Role::kGroup));
+}
+
+TEST(DiffTest, TellsNewGoneAndChangedFilesApart) {
+  sample::Distribution a = sample::Make(), b = sample::Make();
+  a.Remove("groups/001/experts.safetensors");
+  b.Remove("groups/002/experts.safetensors");
+  b.manifest.assets[0].sha256 = std::string(64, '1');
+  const DiffReport report = DiffManifests(a.manifest, b.manifest);
+  ASSERT_EQ(report.changes.size(), 3u) << Lines(report);
+  EXPECT_EQ(report.changes[0].what, "bundle");
+  EXPECT_EQ(report.changes[0].name, "groups/001/experts.safetensors");
+  EXPECT_EQ(report.changes[0].before, "");
+  EXPECT_EQ(report.changes[1].name, "groups/002/experts.safetensors");
+  EXPECT_EQ(report.changes[1].after, "");
+  EXPECT_EQ(report.changes[2].what, "asset");
+  EXPECT_NE(report.changes[2].before, report.changes[2].after);
+}
+
+TEST(DiffTest, NamesTensorsByDigestAndNotByPlace) {
+  const sample::Distribution a = sample::Make();
+  sample::Distribution b = sample::Make();
+  const std::string file = "groups/001/experts.safetensors";
+  b.Remove(file);
+  auto tensors = sample::ExpertTensors(b.manifest.plan, shard::Role::kGroup, 1);
+  std::swap(tensors[0], tensors[1]);  // other places, same bytes
+  tensors[2].raw.bytes[0] ^= 1;
+  tensors[3].raw.name = "model.layers.1.mlp.experts.3.other";
+  sample::AddBundle(b, shard::Role::kGroup, 1, tensors);
+  const DiffReport report = DiffManifests(a.manifest, b.manifest);
+  std::vector<std::string> names;
+  for (const Change& change : report.changes) {
+    if (change.what == "tensor") names.push_back(change.name);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{file + ": model.layers.1.mlp.experts.3.up_proj.weight",
+                                      file + ": model.layers.1.mlp.experts.3.other",
+                                      file + ": model.layers.1.mlp.experts.3.down_proj.weight"}))
+      << Lines(report);
+}
+
+TEST(DiffTest, NamesAnotherModelAndItsFields) {
+  const Manifest a = sample::Make().manifest;
+  Manifest b = a;
+  b.versions.model = "fedcba9876543210";
+  b.model.revision = "v2";
+  b.model.scale.reset();
+  b.model.source[0].header_sha256 = std::string(64, 'd');
+  const DiffReport report = DiffManifests(a, b);
+  EXPECT_TRUE(Has(report, "model: version: 0123456789abcdef -> fedcba9876543210"));
+  EXPECT_TRUE(Has(report, "model: revision: main -> v2"));
+  EXPECT_TRUE(Has(report, "model: scale: 2.5 -> "));
+  EXPECT_TRUE(Has(report, "model: source model.safetensors: " + std::string(64, 'a') + " -> " +
+                              std::string(64, 'd')))
+      << Lines(report);
+}
+
+TEST(DiffTest, NamesAnotherPlacementOfSessions) {
+  const Manifest a = sample::Make().manifest;
+  auto document = nlohmann::ordered_json::parse(WriteManifest(a));
+  document["routing"]["placement"] = {{"rule", "race"}};
+  const auto b = ParseManifest("b", document.dump());
+  ASSERT_TRUE(b) << b.error().message;
+  const DiffReport report = DiffManifests(a, *b);
+  ASSERT_EQ(report.changes.size(), 1u) << Lines(report);
+  EXPECT_EQ(TextOf(report)[0], "routing: placement: {\"rule\":\"hash\"} -> {\"rule\":\"race\"}");
+}
+
+TEST(DiffTest, NamesRecipeToolVersionAndImatrix) {
+  const Manifest a = sample::Make().manifest;
+  Manifest b = a;
+  b.tool_version = "9.9.9";
+  b.recipe = {"Q4_K_M", "m.gguf", std::string(64, 'e')};
+  b.command = {"another"};
+  b.created = 17;
+  const DiffReport report = DiffManifests(a, b);
+  EXPECT_TRUE(Has(report, "tool: version: " + a.tool_version + " -> 9.9.9")) << Lines(report);
+  EXPECT_TRUE(Has(report, "tool: recipe:  -> Q4_K_M")) << Lines(report);
+  EXPECT_EQ(report.changes.size(), 3u) << "imatrix too; not the command and the time\n"
+                                       << Lines(report);
+}
+
+TEST(DiffTest, NamesSectionsThatAreCarriedAndThoseOfNewerVersions) {
+  const Manifest a = sample::Make().manifest;
+  auto document = nlohmann::ordered_json::parse(WriteManifest(a));
+  document["quality"] = {{"kld", 0.5}};
+  document["x_new"] = 1;
+  document["complete"] = false;
+  document["tool"]["x_steps"] = 2;
+  const auto b = ParseManifest("b", document.dump());
+  ASSERT_TRUE(b) << b.error().message;
+  const DiffReport report = DiffManifests(a, *b);
+  EXPECT_TRUE(Has(report, "other: quality:  -> {\"kld\":0.5}")) << Lines(report);
+  EXPECT_TRUE(Has(report, "other: x_new:  -> 1")) << Lines(report);
+  EXPECT_TRUE(Has(report, "other: complete: true -> false")) << Lines(report);
+  EXPECT_TRUE(Has(report, "tool: x_steps:  -> 2")) << Lines(report);
+  EXPECT_EQ(report.changes.size(), 4u) << Lines(report);
+  EXPECT_TRUE(DiffManifests(*b, *b).same());
+}
+
+TEST(DiffTest, GroupsChangesInAFixedOrder) {
+  shard::Plan plan = sample::MakePlan();
+  plan.overlay_version = "generalists-2";
+  plan.scheme = "modulo";
+  sample::Distribution b = sample::Make(plan);
+  b.manifest.model.revision = "v2";
+  b.manifest.assets.clear();
+  b.Bundle("trunk/trunk.safetensors").tensors[0].xxh3 = std::string(32, '0');
+  std::vector<std::string> order;
+  for (const Change& change : DiffManifests(sample::Make().manifest, b.manifest).changes) {
+    if (order.empty() || order.back() != change.what) order.push_back(change.what);
+  }
+  EXPECT_EQ(order, (std::vector<std::string>{"model", "partition", "overlay", "bundle", "tensor",
+                                             "asset"}));
+}
+
+}  // namespace
+}  // namespace manifest

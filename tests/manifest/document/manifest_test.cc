@@ -1,0 +1,85 @@
+#include "manifest/document/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include "fixtures/temp_dir.h"
+#include "tests/manifest/document/sample.h"
+
+namespace manifest {
+namespace {
+
+TEST(ManifestTest, FindsBundlesByTheirFile) {
+  const sample::Distribution made = sample::Make();
+  const BundleRecord* bundle = made.manifest.FindBundle("groups/001/experts.safetensors");
+  ASSERT_NE(bundle, nullptr);
+  EXPECT_EQ(bundle->group, 1);
+  EXPECT_EQ(made.manifest.FindBundle("groups/009/experts.safetensors"), nullptr);
+}
+
+TEST(ManifestTest, CountsTheBytesOfARoleAndOfOneGroup) {
+  const sample::Distribution made = sample::Make();
+  uint64_t groups = 0;
+  for (int group = 0; group < 3; ++group) {
+    const uint64_t bytes = made.manifest.BytesOf(shard::Role::kGroup, group);
+    EXPECT_EQ(bytes,
+              made.files.at(sample::PathOf(made.manifest.plan, shard::Role::kGroup, group)).size());
+    groups += bytes;
+  }
+  EXPECT_EQ(made.manifest.BytesOf(shard::Role::kGroup), groups);
+  EXPECT_EQ(made.manifest.BytesOf(shard::Role::kRemainder), 0u);
+}
+
+TEST(ManifestTest, ReadsTheManifestOfADirectory) {
+  const fixtures::TempDir dir;
+  sample::Make().WriteTo(dir.path());
+  const auto manifest = ReadManifest(dir.path().string());
+  ASSERT_TRUE(manifest) << manifest.error().message;
+  EXPECT_EQ(manifest->model.family, "example-moe");
+}
+
+TEST(ManifestTest, SaysThatADirectoryHasNoManifest) {
+  const fixtures::TempDir dir;
+  const auto manifest = ReadManifest(dir.path().string());
+  ASSERT_FALSE(manifest);
+  EXPECT_EQ(manifest.error().code, shard::Code::kNotFound);
+  EXPECT_NE(manifest.error().message.find("distribution.json"), std::string::npos);
+}
+
+TEST(VersionsTest, AreDigestsOfWhatTheyStandFor) {
+  const shard::Plan plan = sample::MakePlan();
+  const Versions versions = ComputeVersions("0123456789abcdef", plan);
+  EXPECT_EQ(versions.model, "0123456789abcdef");
+  // By hand from docs/distribution-format.md, "Versions".
+  const std::string partition =
+      R"({"scheme":"contiguous","uniform":true,"groups":[)"
+      R"({"experts":{"*":"0-1"},"fill":{"*":"2"}},{"experts":{"*":"2-3"},"fill":{}},)"
+      R"({"experts":{"*":"4-5"},"fill":{}}],"remainder":{}})";
+  EXPECT_EQ(versions.shard, shard::Sha256Hex("0123456789abcdef" + partition).substr(0, 16));
+  const std::string overlays = R"([{"version":"generalists-1","parent":null,"experts":{"*":"0"}}])";
+  EXPECT_EQ(versions.replica, shard::Sha256Hex("0123456789abcdef" + overlays).substr(0, 16));
+}
+
+TEST(VersionsTest, ChangeWithWhatTheyStandForAndWithNothingElse) {
+  const Versions before = ComputeVersions("0123456789abcdef", sample::MakePlan());
+  shard::Plan plan = sample::MakePlan();
+  plan.overlay[1] = {0, 5};
+  const Versions overlay = ComputeVersions("0123456789abcdef", plan);
+  EXPECT_EQ(overlay.shard, before.shard);
+  EXPECT_NE(overlay.replica, before.replica);
+  plan = sample::MakePlan();
+  std::swap(plan.groups[1], plan.groups[2]);
+  const Versions partition = ComputeVersions("0123456789abcdef", plan);
+  EXPECT_NE(partition.shard, before.shard);
+  EXPECT_EQ(partition.replica, before.replica);
+  EXPECT_NE(ComputeVersions("0123456789abcdee", sample::MakePlan()).shard, before.shard);
+}
+
+TEST(VersionsTest, HaveNoReplicaWithoutAnOverlay) {
+  shard::Plan plan = sample::MakePlan();
+  plan.overlay.clear();
+  plan.overlay_version.clear();
+  EXPECT_EQ(ComputeVersions("0123456789abcdef", plan).replica, "");
+}
+
+}  // namespace
+}  // namespace manifest

@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include "tests/manifest/document/sample.h"
+
+namespace manifest {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json WrittenSample() { return ordered_json::parse(WriteManifest(sample::Make().manifest)); }
+
+TEST(WriteManifestTest, WritesTheSectionsInTheOrderOfTheDesign) {
+  std::vector<std::string> keys;
+  const ordered_json document = WrittenSample();
+  for (const auto& [key, value] : document.items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"format", "format_version", "model", "versions",
+                                            "partition", "overlays", "routing", "complete",
+                                            "bundles", "assets", "tool"}));
+}
+
+TEST(WriteManifestTest, GivesEqualBytesForEqualManifests) {
+  EXPECT_EQ(WriteManifest(sample::Make().manifest), WriteManifest(sample::Make().manifest));
+}
+
+TEST(WriteManifestTest, EndsWithOneLineFeedAndHasNoCarriageReturn) {
+  const std::string text = WriteManifest(sample::Make().manifest);
+  EXPECT_TRUE(text.ends_with("}\n")) << text.substr(text.size() - 20);
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+  EXPECT_EQ(text.find(" \n"), std::string::npos);
+}
+
+TEST(WriteManifestTest, PutsEachTensorOnOneLine) {
+  const std::string text = WriteManifest(sample::Make().manifest);
+  const size_t start = text.find("        {\"name\": \"model.layers.2.mlp.experts.gate_up_proj\"");
+  ASSERT_NE(start, std::string::npos);
+  const std::string line = text.substr(start, text.find('\n', start) - start);
+  EXPECT_NE(line.find("\"shape\": [3, 4, 8]"), std::string::npos) << line;
+  EXPECT_NE(line.find("\"experts\": \"0-2\"}"), std::string::npos) << line;
+}
+
+TEST(WriteManifestTest, StandsForAllLayersWithAStarAndNamesThemOtherwise) {
+  ordered_json document = WrittenSample();
+  EXPECT_EQ(document["model"]["moe_layers"].dump(), "\"1-2\"");
+  EXPECT_EQ(document["model"]["experts"].dump(), R"({"*":6})");
+  EXPECT_EQ(document["routing"]["top_k"].dump(), R"({"*":2})");
+  Manifest manifest = sample::Make().manifest;
+  manifest.model.top_k[2] = 4;
+  document = ordered_json::parse(WriteManifest(manifest));
+  EXPECT_EQ(document["model"]["top_k"].dump(), R"({"1":2,"2":4})");
+}
+
+TEST(WriteManifestTest, LeavesOutWhatDoesNotApply) {
+  Manifest manifest = sample::Make().manifest;
+  manifest.model.scale.reset();
+  const ordered_json document = ordered_json::parse(WriteManifest(manifest));
+  EXPECT_FALSE(document["model"].contains("scale"));
+  EXPECT_FALSE(document["tool"].contains("created"));
+  EXPECT_FALSE(document["bundles"][0].contains("group"));
+  EXPECT_FALSE(document["bundles"][0]["tensors"][0].contains("layer"));
+  EXPECT_FALSE(document["bundles"][0]["tensors"][0].contains("experts"));
+  EXPECT_FALSE(document["model"]["source"][0].contains("sha256"));
+  EXPECT_TRUE(document["model"]["source"][1].contains("sha256"));
+}
+
+TEST(WriteManifestTest, WritesTheTimeOnlyWhenThereIsOne) {
+  Manifest manifest = sample::Make().manifest;
+  manifest.created = 1700000000;
+  EXPECT_NE(WriteManifest(manifest).find("\"created\": 1700000000"), std::string::npos);
+}
+
+TEST(WriteManifestTest, ReplacesBytesThatAreNotUtf8) {
+  Manifest manifest = sample::Make().manifest;
+  manifest.model.id = "caf\xe9";
+  const std::string text = WriteManifest(manifest);
+  EXPECT_NE(text.find("caf\xef\xbf\xbd"), std::string::npos);
+}
+
+TEST(WriteManifestTest, WritesAManifestWithoutBundles) {
+  Manifest manifest = sample::Make().manifest;
+  manifest.bundles.clear();
+  manifest.complete = false;
+  const auto read = ParseManifest("x", WriteManifest(manifest));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(read->bundles.empty());
+  EXPECT_FALSE(read->complete);
+}
+
+}  // namespace
+}  // namespace manifest

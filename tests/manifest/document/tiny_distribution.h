@@ -1,0 +1,76 @@
+// What the tests of writing and assembling share: fixtures/tiny-moe split in three, with an overlay
+// in every layer, and directories as maps of their files.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fixtures/temp_dir.h"
+#include "manifest/write/bundle.h"
+#include "tests/manifest/document/sample.h"
+
+namespace tiny {
+
+namespace fs = std::filesystem;
+
+inline const fs::path kSource = fs::path(MOEPACK_SOURCE_DIR) / "fixtures/tiny-moe";
+inline const std::string kOverlayFile =
+    (fs::path(MOEPACK_SOURCE_DIR) / "fixtures/tiny-overlay.json").string();
+
+inline shard::MoeModel Model(const fs::path& source = kSource) {
+  auto model = shard::MoeModel::Open(source);
+  if (!model) throw std::runtime_error(model.error().message);
+  return *std::move(model);
+}
+
+inline shard::PlanOptions PlanOptions() {
+  shard::PlanOptions options;
+  options.groups = 3;
+  options.overlay_file = kOverlayFile;
+  return options;
+}
+
+inline shard::Plan Plan(const shard::MoeModel& model,
+                        const shard::PlanOptions& options = PlanOptions()) {
+  auto plan = shard::MakePlan(model, options);
+  if (!plan) throw std::runtime_error(plan.error().message);
+  return *std::move(plan);
+}
+
+// Only these parts; all of them when there are none.
+inline manifest::WriteOptions Only(const std::vector<std::string>& parts = {}) {
+  manifest::WriteOptions options;
+  options.slice.parts = *shard::ParseParts(parts, 3);
+  options.model_id = "example/tiny";
+  options.command = {"shard-experts", "--groups", "3"};
+  return options;
+}
+
+inline manifest::Result<manifest::WriteReport> Write(const fs::path& out,
+                                                     const manifest::WriteOptions& options = Only(),
+                                                     const fs::path& source = kSource) {
+  const shard::MoeModel model = Model(source);
+  return manifest::WriteDistribution(model, Plan(model), out.string(), options);
+}
+
+// Every file below `directory` with its bytes.
+inline std::map<std::string, std::string> Tree(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    files[fs::relative(entry.path(), directory).string()] = sample::ReadFile(entry.path());
+  }
+  return files;
+}
+
+inline std::vector<std::string> Names(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : Tree(directory)) names.push_back(name);
+  return names;
+}
+
+}  // namespace tiny

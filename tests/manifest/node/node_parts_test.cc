@@ -1,0 +1,209 @@
+#include "manifest/node/node_parts.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/manifest/node/assemble_sample.h"
+
+namespace manifest {
+namespace {
+
+using shard::Code;
+using testing::HasSubstr;
+
+// What CutNode takes and refuses, seen through AssembleNode.
+class NodePartsTest : public AssembleNodeTest {};
+
+TEST_F(NodePartsTest, MissingPartsAreNamed) {
+  Split("qwen3-moe", {"assets"});
+  struct Step {
+    const char *missing, *part;
+  };
+  const shard::MoeModel model = tiny::Model(dir_ / "source");
+  const shard::Plan plan = ReadManifest((dir_ / "dist").string())->plan;
+  for (const Step& step :
+       {Step{"trunk", "trunk"}, Step{"group 0", "group:0"}, Step{"overlay", "overlay"}}) {
+    const shard::Error error = Refusal();
+    EXPECT_EQ(error.code, Code::kNotFound);
+    EXPECT_THAT(error.message,
+                HasSubstr(shard::Cat(step.missing, ": expected a file in the manifest")));
+    EXPECT_THAT(error.hint, HasSubstr("--only"));
+    ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), tiny::Only({step.part})));
+  }
+  EXPECT_TRUE(Assemble());  // group 1 is not needed
+}
+
+TEST_F(NodePartsTest, AFileThatIsGoneIsNotFound) {
+  Split("qwen3-moe");
+  fs::remove(dir_ / "dist" / kOverlayBundle);
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message, HasSubstr(kOverlayBundle));
+}
+
+TEST_F(NodePartsTest, LayersWithDifferentCountsAreUnsupported) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "source"));
+  fixtures::WriteFile(dir_ / "groups.json",
+                      R"({"groups": [{"*": "0-2", "1": "0-3"}, {"*": "3-5", "1": "4-5"}]})");
+  const shard::MoeModel model = tiny::Model(dir_ / "source");
+  shard::PlanOptions options;
+  options.partition = "explicit:" + (dir_ / "groups.json").string();
+  options.uniform = false;
+  ASSERT_TRUE(
+      WriteDistribution(model, tiny::Plan(model, options), (dir_ / "dist").string(), tiny::Only()));
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("eligible experts in layer 1 as in layer 0 (3), found 4"));
+  EXPECT_THAT(error.hint, HasSubstr("--uniform"));
+}
+
+TEST_F(NodePartsTest, GroupsOfDifferentSizesAreFine) {
+  Split("qwen3-moe", {}, false);
+  const auto small = Assemble(Group(0));
+  const auto large = Assemble(Forced(1));
+  ASSERT_TRUE(small && large);
+  EXPECT_EQ(small->experts, 3u);
+  EXPECT_EQ(large->experts, 4u);
+}
+
+TEST_F(NodePartsTest, AHashRoutingTableIsUnsupported) {
+  Split("deepseek-v4");
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("tid2eid"));
+  EXPECT_THAT(error.message, HasSubstr("found a table that gives tokens fixed experts"));
+}
+
+TEST_F(NodePartsTest, AHeaderThatDisagreesWithTheManifestIsAMismatch) {
+  Split("qwen3-moe");
+  const std::string original = sample::ReadFile(dir_ / "dist/distribution.json");
+  using Edit = void (*)(std::vector<TensorRecord>&);
+  for (const Edit edit :
+       {Edit([](auto& tensors) { tensors[0].name += "x"; }),
+        Edit([](auto& tensors) { std::swap(tensors[0].shape[0], tensors[0].shape[1]); }),
+        Edit([](auto& tensors) { tensors[0].dtype = "F16"; }),
+        Edit([](auto& tensors) { tensors.pop_back(); })}) {
+    EditManifest([&](Manifest& manifest) { edit(manifest.bundles[0].tensors); });
+    const shard::Error error = Refusal();
+    EXPECT_EQ(error.code, Code::kMismatch) << error.message;
+    EXPECT_THAT(error.message, HasSubstr("expected as the manifest says, found otherwise"));
+    EXPECT_THAT(error.message, HasSubstr(kTrunkBundle));
+    fixtures::WriteFile(dir_ / "dist/distribution.json", original);
+  }
+}
+
+TEST_F(NodePartsTest, AFileThatIsNoSafetensorsFileIsCorrupt) {
+  Split("qwen3-moe");
+  fixtures::WriteFile(dir_ / "dist" / kGroup0, "not weights at all");
+  EXPECT_EQ(Refusal().code, Code::kCorrupt);
+}
+
+TEST_F(NodePartsTest, APackedTensorWithoutAnExpertOfThePlanIsAMismatch) {
+  Split("granite-moe");
+  EditManifest([](Manifest& manifest) {
+    for (BundleRecord& bundle : manifest.bundles) {
+      for (TensorRecord& tensor : bundle.tensors) {
+        if (bundle.file == kGroup0 && !tensor.experts.empty()) tensor.experts.back() = 5;
+      }
+    }
+  });
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr("expected the experts that the plan gives this node"));
+}
+
+TEST_F(NodePartsTest, APackedTensorThatIsNoMultipleOfItsExpertsIsAMismatch) {
+  Split("granite-moe");
+  EditManifest([](Manifest& manifest) {
+    for (BundleRecord& bundle : manifest.bundles) {
+      for (TensorRecord& tensor : bundle.tensors) {
+        if (bundle.file == kGroup0 && !tensor.experts.empty()) tensor.experts.push_back(5);
+      }
+    }
+  });
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message,
+              HasSubstr("shape: expected 5 experts along the first axis, found [4, "));
+}
+
+TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {
+  Split("qwen3-moe");
+  EditManifest([](Manifest& manifest) {
+    shard::Plan& plan = manifest.plan;
+    for (auto& [layer, ids] : plan.groups[0].owned) ids = {0, 1, 3};
+    for (auto& [layer, ids] : plan.groups[1].owned) ids = {2, 4, 5};
+    plan.groups[0].fill.clear();
+    plan.groups[1].fill.clear();
+    plan.uniform = false;
+    manifest.versions = ComputeVersions(manifest.versions.model, plan);
+  });
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kMismatch) << error.message;
+  EXPECT_THAT(error.message, HasSubstr("expert 2: expected the experts that the plan gives"));
+}
+
+// A file per tensor, of which the manifest lists only some.
+class LostFiles : public NodePartsTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(Split(GetParam()));
+    const shard::MoeModel model = tiny::Model(dir_ / "source");
+    WriteOptions options = tiny::Only();
+    options.slice.max_part_size = 1;
+    options.force = true;
+    const shard::Plan plan = ReadManifest((dir_ / "dist").string())->plan;
+    ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), options));
+  }
+};
+
+TEST_P(LostFiles, ATensorOfOneExpertIsMissed) {
+  EditManifest([](Manifest& manifest) {
+    // The group's last file has expert 2, which the overlay does not hold.
+    const auto last = std::find_if(manifest.bundles.rbegin(), manifest.bundles.rend(),
+                                   [](const auto& bundle) { return bundle.group == 0; });
+    manifest.bundles.erase(std::next(last).base());
+  });
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.hint, HasSubstr("the distribution is damaged"));
+}
+
+TEST_P(LostFiles, AWholeLayerIsMissed) {
+  EditManifest([](Manifest& manifest) {
+    std::erase_if(manifest.bundles, [](const BundleRecord& bundle) {
+      return bundle.role != shard::Role::kTrunk && bundle.tensors[0].layer == 2;
+    });
+  });
+  const shard::Error error = Refusal();
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr("layer 2: expected all tensors of 4 experts"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LostFiles, testing::Values("qwen3-moe", "granite-moe"),
+                         [](const auto& tested) {
+                           return std::string(tested.index == 0 ? "Explicit" : "Packed");
+                         });
+
+TEST_F(NodePartsTest, PartsCutIntoSeveralFilesGiveTheSameNode) {
+  Split("granite-moe");
+  ASSERT_TRUE(Assemble());
+  const auto whole = tiny::Tree(dir_ / "node");
+  const shard::MoeModel model = tiny::Model(dir_ / "source");
+  WriteOptions options = tiny::Only();
+  options.slice.max_part_size = 4096;
+  options.force = true;
+  const shard::Plan plan = ReadManifest((dir_ / "dist").string())->plan;
+  ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), options));
+  ASSERT_FALSE(fs::exists(dir_ / "dist" / kGroup0));
+  ASSERT_TRUE(Assemble(Forced()));
+  // Padding of the headers follows where the first tensor lies in its source; tensors do not.
+  for (const char* file :
+       {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
+    EXPECT_EQ(DataOf(sample::ReadFile(dir_ / "node" / file)), DataOf(whole.at(file))) << file;
+  }
+}
+
+}  // namespace
+}  // namespace manifest

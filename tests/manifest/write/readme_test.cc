@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manifest/write/bundle.h"
+#include "tests/manifest/document/sample.h"
+
+namespace manifest {
+namespace {
+
+using shard::Cat;
+using shard::FormatBytes;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(DistributionReadme, SaysWhatTheModelIsAndWhichVersions) {
+  const Manifest manifest = sample::Make().manifest;
+  const std::string text = DistributionReadme(manifest);
+  EXPECT_THAT(text, StartsWith("# example/tiny, split into 3 expert groups\n"));
+  EXPECT_THAT(text, HasSubstr("Made by moepack 0.1.0 from a ExampleMoeForCausalLM (family "
+                              "example-moe, 2 layers with experts"));
+  EXPECT_THAT(text, HasSubstr("model version `0123456789abcdef`"));
+  EXPECT_THAT(text, HasSubstr(Cat("partition `", manifest.versions.shard, "`")));
+  EXPECT_THAT(text, HasSubstr(Cat("overlay `generalists-1` (`", manifest.versions.replica, "`)")));
+  EXPECT_THAT(text, HasSubstr("quality of the split: not measured"));
+  EXPECT_THAT(text, Not(HasSubstr("missing here")));
+}
+
+TEST(DistributionReadme, ListsEveryPartWithItsFilesAndBytes) {
+  const Manifest manifest = sample::Make().manifest;
+  const std::string text = DistributionReadme(manifest);
+  for (const auto& [part, file] : {std::pair("trunk", "trunk/trunk.safetensors"),
+                                   {"group 0", "groups/000/experts.safetensors"},
+                                   {"group 2", "groups/002/experts.safetensors"},
+                                   {"overlay", "overlays/generalists-1/experts.safetensors"}}) {
+    const BundleRecord* bundle = manifest.FindBundle(file);
+    ASSERT_NE(bundle, nullptr) << file;
+    EXPECT_THAT(
+        text, HasSubstr(Cat("| ", part, " | `", file, "` | ", FormatBytes(bundle->size), " |\n")));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("| remainder |")));
+}
+
+TEST(DistributionReadme, ANodeIsTrunkOverlayAndGroup) {
+  const Manifest manifest = sample::Make().manifest;
+  const uint64_t everywhere =
+      manifest.BytesOf(shard::Role::kTrunk) + manifest.BytesOf(shard::Role::kOverlay);
+  const std::string text = DistributionReadme(manifest);
+  for (int group = 0; group < 3; ++group) {
+    const uint64_t bytes = everywhere + manifest.BytesOf(shard::Role::kGroup, group);
+    EXPECT_THAT(text, HasSubstr(Cat("\n| ", group, " | 3 | ", FormatBytes(bytes), " |\n")));
+  }
+}
+
+TEST(DistributionReadme, CountsThatDifferBetweenLayersAreARange) {
+  shard::Plan plan = sample::MakePlan();
+  plan.groups[0].fill.clear();
+  plan.groups[0].fill[1] = {2, 3};
+  plan.uniform = false;
+  EXPECT_THAT(DistributionReadme(sample::Make(plan).manifest), HasSubstr("\n| 0 | 2 to 4 | "));
+}
+
+TEST(DistributionReadme, PartsThatAreNotThereHaveNoRow) {
+  sample::Distribution made = sample::Make();
+  made.Remove("groups/001/experts.safetensors");
+  made.manifest.complete = false;
+  const std::string text = DistributionReadme(made.manifest);
+  EXPECT_THAT(text, HasSubstr("parts are missing here on purpose"));
+  EXPECT_THAT(text, AllOf(HasSubstr("| group 0 |"), Not(HasSubstr("| group 1 |"))));
+  EXPECT_THAT(text, AllOf(HasSubstr("\n| 0 | "), Not(HasSubstr("\n| 1 | "))));
+}
+
+TEST(DistributionReadme, SeveralFilesOfAPartShareItsRow) {
+  sample::Distribution made = sample::Make();
+  sample::AddBundle(made, shard::Role::kTrunk, -1, {}, "trunk/more.safetensors");
+  EXPECT_THAT(DistributionReadme(made.manifest),
+              HasSubstr("| trunk | `trunk/trunk.safetensors`, `trunk/more.safetensors` | "));
+}
+
+TEST(DistributionReadme, WithoutIdAndOverlayTheFamilyNamesIt) {
+  shard::Plan plan = sample::MakePlan();
+  plan.overlay_version = "";
+  plan.overlay.clear();
+  sample::Distribution made = sample::Make(plan);
+  made.manifest.model.id = "";
+  const std::string text = DistributionReadme(made.manifest);
+  EXPECT_THAT(text, StartsWith("# example-moe, split into 3"));
+  EXPECT_THAT(text, Not(HasSubstr("overlay `")));
+}
+
+}  // namespace
+}  // namespace manifest

@@ -1,0 +1,100 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/commands/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+
+class Assemble : public testing::Test {
+ protected:
+  Assemble() {
+    EXPECT_EQ(workspace_
+                  .Moepack("build fixtures/tiny-moe --groups 3 --overlay-file "
+                           "fixtures/tiny-overlay.json -o out --no-verify")
+                  .status,
+              0);
+  }
+  Workspace workspace_;
+};
+
+TEST_F(Assemble, MakesACheckpointThatOpensAsAModelOfItsOwn) {
+  const ToolRun run = workspace_.Moepack("assemble out --group 1 -o node");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("group 1 with 7 experts per layer"));
+  const auto summary = workspace_.Json("list-tensors node --summary --json");
+  EXPECT_EQ(summary["experts"], 7);
+  EXPECT_EQ(summary["top_k"], 2);
+  EXPECT_EQ(nlohmann::json::parse(ReadAll(workspace_ / "node/config.json"))["num_experts"], 7);
+}
+
+TEST_F(Assemble, ADryRunWritesNothingAndPredictsEveryFile) {
+  const std::string before = workspace_.Listing();
+  const auto dry = workspace_.Json("assemble out --group 0 -o node --dry-run --json");
+  EXPECT_EQ(workspace_.Listing(), before);
+  const auto written = workspace_.Json("assemble out --group 0 -o node --json");
+  EXPECT_EQ(written["files"], dry["files"]);
+  for (const auto& file : dry["files"]) {
+    const auto path = workspace_ / "node" / file["file"].get<std::string>();
+    EXPECT_EQ(std::filesystem::file_size(path), file["bytes"]) << path;
+  }
+}
+
+TEST_F(Assemble, AGroupThatIsNotThereIsAUsageError) {
+  const ToolRun run = workspace_.Moepack("assemble out --group 3 -o node");
+  EXPECT_EQ(run.status, 2) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("expected 0 to 2, found 3"));
+}
+
+TEST_F(Assemble, TheOutputIsNeverInsideTheInputOrAroundIt) {
+  const std::string before = workspace_.Listing();
+  for (const char* out : {"out/node", "out/groups/node", "out/a/b/node", ".", "out"}) {
+    const ToolRun run = workspace_.Moepack(std::string("assemble out --group 0 --force -o ") + out);
+    EXPECT_EQ(run.status, 2) << out;
+    EXPECT_THAT(run.err, HasSubstr("expected an output apart from the input")) << out;
+  }
+  EXPECT_EQ(workspace_.Listing(), before);
+}
+
+TEST_F(Assemble, AssetsThatAreLinksOutOfTheDistributionAreRefused) {
+  const auto asset = workspace_ / "out/assets/tokenizer.json";
+  std::filesystem::rename(asset, workspace_ / "secret");
+  std::filesystem::create_symlink(workspace_ / "secret", asset);
+  for (const char* dry : {"", " --dry-run"}) {
+    const ToolRun run = workspace_.Moepack(std::string("assemble out --group 0 -o node") + dry);
+    EXPECT_EQ(run.status, 3) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("found a link to "));
+  }
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "node"));
+}
+
+TEST_F(Assemble, VerifyOfANodeChecksFilesThatAreMissingStrayOrDamaged) {
+  ASSERT_EQ(workspace_.Moepack("assemble out --group 1 -o node").status, 0);
+  EXPECT_EQ(workspace_.Json("verify node --json")["passed"], true);
+  WriteAll(workspace_ / "node/notes.txt", "mine");
+  EXPECT_EQ(workspace_.Moepack("verify node").status, 0) << "a warning";
+  WriteAll(workspace_ / "node/modeling_new.py", "import os");
+  EXPECT_THAT(workspace_.Moepack("verify node").out,
+              HasSubstr("error: no-stray-files: modeling_new.py"));
+  std::filesystem::remove(workspace_ / "node/modeling_new.py");
+  std::filesystem::remove(workspace_ / "node/tokenizer.json");
+  const ToolRun run = workspace_.Moepack("verify node --format junit");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.out, HasSubstr("failure type=\"files-present\""));
+}
+
+TEST_F(Assemble, AnUnknownOptionIsNamedBeforeAMissingOne) {
+  const ToolRun run = workspace_.Moepack("assemble out --groups 1 -o node");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("unknown option \"--groups\"\nhint: did you mean --group?"));
+}
+
+TEST_F(Assemble, AnExistingOutputIsKeptUnlessForced) {
+  WriteAll(workspace_ / "node/mine.txt", "mine");
+  EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 2);
+  EXPECT_EQ(ReadAll(workspace_ / "node/mine.txt"), "mine");
+}
+
+}  // namespace
+}  // namespace cli

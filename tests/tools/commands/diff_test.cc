@@ -1,0 +1,106 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/commands/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+
+class Diff : public testing::Test {
+ protected:
+  Diff() {
+    const std::string build = "build fixtures/tiny-moe --no-verify --groups 3 ";
+    EXPECT_EQ(workspace_.Moepack(build + "-o a").status, 0);
+    EXPECT_EQ(workspace_.Moepack(build + "--partition modulo -o b").status, 0);
+  }
+  Workspace workspace_;
+};
+
+TEST_F(Diff, ADistributionIsTheSameAsItself) {
+  const ToolRun run = workspace_.Moepack("diff a a/distribution.json --exit-code");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.out, "a and a/distribution.json are the same\n");
+}
+
+TEST_F(Diff, DifferencesAreNoErrorUnlessAskedFor) {
+  EXPECT_EQ(workspace_.Moepack("diff a b").status, 0);
+  const ToolRun run = workspace_.Moepack("diff a b --exit-code");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_EQ(run.err, "");
+}
+
+TEST_F(Diff, TensorsAreCountedAndListedOnlyOnRequest) {
+  EXPECT_THAT(workspace_.Moepack("diff a b").out, HasSubstr("(--tensors lists them)"));
+  EXPECT_EQ(workspace_.Moepack("diff a b").out.find("up_proj"), std::string::npos);
+  EXPECT_THAT(workspace_.Moepack("diff a b --tensors").out, HasSubstr("up_proj"));
+}
+
+TEST_F(Diff, JsonSaysWhatANodeMustFetch) {
+  const auto json = workspace_.Json("diff a b --json");
+  EXPECT_EQ(json["same"], false);
+  EXPECT_EQ(json["changes"][0]["what"], "partition");
+  // The trunk is the same file; the three groups are not.
+  EXPECT_EQ(json["same_bytes"],
+            std::filesystem::file_size(workspace_ / "a/trunk/trunk.safetensors"));
+  EXPECT_GT(json["changed_bytes"], 3 * 7'000'000);
+}
+
+class DiffOfNodes : public testing::Test {
+ protected:
+  DiffOfNodes() {
+    const std::string build = "build fixtures/tiny-moe --no-verify --groups 2 -o ";
+    Run(build + "q8 --recipe Q8_0");
+    Run(build + "q4 --recipe Q4_0");
+    Run("assemble q8 --group 0 -o a");
+    Run("assemble q8 --group 1 -o b");
+    Run("assemble q4 --group 0 -o c");
+  }
+  void Run(const std::string& arguments) {
+    const ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+  Workspace workspace_;
+};
+
+TEST_F(DiffOfNodes, ANodeIsTheSameAsItself) {
+  const ToolRun run = workspace_.Moepack("diff a a/moepack_node.json --exit-code");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "a and a/moepack_node.json are the same\n");
+}
+
+TEST_F(DiffOfNodes, TwoGroupsDifferInExpertsAndFilesAndShareTheTrunk) {
+  const auto json = workspace_.Json("diff a b --json");
+  EXPECT_EQ(json["same"], false);
+  EXPECT_EQ(json["changes"][0],
+            (nlohmann::json{{"what", "node"}, {"name", "group"}, {"before", "0"}, {"after", "1"}}));
+  EXPECT_EQ(json["changes"][1]["what"], "node");
+  EXPECT_EQ(json["changes"][1]["before"], "0-7");
+  EXPECT_EQ(json["changes"][1]["after"], "8-15");
+  EXPECT_EQ(json["same_bytes"],
+            std::filesystem::file_size(workspace_ / "a/node-00001-of-00003.gguf") +
+                std::filesystem::file_size(workspace_ / "q8/trunk/trunk.gguf"))
+      << "head and trunk are the same";
+  const ToolRun run = workspace_.Moepack("diff a b --exit-code");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.out, HasSubstr("; of the files of b, "));
+}
+
+TEST_F(DiffOfNodes, TheRecipeIsNamed) {
+  const ToolRun run = workspace_.Moepack("diff a c");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, testing::ContainsRegex("tool +recipe +Q8_0 +Q4_0"));
+  EXPECT_THAT(run.out, testing::ContainsRegex("distribution +sha256 "));
+  EXPECT_THAT(run.out, testing::ContainsRegex("file +node-00003-of-00003.gguf "));
+}
+
+TEST_F(DiffOfNodes, ANodeIsNotComparedWithADistribution) {
+  const ToolRun run = workspace_.Moepack("diff q8 a");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("a: expected a distribution as q8, found a node"));
+  EXPECT_THAT(run.err, HasSubstr("hint: diff compares two distributions, or two nodes"));
+  EXPECT_EQ(workspace_.Moepack("diff a q8").status, 2);
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,108 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/commands/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kPlan = "plan fixtures/tiny-moe --groups 3 ";
+
+TEST(Plan, WritesPlanJsonWhereItRuns) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(kPlan);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("wrote plan.json"));
+  const auto plan = nlohmann::json::parse(ReadAll(workspace / "plan.json"));
+  EXPECT_EQ(plan["format"], "moepack-plan");
+  EXPECT_EQ(plan["partition"]["groups"].size(), 3u);
+}
+
+TEST(Plan, JsonHasTheBytesOfEveryNode) {
+  const auto json = Workspace().Json(std::string(kPlan) + "--json");
+  ASSERT_EQ(json["nodes"].size(), 3u);
+  for (const auto& node : json["nodes"]) {
+    EXPECT_EQ(node["eligible"]["least"], 6);
+    EXPECT_EQ(node["eligible"]["most"], 6);
+    const auto& bytes = node["bytes"];
+    EXPECT_EQ(bytes["total"], bytes["trunk"].get<uint64_t>() + bytes["group"].get<uint64_t>() +
+                                  bytes["overlay"].get<uint64_t>());
+    // Six experts of three layers, 393,216 bytes each.
+    EXPECT_GE(bytes["group"], 18 * 393216);
+  }
+  EXPECT_EQ(json["output"]["file"], "plan.json");
+}
+
+TEST(Plan, AnExistingPlanIsKeptUnlessForced) {
+  const Workspace workspace;
+  WriteAll(workspace / "plan.json", "mine");
+  const ToolRun refused = workspace.Moepack(kPlan);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_EQ(ReadAll(workspace / "plan.json"), "mine");
+  EXPECT_THAT(refused.err, HasSubstr("hint: use --force"));
+  EXPECT_EQ(workspace.Moepack(std::string(kPlan) + "--force").status, 0);
+  EXPECT_THAT(ReadAll(workspace / "plan.json"), HasSubstr("moepack-plan"));
+}
+
+TEST(Plan, AnInputIsNeverReplaced) {
+  const Workspace workspace;
+  for (const std::string input :
+       {"fixtures/tiny-moe/config.json", "fixtures/tiny-moe/model-00001-of-00003.safetensors",
+        "fixtures/tiny-overlay.json"}) {
+    const std::string before = ReadAll(workspace / input);
+    const ToolRun run = workspace.Moepack(
+        std::string(kPlan) + "--overlay-file fixtures/tiny-overlay.json --force -o " + input);
+    EXPECT_EQ(run.status, 2) << input << run.err;
+    EXPECT_EQ(ReadAll(workspace / input), before) << input;
+  }
+}
+
+TEST(Plan, ADryRunWritesNothingAndTellsTheExactSize) {
+  const Workspace workspace;
+  const std::string before = workspace.Listing();
+  const auto dry = workspace.Json(std::string(kPlan) + "--dry-run --json");
+  EXPECT_EQ(workspace.Listing(), before);
+  EXPECT_EQ(dry["output"]["written"], false);
+  EXPECT_EQ(workspace.Moepack(kPlan).status, 0);
+  EXPECT_EQ(std::filesystem::file_size(workspace / "plan.json"), dry["output"]["bytes"]);
+}
+
+TEST(Plan, ADashPutsThePlanOnStdoutAndTheReportOnStderr) {
+  const Workspace workspace;
+  const ToolRun run = workspace.Moepack(std::string(kPlan) + "-o -");
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(nlohmann::json::parse(run.out)["format"], "moepack-plan");
+  EXPECT_THAT(run.err, HasSubstr("3 groups, contiguous, uniform"));
+}
+
+TEST(Plan, ADirectoryWhoseNameIsNoUtf8IsNamedWithEscapes) {
+  const Workspace workspace;
+  std::filesystem::rename(workspace / "fixtures/tiny-moe", workspace / "fixtures/m\xff");
+  const ToolRun run = workspace.Moepack("plan fixtures/m\xff --groups 2");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto plan = nlohmann::json::parse(ReadAll(workspace / "plan.json"));
+  EXPECT_EQ(plan["model"]["source"], "m\\xff");
+}
+
+TEST(Plan, AnOverlayIsOnEveryNode) {
+  const auto json =
+      Workspace().Json(std::string(kPlan) + "--overlay-file fixtures/tiny-overlay.json --json");
+  EXPECT_EQ(json["overlay_version"], "generalists-1");
+  for (const auto& node : json["nodes"]) EXPECT_EQ(node["overlay"]["most"], 2);
+}
+
+TEST(Plan, AnIndexAloneIsEnoughAndHasNoSizes) {
+  const Workspace workspace;
+  std::filesystem::create_directories(workspace / "index");
+  for (const char* name : {"model.safetensors.index.json", "config.json"}) {
+    std::filesystem::copy(workspace / "fixtures/tiny-moe" / name, workspace / "index");
+  }
+  const auto json =
+      workspace.Json("plan index/model.safetensors.index.json --groups 2 --dry-run --json");
+  EXPECT_EQ(json["nodes"].size(), 2u);
+  EXPECT_FALSE(json["nodes"][0].contains("bytes"));
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,234 @@
+#include <gmock/gmock.h>
+
+#include "runtime-shim/stats/statistics_file.h"
+#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/terminal_moepack.h"
+
+namespace cli {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+constexpr const char* kText =
+    "The router of a layer picks two of sixteen experts for every token; how often it picks each "
+    "of "
+    "them depends on the text. Licences, manuals, programs and headers use different experts.\n";
+
+class ProfileCommand : public ::testing::Test {
+ protected:
+  ProfileCommand() { WriteAll(workspace_ / "text.txt", kText); }
+  runtime::Statistics Read(const std::string& name) {
+    const auto read = runtime::ReadStatistics((workspace_ / name).string());
+    EXPECT_TRUE(read) << (read ? "" : read.error().message);
+    return read ? *read : runtime::Statistics{};
+  }
+  Workspace workspace_;
+};
+
+TEST_F(ProfileCommand, PrintsEveryLayerAndWritesBothForms) {
+  const ToolRun run =
+      workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --bucket prose -o s.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, StartsWith("bucket  sessions  prefill tokens  decode tokens\nprose "));
+  EXPECT_THAT(run.out, HasSubstr("layer  experts  used  top quarter  largest"));
+  EXPECT_THAT(run.out, HasSubstr("\n    2       16 "));
+  EXPECT_THAT(run.out, HasSubstr("Super Experts: not looked for; 48 experts in all layers"));
+  EXPECT_THAT(run.out, HasSubstr("wrote s.json\n"));
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --bucket prose -o s.bin")
+                .status,
+            0);
+  EXPECT_EQ(Read("s.json"), Read("s.bin"));
+}
+
+TEST_F(ProfileCommand, CountsEveryTokenTopKTimesInEveryLayer) {
+  ASSERT_EQ(workspace_
+                .Moepack("profile fixtures/tiny-moe --text text.txt --generate 5 --context 16 "
+                         "-o s.bin")
+                .status,
+            0);
+  const runtime::Statistics statistics = Read("s.bin");
+  ASSERT_EQ(statistics.sessions.size(), 1u);
+  const runtime::SessionTally& session = statistics.sessions[0];
+  EXPECT_EQ(session.name, "text.txt");
+  EXPECT_EQ(session.executor, "cpu");
+  EXPECT_EQ(session.precision, "bf16");
+  EXPECT_GT(session.phases[0].sinks, 2u);  // windows
+  EXPECT_GT(session.phases[1].tokens, 0u);
+  uint64_t all = 0;
+  for (const runtime::PhaseTally& phase : session.phases) {
+    all += phase.tokens;
+    for (const runtime::LayerTally& layer : phase.layers) {
+      uint64_t count = 0;
+      double mass = 0;
+      for (const runtime::ExpertTally& expert : layer) {
+        count += expert.count;
+        mass += expert.gate_mass;
+      }
+      EXPECT_EQ(count, 2 * phase.tokens);
+      EXPECT_NEAR(mass, static_cast<double>(phase.tokens), 1e-3);  // gates add up to 1
+    }
+  }
+  for (const std::vector<uint64_t>& pairs : statistics.co_selection) {
+    uint64_t count = 0;
+    for (const uint64_t pair : pairs) count += pair;
+    EXPECT_EQ(count, all);
+  }
+}
+
+TEST_F(ProfileCommand, ADistributionHasTheStatisticsOfItsSource) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
+  ASSERT_EQ(workspace_.Moepack("profile out --text text.txt -o b.bin").status, 0);
+  const runtime::Statistics source = Read("a.bin"), both = Read("b.bin");
+  EXPECT_EQ(source.model.router_digest, both.model.router_digest);
+  EXPECT_EQ(both.sessions, source.sessions);
+}
+
+TEST_F(ProfileCommand, MergingAddsSessionsOfOtherNames) {
+  WriteAll(workspace_ / "ids", "1 2 3");
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
+  const std::string merge = "profile fixtures/tiny-moe --merge a.bin -o b.bin ";
+  ASSERT_EQ(workspace_.Moepack(merge + "--tokens ids").status, 0);
+  EXPECT_EQ(Read("b.bin").sessions.size(), 2u);
+  const ToolRun run = workspace_.Moepack(merge + "--text text.txt --force");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err,
+              HasSubstr("a.bin: session \"text.txt\": expected one that is not there yet"));
+  EXPECT_EQ(Read("b.bin").sessions.size(), 2u);
+}
+
+TEST_F(ProfileCommand, JsonSaysWhatTheTableSays) {
+  WriteAll(
+      workspace_ / "s.jsonl",
+      "{\"tokens\": [1, 2, 3, 4], \"bucket\": \"a\"}\n{\"tokens\": [5, 6], \"bucket\": \"b\"}\n");
+  const Json json = workspace_.Json("profile fixtures/tiny-moe --text s.jsonl --json");
+  EXPECT_EQ(json["layers"].size(), 3u);
+  EXPECT_EQ(json["layers"][0]["experts"], 16);
+  EXPECT_EQ(json["buckets"][0]["prefill_tokens"], 3);
+  EXPECT_EQ(json["buckets"][1]["bucket"], "b");
+  EXPECT_EQ(json["stable"], false);
+  EXPECT_TRUE(json["super_experts"].is_null());
+  EXPECT_TRUE(json["output"].is_null());
+}
+
+TEST_F(ProfileCommand, ADryRunRunsAndWritesNothing) {
+  WriteAll(workspace_ / "ids", "1 2 3");
+  const std::string before = workspace_.Listing();
+  const ToolRun run =
+      workspace_.Moepack("profile fixtures/tiny-moe --tokens ids --generate 7 -o s.json --dry-run");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("1 session, 3 tokens; nothing was run"));
+  EXPECT_EQ(workspace_.Listing(), before);
+  EXPECT_EQ(workspace_.Json("profile fixtures/tiny-moe --tokens ids --dry-run --json")["tokens"],
+            3);
+}
+
+TEST_F(ProfileCommand, OnATerminalItCountsTokens) {
+  const auto report = workspace_.Json("profile fixtures/tiny-moe --text text.txt --dry-run --json");
+  const uint64_t tokens = report["tokens"].get<uint64_t>() + 8;
+  const ToolRun run =
+      OnATerminal(workspace_, "profile fixtures/tiny-moe --text text.txt --generate 8");
+  EXPECT_EQ(run.status, 0) << run.out;
+  EXPECT_THAT(run.out, ContainsRegex("loading +[0-9]+%  [0-9.]+ k?B of "));
+  EXPECT_THAT(run.out, ContainsRegex("profiling +[0-9]+%  [0-9]+ of " + std::to_string(tokens) +
+                                     " tokens  [0-9.,]+ tokens/s"));
+  EXPECT_THAT(run.out, Not(ContainsRegex("profiling[^\r\n]*B/s")));
+}
+
+TEST_F(ProfileCommand, InAPipeThereIsNoProgress) {
+  const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe --text text.txt --strict");
+  EXPECT_THAT(run.err, Not(HasSubstr("tokens/s")));
+  EXPECT_THAT(run.err, Not(HasSubstr("\033")));
+}
+
+TEST_F(ProfileCommand, AnOutputThatExistsIsKeptUnlessForced) {
+  WriteAll(workspace_ / "s.json", "mine");
+  WriteAll(workspace_ / "ids", "1 2 3");
+  const std::string command = "profile fixtures/tiny-moe --tokens ids -o s.json";
+  const ToolRun run = workspace_.Moepack(command);
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("s.json: output: expected no such file, found one"));
+  EXPECT_EQ(ReadAll(workspace_ / "s.json"), "mine");
+  EXPECT_EQ(workspace_.Moepack(command + " --force").status, 0);
+  EXPECT_EQ(Read("s.json").sessions.size(), 1u);
+}
+
+TEST_F(ProfileCommand, AnInputIsNeverTheOutput) {
+  EXPECT_EQ(
+      workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o text.txt --force").status,
+      2);
+  EXPECT_EQ(ReadAll(workspace_ / "text.txt"), kText);
+  const ToolRun run =
+      workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o fixtures --force");
+  EXPECT_EQ(run.status, 2);
+}
+
+TEST_F(ProfileCommand, NeitherATextNorMergedStatisticsAreReplaced) {
+  WriteAll(workspace_ / "ids.json", "[1, 2, 3]");
+  const ToolRun tokens =
+      workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o ./ids.json --force");
+  EXPECT_EQ(tokens.status, 2);
+  EXPECT_THAT(tokens.err, HasSubstr("./ids.json: output: expected no input, found ids.json"));
+  ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --tokens ids.json -o a.bin").status, 0);
+  const std::string before = ReadAll(workspace_ / "a.bin");
+  const ToolRun merged = workspace_.Moepack(
+      "profile fixtures/tiny-moe --text text.txt --merge a.bin -o a.bin --force");
+  EXPECT_EQ(merged.status, 2);
+  EXPECT_THAT(merged.err, HasSubstr("a.bin: output: expected no input, found a.bin"));
+  EXPECT_EQ(ReadAll(workspace_ / "a.bin"), before);
+}
+
+TEST_F(ProfileCommand, TheNameOfTheOutputSaysItsForm) {
+  const std::string command = "profile fixtures/tiny-moe --text text.txt -o ";
+  const ToolRun empty = workspace_.Moepack(command + "''");
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_THAT(empty.err, HasSubstr("-o: expected a name that ends in .json or .bin, or -"));
+  EXPECT_THAT(workspace_.Moepack(command + "stats").err, HasSubstr("found \"stats\""));
+  const ToolRun both = workspace_.Moepack(command + "- --json");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_THAT(both.err, HasSubstr("-o -: expected a file together with --json"));
+  const ToolRun standard = workspace_.Moepack(command + "-");
+  EXPECT_EQ(standard.status, 0);
+  EXPECT_EQ(Json::parse(standard.out)["format"], "moepack-statistics");
+  EXPECT_THAT(standard.err, HasSubstr("top quarter"));
+}
+
+TEST_F(ProfileCommand, ADryRunRefusesTheOutputsThatARunRefuses) {
+  WriteAll(workspace_ / "s.json", "mine");
+  const std::string command = "profile fixtures/tiny-moe --text text.txt --dry-run -o ";
+  EXPECT_THAT(workspace_.Moepack(command + "s.json").err,
+              HasSubstr("s.json: output: expected no such file, found one"));
+  EXPECT_EQ(workspace_.Moepack(command + "s.json").status, 2);
+  const ToolRun missing = workspace_.Moepack(command + "nowhere/s.json");
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_THAT(missing.err,
+              HasSubstr("nowhere/s.json: output: expected a directory to write it in"));
+}
+
+TEST_F(ProfileCommand, StatisticsOfAnotherModelAreNotMerged) {
+  runtime::Statistics other;
+  other.model.router_digest = std::string(32, '0');
+  other.model.layers = {{0, 16, 2}, {1, 16, 2}, {2, 16, 2}};
+  other.co_selection.assign(3, std::vector<uint64_t>(120));
+  ASSERT_TRUE(runtime::WriteStatistics((workspace_ / "other.bin").string(), other));
+  WriteAll(workspace_ / "ids", "1 2 3");
+  const ToolRun run =
+      workspace_.Moepack("profile fixtures/tiny-moe --tokens ids --merge other.bin -o s.bin");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.err, HasSubstr("other.bin: router digest: expected"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "s.bin"));
+}
+
+TEST_F(ProfileCommand, TextsAreNeeded) {
+  const ToolRun run = workspace_.Moepack("profile fixtures/tiny-moe");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected texts or tokens, found none"));
+}
+
+}  // namespace
+}  // namespace cli

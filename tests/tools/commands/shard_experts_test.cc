@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "tests/tools/commands/run_moepack.h"
+
+namespace cli {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kShard =
+    "shard-experts fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out ";
+
+std::map<std::string, uint64_t> SizesOf(const nlohmann::json& report) {
+  std::map<std::string, uint64_t> sizes;
+  for (const auto& file : report["files"]) sizes[file["file"]] = file["bytes"];
+  return sizes;
+}
+
+std::map<std::string, uint64_t> SizesOnDisk(const std::filesystem::path& root) {
+  std::map<std::string, uint64_t> sizes;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.is_regular_file())
+      sizes[std::filesystem::relative(entry.path(), root).string()] = entry.file_size();
+  }
+  return sizes;
+}
+
+TEST(ShardExperts, ADryRunWritesNothingAndPredictsEveryFile) {
+  const Workspace workspace;
+  const std::string before = workspace.Listing();
+  const auto dry = workspace.Json(std::string(kShard) + "--dry-run --json");
+  EXPECT_EQ(workspace.Listing(), before);
+  EXPECT_EQ(dry["dry_run"], true);
+
+  const auto written = workspace.Json(std::string(kShard) + "--json");
+  EXPECT_EQ(SizesOf(written), SizesOf(dry));
+  EXPECT_EQ(written["bytes"], dry["bytes"]);
+  auto on_disk = SizesOnDisk(workspace / "out");
+  EXPECT_EQ(on_disk.erase("distribution.json") + on_disk.erase("README.md"), 2u);
+  EXPECT_EQ(on_disk, SizesOf(dry));
+}
+
+TEST(ShardExperts, ReportsDigestsAndNodes) {
+  const auto json = Workspace().Json(std::string(kShard) + "--json");
+  EXPECT_EQ(json["complete"], true);
+  EXPECT_EQ(json["nodes"].size(), 3u);
+  EXPECT_EQ(json["files"][0]["role"], "trunk");
+  EXPECT_EQ(json["files"][0]["sha256"].get<std::string>().size(), 64u);
+  EXPECT_EQ(json["versions"]["model"].get<std::string>().size(), 16u);
+}
+
+TEST(ShardExperts, TheManifestRecordsTheCommandWithoutPaths) {
+  const Workspace workspace;
+  workspace.Json(std::string(kShard) + "--jobs 1 --memory 2M --json");
+  const auto manifest = nlohmann::json::parse(ReadAll(workspace / "out/distribution.json"));
+  EXPECT_EQ(manifest["tool"]["command"],
+            nlohmann::json::array({"shard-experts", "--groups", "3", "--partition", "contiguous",
+                                   "--overlay-file", "tiny-overlay.json", "--uniform"}));
+}
+
+TEST(ShardExperts, JobsAndMemoryDoNotChangeTheBytes) {
+  const Workspace workspace;
+  const std::string shard = "shard-experts fixtures/tiny-moe --groups 2 ";
+  EXPECT_EQ(workspace.Moepack(shard + "-o a --jobs 1 --memory 1MiB").status, 0);
+  EXPECT_EQ(workspace.Moepack(shard + "-o b --jobs 4 --memory 64MiB").status, 0);
+  EXPECT_EQ(ReadAll(workspace / "a/distribution.json"), ReadAll(workspace / "b/distribution.json"));
+}
+
+TEST(ShardExperts, PartsAreWrittenOneByOne) {
+  const Workspace workspace;
+  const std::string shard = "shard-experts fixtures/tiny-moe --groups 3 -o out ";
+  const auto first = workspace.Json(shard + "--only group:1 --only assets --json");
+  EXPECT_EQ(first["complete"], false);
+  EXPECT_TRUE(std::filesystem::exists(workspace / "out/groups/001/experts.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(workspace / "out/trunk"));
+  const auto second =
+      workspace.Json(shard + "--only trunk --only group:0 --only group:2 --only overlay --json");
+  EXPECT_EQ(second["complete"], true);
+  EXPECT_EQ(workspace.Moepack("verify out --against fixtures/tiny-moe").status, 0);
+}
+
+TEST(ShardExperts, APlanFileGivesTheSameBundlesAsItsOptions) {
+  const Workspace workspace;
+  EXPECT_EQ(workspace.Moepack("plan fixtures/tiny-moe --groups 3").status, 0);
+  EXPECT_EQ(workspace.Moepack("shard-experts fixtures/tiny-moe --plan plan.json -o a").status, 0);
+  EXPECT_EQ(workspace.Moepack("shard-experts fixtures/tiny-moe --groups 3 -o b").status, 0);
+  const auto versions = [&](const char* name) {
+    return nlohmann::json::parse(ReadAll(workspace / name))["versions"];
+  };
+  EXPECT_EQ(versions("a/distribution.json"), versions("b/distribution.json"));
+}
+
+TEST(ShardExperts, PartsAreCutAtTheGivenSize) {
+  const Workspace workspace;
+  const auto json = workspace.Json(std::string(kShard) + "--max-part-size 1MB --json");
+  EXPECT_GT(json["files"].size(), 20u);
+  for (const auto& file : json["files"]) EXPECT_LE(file["bytes"], 1'000'000) << file["file"];
+}
+
+TEST(ShardExperts, AnExistingOutputIsKeptUnlessForced) {
+  const Workspace workspace;
+  WriteAll(workspace / "out/mine.txt", "mine");
+  const ToolRun refused = workspace.Moepack(kShard);
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("hint: "));
+  EXPECT_EQ(ReadAll(workspace / "out/mine.txt"), "mine");
+}
+
+TEST(ShardExperts, ForceReplacesADistribution) {
+  const Workspace workspace;
+  EXPECT_EQ(workspace.Moepack(kShard).status, 0);
+  const auto json =
+      workspace.Json("shard-experts fixtures/tiny-moe --groups 2 -o out --force --json");
+  EXPECT_EQ(json["nodes"].size(), 2u);
+  EXPECT_FALSE(std::filesystem::exists(workspace / "out/groups/002"));
+}
+
+TEST(ShardExperts, TheSourceIsNeverTheOutput) {
+  const Workspace workspace;
+  const auto before = SizesOnDisk(workspace / "fixtures");
+  for (const char* out : {"fixtures", "fixtures/tiny-moe"}) {
+    const ToolRun run = workspace.Moepack(
+        std::string("shard-experts fixtures/tiny-moe --groups 2 --force -o ") + out);
+    EXPECT_EQ(run.status, 2) << run.err;
+  }
+  EXPECT_EQ(SizesOnDisk(workspace / "fixtures"), before);
+}
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,46 @@
+#include "tools/reports/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace cli {
+namespace {
+
+TEST(Progress, SaysHowMuchHowFastAndHowLong) {
+  EXPECT_EQ(ProgressText(250'000'000, 1'000'000'000, 2.0),
+            " 25%  250 MB of 1.00 GB  125 MB/s  0:06 left");
+}
+
+TEST(Progress, PromisesNothingBeforeTheFirstByte) {
+  EXPECT_EQ(ProgressText(0, 1000, 1.0), "  0%  0 B of 1.00 kB  0 B/s");
+}
+
+TEST(Progress, NeverPassesTheEnd) {
+  EXPECT_EQ(ProgressText(2000, 1000, 1.0), "100%  1.00 kB of 1.00 kB  1.00 kB/s  0:00 left");
+  EXPECT_EQ(ProgressText(0, 0, 0.0), "100%  0 B of 0 B  -");
+}
+
+TEST(Progress, CountsTokensAsTokens) {
+  EXPECT_EQ(ProgressText(1'200, 4'800, 2.0, ProgressUnit::kTokens),
+            " 25%  1,200 of 4,800 tokens  600 tokens/s  0:06 left");
+  EXPECT_EQ(ProgressText(0, 4'800, 1.0, ProgressUnit::kTokens),
+            "  0%  0 of 4,800 tokens  0.0 tokens/s");
+}
+
+TEST(Progress, SlowTokensHaveATenth) {
+  EXPECT_EQ(FormatTokenRate(3, 2), "1.5 tokens/s");
+  EXPECT_EQ(FormatTokenRate(0, 2), "0.0 tokens/s");
+  EXPECT_EQ(FormatTokenRate(2'469, 2), "1,234 tokens/s");
+  EXPECT_EQ(FormatTokenRate(7, 0), "-");
+}
+
+TEST(Progress, FormatsDurationsWithHoursOnlyWhenNeeded) {
+  EXPECT_EQ(FormatDuration(0.4), "0:00");
+  EXPECT_EQ(FormatDuration(59.6), "1:00");
+  EXPECT_EQ(FormatDuration(3723), "1:02:03");
+  EXPECT_EQ(FormatDuration(-1), "0:00");
+}
+
+TEST(Progress, RateWithoutTimeIsUnknown) { EXPECT_EQ(FormatRate(100, 0), "-"); }
+
+}  // namespace
+}  // namespace cli

@@ -1,0 +1,186 @@
+#include "manifest/node/assemble.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/table.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Json;
+
+constexpr uint64_t kMaxGroup = 65535;
+constexpr uint64_t kLeastPartSize = 1u << 12;
+
+struct Arguments {
+  std::string distribution, out;
+  manifest::AssembleOptions assemble;
+  bool json = false;
+};
+
+std::string ServerCommand(const Arguments& arguments, const manifest::AssembleReport& report) {
+  const std::string path = (shard::fs::path(arguments.out) / report.model_file).string();
+  return shard::ShellCommand({"llama-server", "-m", path});
+}
+
+std::string ReportText(const Arguments& arguments, const manifest::AssembleReport& report,
+                       double seconds) {
+  Table table({"file", ">bytes", "how"});
+  for (const manifest::AssembleReport::File& file : report.files) {
+    table.Row({file.name, shard::FormatCount(file.bytes), file.link});
+  }
+  const bool dry_run = arguments.assemble.dry_run;
+  std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
+                         ExactBytes(report.total_bytes()), " to ", shard::Shown(arguments.out));
+  if (!dry_run)
+    text +=
+        Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");
+  text +=
+      Cat("; group ", arguments.assemble.group, " with ", report.experts, " experts per layer\n");
+  if (!report.model_file.empty() && !dry_run)
+    text += Cat("\nrun it:\n  ", ServerCommand(arguments, report), "\n");
+  return text;
+}
+
+Json ReportJson(const Arguments& arguments, const manifest::AssembleReport& report) {
+  Json files = Json::array();
+  for (const manifest::AssembleReport::File& file : report.files) {
+    files.push_back({{"file", file.name}, {"bytes", file.bytes}});
+    if (!file.link.empty()) files.back()["link"] = file.link;
+  }
+  Json document = {{"distribution", arguments.distribution},
+                   {"group", arguments.assemble.group},
+                   {"output", arguments.out},
+                   {"dry_run", arguments.assemble.dry_run},
+                   {"experts", report.experts},
+                   {"files", std::move(files)},
+                   {"bytes", report.total_bytes()},
+                   {"notes", report.notes}};
+  if (!report.model_file.empty()) document["server_command"] = ServerCommand(arguments, report);
+  return document;
+}
+
+struct Outcome {
+  manifest::AssembleReport report;
+  double seconds = 0;
+};
+
+Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
+  Progress progress("assembling");
+  manifest::AssembleOptions options = arguments.assemble;
+  options.pack.progress = [&](const shard::PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(manifest::AssembleReport report,
+            manifest::AssembleNode(arguments.distribution, arguments.out, options));
+  return Outcome{std::move(report), progress.seconds()};
+}
+
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
+  PrintNotes(outcome.report.notes);
+  PrintWarnings(outcome.report.warnings);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
+                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+  return kExitDone;
+}
+
+// Node names become file names, and the end of a part's name is read by loaders.
+std::string NameProblem(const std::string& text) {
+  const bool plain = !text.empty() && text[0] != '.' &&
+                     text.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                         "0123456789._-") == text.npos;
+  if (plain && text.find("-of-") == text.npos) return "";
+  return Cat("expected letters, digits, '.', '_' or '-' without \"-of-\", found ",
+             shard::Quoted(text));
+}
+
+// CLI11 runs the transformation that was added last first.
+void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
+  using manifest::LinkKind;
+  using manifest::NodeLayout;
+  const std::map<std::string, NodeLayout> layouts = {{"split", NodeLayout::kSplit},
+                                                     {"single", NodeLayout::kSingle}};
+  const std::map<std::string, LinkKind> links = {{"auto", LinkKind::kAuto},
+                                                 {"hardlink", LinkKind::kHardlink},
+                                                 {"reflink", LinkKind::kReflink},
+                                                 {"symlink", LinkKind::kSymlink},
+                                                 {"copy", LinkKind::kCopy}};
+  app.add_option(
+         "--layout", options.layout,
+         "GGUF: split (a set of head, trunk and experts; the default) or single (one file).")
+      ->type_name("LAYOUT")
+      ->transform(CLI::Transformer(layouts).description(""))
+      ->transform(OneOf({"split", "single"}));
+  app.add_option("--link", options.link,
+                 "GGUF: how the trunk comes into a split set: auto (the default: hardlink, else "
+                 "reflink, else copy), hardlink, reflink, symlink or copy.")
+      ->type_name("KIND")
+      ->transform(CLI::Transformer(links).description(""))
+      ->transform(OneOf({"auto", "hardlink", "reflink", "symlink", "copy"}));
+  app.add_option(
+         "--max-part-size", options.max_part_size,
+         "GGUF: cut the experts of a split set into files of at most this size: 5G, 512MiB. "
+         "The trunk keeps the files it has.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastPartSize));
+  AddAlignment(app, options.alignment);
+  app.add_option("--name", options.name, "GGUF: what the file names begin with. Default: node.")
+      ->type_name("NAME")
+      ->check(NameProblem);
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  manifest::AssembleOptions& options = arguments->assemble;
+  app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
+  app.add_option("--group", options.group, "The node's group, counted from 0.")
+      ->type_name("G")
+      ->transform(AsCount(0, kMaxGroup))
+      ->required();
+  app.add_option("-o,--output", arguments->out, "The node's directory.")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--family", options.family_file,
+                 "safetensors: the table that the model was split with, if its family is not built "
+                 "in.")
+      ->type_name("FILE");
+  AddNodeLayout(app, options);
+  AddMemory(app, options.pack.memory);
+  AddJobs(app, options.pack.jobs);
+  AddForce(app, options.force);
+  AddDryRun(app, options.dry_run);
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kAssemble = {
+    "assemble",
+    "Makes one node's directory for a stock runtime",
+    "Routers are cut to the node's experts, experts numbered from 0, the overlay merged in, and "
+    "the "
+    "expert count changed. GGUF bundles become a split set that an unmodified llama.cpp loads and "
+    "whose trunk is shared with other nodes; safetensors bundles become a Hugging Face style "
+    "checkpoint.",
+    {"moepack assemble out-q4 --group 1 -o node-1",
+     "moepack assemble out --group 0 -o node-0 --dry-run"},
+    Bind};
+
+}  // namespace cli

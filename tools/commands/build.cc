@@ -1,0 +1,176 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "manifest/node/assemble.h"
+#include "tools/command.h"
+#include "tools/command_text.h"
+#include "tools/commands/verify_command.h"
+#include "tools/commands/write_command.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/reports/output.h"
+#include "tools/reports/verify_report.h"
+#include "tools/reports/write_report.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Json;
+
+struct Arguments : WriteArguments {
+  bool prove = false, no_verify = false, cold = false;
+};
+
+std::vector<std::string> RecordCommand(const Arguments& arguments) {
+  std::vector<std::string> words = {"build"};
+  for (const auto& more : {RecordPlanOptions(arguments.plan), RecordWriteOptions(arguments)}) {
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  return words;
+}
+
+// Empty with --no-verify.
+Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
+                                                     const manifest::Manifest& written) {
+  if (arguments.no_verify) return std::optional<manifest::VerifyReport>();
+  manifest::VerifyOptions options;
+  options.jobs = arguments.write.pack.jobs;
+  options.digest = ManifestDigest(written);
+  options.cold = arguments.cold;
+  if (arguments.prove) {
+    options.against = arguments.source.source;
+    options.family_file = arguments.source.model.family_file;
+    options.config_file = arguments.source.model.config_file;
+    const shard::QuantizeOptions& quantize = arguments.quantize.options;
+    if (!quantize.imatrix_file.empty()) options.imatrix_files = {quantize.imatrix_file};
+    options.pre = quantize.convert.pre;
+  }
+  SHARD_TRY(manifest::VerifyReport report, VerifyWithProgress(arguments.out, options));
+  return std::optional(std::move(report));
+}
+
+// Everything that makes these bytes out of this source, so that the proof makes them again.
+std::string ProofCommand(const Arguments& arguments) {
+  CommandLine line("verify");
+  line.AddPath(arguments.out);
+  line.AddPath("--against", arguments.source.source);
+  line.AddPath("--family", arguments.source.model.family_file);
+  line.AddPath("--config", arguments.source.model.config_file);
+  if (!arguments.write.gguf) return line.Text();
+  const shard::QuantizeOptions& options = arguments.quantize.options;
+  line.AddPath("--imatrix", options.imatrix_file);
+  line.Add("--pre", options.convert.pre);
+  return line.Text();
+}
+
+// GGUF bundles have names of their own, and assembling them needs no family.
+std::string AssemblingFamily(const Arguments& arguments) {
+  return arguments.write.gguf ? "" : arguments.source.model.family_file;
+}
+
+// Not when the overlay has a type of its own, or when layers differ in their number of experts.
+bool CanAssemble(const Arguments& arguments, const std::string& node) {
+  manifest::AssembleOptions options;
+  options.family_file = AssemblingFamily(arguments);
+  options.dry_run = true;
+  return manifest::AssembleNode(arguments.out, node, options).has_value();
+}
+
+// "" when a node cannot be assembled.
+std::string NodeCommand(const Arguments& arguments) {
+  const std::string node = FreePath("node-0");
+  if (!CanAssemble(arguments, node)) return "";
+  CommandLine line("assemble");
+  line.AddPath(arguments.out);
+  line.Add("--group", "0");
+  line.AddPath("--family", AssemblingFamily(arguments));
+  line.AddPath("-o", node);
+  return line.Text();
+}
+
+std::string NextSteps(const Arguments& arguments) {
+  const std::string node = NodeCommand(arguments);
+  return Cat("\nnext:\n  ", ProofCommand(arguments), node.empty() ? "" : "\n  ", node, "\n");
+}
+
+struct Outcome {
+  const Arguments& arguments;
+  const WriteOutcome& written;
+  const std::optional<manifest::VerifyReport>& verified;
+};
+
+std::string Text(const Outcome& outcome) {
+  std::string text = WrittenText(outcome.written);
+  if (!outcome.verified) return text + NextSteps(outcome.arguments);
+  text += "verification " + VerifyTotals(*outcome.verified) + "\n";
+  if (!outcome.verified->cold)
+    text += "what was just written may still be in memory: --cold reads it from the device\n";
+  return text + (outcome.verified->passed() ? NextSteps(outcome.arguments)
+                                            : VerifyText(outcome.arguments.out, *outcome.verified));
+}
+
+Json Document(const Outcome& outcome) {
+  Json document = WrittenJson(outcome.written);
+  document["verify"] =
+      outcome.verified ? VerifyJson(outcome.arguments.out, *outcome.verified) : Json(nullptr);
+  return document;
+}
+
+Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  arguments.write.side_files =
+      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
+  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
+  SHARD_CHECK(ChooseContainer(model, plan, arguments));
+  PrintWarnings(shard::PlanWarnings(model, plan));
+  arguments.write.command = RecordCommand(arguments);
+  SHARD_CHECK(CheckRecorded(arguments.write.command));
+  if (arguments.dry_run) return RunDryRun(model, plan, arguments);
+
+  SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
+  SHARD_TRY(const auto verified, Verify(arguments, written.report.manifest));
+  const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};
+  const Outcome outcome{arguments, write_outcome, verified};
+  if (verified) PrintWarnings(WarningTexts(*verified));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(Document(outcome)) : WriteResult(Text(outcome)));
+  if (verified) SHARD_CHECK(CheckPassed(arguments.out, *verified));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddSource(app, arguments->source);
+  AddPlanOptions(app, arguments->plan);
+  AddWriteOptions(app, *arguments);
+  CLI::Option* prove = app.add_flag(
+      "--prove", arguments->prove,
+      "Also compare every byte that was written with its place in the source, or, "
+      "where the type changed, with what the source gives when it is converted again.");
+  AddCold(app, arguments->cold);
+  app.add_flag("--no-verify", arguments->no_verify,
+               "Do not read the result back to check structure and digests.")
+      ->excludes(prove)
+      ->excludes(app.get_option("--cold"));
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kBuild = {
+    "build",
+    "Plans, writes and verifies a distribution in one run",
+    "The main job: plan, shard-experts and verify in one run, with conversion and quantization "
+    "on the way if wanted. The result is read back once to check "
+    "structure "
+    "and digests; --prove compares it with the source byte by byte as well. What was just written "
+    "is mostly still in the page cache; with --cold it is read from the device.",
+    {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",
+     "moepack build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out-q4"},
+    Bind};
+
+}  // namespace cli

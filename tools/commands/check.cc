@@ -1,0 +1,129 @@
+#include "runtime-shim/check.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/options/options.h"
+#include "tools/options/runtime_options.h"
+#include "tools/options/token_ids.h"
+#include "tools/reports/masking_report.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+
+namespace cli {
+namespace {
+
+struct Arguments : RuntimeArguments {
+  int group = -1;
+  std::string tokens, against;
+  double tolerance = -1;
+  bool no_assembled = false;
+  ReportArguments report;
+};
+
+Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
+  runtime::CheckOptions options;
+  options.executor = arguments.executor;
+  options.device = arguments.device;
+  options.load = arguments.load;
+  options.load.overlay = !arguments.no_overlay;
+  options.load.verify = !arguments.no_verify;
+  options.load.jobs = arguments.load_jobs();
+  options.against = arguments.against;
+  if (arguments.group >= 0) options.groups.push_back(static_cast<uint32_t>(arguments.group));
+  if (arguments.tolerance >= 0) options.tolerance = arguments.tolerance;
+  if (!arguments.tokens.empty()) {
+    SHARD_TRY(options.tokens, ReadTokenIds("--tokens", arguments.tokens));
+  }
+  options.assembled = !arguments.no_assembled;
+  return options;
+}
+
+// Prints each node as it is done, if the report is text.
+Result<runtime::CheckReport> CheckWithProgress(const Arguments& arguments,
+                                               runtime::CheckOptions options) {
+  Status written = shard::Ok();
+  Progress loading("loading"), checking("checking", ProgressUnit::kTokens);
+  options.load.progress = [&](uint64_t done, uint64_t total) { loading.Update(done, total); };
+  options.progress = [&](uint64_t done, uint64_t total) { checking.Update(done, total); };
+  options.checked = [&](const runtime::CheckedNode& node) {
+    loading.Clear();
+    checking.Clear();
+    if (arguments.report.kind() == ReportFormat::kText && written)
+      written = WriteResult(CheckedNodeText(node));
+  };
+  SHARD_TRY(runtime::CheckReport report, runtime::CheckDistribution(arguments.source, options));
+  SHARD_CHECK(written);
+  return report;
+}
+
+Status WriteReport(const Arguments& arguments, const runtime::CheckReport& report) {
+  switch (arguments.report.kind()) {
+    case ReportFormat::kJson:
+      return WriteJsonResult(CheckJson(arguments.source, arguments.against, report));
+    case ReportFormat::kGithub:
+      return WriteResult(GithubText(CheckCi(arguments.source, report)));
+    case ReportFormat::kJunit:
+      return WriteResult(JunitText(CheckCi(arguments.source, report)));
+    case ReportFormat::kText:
+      break;
+  }
+  return WriteResult(CheckSummary(report));
+}
+
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_CHECK(CheckRuntimeOptions(arguments, arguments.against));
+  SHARD_TRY(runtime::CheckOptions options, OptionsOf(arguments));
+  SHARD_TRY(const runtime::CheckReport report, CheckWithProgress(arguments, std::move(options)));
+  PrintNotes(report.notes);
+  SHARD_CHECK(WriteReport(arguments, report));
+  return report.failures() == 0 ? kExitDone : kExitMismatch;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddRuntimeSource(app, "DIST", "The directory of a distribution.", *arguments);
+  AddGroup(app, "Check only the nodes of this expert group.", arguments->group);
+  app.add_option("--against", arguments->against,
+                 "Compare with this model instead of the distribution's own parts, all loaded: the "
+                 "source of a distribution that was not quantized.")
+      ->type_name("SRC");
+  app.add_option(
+         "--tokens", arguments->tokens,
+         "What to run: token ids, such as 12,7,9, or the name of a file of ids. Default: 32 "
+         "ids spread over the vocabulary.")
+      ->type_name("IDS|FILE");
+  app.add_option(
+         "--tolerance", arguments->tolerance,
+         "How far logits may differ, as a share of the largest logit. With 0 every bit must "
+         "be the same. Default: 0 on cpu, 1e-4 elsewhere.")
+      ->type_name("X")
+      ->check(AsTolerance());
+  app.add_flag("--no-assembled", arguments->no_assembled,
+               "Do not also assemble each node, in a directory for temporary files, and compare "
+               "it.");
+  AddExecutor(app, *arguments);
+  AddReportFormat(app, arguments->report);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kCheck = {
+    "check",
+    "Runs every node and compares it with the masked model",
+    "Loads each group as its node would, runs a few tokens with and without the overlay, and "
+    "compares the logits with those of the whole model whose routers are masked to the same "
+    "experts: on cpu they must be the same bits. Nodes of the same group, assembled for a stock "
+    "runtime, are compared too. A node that differs is named with the position and, where it can "
+    "be "
+    "told, the layer and the expert. Exit status 6 when one does.",
+    {"moepack check out", "moepack check out --against fixtures/tiny-moe --format junit"},
+    Bind};
+
+}  // namespace cli

@@ -1,0 +1,14 @@
+// `run --list-devices`: what every executor of this build can run on.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/json.h"
+
+namespace cli {
+
+// One line per device of each executor of this build, and why the others are missing.
+std::string DevicesText();
+shard::Json DevicesJson();
+
+}  // namespace cli

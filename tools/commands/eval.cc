@@ -1,0 +1,289 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/text.h"
+#include "manifest/document/manifest.h"
+#include "runtime-shim/stats/identity.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/options/options.h"
+#include "tools/options/runtime_options.h"
+#include "tools/reports/ci_report.h"
+#include "tools/reports/eval_report.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+
+namespace cli {
+namespace {
+
+using runtime::EvalInput;
+using runtime::EvalOptions;
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr uint32_t kMaxRaceTokens = 1u << 20;
+// Logits of one run that are held at once.
+constexpr uint64_t kLogitBytes = 64u << 20;
+constexpr uint32_t kMaxChunk = 128;
+
+struct Arguments {
+  RuntimeArguments runtime;
+  TextArguments texts;
+  std::string against;
+  std::vector<std::string> gates;
+  EvalOptions eval;
+  uint32_t race_tokens = 32;
+  bool race_given = false;
+  ReportArguments report;
+};
+
+uint32_t ChunkFor(uint32_t vocabulary) {
+  const uint64_t rows = kLogitBytes / (sizeof(float) * uint64_t{std::max(vocabulary, 1u)});
+  return static_cast<uint32_t>(std::clamp<uint64_t>(rows, 1, kMaxChunk));
+}
+
+runtime::Participant Participate(const std::string& label, const runtime::Model& model,
+                                 shard::LayerExperts eligible, const EvalOptions& options) {
+  const auto open = [&model, eligible, &options](runtime::RoutingObserver* observer) {
+    return runtime::Session::Open(model, eligible, {options.context, options.chunk, observer});
+  };
+  return {label, std::move(eligible), open};
+}
+
+bool HoldsAll(const runtime::Weights& weights, const shard::LayerExperts& loaded) {
+  return std::all_of(weights.moe_layers.begin(), weights.moe_layers.end(), [&](const auto& layer) {
+    return shard::IdsOf(loaded, layer.first).size() == layer.second;
+  });
+}
+
+// The unmasked run of the distribution's own weights needs every expert; a node's directory is a
+// model of its own, with all the experts that it was written with.
+EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
+                    const EvalOptions& options) {
+  const runtime::Weights& weights = *loaded.weights;
+  EvalInput input;
+  for (const auto& [layer, experts] : weights.moe_layers) {
+    input.routers[layer] = loaded.model->spec().layer[layer].router;
+  }
+  input.bos = runtime::BosToken(weights.metadata);
+  if (options.generate > 0) input.is_end = EndsGeneration(weights);
+  shard::LayerExperts all = runtime::EligibleExperts(weights, -1, true);
+  if (HoldsAll(weights, all)) {
+    input.full = Participate("unmasked", *loaded.model, std::move(all), options);
+  }
+  if (against) {
+    input.reference = Participate("reference", *against->model,
+                                  runtime::EligibleExperts(*against->weights, -1, true), options);
+  }
+  const size_t groups = weights.plan ? weights.plan->groups.size() : 0;
+  for (size_t group = 0; group < groups; ++group) {
+    if (!weights.FindGroup(static_cast<uint32_t>(group))) continue;
+    input.groups.push_back(
+        Participate(Cat("group ", group), *loaded.model,
+                    runtime::EligibleExperts(weights, static_cast<int>(group), true), options));
+  }
+  return input;
+}
+
+Error Differs(const Arguments& arguments, const char* what, uint64_t expected, uint64_t found) {
+  return {Code::kMismatch,
+          Cat(arguments.against, ": ", what, ": expected ", expected, " as in ",
+              arguments.runtime.source, ", found ", found),
+          "--against takes the model that the distribution was made from"};
+}
+
+Status CheckComparable(const Arguments& arguments, const LoadedModel& loaded,
+                       const LoadedModel& against) {
+  if (loaded.model->vocabulary() != against.model->vocabulary())
+    return Differs(arguments, "vocabulary", loaded.model->vocabulary(),
+                   against.model->vocabulary());
+  for (const auto& [layer, experts] : loaded.weights->moe_layers) {
+    const auto other = against.weights->moe_layers.find(layer);
+    const uint64_t found = other == against.weights->moe_layers.end() ? 0 : other->second;
+    if (found != experts)
+      return Differs(arguments, Cat("layer ", layer, ": experts").c_str(), experts, found);
+  }
+  return shard::Ok();
+}
+
+struct Models {
+  LoadedModel own;
+  std::optional<LoadedModel> against;
+};
+
+Result<Models> LoadModels(const Arguments& arguments) {
+  SHARD_TRY(const auto executor, OpenExecutor(arguments.runtime));
+  Models models;
+  SHARD_TRY(models.own, LoadModel(arguments.runtime.source, arguments.runtime, executor));
+  if (arguments.against.empty()) return models;
+  RuntimeArguments whole = arguments.runtime;
+  whole.load.overlay_version.clear();
+  SHARD_TRY(models.against, LoadModel(arguments.against, whole, executor));
+  SHARD_CHECK(CheckComparable(arguments, models.own, *models.against));
+  return models;
+}
+
+Result<std::vector<runtime::Gate>> ParseGates(const Arguments& arguments) {
+  std::vector<runtime::Gate> gates;
+  for (const std::string& text : arguments.gates) {
+    SHARD_TRY(runtime::Gate gate, runtime::ParseGate(text));
+    gates.push_back(std::move(gate));
+  }
+  return gates;
+}
+
+Result<std::vector<runtime::EvalTokens>> ReadTokens(const Arguments& arguments,
+                                                    const LoadedModel& loaded) {
+  SHARD_TRY(std::vector<TokenSession> sessions,
+            ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
+  std::vector<runtime::EvalTokens> tokens;
+  for (TokenSession& session : sessions) {
+    tokens.push_back(
+        {std::move(session.name), std::move(session.bucket), std::move(session.tokens)});
+  }
+  return tokens;
+}
+
+Result<runtime::EvalSummary> RunEvaluation(const Arguments& arguments, const Models& models) {
+  EvalOptions options = arguments.eval;
+  options.chunk = ChunkFor(models.own.model->vocabulary());
+  SHARD_TRY(const std::vector<runtime::EvalTokens> tokens, ReadTokens(arguments, models.own));
+  const EvalInput input =
+      MakeInput(models.own, models.against ? &*models.against : nullptr, options);
+  if (!input.full && !input.reference)
+    return Error{Code::kInvalidArgument,
+                 Cat(arguments.runtime.source,
+                     ": experts: expected all of them, found some on no "
+                     "node"),
+                 "compare with the source: --against SRC"};
+  Progress progress("evaluating", ProgressUnit::kTokens);
+  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  SHARD_TRY(const std::vector<runtime::SessionMeasure> measures,
+            runtime::Evaluate(input, tokens, options));
+  return runtime::SummarizeEvaluation(input, measures, arguments.race_tokens);
+}
+
+Status TestGates(const std::vector<runtime::Gate>& gates, EvalReport& report) {
+  for (const runtime::Gate& gate : gates) {
+    SHARD_TRY(std::vector<std::string> failed, runtime::FailedGates(report.summary, {&gate, 1}));
+    report.failed.insert(report.failed.end(), failed.begin(), failed.end());
+    report.gates.push_back({gate.text, std::move(failed)});
+  }
+  return shard::Ok();
+}
+
+Status WriteReport(ReportFormat format, const EvalReport& report) {
+  switch (format) {
+    case ReportFormat::kJson:
+      return WriteJsonResult(EvalJson(report));
+    case ReportFormat::kGithub:
+      return WriteResult(GithubText(EvalCi(report)));
+    case ReportFormat::kJunit:
+      return WriteResult(JunitText(EvalCi(report)));
+    case ReportFormat::kText:
+      break;
+  }
+  return WriteResult(EvalText(report));
+}
+
+// Only the groups of a distribution race.
+Status CheckRace(const Arguments& arguments) {
+  if (!arguments.race_given) return shard::Ok();
+  const std::string& source = arguments.runtime.source;
+  SHARD_TRY(const bool distribution,
+            shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
+  if (distribution) return shard::Ok();
+  return Error{
+      Code::kInvalidArgument,
+      Cat(source, ": --race-tokens: expected a distribution, found a model without groups"),
+      "leave it out: only groups race"};
+}
+
+Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_TRY(const std::vector<runtime::Gate> gates, ParseGates(arguments));
+  if (arguments.runtime.context > 0) arguments.eval.context = arguments.runtime.context;
+  if (arguments.eval.generate >= arguments.eval.context)
+    return Error{Code::kInvalidArgument,
+                 Cat("--generate: expected less than the context of ", arguments.eval.context,
+                     ", found ", arguments.eval.generate)};
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, arguments.against));
+  SHARD_CHECK(CheckRace(arguments));
+  SHARD_TRY(const Models models, LoadModels(arguments));
+  EvalReport report;
+  SHARD_TRY(report.summary, RunEvaluation(arguments, models));
+  SHARD_CHECK(TestGates(gates, report));
+  report.source = arguments.runtime.source;
+  report.distribution = models.own.weights->plan.has_value();
+  report.against = arguments.against;
+  report.context = arguments.eval.context;
+  report.score_half = arguments.eval.score_half;
+  report.executor = models.own.executor->name();
+  report.precision = runtime::PrecisionOf(*models.own.weights);
+  SHARD_CHECK(WriteReport(arguments.report.kind(), report));
+  if (report.failed.empty()) return kExitDone;
+  return Error{Code::kMismatch, Cat(report.source, ": gates: ", shard::Join(report.failed, "; ")),
+               "try fewer groups, an overlay, or a plan made from statistics"};
+}
+
+void AddEvalOptions(CLI::App& app, Arguments& arguments) {
+  app.add_option("--against", arguments.against,
+                 "The model before it was quantized: it tells the damage of quantization from that "
+                 "of the split.")
+      ->type_name("SRC");
+  app.add_option(
+         "--gate", arguments.gates,
+         "Exit with status 6 unless this holds where each session runs on the group that captures "
+         "most of it: kld<=0.15. Also total_kld, quant_kld, ppl_ratio, total_ppl_ratio, top1, "
+         "capture, loops; "
+         "each.kld<=0.3 asks it of every group. May be repeated.")
+      ->type_name("EXPR")
+      ->allow_extra_args(false);
+  app.add_flag("--score-half", arguments.eval.score_half,
+               "Score only the second half of each window, nearly as llama.cpp does.");
+  app.add_option("--generate", arguments.eval.generate,
+                 "How many tokens each group adds to each session, greedily, to see whether it "
+                 "loops. With 0 there is no loop test. Default: 64.")
+      ->type_name("N")
+      ->transform(AsCount(0, kMaxRaceTokens));
+  app.add_option("--race-tokens", arguments.race_tokens,
+                 "How many tokens of a session the groups race over. Default: 32.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxRaceTokens));
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
+  AddTexts(app, arguments->texts);
+  AddEvalOptions(app, *arguments);
+  AddContext(app, "Longer sessions are scored in windows. Default: 512.", arguments->runtime);
+  AddExecutor(app, arguments->runtime);
+  AddReportFormat(app, arguments->report);
+  const CLI::Option* race = app.get_option("--race-tokens");
+  return [arguments, race] {
+    arguments->race_given = race->count() > 0;
+    return Run(*arguments);
+  };
+}
+
+}  // namespace
+
+constinit const Command kEval = {
+    "eval",
+    "Measures what the split costs in quality, on the same tokens for every node",
+    "Scores held-out texts with the whole model and with each expert group: captured gate mass, "
+    "log-probability and perplexity, KL divergence, loops in greedy continuations, and a race "
+    "between the groups. Use texts that the plan was not made from. docs/evaluation.md says how "
+    "each figure is made.",
+    {"moepack eval out --text fixtures/tiny-moe/NOTE.md",
+     "moepack eval out --against fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --gate "
+     "'capture>=0.3'"},
+    Bind};
+
+}  // namespace cli

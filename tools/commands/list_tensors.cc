@@ -1,0 +1,285 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "libshard/check/model_check.h"
+#include "libshard/check/promised_model.h"
+#include "libshard/convert/converter.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
+#include "tools/options/tensor_filter.h"
+#include "tools/reports/check_report.h"
+#include "tools/reports/model_summary.h"
+#include "tools/reports/output.h"
+#include "tools/reports/table.h"
+
+namespace cli {
+namespace {
+
+using shard::Json;
+
+struct Arguments {
+  SourceArguments source;
+  FilterArguments filter;
+  NodeSizeOptions nodes;
+  bool summary = false, check = false;
+  bool json = false;
+};
+
+using Selection = std::vector<const shard::ModelTensor*>;
+
+std::string FileName(const shard::MoeModel& model, const shard::TensorEntry& entry) {
+  const auto& files = model.checkpoint().files();
+  return entry.file < files.size() ? files[entry.file].name : "-";
+}
+
+std::string NumberOrDash(int number) { return number < 0 ? "-" : std::to_string(number); }
+
+// Packed tensors hold every expert of their layer.
+std::string ExpertText(const shard::ModelTensor& tensor) {
+  return tensor.packed_expert() ? "all" : NumberOrDash(tensor.expert);
+}
+
+using TensorCells = std::array<std::string, 9>;
+
+TensorCells CellsOf(const shard::MoeModel& model, const shard::ModelTensor& tensor) {
+  const bool known = !model.checkpoint().names_only();
+  const shard::TensorEntry& entry = model.entry(tensor);
+  return {entry.name,
+          known ? entry.dtype : "-",
+          known ? shard::FormatShape(entry.shape) : "-",
+          known ? std::to_string(entry.bytes) : "-",
+          FileName(model, entry),
+          std::string(shard::PartName(tensor.part)),
+          NumberOrDash(tensor.layer),
+          ExpertText(tensor),
+          std::string(tensor.rule->role)};
+}
+
+// The table of a large model is never held whole.
+shard::Status WriteTable(const shard::MoeModel& model, const Selection& selection) {
+  TableColumns columns(
+      {"name", "dtype", "shape", ">bytes", "file", "part", ">layer", ">expert", "role"});
+  uint64_t bytes = 0;
+  for (const shard::ModelTensor* tensor : selection) {
+    bytes += model.entry(*tensor).bytes;
+    columns.Measure(CellsOf(model, *tensor));
+  }
+  ResultStream out(ResultStream::Kind::kText);
+  out.Append(columns.HeadingLine());
+  for (const shard::ModelTensor* tensor : selection) {
+    out.Append(columns.Line(CellsOf(model, *tensor)));
+  }
+  out.Append("\n" + Plural(selection.size(), "tensor"));
+  if (!model.checkpoint().names_only()) out.Append(", " + ExactBytes(bytes));
+  out.Append("\n");
+  return out.Finish();
+}
+
+std::string Dumped(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// A document of a hundred thousand tensors takes most of its time here: nothing is allocated for
+// text that needs no escapes.
+void AppendText(std::string_view text, std::string& out) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+  });
+  if (plain) {
+    out.append("\"").append(text).append("\"");
+  } else {
+    out += Dumped(std::string(text));
+  }
+}
+
+void AppendNumber(uint64_t number, std::string& out) {
+  std::array<char, 20> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.append(digits.data(), end);
+}
+
+void AppendNumberOrNull(const char* key, int number, std::string& out) {
+  out += key;
+  if (number < 0) {
+    out += "null";
+  } else {
+    AppendNumber(static_cast<uint64_t>(number), out);
+  }
+}
+
+void AppendTensor(const shard::MoeModel& model, const shard::ModelTensor& tensor,
+                  std::string& out) {
+  const shard::TensorEntry& entry = model.entry(tensor);
+  out += "{\"name\":";
+  AppendText(entry.name, out);
+  if (!model.checkpoint().names_only()) {
+    out += ",\"dtype\":";
+    AppendText(entry.dtype, out);
+    out += ",\"shape\":[";
+    for (size_t i = 0; i < entry.shape.size(); ++i) {
+      if (i > 0) out += ',';
+      AppendNumber(entry.shape[i], out);
+    }
+    out += "],\"bytes\":";
+    AppendNumber(entry.bytes, out);
+    out += ",\"offset\":";
+    AppendNumber(entry.offset, out);
+  }
+  const auto& files = model.checkpoint().files();
+  out += ",\"file\":";
+  AppendText(entry.file < files.size() ? std::string_view(files[entry.file].name) : "-", out);
+  out += ",\"part\":";
+  AppendText(shard::PartName(tensor.part), out);
+  AppendNumberOrNull(",\"layer\":", tensor.layer, out);
+  AppendNumberOrNull(",\"expert\":", tensor.expert, out);
+  AppendNumberOrNull(",\"expert_axis\":", tensor.axis, out);
+  out += ",\"role\":";
+  AppendText(tensor.rule->role, out);
+  out += tensor.mtp ? ",\"mtp\":true}" : ",\"mtp\":false}";
+}
+
+// One tensor per line: the document is as easy to grep as the table, and is never held whole.
+shard::Status WriteDocument(const shard::MoeModel& model, const Selection& selection) {
+  ResultStream out(ResultStream::Kind::kJson);
+  out.Append("{\n\"source\": " + Dumped(model.checkpoint().source().string()));
+  out.Append(",\n\"family\": " + Dumped(model.family().name));
+  out.Append(",\n\"tensors\": [\n");
+  std::string line;
+  for (const shard::ModelTensor* tensor : selection) {
+    line.clear();
+    AppendTensor(model, *tensor, line);
+    line += tensor == selection.back() ? "\n" : ",\n";
+    out.Append(line);
+  }
+  out.Append("]\n}\n");
+  return out.Finish();
+}
+
+Result<int> RunCheck(const shard::MoeModel& model, bool json) {
+  SHARD_TRY(std::vector<shard::CheckFinding> findings, shard::CheckModel(model));
+  if (findings.empty()) {
+    const shard::Status status = shard::CheckByConversion(model);
+    if (!status) {
+      findings.push_back({shard::FindingKind::kConversion, status.error().message, "", ""});
+    }
+  }
+  SHARD_CHECK(json ? WriteJsonResult(CheckJson(model, findings))
+                   : WriteResult(CheckText(model, findings)));
+  return findings.empty() ? kExitDone : ExitCode(shard::Code::kCorrupt);
+}
+
+Result<int> PrintSummary(const Arguments& arguments, const shard::MoeModel& model,
+                         const shard::PromisedModel* promised) {
+  SHARD_TRY(const NodeSizes nodes, SizeNodes(model, arguments.nodes));
+  const Summary summary{model, nodes, promised};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(summary))
+                             : WriteResult(SummaryText(summary)));
+  return kExitDone;
+}
+
+// A config without tensors.
+Result<int> RunPromised(const Arguments& arguments, const shard::fs::path& config) {
+  if (!arguments.summary) {
+    return shard::Error{
+        shard::Code::kNotFound,
+        shard::Cat(arguments.source.source, ": expected tensors, found a config alone"),
+        "a config is enough for list-tensors --summary"};
+  }
+  if (!arguments.source.model.config_file.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        shard::Cat("--config: expected a checkpoint as SRC, found a config alone: ",
+                                   config.string()),
+                        "leave it out, or name the other config as SRC"};
+  }
+  SHARD_TRY(const shard::PromisedModel promised,
+            shard::OpenPromised(arguments.source.source, config, arguments.source.model));
+  return PrintSummary(arguments, promised.model, &promised);
+}
+
+Result<int> Run(Arguments& arguments) {
+  arguments.source.model.sample_weights = false;
+  SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
+  if (const auto config = shard::ConfigAlone(arguments.source.source)) {
+    return RunPromised(arguments, *config);
+  }
+  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  if (arguments.check) return RunCheck(model, arguments.json);
+  if (arguments.summary) {
+    return PrintSummary(arguments, model, nullptr);
+  }
+  Selection selection;
+  for (const shard::ModelTensor& tensor : model.tensors()) {
+    if (filter.Accepts(model, tensor)) selection.push_back(&tensor);
+  }
+  SHARD_CHECK(arguments.json ? WriteDocument(model, selection) : WriteTable(model, selection));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddSource(app, arguments->source);
+  CLI::Option* summary = app.add_flag(
+      "--summary", arguments->summary,
+      "Print family, layers, experts, parameters in all and active, bytes by part, and the size of "
+      "one node for several numbers of groups, instead of tensors.");
+  const auto size = [&](const char* name, auto& value, const char* type, const char* text) {
+    return app.add_option(name, value, text)
+        ->type_name(type)
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->needs(summary);
+  };
+  size("--groups", arguments->nodes.groups, "LIST",
+       "With --summary: sizes of nodes for these numbers of groups, such as 2,3,8. Default: 2, 4, "
+       "8 and 16.")
+      ->transform(AsCount(1, kMaxGroups));
+  size("--recipe,--quantize", arguments->nodes.recipes, "LIST",
+       "With --summary: sizes of nodes for these recipes, such as Q4_K_M,balanced. Default: a few "
+       "usual ones.");
+  AddConvertOptions(app, arguments->nodes.convert);
+  for (const char* name : {"--pre", "--mtp"}) {
+    CLI::Option* option = app.get_option(name)->needs(summary);
+    option->description("With --summary, for sizes by recipe: " + option->get_description());
+  }
+  CLI::Option* check =
+      app.add_flag("--check", arguments->check,
+                   "Compare the tensors and their shapes with what config.json (or the metadata of "
+                   "a GGUF model) promises, and name what is missing, extra or misshapen. Exit "
+                   "status 3 when something is.")
+          ->excludes(summary);
+  const auto filter = [&](const char* name, auto& value, const char* type, const char* text) {
+    return app.add_option(name, value, text)->type_name(type)->excludes(summary)->excludes(check);
+  };
+  filter("--part", arguments->filter.parts, "PART",
+         "Only this part: trunk, router, shared or expert. May be repeated.")
+      ->allow_extra_args(false)
+      ->check(OneOf({"trunk", "router", "shared", "expert"}));
+  filter("--layer", arguments->filter.layers, "IDS", "Only these layers: 0-3,7.");
+  filter("--expert", arguments->filter.experts, "IDS",
+         "Only these experts, and packed tensors that hold one of them.");
+  filter("--regex", arguments->filter.regex, "REGEX",
+         "Only names in which this ECMAScript regular expression matches somewhere.");
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kListTensors = {
+    "list-tensors",
+    "Lists every tensor of a checkpoint with its part, layer, expert and role",
+    "Reads only headers. An index file (model.safetensors.index.json) on its own is enough to see "
+    "names, parts, layers and experts; types, shapes and sizes are then shown as \"-\". For "
+    "--summary a config.json on its own is enough.",
+    {"moepack list-tensors fixtures/tiny-moe --summary",
+     "moepack list-tensors fixtures/tiny-moe --part expert --layer 0 --expert 0-2"},
+    Bind};
+
+}  // namespace cli

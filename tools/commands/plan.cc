@@ -1,0 +1,178 @@
+#include "libshard/plan/plan.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/file.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "libshard/pack/slice.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/options/options.h"
+#include "tools/reports/node_report.h"
+#include "tools/reports/output.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Json;
+
+constexpr const char* kStandardOutput = "-";
+constexpr uint64_t kMaxPlanFile = 256u << 20;
+
+struct Arguments {
+  SourceArguments source;
+  shard::PlanOptions plan;
+  std::string out = "plan.json";
+  bool force = false, dry_run = false, json = false;
+};
+
+// Sizes come from the layout that shard-experts would write; a names-only checkpoint has none.
+Result<std::optional<PartBytes>> Sizes(const shard::MoeModel& model, const shard::Plan& plan) {
+  if (model.checkpoint().names_only()) return std::optional<PartBytes>();
+  SHARD_TRY(const auto files, shard::SliceSafetensors(model, plan, {}));
+  return std::optional(BytesOfFiles(files, plan.groups.size()));
+}
+
+Status CheckOutput(const Arguments& arguments) {
+  if (arguments.out == kStandardOutput) {
+    if (!arguments.json) return shard::Ok();
+    return Error{Code::kInvalidArgument, "-o -: expected a file together with --json, found -",
+                 "standard output can carry one document: drop --json to get the plan itself"};
+  }
+  std::error_code ignored;
+  if (shard::fs::is_directory(arguments.out, ignored)) {
+    return Error{Code::kInvalidArgument,
+                 Cat(arguments.out, ": output: expected a file, found a directory")};
+  }
+  if (arguments.force || !shard::fs::exists(arguments.out, ignored)) return shard::Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(arguments.out, ": output: expected no such file, found one"),
+               "use --force to replace it, or -o to write another file"};
+}
+
+bool IsPlan(const std::string& path) {
+  const auto text = shard::ReadTextFile(path, kMaxPlanFile);
+  return text.has_value() && text->substr(0, 64).find("\"moepack-plan\"") != std::string::npos;
+}
+
+// An output that is also an input is refused even with --force, and so is any file of the
+// checkpoint's directory that is no plan.
+Status CheckNotInput(const Arguments& arguments, const shard::fs::path& root) {
+  std::error_code ignored;
+  const shard::fs::path out = arguments.out;
+  const Error refused{Code::kInvalidArgument,
+                      Cat(arguments.out, ": output: expected no input, found one"),
+                      "choose another output; inputs are never overwritten"};
+  std::vector<std::string> inputs = {arguments.source.model.family_file,
+                                     arguments.source.model.config_file,
+                                     arguments.plan.overlay_file};
+  const size_t colon = arguments.plan.partition.find(':');
+  if (colon != std::string::npos) inputs.push_back(arguments.plan.partition.substr(colon + 1));
+  for (const std::string& input : inputs) {
+    if (!input.empty() && shard::fs::equivalent(input, out, ignored)) return refused;
+  }
+  const shard::fs::path folder = out.has_parent_path() ? out.parent_path() : ".";
+  if (shard::fs::exists(out, ignored) && shard::fs::equivalent(folder, root, ignored) &&
+      !IsPlan(arguments.out))
+    return refused;
+  return shard::Ok();
+}
+
+struct Outcome {
+  const Arguments& arguments;
+  const shard::MoeModel& model;
+  const shard::Plan& plan;
+  const PartBytes* bytes;
+  uint64_t document_bytes;
+};
+
+std::string Report(const Outcome& outcome) {
+  const shard::Plan& plan = outcome.plan;
+  std::string text =
+      Cat(shard::Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"),
+          ", ", plan.scheme, plan.uniform ? ", uniform" : "");
+  if (!plan.overlay_version.empty()) text += Cat(", overlay ", shard::Shown(plan.overlay_version));
+  text += "\n" + NodeTable(plan, outcome.bytes);
+  const uint64_t remainder = shard::CountIds(plan.remainder);
+  if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
+  if (outcome.arguments.out != kStandardOutput) {
+    text += Cat(outcome.arguments.dry_run ? "would write " : "wrote ",
+                shard::Shown(outcome.arguments.out), " (",
+                shard::FormatCount(outcome.document_bytes), " bytes)\n");
+  }
+  return text;
+}
+
+Json ReportJson(const Outcome& outcome) {
+  const shard::Plan& plan = outcome.plan;
+  return {{"source", outcome.arguments.source.source},
+          {"family", outcome.model.family().name},
+          {"scheme", plan.scheme},
+          {"uniform", plan.uniform},
+          {"overlay_version", plan.overlay_version},
+          {"nodes", NodesToJson(plan, outcome.bytes)},
+          {"remainder_experts", shard::CountIds(plan.remainder)},
+          {"warnings", shard::PlanWarnings(outcome.model, plan)},
+          {"output",
+           {{"file", outcome.arguments.out},
+            {"bytes", outcome.document_bytes},
+            {"written", !outcome.arguments.dry_run}}}};
+}
+
+Result<int> Run(const Arguments& arguments) {
+  SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_CHECK(CheckOutput(arguments));
+  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_CHECK(CheckNotInput(arguments, model.checkpoint().root()));
+  SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
+  SHARD_TRY(const auto bytes, Sizes(model, plan));
+  PrintWarnings(shard::PlanWarnings(model, plan));
+
+  SHARD_TRY(const std::string document, shard::PlanText(model, plan));
+  const Outcome outcome{arguments, model, plan, bytes ? &*bytes : nullptr, document.size()};
+  if (arguments.out == kStandardOutput) {
+    std::string report = Report(outcome);
+    report.pop_back();
+    PrintMessage(report);
+    SHARD_CHECK(WriteJsonText(arguments.dry_run ? "" : document));
+    return kExitDone;
+  }
+  StopBetweenPieces();  // so that no signal leaves half of a file under a temporary name
+  if (!arguments.dry_run) SHARD_CHECK(shard::WriteTextFile(arguments.out, document));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome)) : WriteResult(Report(outcome)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddSource(app, arguments->source);
+  AddPlanOptions(app, arguments->plan);
+  app.add_option("-o,--output", arguments->out,
+                 "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
+                 "and the report to standard error.")
+      ->type_name("FILE");
+  AddForce(app, arguments->force);
+  AddDryRun(app, arguments->dry_run);
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kPlan = {
+    "plan",
+    "Decides which experts each node holds and writes plan.json",
+    "Every expert belongs to one group; an overlay replicates some of them on every node. The plan "
+    "is plain JSON: shard-experts --plan takes it as it is or edited. Nothing but headers is read.",
+    {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
+     "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
+    Bind};
+
+}  // namespace cli

@@ -1,0 +1,218 @@
+#include "runtime-shim/stats/profile.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "manifest/write/output_path.h"
+#include "runtime-shim/stats/identity.h"
+#include "runtime-shim/stats/statistics_file.h"
+#include "tools/command.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/options/options.h"
+#include "tools/options/runtime_options.h"
+#include "tools/reports/output.h"
+#include "tools/reports/profile_report.h"
+#include "tools/reports/progress.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr uint64_t kMaxGenerate = 1u << 20;
+
+struct Arguments {
+  RuntimeArguments runtime;
+  TextArguments texts;
+  std::optional<std::string> out;
+  std::vector<std::string> merge;
+  uint32_t generate = 0;
+  bool force = false, dry_run = false, json = false;
+};
+
+constexpr const char* kStandardOutput = "-";
+
+Error Refused(const std::string& out, const std::string& expected, const std::string& found,
+              std::string hint) {
+  return {Code::kInvalidArgument, Cat(out, ": output: expected ", expected, ", found ", found),
+          std::move(hint)};
+}
+
+// Refused even with --force; links are followed.
+Status CheckNoInput(const Arguments& arguments) {
+  const std::string& out = *arguments.out;
+  std::vector<std::string> inputs = arguments.merge;
+  for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
+    inputs.insert(inputs.end(), paths->begin(), paths->end());
+  }
+  std::error_code ignored;
+  for (const std::string& input : inputs) {
+    if (input == out || shard::fs::equivalent(input, out, ignored))
+      return Refused(out, "no input", input, "choose another output; inputs are never overwritten");
+  }
+  return manifest::CheckOutputApart(out, arguments.runtime.source, {});
+}
+
+Status CheckFile(const Arguments& arguments) {
+  const std::string& out = *arguments.out;
+  std::error_code ignored;
+  if (shard::fs::is_directory(out, ignored)) return Refused(out, "a file", "a directory", "");
+  const shard::fs::path folder = shard::fs::path(out).parent_path();
+  if (!folder.empty() && !shard::fs::is_directory(folder, ignored))
+    return Refused(out, "a directory to write it in", "none", "make the directory first");
+  if (arguments.force || !shard::fs::exists(out, ignored)) return shard::Ok();
+  return Refused(out, "no such file", "one",
+                 "use --force to replace it, or -o to write another file");
+}
+
+Status CheckOutput(const Arguments& arguments) {
+  if (!arguments.out) return shard::Ok();
+  const std::string& out = *arguments.out;
+  if (out == kStandardOutput) {
+    if (!arguments.json) return shard::Ok();
+    return Error{Code::kInvalidArgument, "-o -: expected a file together with --json, found -",
+                 "standard output can carry one document: drop --json to get the statistics"};
+  }
+  if (!out.ends_with(".json") && !out.ends_with(".bin"))
+    return Error{
+        Code::kInvalidArgument,
+        Cat("-o: expected a name that ends in .json or .bin, or -, found ", shard::Quoted(out))};
+  SHARD_CHECK(CheckNoInput(arguments));
+  return CheckFile(arguments);
+}
+
+runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::Weights& weights) {
+  runtime::ProfileOptions options;
+  if (arguments.runtime.context > 0) options.context = arguments.runtime.context;
+  options.generate = arguments.generate;
+  options.bos = runtime::BosToken(weights.metadata);
+  if (arguments.generate > 0) options.is_end = EndsGeneration(weights);
+  return options;
+}
+
+Result<runtime::Statistics> Collect(const LoadedModel& loaded,
+                                    const std::vector<TokenSession>& sessions,
+                                    runtime::ProfileOptions options) {
+  const runtime::Model& model = *loaded.model;
+  SHARD_TRY(const runtime::ModelIdentity identity,
+            runtime::IdentifyModel(*loaded.weights, model.spec()));
+  runtime::StatisticsCollector collector(identity, options.bos);
+  const runtime::SessionOptions opening{options.context + options.generate, options.chunk,
+                                        &collector};
+  SHARD_TRY(
+      const std::unique_ptr<runtime::Session> session,
+      runtime::Session::Open(model, runtime::EligibleExperts(*loaded.weights, -1, true), opening));
+  Progress progress("profiling", ProgressUnit::kTokens);
+  const uint64_t total = CountTokens(sessions) + sessions.size() * options.generate;
+  uint64_t done = 0;
+  options.advance = [&](uint64_t tokens) {
+    done += tokens;
+    progress.Update(std::min(done, total), total);
+  };
+  const std::string precision = runtime::PrecisionOf(*loaded.weights);
+  for (const TokenSession& tokens : sessions) {
+    collector.StartSession(tokens.name, tokens.bucket, loaded.executor->name(), precision);
+    auto status = runtime::ProfileTokens(tokens.tokens, options, *session, collector);
+    if (!status)
+      return std::move(status).error().Within(Cat("session ", shard::Quoted(tokens.name)));
+  }
+  return collector.statistics();
+}
+
+Result<int> RunDryRun(const Arguments& arguments) {
+  RuntimeArguments headers = arguments.runtime;
+  headers.no_verify = true;
+  SHARD_TRY(const auto weights, LoadSource(headers.source, headers));
+  SHARD_TRY(const std::vector<TokenSession> sessions,
+            ReadSessions(arguments.texts, VocabularyOf(*weights), TokenizeAs(weights)));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ProfilePlanJson(sessions, arguments.generate))
+                             : WriteResult(ProfilePlanText(sessions, arguments.generate)));
+  return kExitDone;
+}
+
+Result<int> Finish(const Arguments& arguments, const runtime::Statistics& statistics) {
+  const bool standard = arguments.out == kStandardOutput;
+  const std::string file = standard ? "" : arguments.out.value_or("");
+  if (!file.empty()) SHARD_CHECK(runtime::WriteStatistics(file, statistics));
+  const ProfileReport report{statistics, runtime::Summarize(statistics), file};
+  if (standard) {
+    PrintMessage(ProfileText(report));
+    SHARD_CHECK(WriteJsonText(runtime::StatisticsBytes(kStandardOutput, statistics)));
+    return kExitDone;
+  }
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
+                             : WriteResult(ProfileText(report)));
+  return kExitDone;
+}
+
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_CHECK(CheckOutput(arguments));
+  SHARD_CHECK(CheckRuntimeOptions(arguments.runtime, ""));
+  if (arguments.dry_run) return RunDryRun(arguments);
+  SHARD_TRY(auto executor, OpenExecutor(arguments.runtime));
+  SHARD_TRY(const LoadedModel loaded,
+            LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
+  SHARD_TRY(const std::vector<TokenSession> sessions,
+            ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
+  SHARD_TRY(runtime::Statistics statistics,
+            Collect(loaded, sessions, OptionsFor(arguments, *loaded.weights)));
+  for (const std::string& path : arguments.merge) {
+    SHARD_TRY(const runtime::Statistics other, runtime::ReadStatistics(path));
+    SHARD_CHECK(runtime::MergeStatistics(path, other, statistics));
+  }
+  return Finish(arguments, statistics);
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
+  AddTexts(app, arguments->texts);
+  app.add_option(
+         "-o,--output", arguments->out,
+         "Write the statistics here: NAME.json, or binary as NAME.bin. With \"-\" JSON goes to "
+         "standard output and the report to standard error.")
+      ->type_name("FILE");
+  app.add_option(
+         "--merge", arguments->merge,
+         "Add these statistics of the same model to the new ones. Their sessions must have other "
+         "names. Several files may follow, and the option may be repeated.")
+      ->type_name("FILE");
+  app.add_option("--generate", arguments->generate,
+                 "After each session, decode N tokens greedily and count them apart. Default: 0.")
+      ->type_name("N")
+      ->transform(AsCount(0, kMaxGenerate));
+  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
+  AddExecutor(app, arguments->runtime);
+  AddForce(app, arguments->force);
+  app.get_option("--force")->needs("--output");
+  app.add_flag("--dry-run", arguments->dry_run,
+               "Run and write nothing; print the sessions that would be run.");
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kProfile = {
+    "profile",
+    "Measures which experts the routers choose for your texts",
+    "Runs texts through the whole model and counts, for every session, phase, layer and expert, "
+    "the "
+    "tokens, the applied gates, the gates times the output norms and the largest output; and which "
+    "experts were chosen together. Prints how concentrated each layer is, whether the texts were "
+    "enough, and which experts are Super Experts. The files are described in docs/statistics.md.",
+    {"moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md",
+     "moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --generate 16 -o "
+     "stats.json --force"},
+    Bind};
+
+}  // namespace cli

@@ -1,0 +1,277 @@
+#include <CLI/CLI.hpp>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "libshard/format/side_files.h"
+#include "libshard/pack/pack.h"
+#include "libshard/pack/slice_gguf.h"
+#include "libshard/recipe/recipe_text.h"
+#include "manifest/document/manifest.h"
+#include "tools/command.h"
+#include "tools/commands/quantize_run.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/options/options.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/table.h"
+#include "tools/reports/type_report.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Json;
+namespace fs = shard::fs;
+
+constexpr std::string_view kExtension = ".gguf";
+constexpr uint64_t kLeastPartSize = 1u << 12;
+
+using Arguments = QuantizeRun;
+
+// Values and bytes of one kind of tensor, for bits per weight.
+struct Share {
+  uint64_t values = 0, bytes = 0;
+  double bits() const {
+    return values == 0 ? 0.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(values);
+  }
+};
+
+struct Outcome {
+  const Arguments& arguments;
+  const std::vector<shard::OutputFile>& files;
+  std::vector<shard::TensorType> tensors;  // with --tensors
+  std::map<std::string, Share> parts, types;
+  Share all;
+  shard::PackResult pack;
+  double seconds = 0;
+};
+
+void CountShares(const shard::GgufModel& model, Outcome& outcome) {
+  for (const shard::GgufTensor& tensor : model.tensors) {
+    const std::string part(shard::PartName(tensor.part));
+    for (Share* share :
+         {&outcome.parts[part], &outcome.types[std::string(tensor.type->name)], &outcome.all}) {
+      share->values += tensor.elements();
+      share->bytes += tensor.bytes();
+    }
+  }
+}
+
+std::string ShareTable(const char* what, const std::map<std::string, Share>& shares) {
+  Table table({what, ">weights", ">bytes", ">bits per weight"});
+  for (const auto& [name, share] : shares) {
+    table.Row({name, shard::FormatCount(share.values), shard::FormatCount(share.bytes),
+               FixedPoint(share.bits())});
+  }
+  return table.Render();
+}
+
+uint64_t TotalBytes(const std::vector<shard::OutputFile>& files) {
+  uint64_t total = 0;
+  for (const shard::OutputFile& file : files) total += file.size;
+  return total;
+}
+
+std::string ReportText(const Outcome& outcome) {
+  const Arguments& arguments = outcome.arguments;
+  std::string text = outcome.tensors.empty() ? "" : TypeTable(outcome.tensors) + "\n";
+  text += ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
+  const uint64_t total = TotalBytes(outcome.files);
+  text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
+              outcome.files.size() == 1 ? shard::Shown(arguments.out)
+                                        : Cat(outcome.files.size(), " files, the first is ",
+                                              shard::Shown(outcome.files[0].path)));
+  if (!arguments.dry_run) {
+    text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
+                FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
+  }
+  return text + Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n");
+}
+
+Json ShareJson(const std::map<std::string, Share>& shares) {
+  Json out = Json::object();
+  for (const auto& [name, share] : shares) {
+    out[name] = {{"weights", share.values}, {"bytes", share.bytes}, {"bits", share.bits()}};
+  }
+  return out;
+}
+
+Json ReportJson(const Outcome& outcome) {
+  Json files = Json::array();
+  for (size_t i = 0; i < outcome.files.size(); ++i) {
+    const shard::OutputFile& file = outcome.files[i];
+    files.push_back({{"file", file.path}, {"tensors", file.tensors.size()}, {"bytes", file.size}});
+    if (i < outcome.pack.files.size()) files.back()["sha256"] = outcome.pack.files[i].sha256;
+  }
+  Json document = {{"output", outcome.arguments.out},
+                   {"dry_run", outcome.arguments.dry_run},
+                   {"recipe", shard::RecipeText(outcome.arguments.quantize.options.recipe)},
+                   {"files", std::move(files)},
+                   {"bytes", TotalBytes(outcome.files)},
+                   {"bits_per_weight", outcome.all.bits()},
+                   {"parts", ShareJson(outcome.parts)},
+                   {"types", ShareJson(outcome.types)},
+                   {"grid", GridJson(outcome.pack)},
+                   {"read_bytes", outcome.pack.read_bytes},
+                   {"seconds", outcome.seconds}};
+  if (outcome.arguments.tensors) document["tensors"] = TypesJson(outcome.tensors);
+  return document;
+}
+
+std::string OutputProblem(const std::string& text) {
+  const std::string name = fs::path(text).filename().string();
+  const bool fits = name.size() > kExtension.size() && name.ends_with(kExtension);
+  if (fits && name.find("-of-") == name.npos) return "";
+  return Cat("expected a file name that ends in .gguf and has no \"-of-\" in it, found ",
+             shard::Quoted(text));
+}
+
+// An output may lie beside the files of the source, but must not be one of them.
+Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
+                   const std::vector<shard::OutputFile>& files) {
+  const fs::path directory = fs::absolute(arguments.out).lexically_normal().parent_path();
+  std::vector<fs::path> inputs = {arguments.quantize.options.imatrix_file, model.config_path()};
+  for (const shard::SourceFile& file : model.checkpoint().files()) inputs.push_back(file.path);
+  for (const shard::OutputFile& file : files) {
+    const fs::path path = directory / file.path;
+    std::error_code error;
+    for (const fs::path& input : inputs) {
+      if (input.empty() || !fs::equivalent(input, path, error)) continue;
+      return shard::Error{shard::Code::kInvalidArgument,
+                          Cat(path.string(), ": output: expected no input, found one"),
+                          "choose another output; inputs are never overwritten"};
+    }
+    if (fs::is_directory(path, error)) {
+      return shard::Error{shard::Code::kInvalidArgument,
+                          Cat(path.string(), ": output: expected a file, found a directory")};
+    }
+    if (!arguments.force && fs::exists(fs::symlink_status(path, error))) {
+      return shard::Error{shard::Code::kInvalidArgument,
+                          Cat(path.string(), ": output: expected no such file, found one"),
+                          "use --force to replace it, or -o to write another file"};
+    }
+  }
+  return shard::Ok();
+}
+
+Status Write(const shard::MoeModel& model, const shard::SideFiles& noted, Outcome& outcome) {
+  const Arguments& arguments = outcome.arguments;
+  const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
+  Progress progress("quantizing");
+  shard::PackOptions pack = arguments.pack;
+  pack.progress = [&](const shard::PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(
+      shard::StagingDirectory staging,
+      shard::StagingDirectory::Start(arguments.out, shard::PackIdentity(sources, outcome.files)));
+  SHARD_TRY(outcome.pack, shard::Pack(sources, outcome.files, staging, pack));
+  SHARD_CHECK(noted.CheckUnchanged());
+  std::vector<std::string> names;
+  for (const shard::OutputFile& file : outcome.files) names.push_back(file.path);
+  SHARD_CHECK(staging.PublishFiles(names, arguments.force));
+  outcome.seconds = progress.seconds();
+  return shard::Ok();
+}
+
+Result<int> QuantizeModel(const Arguments& arguments) {
+  const std::string problem = OutputProblem(arguments.out);
+  if (!problem.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument, Cat("--output: ", problem)};
+  }
+  const auto noted =
+      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
+  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        Cat("--model-id: expected a checkpoint that is converted, found ",
+                            arguments.source.source, ", which is GGUF already"),
+                        "leave it out: a GGUF keeps its general.name"};
+  }
+  SHARD_TRY(const shard::QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
+  SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, options));
+  const std::string name = fs::path(arguments.out).filename().string();
+  const std::string stem = name.substr(0, name.size() - kExtension.size());
+  const shard::WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
+  SHARD_TRY(const std::vector<shard::OutputFile> files, shard::WholeGguf(typed.model, whole));
+  PrintNotes(shard::GgufNotes(typed));
+  Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0};
+  if (arguments.tensors) outcome.tensors = shard::ListTypes(typed);
+  CountShares(typed.model, outcome);
+  if (!arguments.dry_run) {
+    SHARD_CHECK(CheckOutput(arguments, model, files));
+    SHARD_CHECK(Write(model, noted, outcome));
+    PrintNotes(GridNotes(outcome.pack));
+    PrintWarnings(NotFiniteWarnings(outcome.pack));
+  }
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome))
+                             : WriteResult(ReportText(outcome)));
+  return kExitDone;
+}
+
+Result<int> Run(const Arguments& arguments) {
+  StopBetweenPieces();
+  const fs::path source = arguments.source.source;
+  SHARD_TRY(const bool distribution, shard::IsThere(source / manifest::kManifestFile));
+  if (distribution) return QuantizeDistribution(arguments);
+  if (source.filename() != manifest::kManifestFile) return QuantizeModel(arguments);
+  return shard::Error{shard::Code::kInvalidArgument,
+                      Cat(source.string(),
+                          ": expected a checkpoint, a GGUF or the directory of a "
+                          "distribution, found a manifest")};
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddSource(app, arguments->source,
+            " Or the directory of a distribution with GGUF bundles, to requantize it.");
+  app.add_option("-o,--output", arguments->out,
+                 "The GGUF file to write. With --max-part-size the parts lie beside each other: "
+                 "model-00001-of-00003.gguf. If SRC is a distribution: the directory of the new "
+                 "one.")
+      ->type_name("OUT")
+      ->required();
+  AddQuantizeOptions(app, arguments->quantize);
+  app.add_option("--model-id", arguments->quantize.options.model_id,
+                 "Name of a converted model, such as Qwen/Qwen3-30B-A3B, for general.name. "
+                 "Default: the model card's, the one in config.json, or the family's.")
+      ->type_name("ID")
+      ->check(AsUtf8());
+  app.add_option("--max-part-size", arguments->max_part_size,
+                 "Write a split set of files of at most this size: 5G, 512MiB. A tensor is never "
+                 "cut.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastPartSize));
+  AddMemory(app, arguments->pack.memory);
+  AddJobs(app, arguments->pack.jobs);
+  AddForce(app, arguments->force);
+  AddDryRun(app, arguments->dry_run);
+  AddTensors(app, arguments->tensors);
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kQuantize = {
+    "quantize",
+    "Writes a checkpoint or GGUF as one GGUF, or a distribution anew, with other types if wanted",
+    "Converts a Hugging Face checkpoint to GGUF and quantizes on the way, in one pass: --recipe "
+    "BF16 "
+    "is the plain converter. The bytes are those that llama.cpp's converter and llama-quantize "
+    "come "
+    "to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
+    "distribution with GGUF bundles becomes a new distribution, in which every part has the types "
+    "that were chosen.",
+    {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
+     "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
+     "--dry-run "
+     "-o tiny.gguf"},
+    Bind};
+
+}  // namespace cli

@@ -1,0 +1,74 @@
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "manifest/verify/requantize.h"
+#include "tools/commands/quantize_run.h"
+#include "tools/exit_code.h"
+#include "tools/options/options.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/write_report.h"
+
+namespace cli {
+namespace {
+
+Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
+  if (run.max_part_size > 0) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--max-part-size: expected none for a distribution, found one",
+                        "the files of a distribution keep their division"};
+  }
+  if (!run.quantize.options.model_id.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--model-id: expected none for a distribution, found one",
+                        "a distribution keeps the name of its model"};
+  }
+  const shard::ConvertOptions& convert = run.quantize.options.convert;
+  const bool model = !run.source.model.family_file.empty() || !run.source.model.config_file.empty();
+  if (model || !convert.pre.empty() || !convert.mtp) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        shard::Cat(model ? "--family and --config" : "--pre and --no-mtp",
+                                   ": expected none for a distribution, found one"),
+                        "a distribution was converted when it was built"};
+  }
+  manifest::WriteOptions options;
+  SHARD_TRY(options.gguf, ReadQuantizeOptions(run.quantize));
+  options.pack = run.pack;
+  options.force = run.force;
+  options.list_types = run.tensors;
+  options.notes = PrintNotes;
+  options.command = RecordQuantizeOptions("--recipe", run.quantize);
+  options.command.insert(options.command.begin(), "quantize");
+  SHARD_CHECK(CheckRecorded(options.command));
+  return options;
+}
+
+Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options) {
+  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(run.source.source));
+  SHARD_TRY(const manifest::WritePlan files, manifest::PlanRequantized(run.source.source, options));
+  PrintNotes(files.notes);
+  const DryRun dry{run.out, manifest.plan, files};
+  SHARD_CHECK(run.json ? WriteJsonResult(DryRunJson(dry)) : WriteResult(DryRunText(dry)));
+  return kExitDone;
+}
+
+}  // namespace
+
+Result<int> QuantizeDistribution(const QuantizeRun& run) {
+  SHARD_TRY(manifest::WriteOptions options, OptionsOf(run));
+  if (run.dry_run) return RunDry(run, options);
+  Progress progress("quantizing");
+  options.pack.progress = [&](const shard::PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(const manifest::WriteReport report,
+            manifest::RequantizeDistribution(run.source.source, run.out, options));
+  PrintNotes(GridNotes(report.pack));
+  PrintWarnings(NotFiniteWarnings(report.pack));
+  PrintWarnings(report.warnings);
+  const WriteOutcome outcome{run.out, report, progress.seconds()};
+  SHARD_CHECK(run.json ? WriteJsonResult(WrittenJson(outcome)) : WriteResult(WrittenText(outcome)));
+  return kExitDone;
+}
+
+}  // namespace cli

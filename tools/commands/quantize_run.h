@@ -1,0 +1,26 @@
+// What the two halves of `quantize` share: one GGUF of a model, a new distribution of a
+// distribution.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libshard/pack/pack.h"
+#include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
+
+namespace cli {
+
+struct QuantizeRun {
+  SourceArguments source;
+  QuantizeArguments quantize;
+  std::string out;
+  uint64_t max_part_size = 0;
+  shard::PackOptions pack;
+  bool force = false, dry_run = false, tensors = false, json = false;
+};
+
+// source.source is the directory of a distribution.
+Result<int> QuantizeDistribution(const QuantizeRun& run);
+
+}  // namespace cli

@@ -1,0 +1,319 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "tools/command.h"
+#include "tools/commands/devices.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/options/node_load.h"
+#include "tools/options/options.h"
+#include "tools/options/runtime_options.h"
+#include "tools/options/token_ids.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/run_report.h"
+#include "tools/reports/utf8_stream.h"
+
+namespace cli {
+namespace {
+
+using runtime::Generation;
+using runtime::Node;
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Json;
+
+constexpr uint64_t kMaxCount = 1u << 24;
+
+struct Arguments : RuntimeArguments {
+  int group = -1;
+  std::string prompt, tokens;
+  bool has_prompt = false, has_tokens = false;
+  uint32_t count = 64;
+  runtime::Sampling sampling;
+  std::string compare;
+  double tolerance = -1;
+  bool list_devices = false, json = false;
+};
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+    return passed.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+Status CheckArguments(const Arguments& arguments) {
+  const auto bad = [](const char* message) { return Error{Code::kInvalidArgument, message}; };
+  if (arguments.source.empty()) return bad("run: expected what to load, found nothing");
+  if (arguments.has_prompt == arguments.has_tokens)
+    return bad("run: expected one of --prompt and --tokens");
+  if (arguments.has_prompt && arguments.prompt.empty())
+    return bad("--prompt: expected some text, found none");
+  if (arguments.tolerance >= 0 && arguments.compare.empty())
+    return bad("--tolerance: expected with --compare alone");
+  if (!arguments.compare.empty() && arguments.sampling.temperature > 0)
+    return bad("--compare: expected without --temperature, since it follows the greedy tokens");
+  if (arguments.has_tokens) SHARD_CHECK(ReadTokenIds("--tokens", arguments.tokens));
+  return CheckSampling(arguments.sampling);
+}
+
+Result<std::vector<uint32_t>> PromptTokens(const Arguments& arguments, const Node& node) {
+  if (arguments.has_tokens) return ReadTokenIds("--tokens", arguments.tokens);
+  Result<const runtime::Tokenizer*> tokenizer = node.tokenizer();
+  if (!tokenizer) {
+    Error error = tokenizer.error();
+    if (error.hint.empty()) error.hint = "--tokens takes ids and needs no tokenizer";
+    return error;
+  }
+  return (*tokenizer)->Encode(arguments.prompt, runtime::Tokenizer::Options());
+}
+
+// Null when the model has none: then ids are all there is.
+const runtime::Tokenizer* TokenizerOf(const Node& node) {
+  const auto tokenizer = node.tokenizer();
+  return tokenizer ? *tokenizer : nullptr;
+}
+
+// Writes each token as it comes, unless the result is to be one JSON document.
+class TokenWriter {
+ public:
+  TokenWriter(const runtime::Tokenizer* tokenizer, bool quiet)
+      : tokenizer_(tokenizer), quiet_(quiet) {}
+
+  Status Write(uint32_t id, GeneratedText& generated) {
+    const std::string piece = tokenizer_ == nullptr
+                                  ? Cat(generated.tokens.size() == 1 ? "" : " ", id)
+                                  : tokenizer_->Piece(id);
+    generated.text += piece;
+    return Print(stream_.Add(piece));
+  }
+  Status End() { return Print(stream_.Rest() + "\n"); }
+
+ private:
+  Status Print(const std::string& text) { return quiet_ ? shard::Ok() : WriteResult(text); }
+
+  const runtime::Tokenizer* tokenizer_;
+  bool quiet_;
+  Utf8Stream stream_;
+};
+
+Status GenerateTokens(const Arguments& arguments, const Node& node, Generation& generation,
+                      ProgressCount& counter, GeneratedText& generated) {
+  // On a terminal the text itself shows how far it is.
+  if (!arguments.json && isatty(STDOUT_FILENO) == 1) counter.Hide();
+  const runtime::Tokenizer* tokenizer = TokenizerOf(node);
+  TokenWriter writer(tokenizer, arguments.json);
+  generated.stop = "length";
+  while (generated.tokens.size() < arguments.count) {
+    if (generation.full()) {
+      generated.stop = "context";
+      break;
+    }
+    SHARD_TRY(const runtime::NextToken next, generation.Decode());
+    generated.tokens.push_back(next);
+    if (tokenizer != nullptr && tokenizer->IsEnd(next.id)) {
+      generated.stop = "end";
+      break;
+    }
+    SHARD_CHECK(writer.Write(next.id, generated));
+  }
+  return writer.End();
+}
+
+Result<int> Generate(const Arguments& arguments, const Node& node, std::vector<uint32_t> prompt) {
+  runtime::SessionOptions options;
+  options.context = arguments.context;
+  ProgressCount counter("running", ProgressUnit::kTokens,
+                        prompt.size() + uint64_t{arguments.count});
+  options.fed = [&](size_t tokens) { counter.Add(tokens); };
+  SHARD_TRY(const std::unique_ptr<Generation> generation,
+            node.OpenGeneration(options, arguments.sampling));
+  GeneratedText generated;
+  const Stopwatch whole;
+  SHARD_CHECK(generation->Prefill(prompt));
+  generated.prompt_seconds = whole.seconds();
+  generated.prompt = std::move(prompt);
+  SHARD_CHECK(GenerateTokens(arguments, node, *generation, counter, generated));
+  counter.Hide();
+  generated.seconds = whole.seconds() - generated.prompt_seconds;
+  PrintMessage(GeneratedSummary(generated));
+  if (!arguments.json) return kExitDone;
+  Json document = {{"source", arguments.source},
+                   {"group", arguments.group < 0 ? Json(nullptr) : Json(arguments.group)},
+                   {"loaded", LoadedJson(node)}};
+  document.update(GeneratedJson(generated));
+  SHARD_CHECK(WriteJsonResult(document));
+  return kExitDone;
+}
+
+// Both get the prompt and then the greedy tokens of the first.
+Status StepBoth(const Arguments& arguments, const std::vector<uint32_t>& prompt,
+                runtime::Session& first, runtime::SideBySide& both) {
+  SHARD_CHECK(both.Feed(prompt));
+  for (uint32_t i = 0; i < arguments.count && first.length() < first.context(); ++i) {
+    const uint32_t next = runtime::GreedyToken(both.logits());
+    SHARD_CHECK(both.Feed(std::span(&next, 1)));
+  }
+  return shard::Ok();
+}
+
+Result<int> Compare(const Arguments& arguments, const Node& node,
+                    const std::vector<uint32_t>& prompt) {
+  runtime::NodeOptions other = NodeOptionsOf(arguments, arguments.group);
+  other.executor = arguments.compare;
+  other.load.verify = false;  // the first node did
+  SHARD_TRY(const std::unique_ptr<Node> second, OpenNode(arguments.source, other));
+  PrintMessage(
+      Cat(second->executor().name(), ": ", shard::Shown(second->executor().description())));
+  runtime::SessionOptions options;
+  options.context = arguments.context;
+  ProgressCount counter("comparing", ProgressUnit::kTokens,
+                        2 * (prompt.size() + uint64_t{arguments.count}));
+  options.fed = [&](size_t tokens) { counter.Add(tokens); };
+  SHARD_TRY(const std::unique_ptr<runtime::Session> expected, node.OpenSession(options));
+  SHARD_TRY(const std::unique_ptr<runtime::Session> actual, second->OpenSession(options));
+  runtime::SideBySide both(*expected, *actual, std::numeric_limits<double>::infinity());
+  SHARD_CHECK(StepBoth(arguments, prompt, *expected, both));
+  counter.Hide();
+  const ComparedRuns runs{arguments.executor, arguments.compare, prompt.size(), both.findings(),
+                          arguments.tolerance};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ComparedJson(runs))
+                             : WriteResult(ComparedText(runs, TokenizerOf(node))));
+  return runs.passed() ? kExitDone : kExitMismatch;
+}
+
+// Before anything is loaded: that there is such an executor, with a device.
+Status CheckCompare(const Arguments& arguments) {
+  if (arguments.compare.empty()) return shard::Ok();
+  const auto executor =
+      runtime::OpenExecutor(arguments.compare, NodeOptionsOf(arguments, arguments.group).device);
+  if (!executor) return Error(executor.error()).Within("--compare");
+  return shard::Ok();
+}
+
+Result<int> Run(const Arguments& arguments) {
+  if (arguments.list_devices) {
+    SHARD_CHECK(arguments.json ? WriteJsonResult(DevicesJson()) : WriteResult(DevicesText()));
+    return kExitDone;
+  }
+  SHARD_CHECK(CheckArguments(arguments));
+  SHARD_CHECK(CheckRuntimeOptions(arguments, ""));
+  SHARD_CHECK(CheckCompare(arguments));
+  StopBetweenPieces();
+  SHARD_TRY(const std::unique_ptr<Node> node,
+            OpenNode(arguments.source, NodeOptionsOf(arguments, arguments.group)));
+  PrintNotes(node->weights().notes);
+  std::string loaded = LoadedText(*node);
+  loaded.pop_back();
+  PrintMessage(loaded);
+  SHARD_TRY(std::vector<uint32_t> prompt, PromptTokens(arguments, *node));
+  if (!arguments.compare.empty()) return Compare(arguments, *node, prompt);
+  return Generate(arguments, *node, std::move(prompt));
+}
+
+void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
+  app.add_option(
+         "--temperature", sampling.temperature,
+         "Pick tokens at random; the higher T is, the more evenly. Default: 0, which always "
+         "picks the most likely token, whatever the next four options say.")
+      ->type_name("T");
+  app.add_option("--top-k", sampling.top_k, "Pick among the K most likely tokens. Default: all.")
+      ->type_name("K")
+      ->transform(AsCount(1, std::numeric_limits<uint32_t>::max()));
+  app.add_option("--top-p", sampling.top_p,
+                 "Pick among the fewest tokens whose probabilities reach P. Default: 1.")
+      ->type_name("P");
+  app.add_option("--min-p", sampling.min_p,
+                 "Pick among tokens with at least P times the probability of the most likely "
+                 "one. Default: 0.")
+      ->type_name("P");
+  app.add_option("--seed", sampling.seed,
+                 "Seed of the random choice: the same seed gives the same tokens. Default: 0.")
+      ->type_name("N")
+      ->transform(AsCount(0, std::numeric_limits<uint64_t>::max()));
+  for (const char* name : {"--top-k", "--top-p", "--min-p", "--seed"})
+    app.get_option(name)->needs(app.get_option("--temperature"));
+}
+
+// REQUIRES: all options are there but those that go with it.
+void AddListDevices(CLI::App& app, bool& list_devices) {
+  const std::vector<CLI::Option*> others = app.get_options({});
+  CLI::Option* list = app.add_flag("--list-devices", list_devices,
+                                   "Print the devices of every executor, and do nothing else: only "
+                                   "--json goes with it.");
+  for (CLI::Option* other : others) {
+    if (other != app.get_help_ptr()) list->excludes(other);
+  }
+}
+
+void AddCompare(CLI::App& app, Arguments& arguments) {
+  app.add_option("--compare", arguments.compare,
+                 "Also run this executor on the same tokens, and report where the two part.")
+      ->type_name("EXECUTOR");
+  app.add_option("--tolerance", arguments.tolerance,
+                 "With --compare: exit with status 6 when logits differ by more than this share of "
+                 "the largest logit.")
+      ->type_name("X")
+      ->check(AsTolerance());
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddRuntimeSource(app, "SRC", kAnySource, *arguments);
+  app.get_option("SRC")->required(false);  // --list-devices goes without
+  AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
+           arguments->group);
+  CLI::Option* prompt =
+      app.add_option("--prompt", arguments->prompt, "The text to go on with.")->type_name("TEXT");
+  CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
+                                       "The prompt as token ids, such as 12,7,9, or the name of a "
+                                       "file of ids. Nothing is put in front of them.")
+                            ->type_name("IDS|FILE");
+  app.add_option("-n,--count", arguments->count, "Tokens to generate at most. Default: 64.")
+      ->type_name("N")
+      ->transform(AsCount(0, kMaxCount));
+  AddContext(app, "Default: 4096, or the model's own if that is less.", *arguments);
+  AddSampling(app, arguments->sampling);
+  AddExecutor(app, *arguments);
+  AddCompare(app, *arguments);
+  AddListDevices(app, arguments->list_devices);
+  AddJson(app, arguments->json);
+  return [arguments, prompt, tokens] {
+    arguments->has_prompt = prompt->count() > 0;
+    arguments->has_tokens = tokens->count() > 0;
+    return Run(*arguments);
+  };
+}
+
+}  // namespace
+
+constinit const Command kRun = {
+    "run",
+    "Generates a few tokens with one node's part, or a whole model",
+    "Loads what a node would load, masks the routers to it, and writes what the model makes of the "
+    "prompt, token by token. What was loaded goes to standard error. It is for looking at a "
+    "bundle, "
+    "not for serving: one sequence, no batching. With --compare it steps two executors side by "
+    "side "
+    "and says where they part."
+    " Control characters of the text are shown as \\x1b, but its lines are the model's own: one "
+    "may "
+    "begin with ::, which a GitHub runner takes for a command. Use --json in a workflow.",
+    {"moepack run out --group 1 --prompt \"int main(\" -n 16",
+     "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
+    Bind};
+
+}  // namespace cli

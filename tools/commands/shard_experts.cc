@@ -1,0 +1,91 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tools/command.h"
+#include "tools/commands/write_command.h"
+#include "tools/exit_code.h"
+#include "tools/interrupt.h"
+#include "tools/reports/output.h"
+#include "tools/reports/write_report.h"
+
+namespace cli {
+namespace {
+
+struct Arguments : WriteArguments {
+  std::string plan_file;
+  std::vector<std::string> only;
+};
+
+Result<shard::Plan> FindPlan(const shard::MoeModel& model, const Arguments& arguments) {
+  if (!arguments.plan_file.empty()) return shard::ReadPlanFile(arguments.plan_file, model);
+  return shard::MakePlan(model, arguments.plan);
+}
+
+std::vector<std::string> RecordCommand(const Arguments& arguments) {
+  std::vector<std::string> words = {"shard-experts"};
+  const auto append = [&](const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+  };
+  append(arguments.plan_file.empty() ? RecordPlanOptions(arguments.plan)
+                                     : std::vector<std::string>{"--plan"});
+  append(RecordWriteOptions(arguments));
+  return words;
+}
+
+Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
+  if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  arguments.write.side_files =
+      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
+  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(const shard::Plan plan, FindPlan(model, arguments));
+  SHARD_TRY(arguments.write.slice.parts, shard::ParseParts(arguments.only, plan.groups.size()));
+  SHARD_CHECK(ChooseContainer(model, plan, arguments));
+  PrintWarnings(shard::PlanWarnings(model, plan));
+  arguments.write.command = RecordCommand(arguments);
+  SHARD_CHECK(CheckRecorded(arguments.write.command));
+  if (arguments.dry_run) return RunDryRun(model, plan, arguments);
+
+  SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
+  const WriteOutcome outcome{arguments.out, written.report, written.seconds};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(WrittenJson(outcome))
+                             : WriteResult(WrittenText(outcome)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  AddSource(app, arguments->source);
+  CLI::Option* plan = app.add_option("--plan", arguments->plan_file,
+                                     "Use this plan (from `moepack plan`) instead of --groups, "
+                                     "--partition, --overlay-file and --uniform.")
+                          ->type_name("FILE");
+  AddPlanOptions(app, arguments->plan);
+  for (const char* name : {"--groups", "--partition", "--overlay-file", "--uniform"}) {
+    plan->excludes(app.get_option(name));
+  }
+  app.add_option("--only", arguments->only,
+                 "Write only this part: trunk, group:G, overlay, assets or remainder. May be "
+                 "repeated; a later "
+                 "run with other parts extends the same distribution.")
+      ->type_name("PART")
+      ->allow_extra_args(false);
+  AddWriteOptions(app, *arguments);
+  app.get_option("--keep-remainder")->excludes(app.get_option("--only"));
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+constinit const Command kShardExperts = {
+    "shard-experts",
+    "Writes trunk, expert groups, overlay and distribution.json",
+    "Every byte of the source is read once, hashed on the way, and lands in one trunk, one bundle "
+    "per group and one overlay. Sources are never modified. Memory is bounded by --memory, not by "
+    "the model.",
+    {"moepack shard-experts fixtures/tiny-moe --plan plan.json -o parts",
+     "moepack shard-experts fixtures/tiny-moe --groups 3 --only group:1 --only assets -o part-1"},
+    Bind};
+
+}  // namespace cli

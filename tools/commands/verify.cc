@@ -1,0 +1,150 @@
+#include "manifest/verify/verify.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "manifest/document/node_record.h"
+#include "manifest/verify/verify_node.h"
+#include "tools/command.h"
+#include "tools/commands/verify_command.h"
+#include "tools/exit_code.h"
+#include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
+#include "tools/reports/ci_report.h"
+#include "tools/reports/output.h"
+#include "tools/reports/verify_report.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr std::string_view kDigestPrefix = "sha256:";
+
+struct Arguments {
+  std::string directory;
+  manifest::VerifyOptions verify;
+  shard::ModelOptions model;
+  bool no_digests = false;
+  ReportArguments report;
+};
+
+// Leaves the digits alone.
+std::string DigestProblem(std::string& text) {
+  const std::string digits =
+      text.starts_with(kDigestPrefix) ? shard::Lower(text.substr(kDigestPrefix.size())) : "";
+  const bool hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (digits.size() != 64 || !hex) {
+    return Cat("expected sha256: and 64 hexadecimal digits, found ", shard::Quoted(text));
+  }
+  text = digits;
+  return "";
+}
+
+Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& report) {
+  const std::string& directory = arguments.directory;
+  switch (arguments.report.kind()) {
+    case ReportFormat::kJson:
+      return WriteJsonResult(VerifyJson(directory, report));
+    case ReportFormat::kGithub:
+      return WriteResult(GithubText(VerifyCi(directory, report)));
+    case ReportFormat::kJunit:
+      return WriteResult(JunitText(VerifyCi(directory, report)));
+    case ReportFormat::kText:
+      break;
+  }
+  return WriteResult(VerifyText(directory, report));
+}
+
+Result<int> Run(Arguments& arguments) {
+  arguments.verify.digests = !arguments.no_digests;
+  arguments.verify.family_file = arguments.model.family_file;
+  arguments.verify.config_file = arguments.model.config_file;
+  SHARD_TRY(const manifest::VerifyReport report,
+            VerifyWithProgress(arguments.directory, arguments.verify));
+  SHARD_CHECK(WriteReport(arguments, report));
+  CountWarnings(WarningTexts(report).size());
+  SHARD_CHECK(CheckPassed(arguments.directory, report));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("DIST", arguments->directory, "The directory of a distribution, or of a node.")
+      ->required();
+  CLI::Option* against =
+      app.add_option(
+             "--against", arguments->verify.against,
+             "Also compare every byte with its place in this source checkpoint, or, where the "
+             "type changed, with what the source gives when it is converted again.")
+          ->type_name("SRC");
+  CLI::Option* no_digests =
+      app.add_flag("--no-digests", arguments->no_digests,
+                   "Check structure, semantics and sizes only; read no tensor data.")
+          ->excludes(against);
+  app.add_flag("--complete", arguments->verify.whole,
+               "Fail if the distribution lacks parts on purpose (it was written with --only).");
+  app.add_option("--group", arguments->verify.groups,
+                 "Check only this group and what every node has (trunk, head, routers, overlay, "
+                 "assets); the other groups and the remainder need not be there. May be repeated.")
+      ->type_name("G")
+      ->allow_extra_args(false)
+      ->transform(AsCount(0, kMaxGroups - 1));
+  app.add_option("--digest", arguments->verify.digest,
+                 "The SHA-256 that distribution.json must have, as build and shard-experts print "
+                 "it. With it, and with every digest in it checked, nothing can have changed.")
+      ->type_name("sha256:HEX")
+      ->transform(CLI::Validator(DigestProblem, ""));
+  AddCold(app, arguments->verify.cold);
+  no_digests->excludes(app.get_option("--cold"));
+  AddModelOptions(app, arguments->model);
+  AddImatrices(app, arguments->verify.imatrix_files);
+  AddPre(app, arguments->verify.pre);
+  for (const char* name : {"--family", "--config", "--imatrix", "--pre"})
+    app.get_option(name)->needs(against);
+  AddJobs(app, arguments->verify.jobs);
+  AddReportFormat(app, arguments->report);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+
+void AddCold(CLI::App& app, bool& cold) {
+  app.add_flag("--cold", cold,
+               "Read the files from the device: the page cache is written out, dropped and gone "
+               "around, where the file system has direct reads; the report says how many bytes "
+               "that was. It cannot go around caches below the file system (those of a disk, a "
+               "host or a file server).");
+}
+
+Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
+                                                  manifest::VerifyOptions options) {
+  Progress progress("verifying");
+  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  return manifest::IsNodeDirectory(directory) ? manifest::VerifyNode(directory, options)
+                                              : manifest::VerifyDistribution(directory, options);
+}
+
+Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
+  if (report.passed()) return shard::Ok();
+  return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
+               manifest::IsNodeDirectory(directory)
+                   ? "copy the files that are named again, or run assemble again"
+                   : "copy the files that are named again, or run build again"};
+}
+
+constinit const Command kVerify = {
+    "verify",
+    "Proves a distribution: its structure, its digests and, against its source, every byte",
+    "Checks that distribution.json is well formed, that every expert is accounted for, that every "
+    "node can serve its top-k, and that files and tensors have the sizes and digests it states. "
+    "For a node that assemble made, checks that its files are those of moepack_node.json and make "
+    "up one model. Exit status 6 when something is wrong.",
+    {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
+    Bind};
+
+}  // namespace cli

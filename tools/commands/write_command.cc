@@ -1,0 +1,152 @@
+#include "tools/commands/write_command.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "tools/exit_code.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/write_report.h"
+
+namespace cli {
+namespace {
+
+constexpr uint64_t kLeastPartSize = 1u << 12;
+
+void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
+  app.add_flag(
+      "--keep-remainder", write.slice.keep_remainder,
+      "Also write the experts that are on no node, into remainder/. Where --only chooses parts, "
+      "--only remainder does it.");
+  app.add_option("--max-part-size", write.slice.max_part_size,
+                 "Cut parts into files of at most this size: 5G, 512MiB. A tensor is never cut.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastPartSize));
+}
+
+void AddRecordOptions(CLI::App& app, manifest::WriteOptions& write) {
+  app.add_option("--model-id", write.model_id,
+                 "Name of the model in distribution.json, such as Qwen/Qwen3-30B-A3B.")
+      ->type_name("ID")
+      ->check(AsUtf8());
+  app.add_option("--revision", write.revision,
+                 "Revision of the model in distribution.json; part of the model version.")
+      ->type_name("REV")
+      ->check(AsUtf8());
+  app.add_flag("--hash-source", write.hash_source,
+               "Record the SHA-256 of every source file. Reads the source once more.");
+}
+
+void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
+  AddMemory(app, arguments.write.pack.memory);
+  AddJobs(app, arguments.write.pack.jobs);
+  AddForce(app, arguments.write.force);
+  AddDryRun(app, arguments.dry_run);
+  AddTensors(app, arguments.write.list_types);
+  AddJson(app, arguments.json);
+}
+
+}  // namespace
+
+void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
+  app.add_option("-o,--output", arguments.out,
+                 "The distribution's directory. It is written as DIR.partial and renamed at the "
+                 "end; a run that was killed continues there when it is started again.")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--format", arguments.container,
+                 "Format of the bundles: safetensors, or gguf for stock llama.cpp. Default: gguf "
+                 "for a GGUF source and wherever an option chooses types (--recipe, --pure, "
+                 "--trunk-type and so on) or steers the conversion (--pre, --no-mtp), else "
+                 "safetensors.")
+      ->type_name("FORMAT")
+      ->transform(OneOf({"safetensors", "gguf"}));
+  AddQuantizeOptions(app, arguments.quantize);
+  app.add_option(
+         "--overlay-type", arguments.quantize.options.recipe.overlay_type,
+         "Type of the overlay's experts. Nodes for a stock runtime cannot be assembled from "
+         "an overlay of another type than the groups.")
+      ->type_name("TYPE");
+  AddLayoutOptions(app, arguments.write);
+  AddRecordOptions(app, arguments.write);
+  app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
+               "Keep what was written when an error ends the run, to continue from there.");
+  AddRunOptions(app, arguments);
+}
+
+Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
+                       WriteArguments& arguments) {
+  const bool gguf_source = model.checkpoint().is_gguf();
+  const bool types = WantsTypes(arguments.quantize);
+  if (arguments.container.empty()) {
+    arguments.container = types || gguf_source ? "gguf" : "safetensors";
+  }
+  SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
+  if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlay.empty()) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--overlay-type: expected a plan with an overlay, found none",
+                        "--overlay-file says which experts are in it"};
+  }
+  if (arguments.container == "gguf") {
+    SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));
+    return shard::Ok();
+  }
+  if (arguments.quantize.options.alignment != shard::kGgufDefaultAlignment) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--alignment: expected GGUF bundles, found safetensors bundles",
+                        "safetensors has no alignment; --format gguf writes GGUF bundles"};
+  }
+  if (arguments.write.list_types) {
+    return shard::Error{shard::Code::kInvalidArgument,
+                        "--tensors: expected GGUF bundles, found safetensors ones, which keep "
+                        "the source's names and types",
+                        "choose types, or add --format gguf"};
+  }
+  if (!types) return shard::Ok();
+  return shard::Error{shard::Code::kInvalidArgument,
+                      "--format: expected gguf with options that choose types, found safetensors",
+                      "safetensors bundles keep the source's bytes"};
+}
+
+Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::Plan& plan,
+                                     const WriteArguments& arguments) {
+  Progress progress("writing");
+  manifest::WriteOptions options = arguments.write;
+  options.pack.progress = [&](const shard::PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  options.notes = PrintNotes;
+  SHARD_TRY(manifest::WriteReport report,
+            manifest::WriteDistribution(model, plan, arguments.out, options));
+  PrintNotes(GridNotes(report.pack));
+  PrintWarnings(NotFiniteWarnings(report.pack));
+  PrintWarnings(report.warnings);
+  return TimedWrite{std::move(report), progress.seconds()};
+}
+
+Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
+                      const WriteArguments& arguments) {
+  SHARD_TRY(const manifest::WritePlan files,
+            manifest::PlanDistribution(model, plan, arguments.write));
+  PrintNotes(files.notes);
+  const DryRun run{arguments.out, files.plan, files};
+  SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
+  return kExitDone;
+}
+
+std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
+  std::vector<std::string> words;
+  const manifest::WriteOptions& write = arguments.write;
+  if (write.gguf) {
+    words = RecordQuantizeOptions("--quantize", arguments.quantize);
+    words.insert(words.begin(), {"--format", "gguf"});
+  }
+  if (write.slice.keep_remainder) words.push_back("--keep-remainder");
+  if (write.slice.max_part_size > 0)
+    words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
+  if (write.hash_source) words.push_back("--hash-source");
+  return words;
+}
+
+}  // namespace cli

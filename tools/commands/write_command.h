@@ -1,0 +1,45 @@
+// What shard-experts and build have in common: the options of writing and the run with its
+// progress.
+#pragma once
+
+#include <string>
+
+#include "manifest/write/bundle.h"
+#include "tools/options/options.h"
+#include "tools/options/quantize_options.h"
+
+namespace cli {
+
+struct WriteArguments {
+  SourceArguments source;
+  shard::PlanOptions plan;
+  std::string out;
+  manifest::WriteOptions write;
+  std::string container;  // --format, "" until ChooseContainer
+  QuantizeArguments quantize;
+  bool dry_run = false, json = false;
+};
+
+// -o and how to write; what to write (groups, plan, parts) is left to the command.
+void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
+
+// Decides between safetensors and GGUF, by --format, by what is asked of the types and by the
+// source, and sets arguments.write.gguf. Refuses options that would be ignored.
+Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
+                       WriteArguments& arguments);
+
+struct TimedWrite {
+  manifest::WriteReport report;
+  double seconds = 0;
+};
+Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::Plan& plan,
+                                     const WriteArguments& arguments);
+
+// Plans the files and prints them with their sizes; nothing is written.
+Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
+                      const WriteArguments& arguments);
+
+// The options that decide the bytes, as distribution.json records them: no paths, no --jobs.
+std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments);
+
+}  // namespace cli

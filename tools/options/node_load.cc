@@ -1,0 +1,99 @@
+#include "tools/options/node_load.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/table.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Json;
+
+std::string HowText(const runtime::LoadedPart& part) {
+  if (part.mapped == 0) return "read";
+  if (part.mapped == part.bytes) return "mapped";
+  return Cat(shard::FormatBytes(part.mapped), " mapped, the rest read");
+}
+
+// "7" or "5 to 7".
+std::string EligibleText(const shard::LayerExperts& eligible) {
+  size_t least = SIZE_MAX, most = 0;
+  for (const auto& [layer, ids] : eligible) {
+    least = std::min(least, ids.size());
+    most = std::max(most, ids.size());
+  }
+  if (eligible.empty()) return "0";
+  return least == most ? Cat(most) : Cat(least, " to ", most);
+}
+
+std::string VersionsText(const runtime::Weights& weights) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& version) {
+    if (!version.empty()) text += Cat(text.empty() ? "" : ", ", name, " ", shard::Shown(version));
+  };
+  add("model", weights.model_version);
+  add("shard", weights.shard_version);
+  add("replica", weights.replica_version);
+  return text.empty() ? "" : Cat("versions: ", text, "\n");
+}
+
+}  // namespace
+
+runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group) {
+  runtime::NodeOptions options;
+  options.executor = arguments.executor;
+  options.device = arguments.device;
+  options.group = group;
+  options.load = arguments.load;
+  options.load.overlay = !arguments.no_overlay;
+  options.load.verify = !arguments.no_verify;
+  options.load.jobs = arguments.load_jobs();
+  return options;
+}
+
+Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
+                                                runtime::NodeOptions options) {
+  Progress progress("loading");
+  options.load.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  return runtime::Node::Open(source, options);
+}
+
+std::string LoadedText(const runtime::Node& node) {
+  Table table({"part", ">tensors", ">bytes", "how"});
+  for (const runtime::LoadedPart& part : node.weights().parts) {
+    table.Row({part.label, shard::FormatCount(part.tensors), shard::FormatCount(part.bytes),
+               HowText(part)});
+  }
+  return Cat(table.Render(), VersionsText(node.weights()), node.executor().name(), ": ",
+             shard::Shown(node.executor().description()), ", ",
+             ExactBytes(node.model().device_bytes()), " of weights; routers pick among ",
+             EligibleText(node.eligible()), " experts per layer\n");
+}
+
+Json LoadedJson(const runtime::Node& node) {
+  Json parts = Json::array();
+  for (const runtime::LoadedPart& part : node.weights().parts) {
+    parts.push_back({{"part", part.label},
+                     {"tensors", part.tensors},
+                     {"bytes", part.bytes},
+                     {"mapped", part.mapped}});
+  }
+  const auto text = [](const std::string& value) {
+    return value.empty() ? Json(nullptr) : Json(value);
+  };
+  return {{"executor", node.executor().name()},
+          {"device", node.executor().description()},
+          {"device_bytes", node.model().device_bytes()},
+          {"model_version", text(node.weights().model_version)},
+          {"shard_version", text(node.weights().shard_version)},
+          {"replica_version", text(node.weights().replica_version)},
+          {"parts", std::move(parts)}};
+}
+
+}  // namespace cli

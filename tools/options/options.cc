@@ -1,0 +1,187 @@
+#include "tools/options/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+#include "manifest/node/open_node.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+
+constexpr uint64_t kMaxJobs = 1024;
+constexpr uint64_t kLeastMemory = 1u << 20;
+constexpr std::string_view kExplicit = "explicit:";
+
+// The name of a file without its directory: distribution.json must not depend on where files were.
+std::string FileName(const std::string& path) { return shard::fs::path(path).filename().string(); }
+
+std::string PartitionProblem(const std::string& text) {
+  if (text == "contiguous" || text == "modulo") return "";
+  if (text.starts_with(kExplicit) && text.size() > kExplicit.size()) return "";
+  return Cat("expected contiguous, modulo or explicit:FILE, found ", shard::Quoted(text));
+}
+
+// A node's trunk may be elsewhere: then its digest is checked first.
+Result<shard::MoeModel> OpenWithProgress(const SourceArguments& arguments) {
+  Progress progress("checking");
+  return manifest::OpenModelOrNode(
+      arguments.source, arguments.model,
+      [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
+}
+
+}  // namespace
+
+CLI::Validator AsCount(uint64_t least, uint64_t most) {
+  const auto check = [least, most](std::string& text) -> std::string {
+    const std::optional<uint64_t> value = shard::ParseUint(text);
+    if (!value || *value < least || *value > most)
+      return Cat("expected a number from ", least, " to ", most, ", found ", shard::Quoted(text));
+    text = std::to_string(*value);  // CLI11 would read "010" as octal
+    return "";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator AsBytes(uint64_t least) {
+  const auto check = [least](std::string& text) -> std::string {
+    const std::optional<uint64_t> value = shard::ParseBytes(text);
+    if (!value) return Cat("expected a size such as 64M or 2GiB, found ", shard::Quoted(text));
+    if (*value < least)
+      return Cat("expected at least ", shard::FormatBytes(least), ", found ", shard::Quoted(text));
+    text = std::to_string(*value);
+    return "";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator OneOf(std::vector<std::string> words) {
+  const auto check = [words = std::move(words)](std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return "";
+    return Cat("expected one of ", shard::Join(words, ", "), ", found ", shard::Quoted(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator AsUtf8() {
+  const auto check = [](const std::string& text) -> std::string {
+    return shard::IsUtf8(text) ? "" : Cat("expected UTF-8, found ", shard::Quoted(text));
+  };
+  return CLI::Validator(check, "");
+}
+
+void AddModelOptions(CLI::App& app, shard::ModelOptions& options) {
+  app.add_option("--family", options.family_file,
+                 "Classify tensors with this table (JSON) instead of the built-in families.")
+      ->type_name("FILE");
+  app.add_option("--config", options.config_file,
+                 "Read the config of a safetensors model from here instead of config.json beside "
+                 "it.")
+      ->type_name("FILE");
+}
+
+void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {
+  app.add_option("SRC", arguments.source,
+                 Cat("The checkpoint: a directory of safetensors files, with or without an index, "
+                     "one .safetensors file, or a GGUF (any part of a split set, or its "
+                     "directory).",
+                     more))
+      ->required();
+  AddModelOptions(app, arguments.model);
+}
+
+Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
+  SHARD_TRY(shard::MoeModel model, OpenWithProgress(arguments));
+  PrintWarnings(model.warnings());
+  return model;
+}
+
+void AddJobs(CLI::App& app, size_t& jobs) {
+  app.add_option("-j,--jobs", jobs,
+                 "Threads that read, write, check and encode. Default: twice the cores. The result "
+                 "is the same "
+                 "for every number.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxJobs));
+}
+
+void AddMemory(CLI::App& app, uint64_t& memory) {
+  app.add_option("--memory", memory, "Upper bound for buffers: 64M, 1GiB. Default: 64MiB.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(kLeastMemory));
+}
+
+void AddJson(CLI::App& app, bool& json) {
+  app.add_flag("--json", json, "Print one JSON document on standard output.");
+}
+
+void AddDryRun(CLI::App& app, bool& dry_run) {
+  app.add_flag("--dry-run", dry_run,
+               "Write nothing; print what would be written, with exact sizes.");
+}
+
+void AddTensors(CLI::App& app, bool& tensors) {
+  app.add_flag("--tensors", tensors,
+               "With --dry-run: also print the GGUF name, the type and the rule that chose it, of "
+               "every tensor. docs/quantization.md has the rules.")
+      ->needs(app.get_option("--dry-run"));
+}
+
+void AddForce(CLI::App& app, bool& force) {
+  app.add_flag("--force", force, "Replace the output if it exists.");
+}
+
+void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
+  app.add_option("--groups", options.groups,
+                 "Number of expert groups: one per node. Needed unless explicit:FILE lists them.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxGroups));
+  app.add_option("--partition", options.partition,
+                 "How each layer's experts are divided: contiguous (0-5, 6-10, ...; the default), "
+                 "modulo (expert id modulo N), or explicit:FILE (ids of every group and layer).")
+      ->type_name("KIND")
+      ->check(PartitionProblem);
+  app.add_option("--overlay-file", options.overlay_file,
+                 "Replicate the experts that this JSON file names, per layer, on every node.")
+      ->type_name("FILE");
+  app.add_flag("--uniform,!--no-uniform", options.uniform,
+               "Fill groups up until every node may pick from equally many experts in every layer, "
+               "which stock runtimes need. On unless --no-uniform is given.");
+}
+
+Status CheckPlanOptions(const shard::PlanOptions& options) {
+  if (options.groups > 0 || options.partition.starts_with(kExplicit)) return shard::Ok();
+  return shard::Error{shard::Code::kInvalidArgument,
+                      "--groups: expected the number of expert groups, found none",
+                      "one group per node: try --groups 2"};
+}
+
+Status CheckRecorded(const std::vector<std::string>& words) {
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (shard::IsUtf8(words[i])) continue;
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        Cat(words[i - 1], ": expected UTF-8, found ", shard::Quoted(words[i])),
+        "distribution.json records it, and JSON is UTF-8: give the file another name"};
+  }
+  return shard::Ok();
+}
+
+std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options) {
+  std::vector<std::string> words = {"--groups", std::to_string(options.groups), "--partition"};
+  words.push_back(options.partition);
+  if (options.partition.starts_with(kExplicit))
+    words.back() = std::string(kExplicit) + FileName(options.partition.substr(kExplicit.size()));
+  if (!options.overlay_file.empty()) {
+    words.insert(words.end(), {"--overlay-file", FileName(options.overlay_file)});
+  }
+  words.push_back(options.uniform ? "--uniform" : "--no-uniform");
+  return words;
+}
+
+}  // namespace cli

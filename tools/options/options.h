@@ -1,0 +1,50 @@
+// Options that several commands share, and checks for their values.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <optional>
+#include <string>
+
+#include "libshard/model/model.h"
+#include "libshard/plan/plan.h"
+#include "tools/command.h"
+
+namespace cli {
+
+inline constexpr uint64_t kMaxGroups = 65536;
+
+// For Option::transform: wrong values are usage errors that say what was expected.
+CLI::Validator AsCount(uint64_t least, uint64_t most);  // decimal digits only
+CLI::Validator AsBytes(uint64_t least);                 // "64M", "2GiB"
+CLI::Validator OneOf(std::vector<std::string> words);
+CLI::Validator AsUtf8();  // what goes into JSON and into the metadata of files
+
+struct SourceArguments {
+  std::string source;
+  shard::ModelOptions model;
+};
+// `more` ends the help of SRC: what else this command takes, as a sentence, or "".
+void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
+// --family and --config, without the argument SRC.
+void AddModelOptions(CLI::App& app, shard::ModelOptions& options);
+// Opens the model and prints its warnings.
+Result<shard::MoeModel> OpenModel(const SourceArguments& arguments);
+
+void AddJobs(CLI::App& app, size_t& jobs);
+void AddMemory(CLI::App& app, uint64_t& memory);
+void AddJson(CLI::App& app, bool& json);
+void AddDryRun(CLI::App& app, bool& dry_run);
+// --tensors, which asks for --dry-run. REQUIRES: AddDryRun came before.
+void AddTensors(CLI::App& app, bool& tensors);
+void AddForce(CLI::App& app, bool& force);
+
+// --groups, --partition, --overlay-file, --uniform.
+void AddPlanOptions(CLI::App& app, shard::PlanOptions& options);
+// Only an explicit partition says by itself how many groups there are.
+Status CheckPlanOptions(const shard::PlanOptions& options);
+// How these options stand in distribution.json: without paths.
+std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options);
+// kInvalidArgument for a word that distribution.json cannot hold; it follows its option.
+Status CheckRecorded(const std::vector<std::string>& words);
+
+}  // namespace cli

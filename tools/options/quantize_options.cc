@@ -1,0 +1,224 @@
+#include "tools/options/quantize_options.h"
+
+#include <CLI/CLI.hpp>
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "libshard/recipe/recipe_text.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+
+constexpr uint64_t kMaxRuleFile = 1u << 20;
+
+std::string RecipeNames() {
+  std::vector<std::string> names;
+  for (const shard::Recipe& recipe : shard::AllRecipes()) names.emplace_back(recipe.name);
+  return shard::Join(names, ", ");
+}
+
+void AddType(CLI::App& app, const char* flag, std::string& type, const char* what) {
+  app.add_option(flag, type, what)->type_name("TYPE");
+}
+
+std::string FileName(const std::string& path) { return shard::fs::path(path).filename().string(); }
+
+// Names in llama.cpp are made of these; one that it does not have it refuses when it loads the
+// file.
+std::string CheckName(const std::string& name) {
+  constexpr size_t kLongest = 64;
+  const bool good =
+      !name.empty() && name.size() <= kLongest &&
+      name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") == std::string::npos;
+  return good ? "" : "expected the name of a pre-tokenizer, found " + shard::Quoted(name);
+}
+
+// Decimal digits only, as CLI11 would read "040" as octal.
+std::string AlignmentProblem(std::string& text) {
+  const std::optional<uint64_t> value = shard::ParseUint(text);
+  if (!value || !std::has_single_bit(*value) || *value < shard::kGgufDefaultAlignment ||
+      *value > shard::kMaxGgufAlignment) {
+    return Cat("expected a power of two from ", shard::kGgufDefaultAlignment, " to ",
+               shard::kMaxGgufAlignment, ", found ", shard::Quoted(text));
+  }
+  text = std::to_string(*value);
+  return "";
+}
+
+// Whether anything says what to quantize to.
+bool ChoosesTypes(const QuantizeArguments& arguments) {
+  const shard::RecipeOptions& recipe = arguments.options.recipe;
+  return !recipe.recipe.empty() || !arguments.rule_files.empty() ||
+         shard::RecipeText(recipe) != shard::RecipeText({});
+}
+
+}  // namespace
+
+void AddImatrix(CLI::App& app, std::string& file) {
+  app.add_option("--imatrix", file,
+                 "Importance matrix of llama-imatrix, as GGUF or in the legacy .dat form. Types "
+                 "that take none, such as q8_0, are encoded without it.")
+      ->type_name("FILE");
+}
+
+void AddImatrices(CLI::App& app, std::vector<std::string>& files) {
+  app.add_option("--imatrix", files,
+                 "Importance matrix that the distribution was made with. May be repeated, for one "
+                 "that was requantized with another.")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void AddPre(CLI::App& app, std::string& name) {
+  app.add_option("--pre", name,
+                 "The pre-tokenizer's name in llama.cpp, where it is not recognised from "
+                 "tokenizer.json.")
+      ->type_name("NAME")
+      ->check(CLI::Validator(CheckName, ""));
+}
+
+void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
+  AddPre(app, options.pre);
+  app.add_flag(
+      "--mtp,!--no-mtp", options.mtp,
+      "--no-mtp leaves blocks for multi-token prediction out, where the conversion would keep "
+      "them.");
+}
+
+void AddAlignment(CLI::App& app, uint64_t& alignment) {
+  app.add_option(
+         "--alignment", alignment,
+         "GGUF: let every tensor start at a multiple of this power of two, such as 4096 for "
+         "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
+         "Files with another one are damaged, without a warning, by llama.cpp's "
+         "llama-quantize and llama-gguf-split --merge: both copy general.alignment but lay "
+         "the data out at 32.")
+      ->type_name("N")
+      ->transform(CLI::Validator(AlignmentProblem, ""));
+}
+
+void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
+  shard::RecipeOptions& recipe = arguments.options.recipe;
+  CLI::Option* name =
+      app.add_option("--recipe,--quantize", recipe.recipe,
+                     Cat("Choose types as llama-quantize does, or by a profile. One of: ",
+                         RecipeNames(), ". Names are read without regard to case."))
+          ->type_name("RECIPE");
+  app.add_option("--pure", recipe.pure,
+                 "One type for every matrix and packed tensor, instead of a recipe.")
+      ->type_name("TYPE")
+      ->excludes(name);
+  AddImatrix(app, arguments.options.imatrix_file);
+  AddType(app, "--trunk-type", recipe.trunk_type, "Type of the trunk's matrices.");
+  AddType(app, "--experts-type", recipe.experts_type, "Type of the routed experts.");
+  AddType(app, "--output-tensor-type", recipe.output_type, "Type of output.weight.");
+  AddType(app, "--token-embedding-type", recipe.embedding_type, "Type of token_embd.weight.");
+  app.add_option("--tensor-type,--custom-q", recipe.tensor_types,
+                 "Type of the tensors whose GGUF name the regular expression finds, such as "
+                 "ffn_down_exps=q6_K. May be repeated or joined by commas; the first match wins.")
+      ->type_name("REGEX=TYPE")
+      ->allow_extra_args(false);
+  app.add_option("--tensor-type-file", arguments.rule_files,
+                 "The same from a file: one or more rules per line, # starts a comment.")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  app.add_flag("--allow-requantize", recipe.allow_requantize,
+               "Let tensors that are quantized already get another type. Loses quality.");
+  app.add_flag("--repack,!--no-repack", recipe.repack,
+               "Where the source's numbers fit into the type as they are (int4 in q4_0, MXFP4 in "
+               "mxfp4), keep them; with --no-repack they are decoded and encoded as ggml does it.");
+  AddConvertOptions(app, arguments.options.convert);
+  AddAlignment(app, arguments.options.alignment);
+}
+
+bool WantsTypes(const QuantizeArguments& arguments) {
+  const shard::ConvertOptions& convert = arguments.options.convert;
+  return ChoosesTypes(arguments) || !convert.mtp || !convert.pre.empty();
+}
+
+Status CheckQuantizeOptions(const QuantizeArguments& arguments) {
+  if (ChoosesTypes(arguments)) return shard::Ok();
+  const char* ignored = !arguments.options.imatrix_file.empty()     ? "--imatrix"
+                        : arguments.options.recipe.allow_requantize ? "--allow-requantize"
+                                                                    : nullptr;
+  if (ignored == nullptr) return shard::Ok();
+  return shard::Error{shard::Code::kInvalidArgument,
+                      Cat(ignored, ": expected types to quantize to, found none"),
+                      "name a recipe too, such as --recipe Q4_K_M"};
+}
+
+Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments) {
+  SHARD_CHECK(CheckQuantizeOptions(arguments));
+  shard::QuantizeOptions options = arguments.options;
+  for (const std::string& file : arguments.rule_files) {
+    SHARD_TRY(std::string text, shard::ReadTextFile(file, kMaxRuleFile));
+    if (!shard::IsUtf8(text)) {
+      return shard::Error{shard::Code::kCorrupt,
+                          Cat(file, ": rules: expected UTF-8, found other bytes")};
+    }
+    options.recipe.tensor_types.push_back(std::move(text));
+  }
+  return options;
+}
+
+std::vector<std::string> RecordQuantizeOptions(const char* flag,
+                                               const QuantizeArguments& arguments) {
+  const shard::QuantizeOptions& options = arguments.options;
+  const shard::RecipeOptions& recipe = options.recipe;
+  std::vector<std::string> words;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {name, value});
+  };
+  add(flag, recipe.recipe);
+  add("--pure", recipe.pure);
+  add("--imatrix", FileName(options.imatrix_file));
+  add("--trunk-type", recipe.trunk_type);
+  add("--experts-type", recipe.experts_type);
+  add("--overlay-type", recipe.overlay_type);
+  add("--output-tensor-type", recipe.output_type);
+  add("--token-embedding-type", recipe.embedding_type);
+  for (const std::string& rule : recipe.tensor_types) add("--tensor-type", rule);
+  for (const std::string& file : arguments.rule_files) add("--tensor-type-file", FileName(file));
+  if (recipe.allow_requantize) words.emplace_back("--allow-requantize");
+  if (!recipe.repack) words.emplace_back("--no-repack");
+  add("--pre", options.convert.pre);
+  if (!options.convert.mtp) words.emplace_back("--no-mtp");
+  if (options.alignment != shard::kGgufDefaultAlignment)
+    add("--alignment", std::to_string(options.alignment));
+  return words;
+}
+
+std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack) {
+  std::vector<std::string> warnings;
+  for (const auto& [tensor, count] : pack.not_finite) {
+    warnings.push_back(Cat("tensor ", shard::Quoted(tensor),
+                           ": expected finite values, found NaN or infinity ", count, " times"));
+  }
+  return warnings;
+}
+
+std::vector<std::string> GridNotes(const shard::PackResult& pack) {
+  const shard::GridReport& grid = pack.grid;
+  if (grid.weights == 0) return {};
+  std::string note = Cat(
+      shard::FormatCount(grid.weights), " weights keep the grid of their source: of ",
+      shard::FormatCount(grid.scales), " scales ", shard::FormatCount(grid.exact), " are exact");
+  if (grid.exact < grid.scales) {
+    note += Cat(", the others were rounded, by at most ", grid.rounding * 100, " %");
+  }
+  return {note};
+}
+
+shard::Json GridJson(const shard::PackResult& pack) {
+  const shard::GridReport& grid = pack.grid;
+  return {{"weights", grid.weights},
+          {"scales", grid.scales},
+          {"exact_scales", grid.exact},
+          {"largest_rounding", grid.rounding}};
+}
+
+}  // namespace cli

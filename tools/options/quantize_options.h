@@ -1,0 +1,48 @@
+// Options that say which type every tensor gets, for all commands that write GGUF.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/pack/pack.h"
+#include "libshard/recipe/quantize.h"
+#include "tools/command.h"
+
+namespace cli {
+
+struct QuantizeArguments {
+  shard::QuantizeOptions options;
+  std::vector<std::string> rule_files;  // --tensor-type-file
+};
+
+// --recipe, which may be spelled --quantize, and the other options that choose types.
+void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments);
+void AddImatrix(CLI::App& app, std::string& file);
+// The same for several: a requantized distribution may have one for each of its steps.
+void AddImatrices(CLI::App& app, std::vector<std::string>& files);
+void AddPre(CLI::App& app, std::string& name);
+// --pre, --no-mtp.
+void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options);
+void AddAlignment(CLI::App& app, uint64_t& alignment);
+
+// Whether any of them was given that only GGUF bundles can follow.
+bool WantsTypes(const QuantizeArguments& arguments);
+// kInvalidArgument for options that would be ignored: an importance matrix, or leave to requantize,
+// when nothing is quantized.
+Status CheckQuantizeOptions(const QuantizeArguments& arguments);
+// The options, checked, with the rules of files read in behind those of the command line.
+Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments);
+// How they stand in distribution.json: file names without directories.
+std::vector<std::string> RecordQuantizeOptions(const char* flag,
+                                               const QuantizeArguments& arguments);
+
+// One warning per tensor in which values are not finite.
+std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack);
+
+// How well the source's own grid was kept, where it was: no or one note, and for --json.
+std::vector<std::string> GridNotes(const shard::PackResult& pack);
+shard::Json GridJson(const shard::PackResult& pack);
+
+}  // namespace cli

@@ -1,0 +1,136 @@
+#include "tools/options/runtime_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/text.h"
+#include "manifest/document/manifest.h"
+#include "tools/options/options.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+constexpr uint64_t kMaxDevices = 64;
+constexpr uint64_t kMaxThreads = 1024;
+constexpr uint64_t kMaxContext = 1u << 24;
+constexpr uint64_t kMaxGroup = 65535;
+
+std::vector<std::string> ExecutorNames() {
+  std::vector<std::string> names;
+  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+    names.emplace_back(kind.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
+                      RuntimeArguments& arguments) {
+  app.add_option(name, arguments.source, help)->required();
+  app.add_flag("--no-verify", arguments.no_verify,
+               "Do not compare what is loaded with the digests of the distribution or node, if it "
+               "has any.");
+  CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
+                                   "Leave the overlay of a distribution out, if it has one.");
+  app.add_option("--overlay", arguments.load.overlay_version,
+                 "Load this version of the overlay. Default: the newest that the manifest names.")
+      ->type_name("VERSION")
+      ->excludes(none);
+  AddModelOptions(app, arguments.load.model);
+}
+
+Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against) {
+  const shard::ModelOptions& model = arguments.load.model;
+  const char* option = !model.family_file.empty()   ? "--family"
+                       : !model.config_file.empty() ? "--config"
+                                                    : nullptr;
+  if (option == nullptr && !arguments.no_overlay) return shard::Ok();
+  const std::string& source = arguments.source;
+  SHARD_TRY(const bool distribution,
+            shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
+  if (!distribution && arguments.no_overlay) {
+    return Error{
+        Code::kInvalidArgument,
+        Cat(source, ": --no-overlay: expected a distribution, found a model without parts"),
+        "leave it out: only a distribution has an overlay"};
+  }
+  if (!distribution || option == nullptr || !against.empty()) return shard::Ok();
+  SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(source));
+  if (!read.is_gguf()) return shard::Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(source, ": ", option, ": expected safetensors bundles, found GGUF bundles"),
+               "leave it out: GGUF bundles say themselves what is in them"};
+}
+
+void AddGroup(CLI::App& app, const char* help, int& group) {
+  app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroup));
+}
+
+void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
+  app.add_option("--executor", arguments.executor, "Where to run: cpu (default), vulkan or cuda.")
+      ->type_name("NAME")
+      ->transform(OneOf(ExecutorNames()));
+  app.add_option("--device", arguments.device.device,
+                 "Which of the executor's devices to use, counted from 0. Default: 0.")
+      ->type_name("N")
+      ->transform(AsCount(0, kMaxDevices - 1));
+  app.add_option("--threads", arguments.device.threads,
+                 "CPU threads that compute tokens. Default: one per core.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxThreads));
+  app.add_option(
+         "-j,--jobs", arguments.jobs,
+         "Threads that read, check and convert what is loaded. Default: as many as compute.")
+      ->type_name("N")
+      ->transform(AsCount(1, kMaxThreads));
+}
+
+void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments) {
+  app.add_option("--context", arguments.context,
+                 std::string("Positions that a session can hold. ") + fallback)
+      ->type_name("N")
+      ->transform(AsCount(2, kMaxContext));
+}
+
+Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& arguments) {
+  SHARD_TRY(std::unique_ptr<runtime::Executor> executor,
+            runtime::OpenExecutor(arguments.executor, arguments.device));
+  return std::shared_ptr<runtime::Executor>(std::move(executor));
+}
+
+Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
+                                                           const RuntimeArguments& arguments) {
+  runtime::LoadOptions options = arguments.load;
+  options.verify = !arguments.no_verify;
+  options.overlay = !arguments.no_overlay;
+  options.jobs = arguments.load_jobs();
+  Progress progress("loading");
+  options.progress = [&](uint64_t done, uint64_t total) { progress.Update(done, total); };
+  SHARD_TRY(auto weights, runtime::LoadWeights(source, options));
+  progress.Clear();
+  PrintNotes(weights->notes);
+  return weights;
+}
+
+uint32_t VocabularyOf(const runtime::Weights& weights) {
+  const runtime::HostTensor* embedding = weights.FindTrunk("token_embd.weight");
+  return embedding && !embedding->shape.empty() ? static_cast<uint32_t>(embedding->shape[0]) : 0;
+}
+
+Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
+                              std::shared_ptr<runtime::Executor> executor) {
+  LoadedModel loaded;
+  SHARD_TRY(loaded.weights, LoadSource(source, arguments));
+  SHARD_TRY(loaded.model, runtime::Model::Load(loaded.weights, *executor));
+  loaded.executor = std::move(executor);
+  return loaded;
+}
+
+}  // namespace cli

@@ -1,0 +1,235 @@
+// Reads texts and token ids as sessions (runtime_options.h).
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "libshard/base/file.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+#include "runtime-shim/tokenizer/tokenizer.h"
+#include "tools/options/options.h"
+#include "tools/options/runtime_options.h"
+#include "tools/options/token_ids.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Json;
+
+constexpr uint64_t kMaxFileBytes = 1u << 30;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::array<std::string_view, 4> kKeys = {"text", "tokens", "session", "bucket"};
+constexpr std::string_view kWhiteSpace = " \t\r\n";
+
+class SessionReader {
+ public:
+  SessionReader(const TextArguments& arguments, uint32_t vocabulary, const Tokenize& tokenize)
+      : bucket_(arguments.bucket), vocabulary_(vocabulary), tokenize_(tokenize) {
+    for (const auto* paths : {&arguments.texts, &arguments.tokens}) {
+      for (const std::string& path : *paths) ++files_[FileName(path)];
+    }
+  }
+
+  Status ReadText(const std::string& path) {
+    SHARD_TRY(const std::string text, ReadFile(path));
+    if (shard::Lower(path).ends_with(".jsonl")) return ReadLines(path, text);
+    SHARD_TRY(std::vector<uint32_t> tokens, Encode(path, text));
+    return Add(path, {NameOf(path), bucket_, std::move(tokens)});
+  }
+
+  Status ReadTokens(const std::string& path) {
+    if (IsTokenIds(path)) {
+      SHARD_TRY(std::vector<uint32_t> tokens, ParseTokenIds("--tokens", path));
+      for (const uint32_t id : tokens) {
+        if (id >= vocabulary_) return WrongId("--tokens", Cat(id));
+      }
+      return Add("--tokens", {Cat("tokens ", ++lists_), bucket_, std::move(tokens)});
+    }
+    SHARD_TRY(const std::string text, ReadFile(path));
+    const size_t first = text.find_first_not_of(kWhiteSpace);
+    if (first != std::string::npos && text[first] == '[') return ReadLines(path, text);
+    SHARD_TRY(std::vector<uint32_t> tokens, Numbers(path, text));
+    return Add(path, {NameOf(path), bucket_, std::move(tokens)});
+  }
+
+  std::vector<TokenSession> Take() { return std::move(sessions_); }
+
+ private:
+  static std::string FileName(const std::string& path) {
+    return shard::fs::path(path).filename().string();
+  }
+  // Files of one name in several directories are told apart by their paths.
+  std::string NameOf(const std::string& path) const {
+    const std::string name = FileName(path);
+    return files_.at(name) > 1 ? path : name;
+  }
+
+  static Result<std::string> ReadFile(const std::string& path) {
+    SHARD_TRY(std::string text, shard::ReadTextFile(path, kMaxFileBytes));
+    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+    return text;
+  }
+
+  Result<std::vector<uint32_t>> Encode(const std::string& where, std::string_view text) const {
+    if (!shard::IsUtf8(text))
+      return Error{Code::kCorrupt, Cat(where, ": text: expected UTF-8, found other bytes")};
+    auto tokens = tokenize_(text);
+    if (!tokens) return std::move(tokens).error().Within(where);
+    return tokens;
+  }
+
+  // A JSON array of ids or an object per line; empty lines are passed over.
+  Status ReadLines(const std::string& path, const std::string& text) {
+    size_t number = 0;
+    for (const std::string& line : shard::Split(text, '\n')) {
+      ++number;
+      if (line.find_first_not_of(kWhiteSpace) == std::string::npos) continue;
+      const std::string where = Cat(path, ": line ", number);
+      SHARD_TRY(const Json value, shard::ParseJson(where, line));
+      TokenSession session{Cat(NameOf(path), ":", number), bucket_, {}};
+      SHARD_CHECK(value.is_array() ? FromArray(where, value, session)
+                                   : FromObject(where, value, session));
+      SHARD_CHECK(Add(where, std::move(session)));
+    }
+    return shard::Ok();
+  }
+
+  Status FromObject(const std::string& where, const Json& value, TokenSession& session) const {
+    if (!value.is_object())
+      return Error{Code::kCorrupt, Cat(where, ": expected an object or an array of ids, found ",
+                                       shard::DescribeJson(value))};
+    for (const auto& [key, ignored] : value.items()) {
+      if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+        return Error{
+            Code::kCorrupt,
+            Cat(where, ": expected \"text\", \"tokens\", \"session\" or \"bucket\", found ",
+                shard::Quoted(key))};
+    }
+    const shard::JsonFields fields(value, where);
+    if (fields.Has("text") && fields.Has("tokens"))
+      return Error{Code::kCorrupt, Cat(where, ": expected \"text\" or \"tokens\", found both")};
+    SHARD_TRY(session.name, fields.StringOr("session", std::move(session.name)));
+    SHARD_TRY(session.bucket, fields.StringOr("bucket", std::move(session.bucket)));
+    if (fields.Has("tokens")) {
+      SHARD_TRY(const Json* tokens, fields.Array("tokens"));
+      return FromArray(where, *tokens, session);
+    }
+    SHARD_TRY(const std::string text, fields.String("text"));
+    SHARD_TRY(session.tokens, Encode(where, text));
+    return shard::Ok();
+  }
+
+  Status FromArray(const std::string& where, const Json& array, TokenSession& session) const {
+    for (const Json& value : array) {
+      if (!value.is_number_unsigned() || value.get<uint64_t>() >= vocabulary_)
+        return WrongId(where, shard::DescribeJson(value));
+      session.tokens.push_back(value.get<uint32_t>());
+    }
+    return shard::Ok();
+  }
+
+  Result<std::vector<uint32_t>> Numbers(const std::string& path, std::string_view text) const {
+    std::vector<uint32_t> ids;
+    size_t at = text.find_first_not_of(kWhiteSpace);
+    while (at != std::string_view::npos) {
+      const size_t end = std::min(text.find_first_of(kWhiteSpace, at), text.size());
+      const std::string_view word = text.substr(at, end - at);
+      const std::optional<uint64_t> id = shard::ParseUint(word);
+      if (!id || *id >= vocabulary_) return WrongId(path, shard::Quoted(word));
+      ids.push_back(static_cast<uint32_t>(*id));
+      at = text.find_first_not_of(kWhiteSpace, end);
+    }
+    return ids;
+  }
+
+  Error WrongId(const std::string& where, const std::string& found) const {
+    return {Code::kCorrupt,
+            Cat(where, ": token: expected an id below ", vocabulary_, ", found ", found)};
+  }
+
+  // Names go into statistics and reports; that of a file is any bytes.
+  static Status CheckName(const std::string& where, const char* what, const std::string& name) {
+    if (shard::IsUtf8(name) && !shard::HasControlCharacter(name)) return shard::Ok();
+    return Error{Code::kCorrupt, Cat(where, ": ", what,
+                                     ": expected a name in UTF-8 without control characters, "
+                                     "found ",
+                                     shard::Quoted(name))};
+  }
+
+  Status Add(const std::string& where, TokenSession session) {
+    if (session.tokens.empty())
+      return Error{Code::kCorrupt, Cat(where, ": session: expected tokens, found none")};
+    SHARD_CHECK(CheckName(where, "session", session.name));
+    SHARD_CHECK(CheckName(where, "bucket", session.bucket));
+    if (!names_.insert(session.name).second)
+      return Error{Code::kCorrupt, Cat(where, ": session: expected a name of its own, found ",
+                                       shard::Quoted(session.name), " a second time")};
+    sessions_.push_back(std::move(session));
+    return shard::Ok();
+  }
+
+  std::string bucket_;
+  uint32_t vocabulary_;
+  const Tokenize& tokenize_;
+  std::vector<TokenSession> sessions_;
+  std::set<std::string> names_;
+  size_t lists_ = 0;                     // of ids in place of a file
+  std::map<std::string, size_t> files_;  // how many were named, by file name
+};
+
+}  // namespace
+
+void AddTexts(CLI::App& app, TextArguments& arguments) {
+  app.add_option("--text", arguments.texts,
+                 "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
+                 "{\"text\": ...} or {\"tokens\": [...]}, with \"session\" and \"bucket\" if you "
+                 "like. Several files may follow, and the option may be repeated.")
+      ->type_name("FILE");
+  app.add_option(
+         "--tokens", arguments.tokens,
+         "Token ids, such as 12,7,9, or the name of a file of ids. The ids of a file are one "
+         "session if white space is between them; JSON arrays are one session per line. Several "
+         "may follow, as with --text.")
+      ->type_name("IDS|FILE");
+  app.add_option("--bucket", arguments.bucket,
+                 "What kind of text it is (code, chat, math, ...), for sessions that do not say.")
+      ->type_name("NAME")
+      ->check(AsUtf8());
+}
+
+Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights) {
+  std::shared_ptr<const runtime::Tokenizer> tokenizer;
+  return [weights, tokenizer](std::string_view text) mutable -> Result<std::vector<uint32_t>> {
+    if (!tokenizer) {
+      SHARD_TRY(tokenizer, runtime::OpenTokenizer(weights->path, weights->metadata));
+    }
+    return tokenizer->Encode(text, {});
+  };
+}
+
+std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights) {
+  auto opened = runtime::OpenTokenizer(weights.path, weights.metadata);
+  if (!opened) return [](uint32_t) { return false; };
+  const std::shared_ptr<const runtime::Tokenizer> tokenizer = *std::move(opened);
+  return [tokenizer](uint32_t id) { return tokenizer->IsEnd(id); };
+}
+
+Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
+                                               const Tokenize& tokenize) {
+  SessionReader reader(arguments, vocabulary, tokenize);
+  for (const std::string& path : arguments.texts) SHARD_CHECK(reader.ReadText(path));
+  for (const std::string& path : arguments.tokens) SHARD_CHECK(reader.ReadTokens(path));
+  std::vector<TokenSession> sessions = reader.Take();
+  if (sessions.empty())
+    return Error{Code::kInvalidArgument, "expected texts or tokens, found none",
+                 "name files with --text or --tokens"};
+  return sessions;
+}
+
+}  // namespace cli

@@ -1,0 +1,63 @@
+#include "tools/options/tensor_filter.h"
+
+#include <algorithm>
+
+#include "libshard/base/text.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Result;
+
+constexpr uint32_t kMaxId = 1u << 20;
+
+Result<std::optional<shard::ExpertIds>> ParseRange(const char* option, const std::string& text) {
+  if (text.empty()) return std::optional<shard::ExpertIds>();
+  auto ids = shard::ParseIds(option, text, kMaxId);
+  if (!ids) return Error{Code::kInvalidArgument, ids.error().message, "try 0-3,7"};
+  return std::optional(std::move(ids).value());
+}
+
+}  // namespace
+
+Result<TensorFilter> TensorFilter::Make(const FilterArguments& arguments) {
+  TensorFilter filter;
+  filter.parts_ = arguments.parts;
+  SHARD_TRY(filter.layers_, ParseRange("--layer", arguments.layers));
+  SHARD_TRY(filter.experts_, ParseRange("--expert", arguments.experts));
+  if (arguments.regex.empty()) return filter;
+  try {
+    // libstdc++'s matcher without backtracking: "(.*)*(.*)*x" must not take for ever.
+    filter.regex_.emplace(arguments.regex,
+                          std::regex::ECMAScript | std::regex_constants::__polynomial);
+  } catch (const std::regex_error& error) {
+    return Error{Code::kInvalidArgument,
+                 Cat("--regex: expected an ECMAScript regular expression, found ",
+                     shard::Quoted(arguments.regex), " (", error.what(), ")")};
+  }
+  return filter;
+}
+
+bool TensorFilter::Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const {
+  if (!parts_.empty() &&
+      std::find(parts_.begin(), parts_.end(), shard::PartName(tensor.part)) == parts_.end())
+    return false;
+  if (layers_ &&
+      (tensor.layer < 0 || !shard::Contains(*layers_, static_cast<uint32_t>(tensor.layer))))
+    return false;
+  if (experts_ && !AcceptsExpert(model, tensor)) return false;
+  return !regex_ || std::regex_search(model.entry(tensor).name, *regex_);
+}
+
+bool TensorFilter::AcceptsExpert(const shard::MoeModel& model,
+                                 const shard::ModelTensor& tensor) const {
+  if (tensor.part != shard::Part::kExpert || experts_->empty()) return false;
+  if (tensor.expert >= 0) return shard::Contains(*experts_, static_cast<uint32_t>(tensor.expert));
+  const shard::MoeLayer* layer = model.FindLayer(static_cast<uint32_t>(tensor.layer));
+  return layer != nullptr && experts_->front() < layer->experts;
+}
+
+}  // namespace cli

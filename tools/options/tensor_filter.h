@@ -1,0 +1,37 @@
+// Which tensors list-tensors shows.
+#pragma once
+
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "libshard/base/expert_ids.h"
+#include "libshard/model/model.h"
+
+namespace cli {
+
+struct FilterArguments {
+  std::vector<std::string> parts;  // names of shard::Part
+  std::string layers, experts;     // "0-3,7"
+  std::string regex;
+};
+
+// Every filter that is given must accept the tensor.
+class TensorFilter {
+ public:
+  // kInvalidArgument names the option at fault.
+  static shard::Result<TensorFilter> Make(const FilterArguments& arguments);
+
+  // A packed tensor holds all experts of its layer, so any id below their number accepts it.
+  bool Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
+
+ private:
+  bool AcceptsExpert(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
+
+  std::vector<std::string> parts_;
+  std::optional<shard::ExpertIds> layers_, experts_;
+  std::optional<std::regex> regex_;
+};
+
+}  // namespace cli

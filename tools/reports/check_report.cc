@@ -1,0 +1,55 @@
+#include "tools/reports/check_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "tools/reports/output.h"
+
+namespace cli {
+namespace {
+
+using shard::Json;
+
+std::string Summary(const shard::MoeModel& model) {
+  const std::string config = model.config_path().filename().string();
+  std::string text =
+      shard::Cat("ok: ", Plural(model.tensors().size(), "tensor"), ", ",
+                 Plural(model.config().layers, "layer"), ", ",
+                 Plural(model.max_experts(), "expert"), " as ", shard::Shown(config), " says");
+  if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string CheckText(const shard::MoeModel& model,
+                      const std::vector<shard::CheckFinding>& findings) {
+  if (findings.empty()) return Summary(model);
+  std::string text;
+  for (const shard::CheckFinding& finding : findings)
+    text += shard::Shown(shard::FindingText(finding)) + "\n";
+  text += "\n" + Plural(findings.size(), "finding");
+  if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
+  return text + "\n";
+}
+
+Json CheckJson(const shard::MoeModel& model, const std::vector<shard::CheckFinding>& findings) {
+  Json list = Json::array();
+  for (const shard::CheckFinding& finding : findings) {
+    list.push_back({{"kind", shard::FindingKindName(finding.kind)},
+                    {"what", finding.what},
+                    {"expected", finding.expected},
+                    {"found", finding.found}});
+  }
+  return {{"source", model.checkpoint().source().string()},
+          {"family", model.family().name},
+          {"ok", findings.empty()},
+          {"tensors", model.tensors().size()},
+          {"layers", model.config().layers},
+          {"experts", model.max_experts()},
+          {"shapes_checked", !model.checkpoint().names_only()},
+          {"findings", std::move(list)}};
+}
+
+}  // namespace cli

@@ -1,0 +1,33 @@
+// What `eval` prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "runtime-shim/eval/summary.h"
+#include "tools/reports/ci_report.h"
+
+namespace cli {
+
+struct EvalReport {
+  runtime::EvalSummary summary;
+  std::string source, against;  // "" without --against
+  std::string executor, precision;
+  uint32_t context = 0;
+  bool score_half = false;
+  std::vector<std::string> failed;  // gates, a sentence each
+  struct GateOutcome {
+    std::string gate;                 // as it was given
+    std::vector<std::string> failed;  // why it fails, a sentence each
+  };
+  std::vector<GateOutcome> gates;
+  bool distribution = false;  // else a model without groups
+};
+
+std::string EvalText(const EvalReport& report);
+shard::Json EvalJson(const EvalReport& report);
+// One test case per gate, and one that the evaluation ran; its figures are notes.
+CiReport EvalCi(const EvalReport& report);
+
+}  // namespace cli

@@ -1,0 +1,29 @@
+// What a checkpoint is, in one screen: family, layers, experts, parameters, bytes by part, and how
+// large a node would be.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "libshard/base/json.h"
+#include "libshard/check/promised_model.h"
+#include "libshard/model/model.h"
+#include "tools/reports/node_sizes.h"
+
+namespace cli {
+
+// "30.5B total, 3.4B active (31B-A3.4B, 3.4B-128E)"; "unknown" for a names-only checkpoint. Names
+// have the active parameters as the model cards of the family count them; where those leave tensors
+// out, both figures are there.
+std::string ParameterSpelling(const shard::MoeModel& model,
+                              const shard::ParameterCount& parameters);
+
+struct Summary {
+  const shard::MoeModel& model;
+  const NodeSizes& nodes;
+  const shard::PromisedModel* promised = nullptr;  // of a config without tensors
+};
+std::string SummaryText(const Summary& summary);
+shard::Json SummaryJson(const Summary& summary);
+
+}  // namespace cli

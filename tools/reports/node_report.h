@@ -1,0 +1,38 @@
+// What each node of a distribution holds: experts per layer and bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/pack/slice.h"
+#include "libshard/plan/plan.h"
+#include "manifest/document/manifest.h"
+
+namespace cli {
+
+// Layers may differ; both ends are equal when they do not.
+struct CountRange {
+  uint64_t least = 0, most = 0;
+};
+
+struct NodeExperts {
+  CountRange owned, fill, overlay, eligible;  // per layer
+};
+NodeExperts CountNodeExperts(const shard::Plan& plan, size_t group);
+
+// Bytes of the files of every part; groups that were not written are 0.
+struct PartBytes {
+  uint64_t trunk = 0, overlay = 0, remainder = 0;
+  std::vector<uint64_t> groups;
+  uint64_t Node(size_t group) const { return trunk + overlay + groups[group]; }
+};
+PartBytes BytesOfFiles(const std::vector<shard::OutputFile>& files, size_t groups);
+PartBytes BytesOfManifest(const manifest::Manifest& manifest);
+
+// One line per node. Without `bytes` (a names-only checkpoint) sizes are "-".
+std::string NodeTable(const shard::Plan& plan, const PartBytes* bytes);
+shard::Json NodesToJson(const shard::Plan& plan, const PartBytes* bytes);
+
+}  // namespace cli

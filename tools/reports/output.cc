@@ -1,0 +1,163 @@
+#include "tools/reports/output.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/file.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+
+namespace cli {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Status;
+
+namespace {
+
+constexpr char32_t kReplacement = 0xfffd;
+constexpr size_t kPiece = 64 << 10;  // bytes that a ResultStream gathers
+
+// Set by the options that all commands have, before a command runs.
+struct Loudness {
+  bool quiet = false;
+  uint64_t warnings = 0;
+} loudness;
+
+void PrintLines(std::string_view text) {
+  const std::string shown = shard::ShownLines(text) + "\n";
+  std::fwrite(shown.data(), 1, shown.size(), stderr);
+}
+
+Status WriteBytes(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (written && std::fflush(stdout) == 0) return shard::Ok();
+  return Error{Code::kIo, Cat("standard output: writing failed: ", shard::ErrnoText(errno))};
+}
+
+// \u and four digits for each half of a character, as JSON spells what is beyond U+FFFF.
+void AppendJsonEscape(char32_t code, std::string& out) {
+  char text[16];
+  if (code < 0x10000) {
+    std::snprintf(text, sizeof text, "\\u%04x", static_cast<unsigned>(code));
+  } else {
+    const auto above = static_cast<unsigned>(code - 0x10000);
+    std::snprintf(text, sizeof text, "\\u%04x\\u%04x", 0xd800 + (above >> 10),
+                  0xdc00 + (above & 0x3ff));
+  }
+  out += text;
+}
+
+// The same document without characters that a terminal acts on.
+std::string HarmlessJson(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  for (size_t i = 0; i < json.size();) {
+    const shard::Character character = shard::FirstCharacter(json.substr(i));
+    // Raw, below a space, is only what stands between the values.
+    if (!character.is_utf8) {
+      AppendJsonEscape(kReplacement, out);
+    } else if (character.IsControl() && character.code > 0x20) {
+      AppendJsonEscape(character.code, out);
+    } else if (character.code == '[' && out.ends_with("##")) {
+      AppendJsonEscape(character.code, out);  // no workflow command, see shard::Shown
+    } else {
+      out += json.substr(i, character.bytes);
+    }
+    i += character.bytes;
+  }
+  return out;
+}
+
+}  // namespace
+
+Status WriteResult(std::string_view text) { return WriteBytes(shard::ShownLines(text)); }
+
+Status WriteJsonText(std::string_view json) { return WriteBytes(HarmlessJson(json)); }
+
+Status WriteJsonResult(const shard::Json& document) {
+  return WriteJsonText(shard::WriteJson(document));
+}
+
+void ResultStream::Append(std::string_view text) {
+  text_ += text;
+  if (text_.size() >= kPiece && text_.ends_with('\n')) WriteLines();
+}
+
+// Whole lines, so that no character and no escape is cut.
+void ResultStream::WriteLines() {
+  if (status_) status_ = kind_ == Kind::kJson ? WriteJsonText(text_) : WriteResult(text_);
+  text_.clear();
+}
+
+Status ResultStream::Finish() {
+  WriteLines();
+  return status_;
+}
+
+void PrintMessage(std::string_view text) {
+  if (!loudness.quiet) PrintLines(text);
+}
+
+void PrintWarnings(const std::vector<std::string>& warnings) {
+  CountWarnings(warnings.size());
+  for (const std::string& warning : warnings) PrintMessage("warning: " + shard::Shown(warning));
+}
+
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) PrintMessage("note: " + shard::Shown(note));
+}
+
+void PrintError(const Error& error) {
+  PrintLines("error: " + shard::Shown(error.message));
+  if (!error.hint.empty()) PrintLines("hint: " + shard::Shown(error.hint));
+}
+
+void BeQuiet() { loudness.quiet = true; }
+bool IsQuiet() { return loudness.quiet; }
+void CountWarnings(uint64_t count) { loudness.warnings += count; }
+uint64_t WarningCount() { return loudness.warnings; }
+
+std::string Plural(uint64_t count, std::string_view noun) {
+  return Cat(shard::FormatCount(count), " ", noun, count == 1 ? "" : "s");
+}
+
+std::string ExactBytes(uint64_t bytes) {
+  if (bytes < 1000) return shard::FormatBytes(bytes);
+  return Cat(shard::FormatBytes(bytes), " (", shard::FormatCount(bytes), " bytes)");
+}
+
+std::string FixedPoint(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+std::string Scientific(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2e", value);
+  return value == 0 ? "0" : text;
+}
+
+std::string Wrap(std::string_view text, size_t indent, size_t width) {
+  std::string out;
+  for (const std::string& line : shard::Split(text, '\n')) {
+    size_t column = 0;
+    for (const std::string& word : shard::Split(line, ' ')) {
+      if (column > indent && column + 1 + word.size() > width) {
+        out += '\n';
+        column = 0;
+      }
+      const size_t gap = column == 0 ? indent : 1;
+      out.append(line.empty() ? 0 : gap, ' ');
+      out += word;
+      column += gap + word.size();
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace cli

@@ -1,0 +1,146 @@
+#include "tools/reports/profile_report.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "tools/reports/output.h"
+#include "tools/reports/table.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::Json;
+
+constexpr size_t kMaxSuperExpertsInText = 20;
+
+std::string Percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+std::string Correlation(const std::optional<double>& value) {
+  if (!value) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", *value);
+  return text;
+}
+
+std::string BucketLines(const runtime::StatisticsSummary& summary) {
+  Table table({"bucket", ">sessions", ">prefill tokens", ">decode tokens"});
+  for (const runtime::BucketSummary& bucket : summary.buckets) {
+    table.Row({bucket.bucket.empty() ? "-" : bucket.bucket, shard::FormatCount(bucket.sessions),
+               shard::FormatCount(bucket.prefill_tokens),
+               shard::FormatCount(bucket.decode_tokens)});
+  }
+  return table.Render();
+}
+
+std::string LayerLines(const runtime::StatisticsSummary& summary) {
+  Table table({">layer", ">experts", ">used", ">top quarter", ">largest", ">tokens per expert",
+               ">split-half"});
+  for (const runtime::LayerSummary& layer : summary.layers) {
+    table.Row({std::to_string(layer.layer), std::to_string(layer.experts),
+               std::to_string(layer.used), Percent(layer.top_quarter_share),
+               Percent(layer.largest_share), shard::FormatCount(layer.tokens_per_expert),
+               Correlation(layer.split_half)});
+  }
+  return table.Render();
+}
+
+std::string SuperExpertLines(const runtime::StatisticsSummary& summary) {
+  const std::vector<runtime::SuperExpert>& experts = summary.super_experts;
+  if (summary.experts < runtime::kLeastPeaks)
+    return Cat("Super Experts: not looked for; ", Plural(summary.experts, "expert"),
+               " in all layers, at least ", runtime::kLeastPeaks, " are needed\n");
+  if (experts.empty()) return "Super Experts: none\n";
+  std::string text = "Super Experts (layer:expert, largest output):";
+  for (size_t i = 0; i < experts.size() && i < kMaxSuperExpertsInText; ++i) {
+    text += Cat(i == 0 ? " " : ", ", experts[i].layer, ":", experts[i].expert, " ",
+                FixedPoint(double{experts[i].peak}));
+  }
+  if (experts.size() > kMaxSuperExpertsInText) {
+    text += Cat(" and ", experts.size() - kMaxSuperExpertsInText, " more");
+  }
+  return text + "\n";
+}
+
+std::string Advice(const runtime::StatisticsSummary& summary) {
+  if (summary.stable())
+    return "The halves of the texts agree in every layer (split-half above 0.98): enough text.\n";
+  return "The halves of the texts disagree (split-half of 0.98 or less, or undefined): add text.\n";
+}
+
+Json LayerJson(const runtime::LayerSummary& layer) {
+  return {{"layer", layer.layer},
+          {"experts", layer.experts},
+          {"used", layer.used},
+          {"top_quarter_share", layer.top_quarter_share},
+          {"largest_share", layer.largest_share},
+          {"tokens_per_expert", layer.tokens_per_expert},
+          {"split_half", layer.split_half ? Json(*layer.split_half) : Json(nullptr)}};
+}
+
+}  // namespace
+
+uint64_t CountTokens(const std::vector<TokenSession>& sessions) {
+  uint64_t tokens = 0;
+  for (const TokenSession& session : sessions) tokens += session.tokens.size();
+  return tokens;
+}
+
+std::string ProfileText(const ProfileReport& report) {
+  std::string text = BucketLines(report.summary) + "\n" + LayerLines(report.summary) + "\n" +
+                     SuperExpertLines(report.summary) + Advice(report.summary);
+  if (!report.out.empty()) text += Cat("wrote ", shard::Shown(report.out), "\n");
+  return text;
+}
+
+Json ProfileJson(const ProfileReport& report) {
+  Json layers = Json::array(), super_experts = Json::array(), buckets = Json::array();
+  for (const runtime::LayerSummary& layer : report.summary.layers) {
+    layers.push_back(LayerJson(layer));
+  }
+  for (const runtime::SuperExpert& expert : report.summary.super_experts) {
+    super_experts.push_back(
+        {{"layer", expert.layer}, {"expert", expert.expert}, {"peak", expert.peak}});
+  }
+  for (const runtime::BucketSummary& bucket : report.summary.buckets) {
+    buckets.push_back({{"bucket", bucket.bucket},
+                       {"sessions", bucket.sessions},
+                       {"prefill_tokens", bucket.prefill_tokens},
+                       {"decode_tokens", bucket.decode_tokens}});
+  }
+  return {
+      {"router_digest", report.statistics.model.router_digest},
+      {"stable", report.summary.stable()},
+      {"buckets", std::move(buckets)},
+      {"layers", std::move(layers)},
+      {"super_experts",
+       report.summary.experts < runtime::kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
+      {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
+}
+
+std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate) {
+  Table table({"session", "bucket", ">tokens", ">generated at most"});
+  for (const TokenSession& session : sessions) {
+    table.Row({session.name, session.bucket.empty() ? "-" : session.bucket,
+               shard::FormatCount(session.tokens.size()), shard::FormatCount(generate)});
+  }
+  return table.Render() + Cat("\n", Plural(sessions.size(), "session"), ", ",
+                              Plural(CountTokens(sessions), "token"), "; nothing was run\n");
+}
+
+Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generate) {
+  Json list = Json::array();
+  for (const TokenSession& session : sessions) {
+    list.push_back(
+        {{"session", session.name}, {"bucket", session.bucket}, {"tokens", session.tokens.size()}});
+  }
+  return {{"sessions", std::move(list)}, {"tokens", CountTokens(sessions)}, {"generate", generate}};
+}
+
+}  // namespace cli

@@ -1,0 +1,29 @@
+// What `profile` prints.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "runtime-shim/stats/summary.h"
+#include "tools/options/runtime_options.h"
+
+namespace cli {
+
+// Borrows the statistics.
+struct ProfileReport {
+  const runtime::Statistics& statistics;
+  runtime::StatisticsSummary summary;
+  std::string out;  // "" when nothing was written
+};
+
+std::string ProfileText(const ProfileReport& report);
+shard::Json ProfileJson(const ProfileReport& report);
+
+// Of a dry run: what would be run.
+std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate);
+shard::Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generate);
+
+uint64_t CountTokens(const std::vector<TokenSession>& sessions);
+
+}  // namespace cli

@@ -1,0 +1,15 @@
+// The table behind `--dry-run --tensors`: GGUF name, type and the rule that chose it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/recipe/type_list.h"
+
+namespace cli {
+
+std::string TypeTable(const std::vector<shard::TensorType>& types);
+shard::Json TypesJson(const std::vector<shard::TensorType>& types);
+
+}  // namespace cli

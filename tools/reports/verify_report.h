@@ -1,0 +1,37 @@
+// The report of a verification, in the formats that people and CI systems read.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "libshard/base/json.h"
+#include "manifest/verify/verify.h"
+#include "tools/reports/ci_report.h"
+
+namespace cli {
+
+// One line per rule, then the findings, then totals.
+std::string VerifyText(const std::string& directory, const manifest::VerifyReport& report);
+shard::Json VerifyJson(const std::string& directory, const manifest::VerifyReport& report);
+// One test case per rule.
+CiReport VerifyCi(const std::string& directory, const manifest::VerifyReport& report);
+
+// What a rule found, for all formats.
+struct RuleOutcome {
+  std::string rule;
+  std::vector<const manifest::Finding*> findings;
+  bool failed() const;  // has a finding of kError
+};
+// In the order in which rules were checked. Borrows the report.
+std::vector<RuleOutcome> OutcomesByRule(const manifest::VerifyReport& report);
+
+// "error", "warning", "note".
+std::string_view SeverityName(manifest::Severity severity);
+// "trunk/trunk.safetensors: tensor "x": <message>".
+std::string FindingText(const manifest::Finding& finding);
+// The findings that are warnings: "<rule>: <FindingText>".
+std::vector<std::string> WarningTexts(const manifest::VerifyReport& report);
+// "failed: 1 of 14 rules; 5 files, 340 tensors, 21.5 MB".
+std::string VerifyTotals(const manifest::VerifyReport& report);
+
+}  // namespace cli

@@ -1,0 +1,174 @@
+#include "tools/reports/write_report.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "manifest/document/read_back.h"
+#include "tools/options/quantize_options.h"
+#include "tools/reports/node_report.h"
+#include "tools/reports/output.h"
+#include "tools/reports/progress.h"
+#include "tools/reports/table.h"
+#include "tools/reports/type_report.h"
+
+namespace cli {
+namespace {
+
+using shard::Cat;
+using shard::FormatCount;
+using shard::Json;
+
+Json GroupOrNull(int group) { return group < 0 ? Json(nullptr) : Json(group); }
+
+uint64_t TotalBytes(const manifest::Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const manifest::BundleRecord& bundle : manifest.bundles) bytes += bundle.size;
+  for (const manifest::AssetRecord& asset : manifest.assets) bytes += asset.size;
+  return bytes;
+}
+
+std::string WrittenFiles(const manifest::Manifest& manifest) {
+  Table table({"file", ">tensors", ">bytes", "sha256"});
+  for (const manifest::BundleRecord& bundle : manifest.bundles) {
+    table.Row({bundle.file, FormatCount(bundle.tensors.size()), FormatCount(bundle.size),
+               bundle.sha256.substr(0, 16)});
+  }
+  for (const manifest::AssetRecord& asset : manifest.assets) {
+    table.Row({asset.file, "-", FormatCount(asset.size), asset.sha256.substr(0, 16)});
+  }
+  return table.Render();
+}
+
+// What a weight costs in each part of GGUF bundles; "" for bundles whose bytes are the source's.
+std::string BitsByPart(const std::vector<shard::OutputFile>& files) {
+  std::map<shard::Role, std::pair<uint64_t, uint64_t>> parts;  // weights and bytes
+  for (const shard::OutputFile& file : files) {
+    for (const shard::OutputTensor& tensor : file.tensors) {
+      parts[file.role].first += tensor.entry.Elements();
+      parts[file.role].second += tensor.entry.bytes;
+    }
+  }
+  Table table({"part", ">weights", ">bytes", ">bits per weight"});
+  for (const auto& [role, sizes] : parts) {
+    const double bits = 8.0 * static_cast<double>(sizes.second) /
+                        static_cast<double>(std::max<uint64_t>(1, sizes.first));
+    table.Row({std::string(shard::RoleName(role)), FormatCount(sizes.first),
+               FormatCount(sizes.second), FixedPoint(bits)});
+  }
+  return table.Render() + "\n";
+}
+
+}  // namespace
+
+std::string ManifestDigest(const manifest::Manifest& manifest) {
+  shard::Sha256 hash;
+  const shard::Status done = manifest::StreamManifest(manifest, [&](std::string_view text) {
+    hash.Update(std::as_bytes(std::span(text)));
+    return shard::Ok();
+  });
+  assert(done);
+  static_cast<void>(done);
+  return hash.Finish();
+}
+
+std::string WrittenText(const WriteOutcome& outcome) {
+  const manifest::Manifest& manifest = outcome.report.manifest;
+  const shard::PackResult& pack = outcome.report.pack;
+  std::string text = WrittenFiles(manifest) + "\n";
+  const PartBytes bytes = BytesOfManifest(manifest);
+  if (manifest.complete) text += NodeTable(manifest.plan, &bytes) + "\n";
+  text +=
+      Cat("wrote ", shard::FormatBytes(pack.written_bytes), " in ", FormatElapsed(outcome.seconds),
+          " (", FormatRate(pack.written_bytes, outcome.seconds), ")");
+  if (pack.resumed_bytes > 0)
+    text += Cat(", kept ", shard::FormatBytes(pack.resumed_bytes), " of an earlier run");
+  text += Cat("; ", shard::Shown(outcome.out), " holds ", ExactBytes(TotalBytes(manifest)));
+  text += manifest.complete ? "\n" : "; not complete, some parts were left out\n";
+  return text + Cat("distribution.json sha256:", ManifestDigest(manifest), "\n");
+}
+
+Json WrittenJson(const WriteOutcome& outcome) {
+  const manifest::Manifest& manifest = outcome.report.manifest;
+  Json files = Json::array();
+  for (const manifest::BundleRecord& bundle : manifest.bundles) {
+    files.push_back({{"file", bundle.file},
+                     {"role", shard::RoleName(bundle.role)},
+                     {"group", GroupOrNull(bundle.group)},
+                     {"tensors", bundle.tensors.size()},
+                     {"bytes", bundle.size},
+                     {"sha256", bundle.sha256}});
+  }
+  for (const manifest::AssetRecord& asset : manifest.assets) {
+    files.push_back({{"file", asset.file},
+                     {"role", "asset"},
+                     {"group", nullptr},
+                     {"bytes", asset.size},
+                     {"sha256", asset.sha256}});
+  }
+  const PartBytes bytes = BytesOfManifest(manifest);
+  return {{"output", outcome.out},
+          {"dry_run", false},
+          {"complete", manifest.complete},
+          {"versions",
+           {{"model", manifest.versions.model},
+            {"shard", manifest.versions.shard},
+            {"replica", manifest.versions.replica}}},
+          {"manifest_sha256", ManifestDigest(manifest)},
+          {"files", std::move(files)},
+          {"bytes", TotalBytes(manifest)},
+          {"nodes", NodesToJson(manifest.plan, &bytes)},
+          {"grid", GridJson(outcome.report.pack)},
+          {"read_bytes", outcome.report.pack.read_bytes},
+          {"written_bytes", outcome.report.pack.written_bytes},
+          {"resumed_bytes", outcome.report.pack.resumed_bytes},
+          {"seconds", outcome.seconds}};
+}
+
+std::string DryRunText(const DryRun& run) {
+  Table table({"file", ">tensors", ">bytes"});
+  for (const shard::OutputFile& file : run.files.files) {
+    table.Row({file.path, FormatCount(file.tensors.size()), FormatCount(file.size)});
+  }
+  for (const manifest::Asset& asset : run.files.assets) {
+    table.Row({"assets/" + asset.name, "-", FormatCount(asset.size)});
+  }
+  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
+  const std::string types = run.files.types.empty() ? "" : TypeTable(run.files.types) + "\n";
+  return Cat(types, table.Render(), "\n",
+             run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
+             NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()),
+             " to ", shard::Shown(run.out), ", and distribution.json and README.md\n");
+}
+
+Json DryRunJson(const DryRun& run) {
+  Json files = Json::array();
+  for (const shard::OutputFile& file : run.files.files) {
+    files.push_back({{"file", file.path},
+                     {"role", shard::RoleName(file.role)},
+                     {"group", GroupOrNull(file.group)},
+                     {"tensors", file.tensors.size()},
+                     {"bytes", file.size}});
+  }
+  for (const manifest::Asset& asset : run.files.assets) {
+    files.push_back({{"file", "assets/" + asset.name},
+                     {"role", "asset"},
+                     {"group", nullptr},
+                     {"bytes", asset.size}});
+  }
+  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
+  Json document = {{"output", run.out},
+                   {"dry_run", true},
+                   {"files", std::move(files)},
+                   {"bytes", run.files.total_bytes()},
+                   {"nodes", NodesToJson(run.plan, &bytes)}};
+  if (!run.files.types.empty()) document["tensors"] = TypesJson(run.files.types);
+  return document;
+}
+
+}  // namespace cli

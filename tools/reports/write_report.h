@@ -1,0 +1,30 @@
+// The report of a written (or, with --dry-run, merely planned) distribution.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/json.h"
+#include "manifest/write/bundle.h"
+
+namespace cli {
+
+// SHA-256 of the distribution.json of a manifest.
+std::string ManifestDigest(const manifest::Manifest& manifest);
+
+struct WriteOutcome {
+  std::string out;
+  const manifest::WriteReport& report;
+  double seconds = 0;  // of packing
+};
+std::string WrittenText(const WriteOutcome& outcome);
+shard::Json WrittenJson(const WriteOutcome& outcome);
+
+struct DryRun {
+  std::string out;
+  const shard::Plan& plan;
+  const manifest::WritePlan& files;
+};
+std::string DryRunText(const DryRun& run);
+shard::Json DryRunJson(const DryRun& run);
+
+}  // namespace cli
