@@ -7,7 +7,7 @@ CHECKED_PRESETS := release release-clang debug debug-clang tsan
 SOURCES = $(shell find fixtures quant libshard manifest runtime-shim tools tests -name '*.cc' -o -name '*.h')
 
 .NOTPARALLEL:
-.PHONY: build demo test bench docs check format tidy deps clean
+.PHONY: build product demo test bench docs check format tidy deps clean
 
 build: deps $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -16,7 +16,10 @@ $(BUILD)/build.ninja: CMakePresets.json
 	@cmake --preset $(PRESET)
 	@touch $@
 
-demo: build
+product: deps $(BUILD)/build.ninja
+	@cmake --build $(BUILD) -j $(JOBS) --target moepack
+
+demo: product
 	@.ci/demo.sh $(BUILD)/moepack
 
 test: build

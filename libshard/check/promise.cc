@@ -5,23 +5,12 @@
 #include <algorithm>
 
 #include "libshard/base/text.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
 
-constexpr ConfigKeys kLayerKeys = {"num_hidden_layers", "n_layers", "num_layers", "n_layer"};
-constexpr ConfigKeys kHiddenKeys = {"hidden_size", "d_model", "n_embd"};
-constexpr ConfigKeys kVocabularyKeys = {"vocab_size"};
-constexpr ConfigKeys kHeadKeys = {"num_attention_heads", "n_heads", "n_head"};
-constexpr ConfigKeys kKeyHeadKeys = {"num_key_value_heads", "n_kv_heads"};
 constexpr ConfigKeys kHeadSizeKeys = {"head_dim", "attention_head_dim"};
-constexpr ConfigKeys kMtpKeys = {"num_nextn_predict_layers", "mtp_num_hidden_layers",
-                                 "num_mtp_modules", "num_mtp_layers"};
-constexpr ConfigKeys kSharedCountKeys = {"n_shared_experts", "num_shared_experts",
-                                         "num_shared_expert", "moe_num_shared_experts"};
-constexpr ConfigKeys kSharedWidthKeys = {"shared_expert_intermediate_size",
-                                         "moe_shared_expert_intermediate_size",
-                                         "shared_intermediate_size", "share_expert_dim"};
 // Attention whose heads are not the same in all layers, or not the same for keys and values.
 constexpr ConfigKeys kUnevenHeadKeys = {"global_head_dim",         "num_global_key_value_heads",
                                         "swa_num_key_value_heads", "swa_head_dim",
@@ -46,7 +35,7 @@ class PromiseReader {
     SHARD_CHECK(ReadLatent());
     SHARD_CHECK(ReadRouting());
     SHARD_TRY(out_.tied, config_.FindBool({"tie_word_embeddings"}));
-    if (raw_.Has(kMtpKeys)) out_.mtp = model_.mtp_layers;
+    if (raw_.Has(fields::kMtpLayers)) out_.mtp = model_.mtp_layers;
     SHARD_CHECK(ReadLayerKinds(raw_, config_, out_, findings_));
     return std::move(out_);
   }
@@ -72,22 +61,20 @@ class PromiseReader {
   }
 
   Status ReadSizes() {
-    const auto layers = raw_.Find(kLayerKeys);
-    out_.layers_key = layers ? layers->path : *kLayerKeys.begin();
+    const auto layers = raw_.Find(fields::kLayers);
+    out_.layers_key = layers ? layers->path : *fields::kLayers.begin();
     out_.layers.resize(model_.layers);
     if (model_.layers == 0) Say(out_.layers_key, "at least one layer", layers ? "0" : "none");
-    SHARD_TRY(out_.hidden, Size(kHiddenKeys));
-    SHARD_TRY(out_.vocabulary, Size(kVocabularyKeys));
+    SHARD_TRY(out_.hidden, Size(fields::kHiddenSize));
+    SHARD_TRY(out_.vocabulary, Size(fields::kVocabulary));
     return Ok();
   }
 
   Status ReadWidths(bool complete) {
     SHARD_TRY(const uint64_t latent, Size({"moe_latent_size"}));
     out_.expert_input = latent > 0 ? latent : out_.hidden;
-    const ConfigKeys own = {"moe_intermediate_size", "expert_intermediate_size",
-                            "moe_ffn_hidden_size"};
-    SHARD_TRY(out_.expert_width, Size(own));
-    if (!config_.Has(own) && (out_.facts.plain_width || complete)) {
+    SHARD_TRY(out_.expert_width, Size(fields::kExpertWidth));
+    if (!config_.Has(fields::kExpertWidth) && (out_.facts.plain_width || complete)) {
       SHARD_TRY(out_.expert_width, Size({"intermediate_size"}));
     }
     // DBRX, whose feed-forward part has a config of its own.
@@ -102,12 +89,12 @@ class PromiseReader {
   }
 
   Status ReadShared() {
-    SHARD_TRY(const uint64_t count, Uniform(kSharedCountKeys));
-    SHARD_TRY(const uint64_t width, Uniform(kSharedWidthKeys));
+    SHARD_TRY(const uint64_t count, Uniform(fields::kSharedExperts));
+    SHARD_TRY(const uint64_t width, Uniform(fields::kSharedWidth));
     // Whether a width is that of one of them or of all is not the same everywhere.
     out_.shared_width = count > 1 ? 0 : width;
     if (width == 0 && out_.facts.shared_of_experts) out_.shared_width = count * out_.expert_width;
-    if (config_.Has(kSharedCountKeys) || config_.Has(kSharedWidthKeys)) {
+    if (config_.Has(fields::kSharedExperts) || config_.Has(fields::kSharedWidth)) {
       out_.shared = count > 0 || width > 0;
     }
     return Ok();
@@ -115,13 +102,13 @@ class PromiseReader {
 
   Status ReadHeads(bool complete) {
     HeadsPromise heads;
-    SHARD_TRY(heads.heads, Size(kHeadKeys));
-    SHARD_TRY(heads.key_heads, Size(kKeyHeadKeys));
-    if (complete && !config_.Has(kKeyHeadKeys)) heads.key_heads = heads.heads;
+    SHARD_TRY(heads.heads, Size(fields::kHeads));
+    SHARD_TRY(heads.key_heads, Size(fields::kKeyHeads));
+    if (complete && !config_.Has(fields::kKeyHeads)) heads.key_heads = heads.heads;
     if (heads.heads == 0 || heads.key_heads == 0) return Ok();
     if (heads.heads % heads.key_heads != 0) {
-      Say(config_.Find(kKeyHeadKeys)->path,
-          Cat("a divisor of ", config_.Find(kHeadKeys)->path, " (", heads.heads, ")"),
+      Say(config_.Find(fields::kKeyHeads)->path,
+          Cat("a divisor of ", config_.Find(fields::kHeads)->path, " (", heads.heads, ")"),
           Cat(heads.key_heads));
       return Ok();
     }
@@ -129,7 +116,7 @@ class PromiseReader {
     if (heads.size == 0 && out_.facts.square_heads) {
       heads.size = out_.hidden / heads.heads;
       if (out_.hidden % heads.heads != 0) {
-        Say(config_.Find(kHiddenKeys)->path,
+        Say(config_.Find(fields::kHiddenSize)->path,
             Cat("a multiple of ", heads.heads, " heads, as there is no head_dim"),
             Cat(out_.hidden));
         return Ok();
@@ -143,7 +130,7 @@ class PromiseReader {
   Status ReadLatent() {
     SHARD_TRY(const std::optional<bool> used, config_.FindBool({"use_mla"}));
     LatentPromise latent;
-    SHARD_TRY(latent.heads, Uniform(kHeadKeys));
+    SHARD_TRY(latent.heads, Uniform(fields::kHeads));
     SHARD_TRY(latent.query_rank, Uniform({"q_lora_rank"}));
     SHARD_TRY(latent.rank, Uniform({"kv_lora_rank"}));
     SHARD_TRY(latent.nope, Uniform({"qk_nope_head_dim"}));

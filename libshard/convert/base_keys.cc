@@ -1,6 +1,7 @@
 #include "libshard/convert/base_keys.h"
 
 #include "libshard/base/text.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
@@ -22,16 +23,16 @@ const CountRow kCounts[] = {
      {"max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length",
       "model_max_length"},
      true},
-    {"embedding_length", {"hidden_size", "n_embd", "dim"}, true},
+    {"embedding_length", fields::kHiddenSize, true},
     {"feed_forward_length",
      {"prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner",
       "hidden_dim"}},
-    {"attention.head_count", {"num_attention_heads", "n_head", "n_heads"}, true},
-    {"attention.head_count_kv", {"num_key_value_heads", "n_kv_heads"}},
-    {"expert_count", {"num_local_experts", "num_experts", "n_routed_experts"}},
-    {"expert_used_count", {"num_experts_per_tok", "num_experts_per_token", "top_k_experts"}},
-    {"expert_group_count", {"n_group"}},
-    {"expert_group_used_count", {"topk_group"}},
+    {"attention.head_count", fields::kHeads, true},
+    {"attention.head_count_kv", fields::kKeyHeads},
+    {"expert_count", fields::kExperts},
+    {"expert_used_count", fields::kTopK},
+    {"expert_group_count", fields::kExpertGroups},
+    {"expert_group_used_count", fields::kExpertGroupsUsed},
     {"attention.key_length", {"head_dim"}},
     {"attention.value_length", {"head_dim"}},
 };
@@ -44,30 +45,28 @@ struct GatingRow {
 constexpr GatingRow kGating[] = {{"softmax", 1}, {"sigmoid", 2}, {"sqrtsoftplus", 4}};
 
 Status AddGating(const HfConfig& config, ArchKeys& keys) {
-  const ConfigKeys fields = {"score_function", "scoring_func", "score_func",
-                             "moe_router_activation", "moe_router_activation_func"};
-  SHARD_TRY(const std::optional<std::string> name, config.FindString(fields));
+  SHARD_TRY(const std::optional<std::string> name, config.FindString(fields::kGating));
   if (!name) return Ok();
   for (const GatingRow& row : kGating) {
-    if (*name != row.name) continue;
+    if (Lower(*name) != row.name) continue;
     keys.U32("expert_gating_func", row.id);
     return Ok();
   }
-  return config.Wrong(*config.Find(fields), "softmax, sigmoid or sqrtsoftplus");
+  return config.Wrong(*config.Find(fields::kGating), "softmax, sigmoid or sqrtsoftplus");
 }
 
 }  // namespace
 
 Result<HfShape> ReadShape(const HfConfig& config) {
   HfShape shape;
-  SHARD_TRY(shape.layers, config.U32({"n_layers", "num_hidden_layers", "n_layer", "num_layers"}));
-  SHARD_TRY(shape.hidden, config.U32({"hidden_size", "n_embd", "dim"}));
-  SHARD_TRY(shape.heads, config.U32({"num_attention_heads", "n_head", "n_heads"}));
-  SHARD_TRY(const auto kv_heads, config.FindU32({"num_key_value_heads", "n_kv_heads"}));
+  SHARD_TRY(shape.layers, config.U32(fields::kLayers));
+  SHARD_TRY(shape.hidden, config.U32(fields::kHiddenSize));
+  SHARD_TRY(shape.heads, config.U32(fields::kHeads));
+  SHARD_TRY(const auto kv_heads, config.FindU32(fields::kKeyHeads));
   shape.kv_heads = kv_heads.value_or(shape.heads);
-  SHARD_TRY(shape.vocabulary, config.U32({"vocab_size"}));
+  SHARD_TRY(shape.vocabulary, config.U32(fields::kVocabulary));
   if (shape.vocabulary > kMaxVocabulary) {
-    return config.Wrong(*config.Find({"vocab_size"}), Cat("at most ", kMaxVocabulary));
+    return config.Wrong(*config.Find(fields::kVocabulary), Cat("at most ", kMaxVocabulary));
   }
   if (shape.heads == 0 || shape.layers == 0) {
     const bool no_heads = shape.heads == 0;
@@ -75,7 +74,7 @@ Result<HfShape> ReadShape(const HfConfig& config) {
                                      ": expected at least one, found 0")};
   }
   if (shape.kv_heads == 0 || shape.heads % shape.kv_heads != 0) {
-    return config.Wrong(*config.Find({"num_key_value_heads", "n_kv_heads"}),
+    return config.Wrong(*config.Find(fields::kKeyHeads),
                         Cat("a divisor of the ", shape.heads, " attention heads"));
   }
   SHARD_TRY(const auto head_size, config.FindU32({"head_dim"}));
@@ -130,7 +129,7 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
 }
 
 Status CheckRenormalised(const HfConfig& config, bool expected) {
-  SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
+  SHARD_TRY(const std::optional<bool> normalize, config.FindBool(fields::kNormalize));
   if (!normalize || *normalize == expected) return Ok();
   return Error{Code::kUnsupported,
                Cat(config.where(), ": norm_topk_prob: expected ", expected ? "true" : "false",

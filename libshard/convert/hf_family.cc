@@ -10,6 +10,7 @@
 #include "libshard/convert/general_keys.h"
 #include "libshard/convert/tokenizers/chat_template.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
+#include "libshard/model/gguf_config.h"
 
 namespace shard {
 namespace {
@@ -34,6 +35,7 @@ class Conversion {
     SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, Names(), out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
+    SHARD_CHECK(CompareWithModel());
     if (options_.part == ConvertOptions::Part::kWhole) SHARD_CHECK(AddTokenizer());
     return std::move(out_);
   }
@@ -166,6 +168,29 @@ class Conversion {
     SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
     if (family_.keys != nullptr) SHARD_CHECK(family_.keys(config_, shape_, keys));
     return CheckExpertCounts(config_, family_.architecture, out_.metadata);
+  }
+
+  // Numbers that were read twice, for the plan and for the runtime, must be the same ones.
+  Status CompareWithModel() const {
+    std::vector<std::string> warnings;
+    SHARD_TRY(const ModelConfig written, ReadGgufConfig(config_.where(), out_.metadata, warnings));
+    const ModelConfig& read = model_.config();
+    const struct {
+      const char* what;
+      uint32_t read, written;
+    } rows[] = {{"layers", read.layers, written.layers},
+                {"experts of a layer", read.experts, written.experts},
+                {"experts of a token", read.top_k, written.top_k},
+                {"groups of experts", read.expert_groups, written.expert_groups},
+                {"groups of a token", read.expert_groups_used, written.expert_groups_used},
+                {"hidden size", read.hidden_size, written.hidden_size}};
+    for (const auto& row : rows) {
+      if (row.read == 0 || row.written == 0 || row.read == row.written) continue;
+      return Error{Code::kCorrupt,
+                   Cat(config_.where(), ": ", row.what, ": expected ", row.read,
+                       " as in the model, found ", row.written, " in the metadata of its GGUF")};
+    }
+    return Ok();
   }
 
   Status AddTokenizer() {

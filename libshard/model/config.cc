@@ -1,39 +1,21 @@
 #include "libshard/model/config.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/file.h"
 #include "libshard/base/json.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/python_json.h"
 #include "libshard/base/text.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
 
 constexpr uint64_t kMaxCount = 1u << 20;  // layers, experts
 constexpr uint64_t kMaxWidth = 1u << 30;  // hidden sizes, vocabulary
-constexpr uint64_t kMaxConfigBytes = 64u << 20;
-constexpr int kMaxNesting = 4;
 
-using Keys = std::initializer_list<const char*>;
-
-constexpr Keys kExpertCountKeys = {"num_local_experts",  "num_experts",     "n_routed_experts",
-                                   "num_routed_experts", "moe_num_experts", "num_moe_experts"};
-
-// One object of the config whose fields count. The text model's own config comes first, what
-// surrounds it after it.
-struct Scope {
-  const Json* fields;
-  std::string path;  // "text_config.", "" for the root
-};
-
-struct Field {
-  const Json* value;
-  std::string path;
-};
+using Field = HfConfig::Field;
 
 const Json* Member(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -45,44 +27,23 @@ const Json* ObjectMember(const Json& object, const char* key) {
   return member != nullptr && member->is_object() ? member : nullptr;
 }
 
-// Where multimodal models keep the text model's config; Qwen-Omni nests two of them.
-std::vector<Scope> FindScopes(const Json& root) {
-  std::vector<Scope> scopes = {{&root, ""}};
-  for (int depth = 0; depth < kMaxNesting; ++depth) {
-    const Scope outer = scopes.back();
-    for (const char* key : {"text_config", "llm_config", "language_config", "thinker_config"}) {
-      if (const Json* inner = ObjectMember(*outer.fields, key)) {
-        scopes.push_back({inner, Cat(outer.path, key, ".")});
-        break;
-      }
-    }
-  }
-  // DBRX keeps its expert counts in a config of the feed-forward.
-  const Scope text = scopes.back();
-  if (const Json* ffn = ObjectMember(*text.fields, "ffn_config")) {
-    scopes.push_back({ffn, text.path + "ffn_config."});
-  }
-  std::reverse(scopes.begin(), scopes.end());
-  return scopes;
-}
-
 class ConfigReader {
  public:
-  ConfigReader(const std::string& where, const Json& root)
-      : where_(where), root_(root), scopes_(FindScopes(root)) {}
+  explicit ConfigReader(const HfConfig& config) : fields_(config) {}
 
   Result<ModelConfig> Read();
 
  private:
-  // The first of `keys` that is there and not null, scope by scope.
-  std::optional<Field> Find(Keys keys) const;
-  Error Wrong(const Field& field, const std::string& expected) const;
+  std::optional<Field> Find(ConfigKeys keys) const { return fields_.Find(keys); }
+  Error Wrong(const Field& field, const std::string& expected) const {
+    return fields_.Wrong(field, expected);
+  }
 
   Result<uint32_t> Number(const Field& field, const Json& value, uint64_t limit) const;
   // A number, or a list with one number per layer or modality.
   Result<std::vector<uint32_t>> Numbers(const Field& field, uint64_t limit) const;
   // The largest number under the key; 0 when there is none.
-  Result<uint32_t> Largest(Keys keys, uint64_t limit) const;
+  Result<uint32_t> Largest(ConfigKeys keys, uint64_t limit) const;
   Result<std::string> Text(const Json& object, const std::string& path, const char* key) const;
   Result<std::string> FirstArchitecture(const Json& object, const std::string& path) const;
 
@@ -94,25 +55,8 @@ class ConfigReader {
   Status ReadRouting(ModelConfig& config) const;
   Status ReadQuantization(ModelConfig& config) const;
 
-  const std::string& where_;
-  const Json& root_;
-  std::vector<Scope> scopes_;
+  const HfConfig& fields_;
 };
-
-std::optional<Field> ConfigReader::Find(Keys keys) const {
-  for (const Scope& scope : scopes_) {
-    for (const char* key : keys) {
-      const Json* value = Member(*scope.fields, key);
-      if (value != nullptr && !value->is_null()) return Field{value, scope.path + key};
-    }
-  }
-  return std::nullopt;
-}
-
-Error ConfigReader::Wrong(const Field& field, const std::string& expected) const {
-  return {Code::kCorrupt, Cat(where_, ": ", field.path, ": expected ", expected, ", found ",
-                              DescribeJson(*field.value))};
-}
 
 Result<uint32_t> ConfigReader::Number(const Field& field, const Json& value, uint64_t limit) const {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > limit) {
@@ -138,7 +82,7 @@ Result<std::vector<uint32_t>> ConfigReader::Numbers(const Field& field, uint64_t
   return numbers;
 }
 
-Result<uint32_t> ConfigReader::Largest(Keys keys, uint64_t limit) const {
+Result<uint32_t> ConfigReader::Largest(ConfigKeys keys, uint64_t limit) const {
   const std::optional<Field> field = Find(keys);
   if (!field) return 0u;
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, limit));
@@ -164,25 +108,20 @@ Result<std::string> ConfigReader::FirstArchitecture(const Json& object,
 }
 
 Status ConfigReader::ReadNames(ModelConfig& config) const {
-  SHARD_TRY(config.architecture, FirstArchitecture(root_, ""));
-  SHARD_TRY(config.model_type, Text(root_, "", "model_type"));
-  for (const Scope& scope : scopes_) {
-    if (scope.fields == &root_ || scope.path.ends_with("ffn_config.")) continue;
-    SHARD_TRY(config.text_architecture, FirstArchitecture(*scope.fields, scope.path));
-    SHARD_TRY(config.text_model_type, Text(*scope.fields, scope.path, "model_type"));
-    break;
-  }
+  SHARD_TRY(config.architecture, FirstArchitecture(fields_.root(), ""));
+  SHARD_TRY(config.model_type, Text(fields_.root(), "", "model_type"));
+  const std::optional<Field> text = fields_.NestedText();
+  if (!text) return Ok();
+  SHARD_TRY(config.text_architecture, FirstArchitecture(*text->value, text->path));
+  SHARD_TRY(config.text_model_type, Text(*text->value, text->path, "model_type"));
   return Ok();
 }
 
 Status ConfigReader::ReadSizes(ModelConfig& config) const {
-  SHARD_TRY(config.layers,
-            Largest({"num_hidden_layers", "n_layers", "num_layers", "n_layer"}, kMaxLayers));
-  SHARD_TRY(config.mtp_layers, Largest({"num_nextn_predict_layers", "mtp_num_hidden_layers",
-                                        "num_mtp_modules", "num_mtp_layers"},
-                                       kMaxCount));
-  SHARD_TRY(config.hidden_size, Largest({"hidden_size", "d_model", "n_embd"}, kMaxWidth));
-  SHARD_TRY(config.vocab_size, Largest({"vocab_size"}, kMaxWidth));
+  SHARD_TRY(config.layers, Largest(fields::kLayers, kMaxLayers));
+  SHARD_TRY(config.mtp_layers, Largest(fields::kMtpLayers, kMaxCount));
+  SHARD_TRY(config.hidden_size, Largest(fields::kHiddenSize, kMaxWidth));
+  SHARD_TRY(config.vocab_size, Largest(fields::kVocabulary, kMaxWidth));
   return Ok();
 }
 
@@ -190,12 +129,12 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
   // Gemma 4 switches the block off in dense models of the family.
   const std::optional<Field> enabled = Find({"enable_moe_block"});
   if (enabled && enabled->value->is_boolean() && !enabled->value->get<bool>()) return Ok();
-  const std::optional<Field> field = Find(kExpertCountKeys);
+  const std::optional<Field> field = Find(fields::kExperts);
   if (!field) return Ok();
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxCount));
   if (field->value->is_array() && numbers.size() != config.layers) {
     return Error{Code::kUnsupported,
-                 Cat(where_, ": ", field->path, ": expected one pool of experts, found ",
+                 Cat(fields_.where(), ": ", field->path, ": expected one pool of experts, found ",
                      numbers.size(), " pools (one per modality), which cannot be split together")};
   }
   if (field->value->is_array()) config.experts_per_layer = numbers;
@@ -210,10 +149,7 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
 
 Status ConfigReader::ReadTopK(ModelConfig& config) const {
   if (config.experts == 0) return Ok();
-  // Not "top_k": that is a sampling parameter which old configs keep beside the model's.
-  const std::optional<Field> field =
-      Find({"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk",
-            "moe_top_k", "moe_k", "top_k_experts", "moe_router_topk"});
+  const std::optional<Field> field = Find(fields::kTopK);
   if (!field) return Ok();
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxCount));
   config.top_k = *std::max_element(numbers.begin(), numbers.end());
@@ -229,30 +165,23 @@ Status ConfigReader::ReadTopK(ModelConfig& config) const {
 }
 
 Status ConfigReader::ReadShared(ModelConfig& config) const {
-  const Keys counts = {"n_shared_experts", "num_shared_experts", "num_shared_expert",
-                       "moe_num_shared_experts"};
-  SHARD_TRY(config.shared_experts, Largest(counts, kMaxCount));
-  if (Find(counts)) return Ok();
-  SHARD_TRY(const uint32_t width,
-            Largest({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size",
-                     "shared_intermediate_size", "share_expert_dim"},
-                    kMaxWidth));
+  SHARD_TRY(config.shared_experts, Largest(fields::kSharedExperts, kMaxCount));
+  if (Find(fields::kSharedExperts)) return Ok();
+  SHARD_TRY(const uint32_t width, Largest(fields::kSharedWidth, kMaxWidth));
   config.shared_experts = width > 0 ? 1 : 0;
   return Ok();
 }
 
 Status ConfigReader::ReadRouting(ModelConfig& config) const {
-  SHARD_TRY(config.expert_groups, Largest({"n_group"}, kMaxCount));
-  SHARD_TRY(config.expert_groups_used, Largest({"topk_group"}, kMaxCount));
-  if (const auto field = Find({"scoring_func", "score_function", "score_func",
-                               "moe_router_score_function", "moe_router_activation"})) {
+  SHARD_TRY(config.expert_groups, Largest(fields::kExpertGroups, kMaxCount));
+  SHARD_TRY(config.expert_groups_used, Largest(fields::kExpertGroupsUsed, kMaxCount));
+  if (const auto field = Find(fields::kGating)) {
     if (!field->value->is_string()) return Wrong(*field, "a string");
     config.gating = Lower(field->value->get<std::string>());
     // dots.llm1 names the selection method where the function is meant.
     if (config.gating == "noaux_tc") config.gating = "sigmoid";
   }
-  if (const auto field =
-          Find({"norm_topk_prob", "norm_expert_weight", "moe_normalize_expert_weights"})) {
+  if (const auto field = Find(fields::kNormalize)) {
     // DBRX gives the order of the norm: 1 is the sum.
     if (!field->value->is_boolean() && !field->value->is_number()) {
       return Wrong(*field, "true or false");
@@ -260,8 +189,7 @@ Status ConfigReader::ReadRouting(ModelConfig& config) const {
     config.normalize =
         field->value->is_boolean() ? field->value->get<bool>() : field->value->get<double>() != 0;
   }
-  if (const auto field = Find(
-          {"routed_scaling_factor", "moe_routed_scaling_factor", "moe_router_scaling_factor"})) {
+  if (const auto field = Find(fields::kScale)) {
     if (!field->value->is_number()) return Wrong(*field, "a number");
     config.scale = field->value->get<double>();
   }
@@ -319,16 +247,12 @@ Result<ModelConfig> ConfigReader::Read() {
 }  // namespace
 
 std::span<const char* const> ExpertCountKeys() {
-  return {kExpertCountKeys.begin(), kExpertCountKeys.size()};
+  return {fields::kExperts.begin(), fields::kExperts.size()};
 }
 
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text) {
-  SHARD_TRY(const Json root, ParsePythonJson(where, text));
-  if (!root.is_object()) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected a JSON object, found ", DescribeJson(root))};
-  }
-  return ConfigReader(where, root).Read();
+  SHARD_TRY(const HfConfig config, HfConfig::Parse(where, text));
+  return ConfigReader(config).Read();
 }
 
 Result<ModelConfig> ReadModelConfig(const std::string& path) {

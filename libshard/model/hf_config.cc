@@ -13,11 +13,12 @@
 namespace shard {
 namespace {
 
-constexpr uint64_t kMaxConfigBytes = 16u << 20;
 constexpr int kMaxNesting = 4;
 constexpr size_t kMaxListed = 1u << 20;
 constexpr std::array kTextConfigs = {"text_config", "llm_config", "language_config",
                                      "thinker_config"};
+
+constexpr const char* kFeedForwardConfig = "ffn_config";
 
 const Json* Member(const Json& object, const char* key) {
   const auto found = object.find(key);
@@ -51,6 +52,13 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
     const Scope inner = {Inside(document, Member(*outer.fields, *key)), Cat(outer.path, *key, ".")};
     config.scopes_.insert(config.scopes_.begin(), inner);
   }
+  // DBRX keeps its expert counts in a config of the feed-forward.
+  const Scope text = config.scopes_.front();
+  const Json* feed_forward = Member(*text.fields, kFeedForwardConfig);
+  if (feed_forward != nullptr && feed_forward->is_object()) {
+    config.scopes_.insert(config.scopes_.begin(), {Inside(document, feed_forward),
+                                                   Cat(text.path, kFeedForwardConfig, ".")});
+  }
   return config;
 }
 
@@ -68,8 +76,8 @@ Result<HfConfig> HfConfig::WithDefaults(std::string_view json) const {
 }
 
 std::optional<HfConfig::Field> HfConfig::Find(ConfigKeys keys) const {
-  for (const char* key : keys) {
-    for (const Scope& scope : scopes_) {
+  for (const Scope& scope : scopes_) {
+    for (const char* key : keys) {
       if (const Json* value = Member(*scope.fields, key)) return Field{value, scope.path + key};
     }
   }
@@ -81,9 +89,19 @@ std::optional<HfConfig::Field> HfConfig::Find(ConfigKeys keys) const {
 }
 
 std::optional<HfConfig::Field> HfConfig::FindAtRoot(ConfigKeys keys) const {
-  for (const char* key : keys) {
-    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    for (const char* key : keys) {
       if (const Json* value = Member(*scope->fields, key)) return Field{value, scope->path + key};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<HfConfig::Field> HfConfig::NestedText() const {
+  for (const Scope& scope : scopes_) {
+    if (scope.path.empty()) break;
+    if (!scope.path.ends_with(Cat(kFeedForwardConfig, "."))) {
+      return Field{scope.fields.get(), scope.path};
     }
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-// config.json as the converters need it: every field by any of its names, strictly typed. Raw: no
+// The fields of config.json, each by any of its names (config_fields.h), strictly typed. Raw: no
 // defaults of transformers' config classes are filled in.
 #pragma once
 
@@ -15,11 +15,15 @@
 
 namespace shard {
 
+inline constexpr uint64_t kMaxConfigBytes = 16u << 20;
+
 // Names of one field, in the order in which they count.
 using ConfigKeys = std::initializer_list<const char*>;
 
 // Copyable; copies share the document. A nested text config (text_config, llm_config,
-// language_config, thinker_config) is laid over what surrounds it. A field that is null is absent.
+// language_config, thinker_config; in it DBRX's ffn_config) is laid over what surrounds it: a field
+// of the innermost config counts, under whichever of its names, before one of the config around it.
+// A field that is null is absent.
 class HfConfig {
  public:
   static Result<HfConfig> Read(const std::string& path);
@@ -32,9 +36,9 @@ class HfConfig {
     const Json* value;
     std::string path;  // "text_config.num_experts"
   };
-  // The first name that is there.
+  // The innermost config that has one of the names; in it the first of them.
   std::optional<Field> Find(ConfigKeys keys) const;
-  // The same with the root before what is nested in it: ids of special tokens.
+  // The same from the root inwards: ids of special tokens.
   std::optional<Field> FindAtRoot(ConfigKeys keys) const;
   bool Has(ConfigKeys keys) const { return Find(keys).has_value(); }
 
@@ -55,6 +59,10 @@ class HfConfig {
   // else `rope_scaling`, with root-level rope_theta and partial_rotary_factor mirrored into it and
   // `type` read as `rope_type`. kUnsupported for parameters that differ by kind of layer.
   Result<HfConfig> Rope() const;
+
+  const Json& root() const { return *scopes_.back().fields; }
+  // The text model's own config and its path ("text_config."), when it is nested.
+  std::optional<Field> NestedText() const;
 
   const std::string& where() const { return where_; }
   Error Wrong(const Field& field, const std::string& expected) const;

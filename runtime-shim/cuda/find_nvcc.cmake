@@ -1,8 +1,15 @@
 # Adds the language CUDA, or sets MOEPACK_CUDA_MISSING to the reason why this build is without.
-option(MOEPACK_CUDA "build the CUDA executor where nvcc is found" ON)
+# Its kernels take minutes to compile: by default only a machine that can run them builds them.
+if(EXISTS /dev/nvidiactl)
+  set(device_there ON)
+else()
+  set(device_there OFF)
+endif()
+option(MOEPACK_CUDA "build the CUDA executor; default: where an NVIDIA device is" ${device_there})
 set(MOEPACK_CUDA_MISSING "")
 if(NOT MOEPACK_CUDA)
-  set(MOEPACK_CUDA_MISSING "it was configured with MOEPACK_CUDA=OFF")
+  set(MOEPACK_CUDA_MISSING "it was configured with MOEPACK_CUDA=OFF, the default without a device")
+  message(NOTICE "-- the CUDA executor is left out; -DMOEPACK_CUDA=ON builds it")
   return()
 endif()
 

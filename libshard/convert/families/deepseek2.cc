@@ -4,6 +4,7 @@
 
 #include "libshard/base/text.h"
 #include "libshard/convert/families/mixed_layers.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
@@ -65,7 +66,7 @@ Status CheckLoads(const HfConfig& config, const HfShape& shape, const Mla& mla) 
                                   " layers, which the runtime takes for DeepSeek-V2-Lite, found ",
                                   mla.query_rank));
   }
-  SHARD_TRY(const std::optional<uint32_t> shared, config.FindU32({"n_shared_experts"}));
+  SHARD_TRY(const std::optional<uint32_t> shared, config.FindU32(fields::kSharedExperts));
   if (shared.value_or(0) > 0) return CheckRope(config);
   return CannotHold(config, "n_shared_experts: expected at least one, found none");
 }
@@ -92,11 +93,11 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("leading_dense_block_count", dense);
   SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size", "intermediate_size"}));
   keys.U32("expert_feed_forward_length", width);
-  SHARD_TRY(const uint32_t shared, config.U32({"n_shared_experts"}));
+  SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
   keys.U32("expert_shared_count", shared);
-  SHARD_TRY(const std::optional<float> scale, config.FindF32({"routed_scaling_factor"}));
+  SHARD_TRY(const std::optional<float> scale, config.FindF32(fields::kScale));
   if (scale) keys.F32("expert_weights_scale", *scale);
-  SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
+  SHARD_TRY(const std::optional<bool> normalize, config.FindBool(fields::kNormalize));
   if (normalize && *normalize) keys.Bool("expert_weights_norm", true);
   return Ok();
 }

@@ -5,6 +5,7 @@
 #include "libshard/convert/families/glm.h"
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
@@ -23,16 +24,16 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
     return rope.Wrong(*rope.Find({"partial_rotary_factor"}), "a number from 0 to 1");
   }
   keys.U32("rope.dimension_count", static_cast<uint32_t>(rotated));
-  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size"}));
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
-  SHARD_TRY(const uint32_t shared, config.U32({"n_shared_experts"}));
+  SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
   keys.U32("expert_shared_count", shared);
   SHARD_TRY(const uint32_t dense, LeadingDense(config));
   keys.U32("leading_dense_block_count", dense);
-  SHARD_TRY(const float scale, config.F32({"routed_scaling_factor"}));
+  SHARD_TRY(const float scale, config.F32(fields::kScale));
   keys.F32("expert_weights_scale", scale);
   // Written also when false: the runtime's own default is no statement about the model.
-  SHARD_TRY(const std::optional<bool> normalize, config.FindBool({"norm_topk_prob"}));
+  SHARD_TRY(const std::optional<bool> normalize, config.FindBool(fields::kNormalize));
   keys.Bool("expert_weights_norm", normalize.value_or(true));
   return Ok();
 }

@@ -6,6 +6,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::string_view kDefaults =
 constexpr uint64_t kSmallVocabulary = 49152;
 
 Result<uint32_t> SharedWidth(const HfConfig& config) {
-  SHARD_TRY(const std::optional<uint32_t> width, config.FindU32({"shared_intermediate_size"}));
+  SHARD_TRY(const std::optional<uint32_t> width, config.FindU32(fields::kSharedWidth));
   return width.value_or(0);
 }
 

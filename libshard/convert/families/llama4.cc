@@ -7,6 +7,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
@@ -25,7 +26,7 @@ Error CannotHold(const HfConfig& config, const std::string& what) {
 
 // The runtime reads no key about either.
 Status CheckAttention(const HfConfig& config) {
-  SHARD_TRY(const uint32_t experts, config.U32({"num_local_experts"}));
+  SHARD_TRY(const uint32_t experts, config.U32(fields::kExperts));
   SHARD_TRY(const std::optional<bool> norm, config.FindBool({"use_qk_norm"}));
   const bool runtime = experts != kMaverickExperts;
   if (norm.value_or(true) != runtime) {

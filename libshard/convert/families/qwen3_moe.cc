@@ -1,6 +1,7 @@
 // Qwen3-MoE: norms on queries and keys, experts in every layer, router weights always renormalised.
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
@@ -14,7 +15,7 @@ Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
   SHARD_CHECK(CheckRenormalised(config, true));
   // Without it the runtime divides feed_forward_length by the number of experts used, which a node
   // with fewer experts changes.
-  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size"}));
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
   keys.U32("expert_feed_forward_length", width);
   return Ok();
 }

@@ -1,5 +1,6 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/families/qwen_rows.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 
@@ -18,8 +19,8 @@ void AddQwenMoeRows(HfFamily& family, const std::string& at) {
 }
 
 Status AddQwenMoeKeys(const HfConfig& config, ArchKeys& keys) {
-  SHARD_TRY(const uint32_t width, config.U32({"moe_intermediate_size"}));
-  SHARD_TRY(const uint32_t shared, config.U32({"shared_expert_intermediate_size"}));
+  SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));
+  SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedWidth));
   keys.U32("expert_feed_forward_length", width);
   keys.U32("expert_shared_feed_forward_length", shared);
   return Ok();

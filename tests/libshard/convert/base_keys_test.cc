@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "libshard/base/text.h"
+#include "libshard/model/config.h"
+#include "libshard/model/config_fields.h"
 
 namespace shard {
 namespace {
@@ -47,6 +49,35 @@ TEST(BaseKeys, HaveExactlyTheTypesThatTheRuntimeReads) {
     EXPECT_EQ(*value, GgufValue::U32(count)) << key;
   }
   EXPECT_EQ(*metadata.Find("arch.attention.layer_norm_rms_epsilon"), GgufValue::F32(1e-5f));
+}
+
+// config.json is read for the plan and for the GGUF; a file that spells a field in two ways gives
+// both the same number.
+TEST(BaseKeys, AreTheNumbersThatTheModelHas) {
+  const std::string text = Cat(kPlain, R"(, "num_experts": 7, "text_config": {"num_experts": 6,
+      "num_experts_per_token": 3, "n_layers": 4, "n_embd": 16, "topk_group": 2, "n_group": 3}})");
+  const ModelConfig model = ParseModelConfig("config.json", text).value();
+  EXPECT_EQ(model.experts, 6u);
+  EXPECT_EQ(model.expert_count_key, "text_config.num_experts");
+  const HfConfig config = HfConfig::Parse("config.json", text).value();
+  GgufMetadata metadata;
+  ArchKeys keys("arch", metadata);
+  ASSERT_TRUE(AddBaseKeys(config, 4, keys));
+  EXPECT_EQ(ReadShape(config).value().layers, model.layers);
+  EXPECT_EQ(*metadata.Find("arch.expert_count"), GgufValue::U32(model.experts));
+  EXPECT_EQ(*metadata.Find("arch.expert_used_count"), GgufValue::U32(model.top_k));
+  EXPECT_EQ(*metadata.Find("arch.embedding_length"), GgufValue::U32(model.hidden_size));
+  EXPECT_EQ(*metadata.Find("arch.expert_group_count"), GgufValue::U32(model.expert_groups));
+  EXPECT_EQ(*metadata.Find("arch.expert_group_used_count"),
+            GgufValue::U32(model.expert_groups_used));
+}
+
+TEST(BaseKeys, KnowEveryNameOfTheRoutersFunction) {
+  for (const char* name : fields::kGating) {
+    const std::string more = Cat(", \"", name, "\": \"Sigmoid\"");
+    EXPECT_EQ(*KeysOf(more).Find("arch.expert_gating_func"), GgufValue::U32(2)) << name;
+    EXPECT_EQ(ParseModelConfig("c", Cat(kPlain, more, "}")).value().gating, "sigmoid") << name;
+  }
 }
 
 TEST(BaseKeys, LeaveOutWhatTheConfigDoesNotSay) {

@@ -36,6 +36,16 @@ TEST(HfConfig, LaysTheTextConfigOverWhatSurroundsIt) {
   EXPECT_EQ(config.FindAtRoot({"b"})->path, "b");
 }
 
+TEST(HfConfig, TheInnermostConfigCountsUnderAnyOfItsNames) {
+  const HfConfig config =
+      Config(R"({"first": 1, "text_config": {"second": 2, "ffn_config": {"third": 3}}})");
+  EXPECT_EQ(config.U32({"first", "second"}).value(), 2u);
+  EXPECT_EQ(config.Find({"first", "second", "third"})->path, "text_config.ffn_config.third");
+  EXPECT_EQ(config.FindAtRoot({"third", "second", "first"})->path, "first");
+  EXPECT_EQ(config.NestedText()->path, "text_config.");
+  EXPECT_FALSE(Config(R"({"ffn_config": {"a": 1}})").NestedText());
+}
+
 TEST(HfConfig, AbsentFieldsAreNoErrorUnlessTheyAreDue) {
   const HfConfig config = Config("{}");
   EXPECT_FALSE(config.FindU32({"x"}).value());
