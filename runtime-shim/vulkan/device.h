@@ -1,7 +1,7 @@
 // A logical device with one queue, its limits and its kinds of memory.
 #pragma once
 
-#include <vulkan/vulkan.h>
+#include <volk.h>
 
 #include <array>
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "libshard/base/text.h"
+#include "runtime-shim/vulkan/loader.h"
 #include "runtime-shim/vulkan/shaders.h"
 #include "runtime-shim/vulkan/status.h"
 #include "runtime-shim/vulkan/structure.h"
@@ -70,6 +71,7 @@ shard::Result<std::unique_ptr<Instance>> Instance::Create(bool validation) {
 }
 
 shard::Status Instance::Start(bool validation) {
+  SHARD_CHECK(OpenLoader());
   if (validation && !HasValidation()) return ErrorOf(VK_ERROR_LAYER_NOT_PRESENT, kLayer);
   auto application = Structure<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
   application.pApplicationName = "moepack";
@@ -80,7 +82,9 @@ shard::Status Instance::Start(bool validation) {
   info.enabledLayerCount = info.enabledExtensionCount = validation ? 1 : 0;
   info.ppEnabledLayerNames = &kLayer;
   info.ppEnabledExtensionNames = &extension;
-  return Check(vkCreateInstance(&info, nullptr, &instance_), "vkCreateInstance");
+  SHARD_CHECK(Check(vkCreateInstance(&info, nullptr, &instance_), "vkCreateInstance"));
+  volkLoadInstance(instance_);
+  return shard::Ok();
 }
 
 shard::Status Instance::ListenToValidation() {
@@ -90,18 +94,16 @@ shard::Status Instance::ListenToValidation() {
   info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
   info.pfnUserCallback = Listen;
   info.pUserData = this;
-  const auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
-      vkGetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
-  if (create == nullptr)
+  if (vkCreateDebugUtilsMessengerEXT == nullptr)
     return ErrorOf(VK_ERROR_EXTENSION_NOT_PRESENT, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-  return Check(create(instance_, &info, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT");
+  return Check(vkCreateDebugUtilsMessengerEXT(instance_, &info, nullptr, &messenger_),
+               "vkCreateDebugUtilsMessengerEXT");
 }
 
 Instance::~Instance() {
+  if (instance_ == VK_NULL_HANDLE) return;
   if (messenger_ != VK_NULL_HANDLE) {
-    const auto destroy = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
-        vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
-    destroy(instance_, messenger_, nullptr);
+    vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
   }
   vkDestroyInstance(instance_, nullptr);
 }

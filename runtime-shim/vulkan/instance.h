@@ -1,7 +1,7 @@
 // The connection to the Vulkan loader: physical devices, and what the validation layer says.
 #pragma once
 
-#include <vulkan/vulkan.h>
+#include <volk.h>
 
 #include <memory>
 #include <mutex>

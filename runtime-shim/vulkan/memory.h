@@ -1,7 +1,7 @@
 // A Vulkan buffer with memory of its own.
 #pragma once
 
-#include <vulkan/vulkan.h>
+#include <volk.h>
 
 #include <cstddef>
 #include <cstdint>

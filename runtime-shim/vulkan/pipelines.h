@@ -1,7 +1,7 @@
 // Compute pipelines, made when they are first used.
 #pragma once
 
-#include <vulkan/vulkan.h>
+#include <volk.h>
 
 #include <array>
 #include <cstdint>

@@ -2,7 +2,7 @@
 // turns: while the device works on one, the other is recorded.
 #pragma once
 
-#include <vulkan/vulkan.h>
+#include <volk.h>
 
 #include <array>
 #include <cstddef>

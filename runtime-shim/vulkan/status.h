@@ -1,7 +1,7 @@
 // Results of Vulkan as errors of ours.
 #pragma once
 
-#include <vulkan/vulkan.h>
+#include <volk.h>
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // Structures of Vulkan that start with their type.
 #pragma once
 
-#include <vulkan/vulkan.h>
+#include <volk.h>
 
 namespace runtime::vulkan {
 

@@ -11,7 +11,7 @@
 #include "libshard/format/checkpoint.h"
 #include "tests/conformance/bundle_pieces.h"
 #include "tests/libshard/convert/golden_listing.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "fixtures/generator.h"
 #include "libshard/format/checkpoint.h"
 #include "tests/conformance/bundle_pieces.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace {
 

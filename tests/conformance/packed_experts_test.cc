@@ -9,7 +9,7 @@
 #include "libshard/format/checkpoint.h"
 #include "manifest/document/manifest.h"
 #include "tests/conformance/split_checkpoint.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // docs/examples/node.c, compiled as C, on a distribution.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 

@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

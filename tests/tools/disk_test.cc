@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "libshard/base/text.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

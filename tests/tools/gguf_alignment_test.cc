@@ -4,7 +4,7 @@
 #include "fixtures/generator.h"
 #include "fixtures/gguf_writer.h"
 #include "libshard/format/gguf.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "fixtures/gguf_writer.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

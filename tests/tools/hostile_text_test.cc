@@ -6,7 +6,7 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/quote.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fixtures/temp_dir.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 

@@ -9,7 +9,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

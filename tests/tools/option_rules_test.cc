@@ -1,7 +1,7 @@
 // What holds for options of all commands: none is ignored, each has one name and one meaning.
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

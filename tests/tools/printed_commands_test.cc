@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tests/libshard/recipe/imatrix_file.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 #include "tools/command_text.h"
 
 namespace cli {

@@ -5,7 +5,7 @@
 #include <regex>
 #include <set>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "fixtures/temp_dir.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 

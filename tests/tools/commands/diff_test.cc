@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "runtime-shim/stats/statistics_file.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 #include "tests/tools/terminal_moepack.h"
 
 namespace cli {

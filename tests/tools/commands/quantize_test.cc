@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "fixtures/generator.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

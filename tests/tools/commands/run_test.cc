@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 #include "tests/tools/terminal_moepack.h"
 
 namespace cli {
@@ -156,6 +156,21 @@ TEST_F(Run, ListsDevicesWithoutASource) {
   const ToolRun run = workspace_.Moepack("run --list-devices");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, StartsWith("cpu 0: "));
+}
+
+// A file that is no library stands in the loader's way, so that the program finds none.
+TEST_F(Run, StartsOnAMachineWithoutTheVulkanLoader) {
+  for (const char* name : {"libvulkan.so.1", "libvulkan.so"}) WriteAll(workspace_ / name, "");
+  ASSERT_EQ(setenv("LD_LIBRARY_PATH", workspace_.path().c_str(), 1), 0);
+  const ToolRun listed = workspace_.Moepack("list-tensors fixtures/tiny-moe");
+  const ToolRun devices = workspace_.Moepack("run --list-devices");
+  const ToolRun run = workspace_.Moepack("run fixtures/tiny-moe --executor vulkan --prompt a");
+  unsetenv("LD_LIBRARY_PATH");
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  EXPECT_EQ(devices.status, 0) << devices.err;
+  EXPECT_THAT(devices.out, HasSubstr("vulkan: no"));
+  EXPECT_EQ(run.status, 7);
+  EXPECT_THAT(run.err, HasSubstr("vulkan: "));
 }
 
 TEST_F(Run, UsageErrorsNameTheOption) {

@@ -4,7 +4,7 @@
 
 #include "tests/libshard/convert/golden_listing.h"
 #include "tests/libshard/convert/sample.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

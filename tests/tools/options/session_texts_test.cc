@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 #include "tools/options/runtime_options.h"
 
 namespace cli {

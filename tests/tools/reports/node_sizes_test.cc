@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "fixtures/generator.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {

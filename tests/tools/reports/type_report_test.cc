@@ -6,7 +6,7 @@
 #include <set>
 
 #include "fixtures/generator.h"
-#include "tests/tools/commands/run_moepack.h"
+#include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {
