@@ -53,11 +53,11 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
     config.scopes_.insert(config.scopes_.begin(), inner);
   }
   // DBRX keeps its expert counts in a config of the feed-forward.
-  const Scope text = config.scopes_.front();
-  const Json* feed_forward = Member(*text.fields, kFeedForwardConfig);
+  const Scope text_scope = config.scopes_.front();
+  const Json* feed_forward = Member(*text_scope.fields, kFeedForwardConfig);
   if (feed_forward != nullptr && feed_forward->is_object()) {
     config.scopes_.insert(config.scopes_.begin(), {Inside(document, feed_forward),
-                                                   Cat(text.path, kFeedForwardConfig, ".")});
+                                                   Cat(text_scope.path, kFeedForwardConfig, ".")});
   }
   return config;
 }

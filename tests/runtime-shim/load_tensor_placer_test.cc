@@ -90,7 +90,7 @@ TEST_F(LoadTensorPlacer, RowsAreEncodedAlsoWhenTheirRangesAreCut) {
   shard::OutputTensor tensor = Tensor({{100, 30}, {0, 10}, {50, 20}});
   tensor.entry.format = quant::FindFormat("bf16");
   tensor.entry.bytes /= 2;
-  tensor.encoding = Floats("bf16");
+  tensor.encoding = std::make_shared<const shard::Encoding>(Floats("bf16"));
   ASSERT_TRUE(Place(tensor));
   ASSERT_EQ(tensors_[0].bytes.size(), 120u);
   std::vector<float> decoded(60);
@@ -105,8 +105,9 @@ TEST_F(LoadTensorPlacer, RowsOfAReaderAreMadeForTheRangesThatAreAskedFor) {
   shard::OutputTensor tensor = Tensor({{0, 20}});
   tensor.sources = {shard::RowRange(7, 1, 0), shard::RowRange(2, 1, 1)};
   const auto rows = shard::PlainRows(quant::FindFormat("f32"), 0, 0, 300, 10);
-  tensor.encoding = Floats("f32");
-  tensor.encoding->reader = shard::SelectedRows(rows, {2, 1, 0}, 3);
+  shard::Encoding encoding = Floats("f32");
+  encoding.reader = shard::SelectedRows(rows, {2, 1, 0}, 3);
+  tensor.encoding = std::make_shared<const shard::Encoding>(encoding);
   ASSERT_TRUE(Place(tensor));
   EXPECT_EQ(Values()[0], 70);  // of rows 6 to 8 in reverse, the second
   EXPECT_EQ(Values()[10], 0);  // of rows 0 to 2, the last
