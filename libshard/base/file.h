@@ -15,11 +15,11 @@ namespace shard {
 namespace fs = std::filesystem;
 
 // What identifies the content of an open file cheaply: if it is the same before and after, nobody
-// replaced or wrote it.
+// replaced or wrote it. The time of its last status change does not count: it moves when a link to
+// the file comes or goes, as it does while other nodes are assembled.
 struct FileIdentity {
   uint64_t device = 0, inode = 0, size = 0;
   int64_t modified_ns = 0;
-  int64_t changed_ns = 0;  // unlike the time of modification, nobody can set it back
   bool operator==(const FileIdentity&) const = default;
 };
 

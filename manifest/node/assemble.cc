@@ -227,8 +227,8 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   SHARD_TRY(const Node node, PrepareNode(distribution, std::move(manifest), options));
   SHARD_CHECK(CheckOutsideDistribution(out, distribution, InputsOf(node, distribution)));
   std::error_code error;
-  if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
-    SHARD_CHECK(CheckReplaceable(out, options.force));
+  if (fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
   }
   AssembleReport report;
   report.files = ListFiles(node);

@@ -233,8 +233,8 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   for (const shard::SourceFile& file : node.sources.sources) inputs.push_back(file.path);
   SHARD_CHECK(CheckOutsideDistribution(out, distribution, inputs));
   std::error_code error;
-  if (!options.dry_run && fs::exists(fs::symlink_status(out, error))) {
-    SHARD_CHECK(CheckReplaceable(out, options.force));
+  if (fs::exists(fs::symlink_status(out, error))) {
+    SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
   }
   AssembleReport report = Describe(node);
   const std::vector<AssembleReport::File> files = report.files;

@@ -135,6 +135,10 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
   }
   if (const auto parents = ParentsOf(*manifest); !parents) {
     RuleFindings(kSchemaRule, report.findings).Error(parents.error().message, kManifestFile);
+  } else if (!parents->empty() && !manifest->is_gguf()) {
+    RuleFindings(kSchemaRule, report.findings)
+        .Error("tool.parents: expected none for safetensors bundles, which are copies, found some",
+               kManifestFile);
   }
   CheckStructure(*manifest, report);
   if (options.whole) CheckWhole(*manifest, report);

@@ -229,12 +229,16 @@ std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files
 
 }  // namespace
 
+Status CheckTarget(const shard::MoeModel& model, const std::string& out) {
+  std::vector<fs::path> inputs;
+  for (const shard::SourceFile& file : model.checkpoint().files()) inputs.push_back(file.path);
+  return CheckOutputApart(out, model.checkpoint().root(), inputs);
+}
+
 Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
                                       const std::string& out, const WriteOptions& options) {
   const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
-  std::vector<fs::path> inputs;
-  for (const shard::SourceFile& file : sources) inputs.push_back(file.path);
-  SHARD_CHECK(CheckOutputApart(out, model.checkpoint().root(), inputs));
+  SHARD_CHECK(CheckTarget(model, out));
   const shard::SideFiles noted = options.side_files.value_or(
       shard::SideFiles::Note(model.checkpoint().source(), model.config_path().string()));
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));

@@ -54,6 +54,9 @@ struct WriteReport {
   std::vector<std::string> warnings;  // about what was left on the disk
 };
 
+// What WriteDistribution refuses of `out` whatever is there: the source, and what holds it.
+Status CheckTarget(const shard::MoeModel& model, const std::string& out);
+
 // Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the
 // same model and partition at `out` is extended. Refuses an `out` that is, or holds, the source.
 Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,

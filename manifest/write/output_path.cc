@@ -204,4 +204,10 @@ shard::Status CheckReplaceable(const std::string& out, bool force) {
   return CheckOwn(directory);
 }
 
+shard::Status CheckDryOutput(const std::string& out) {
+  std::error_code error;
+  const bool taken = fs::exists(fs::symlink_status(out, error));
+  return taken ? CheckReplaceable(out, true) : shard::Ok();
+}
+
 }  // namespace manifest

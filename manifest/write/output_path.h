@@ -24,6 +24,9 @@ shard::Status CheckOutsideDistribution(const std::string& out, const shard::fs::
 // directory or one that moepack wrote, which alone are replaced.
 shard::Status CheckReplaceable(const std::string& out, bool force);
 
+// For a dry run, which needs no --force: what CheckReplaceable refuses even then.
+shard::Status CheckDryOutput(const std::string& out);
+
 // What moepack writes: a distribution with the files that its manifest lists, or a node with its
 // files, and nothing else.
 shard::OwnOutput OwnOutput();

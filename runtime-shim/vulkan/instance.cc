@@ -94,16 +94,20 @@ shard::Status Instance::ListenToValidation() {
   info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT;
   info.pfnUserCallback = Listen;
   info.pUserData = this;
-  if (vkCreateDebugUtilsMessengerEXT == nullptr)
+  // Not volk's: another instance without the extension sets its function to null.
+  const auto create = reinterpret_cast<PFN_vkCreateDebugUtilsMessengerEXT>(
+      vkGetInstanceProcAddr(instance_, "vkCreateDebugUtilsMessengerEXT"));
+  if (create == nullptr)
     return ErrorOf(VK_ERROR_EXTENSION_NOT_PRESENT, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
-  return Check(vkCreateDebugUtilsMessengerEXT(instance_, &info, nullptr, &messenger_),
-               "vkCreateDebugUtilsMessengerEXT");
+  return Check(create(instance_, &info, nullptr, &messenger_), "vkCreateDebugUtilsMessengerEXT");
 }
 
 Instance::~Instance() {
   if (instance_ == VK_NULL_HANDLE) return;
   if (messenger_ != VK_NULL_HANDLE) {
-    vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
+    const auto destroy = reinterpret_cast<PFN_vkDestroyDebugUtilsMessengerEXT>(
+        vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
+    destroy(instance_, messenger_, nullptr);
   }
   vkDestroyInstance(instance_, nullptr);
 }

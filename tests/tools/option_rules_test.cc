@@ -57,6 +57,32 @@ TEST_F(OptionRules, OptionsOfTheConverterAreRefusedWhereNothingIsConverted) {
                 "--config");
 }
 
+// A dry run says what the run would do, and that is to refuse.
+TEST_F(OptionRules, ADryRunRefusesWhatItsRunWouldRefuse) {
+  WriteAll(workspace_ / "foreign/distribution.json", "{}");
+  WriteAll(workspace_ / "foreign/mine", "text");
+  Build("--recipe Q8_0 --allow-requantize -o out");
+  for (const std::string out : {"fixtures/tiny-moe", "fixtures/tiny-moe/..", ".", "/", "foreign"}) {
+    for (const std::string command :
+         {"build fixtures/tiny-moe --groups 3", "shard-experts fixtures/tiny-moe --groups 3"}) {
+      ExpectRefused(command + " --force --dry-run -o " + out, "expected");
+    }
+  }
+  for (const std::string out : {"foreign", "out", "out/node"}) {
+    ExpectRefused("assemble out --group 1 --force --dry-run -o " + out, "expected");
+    ExpectRefused("quantize out --recipe Q4_0 --allow-requantize --force --dry-run -o " + out,
+                  "expected");
+  }
+  EXPECT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out --dry-run").status, 0);
+}
+
+TEST_F(OptionRules, ARegularExpressionHasAtMostAThousandCharacters) {
+  const std::string list = "list-tensors fixtures/tiny-moe --regex ";
+  ExpectRefused(list + std::string(60'000, 'a'), "--regex: expected at most 1000 characters");
+  const std::string nested = std::string(499, '(') + "a" + std::string(499, ')');
+  EXPECT_EQ(workspace_.Moepack(list + "'" + nested + "'").status, 0);
+}
+
 // Each would stand in distribution.json, or in the metadata of a file, as U+FFFD.
 TEST_F(OptionRules, WordsThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
   for (const std::string command : {"build fixtures/tiny-moe --groups 2 -o out",

@@ -150,7 +150,8 @@ Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
       return shard::Error{shard::Code::kInvalidArgument,
                           Cat(path.string(), ": output: expected a file, found a directory")};
     }
-    if (!arguments.force && fs::exists(fs::symlink_status(path, error))) {
+    const bool replaces = arguments.force || arguments.dry_run;
+    if (!replaces && fs::exists(fs::symlink_status(path, error))) {
       return shard::Error{shard::Code::kInvalidArgument,
                           Cat(path.string(), ": output: expected no such file, found one"),
                           "use --force to replace it, or -o to write another file"};
@@ -203,8 +204,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0};
   if (arguments.tensors) outcome.tensors = shard::ListTypes(typed);
   CountShares(typed.model, outcome);
+  SHARD_CHECK(CheckOutput(arguments, model, files));
   if (!arguments.dry_run) {
-    SHARD_CHECK(CheckOutput(arguments, model, files));
     SHARD_CHECK(Write(model, noted, outcome));
     PrintNotes(GridNotes(outcome.pack));
     PrintWarnings(NotFiniteWarnings(outcome.pack));

@@ -2,6 +2,7 @@
 
 #include "libshard/base/text.h"
 #include "manifest/verify/requantize.h"
+#include "manifest/write/output_path.h"
 #include "tools/commands/quantize_run.h"
 #include "tools/exit_code.h"
 #include "tools/options/options.h"
@@ -45,6 +46,10 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
 
 Result<int> RunDry(const QuantizeRun& run, const manifest::WriteOptions& options) {
   SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(run.source.source));
+  if (!run.out.empty()) {
+    SHARD_CHECK(manifest::CheckOutsideDistribution(run.out, run.source.source));
+    SHARD_CHECK(manifest::CheckDryOutput(run.out));
+  }
   SHARD_TRY(const manifest::WritePlan files, manifest::PlanRequantized(run.source.source, options));
   PrintNotes(files.notes);
   const DryRun dry{run.out, manifest.plan, files};

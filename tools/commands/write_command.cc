@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
+#include "manifest/write/output_path.h"
 #include "tools/exit_code.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
@@ -127,6 +128,10 @@ Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::
 
 Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
                       const WriteArguments& arguments) {
+  if (!arguments.out.empty()) {
+    SHARD_CHECK(manifest::CheckTarget(model, arguments.out));
+    if (arguments.write.slice.parts.all) SHARD_CHECK(manifest::CheckDryOutput(arguments.out));
+  }
   SHARD_TRY(const manifest::WritePlan files,
             manifest::PlanDistribution(model, plan, arguments.write));
   PrintNotes(files.notes);

@@ -13,6 +13,7 @@ using shard::Error;
 using shard::Result;
 
 constexpr uint32_t kMaxId = 1u << 20;
+constexpr size_t kMaxRegex = 1000;  // std::regex recurses on what is nested deeper
 
 Result<std::optional<shard::ExpertIds>> ParseRange(const char* option, const std::string& text) {
   if (text.empty()) return std::optional<shard::ExpertIds>();
@@ -29,6 +30,10 @@ Result<TensorFilter> TensorFilter::Make(const FilterArguments& arguments) {
   SHARD_TRY(filter.layers_, ParseRange("--layer", arguments.layers));
   SHARD_TRY(filter.experts_, ParseRange("--expert", arguments.experts));
   if (arguments.regex.empty()) return filter;
+  if (arguments.regex.size() > kMaxRegex) {
+    return Error{Code::kInvalidArgument, Cat("--regex: expected at most ", kMaxRegex,
+                                             " characters, found ", arguments.regex.size())};
+  }
   try {
     // libstdc++'s matcher without backtracking: "(.*)*(.*)*x" must not take for ever.
     filter.regex_.emplace(arguments.regex,

@@ -72,6 +72,19 @@ TEST(InputFile, NoticesThatAFileWasReplacedOrWritten) {
   EXPECT_EQ(file->CheckUnchanged().error().code, Code::kCorrupt);
 }
 
+// Nodes that share a trunk come and go while it is read.
+TEST(InputFile, LinksToAFileThatComeAndGoAreNoChange) {
+  const fixtures::TempDir dir;
+  Put(dir / "f", "one");
+  const Result<InputFile> file = InputFile::Open(dir / "f");
+  ASSERT_TRUE(file);
+  fs::create_hard_link(dir / "f", dir / "g");
+  EXPECT_TRUE(file->CheckUnchanged());
+  EXPECT_EQ(InputFile::Open(dir / "g")->identity(), file->identity());
+  fs::remove(dir / "g");
+  EXPECT_TRUE(file->CheckUnchanged());
+}
+
 TEST(AtomicFile, AppearsOnlyOnCommit) {
   const fixtures::TempDir dir;
   Result<AtomicFile> file = AtomicFile::Create(dir / "f");

@@ -36,7 +36,16 @@ bool FailingNew::failed() const { return g_left.load() < 0; }
 
 }  // namespace shard
 
-// Arrays and the forms without exceptions come here too; over-aligned ones do not.
+// Arrays come here too; over-aligned forms do not. The form without exceptions is written out:
+// AddressSanitizer has one of its own.
 void* operator new(size_t bytes) { return shard::Allocate(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return shard::FailsNow() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new[](size_t bytes, const std::nothrow_t& tag) noexcept {
+  return operator new(bytes, tag);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }

@@ -41,6 +41,20 @@ TEST_F(Assemble, ADryRunWritesNothingAndPredictsEveryFile) {
   }
 }
 
+// Each links the trunk, which changes the status of the file that the others read.
+TEST_F(Assemble, NodesOfOneDistributionCanBeMadeSideBySide) {
+  const std::string build = "build fixtures/tiny-moe --groups 3 --recipe Q8_0 -o shared";
+  ASSERT_EQ(workspace_.Moepack(build).status, 0);
+  for (int round = 0; round < 5; ++round) {
+    const std::string name = " -o node" + std::to_string(round) + "-";
+    std::string all = "assemble shared --group 0" + name + "0 & one=$!";
+    all += "; '" MOEPACK_BINARY "' assemble shared --group 1" + name + "1 & two=$!";
+    all += "; '" MOEPACK_BINARY "' assemble shared --group 2" + name + "2";
+    const ToolRun run = workspace_.Moepack(all + " && wait $one && wait $two");
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+}
+
 TEST_F(Assemble, AGroupThatIsNotThereIsAUsageError) {
   const ToolRun run = workspace_.Moepack("assemble out --group 3 -o node");
   EXPECT_EQ(run.status, 2) << run.err;

@@ -42,6 +42,16 @@ TEST_F(Verify, ATamperedFileHasStatus6AndIsNamed) {
   EXPECT_THAT(run.err, StartsWith("error: out: verification failed: "));
 }
 
+TEST_F(Verify, ARequantizationIsNoClaimThatCopiesCanMake) {
+  auto manifest = nlohmann::ordered_json::parse(ReadAll(workspace_ / "out/distribution.json"));
+  const std::string digest(64, '0');
+  manifest["tool"]["parents"] = {{{"manifest_sha256", digest}, {"recipe", "Q2_K"}}};
+  WriteAll(workspace_ / "out/distribution.json", manifest.dump(2) + "\n");
+  const ToolRun run = workspace_.Moepack("verify out --against fixtures/tiny-moe");
+  EXPECT_EQ(run.status, 6);
+  EXPECT_THAT(run.out, HasSubstr("tool.parents: expected none for safetensors bundles"));
+}
+
 TEST_F(Verify, ACopyOfOneGroupIsCheckedWithGroup) {
   for (const char* other : {"out/groups/000", "out/groups/002"})
     std::filesystem::remove_all(workspace_ / other);
