@@ -147,8 +147,8 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
   };
   for (const SourceFile& file : sources) {
     const FileIdentity& id = file.identity;
-    add(Cat(file.name, "\n", id.device, " ", id.inode, " ", id.size, " ", id.modified_ns, " ",
-            "\n", file.header_sha256, "\n"));
+    add(Cat(file.name, "\n", id.device, " ", id.inode, " ", id.size, " ", id.modified_ns, " ", "\n",
+            file.header_sha256, "\n"));
   }
   for (const OutputFile& output : outputs) {
     add(Cat(output.path, "\n", output.size, "\n", output.prefix));

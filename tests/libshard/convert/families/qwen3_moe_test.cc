@@ -22,7 +22,8 @@ TEST(ConvertQwen3Moe, AlwaysWritesTheWidthOfAnExpert) {
   EXPECT_EQ(*sample.Convert()->metadata.Find("qwen3moe.expert_feed_forward_length"),
             GgufValue::U32(2));
   sample.config.erase("moe_intermediate_size");
-  EXPECT_THAT(sample.Convert().error().message, HasSubstr("moe_intermediate_size or expert_intermediate_size"));
+  EXPECT_THAT(sample.Convert().error().message,
+              HasSubstr("moe_intermediate_size or expert_intermediate_size"));
 }
 
 TEST(ConvertQwen3Moe, RefusesRouterWeightsThatAreNotRenormalised) {
