@@ -6,8 +6,6 @@ set -u
 build=$1
 shift
 report=$build/test-report.xml
-leaks=$(cd "$(dirname "$0")" && pwd)/drivers.lsan
-export LSAN_OPTIONS="suppressions=$leaks:print_suppressions=0"
 rm -f "$report"
 
 ctest --test-dir "$build" -j 2 --output-on-failure --no-tests=error \
