@@ -45,12 +45,16 @@ TEST_F(Assemble, ADryRunWritesNothingAndPredictsEveryFile) {
 TEST_F(Assemble, NodesOfOneDistributionCanBeMadeSideBySide) {
   const std::string build = "build fixtures/tiny-moe --groups 3 --recipe Q8_0 -o shared";
   ASSERT_EQ(workspace_.Moepack(build).status, 0);
+  const auto command = [&](int group, int round) {
+    const std::string name = "node" + std::to_string(round) + "-" + std::to_string(group);
+    return "assemble '" + (workspace_ / "shared").string() + "' --group " + std::to_string(group) +
+           " -o '" + (workspace_ / name).string() + "' >/dev/null";
+  };
   for (int round = 0; round < 5; ++round) {
-    const std::string name = " -o node" + std::to_string(round) + "-";
-    std::string all = "assemble shared --group 0" + name + "0 & one=$!";
-    all += "; '" MOEPACK_BINARY "' assemble shared --group 1" + name + "1 & two=$!";
-    all += "; '" MOEPACK_BINARY "' assemble shared --group 2" + name + "2";
-    const ToolRun run = workspace_.Moepack(all + " && wait $one && wait $two");
+    std::string all = command(0, round) + " & one=$!";
+    all += "; '" MOEPACK_BINARY "' " + command(1, round) + " & two=$!";
+    all += "; '" MOEPACK_BINARY "' " + command(2, round) + " && wait $one && wait $two";
+    const ToolRun run = workspace_.Moepack(all);
     EXPECT_EQ(run.status, 0) << run.err;
   }
 }
