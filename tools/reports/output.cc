@@ -1,5 +1,6 @@
 #include "tools/reports/output.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -50,11 +51,22 @@ void AppendJsonEscape(char32_t code, std::string& out) {
   out += text;
 }
 
+// Characters at the start of `json` that stand for themselves wherever they are.
+size_t CountPlain(std::string_view json) {
+  const auto special = [](char c) { return c < 0x20 || c > 0x7e || c == '['; };
+  return static_cast<size_t>(std::find_if(json.begin(), json.end(), special) - json.begin());
+}
+
 // The same document without characters that a terminal acts on.
 std::string HarmlessJson(std::string_view json) {
   std::string out;
   out.reserve(json.size());
   for (size_t i = 0; i < json.size();) {
+    // Nearly all of a document.
+    const size_t plain = CountPlain(json.substr(i));
+    out += json.substr(i, plain);
+    i += plain;
+    if (i == json.size()) break;
     const shard::Character character = shard::FirstCharacter(json.substr(i));
     // Raw, below a space, is only what stands between the values.
     if (!character.is_utf8) {
