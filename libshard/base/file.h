@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 // What identifies the content of an open file cheaply: if it is the same before and after, nobody
 // replaced or wrote it. The time of its last status change does not count: it moves when a link to
-// the file comes or goes, as it does while other nodes are assembled.
+// the file comes or goes, as it does while other nodes are assembled. Whoever writes as many bytes
+// and sets the time of modification back is therefore not noticed; digests are there for that.
 struct FileIdentity {
   uint64_t device = 0, inode = 0, size = 0;
   int64_t modified_ns = 0;

@@ -1,4 +1,4 @@
-// The steps of MakePlan and the rules they share with CheckPlan. Private to libshard/plan*.cc.
+// The steps of MakePlan and the rules they share with CheckPlan. Private to libshard/plan/.
 #pragma once
 
 #include <string>

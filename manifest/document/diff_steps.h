@@ -1,4 +1,4 @@
-// The steps that comparisons of manifests and of nodes share. Private to manifest/diff*.cc.
+// The steps that comparisons of manifests and of nodes share. For diff.cc and diff_nodes.cc.
 #pragma once
 
 #include <array>
