@@ -5,8 +5,8 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
+#include "manifest/document/asset_names.h"
 #include "manifest/document/manifest_json.h"
-#include "manifest/write/assets.h"
 
 namespace manifest {
 

@@ -12,9 +12,9 @@
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
 #include "libshard/format/checkpoint_index.h"
+#include "manifest/document/damaged.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
-#include "manifest/write/open_bundle.h"
 
 namespace manifest {
 namespace {

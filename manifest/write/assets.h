@@ -10,22 +10,17 @@
 #include "libshard/base/file.h"
 #include "libshard/base/result.h"
 #include "libshard/base/staging.h"
+#include "manifest/document/asset_names.h"
 #include "manifest/document/manifest.h"
 
 namespace manifest {
 
-// Where they are in a distribution.
-inline constexpr std::string_view kAssetDirectory = "assets/";
 inline constexpr uint64_t kMaxAssetBytes = 256u << 20;
 
 struct Asset {
   std::string name;  // in the checkpoint's directory, and below assets/ in a distribution
   uint64_t size = 0;
 };
-
-// Whether a file of this name is copied as an asset. Nothing else is written to assets/, read back
-// from a manifest, or copied into a node: no name of a file of weights or of an index is one.
-bool IsAssetName(std::string_view name);
 
 // The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
 // and files over 256 MB are no assets. Refuses links that leave the directory.

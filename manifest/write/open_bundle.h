@@ -7,6 +7,7 @@
 #include "libshard/base/result.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/gguf_metadata.h"
+#include "manifest/document/damaged.h"
 #include "manifest/document/manifest.h"
 
 namespace manifest {
@@ -36,12 +37,5 @@ Status CheckHeader(const std::string& distribution, const Manifest& manifest,
 
 // Alignment of the tensors in a GGUF bundle, by its own header.
 Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle);
-
-// Hint of errors that verify explains. Where the distribution is known, NameDamaged makes a command
-// of it, and leaves every other error as it is.
-extern const char* const kDamagedHint;
-shard::Error NameDamaged(const std::string& distribution, shard::Error error);
-// "`moepack verify PATH`", as /bin/sh reads it.
-std::string VerifyCommand(const std::string& path);
 
 }  // namespace manifest

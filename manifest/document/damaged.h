@@ -1,0 +1,17 @@
+// What to do about a damaged distribution or node.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/result.h"
+
+namespace manifest {
+
+// Hint of errors that verify explains. Where the distribution is known, NameDamaged makes a command
+// of it, and leaves every other error as it is.
+extern const char* const kDamagedHint;
+shard::Error NameDamaged(const std::string& distribution, shard::Error error);
+// "`moepack verify PATH`", as /bin/sh reads it.
+std::string VerifyCommand(const std::string& path);
+
+}  // namespace manifest
