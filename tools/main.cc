@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -30,6 +32,9 @@ const cli::Command* const kCommands[] = {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // By default the first large block that is freed, like the text of an index, raises the size from
+  // which blocks are given back to the system, and the next ones leave holes.
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
   // A write beyond `ulimit -f` is then an error like any other (EFBIG).
   std::signal(SIGXFSZ, SIG_IGN);
   try {

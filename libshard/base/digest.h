@@ -2,6 +2,7 @@
 // and people compare).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -25,6 +26,25 @@ class Xxh3 {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// The digests of many tensors as text, without an allocation for each.
+class Xxh3List {
+ public:
+  Xxh3List() = default;
+  explicit Xxh3List(size_t count) : text_(count * kLength, '0') {}
+  size_t size() const { return text_.size() / kLength; }
+  std::string_view operator[](size_t index) const {
+    return std::string_view(text_).substr(index * kLength, kLength);
+  }
+  // REQUIRES: `hex` is what Xxh3::Hex returns.
+  void Add(std::string_view hex) { text_ += hex; }
+  // Keeps the first `count` at most.
+  void Truncate(size_t count) { text_.resize(std::min(text_.size(), count * kLength)); }
+
+ private:
+  static constexpr size_t kLength = 32;
+  std::string text_;
 };
 
 // Streaming SHA-256 through OpenSSL, 64 hexadecimal digits.

@@ -41,7 +41,7 @@ Result<Journal> Journal::Open(const InsideDirectory& directory, const std::strin
   return journal;
 }
 
-Status Journal::Add(size_t output, size_t tensor, const std::string& xxh3) {
+Status Journal::Add(size_t output, size_t tensor, std::string_view xxh3) {
   return Append(Cat(output, " ", tensor, " ", xxh3, "\n"));
 }
 

@@ -24,7 +24,7 @@ class Journal {
   // without gaps. Lines that are cut short or out of order end an output's list.
   const std::vector<std::vector<std::string>>& finished() const { return finished_; }
 
-  Status Add(size_t output, size_t tensor, const std::string& xxh3);
+  Status Add(size_t output, size_t tensor, std::string_view xxh3);
 
  private:
   Journal() = default;

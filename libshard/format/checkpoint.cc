@@ -49,6 +49,9 @@ class CheckpointBuilder {
     out_.root_ = root;
   }
 
+  // Room for as many tensors, where the number is known.
+  void Reserve(size_t tensors) { out_.tensors_.reserve(tensors); }
+
   Status AddFile(const std::string& name) {
     SHARD_TRY(const InputFile file, InputFile::Open(out_.root_ / name));
     SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(file, file.path().string()));
@@ -77,19 +80,20 @@ class CheckpointBuilder {
     uint64_t total = 0;
     for (const TensorEntry& tensor : out_.tensors_) {
       const std::string& file = out_.files_[tensor.file].name;
-      const auto found = index.file_of.find(tensor.name);
+      const std::string* found = index.FileOf(tensor.name);
       total += tensor.bytes;
-      if (found != index.file_of.end() && found->second == file) continue;
-      return Error{Code::kCorrupt,
-                   Cat(index.path.string(), ": weight_map: tensor ", Quoted(tensor.name),
-                       ": expected ", file, " which holds it, found ",
-                       found == index.file_of.end() ? "no entry" : found->second)};
+      if (found != nullptr && *found == file) continue;
+      return Error{
+          Code::kCorrupt,
+          Cat(index.path.string(), ": weight_map: tensor ", Quoted(tensor.name), ": expected ",
+              file, " which holds it, found ", found == nullptr ? "no entry" : *found)};
     }
     for (const auto& [tensor, file] : index.file_of) {
       if (out_.Find(tensor) != nullptr) continue;
       return Error{Code::kCorrupt,
-                   Cat((out_.root_ / file).string(), ": tensor ", Quoted(tensor), ": expected by ",
-                       index.path.filename().string(), ", found no such tensor in the file")};
+                   Cat((out_.root_ / index.shards[file]).string(), ": tensor ", Quoted(tensor),
+                       ": expected by ", index.path.filename().string(),
+                       ", found no such tensor in the file")};
     }
     if (index.total_size && *index.total_size != total) {
       out_.warnings_.push_back(Cat(index.path.string(), ": total_size: expected ", total,
@@ -106,10 +110,9 @@ class CheckpointBuilder {
           {.path = out_.root_ / name, .name = name, .header_sha256 = {}, .identity = {}});
     }
     for (const auto& [tensor, file] : index.file_of) {
-      const auto at = std::lower_bound(index.shards.begin(), index.shards.end(), file);
       TensorEntry entry;
       entry.name = tensor;
-      entry.file = static_cast<uint32_t>(at - index.shards.begin());
+      entry.file = file;
       out_.tensors_.push_back(std::move(entry));
     }
   }
@@ -186,8 +189,9 @@ Status CheckShardsPresent(const fs::path& root, const CheckpointIndex& index) {
   }
   if (missing.empty()) return Ok();
   // Every shard is there for some tensor.
-  const auto tensor = std::find_if(index.file_of.begin(), index.file_of.end(),
-                                   [&](const auto& entry) { return entry.second == missing[0]; });
+  const auto tensor =
+      std::find_if(index.file_of.begin(), index.file_of.end(),
+                   [&](const auto& entry) { return index.shards[entry.second] == missing[0]; });
   return Error{
       Code::kNotFound,
       Cat((root / missing[0]).string(), ": expected ", index.shards.size(), " shards named by ",
@@ -208,6 +212,7 @@ Result<Checkpoint> OpenIndexed(const fs::path& source, const fs::path& root,
                                const fs::path& index_path) {
   SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(index_path));
   CheckpointBuilder builder(source, root);
+  builder.Reserve(index.file_of.size());
   SHARD_CHECK(CheckShardsPresent(root, index));
   for (const std::string& shard : index.shards) {
     SHARD_CHECK(CheckInside(root, shard));
@@ -322,6 +327,11 @@ const TensorEntry* Checkpoint::Find(std::string_view name) const {
   if (by_name_.empty()) return nullptr;
   const uint32_t index = by_name_[SlotOf(name, tensors_, by_name_)];
   return index == kFreeSlot ? nullptr : &tensors_[index];
+}
+
+void Checkpoint::ForgetTensors() {
+  tensors_ = {};
+  by_name_ = {};
 }
 
 Status Checkpoint::CheckUnchanged() const {

@@ -55,6 +55,10 @@ class Checkpoint {
   // Oddities that do not stop the work: files not in the index, a total_size that is off.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
+  // Frees the table of tensors: tensors() is then empty. For whoever knows all that is to be read
+  // of a large model and goes on for long.
+  void ForgetTensors();
+
   // kCorrupt if any file is no longer what it was when it was opened.
   Status CheckUnchanged() const;
 

@@ -1,7 +1,7 @@
 #include "libshard/format/checkpoint_index.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "libshard/base/json.h"
 #include "libshard/base/limits.h"
@@ -25,7 +25,12 @@ class IndexReader : public JsonEvents {
       return Error{Code::kCorrupt,
                    Cat(index_.path.string(), ": weight_map: expected tensors, found none")};
     }
-    index_.shards.assign(shards_.begin(), shards_.end());
+    std::vector<uint32_t> sorted(shards_.size());
+    for (const auto& [name, number] : shards_) {
+      sorted[number] = static_cast<uint32_t>(index_.shards.size());
+      index_.shards.push_back(name);
+    }
+    for (auto& [tensor, file] : index_.file_of) file = sorted[file];
     return std::move(index_);
   }
 
@@ -54,7 +59,11 @@ class IndexReader : public JsonEvents {
   Status String(std::string_view text) override {
     if (!InMap()) return Other(Quoted(text));
     if (!IsSafeRelativePath(text)) return WrongFile(Quoted(text));
-    index_.file_of.emplace(key_, *shards_.emplace(text).first);
+    auto shard = shards_.find(text);
+    if (shard == shards_.end()) {
+      shard = shards_.emplace(text, static_cast<uint32_t>(shards_.size())).first;
+    }
+    index_.file_of.emplace(key_, shard->second);
     return Ok();
   }
   Status Unsigned(uint64_t number) override {
@@ -84,7 +93,7 @@ class IndexReader : public JsonEvents {
   }
 
   CheckpointIndex index_;
-  std::set<std::string, std::less<>> shards_;
+  std::map<std::string, uint32_t, std::less<>> shards_;  // name -> order of appearance
   std::string section_, key_;
   int depth_ = 0;
   bool has_map_ = false;
@@ -119,6 +128,11 @@ bool IsSafeRelativePath(std::string_view path) {
   return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
     return part.empty() || part == "." || part == "..";
   });
+}
+
+const std::string* CheckpointIndex::FileOf(const std::string& tensor) const {
+  const auto found = file_of.find(tensor);
+  return found == file_of.end() ? nullptr : &shards[found->second];
 }
 
 Result<CheckpointIndex> ReadCheckpointIndex(const fs::path& path) {

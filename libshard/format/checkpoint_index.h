@@ -14,10 +14,12 @@
 namespace shard {
 
 struct CheckpointIndex {
-  fs::path path;                               // of the index file
-  std::map<std::string, std::string> file_of;  // tensor -> shard, as written
-  std::vector<std::string> shards;             // distinct, sorted
-  std::optional<uint64_t> total_size;          // metadata.total_size
+  fs::path path;                            // of the index file
+  std::vector<std::string> shards;          // distinct, sorted
+  std::map<std::string, uint32_t> file_of;  // tensor -> index into shards
+  std::optional<uint64_t> total_size;       // metadata.total_size
+
+  const std::string* FileOf(const std::string& tensor) const;  // null: no entry
 };
 
 // Parses the index. Shard names must be relative paths without "." or ".." parts.

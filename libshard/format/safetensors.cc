@@ -272,33 +272,40 @@ Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<co
   return header;
 }
 
+SafetensorsHeaderWriter::SafetensorsHeaderWriter(const std::map<std::string, std::string>& metadata)
+    : text_(kLengthBytes, '\0') {
+  text_ += '{';
+  if (metadata.empty()) return;
+  std::string pairs;
+  for (const auto& [key, value] : metadata) {
+    if (!pairs.empty()) pairs += ",";
+    pairs += Cat(Quote(key), ":", Quote(value));
+  }
+  text_ += Cat(Quote(std::string(kMetadataKey)), ":{", pairs, "}");
+}
+
+void SafetensorsHeaderWriter::Add(const TensorEntry& tensor) {
+  if (text_.back() != '{') text_ += ",";
+  text_ += EntryText(tensor, next_);
+  next_ += tensor.bytes;
+}
+
+std::string SafetensorsHeaderWriter::Finish(uint64_t data_start_residue) && {
+  text_ += '}';
+  const uint64_t residue = data_start_residue % kPage / kHeaderAlignment * kHeaderAlignment;
+  uint64_t end = kLengthBytes + AlignUp(text_.size() - kLengthBytes, kHeaderAlignment);
+  while (end % kPage != residue) end += kHeaderAlignment;
+  text_.resize(end, ' ');
+  StoreLe<uint64_t>(end - kLengthBytes, std::as_writable_bytes(std::span(text_)));
+  return std::move(text_);
+}
+
 std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
                                    const std::map<std::string, std::string>& metadata,
                                    uint64_t data_start_residue) {
-  std::string json = "{";
-  if (!metadata.empty()) {
-    std::string pairs;
-    for (const auto& [key, value] : metadata) {
-      if (!pairs.empty()) pairs += ",";
-      pairs += Cat(Quote(key), ":", Quote(value));
-    }
-    json += Cat(Quote(std::string(kMetadataKey)), ":{", pairs, "}");
-  }
-  uint64_t next = 0;
-  for (const TensorEntry& tensor : tensors) {
-    if (json.size() > 1) json += ",";
-    json += EntryText(tensor, next);
-    next += tensor.bytes;
-  }
-  json += "}";
-  uint64_t length = AlignUp(json.size(), kHeaderAlignment);
-  const uint64_t residue = data_start_residue % kPage / kHeaderAlignment * kHeaderAlignment;
-  while ((kLengthBytes + length) % kPage != residue) length += kHeaderAlignment;
-  json.resize(length, ' ');
-
-  std::string out(kLengthBytes, '\0');
-  StoreLe<uint64_t>(length, std::as_writable_bytes(std::span(out)));
-  return out + json;
+  SafetensorsHeaderWriter writer(metadata);
+  for (const TensorEntry& tensor : tensors) writer.Add(tensor);
+  return std::move(writer).Finish(data_start_residue);
 }
 
 }  // namespace shard

@@ -37,6 +37,17 @@ Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<co
 // packed without holes, offsets counted from 0 in that order (TensorEntry::offset and ::file are
 // ignored). The header is padded with spaces so that the data starts at `data_start_residue` modulo
 // 4096 (rounded down to a multiple of 8).
+class SafetensorsHeaderWriter {
+ public:
+  explicit SafetensorsHeaderWriter(const std::map<std::string, std::string>& metadata);
+  void Add(const TensorEntry& tensor);
+  std::string Finish(uint64_t data_start_residue = 0) &&;
+
+ private:
+  std::string text_;   // what the file starts with, the length still to be set
+  uint64_t next_ = 0;  // offset of the next tensor
+};
+// The same of a list.
 std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
                                    const std::map<std::string, std::string>& metadata,
                                    uint64_t data_start_residue = 0);

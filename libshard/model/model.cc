@@ -295,6 +295,11 @@ uint32_t MoeModel::max_experts() const {
   return most;
 }
 
+void MoeModel::ForgetTensors() {
+  checkpoint_.ForgetTensors();
+  tensors_ = {};
+}
+
 std::string MoeModel::Version(const std::string& revision) const {
   std::string facts = Cat(revision, "\n", config_sha256_, "\n", sample_sha256_, "\n");
   for (const SourceFile& file : checkpoint_.files()) {

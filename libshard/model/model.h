@@ -74,6 +74,9 @@ class MoeModel {
   const std::string& gating() const { return gating_; }
   bool normalize() const { return normalize_; }
 
+  // Checkpoint::ForgetTensors() and the tensors here; layers, config and version stay.
+  void ForgetTensors();
+
   // Digest of what the model is made of, 16 hexadecimal digits: `revision`, config, the headers of
   // all files, and sixteen pages of the weights of each, which tell fine-tunes of one model apart
   // without reading it whole.

@@ -71,15 +71,18 @@ Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
     SHARD_CHECK(ReadAt(fd_.get(), path_, position_, piece));
     SHARD_CHECK(Hash(piece, false));
   }
-  digests_.resize(std::min(digests_.size(), expected.size()));
+  digests_.Truncate(expected.size());
   flushed_ = position_;
-  return digests_ == expected;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (digests_[i] != expected[i]) return false;
+  }
+  return true;
 }
 
 Status OutputStream::StartOver() {
   sha256_ = Sha256();
   xxh3_.Reset();
-  digests_.clear();
+  digests_ = {};
   position_ = tensor_bytes_ = flushed_ = 0;
   if (fd_.valid() && ftruncate(fd_.get(), 0) != 0) {
     return IoError(path_, "truncate", errno);
@@ -141,11 +144,12 @@ void OutputStream::StartWriteback() {
 }
 
 Status OutputStream::FinishTensor(bool note) {
-  digests_.push_back(xxh3_.Hex());
+  digests_.Add(xxh3_.Hex());
   xxh3_.Reset();
   tensor_bytes_ = 0;
-  return note && journal_ != nullptr ? journal_->Add(index_, digests_.size() - 1, digests_.back())
-                                     : Ok();
+  return note && journal_ != nullptr
+             ? journal_->Add(index_, digests_.size() - 1, digests_[digests_.size() - 1])
+             : Ok();
 }
 
 // Zeros from the end of a tensor to where the next one, or the end of the file, is laid out.

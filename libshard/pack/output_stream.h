@@ -72,7 +72,7 @@ class OutputStream {
   uint64_t tensor_bytes_ = 0;  // of the current tensor, taken so far
   Sha256 sha256_;
   Xxh3 xxh3_;
-  std::vector<std::string> digests_;  // of finished tensors
+  Xxh3List digests_;  // of finished tensors
 };
 
 }  // namespace shard

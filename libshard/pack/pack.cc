@@ -93,48 +93,62 @@ Status ResumeStreams(std::vector<OutputStream>& streams, size_t jobs, uint64_t c
   });
 }
 
-Result<PackResult> RunStreams(const std::vector<InputFile>& files,
-                              const std::vector<OutputFile>& outputs,
-                              std::vector<OutputStream>& streams, const PackOptions& options) {
-  const size_t jobs = JobCount(options, outputs);
-  const UnitSize size = SizeOfUnits(options, jobs);
-  SHARD_CHECK(ResumeStreams(streams, jobs, size.chunk));
-  PackResult result;
+// A run whose outputs have their headers and what an earlier run had written.
+struct StartedRun {
+  size_t jobs = 0;
+  UnitSize size;
+  std::vector<size_t> first_tensor;  // of each output that is still to be written
   PackProgress progress;
-  std::vector<size_t> first_tensor;
+  PackResult result;
+};
+
+Result<StartedRun> StartRun(const std::vector<OutputFile>& outputs,
+                            std::vector<OutputStream>& streams, const PackOptions& options) {
+  StartedRun run;
+  run.jobs = JobCount(options, outputs);
+  run.size = SizeOfUnits(options, run.jobs);
+  SHARD_CHECK(ResumeStreams(streams, run.jobs, run.size.chunk));
   for (size_t i = 0; i < streams.size(); ++i) {
-    first_tensor.push_back(streams[i].next_tensor());
-    progress.total_bytes += outputs[i].size;
-    progress.done_bytes += streams[i].position();
+    run.first_tensor.push_back(streams[i].next_tensor());
+    run.progress.total_bytes += outputs[i].size;
+    run.progress.done_bytes += streams[i].position();
     const bool taken_over = streams[i].position() > outputs[i].prefix.size();
-    if (taken_over && streams[i].resumed()) result.resumed_bytes += streams[i].position();
+    if (taken_over && streams[i].resumed()) run.result.resumed_bytes += streams[i].position();
   }
-  result.written_bytes = progress.total_bytes - result.resumed_bytes;
-  PackSchedule schedule(outputs, first_tensor, size);
+  run.result.written_bytes = run.progress.total_bytes - run.result.resumed_bytes;
+  return run;
+}
+
+Result<PackResult> FinishRun(StartedRun started, const std::vector<InputFile>& files,
+                             const std::vector<OutputFile>& outputs,
+                             std::vector<OutputStream>& streams, const PackOptions& options) {
+  PackResult& result = started.result;
+  PackSchedule schedule(outputs, started.first_tensor, started.size);
   PackRun run(files, streams, schedule, options);
-  SHARD_CHECK(run.Run(jobs, progress));
+  SHARD_CHECK(run.Run(started.jobs, started.progress));
   result.read_bytes = run.read_bytes();
   result.not_finite = run.not_finite();
   result.grid = run.grid();
   result.files.resize(streams.size());
-  SHARD_CHECK(ParallelFor(streams.size(), jobs, [&](size_t i) -> Status {
+  SHARD_CHECK(ParallelFor(streams.size(), started.jobs, [&](size_t i) -> Status {
     SHARD_TRY(result.files[i], streams[i].Finish());
     return Ok();
   }));
   for (const InputFile& file : files) SHARD_CHECK(file.CheckUnchanged());
-  return result;
+  return std::move(result);
 }
 
 // All outputs in one go: open, resume, copy or encode, flush.
-Result<PackResult> PackAll(const std::vector<SourceFile>& sources,
-                           const std::vector<OutputFile>& outputs, StagingDirectory& staging,
-                           const PackOptions& options) {
+Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
+                           StagingDirectory& staging, const PackOptions& options) {
   SHARD_CHECK(CheckSpace(outputs, staging));
   SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
   SHARD_TRY(Journal journal, staging.OpenJournal());
   for (const OutputFile& output : outputs) staging.Expect(output.path);
   SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.files(), journal));
-  return RunStreams(files, outputs, streams, options);
+  SHARD_TRY(StartedRun run, StartRun(outputs, streams, options));
+  for (OutputFile& output : outputs) output.prefix = {};
+  return FinishRun(std::move(run), files, outputs, streams, options);
 }
 
 }  // namespace
@@ -175,13 +189,13 @@ Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& so
   std::vector<OutputStream> streams;
   streams.reserve(outputs.size());
   for (const OutputFile& output : outputs) streams.push_back(OutputStream::HashOnly(output));
-  SHARD_TRY(PackResult result, RunStreams(files, outputs, streams, options));
+  SHARD_TRY(StartedRun run, StartRun(outputs, streams, options));
+  SHARD_TRY(PackResult result, FinishRun(std::move(run), files, outputs, streams, options));
   return std::move(result.files);
 }
 
-Result<PackResult> Pack(const std::vector<SourceFile>& sources,
-                        const std::vector<OutputFile>& outputs, StagingDirectory& staging,
-                        const PackOptions& options) {
+Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
+                        StagingDirectory& staging, const PackOptions& options) {
   Result<PackResult> result = PackAll(sources, outputs, staging, options);
   if (!result && options.keep_partial) staging.Keep();
   if (!result && result.error().code == Code::kInterrupted) {

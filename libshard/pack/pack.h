@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/result.h"
 #include "libshard/base/staging.h"
 #include "libshard/format/checkpoint.h"
@@ -17,8 +18,8 @@
 namespace shard {
 
 struct FileDigests {
-  std::string sha256;                // of the whole file
-  std::vector<std::string> tensors;  // XXH3-128 of each tensor, in the file's order
+  std::string sha256;  // of the whole file
+  Xxh3List tensors;    // of each tensor, in the file's order
 };
 
 struct PackProgress {
@@ -52,9 +53,10 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
 
 // Writes `outputs` below `staging.path()`. Refuses before the first byte when the disk has not
 // enough room. Sources are checked to be unchanged at the end.
-Result<PackResult> Pack(const std::vector<SourceFile>& sources,
-                        const std::vector<OutputFile>& outputs, StagingDirectory& staging,
-                        const PackOptions& options);
+// Takes the headers (`prefix`) out of `outputs` once they are written: those of a large model are
+// as long as the names of all its tensors.
+Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
+                        StagingDirectory& staging, const PackOptions& options);
 
 // The digests that Pack would come to, without writing anything.
 Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,

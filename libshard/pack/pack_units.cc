@@ -1,7 +1,8 @@
 #include "libshard/pack/pack_units.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
+#include <span>
 #include <tuple>
 
 #include "libshard/convert/row_reader.h"
@@ -16,7 +17,21 @@ struct Item {
   uint64_t row = 0;                      // first row of `tensor` that the range holds
   const OutputTensor* copied = nullptr;  // PackUnit::copied
   bool joins = false;  // in every target its bytes follow those of the item before without padding
-  std::vector<uint32_t> targets;
+  uint32_t first_target = 0;
+  std::vector<uint32_t> more_targets = {};  // ascending; takes no memory where there are none
+
+  size_t TargetCount() const { return 1 + more_targets.size(); }
+  bool IsFor(const std::vector<uint32_t>& targets) const {
+    return targets[0] == first_target &&
+           std::equal(targets.begin() + 1, targets.end(), more_targets.begin(), more_targets.end());
+  }
+  std::vector<uint32_t> Targets() const {
+    std::vector<uint32_t> all;
+    all.reserve(TargetCount());
+    all.push_back(first_target);
+    all.insert(all.end(), more_targets.begin(), more_targets.end());
+    return all;
+  }
 };
 
 // Two outputs that want the same thing of a range: order, file, offset, bytes, target type.
@@ -56,36 +71,29 @@ size_t CountItems(const OutputFile& output) {
   return count;
 }
 
-// The items of an output in the order of its bytes, from tensor `first` on.
-std::vector<Item> ItemsOf(const OutputFile& output, size_t first, uint32_t index) {
-  std::vector<Item> out;
-  out.reserve(CountItems(output));
+// Appends the items of an output in the order of its bytes, from tensor `first` on.
+void AddItems(const OutputFile& output, size_t first, uint32_t index, std::vector<Item>& out) {
   uint64_t end = 0;  // of the bytes before, in the output
   for (size_t i = first; i < output.tensors.size(); ++i) {
     const OutputTensor& tensor = output.tensors[i];
     const bool copied = !tensor.encoding && tensor.literal.empty();
     uint64_t row = 0;
     bool joins = tensor.entry.offset == end;
-    if (!tensor.literal.empty()) out.push_back({{}, &tensor, 0, nullptr, false, {index}});
+    if (!tensor.literal.empty()) out.push_back({{}, &tensor, 0, nullptr, false, index});
     for (const SourceRange& range : tensor.sources) {
       if (range.bytes == 0) continue;
-      out.push_back({range,
-                     copied ? nullptr : &tensor,
-                     row,
-                     copied && tensor.inspected ? &tensor : nullptr,
-                     joins,
-                     {index}});
+      out.push_back({range, copied ? nullptr : &tensor, row,
+                     copied && tensor.inspected ? &tensor : nullptr, joins, index});
       joins = true;
       if (!copied) row += range.bytes / RowSize(*tensor.encoding);
     }
     end = tensor.entry.offset + tensor.entry.bytes;
   }
-  return out;
 }
 
 // Outputs that take their items in one ascending order can share them without waiting for each
 // other in a circle.
-bool Ascend(const std::vector<Item>& items) {
+bool Ascend(std::span<const Item> items) {
   return std::is_sorted(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return std::tie(a.range.order, a.range.file, a.range.offset) <
            std::tie(b.range.order, b.range.file, b.range.offset);
@@ -117,7 +125,7 @@ class UnitBuilder {
       SourceRange piece = item.range;
       piece.offset += at;
       piece.bytes = std::min(step, item.range.bytes - at);
-      PackUnit unit{{}, piece.bytes, item.tensor, item.row, item.copied, item.targets};
+      PackUnit unit{{}, piece.bytes, item.tensor, item.row, item.copied, item.Targets()};
       if (row_bytes > 0) unit.first_row += at / row_bytes;
       if (piece.bytes > 0) unit.reads.push_back(piece);
       units_.push_back(std::move(unit));
@@ -139,13 +147,13 @@ class UnitBuilder {
       return false;  // its ranges are large already
     }
     if (last.tensor != item.tensor || last.copied != item.copied || last.reads.empty() ||
-        last.targets != item.targets || last.bytes + item.range.bytes > Step(item)) {
+        !item.IsFor(last.targets) || last.bytes + item.range.bytes > Step(item)) {
       return false;
     }
     const SourceRange& before = last.reads.back();
     // Between two experts another target may hold a third.
     if (item.tensor != nullptr) {
-      return item.targets.size() == 1 || before.order == item.range.order;
+      return item.TargetCount() == 1 || before.order == item.range.order;
     }
     return item.joins && before.file == item.range.file &&
            before.offset + before.bytes == item.range.offset;
@@ -155,38 +163,50 @@ class UnitBuilder {
   std::vector<PackUnit>& units_;
 };
 
-// All items once, and for each output the indexes of its items in order.
+// The items of all outputs, one output after the other. Where several want the same thing, the
+// first of them stands for the others.
 struct ItemLists {
   std::vector<Item> items;
-  std::vector<std::vector<uint32_t>> of_output;
+  std::vector<uint32_t> owner;  // of each item; itself, unless another stands for it
+  std::vector<size_t> begin;    // of each output's items, and at last the end
 };
 
-ItemLists CollectItems(const std::vector<OutputFile>& outputs,
-                       const std::vector<size_t>& first_tensor) {
-  ItemLists out;
-  out.of_output.resize(outputs.size());
+// Appends the items of an output; returns whether other outputs may have a part in them.
+void CollectItems(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
+                  ItemLists& out, std::vector<uint32_t>& shareable) {
   size_t most = 0;
   for (const OutputFile& output : outputs) most += CountItems(output);
   out.items.reserve(most);
-  std::map<ItemKey, uint32_t> shared;
   for (uint32_t output = 0; output < outputs.size(); ++output) {
-    std::vector<Item> items = ItemsOf(outputs[output], first_tensor[output], output);
-    const bool share = Ascend(items);
-    out.of_output[output].reserve(items.size());
-    for (Item& item : items) {
-      const auto index = static_cast<uint32_t>(out.items.size());
-      const bool shareable = share && item.range.bytes > 0;
-      const auto [at, added] =
-          shareable ? shared.emplace(KeyOf(item), index) : std::pair(shared.end(), true);
-      out.of_output[output].push_back(added ? index : at->second);
-      if (added) {
-        out.items.push_back(std::move(item));
-        continue;
-      }
-      Item& known = out.items[at->second];
-      known.targets.push_back(output);
-      known.joins = known.joins && item.joins;
+    const size_t begin = out.items.size();
+    out.begin.push_back(begin);
+    AddItems(outputs[output], first_tensor[output], output, out.items);
+    if (!Ascend(std::span(out.items).subspan(begin))) continue;
+    for (size_t i = begin; i < out.items.size(); ++i) {
+      if (out.items[i].range.bytes > 0) shareable.push_back(static_cast<uint32_t>(i));
     }
+  }
+  out.begin.push_back(out.items.size());
+}
+
+ItemLists ShareItems(const std::vector<OutputFile>& outputs,
+                     const std::vector<size_t>& first_tensor) {
+  ItemLists out;
+  std::vector<uint32_t> shareable;
+  CollectItems(outputs, first_tensor, out, shareable);
+  out.owner.resize(out.items.size());
+  std::iota(out.owner.begin(), out.owner.end(), 0u);
+  std::sort(shareable.begin(), shareable.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(KeyOf(out.items[a]), a) < std::pair(KeyOf(out.items[b]), b);
+  });
+  for (size_t i = 1; i < shareable.size(); ++i) {
+    const uint32_t before = out.owner[shareable[i - 1]];
+    const uint32_t index = shareable[i];
+    if (KeyOf(out.items[before]) != KeyOf(out.items[index])) continue;
+    Item& known = out.items[before];
+    out.owner[index] = before;
+    known.more_targets.push_back(out.items[index].first_target);
+    known.joins = known.joins && out.items[index].joins;
   }
   return out;
 }
@@ -196,28 +216,26 @@ ItemLists CollectItems(const std::vector<OutputFile>& outputs,
 PackSchedule::PackSchedule(const std::vector<OutputFile>& outputs,
                            const std::vector<size_t>& first_tensor, const UnitSize& size)
     : lanes_(outputs.size()) {
-  const ItemLists lists = CollectItems(outputs, first_tensor);
+  const ItemLists lists = ShareItems(outputs, first_tensor);
   // An item belongs to the lane of its first target, which merges small items and cuts large ones;
   // the other targets then follow the same units.
   std::vector<std::pair<uint32_t, uint32_t>> pieces(lists.items.size());  // begin and end in units_
   UnitBuilder builder(size, units_);
   for (uint32_t output = 0; output < outputs.size(); ++output) {
     bool follows = false;
-    for (const uint32_t index : lists.of_output[output]) {
-      const Item& item = lists.items[index];
+    for (size_t i = lists.begin[output]; i < lists.begin[output + 1]; ++i) {
       const bool right_after = follows;
-      follows = item.targets[0] == output;
+      follows = lists.owner[i] == i;
       if (!follows) continue;
       const auto begin = static_cast<uint32_t>(units_.size());
-      builder.Add(item, right_after);
-      pieces[index] = {begin, static_cast<uint32_t>(units_.size())};
+      builder.Add(lists.items[i], right_after);
+      pieces[i] = {begin, static_cast<uint32_t>(units_.size())};
     }
   }
   for (uint32_t output = 0; output < outputs.size(); ++output) {
-    for (const uint32_t index : lists.of_output[output]) {
-      for (uint32_t unit = pieces[index].first; unit < pieces[index].second; ++unit) {
-        lanes_[output].units.push_back(unit);
-      }
+    for (size_t i = lists.begin[output]; i < lists.begin[output + 1]; ++i) {
+      const auto [begin, end] = pieces[lists.owner[i]];
+      for (uint32_t unit = begin; unit < end; ++unit) lanes_[output].units.push_back(unit);
     }
   }
   remaining_ = units_.size();

@@ -55,14 +55,41 @@ Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
   return out;
 }
 
+bool HoldsSome(const ExpertPart& part, const ModelTensor& tensor) {
+  const ExpertIds& ids = IdsOf(part.experts, static_cast<uint32_t>(tensor.layer));
+  if (tensor.packed_expert()) return !ids.empty();
+  return Contains(ids, static_cast<uint32_t>(tensor.expert));
+}
+
+// REQUIRES: HoldsSome(part.part, tensor).
 Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartContent& part) {
-  const ExpertIds& ids = IdsOf(part.part.experts, static_cast<uint32_t>(tensor.layer));
-  if (ids.empty()) return Ok();
   if (tensor.packed_expert() && tensor.axis >= 0) {
+    const ExpertIds& ids = IdsOf(part.part.experts, static_cast<uint32_t>(tensor.layer));
     SHARD_TRY(OutputTensor cut, CutTensor(model, tensor, ids));
     part.tensors.push_back(std::move(cut));
-  } else if (tensor.packed_expert() || Contains(ids, static_cast<uint32_t>(tensor.expert))) {
+  } else {
     part.tensors.push_back(WholeTensor(model, tensor));
+  }
+  return Ok();
+}
+
+// One part after the other, so that each has the room that it needs and no list ever grows: a
+// large model has hundreds of thousands of tensors.
+Status FillPart(const MoeModel& model, PartContent& part) {
+  const auto wanted = [&](const ModelTensor& tensor) {
+    const bool expert = tensor.part == Part::kExpert;
+    if (part.part.role == Role::kTrunk) return !expert;
+    return expert && HoldsSome(part.part, tensor);
+  };
+  const std::vector<ModelTensor>& tensors = model.tensors();
+  part.tensors.reserve(static_cast<size_t>(std::count_if(tensors.begin(), tensors.end(), wanted)));
+  for (const ModelTensor& tensor : tensors) {
+    if (!wanted(tensor)) continue;
+    if (tensor.part == Part::kExpert) {
+      SHARD_CHECK(AddExpertTensor(model, tensor, part));
+    } else {
+      part.tensors.push_back(WholeTensor(model, tensor));
+    }
   }
   return Ok();
 }
@@ -151,14 +178,13 @@ std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t
 }
 
 void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata) {
-  std::vector<TensorEntry> entries;
-  entries.reserve(file.tensors.size());
-  for (const OutputTensor& tensor : file.tensors) entries.push_back(tensor.entry);
   uint64_t residue = 0;
   if (!file.tensors.empty() && !file.tensors[0].sources.empty()) {
     residue = file.tensors[0].sources[0].offset;
   }
-  file.prefix = BuildSafetensorsHeader(entries, metadata, residue);
+  SafetensorsHeaderWriter writer(metadata);
+  for (const OutputTensor& tensor : file.tensors) writer.Add(tensor.entry);
+  file.prefix = std::move(writer).Finish(residue);
   file.size = file.prefix.size();
   for (OutputTensor& tensor : file.tensors) {
     tensor.entry.offset = file.size;
@@ -174,21 +200,11 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
   }
   std::vector<PartContent> parts;
   if (options.parts.WantsTrunk()) parts.push_back({{Role::kTrunk, -1, "trunk", {}}, {}});
-  const size_t first_expert_part = parts.size();
   for (ExpertPart& part : ExpertParts(plan, options)) parts.push_back({std::move(part), {}});
 
-  for (const ModelTensor& tensor : model.tensors()) {
-    if (tensor.part != Part::kExpert) {
-      if (first_expert_part == 1) parts[0].tensors.push_back(WholeTensor(model, tensor));
-      continue;
-    }
-    for (size_t i = first_expert_part; i < parts.size(); ++i) {
-      SHARD_CHECK(AddExpertTensor(model, tensor, parts[i]));
-    }
-  }
   std::vector<OutputFile> files;
   for (PartContent& part : parts) {
-    part.tensors.shrink_to_fit();
+    SHARD_CHECK(FillPart(model, part));
     const auto metadata = FileMetadata(model, plan, part.part);
     for (OutputFile& file : CutIntoFiles(std::move(part), options.max_part_size, metadata)) {
       files.push_back(std::move(file));

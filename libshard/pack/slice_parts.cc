@@ -24,8 +24,11 @@ std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& option
 
 std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors, uint64_t limit,
                                                  const ContainerCost& cost) {
-  if (limit == 0) return {std::move(tensors)};
   std::vector<std::vector<OutputTensor>> lists(1);
+  if (limit == 0) {
+    lists[0] = std::move(tensors);  // a list in braces would be copied
+    return lists;
+  }
   uint64_t header = cost.per_file;
   uint64_t data = 0;
   for (OutputTensor& tensor : tensors) {

@@ -11,30 +11,32 @@
 
 namespace manifest {
 
-TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string& xxh3) {
-  return {.name = tensor.entry.name,
-          .dtype = tensor.entry.dtype,
-          .shape = tensor.entry.shape,
+TensorRecord DescribeTensor(shard::OutputTensor tensor, std::string xxh3) {
+  return {.name = std::move(tensor.entry.name),
+          .dtype = std::move(tensor.entry.dtype),
+          .shape = std::move(tensor.entry.shape),
           .offset = tensor.entry.offset,
           .bytes = tensor.entry.bytes,
-          .xxh3 = xxh3,
+          .xxh3 = std::move(xxh3),
           .layer = tensor.layer,
-          .experts = tensor.experts,
-          .source = tensor.source_tensor};
+          .experts = std::move(tensor.experts),
+          .source = std::move(tensor.source_tensor)};
 }
 
-BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
+BundleRecord DescribeBundle(shard::OutputFile file, const shard::FileDigests& digests,
                             const std::string& format) {
   BundleRecord record;
   record.role = file.role;
   record.group = file.group;
-  record.file = file.path;
+  record.file = std::move(file.path);
   record.format = format;
   record.size = file.size;
   record.sha256 = digests.sha256;
+  file.prefix = {};  // as long as the names of all tensors
   record.tensors.reserve(file.tensors.size());
   for (size_t i = 0; i < file.tensors.size(); ++i) {
-    record.tensors.push_back(DescribeTensor(file.tensors[i], digests.tensors[i]));
+    record.tensors.push_back(
+        DescribeTensor(std::move(file.tensors[i]), std::string(digests.tensors[i])));
   }
   return record;
 }

@@ -18,9 +18,10 @@ const char* ToolVersion();
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
                        const std::string& model_id, const std::string& revision);
 
-// A tensor or file as it was laid out, with the digests of what was written.
-TensorRecord DescribeTensor(const shard::OutputTensor& tensor, const std::string& xxh3);
-BundleRecord DescribeBundle(const shard::OutputFile& file, const shard::FileDigests& digests,
+// A tensor or file as it was laid out, with the digests of what was written. Whoever needs the
+// layout no longer moves it in: that of a large model takes as much memory as its records.
+TensorRecord DescribeTensor(shard::OutputTensor tensor, std::string xxh3);
+BundleRecord DescribeBundle(shard::OutputFile file, const shard::FileDigests& digests,
                             const std::string& format);
 
 // How the types of GGUF bundles were chosen.

@@ -15,7 +15,7 @@ using shard::Cat;
 using shard::Code;
 using shard::Error;
 
-constexpr size_t kTensorsAtOnce = 1024;
+constexpr size_t kTensorsAtOnce = 64;  // as JSON each takes kilobytes
 constexpr size_t kSha256Digits = 64, kXxh3Digits = 32;
 
 Error Refused(const std::string& reason) {

@@ -224,7 +224,7 @@ Status WriteSmallFiles(const Node& node, const std::string& distribution,
 Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manifest manifest,
                                           const NodeRecord& record, const std::string& out,
                                           const AssembleOptions& options) {
-  SHARD_TRY(const Node node, PrepareNode(distribution, std::move(manifest), options));
+  SHARD_TRY(Node node, PrepareNode(distribution, std::move(manifest), options));
   SHARD_CHECK(CheckOutsideDistribution(out, distribution, InputsOf(node, distribution)));
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {
@@ -240,7 +240,7 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   report.files.push_back({kNodeFile, planned.size()});
   if (options.dry_run) return report;
 
-  const NodeParts& parts = node.parts;
+  NodeParts& parts = node.parts;
   SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack));
   const std::string identity = shard::PackIdentity(parts.sources, parts.files);
   SHARD_TRY(shard::StagingDirectory staging,

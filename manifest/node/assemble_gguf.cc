@@ -228,7 +228,7 @@ std::map<std::string, std::string> DigestsOf(const GgufNode& node,
 Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const Manifest& manifest,
                                         const NodeRecord& record, const std::string& out,
                                         const AssembleOptions& options) {
-  SHARD_TRY(const GgufNode node, PlanNode(distribution, manifest, options));
+  SHARD_TRY(GgufNode node, PlanNode(distribution, manifest, options));
   std::vector<fs::path> inputs;
   for (const shard::SourceFile& file : node.sources.sources) inputs.push_back(file.path);
   SHARD_CHECK(CheckOutsideDistribution(out, distribution, inputs));

@@ -42,8 +42,8 @@ std::string Where(const std::string& distribution, const PartTensor& tensor) {
   return Cat(distribution, ": tensor ", shard::Quoted(tensor.entry.name));
 }
 
-Error WrongTensor(const shard::fs::path& path, const std::string& tensor,
-                  const std::string& expected, const std::string& found) {
+Error WrongTensor(const shard::fs::path& path, const std::string& tensor, std::string_view expected,
+                  std::string_view found) {
   return Error{Code::kMismatch,
                Cat(path.string(), ": tensor ", shard::Quoted(tensor), ": xxh3-128: expected ",
                    expected, ", found ", found),

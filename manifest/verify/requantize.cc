@@ -195,7 +195,7 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
   out.manifest = manifest;
   out.manifest.bundles.clear();
   for (const shard::OutputFile& file : before) {
-    const shard::FileDigests none{"", std::vector<std::string>(file.tensors.size())};
+    const shard::FileDigests none{"", shard::Xxh3List(file.tensors.size())};
     out.manifest.bundles.push_back(DescribeBundle(file, none, "gguf"));
   }
   for (size_t i = 0; i < before.size(); ++i) {
@@ -227,7 +227,7 @@ Result<WriteReport> Requantize(const std::string& distribution, const std::strin
   }
   SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
   if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
-  const std::vector<shard::OutputFile>& files = model.plan.files;
+  std::vector<shard::OutputFile>& files = model.plan.files;
   SHARD_CHECK(ReadBackPlanned(model.manifest, files, "gguf"));
   SHARD_CHECK(staging.Begin(shard::PackIdentity(model.sources, files)));
   WriteReport report;

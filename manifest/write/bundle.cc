@@ -1,5 +1,7 @@
 #include "manifest/write/bundle.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -221,6 +223,10 @@ Result<std::set<std::string>> Merge(const std::string& out, const shard::MoeMode
   return unused;
 }
 
+// Tables of a hundred thousand tensors that are freed stay with the process otherwise, beside those
+// that come after them.
+void ReturnFreedMemory() { malloc_trim(0); }
+
 std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
   std::string identity = shard::PackIdentity(model.checkpoint().files(), files.files);
   for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
@@ -235,7 +241,7 @@ Status CheckTarget(const shard::MoeModel& model, const std::string& out) {
   return CheckOutputApart(out, model.checkpoint().root(), inputs);
 }
 
-Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& plan,
                                       const std::string& out, const WriteOptions& options) {
   const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
   SHARD_CHECK(CheckTarget(model, out));
@@ -245,6 +251,10 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   WriteReport report;
   Manifest& fresh = report.manifest;
   fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
+  if (!options.gguf) {  // what is copied needs them no more
+    model.ForgetTensors();
+    ReturnFreedMemory();
+  }
   fresh.command = options.command;
   fresh.recipe = files.recipe;
   SHARD_TRY(fresh.created, SourceDateEpoch());
@@ -264,12 +274,11 @@ Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard:
   SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
   std::vector<std::string> written;
   for (size_t i = 0; i < files.files.size(); ++i) {
-    // Freed once they are described: a large model's take as much memory as their records.
-    const shard::OutputFile file = std::move(files.files[i]);
-    const shard::FileDigests digests = std::move(report.pack.files[i]);
-    fresh.bundles.push_back(DescribeBundle(file, digests, format));
-    written.push_back(file.path);
+    written.push_back(files.files[i].path);
+    fresh.bundles.push_back(
+        DescribeBundle(std::move(files.files[i]), report.pack.files[i], format));
   }
+  ReturnFreedMemory();
   if (options.hash_source) {
     SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));
   }

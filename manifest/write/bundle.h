@@ -59,7 +59,8 @@ Status CheckTarget(const shard::MoeModel& model, const std::string& out);
 
 // Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the
 // same model and partition at `out` is extended. Refuses an `out` that is, or holds, the source.
-Result<WriteReport> WriteDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+// Whoever does not need the model any more moves it in: its tensors are then freed in time.
+Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& plan,
                                       const std::string& out, const WriteOptions& options);
 
 // The README.md of a distribution, from its manifest.

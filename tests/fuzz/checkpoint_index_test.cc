@@ -19,7 +19,9 @@ std::vector<std::string> Seeds() {
 
 std::string IndexProblem(const shard::CheckpointIndex& index) {
   std::set<std::string> shards;
-  for (const auto& [tensor, shard] : index.file_of) {
+  for (const auto& [tensor, file] : index.file_of) {
+    if (file >= index.shards.size()) return "a tensor of a shard that is not listed";
+    const std::string& shard = index.shards[file];
     if (!shard::IsSafeRelativePath(shard)) return shard::Cat("a shard outside: ", shard);
     for (const auto& part : std::filesystem::path(shard)) {
       if (part == ".." || part.is_absolute()) return shard::Cat("a shard outside: ", shard);

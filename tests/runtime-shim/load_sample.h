@@ -114,7 +114,7 @@ inline void WriteGguf(const fs::path& source, const fs::path& out, const std::st
   const shard::MoeModel model = tiny::Model(source);
   const auto typed = shard::PrepareGguf(model, Recipe(recipe));
   ASSERT_TRUE(typed) << typed.error().message;
-  const auto files = shard::WholeGguf(typed->model, {.stem = "m", .max_part_size = max_part_size});
+  auto files = shard::WholeGguf(typed->model, {.stem = "m", .max_part_size = max_part_size});
   ASSERT_TRUE(files) << files.error().message;
   const auto& sources = model.checkpoint().files();
   auto staging = shard::StagingDirectory::Start(out, shard::PackIdentity(sources, *files));

@@ -124,7 +124,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   arguments.write.side_files =
       shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
-  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(shard::PlanWarnings(model, plan));
@@ -132,7 +132,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
-  SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
+  SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));
   SHARD_TRY(const auto verified, Verify(arguments, written.report.manifest));
   const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};
   const Outcome outcome{arguments, write_outcome, verified};

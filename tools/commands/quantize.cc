@@ -43,7 +43,7 @@ struct Share {
 
 struct Outcome {
   const Arguments& arguments;
-  const std::vector<shard::OutputFile>& files;
+  std::vector<shard::OutputFile>& files;
   std::vector<shard::TensorType> tensors;  // with --tensors
   std::map<std::string, Share> parts, types;
   Share all;
@@ -199,7 +199,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   const std::string name = fs::path(arguments.out).filename().string();
   const std::string stem = name.substr(0, name.size() - kExtension.size());
   const shard::WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
-  SHARD_TRY(const std::vector<shard::OutputFile> files, shard::WholeGguf(typed.model, whole));
+  SHARD_TRY(std::vector<shard::OutputFile> files, shard::WholeGguf(typed.model, whole));
   PrintNotes(shard::GgufNotes(typed));
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0};
   if (arguments.tensors) outcome.tensors = shard::ListTypes(typed);

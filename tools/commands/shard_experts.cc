@@ -38,7 +38,7 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
   arguments.write.side_files =
       shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
-  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(shard::MoeModel model, OpenModel(arguments.source));
   SHARD_TRY(const shard::Plan plan, FindPlan(model, arguments));
   SHARD_TRY(arguments.write.slice.parts, shard::ParseParts(arguments.only, plan.groups.size()));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
@@ -47,7 +47,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
-  SHARD_TRY(const TimedWrite written, WriteWithProgress(model, plan, arguments));
+  SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));
   const WriteOutcome outcome{arguments.out, written.report, written.seconds};
   SHARD_CHECK(arguments.json ? WriteJsonResult(WrittenJson(outcome))
                              : WriteResult(WrittenText(outcome)));

@@ -110,7 +110,7 @@ Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
                       "safetensors bundles keep the source's bytes"};
 }
 
-Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::Plan& plan,
+Result<TimedWrite> WriteWithProgress(shard::MoeModel model, const shard::Plan& plan,
                                      const WriteArguments& arguments) {
   Progress progress("writing");
   manifest::WriteOptions options = arguments.write;
@@ -119,7 +119,7 @@ Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::
   };
   options.notes = PrintNotes;
   SHARD_TRY(manifest::WriteReport report,
-            manifest::WriteDistribution(model, plan, arguments.out, options));
+            manifest::WriteDistribution(std::move(model), plan, arguments.out, options));
   PrintNotes(GridNotes(report.pack));
   PrintWarnings(NotFiniteWarnings(report.pack));
   PrintWarnings(report.warnings);

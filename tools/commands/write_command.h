@@ -32,7 +32,7 @@ struct TimedWrite {
   manifest::WriteReport report;
   double seconds = 0;
 };
-Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::Plan& plan,
+Result<TimedWrite> WriteWithProgress(shard::MoeModel model, const shard::Plan& plan,
                                      const WriteArguments& arguments);
 
 // Plans the files and prints them with their sizes; nothing is written.

@@ -41,7 +41,8 @@ class PackGgufTest : public testing::Test {
   Result<PackResult> Run(const fs::path& target, const PackOptions& options) {
     auto staging = StagingDirectory::Start(target, PackIdentity(sources(), files_));
     EXPECT_TRUE(staging) << staging.error().message;
-    auto result = Pack(sources(), files_, *staging, options);
+    std::vector<OutputFile> files = files_;
+    auto result = Pack(sources(), files, *staging, options);
     if (result) {
       EXPECT_TRUE(staging->Publish(false));
     }
@@ -118,7 +119,8 @@ TEST_F(PackGgufTest, WhatAnInterruptedRunFinishedIsTakenOver) {
     options.progress = [](const PackProgress& state) {
       if (state.done_bytes > state.total_bytes / 2) InterruptRequested() = true;
     };
-    EXPECT_FALSE(Pack(sources(), files_, *staging, options));
+    std::vector<OutputFile> files = files_;
+    EXPECT_FALSE(Pack(sources(), files, *staging, options));
     InterruptRequested() = false;
   }
   const auto resumed = Run(dir_ / "out", {});

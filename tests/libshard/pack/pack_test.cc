@@ -48,7 +48,8 @@ class PackTest : public testing::Test {
   const std::vector<SourceFile>& sources() const { return model_->checkpoint().files(); }
 
   Result<PackResult> Run(StagingDirectory& staging, const PackOptions& options = {}) {
-    return Pack(sources(), files_, staging, options);
+    std::vector<OutputFile> files = files_;
+    return Pack(sources(), files, staging, options);
   }
 
   Result<StagingDirectory> Stage(const fs::path& target) {
@@ -268,7 +269,7 @@ TEST_F(PackTest, KeepsWhatWasWrittenWhenAskedTo) {
   std::vector<SourceFile> gone = model->checkpoint().files();
   PlanOptions plan_options;
   plan_options.groups = 2;
-  const auto files = SliceSafetensors(*model, *MakePlan(*model, plan_options), {});
+  auto files = SliceSafetensors(*model, *MakePlan(*model, plan_options), {});
   ASSERT_TRUE(files);
   fs::resize_file(gone[0].path, gone[0].size - 1);
   for (const bool keep : {false, true}) {
@@ -277,7 +278,8 @@ TEST_F(PackTest, KeepsWhatWasWrittenWhenAskedTo) {
       ASSERT_TRUE(staging);
       PackOptions options;
       options.keep_partial = keep;
-      const auto result = Pack(gone, *files, *staging, options);
+      std::vector<OutputFile> outputs = *files;
+      const auto result = Pack(gone, outputs, *staging, options);
       ASSERT_FALSE(result);
       EXPECT_EQ(result.error().code, Code::kCorrupt);
     }
@@ -292,7 +294,7 @@ TEST_F(PackTest, ASourceThatChangesMeanwhileIsAnError) {
   ASSERT_TRUE(model);
   PlanOptions plan_options;
   plan_options.groups = 2;
-  const auto files = SliceSafetensors(*model, *MakePlan(*model, plan_options), {});
+  auto files = SliceSafetensors(*model, *MakePlan(*model, plan_options), {});
   ASSERT_TRUE(files);
   auto staging = StagingDirectory::Start(dir / "out", "x");
   ASSERT_TRUE(staging);
