@@ -327,11 +327,6 @@ Result<uint64_t> JsonFields::UnsignedOr(const char* key, uint64_t fallback) cons
   return Unsigned(key);
 }
 
-Result<double> JsonFields::NumberOr(const char* key, double fallback) const {
-  if (!Has(key)) return fallback;
-  return Number(key);
-}
-
 Result<bool> JsonFields::BoolOr(const char* key, bool fallback) const {
   if (!Has(key)) return fallback;
   return Bool(key);
@@ -345,17 +340,6 @@ Result<const Json*> JsonFields::Object(const char* key) const {
 Result<const Json*> JsonFields::Array(const char* key) const {
   if (!Has(key) || !object_.at(key).is_array()) return Wrong(key, "an array");
   return &object_.at(key);
-}
-
-bool IsUtf8(std::string_view text) {
-  const auto plain = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-  if (std::all_of(text.begin(), text.end(), plain)) return true;
-  try {
-    (void)Json(text).dump();
-    return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
 }
 
 }  // namespace shard

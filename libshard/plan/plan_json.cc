@@ -14,6 +14,7 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace shard {

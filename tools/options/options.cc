@@ -5,6 +5,7 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "manifest/node/open_node.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"

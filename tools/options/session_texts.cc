@@ -9,6 +9,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
