@@ -79,7 +79,7 @@ const quant::Format* Fit(const GgufTensor& tensor, const quant::Format* wanted,
 // One tensor of LlamaOrder.
 Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& tensor, Base& base,
                               TypeOverrides& overrides) {
-  const TypeOverride* rule = overrides.Find(tensor);
+  SHARD_TRY(const TypeOverride* rule, overrides.Find(tensor));
   const std::string_view kept = ReasonToKeep(tensor);
   if (!kept.empty()) return TypeChoice{"keeps its type", std::string(kept), KeptType(tensor)};
   if (rule != nullptr) return TypeChoice{rule->option, rule->expression, rule->type};
@@ -95,7 +95,7 @@ Status ChooseOverlayTypes(const std::string& name, const GgufModel& model, TypeO
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const GgufTensor& tensor = model.tensors[i];
     if (tensor.part != Part::kExpert || !MayChange(tensor)) continue;
-    const TypeOverride* rule = overrides.Find(tensor);
+    SHARD_TRY(const TypeOverride* rule, overrides.Find(tensor));
     if (rule != nullptr && rule->kind == TypeOverride::Kind::kRegex) continue;
     used = true;
     result.overlay_types[i] = Fit(tensor, type, result);
