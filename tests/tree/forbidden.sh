@@ -15,7 +15,7 @@ forbid() {
   found=$(grep -rnIE --exclude-dir=tree --exclude-dir=tiny-moe --exclude-dir=bad \
     --exclude=package-lock.json -- "$pattern" "$@" || true)
   if [ -n "$found" ]; then
-    echo "$found" | sed "s/\$/   <- $reason/"
+    echo "$found" | sed "s|\$|   <- $reason|"
     status=1
   fi
 }

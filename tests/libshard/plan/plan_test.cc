@@ -265,7 +265,8 @@ TEST_F(PlanTest, TakesOverlayVersionsOfUpTo64Characters) {
   options.overlay_file = overlay(std::string(65, 'a'));
   const auto too_long = MakePlan(model, options);
   ASSERT_FALSE(too_long);
-  EXPECT_THAT(too_long.error().message, HasSubstr("version: expected 1 to 64 of [A-Za-z0-9._-], the first not"));
+  EXPECT_THAT(too_long.error().message,
+              HasSubstr("version: expected 1 to 64 of [A-Za-z0-9._-], the first not"));
 }
 
 TEST_F(PlanTest, RefusesFilesThatAreNotThereOrNoJson) {
