@@ -145,8 +145,7 @@ TEST(TypeOverrides, NamesTheRuleAtFault) {
               HasSubstr("--tensor-type \"attn_q=\": type: expected one of f32"));
   EXPECT_THAT(ErrorOf("a=q8_0,b=iq2_s"),
               HasSubstr("--tensor-type \"b=iq2_s\": type: expected one of"));
-  EXPECT_THAT(ErrorOf("blk\\.(0=q8_0"),
-              HasSubstr("regular expression: expected parentheses () that match, found"));
+  EXPECT_THAT(ErrorOf("blk\\.(0=q8_0"), HasSubstr("found at byte 7: missing closing parenthesis"));
   EXPECT_THAT(ErrorOf("  # nothing\n,"), HasSubstr("expected REGEX=TYPE, found no rule"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("found no rule"));
 }
