@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "libshard/base/utf8.h"
+
 namespace shard {
 namespace {
 
@@ -29,9 +31,7 @@ std::array<int, kPoints> MakeBytes() {
   std::array<int, kPoints> bytes;
   bytes.fill(-1);
   for (size_t byte = 0; byte < 256; ++byte) {
-    const std::string& text = ByteAlphabet()[byte];
-    const auto first = static_cast<unsigned char>(text[0]);
-    const size_t point = text.size() == 1 ? first : (first & 31u) << 6 | (text[1] & 63);
+    const char32_t point = FirstCharacter(ByteAlphabet()[byte]).code;
     bytes[point] = static_cast<int>(byte);
   }
   return bytes;
@@ -53,17 +53,16 @@ std::string SpellBytes(std::string_view bytes) {
 std::string UnspellBytes(std::string_view text) {
   static const std::array<int, kPoints> bytes = MakeBytes();
   std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const bool pair = c >= 0xc2 && c <= 0xc5 && i + 1 < text.size() && (text[i + 1] & 0xc0) == 0x80;
-    const size_t point = pair ? (c & 31u) << 6 | (text[i + 1] & 63) : c;
-    const int byte = (c < 0x80 || pair) && point < kPoints ? bytes[point] : -1;
+  while (!text.empty()) {
+    const Character character = FirstCharacter(text);
+    const bool known = character.is_utf8 && character.code < kPoints;
+    const int byte = known ? bytes[character.code] : -1;
     if (byte < 0) {
-      out += text[i];
-      continue;
+      out += text.substr(0, character.bytes);
+    } else {
+      out += static_cast<char>(byte);
     }
-    out += static_cast<char>(byte);
-    i += pair ? 1 : 0;
+    text.remove_prefix(character.bytes);
   }
   return out;
 }

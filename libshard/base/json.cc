@@ -1,16 +1,14 @@
 #include "libshard/base/json.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "libshard/base/file.h"
+#include "libshard/base/probe_table.h"
 #include "libshard/base/text.h"
 
 namespace shard {
@@ -26,56 +24,49 @@ class KeySet {
  public:
   void Clear() {
     count_ = 0;
-    table_.clear();
+    if (table_.room() > 0) table_ = ProbeTable<KeyHash>(kFree);
   }
   // False if `key` was there already.
   bool Add(const std::string& key) {
-    const Hash hash = HashOf(key);
+    const KeyHash hash = HashOfKey(key);
     if (count_ < few_.size()) {
       const auto end = few_.begin() + static_cast<std::ptrdiff_t>(count_);
       if (std::find(few_.begin(), end, hash) != end) return false;
       few_[count_++] = hash;
       return true;
     }
-    if (2 * (count_ + 1) > table_.size()) Grow();
+    if (count_ + 1 > table_.room()) Grow();
     if (!Insert(hash)) return false;
     ++count_;
     return true;
   }
 
  private:
-  using Hash = std::pair<uint64_t, uint64_t>;
-  static constexpr Hash kFree = {0, 0};
+  static constexpr KeyHash kFree = {0, 0};
 
-  // Differs from run to run, so that nobody can make keys that fall into one place of the table.
-  static uint64_t Seed() {
-    static const uint64_t seed = std::random_device()();
-    return seed;
+  static KeyHash HashOfKey(const std::string& key) {
+    KeyHash hash = HashOf(key);
+    hash.rest |= 1;  // never kFree
+    return hash;
   }
-  static Hash HashOf(const std::string& key) {
-    const XXH128_hash_t hash = XXH3_128bits_withSeed(key.data(), key.size(), Seed());
-    return {hash.low64 | 1, hash.high64};  // never kFree
-  }
-  bool Insert(const Hash& hash) {
-    size_t at = hash.second % table_.size();
-    while (table_[at] != kFree) {
-      if (table_[at] == hash) return false;
-      at = (at + 1) % table_.size();
-    }
-    table_[at] = hash;
+  bool Insert(const KeyHash& hash) {
+    KeyHash& slot = table_.Slot(hash, [&](const KeyHash& other) { return other == hash; });
+    if (!table_.IsFree(slot)) return false;
+    slot = hash;
     return true;
   }
   void Grow() {
-    std::vector<Hash> old = std::move(table_);
-    table_.assign(std::max<size_t>(64, 4 * old.size()), kFree);
-    if (old.empty()) old.assign(few_.begin(), few_.end());
-    for (const Hash& hash : old) {
-      if (hash != kFree) Insert(hash);
-    }
+    const ProbeTable<KeyHash> old = std::exchange(
+        table_, ProbeTable<KeyHash>(kFree, std::max(2 * few_.size(), 4 * table_.room())));
+    const auto take = [&](const KeyHash& hash) {
+      if (!table_.IsFree(hash)) Insert(hash);
+    };
+    std::for_each(few_.begin(), few_.end(), take);
+    std::for_each(old.slots().begin(), old.slots().end(), take);
   }
 
-  std::array<Hash, 16> few_ = {};
-  std::vector<Hash> table_;
+  std::array<KeyHash, 16> few_ = {};
+  ProbeTable<KeyHash> table_ = ProbeTable<KeyHash>(kFree);
   size_t count_ = 0;
 };
 
@@ -327,11 +318,6 @@ Result<uint64_t> JsonFields::UnsignedOr(const char* key, uint64_t fallback) cons
   return Unsigned(key);
 }
 
-Result<double> JsonFields::NumberOr(const char* key, double fallback) const {
-  if (!Has(key)) return fallback;
-  return Number(key);
-}
-
 Result<bool> JsonFields::BoolOr(const char* key, bool fallback) const {
   if (!Has(key)) return fallback;
   return Bool(key);
@@ -345,17 +331,6 @@ Result<const Json*> JsonFields::Object(const char* key) const {
 Result<const Json*> JsonFields::Array(const char* key) const {
   if (!Has(key) || !object_.at(key).is_array()) return Wrong(key, "an array");
   return &object_.at(key);
-}
-
-bool IsUtf8(std::string_view text) {
-  const auto plain = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-  if (std::all_of(text.begin(), text.end(), plain)) return true;
-  try {
-    (void)Json(text).dump();
-    return true;
-  } catch (const Json::exception&) {
-    return false;
-  }
 }
 
 }  // namespace shard

@@ -57,7 +57,6 @@ class JsonFields {
   Result<bool> Bool(const char* key) const;
   Result<std::string> StringOr(const char* key, std::string fallback) const;
   Result<uint64_t> UnsignedOr(const char* key, uint64_t fallback) const;
-  Result<double> NumberOr(const char* key, double fallback) const;
   Result<bool> BoolOr(const char* key, bool fallback) const;
   // The value under `key`, which must be an object or an array; the returned pointer borrows the
   // document.
@@ -74,8 +73,5 @@ class JsonFields {
 
 // A short rendering of a value for messages: `"abc"`, `12`, `an object of 3 keys`.
 std::string DescribeJson(const Json& value);
-
-// Whether `text` can stand in a JSON document as it is.
-bool IsUtf8(std::string_view text);
 
 }  // namespace shard

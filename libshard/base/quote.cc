@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 
 namespace shard {
 namespace {
@@ -71,48 +72,6 @@ void DisarmCommands(std::string& text) {
 
 }  // namespace
 
-bool Character::IsControl() const {
-  struct Range {
-    char32_t first, last;
-  };
-  constexpr std::array<Range, 7> kControls = {{{0x00, 0x1f},
-                                               {0x7f, 0x9f},
-                                               {0x061c, 0x061c},
-                                               {0x200e, 0x200f},
-                                               {0x2028, 0x202e},
-                                               {0x2066, 0x206f},
-                                               {0xe0000, 0xe007f}}};
-  return is_utf8 && std::any_of(kControls.begin(), kControls.end(), [&](const Range& range) {
-           return code >= range.first && code <= range.last;
-         });
-}
-
-Character FirstCharacter(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return {1, true, first};
-  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
-  if (length == 0 || first > 0xf4 || text.size() < length) return {};
-  char32_t code = first & (0x7fu >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-  if (code < kLeast[length] || code > 0x10ffff || surrogate) return {};
-  return {length, true, code};
-}
-
-bool HasControlCharacter(std::string_view text) {
-  while (!text.empty()) {
-    const Character character = FirstCharacter(text);
-    if (character.IsControl()) return true;
-    text.remove_prefix(character.bytes);
-  }
-  return false;
-}
-
 std::string Shown(std::string_view text) {
   std::string out;
   AppendShown(text, "", out);
@@ -127,15 +86,7 @@ std::string ShownLines(std::string_view text) {
 }
 
 std::string Quoted(std::string_view text) {
-  std::string_view rest = text.substr(0, kMaxQuoted);
-  // A character is not cut through.
-  for (size_t back = 1; back <= 3 && back <= rest.size() && rest.size() < text.size(); ++back) {
-    const size_t start = rest.size() - back;
-    const Character whole = FirstCharacter(text.substr(start));
-    if (!whole.is_utf8) continue;
-    if (whole.bytes > back) rest = rest.substr(0, start);
-    break;
-  }
+  std::string_view rest = WholeCharacters(text, kMaxQuoted);
   std::string out = "\"";
   while (!rest.empty()) {
     const size_t special = std::min(rest.find_first_of("\"\\"), rest.size());

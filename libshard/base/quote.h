@@ -2,23 +2,11 @@
 // to a terminal, a shell, a workflow log or a page. Nothing else may print it raw.
 #pragma once
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace shard {
-
-// The character at the start of `text`, which is not empty.
-struct Character {
-  size_t bytes = 1;      // 1 if it is no UTF-8
-  bool is_utf8 = false;  // false for a byte that starts no character, and for what is cut off
-  char32_t code = 0;
-  // A terminal or a viewer acts on it: C0 and DEL, C1, line and paragraph separators, and the marks
-  // that turn the direction of text.
-  bool IsControl() const;
-};
-Character FirstCharacter(std::string_view text);
 
 // `text` on one line, for cells of tables and for messages: control characters and bytes that are
 // no UTF-8 stand as \x1b, so does what would begin a workflow command in a log of GitHub, and all
@@ -26,7 +14,9 @@ Character FirstCharacter(std::string_view text);
 std::string Shown(std::string_view text);
 // For whole reports, whose lines are ours: newlines, tabs and workflow commands stay too.
 std::string ShownLines(std::string_view text);
-// `Quoted` (libshard/base/text.h) is Shown in quotes, cut to a length and with quotes escaped.
+// `text` in double quotes, as Shown has it, cut at 200 bytes and with quotes escaped: names from
+// hostile files get into messages only through this.
+std::string Quoted(std::string_view text);
 
 // A word, a whole command line, as /bin/sh reads them back. Bytes that a terminal acts on are made
 // by printf there, so that the line itself holds none (and a word loses newlines at its end).

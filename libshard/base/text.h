@@ -1,5 +1,5 @@
-// Text for messages and tables: Cat (g++ 12 has no std::format), sizes, ranges of digits, safe
-// quoting.
+// Text for messages and tables: Cat (g++ 12 has no std::format), sizes, ranges of digits; and
+// Quoted, which stands beside Cat in nearly every message.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "libshard/base/quote.h"
 
 namespace shard {
 
@@ -18,10 +20,6 @@ std::string Cat(const Parts&... parts) {
   (out << ... << parts);
   return std::move(out).str();
 }
-
-// `text` in double quotes, cut at 200 bytes, control characters and quotes escaped: names from
-// hostile files are only printed through this.
-std::string Quoted(std::string_view text);
 
 // 1536 -> "1.5 kB". Powers of 1000, as disks and `ls` of registries count; three digits.
 std::string FormatBytes(uint64_t bytes);
@@ -40,10 +38,6 @@ std::string FormatShape(const std::vector<uint64_t>& shape);
 std::optional<uint64_t> ParseBytes(std::string_view text);
 // Decimal digits only, no sign, no overflow.
 std::optional<uint64_t> ParseUint(std::string_view text);
-
-// A byte that a terminal acts on (C0, DEL), or in UTF-8 a C1 control or a character that turns the
-// direction of text.
-bool HasControlCharacter(std::string_view text);
 
 std::string Lower(std::string_view text);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);

@@ -1,100 +1,12 @@
 #include "libshard/check/expected_shape.h"
 
-#include <unordered_map>
-
 #include "libshard/check/layer_names.h"
+#include "libshard/check/module.h"
 
 namespace shard {
 namespace {
 
 using Expected = std::optional<Dims>;
-
-// Modules by the last component of their name, over all families.
-enum class Module : uint8_t {
-  kIn,       // [width, hidden]: gates and up projections
-  kFusedIn,  // two of them above each other
-  kOut,      // [hidden, width]
-  kQuery,
-  kKey,  // keys and values
-  kAttentionOut,
-  kQueryA,
-  kQueryB,
-  kLatentA,
-  kLatentB,
-  kQueryANorm,
-  kLatentNorm,
-  kNorm,  // one number per hidden channel
-  kVocabulary,
-  kJoin,  // [hidden, 2 * hidden]: hidden state and embedding of the next token
-};
-
-const std::unordered_map<std::string_view, Module>& Modules() {
-  static const auto* const kModules = new std::unordered_map<std::string_view, Module>{
-      {"gate_proj", Module::kIn},
-      {"up_proj", Module::kIn},
-      {"w1", Module::kIn},
-      {"w3", Module::kIn},
-      {"fc1", Module::kIn},
-      {"v1", Module::kIn},
-      {"gate_up_proj", Module::kFusedIn},
-      {"up_gate_proj", Module::kFusedIn},
-      {"input_linear", Module::kFusedIn},
-      {"down_proj", Module::kOut},
-      {"w2", Module::kOut},
-      {"fc2", Module::kOut},
-      {"output_linear", Module::kOut},
-      {"q_proj", Module::kQuery},
-      {"k_proj", Module::kKey},
-      {"v_proj", Module::kKey},
-      {"o_proj", Module::kAttentionOut},
-      {"q_a_proj", Module::kQueryA},
-      {"q_b_proj", Module::kQueryB},
-      {"kv_a_proj_with_mqa", Module::kLatentA},
-      {"kv_b_proj", Module::kLatentB},
-      {"q_a_layernorm", Module::kQueryANorm},
-      {"kv_a_layernorm", Module::kLatentNorm},
-      {"input_layernorm", Module::kNorm},
-      {"post_attention_layernorm", Module::kNorm},
-      {"norm", Module::kNorm},
-      {"norm_f", Module::kNorm},
-      {"ffn_norm", Module::kNorm},
-      {"operator_norm", Module::kNorm},
-      {"attn_norm", Module::kNorm},
-      {"final_layernorm", Module::kNorm},
-      {"embedding_norm", Module::kNorm},
-      {"enorm", Module::kNorm},
-      {"hnorm", Module::kNorm},
-      {"pre_ff_layernorm", Module::kNorm},
-      {"output_norm", Module::kNorm},
-      {"post_attention_norm", Module::kNorm},
-      {"embed_tokens", Module::kVocabulary},
-      {"word_embeddings", Module::kVocabulary},
-      {"wte", Module::kVocabulary},
-      {"embeddings", Module::kVocabulary},
-      {"embed", Module::kVocabulary},
-      {"lm_head", Module::kVocabulary},
-      {"head", Module::kVocabulary},
-      {"token_embd", Module::kVocabulary},
-      {"output", Module::kVocabulary},
-      {"eh_proj", Module::kJoin},
-      {"ffn_gate", Module::kIn},
-      {"ffn_up", Module::kIn},
-      {"ffn_down", Module::kOut},
-      {"ffn_gate_shexp", Module::kIn},
-      {"ffn_up_shexp", Module::kIn},
-      {"ffn_down_shexp", Module::kOut},
-  };
-  return *kModules;
-}
-
-// The role says it for experts, whose projections have many names.
-std::optional<Module> ModuleOf(const std::string& role, std::string_view name) {
-  if (role == "gate" || role == "up") return Module::kIn;
-  if (role == "gate_up") return Module::kFusedIn;
-  if (role == "down") return Module::kOut;
-  const auto known = Modules().find(name);
-  return known == Modules().end() ? std::nullopt : std::optional(known->second);
-}
 
 class Reader {
  public:
@@ -142,19 +54,19 @@ class Reader {
   Expected OfProjection(const ModelTensor& tensor, Module module, uint64_t width,
                         const char* why) const {
     const uint64_t hidden = promise_.hidden;
-    if (module == Module::kIn) return Linear(tensor, width, hidden, why);
+    if (module == Module::kGate || module == Module::kUp) return Linear(tensor, width, hidden, why);
     if (module == Module::kFusedIn) return Linear(tensor, 2 * width, hidden, why);
-    if (module == Module::kOut) return Linear(tensor, hidden, width, why);
+    if (module == Module::kDown) return Linear(tensor, hidden, width, why);
     return std::nullopt;
   }
 
   Expected OfExpert(const ModelTensor& tensor, Module module, uint32_t experts) const {
     constexpr const char* kWhy = "width of an expert and hidden size";
     const uint64_t width = promise_.expert_width, input = promise_.expert_input;
-    const uint64_t out = module == Module::kIn        ? width
+    const uint64_t out = module == Module::kDown      ? input
                          : module == Module::kFusedIn ? 2 * width
-                                                      : input;
-    const uint64_t in = module == Module::kOut ? width : input;
+                                                      : width;
+    const uint64_t in = module == Module::kDown ? width : input;
     if (tensor.expert >= 0) return Linear(tensor, out, in, kWhy);
     if (tensor.axis != 0) return std::nullopt;
     // DBRX's experts lie above each other, the down projection transposed.

@@ -8,49 +8,13 @@
 namespace shard {
 namespace {
 
-// Whether a family has something: always, never, or as a field of the config says.
-struct When {
-  std::string_view key = {};  // "" when `otherwise` always holds
-  bool otherwise = false;     // without the field
-};
-
-struct FamilyAttention {
-  std::string_view family;
-  When biases = {"attention_bias"};
-  bool output_bias = false;
-  When norms = {};
-  bool whole_norms = false;
-  bool hunyuan_norms = false;  // called query_layernorm and key_layernorm
-  bool sinks = false;
-};
-
-// Names: the converters' rows and the listings that the family files name.
-constexpr FamilyAttention kFamilies[] = {
-    {.family = "bailing-moe-v2", .norms = {"use_qk_norm"}, .hunyuan_norms = true},
-    {.family = "dots1", .norms = {"", true}},
-    {.family = "ernie4.5-moe", .biases = {"use_bias"}, .output_bias = true},
-    {.family = "glm4-moe", .norms = {"use_qk_norm"}},
-    {.family = "gpt-oss", .biases = {"attention_bias", true}, .output_bias = true, .sinks = true},
-    {.family = "hunyuan-moe", .norms = {"use_qk_norm"}, .hunyuan_norms = true},
-    {.family = "minimax-m2", .norms = {"use_qk_norm", true}, .whole_norms = true},
-    {.family = "olmoe", .norms = {"", true}, .whole_norms = true},
-    {.family = "phimoe", .output_bias = true},
-    {.family = "qwen2-moe", .biases = {"qkv_bias", true}},
-    {.family = "qwen3-moe", .output_bias = true, .norms = {"", true}},
-    {.family = "qwen3-next", .output_bias = true, .norms = {"", true}},
-    {.family = "qwen3-omni-moe", .output_bias = true, .norms = {"", true}},
-    {.family = "qwen3-vl-moe", .output_bias = true, .norms = {"", true}},
-    {.family = "qwen3.5-moe", .output_bias = true, .norms = {"", true}},
-};
-constexpr FamilyAttention kOther = {.family = "", .output_bias = true};
-
 // Kinds whose tensors are those of ordinary attention.
 constexpr std::array<std::string_view, 5> kOrdinary = {"", "full_attention", "sliding_attention",
                                                        "chunked_attention", "1"};
 
-Result<bool> Holds(const HfConfig& config, const When& when) {
-  if (when.key.empty()) return when.otherwise;
-  SHARD_TRY(const std::optional<bool> said, config.FindBool({when.key.data()}));
+Result<bool> Holds(const HfConfig& config, const ConfigSwitch& when) {
+  if (*when.key == '\0') return when.otherwise;
+  SHARD_TRY(const std::optional<bool> said, config.FindBool({when.key}));
   return said.value_or(when.otherwise);
 }
 
@@ -71,24 +35,22 @@ Result<AttentionOutline> AttentionOutline::Read(const HfConfig& config, const Fa
     const bool mixer = rule.role == "mamba" || rule.pattern.find(".conv.") != std::string::npos;
     out.mixers_ = out.mixers_ || mixer;
   }
-  const auto* known = std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                                   [&](const auto& row) { return row.family == family.name; });
-  const FamilyAttention& row = known == std::end(kFamilies) ? kOther : *known;
-  SHARD_TRY(out.biases_, Holds(config, row.biases));
-  out.output_bias_ = out.biases_ && row.output_bias;
-  out.sinks_ = row.sinks;
-  SHARD_TRY(const bool norms, Holds(config, row.norms));
+  const PromiseFacts& facts = family.promise;
+  SHARD_TRY(out.biases_, Holds(config, facts.attention_biases));
+  out.output_bias_ = out.biases_ && facts.output_bias;
+  out.sinks_ = facts.attention_sinks;
+  SHARD_TRY(const bool norms, Holds(config, facts.query_key_norms));
   if (norms) {
-    out.query_norm_ = row.hunyuan_norms ? "query_layernorm" : "q_norm";
-    out.key_norm_ = row.hunyuan_norms ? "key_layernorm" : "k_norm";
-    out.whole_norms_ = row.whole_norms;
+    out.query_norm_ = facts.layer_norms ? "query_layernorm" : "q_norm";
+    out.key_norm_ = facts.layer_norms ? "key_layernorm" : "k_norm";
+    out.whole_norms_ = facts.whole_norms;
   }
   SHARD_TRY(out.linear_.key_heads, Size(config, "linear_num_key_heads"));
   SHARD_TRY(out.linear_.value_heads, Size(config, "linear_num_value_heads"));
   SHARD_TRY(out.linear_.key, Size(config, "linear_key_head_dim"));
   SHARD_TRY(out.linear_.value, Size(config, "linear_value_head_dim"));
   SHARD_TRY(out.linear_.kernel, Size(config, "linear_conv_kernel_dim"));
-  out.linear_.fused = family.name == "qwen3-next";
+  out.linear_.fused = facts.joined_linear;
   SHARD_TRY(out.indexer_.heads, Size(config, "index_n_heads"));
   SHARD_TRY(out.indexer_.size, Size(config, "index_head_dim"));
   return out;

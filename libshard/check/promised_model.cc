@@ -5,6 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/check/promise.h"
 #include "libshard/check/promised_tensors.h"
+#include "libshard/model/family_find.h"
 #include "libshard/model/hf_config.h"
 
 namespace shard {

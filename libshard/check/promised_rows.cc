@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "libshard/base/text.h"
+#include "libshard/check/module.h"
 
 namespace shard {
 namespace {
@@ -28,18 +30,12 @@ std::string_view ContainerOf(const TensorRule& rule) {
   return stem.substr(0, dot + 1);
 }
 
-std::string_view ModuleOf(const TensorRule& rule) {
+std::string_view NameOf(const TensorRule& rule) {
   return StemOf(rule).substr(ContainerOf(rule).size());
 }
 
-// Roles of trunk rows do not tell the projections apart.
-std::string KindOf(const TensorRule& rule) {
-  if (rule.role != "dense_mlp") return rule.role;
-  const std::string_view name = ModuleOf(rule);
-  if (name == "gate_up_proj" || name == "up_gate_proj") return "gate_up";
-  if (name.starts_with("gate") || name == "w1") return "gate";
-  if (name.starts_with("up") || name == "w3") return "up";
-  return "down";
+std::optional<Module> ModuleOfRow(const TensorRule& rule) {
+  return ModuleOf(rule.role, NameOf(rule));
 }
 
 struct Wanted {
@@ -51,7 +47,7 @@ struct Wanted {
 
 // Of the first container with such rows.
 std::vector<const TensorRule*> Projections(const Family& family, const Wanted& wanted) {
-  std::map<std::string, const TensorRule*> kinds;
+  std::map<Module, const TensorRule*> modules;
   std::string_view container;
   for (const TensorRule& rule : family.rules) {
     const bool fits = rule.part == wanted.part && Has(rule, "{L}") && rule.role != "shared_gate" &&
@@ -60,15 +56,15 @@ std::vector<const TensorRule*> Projections(const Family& family, const Wanted& w
     const std::string_view own = ContainerOf(rule);
     if (!fits || own.empty() || (!container.empty() && own != container)) continue;
     container = own;
-    kinds.try_emplace(KindOf(rule), &rule);
+    if (const auto module = ModuleOfRow(rule)) modules.try_emplace(*module, &rule);
   }
-  const bool fused = kinds.contains("gate_up") && (wanted.fused || !kinds.contains("gate"));
+  const bool fused =
+      modules.contains(Module::kFusedIn) && (wanted.fused || !modules.contains(Module::kGate));
   std::vector<const TensorRule*> out;
-  for (const char* kind : {"gate", "up", "gate_up", "down"}) {
-    const bool joined = std::string_view(kind) == "gate_up";
-    const bool part_of_joined = std::string_view(kind) == "gate" || std::string_view(kind) == "up";
-    if ((joined && !fused) || (part_of_joined && fused) || !kinds.contains(kind)) continue;
-    out.push_back(kinds[kind]);
+  for (const Module module : {Module::kGate, Module::kUp, Module::kFusedIn, Module::kDown}) {
+    const bool joined = module == Module::kFusedIn, last = module == Module::kDown;
+    if ((joined != fused && !last) || !modules.contains(module)) continue;
+    out.push_back(modules[module]);
   }
   return out;
 }
@@ -108,9 +104,8 @@ PromisedRows::PromisedRows(const Family& family) {
     appended_mtp = appended_mtp || (rule.role == "mtp" && Has(rule, "{L}"));
     own_mtp = own_mtp || rule.pattern == "mtp.layers.{M}.self_attn.{**}";
   }
-  // Families that store packed experts transposed have no others; the originals of Qwen3.5 are
-  // packed, too.
-  const bool fused = family.facts.transposed || family.name == "qwen3.5-moe";
+  // Families that store packed experts transposed have no others.
+  const bool fused = family.facts.transposed || family.promise.packed;
   auto rules = Projections(family, {Part::kExpert, {}, fused, !fused});
   packed = fused || rules.empty();
   if (rules.empty()) rules = Projections(family, {Part::kExpert, {}, fused, false});

@@ -19,20 +19,6 @@ namespace {
 constexpr size_t kMostTensors = 500'000;
 constexpr uint64_t kMostElements = uint64_t{1} << 50;
 
-// Families of which all tensors are known here; of others there may be more than those that are
-// named as missing.
-constexpr std::array<std::string_view, 22> kWhole = {
-    "deepseek-ocr", "deepseek-v2",    "deepseek-v3",  "dots1",       "glm4-moe",  "glm4-moe-lite",
-    "glm5",         "gpt-oss",        "granite-moe",  "hunyuan-moe", "kimi-k2.5", "llama4",
-    "minimax-m2",   "mixtral",        "olmoe",        "phimoe",      "qwen2-moe", "qwen3-moe",
-    "qwen3-next",   "qwen3-omni-moe", "qwen3-vl-moe", "qwen3.5-moe"};
-constexpr std::array<std::string_view, 3> kF32Routers = {"hunyuan-moe", "minimax-m2", "minimax-m3"};
-
-template <size_t N>
-bool Contains(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 class Promiser {
  public:
   Promiser(const HfConfig& config, const ModelConfig& model, const Family& family,
@@ -130,7 +116,7 @@ class Promiser {
     if (shape.empty()) return false;
     if (IsFp8(full, tensor, shape)) return AddFp8(full, shape);
     f32 = f32 || tensor.rule->role == "selection_bias" ||
-          (tensor.rule->role == "router" && Contains(kF32Routers, family_.name));
+          (tensor.rule->role == "router" && family_.promise.f32_router);
     Append(std::move(full), f32 ? "F32" : storage_.plain, std::move(shape));
     return true;
   }
@@ -168,7 +154,7 @@ class Promiser {
     add(rows_.norm, "final norm");
     // Without a word in the config, models have a head of their own.
     if (!promise_.tied.value_or(false)) add(rows_.head, "head");
-    if (family_.name != "phimoe") return;
+    if (!family_.promise.norm_biases) return;
     Add("norm.bias", {promise_.hidden});
     const auto bias = config_.FindBool({"lm_head_bias"});
     if (bias && bias->value_or(false)) Add("lm_head.bias", {promise_.vocabulary});
@@ -194,7 +180,7 @@ class Promiser {
     if (!rows_.layer_norms) return Miss("norms", layer);
     for (const char* name : {"input_layernorm", "post_attention_layernorm"}) {
       Add(Cat(at, name, ".weight"), {promise_.hidden});
-      if (family_.name == "phimoe") Add(Cat(at, name, ".bias"), {promise_.hidden});
+      if (family_.promise.norm_biases) Add(Cat(at, name, ".bias"), {promise_.hidden});
     }
   }
 
@@ -234,7 +220,7 @@ class Promiser {
       }
     }
     if (!known) Miss("routed experts", layer);
-    if (family_.name == "gpt-oss") AddExpertBiases(layer);
+    if (family_.promise.expert_biases) AddExpertBiases(layer);
   }
 
   // gpt-oss: 16 bytes with 32 values each, one scale for them.
@@ -262,10 +248,9 @@ class Promiser {
   }
 
   void AddShared(uint32_t layer) {
-    // Llama-4 always has one, as wide as a routed expert.
-    const bool llama4 = family_.name == "llama4";
-    if (!llama4 && (!promise_.shared.value_or(false) || rows_.shared.empty())) return;
-    if (llama4) {
+    const bool always = family_.promise.always_shared;
+    if (!always && (!promise_.shared.value_or(false) || rows_.shared.empty())) return;
+    if (always) {
       for (const std::string& pattern : rows_.shared) {
         const bool down = pattern.find("down_proj") != std::string::npos;
         const uint64_t width = promise_.expert_width, hidden = promise_.hidden;
@@ -330,10 +315,10 @@ class Promiser {
     for (const auto& [what, layers] : missing_) {
       out_.missing.push_back(Cat(what, " of ", LayersText(layers)));
     }
-    if (!Contains(kWhole, family_.name)) {
+    if (!family_.promise.complete) {
       out_.missing.push_back(Cat("what only models of ", family_.name, " have"));
     }
-    const bool indexed = family_.name == "glm5" || model_.architecture == "DeepseekV32ForCausalLM";
+    const bool indexed = family_.promise.indexer || model_.architecture == "DeepseekV32ForCausalLM";
     if (indexed && !config_.Has({"index_n_heads"})) out_.missing.emplace_back("indexer");
     for (const char* tower : {"vision", "audio"}) {
       const bool rows = std::any_of(family_.rules.begin(), family_.rules.end(),

@@ -9,6 +9,7 @@
 #include "libshard/base/text.h"
 #include "libshard/check/expected_shape.h"
 #include "libshard/check/layer_names.h"
+#include "libshard/check/module.h"
 
 namespace shard {
 namespace {
@@ -63,7 +64,7 @@ bool Fits(const MoeModel& model, const ModelTensor& tensor, const std::vector<ui
 
 bool IsLatent(const MoeModel& model) {
   return std::any_of(model.tensors().begin(), model.tensors().end(), [&](const auto& tensor) {
-    return model.entry(tensor).name.find(".kv_a_proj_with_mqa.") != std::string::npos;
+    return ModuleNamed(ModuleName(model.entry(tensor).name, tensor.leaf)) == Module::kLatentA;
   });
 }
 

@@ -1,5 +1,7 @@
 // Keys and the rules a runtime holds them to: llama.cpp, src/llama-hparams and the graphs of
 // src/models. A rule that is broken aborts the process that loads the file, hence the care.
+#include "libshard/convert/gguf_cut.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>

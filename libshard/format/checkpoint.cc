@@ -1,7 +1,6 @@
 #include "libshard/format/checkpoint.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "libshard/base/descriptor.h"
 #include "libshard/base/limits.h"
@@ -26,17 +25,6 @@ Error NoCheckpoint(const fs::path& source) {
                  "name the checkpoint it was made from, or use verify, diff or assemble"};
   }
   return Error{Code::kNotFound, Cat(source.string(), expected, "none of them")};
-}
-
-// A table with open addressing, at most half full: indexes of tensors, or this.
-constexpr uint32_t kFreeSlot = UINT32_MAX;
-
-// Where `name` is in the table, or the free slot where it would go.
-size_t SlotOf(std::string_view name, const std::vector<TensorEntry>& tensors,
-              const std::vector<uint32_t>& table) {
-  size_t at = std::hash<std::string_view>()(name) % table.size();
-  while (table[at] != kFreeSlot && tensors[table[at]].name != name) at = (at + 1) % table.size();
-  return at;
 }
 
 }  // namespace
@@ -133,10 +121,12 @@ class CheckpointBuilder {
   // Names must be unique over all files.
   Status IndexNames() {
     const std::vector<TensorEntry>& tensors = out_.tensors_;
-    out_.by_name_.assign(2 * tensors.size() + 1, kFreeSlot);
+    out_.by_name_ = ProbeTable<uint32_t>(Checkpoint::kNoTensor, tensors.size());
     for (uint32_t i = 0; i < tensors.size(); ++i) {
-      uint32_t& slot = out_.by_name_[SlotOf(tensors[i].name, tensors, out_.by_name_)];
-      if (slot == kFreeSlot) {
+      uint32_t& slot = out_.by_name_.Slot(HashOf(tensors[i].name), [&](uint32_t at) {
+        return tensors[at].name == tensors[i].name;
+      });
+      if (out_.by_name_.IsFree(slot)) {
         slot = i;
         continue;
       }
@@ -324,9 +314,9 @@ Result<Checkpoint> Checkpoint::Promised(const fs::path& source, const fs::path& 
 }
 
 const TensorEntry* Checkpoint::Find(std::string_view name) const {
-  if (by_name_.empty()) return nullptr;
-  const uint32_t index = by_name_[SlotOf(name, tensors_, by_name_)];
-  return index == kFreeSlot ? nullptr : &tensors_[index];
+  const uint32_t index =
+      by_name_.Slot(HashOf(name), [&](uint32_t at) { return tensors_[at].name == name; });
+  return by_name_.IsFree(index) ? nullptr : &tensors_[index];
 }
 
 void Checkpoint::ForgetTensors() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "libshard/base/file.h"
+#include "libshard/base/probe_table.h"
 #include "libshard/base/result.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/format/tensor.h"
@@ -66,7 +67,8 @@ class Checkpoint {
   fs::path root_, source_;
   std::vector<SourceFile> files_;
   std::vector<TensorEntry> tensors_;
-  std::vector<uint32_t> by_name_;  // hash table of indexes into tensors_; see checkpoint.cc
+  static constexpr uint32_t kNoTensor = UINT32_MAX;
+  ProbeTable<uint32_t> by_name_ = ProbeTable<uint32_t>(kNoTensor);  // indexes into tensors_
   bool names_only_ = false, is_gguf_ = false, promised_ = false;
   GgufMetadata metadata_;
   std::vector<std::string> warnings_;

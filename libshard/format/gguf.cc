@@ -16,6 +16,7 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "libshard/format/gguf_cursor.h"
 
 namespace shard {

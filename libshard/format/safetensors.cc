@@ -8,6 +8,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 
 namespace shard {
 namespace {

@@ -45,14 +45,4 @@ std::span<const char* const> ExpertCountKeys();
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text);
 Result<ModelConfig> ReadModelConfig(const std::string& path);
 
-// The family of a config. kUnsupported, with one sentence why, for models that have no routed
-// experts (dense, RWKV, Mamba: nothing to split) and for architectures we do not know (hint:
-// --family FILE).
-Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config);
-
-// Without a config: the first family that classifies every name and finds an expert; kUnsupported
-// if there is none.
-Result<const Family*> FindFamilyByNames(const std::string& where,
-                                        const std::vector<std::string_view>& names);
-
 }  // namespace shard

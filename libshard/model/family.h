@@ -60,6 +60,31 @@ struct ConfigFacts {
   bool shared_of_experts = false;  // a shared expert is as wide as so many routed ones
 };
 
+// Whether a family has something: always, never, or as a field of the config says.
+struct ConfigSwitch {
+  const char* key = "";    // "" when `otherwise` always holds
+  bool otherwise = false;  // without the field
+};
+
+// What the rows of a family do not say of its tensors; a list that is made from a config alone
+// needs it (libshard/check/promised_tensors.cc).
+struct PromiseFacts {
+  bool complete = false;       // such a list has all tensors; of other families some may be missing
+  bool packed = false;         // experts are stored packed, though there are rows for each alone
+  bool f32_router = false;     // the router is F32, whatever the config's dtype
+  bool norm_biases = false;    // norms have a bias
+  bool expert_biases = false;  // router and experts have one
+  bool always_shared = false;  // every MoE layer has a shared expert, as wide as a routed one
+  bool indexer = false;        // attention picks its keys by an indexer
+  bool joined_linear = false;  // linear attention's four input projections are two
+  ConfigSwitch attention_biases = {"attention_bias"};
+  bool output_bias = true;  // where there are biases, the output projection has one, too
+  ConfigSwitch query_key_norms = {};
+  bool whole_norms = false;  // over all heads at once
+  bool layer_norms = false;  // they are called query_layernorm and key_layernorm
+  bool attention_sinks = false;
+};
+
 struct Family {
   std::string name;                        // "qwen3-moe"
   std::vector<std::string> architectures;  // accepted config.json architectures[0]
@@ -69,6 +94,7 @@ struct Family {
       prefixes;  // the longest one that a name starts with is removed before matching
   RoutingDefaults routing;
   ConfigFacts facts = {};
+  PromiseFacts promise = {};
   std::vector<TensorRule> rules;  // the first match wins
 };
 

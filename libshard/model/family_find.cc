@@ -1,4 +1,6 @@
 // Which family a checkpoint belongs to: by what its config says of itself, or by its names alone.
+#include "libshard/model/family_find.h"
+
 #include <algorithm>
 #include <span>
 

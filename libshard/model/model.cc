@@ -8,6 +8,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
+#include "libshard/model/family_find.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/layer_experts.h"

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "libshard/base/text.h"
+#include "libshard/base/unreadable.h"
 #include "libshard/format/read_header.h"
 
 namespace shard {
@@ -12,10 +13,7 @@ namespace {
 constexpr std::string_view kGgufMagic = "GGUF";
 
 Error Refused(const OutputFile& file, const std::string& reason) {
-  return {Code::kUnsupported, Cat(file.path,
-                                  ": expected a header that can be read, found one that "
-                                  "our own reader refuses: ",
-                                  reason)};
+  return Unreadable(file.path, "a header", reason);
 }
 
 // Parsers sort by offset; tensors without bytes may stand in any order.

@@ -21,7 +21,7 @@ struct GroupPlan {
 LayerExperts HeldBy(const GroupPlan& group);
 
 struct Plan {
-  std::string scheme;                  // contiguous, modulo, explicit or the file's own word
+  std::string scheme;                  // a name of AllPartitions() or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
   std::map<uint32_t, uint32_t> top_k;  // per layer; 0 unknown
   std::vector<GroupPlan> groups;
@@ -36,8 +36,8 @@ struct Plan {
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
 
 struct PlanOptions {
-  uint32_t groups = 0;                   // 0 with explicit:FILE: as many as the file lists
-  std::string partition = "contiguous";  // contiguous, modulo, explicit:FILE
+  uint32_t groups = 0;                   // 0 where the partition's file lists them
+  std::string partition = "contiguous";  // see ParsePartition in partition.h
   std::string overlay_file;              // "" for none
   bool uniform = true;
 };

@@ -14,6 +14,9 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
+#include "libshard/base/unreadable.h"
+#include "libshard/base/utf8.h"
+#include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace shard {
@@ -184,15 +187,14 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
 
 namespace {
 
-// False when somebody edited the groups of a plan that was contiguous or modulo.
+// False when somebody edited the groups of a plan whose scheme needs nothing but their number.
 bool FollowsItsScheme(const Plan& plan) {
-  if (plan.scheme != "contiguous" && plan.scheme != "modulo") return true;
+  const Result<PartitionChoice> scheme = ParsePartition(plan.scheme);
+  if (!scheme) return true;
   Plan rebuilt;
   rebuilt.layers = plan.layers;
-  PlanOptions options;
-  options.groups = static_cast<uint32_t>(plan.groups.size());
-  options.partition = plan.scheme;
-  if (!PartitionExperts(options, rebuilt)) return false;
+  const PartitionInput input = {.groups = static_cast<uint32_t>(plan.groups.size()), .file = ""};
+  if (!scheme->partition->make(input, rebuilt)) return false;
   return std::equal(plan.groups.begin(), plan.groups.end(), rebuilt.groups.begin(),
                     [](const GroupPlan& a, const GroupPlan& b) { return a.owned == b.owned; });
 }
@@ -209,22 +211,18 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   return plan;
 }
 
-Error Refused(const std::string& reason) {
-  return {
-      Code::kUnsupported,
-      Cat("plan: expected one that can be read, found one that our own reader refuses: ", reason)};
-}
-
 }  // namespace
 
 Result<std::string> PlanText(const MoeModel& model, const Plan& plan) {
   const Json document = PlanToJson(model, plan);
   std::string text = WriteJson(document);
   if (text.size() > kMaxPlanBytes)
-    return Refused(Cat("expected at most ", kMaxPlanBytes, " bytes, found ", text.size()));
+    return Unreadable("plan", "one",
+                      Cat("expected at most ", kMaxPlanBytes, " bytes, found ", text.size()));
   const Result<Plan> read = ParsePlan("plan.json", text, model);
-  if (!read) return Refused(read.error().message);
-  if (PlanToJson(model, *read) != document) return Refused("it would read another plan");
+  if (!read) return Unreadable("plan", "one", read.error().message);
+  if (PlanToJson(model, *read) != document)
+    return Unreadable("plan", "one", "it would read another plan");
   return text;
 }
 

@@ -10,7 +10,8 @@
 
 namespace shard {
 
-// Sets scheme, groups[].owned and remainder. REQUIRES: plan.layers is set.
+// Sets scheme, groups[].owned and remainder by the row of partition.h that is asked for.
+// REQUIRES: plan.layers is set.
 Status PartitionExperts(const PlanOptions& options, Plan& plan);
 // Sets overlay and overlay_version.
 Status ReadOverlayFile(const std::string& path, Plan& plan);

@@ -6,6 +6,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace shard {
@@ -183,14 +184,6 @@ class Applier {
   ImatrixUse use_;
 };
 
-// At most kMaxNote bytes, whole characters of UTF-8.
-std::string_view Shortened(std::string_view text) {
-  if (text.size() <= kMaxNote) return text;
-  size_t end = kMaxNote;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
-}
-
 }  // namespace
 
 Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model) {
@@ -198,10 +191,10 @@ Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model) {
 }
 
 void NoteImatrix(const Imatrix& imatrix, GgufMetadata& metadata) {
-  metadata.Set("quantize.imatrix.file", GgufValue::String(Shortened(imatrix.file)));
+  metadata.Set("quantize.imatrix.file", GgufValue::String(WholeCharacters(imatrix.file, kMaxNote)));
   if (!imatrix.datasets.empty()) {
     metadata.Set("quantize.imatrix.dataset",
-                 GgufValue::String(Shortened(imatrix.datasets.front())));
+                 GgufValue::String(WholeCharacters(imatrix.datasets.front(), kMaxNote)));
   }
   metadata.Set("quantize.imatrix.entries_count",
                GgufValue::U32(static_cast<uint32_t>(imatrix.entries.size())));

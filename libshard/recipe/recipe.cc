@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "libshard/base/text.h"
+#include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_llama.h"
 #include "libshard/recipe/recipe_override.h"
 #include "libshard/recipe/recipe_profile.h"
@@ -28,9 +29,9 @@ class Base {
       return base;
     }
     SHARD_TRY(const Recipe* recipe, RequireRecipe(options.recipe));
-    base.recipe_ = Cat("recipe ", recipe->name);
     base.file_type_ = recipe->file_type;
-    base.profile_ = FindProfile(recipe->name);
+    base.profile_ = recipe->profile;
+    base.rule_ = Cat(base.profile_ != nullptr ? "profile " : "recipe ", recipe->name);
     if (base.profile_ == nullptr) base.rules_.emplace(*recipe, model);
     return base;
   }
@@ -41,8 +42,7 @@ class Base {
   // REQUIRES: MayChange(tensor), tensors in LlamaOrder.
   Result<TypeChoice> Choose(const GgufTensor& tensor, bool allow_requantize) {
     if (profile_ != nullptr) {
-      return TypeChoice{Cat("profile ", profile_->name), ProfileColumn(*profile_, tensor),
-                        ProfileType(*profile_, tensor)};
+      return TypeChoice{rule_, ProfileColumn(*profile_, tensor), ProfileType(*profile_, tensor)};
     }
     if (pure_ != nullptr) return TypeChoice{"--pure", "", pure_};
     SHARD_TRY(const LlamaChoice choice, rules_->Choose(tensor));
@@ -50,17 +50,17 @@ class Base {
     // of floating-point type.
     const bool keep =
         !IsQuantized(*choice.type) && tensor.stored->name == "mxfp4" && !allow_requantize;
-    if (keep) return TypeChoice{recipe_, "MXFP4 stays", tensor.stored};
+    if (keep) return TypeChoice{rule_, "MXFP4 stays", tensor.stored};
     const bool base = choice.type == rules_->base();
-    return TypeChoice{recipe_, Cat(choice.category, base ? ": base type" : ": another type"),
+    return TypeChoice{rule_, Cat(choice.category, base ? ": base type" : ": another type"),
                       choice.type};
   }
 
  private:
   Base() = default;
-  std::string recipe_;  // as TypeChoice::rule
+  std::string rule_;  // as TypeChoice::rule
   const quant::Format* pure_ = nullptr;
-  const Profile* profile_ = nullptr;
+  const ProfileTypes* profile_ = nullptr;
   std::optional<LlamaRules> rules_;
   int file_type_ = -1;
 };
@@ -79,7 +79,7 @@ const quant::Format* Fit(const GgufTensor& tensor, const quant::Format* wanted,
 // One tensor of LlamaOrder.
 Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& tensor, Base& base,
                               TypeOverrides& overrides) {
-  const TypeOverride* rule = overrides.Find(tensor);
+  SHARD_TRY(const TypeOverride* rule, overrides.Find(tensor));
   const std::string_view kept = ReasonToKeep(tensor);
   if (!kept.empty()) return TypeChoice{"keeps its type", std::string(kept), KeptType(tensor)};
   if (rule != nullptr) return TypeChoice{rule->option, rule->expression, rule->type};
@@ -95,7 +95,7 @@ Status ChooseOverlayTypes(const std::string& name, const GgufModel& model, TypeO
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const GgufTensor& tensor = model.tensors[i];
     if (tensor.part != Part::kExpert || !MayChange(tensor)) continue;
-    const TypeOverride* rule = overrides.Find(tensor);
+    SHARD_TRY(const TypeOverride* rule, overrides.Find(tensor));
     if (rule != nullptr && rule->kind == TypeOverride::Kind::kRegex) continue;
     used = true;
     result.overlay_types[i] = Fit(tensor, type, result);

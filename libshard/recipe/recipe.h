@@ -1,7 +1,6 @@
 // Which type every tensor gets: llama-quantize's recipes by name, our profiles, and overrides.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,17 +9,6 @@
 #include "libshard/convert/gguf_model.h"
 
 namespace shard {
-
-struct Recipe {
-  std::string_view name;     // "Q4_K_M", "balanced"
-  const char* base;          // Format name of the base type, "" for a profile
-  int file_type;             // general.file_type, -1: that of the most frequent type
-  std::string_view summary;  // one line for the help
-};
-// The list: file types of llama-quantize that this version encodes, then profiles.
-std::span<const Recipe> AllRecipes();
-// Without regard to case; null when unknown.
-const Recipe* FindRecipe(std::string_view name);
 
 struct RecipeOptions {
   std::string recipe;  // a name of AllRecipes(), "" with `pure`

@@ -1,47 +1,131 @@
-// The recipes by name.
+#include "libshard/recipe/recipe_list.h"
+
 #include <algorithm>
 #include <array>
 
 #include "libshard/base/text.h"
-#include "libshard/recipe/recipe.h"
-#include "libshard/recipe/recipe_types.h"
 
 namespace shard {
 namespace {
 
-// Ids: llama_ftype of llama.cpp's include/llama.h.
-constexpr std::array kRecipes = {
-    Recipe{"Q2_K", "q2_K", 10, "2-bit k-quants, values and down projections higher"},
-    Recipe{"Q3_K_S", "q3_K", 11, "3-bit k-quants, small"},
-    Recipe{"Q3_K_M", "q3_K", 12, "3-bit k-quants, medium"},
-    Recipe{"Q3_K_L", "q3_K", 13, "3-bit k-quants, large"},
-    Recipe{"Q4_K_S", "q4_K", 14, "4-bit k-quants, small"},
-    Recipe{"Q4_K_M", "q4_K", 15, "4-bit k-quants, medium: the usual choice"},
-    Recipe{"Q5_K_S", "q5_K", 16, "5-bit k-quants, small"},
-    Recipe{"Q5_K_M", "q5_K", 17, "5-bit k-quants, medium"},
-    Recipe{"Q6_K", "q6_K", 18, "6-bit k-quants"},
-    Recipe{"Q8_0", "q8_0", 7, "8 bits, one scale per 32 values"},
-    Recipe{"Q4_0", "q4_0", 2, "4 bits, one scale per 32 values"},
-    Recipe{"Q4_1", "q4_1", 3, "4 bits, a scale and a minimum per 32 values"},
-    Recipe{"Q5_0", "q5_0", 8, "5 bits, one scale per 32 values"},
-    Recipe{"Q5_1", "q5_1", 9, "5 bits, a scale and a minimum per 32 values"},
-    Recipe{"IQ4_XS", "iq4_xs", 30, "4.25 bits, a fixed table of values"},
-    Recipe{"IQ4_NL", "iq4_nl", 25, "4.5 bits, a fixed table of values"},
-    Recipe{"MXFP4_MOE", "mxfp4", 38, "MXFP4 experts, the rest Q8_0"},
-    Recipe{"BF16", "bf16", 32, "BF16, no quantization"},
-    Recipe{"F16", "f16", 1, "F16, no quantization"},
-    Recipe{"F32", "f32", 0, "F32, no quantization"},
-    Recipe{"exact", "", -1, "profile: every tensor as the source has it"},
-    Recipe{"high", "", -1, "profile: trunk Q8_0, experts Q5_K, their down projections Q6_K"},
-    Recipe{"balanced", "", -1, "profile: trunk Q8_0, experts Q4_K, their down projections Q5_K"},
-    Recipe{"compact", "", -1, "profile: trunk Q8_0, experts Q3_K, their down projections IQ4_XS"},
-};
+constexpr ProfileTypes kExact = {};
+// Routed experts are nearly all of the bytes and the least sensitive; of their matrices `down`
+// needs the most care. docs/quantization.md gives the bits per weight.
+constexpr ProfileTypes kHigh = {"q8_0", "q8_0", "q5_K", "q6_K"};
+constexpr ProfileTypes kBalanced = {"q8_0", "q8_0", "q4_K", "q5_K"};
+constexpr ProfileTypes kCompact = {"q8_0", "q6_K", "q3_K", "iq4_xs"};
 
-struct Alias {
-  std::string_view name, recipe;
+// Numbers: llama_ftype of llama.cpp's include/llama.h. Rules: its src/llama-quant.cpp, v0.5.0.
+using enum RuleCase;
+constexpr std::array kRecipes = {
+    Recipe{.name = "Q2_K",
+           .base = "q2_K",
+           .file_type = 10,
+           .summary = "2-bit k-quants, values and down projections higher",
+           .value = {kFourQueriesPerKey, "q4_K", "q3_K"},
+           .attention_output = {kEightExperts, "q5_K", "q3_K"},
+           .down = {kEverywhere, "q3_K"}},
+    Recipe{.name = "Q3_K_S",
+           .base = "q3_K",
+           .file_type = 11,
+           .summary = "3-bit k-quants, small",
+           .attention_output = {kEightExperts, "q5_K"}},
+    Recipe{.name = "Q3_K_M",
+           .alias = "Q3_K",
+           .base = "q3_K",
+           .file_type = 12,
+           .summary = "3-bit k-quants, medium",
+           .value = {kFirstTwo, "q5_K", "q4_K"},
+           .attention_output = {kEightExperts, "q5_K", "q4_K"},
+           .down = {kFirstSixteenth, "q5_K", "q4_K"}},
+    Recipe{.name = "Q3_K_L",
+           .base = "q3_K",
+           .file_type = 13,
+           .summary = "3-bit k-quants, large",
+           .value = {kEverywhere, "q5_K"},
+           .attention_output = {kEightExperts, "", "q5_K"},
+           .down = {kEverywhere, "q5_K"}},
+    Recipe{.name = "Q4_K_S",
+           .base = "q4_K",
+           .file_type = 14,
+           .summary = "4-bit k-quants, small",
+           .value = {kFirstFour, "q5_K"},
+           .attention_output = {kEightExperts, "q5_K"},
+           .down = {kFirstEighth, "q5_K"}},
+    Recipe{.name = "Q4_K_M",
+           .alias = "Q4_K",
+           .base = "q4_K",
+           .file_type = 15,
+           .summary = "4-bit k-quants, medium: the usual choice",
+           .value = {kEndsAndEveryThird, "q6_K"},
+           .attention_output = {kEightExperts, "q5_K"},
+           .down = {kEndsAndEveryThird, "q6_K"}},
+    Recipe{.name = "Q5_K_S", .base = "q5_K", .file_type = 16, .summary = "5-bit k-quants, small"},
+    Recipe{.name = "Q5_K_M",
+           .alias = "Q5_K",
+           .base = "q5_K",
+           .file_type = 17,
+           .summary = "5-bit k-quants, medium",
+           .value = {kEndsAndEveryThird, "q6_K"},
+           .down = {kEndsAndEveryThird, "q6_K"}},
+    Recipe{.name = "Q6_K", .base = "q6_K", .file_type = 18, .summary = "6-bit k-quants"},
+    Recipe{.name = "Q8_0",
+           .base = "q8_0",
+           .file_type = 7,
+           .summary = "8 bits, one scale per 32 values"},
+    Recipe{.name = "Q4_0",
+           .base = "q4_0",
+           .file_type = 2,
+           .summary = "4 bits, one scale per 32 values",
+           .down = {kFirstEighthImportance, "q4_1"}},
+    Recipe{.name = "Q4_1",
+           .base = "q4_1",
+           .file_type = 3,
+           .summary = "4 bits, a scale and a minimum per 32 values"},
+    Recipe{.name = "Q5_0",
+           .base = "q5_0",
+           .file_type = 8,
+           .summary = "5 bits, one scale per 32 values",
+           .down = {kFirstEighthImportance, "q5_1"}},
+    Recipe{.name = "Q5_1",
+           .base = "q5_1",
+           .file_type = 9,
+           .summary = "5 bits, a scale and a minimum per 32 values"},
+    Recipe{.name = "IQ4_XS",
+           .base = "iq4_xs",
+           .file_type = 30,
+           .summary = "4.25 bits, a fixed table of values",
+           .value = {kFourQueriesPerKey, "q5_K"},
+           .attention_output = {kEightExperts, "q5_K"},
+           .down = {kFirstEighthNoImportance, "q5_K"}},
+    Recipe{.name = "IQ4_NL",
+           .base = "iq4_nl",
+           .file_type = 25,
+           .summary = "4.5 bits, a fixed table of values",
+           .value = {kFourQueriesPerKey, "q5_K"},
+           .attention_output = {kEightExperts, "q5_K"},
+           .down = {kFirstEighthNoImportance, "q5_K"}},
+    Recipe{.name = "MXFP4_MOE",
+           .base = "mxfp4",
+           .file_type = 38,
+           .summary = "MXFP4 experts, the rest Q8_0",
+           .not_stacked = "q8_0"},
+    Recipe{.name = "BF16", .base = "bf16", .file_type = 32, .summary = "BF16, no quantization"},
+    Recipe{.name = "F16", .base = "f16", .file_type = 1, .summary = "F16, no quantization"},
+    Recipe{.name = "F32", .base = "f32", .file_type = 0, .summary = "F32, no quantization"},
+    Recipe{.name = "exact",
+           .summary = "profile: every tensor as the source has it",
+           .profile = &kExact},
+    Recipe{.name = "high",
+           .summary = "profile: trunk Q8_0, experts Q5_K, their down projections Q6_K",
+           .profile = &kHigh},
+    Recipe{.name = "balanced",
+           .summary = "profile: trunk Q8_0, experts Q4_K, their down projections Q5_K",
+           .profile = &kBalanced},
+    Recipe{.name = "compact",
+           .summary = "profile: trunk Q8_0, experts Q3_K, their down projections IQ4_XS",
+           .profile = &kCompact},
 };
-constexpr std::array kAliases = {Alias{"Q3_K", "Q3_K_M"}, Alias{"Q4_K", "Q4_K_M"},
-                                 Alias{"Q5_K", "Q5_K_M"}};
 
 // What llama-quantize knows besides.
 constexpr std::array<std::string_view, 15> kLaterRecipes = {
@@ -72,12 +156,10 @@ Error UnknownRecipe(std::string_view name) {
 std::span<const Recipe> AllRecipes() { return kRecipes; }
 
 const Recipe* FindRecipe(std::string_view name) {
-  std::string wanted = Lower(name);
-  for (const Alias& alias : kAliases) {
-    if (Lower(alias.name) == wanted) wanted = Lower(alias.recipe);
-  }
+  const std::string wanted = Lower(name);
+  if (wanted.empty()) return nullptr;
   const auto found = std::find_if(kRecipes.begin(), kRecipes.end(), [&](const Recipe& recipe) {
-    return Lower(recipe.name) == wanted;
+    return Lower(recipe.name) == wanted || Lower(recipe.alias) == wanted;
   });
   return found == kRecipes.end() ? nullptr : &*found;
 }
@@ -86,6 +168,16 @@ Result<const Recipe*> RequireRecipe(std::string_view name) {
   const Recipe* recipe = FindRecipe(name);
   if (recipe == nullptr) return UnknownRecipe(name);
   return recipe;
+}
+
+// The recipe of the type; of the S, M and L of a type the one that its short name means.
+int FileTypeOf(const quant::Format& type) {
+  const Recipe* typical = nullptr;
+  for (const Recipe& recipe : kRecipes) {
+    if (recipe.base != type.name) continue;
+    if (typical == nullptr || !recipe.alias.empty()) typical = &recipe;
+  }
+  return typical == nullptr ? 0 : typical->file_type;
 }
 
 }  // namespace shard

@@ -12,22 +12,6 @@
 namespace shard {
 namespace {
 
-// general.file_type of the recipes with rules of their own.
-enum FileType : int {
-  kQ4_0 = 2,
-  kQ5_0 = 8,
-  kQ2_K = 10,
-  kQ3_K_S = 11,
-  kQ3_K_M = 12,
-  kQ3_K_L = 13,
-  kQ4_K_S = 14,
-  kQ4_K_M = 15,
-  kQ5_K_M = 17,
-  kIq4_Nl = 25,
-  kIq4_Xs = 30,
-  kMxfp4_Moe = 38,
-};
-
 enum class Category : uint8_t {
   kOutput,
   kEmbedding,
@@ -82,9 +66,34 @@ std::optional<uint64_t> LayerOf(std::string_view name) {
   return ParseUint(name.substr(0, end));
 }
 
-// The layers that the medium mixes give more bits: an eighth at both ends, every third between.
-bool MoreBits(uint64_t i, uint64_t n) {
-  return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+// Whether a rule holds for matrix `i` of `n`.
+bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
+  const bool first_eighth = i < n / 8;
+  switch (where) {
+    case RuleCase::kNowhere:
+      return false;
+    case RuleCase::kEverywhere:
+      return true;
+    case RuleCase::kEightExperts:
+      return facts.experts == 8;
+    case RuleCase::kFourQueriesPerKey:
+      return facts.gqa >= 4;
+    case RuleCase::kFirstTwo:
+      return i < 2;
+    case RuleCase::kFirstFour:
+      return i < 4;
+    case RuleCase::kFirstSixteenth:
+      return i < n / 16;
+    case RuleCase::kFirstEighth:
+      return first_eighth;
+    case RuleCase::kFirstEighthImportance:
+      return first_eighth && facts.importance;
+    case RuleCase::kFirstEighthNoImportance:
+      return first_eighth && !facts.importance;
+    case RuleCase::kEndsAndEveryThird:
+      return first_eighth || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+  }
+  return false;
 }
 
 // The value of `<architecture>.<key>` for layer 0.
@@ -141,7 +150,7 @@ LlamaFacts FactsOf(const GgufModel& model) {
 }
 
 LlamaRules::LlamaRules(const Recipe& recipe, const GgufModel& model)
-    : file_type_(recipe.file_type), base_(KnownType(recipe.base)), facts_(FactsOf(model)) {}
+    : recipe_(recipe), base_(KnownType(recipe.base)), facts_(FactsOf(model)) {}
 
 Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
   const Category category = CategoryOf(tensor.name);
@@ -150,11 +159,11 @@ Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
   if (category == Category::kOutput || (category == Category::kEmbedding && facts_.tied)) {
     return LlamaChoice{OutputType(tensor), CategoryName(Category::kOutput)};
   }
-  if (file_type_ == kMxfp4_Moe) {
+  if (!recipe_.not_stacked.empty()) {
     // Experts, and the three-dimensional projections of MLA.
     const size_t dimensions = tensor.shape.size();
     const bool stacked = dimensions >= 3 && tensor.shape[dimensions - 3] > 1;
-    if (!stacked) choice.type = KnownType("q8_0");
+    if (!stacked) choice.type = KnownType(recipe_.not_stacked);
     return choice;
   }
   const bool feed_forward = category == Category::kDown || category == Category::kGateOrUp;
@@ -168,7 +177,7 @@ Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
       if (facts_.experts == 8) type = "q8_0";
       break;
     case Category::kAttentionOutput:
-      type = AttentionOutputType();
+      type = TypeBy(recipe_.attention_output, 0, 0);
       break;
     case Category::kDown:
       type = DownType(tensor);
@@ -181,40 +190,21 @@ Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
 }
 
 const quant::Format* LlamaRules::OutputType(const GgufTensor& tensor) const {
-  if (file_type_ == kMxfp4_Moe) return KnownType("q8_0");
+  if (!recipe_.not_stacked.empty()) return KnownType(recipe_.not_stacked);
   if (tensor.row_values() % base_->block_values != 0) return KnownType("q8_0");
   return base_->name == "q8_0" ? base_ : KnownType("q6_K");
+}
+
+std::string_view LlamaRules::TypeBy(const RecipeRule& rule, uint64_t i, uint64_t n) const {
+  const std::string_view type = Holds(rule.where, facts_, i, n) ? rule.type : rule.otherwise;
+  return type.empty() ? base_->name : type;
 }
 
 std::string_view LlamaRules::ValueType() {
   const uint64_t i = v_seen_++;
   // Models of eight experts are taken for Mixtral, whose values cost little.
   if (facts_.experts == 8) return "q8_0";
-  std::string_view type = base_->name;
-  switch (file_type_) {
-    case kQ2_K:
-      type = facts_.gqa >= 4 ? "q4_K" : "q3_K";
-      break;
-    case kQ3_K_M:
-      type = i < 2 ? "q5_K" : "q4_K";
-      break;
-    case kQ3_K_L:
-      type = "q5_K";
-      break;
-    case kQ4_K_S:
-      if (i < 4) type = "q5_K";
-      break;
-    case kQ4_K_M:
-    case kQ5_K_M:
-      if (MoreBits(i, facts_.v_tensors)) type = "q6_K";
-      break;
-    case kIq4_Nl:
-    case kIq4_Xs:
-      if (facts_.gqa >= 4) type = "q5_K";
-      break;
-    default:
-      break;
-  }
+  const std::string_view type = TypeBy(recipe_.value, i, facts_.v_tensors);
   return facts_.llama_70b && (type == "q3_K" || type == "q4_K") ? "q5_K" : type;
 }
 
@@ -222,51 +212,7 @@ std::string_view LlamaRules::DownType(const GgufTensor& tensor) {
   const uint64_t seen = down_seen_++;
   // Dense models count; with experts the name says the layer.
   const uint64_t i = facts_.experts > 1 ? *LayerOf(tensor.name) : seen;
-  const uint64_t n = facts_.layers;
-  const bool first_eighth = i < n / 8;
-  const std::string_view base = base_->name;
-  switch (file_type_) {
-    case kQ2_K:
-      return "q3_K";
-    case kQ3_K_M:
-      return i < n / 16 ? "q5_K" : "q4_K";
-    case kQ3_K_L:
-      return "q5_K";
-    case kQ4_K_S:
-      return first_eighth ? "q5_K" : base;
-    case kQ4_K_M:
-    case kQ5_K_M:
-      return MoreBits(i, n) ? "q6_K" : base;
-    case kIq4_Nl:
-    case kIq4_Xs:
-      return first_eighth && !facts_.importance ? "q5_K" : base;
-    case kQ4_0:
-      return first_eighth && facts_.importance ? "q4_1" : base;
-    case kQ5_0:
-      return first_eighth && facts_.importance ? "q5_1" : base;
-    default:
-      return base;
-  }
-}
-
-std::string_view LlamaRules::AttentionOutputType() const {
-  const bool eight = facts_.experts == 8;
-  switch (file_type_) {
-    case kQ2_K:
-      return eight ? "q5_K" : "q3_K";
-    case kQ3_K_M:
-      return eight ? "q5_K" : "q4_K";
-    case kQ3_K_L:
-      return eight ? base_->name : "q5_K";
-    case kQ3_K_S:
-    case kQ4_K_S:
-    case kQ4_K_M:
-    case kIq4_Nl:
-    case kIq4_Xs:
-      return eight ? "q5_K" : base_->name;
-    default:
-      return base_->name;
-  }
+  return TypeBy(recipe_.down, i, facts_.layers);
 }
 
 Status LlamaRules::CheckLayer(const GgufTensor& tensor) const {

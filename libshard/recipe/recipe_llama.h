@@ -1,6 +1,6 @@
-// The rules by which llama-quantize gives every tensor its type, for the file types of
-// AllRecipes(). Source: llama.cpp v0.5.0, src/llama-quant.cpp; docs/quantization.md has them as
-// tables.
+// How llama-quantize gives every tensor its type: by the rules on the rows of AllRecipes(), and by
+// those that hold for all recipes. Source: llama.cpp v0.5.0, src/llama-quant.cpp;
+// docs/quantization.md has them as tables.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/recipe/recipe.h"
+#include "libshard/recipe/recipe_list.h"
 
 namespace shard {
 
@@ -43,7 +44,7 @@ struct LlamaChoice {
 // Gives types one tensor at a time, because some rules count tensors.
 class LlamaRules {
  public:
-  // REQUIRES: `recipe` is not a profile.
+  // Borrows `recipe`. REQUIRES: it is not a profile.
   LlamaRules(const Recipe& recipe, const GgufModel& model);
 
   // The type of the next tensor in LlamaOrder, before the fallback. Tensors that an override
@@ -54,12 +55,13 @@ class LlamaRules {
 
  private:
   const quant::Format* OutputType(const GgufTensor& tensor) const;
+  // The type that `rule` gives matrix `i` of `n`.
+  std::string_view TypeBy(const RecipeRule& rule, uint64_t i, uint64_t n) const;
   std::string_view ValueType();
   std::string_view DownType(const GgufTensor& tensor);
-  std::string_view AttentionOutputType() const;
   Status CheckLayer(const GgufTensor& tensor) const;
 
-  int file_type_;
+  const Recipe& recipe_;
   const quant::Format* base_;
   LlamaFacts facts_;
   uint64_t v_seen_ = 0, down_seen_ = 0;

@@ -49,7 +49,7 @@ Result<TypeOverride> ParseRule(std::string_view rule) {
                                              equals == 0 ? "no expression" : "no =")};
   }
   SHARD_TRY(parsed.type, ParseTargetType(label, rule.substr(equals + 1)));
-  auto regex = RecipeRegex::Compile(LowerPattern(rule.substr(0, equals)));
+  auto regex = Regex::Compile(LowerPattern(rule.substr(0, equals)));
   if (!regex) return std::move(regex).error().Within(label);
   parsed.regex = *std::move(regex);
   return parsed;
@@ -128,21 +128,23 @@ Result<TypeOverrides> TypeOverrides::Make(const RecipeOptions& options, const Gg
   return overrides;
 }
 
-const TypeOverride* TypeOverrides::Find(const GgufTensor& tensor) {
+Result<const TypeOverride*> TypeOverrides::Find(const GgufTensor& tensor) {
   const bool may_change = MayChange(tensor);
   const TypeOverride* first = nullptr;
   for (TypeOverride& rule : rules_) {
     // Whether a rule matches is asked no more than needed: recipes have thousands of rules.
     if (first != nullptr && rule.used) continue;
     if (!may_change && (rule.used || rule.type != KeptType(tensor))) continue;
-    if (!Matches(rule, tensor)) continue;
+    Result<bool> matches = Matches(rule, tensor);
+    if (!matches) return std::move(matches).error().Within(rule.Label());
+    if (!*matches) continue;
     rule.used = true;
     if (first == nullptr) first = &rule;
   }
   return may_change ? first : nullptr;
 }
 
-bool TypeOverrides::Matches(const TypeOverride& rule, const GgufTensor& tensor) const {
+Result<bool> TypeOverrides::Matches(const TypeOverride& rule, const GgufTensor& tensor) const {
   switch (rule.kind) {
     case TypeOverride::Kind::kRegex:
       return rule.regex->Search(tensor.name);

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/regex.h"
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
 #include "libshard/recipe/recipe.h"
-#include "libshard/recipe/recipe_regex.h"
 
 namespace shard {
 
@@ -24,8 +24,8 @@ struct TypeOverride {
   std::string Label() const;
   Kind kind = Kind::kRegex;
   const quant::Format* type = nullptr;
-  std::optional<RecipeRegex> regex = {};  // for kRegex
-  bool used = false;                      // matched a tensor, whether it decided or not
+  std::optional<Regex> regex = {};  // for kRegex
+  bool used = false;                // matched a tensor, whether it decided or not
 };
 
 class TypeOverrides {
@@ -35,14 +35,15 @@ class TypeOverrides {
   static Result<TypeOverrides> Make(const RecipeOptions& options, const GgufModel& model);
 
   // The rule that decides about `tensor`, null when none does. Tensors that no recipe may change
-  // are only compared, so that a rule asking for what they are is not useless.
-  const TypeOverride* Find(const GgufTensor& tensor);
+  // are only compared, so that a rule asking for what they are is not useless. kInvalidArgument
+  // names a rule whose expression takes too long.
+  Result<const TypeOverride*> Find(const GgufTensor& tensor);
 
   // kInvalidArgument for a rule that matched none of the tensors given to Find.
   Status CheckAllUsed() const;
 
  private:
-  bool Matches(const TypeOverride& rule, const GgufTensor& tensor) const;
+  Result<bool> Matches(const TypeOverride& rule, const GgufTensor& tensor) const;
 
   std::vector<TypeOverride> rules_;
   bool embedding_is_output_ = false;  // output_type goes to token_embd.weight

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libshard/base/text.h"
+#include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_override.h"
 #include "libshard/recipe/recipe_types.h"
 #include "quant/format.h"

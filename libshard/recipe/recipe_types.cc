@@ -62,18 +62,6 @@ constexpr std::array kSubstitutes = {
     Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"}, Substitute{"q6_K", "q8_0"},
 };
 
-struct FileType {
-  std::string_view type;
-  int id;
-};
-// llama_ftype of llama.cpp's include/llama.h; of the S, M and L of a type the one in the middle.
-constexpr std::array kFileTypes = {
-    FileType{"f32", 0},   FileType{"f16", 1},     FileType{"q4_0", 2},    FileType{"q4_1", 3},
-    FileType{"q8_0", 7},  FileType{"q5_0", 8},    FileType{"q5_1", 9},    FileType{"q2_K", 10},
-    FileType{"q3_K", 12}, FileType{"q4_K", 15},   FileType{"q5_K", 17},   FileType{"q6_K", 18},
-    FileType{"bf16", 32}, FileType{"iq4_nl", 25}, FileType{"iq4_xs", 30}, FileType{"mxfp4", 38},
-};
-
 size_t EffectiveDimensions(const std::vector<uint64_t>& shape) {
   const auto first = std::find_if(shape.begin(), shape.end(), [](uint64_t n) { return n > 1; });
   return static_cast<size_t>(shape.end() - first);
@@ -130,12 +118,6 @@ const quant::Format* FallbackFor(const quant::Format* wanted, uint64_t row_value
   if (found == kSubstitutes.end()) return KnownType("f16");
   const quant::Format* instead = KnownType(found->instead);
   return row_values % instead->block_values == 0 ? instead : KnownType("f16");
-}
-
-int FileTypeOf(const quant::Format& type) {
-  const auto found = std::find_if(kFileTypes.begin(), kFileTypes.end(),
-                                  [&](const FileType& file) { return file.type == type.name; });
-  return found == kFileTypes.end() ? 0 : found->id;
 }
 
 }  // namespace shard

@@ -27,18 +27,11 @@ Result<const quant::Format*> ParseTargetType(const std::string& what, std::strin
 // A type of a recipe. REQUIRES: `name` is one of quant::AllFormats().
 const quant::Format* KnownType(std::string_view name);
 
-// The recipe called `name`; kInvalidArgument with the list, kUnsupported for those of
-// llama-quantize that this version does not have.
-Result<const Recipe*> RequireRecipe(std::string_view name);
-
 // Whether ggml packs several values into one block: F32, F16 and BF16 are not quantized.
 bool IsQuantized(const quant::Format& format);
 
 // `wanted` when rows of `row_values` values are whole blocks of it; else what llama-quantize takes
 // instead (types of 256 to types of 32), and F16 when that does not fit either.
 const quant::Format* FallbackFor(const quant::Format* wanted, uint64_t row_values);
-
-// general.file_type of a model that is mostly `type`; that of F32 for types without one.
-int FileTypeOf(const quant::Format& type);
 
 }  // namespace shard

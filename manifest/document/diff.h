@@ -1,4 +1,4 @@
-// What changed between two distributions, or two nodes, from their manifests alone.
+// What changed between two distributions, from their manifests alone.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
-#include "manifest/document/node_record.h"
 
 namespace manifest {
 
@@ -29,7 +28,5 @@ struct DiffReport {
 };
 
 DiffReport DiffManifests(const Manifest& a, const Manifest& b);
-// What their moepack_node.json say.
-DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b);
 
 }  // namespace manifest

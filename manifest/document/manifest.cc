@@ -17,13 +17,6 @@ std::string VersionOf(const std::string& model_version, const shard::Json& secti
 
 }  // namespace
 
-const BundleRecord* Manifest::FindBundle(std::string_view file) const {
-  for (const BundleRecord& bundle : bundles) {
-    if (bundle.file == file) return &bundle;
-  }
-  return nullptr;
-}
-
 uint64_t Manifest::BytesOf(shard::Role role, int group) const {
   uint64_t bytes = 0;
   for (const BundleRecord& bundle : bundles) {

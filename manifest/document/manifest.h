@@ -105,7 +105,6 @@ struct Manifest {
   // them back; UnknownFields (unknown_fields.h) says which are kept.
   std::shared_ptr<const shard::Json> original;
 
-  const BundleRecord* FindBundle(std::string_view file) const;
   uint64_t BytesOf(shard::Role role, int group = -1) const;
   // Whether the bundles are GGUF files; those of one distribution are all of one format.
   bool is_gguf() const { return !bundles.empty() && bundles[0].format == "gguf"; }

@@ -1,11 +1,12 @@
 // Prints a manifest. Tensors are turned into text one at a time: a large model has hundreds of
 // thousands, and as JSON values they would take gigabytes.
+#include "manifest/document/manifest_write.h"
+
 #include <algorithm>
 #include <cassert>
 
 #include "libshard/base/file.h"
 #include "manifest/document/manifest_json.h"
-#include "manifest/document/read_back.h"
 #include "manifest/document/unknown_fields.h"
 
 namespace manifest {

@@ -11,6 +11,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
+#include "libshard/base/unreadable.h"
 #include "libshard/format/checkpoint_index.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/describe_model.h"
@@ -116,13 +117,6 @@ Status ReadProvenance(const JsonFields& fields, NodeRecord& record) {
   return ReadFiles(fields, record);
 }
 
-Error Refused(const std::string& reason) {
-  return {Code::kUnsupported, Cat(kNodeFile,
-                                  ": expected one that can be read, found one that our own reader "
-                                  "refuses: ",
-                                  reason)};
-}
-
 }  // namespace
 
 const NodeFileRecord* NodeRecord::FindFile(std::string_view file) const {
@@ -193,10 +187,13 @@ Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view te
 Result<std::string> ReadableNodeText(const NodeRecord& record) {
   std::string text = WriteNodeRecord(record);
   if (text.size() > kMaxNodeFileBytes)
-    return Refused(Cat("expected at most ", kMaxNodeFileBytes, " bytes, found ", text.size()));
+    return shard::Unreadable(
+        kNodeFile, "one",
+        Cat("expected at most ", kMaxNodeFileBytes, " bytes, found ", text.size()));
   const Result<NodeRecord> read = ParseNodeRecord(kNodeFile, text);
-  if (!read) return Refused(read.error().message);
-  if (WriteNodeRecord(*read) != text) return Refused("it would read another record");
+  if (!read) return shard::Unreadable(kNodeFile, "one", read.error().message);
+  if (WriteNodeRecord(*read) != text)
+    return shard::Unreadable(kNodeFile, "one", "it would read another record");
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
+#include "libshard/base/unreadable.h"
 #include "libshard/pack/read_back.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
@@ -18,12 +19,7 @@ using shard::Error;
 constexpr size_t kTensorsAtOnce = 64;  // as JSON each takes kilobytes
 constexpr size_t kSha256Digits = 64, kXxh3Digits = 32;
 
-Error Refused(const std::string& reason) {
-  return {Code::kUnsupported, Cat(kManifestFile,
-                                  ": expected one that can be read, found one that our own reader "
-                                  "refuses: ",
-                                  reason)};
-}
+Error Refused(const std::string& reason) { return shard::Unreadable(kManifestFile, "one", reason); }
 
 // Everything but the tensors.
 Manifest WithoutTensors(const Manifest& manifest) {

@@ -1,13 +1,10 @@
-// distribution.json on its way out: read as its reader will before it is written, and written some
-// at a time. docs/architecture.md, "What a writer accepts its reader accepts".
+// distribution.json read as its reader will, before it is written. docs/architecture.md, "What a
+// writer accepts its reader accepts".
 #pragma once
 
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "libshard/base/inside_directory.h"
 #include "libshard/pack/slice.h"
 #include "manifest/document/manifest.h"
 
@@ -20,11 +17,5 @@ Status ReadBackManifest(const Manifest& manifest);
 // The same before a byte is packed: `files` stand for the bundles that there will be.
 Status ReadBackPlanned(const Manifest& manifest, const std::vector<shard::OutputFile>& files,
                        const std::string& format);
-
-using ManifestSink = std::function<Status(std::string_view text)>;
-// The text of WriteManifest, some at a time; the first error of `sink` ends it.
-Status StreamManifest(const Manifest& manifest, const ManifestSink& sink);
-// Writes distribution.json there with the text of WriteManifest, which is never held whole.
-Status WriteManifestFile(const shard::InsideDirectory& directory, const Manifest& manifest);
 
 }  // namespace manifest

@@ -12,6 +12,7 @@
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/model/config.h"
 #include "libshard/model/expert_name.h"
+#include "libshard/model/family_find.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/node/assemble_gguf.h"

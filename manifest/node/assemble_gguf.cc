@@ -6,6 +6,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
+#include "libshard/convert/gguf_cut.h"
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"

@@ -1,3 +1,5 @@
+#include "manifest/node/diff_nodes.h"
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -13,6 +13,7 @@
 #include "libshard/recipe/recipe_text.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
+#include "manifest/document/manifest_write.h"
 #include "manifest/document/parents.h"
 #include "manifest/document/read_back.h"
 #include "manifest/verify/verify.h"

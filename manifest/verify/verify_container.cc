@@ -1,4 +1,6 @@
 // The header of a bundle against the manifest: its tensors, and what it says of itself.
+#include "manifest/verify/verify_container.h"
+
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>

@@ -15,6 +15,7 @@
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
 #include "manifest/document/describe_model.h"
+#include "manifest/document/manifest_write.h"
 #include "manifest/document/read_back.h"
 #include "manifest/write/open_bundle.h"
 #include "manifest/write/output_path.h"

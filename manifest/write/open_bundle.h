@@ -30,11 +30,6 @@ struct OpenedBundle {
 Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
                                 uint32_t file);
 
-// The same, and what the file says of itself: model, role, group, overlay and experts (kMismatch,
-// with the first thing that is not as the manifest says).
-Status CheckHeader(const std::string& distribution, const Manifest& manifest,
-                   const BundleRecord& bundle);
-
 // Alignment of the tensors in a GGUF bundle, by its own header.
 Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle);
 

@@ -1,6 +1,7 @@
 #include "runtime-shim/load/opened_parts.h"
 
 #include "libshard/base/text.h"
+#include "manifest/verify/verify_container.h"
 
 namespace runtime {
 

@@ -10,6 +10,7 @@
 #include "libshard/base/text.h"
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/model/config.h"
+#include "libshard/model/family_find.h"
 #include "libshard/recipe/quantize.h"
 #include "manifest/write/assets.h"
 #include "runtime-shim/load/scratch_directory.h"

@@ -8,6 +8,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "runtime-shim/stats/statistics_file.h"
 
 namespace runtime {

@@ -12,6 +12,7 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "runtime-shim/stats/statistics_file.h"
 
 namespace runtime {

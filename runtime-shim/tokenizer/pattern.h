@@ -1,22 +1,19 @@
-// One regular expression of a pre-tokenizer: PCRE2 on UTF-8 with Unicode properties.
+// One regular expression of a pre-tokenizer, with Unicode properties.
 #pragma once
 
-#include <memory>
-#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "libshard/base/regex.h"
 #include "libshard/base/result.h"
 
 namespace runtime {
 
 class Pattern {
  public:
-  // kInvalidArgument when PCRE2 refuses the expression.
+  // Errors are those of shard::Regex.
   static shard::Result<Pattern> Compile(std::string_view expression);
-  Pattern(Pattern&&) noexcept;
-  Pattern& operator=(Pattern&&) noexcept;
-  ~Pattern();
 
   // Cuts each piece, on its own, into matches and what lies between them, in order; nothing is
   // dropped. The pieces are valid UTF-8. kUnsupported when a match takes more steps or memory than
@@ -25,9 +22,8 @@ class Pattern {
       const std::vector<std::string_view>& pieces) const;
 
  private:
-  struct Code;
-  explicit Pattern(std::unique_ptr<Code> code);
-  std::unique_ptr<Code> code_;
+  explicit Pattern(shard::Regex regex) : regex_(std::move(regex)) {}
+  shard::Regex regex_;
 };
 
 }  // namespace runtime

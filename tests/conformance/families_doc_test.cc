@@ -12,6 +12,7 @@
 #include "libshard/convert/converter.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
+#include "libshard/model/family_find.h"
 #include "tests/conformance/real_files.h"
 
 namespace shard {

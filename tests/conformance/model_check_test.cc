@@ -12,6 +12,7 @@
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/convert/converter.h"
+#include "libshard/model/family_find.h"
 #include "tests/conformance/real_files.h"
 #include "tests/libshard/model/model_for_test.h"
 

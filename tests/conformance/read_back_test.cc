@@ -14,6 +14,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/file.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/utf8.h"
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/safetensors.h"

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "tests/manifest/find_bundle.h"
 #include "tests/runtime-shim/load_sample.h"
 
 namespace runtime {
@@ -55,7 +56,7 @@ class CheckOfTiny : public testing::Test {
     fs::copy(Dir("plain"), Dir(name), fs::copy_options::recursive);
     const auto manifest = manifest::ReadManifest(Dir(name));
     for (const manifest::TensorRecord& record :
-         manifest->FindBundle("groups/001/experts.safetensors")->tensors) {
+         FindBundle(*manifest, "groups/001/experts.safetensors")->tensors) {
       if (record.name != tensor) continue;
       std::fstream file(Dir(name) + "/groups/001/experts.safetensors",
                         std::ios::in | std::ios::out | std::ios::binary);

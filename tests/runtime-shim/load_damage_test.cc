@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "libshard/format/gguf.h"
+#include "tests/manifest/find_bundle.h"
 #include "tests/runtime-shim/load_sample.h"
 
 namespace runtime {
@@ -249,7 +250,7 @@ TEST_F(LoadDamagedGguf, ARouterHasARowForEveryExpertOfThePlan) {
 TEST_F(LoadDamagedGguf, ATensorIsInOneFileOfAPart) {
   WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
   manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
-  manifest::BundleRecord again = *manifest.FindBundle("trunk/trunk.gguf");
+  manifest::BundleRecord again = *FindBundle(manifest, "trunk/trunk.gguf");
   fs::copy_file(dir_ / "a/trunk/trunk.gguf", dir_ / "a/trunk/again.gguf");
   again.file = "trunk/again.gguf";
   manifest.bundles.push_back(again);

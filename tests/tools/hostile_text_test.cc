@@ -6,6 +6,7 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/quote.h"
+#include "libshard/base/utf8.h"
 #include "tests/tools/run_moepack.h"
 
 namespace cli {

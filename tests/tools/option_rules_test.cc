@@ -76,11 +76,16 @@ TEST_F(OptionRules, ADryRunRefusesWhatItsRunWouldRefuse) {
   EXPECT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out --dry-run").status, 0);
 }
 
-TEST_F(OptionRules, ARegularExpressionHasAtMostAThousandCharacters) {
+TEST_F(OptionRules, ARegularExpressionHasALengthADepthAndSteps) {
   const std::string list = "list-tensors fixtures/tiny-moe --regex ";
-  ExpectRefused(list + std::string(60'000, 'a'), "--regex: expected at most 1000 characters");
-  const std::string nested = std::string(499, '(') + "a" + std::string(499, ')');
-  EXPECT_EQ(workspace_.Moepack(list + "'" + nested + "'").status, 0);
+  ExpectRefused(list + std::string(60'000, 'a'),
+                "--regex: regular expression: expected 1 to 4096 bytes, found 60000");
+  const auto nested = [&](size_t depth) {
+    return list + "'" + std::string(depth, '(') + "a" + std::string(depth, ')') + "'";
+  };
+  EXPECT_EQ(workspace_.Moepack(nested(200)).status, 0);
+  ExpectRefused(nested(1'500), "parentheses are too deeply nested");
+  ExpectRefused(list + "'^(?:[a-z._0-9]+)+[!?]'", "match limit exceeded");
 }
 
 // Each would stand in distribution.json, or in the metadata of a file, as U+FFFD.

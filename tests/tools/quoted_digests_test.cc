@@ -2,25 +2,25 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
+#include "libshard/base/regex.h"
 #include "tests/tools/run_moepack.h"
 
 namespace cli {
 namespace {
 
-// Digests and versions have at least this many digits; offsets and hex dumps have fewer.
-const std::regex& Digest() {
-  static const std::regex digest("(found )?\\b([0-9a-f]{16,64})\\b");
-  return digest;
-}
-
 std::set<std::string> DigestsIn(const std::string& text, bool of_damaged_files) {
+  // Digests and versions have at least this many digits; offsets and hex dumps have fewer.
+  const shard::Regex regex = shard::Regex::Compile("(found )?\\b[0-9a-f]{16,64}\\b").value();
+  shard::Regex::Matcher matcher(regex);
   std::set<std::string> digests;
-  for (std::sregex_iterator at(text.begin(), text.end(), Digest()), end; at != end; ++at) {
-    const bool damaged = (*at)[1].matched;
-    const std::string digest = (*at)[2];
+  size_t done = 0;
+  while (const auto match = matcher.Find(text, done).value()) {
+    done = match->end;
+    std::string digest = text.substr(match->begin, match->end - match->begin);
+    const bool damaged = digest.starts_with("found ");
+    if (damaged) digest.erase(0, std::string_view("found ").size());
     const bool made_up = digest.find_first_not_of('0') == std::string::npos;
     if ((of_damaged_files || !damaged) && !made_up) digests.insert(digest);
   }

@@ -1,7 +1,6 @@
 #!/bin/sh
 # What must not be anywhere in the code: flags that make bytes depend on the machine, std::regex
-# in the libraries (it recurses on hostile names), notes to self, and folders that collect what
-# has no place.
+# (it recurses on hostile names), notes to self, and folders that collect what has no place.
 # usage: forbidden.sh ROOT
 set -eu
 cd "$1"
@@ -16,7 +15,7 @@ forbid() {
   found=$(grep -rnIE --exclude-dir=tree --exclude-dir=tiny-moe --exclude-dir=bad \
     --exclude=package-lock.json -- "$pattern" "$@" || true)
   if [ -n "$found" ]; then
-    echo "$found" | sed "s/\$/   <- $reason/"
+    echo "$found" | sed "s|\$|   <- $reason|"
     status=1
   fi
 }
@@ -26,9 +25,9 @@ build_files=$(find CMakeLists.txt CMakePresets.json Makefile .ci $folders -name 
   -o -name '*.cmake' -o -name Makefile -o -name CMakePresets.json -o -path '.ci/*' -type f)
 forbid "bytes would depend on the machine" '^[^#]*-(march=native|ffast-math|Ofast)' $build_files
 forbid "finish it, or open an issue" '\<(TODO|FIXME|XXX|HACK)\>' $folders
-# One place matches names against what the user wrote on the command line.
-forbid "std::regex is slow and recurses" '# *include *<regex>' quant manifest \
-  $(find libshard \( -name '*.cc' -o -name '*.h' \) ! -name 'recipe_regex.cc')
+forbid "use libshard/base/regex.h: std::regex is slow and recurses" '# *include *<regex>' $folders
+forbid "PCRE2 is reached through libshard/base/regex.h" '# *include *<pcre2' \
+  $(find $folders \( -name '*.cc' -o -name '*.h' \) ! -path libshard/base/regex.cc)
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
   quant libshard manifest runtime-shim
 forbid "libraries do not print" '\<std::(cout|cerr|clog)\>|\<f?printf\(' \

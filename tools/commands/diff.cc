@@ -9,6 +9,7 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/document/node_record.h"
+#include "manifest/node/diff_nodes.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/options/options.h"

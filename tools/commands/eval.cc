@@ -12,6 +12,7 @@
 #include "tools/interrupt.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
+#include "tools/options/session_texts.h"
 #include "tools/reports/ci_report.h"
 #include "tools/reports/eval_report.h"
 #include "tools/reports/output.h"

@@ -216,7 +216,8 @@ Result<int> Run(Arguments& arguments) {
   }
   Selection selection;
   for (const shard::ModelTensor& tensor : model.tensors()) {
-    if (filter.Accepts(model, tensor)) selection.push_back(&tensor);
+    SHARD_TRY(const bool accepted, filter.Accepts(model, tensor));
+    if (accepted) selection.push_back(&tensor);
   }
   SHARD_CHECK(arguments.json ? WriteDocument(model, selection) : WriteTable(model, selection));
   return kExitDone;

@@ -16,6 +16,7 @@
 #include "tools/interrupt.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
+#include "tools/options/session_texts.h"
 #include "tools/reports/output.h"
 #include "tools/reports/profile_report.h"
 #include "tools/reports/progress.h"

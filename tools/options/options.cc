@@ -5,6 +5,8 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
+#include "libshard/plan/partition.h"
 #include "manifest/node/open_node.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
@@ -16,15 +18,13 @@ using shard::Cat;
 
 constexpr uint64_t kMaxJobs = 1024;
 constexpr uint64_t kLeastMemory = 1u << 20;
-constexpr std::string_view kExplicit = "explicit:";
 
 // The name of a file without its directory: distribution.json must not depend on where files were.
 std::string FileName(const std::string& path) { return shard::fs::path(path).filename().string(); }
 
 std::string PartitionProblem(const std::string& text) {
-  if (text == "contiguous" || text == "modulo") return "";
-  if (text.starts_with(kExplicit) && text.size() > kExplicit.size()) return "";
-  return Cat("expected contiguous, modulo or explicit:FILE, found ", shard::Quoted(text));
+  const auto choice = shard::ParsePartition(text);
+  return choice ? "" : choice.error().message;
 }
 
 // A node's trunk may be elsewhere: then its digest is checked first.
@@ -138,12 +138,12 @@ void AddForce(CLI::App& app, bool& force) {
 
 void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
   app.add_option("--groups", options.groups,
-                 "Number of expert groups: one per node. Needed unless explicit:FILE lists them.")
+                 "Number of expert groups: one per node. Needed unless the file of --partition "
+                 "lists them.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxGroups));
   app.add_option("--partition", options.partition,
-                 "How each layer's experts are divided: contiguous (0-5, 6-10, ...; the default), "
-                 "modulo (expert id modulo N), or explicit:FILE (ids of every group and layer).")
+                 Cat("How each layer's experts are divided: ", shard::PartitionHelp(), "."))
       ->type_name("KIND")
       ->check(PartitionProblem);
   app.add_option("--overlay-file", options.overlay_file,
@@ -155,7 +155,8 @@ void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
 }
 
 Status CheckPlanOptions(const shard::PlanOptions& options) {
-  if (options.groups > 0 || options.partition.starts_with(kExplicit)) return shard::Ok();
+  SHARD_TRY(const shard::PartitionChoice choice, shard::ParsePartition(options.partition));
+  if (options.groups > 0 || choice.partition->takes_file) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
                       "--groups: expected the number of expert groups, found none",
                       "one group per node: try --groups 2"};
@@ -174,9 +175,9 @@ Status CheckRecorded(const std::vector<std::string>& words) {
 
 std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options) {
   std::vector<std::string> words = {"--groups", std::to_string(options.groups), "--partition"};
-  words.push_back(options.partition);
-  if (options.partition.starts_with(kExplicit))
-    words.back() = std::string(kExplicit) + FileName(options.partition.substr(kExplicit.size()));
+  const auto choice = shard::ParsePartition(options.partition).value();  // checked as it was read
+  words.push_back(choice.file.empty() ? options.partition
+                                      : Cat(choice.partition->name, ":", FileName(choice.file)));
   if (!options.overlay_file.empty()) {
     words.insert(words.end(), {"--overlay-file", FileName(options.overlay_file)});
   }

@@ -6,6 +6,8 @@
 
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
+#include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_text.h"
 
 namespace cli {

@@ -1,4 +1,5 @@
-// Reads texts and token ids as sessions (runtime_options.h).
+#include "tools/options/session_texts.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -9,9 +10,9 @@
 #include "libshard/base/file.h"
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tools/options/options.h"
-#include "tools/options/runtime_options.h"
 #include "tools/options/token_ids.h"
 
 namespace cli {

@@ -13,7 +13,6 @@ using shard::Error;
 using shard::Result;
 
 constexpr uint32_t kMaxId = 1u << 20;
-constexpr size_t kMaxRegex = 1000;  // std::regex recurses on what is nested deeper
 
 Result<std::optional<shard::ExpertIds>> ParseRange(const char* option, const std::string& text) {
   if (text.empty()) return std::optional<shard::ExpertIds>();
@@ -30,23 +29,14 @@ Result<TensorFilter> TensorFilter::Make(const FilterArguments& arguments) {
   SHARD_TRY(filter.layers_, ParseRange("--layer", arguments.layers));
   SHARD_TRY(filter.experts_, ParseRange("--expert", arguments.experts));
   if (arguments.regex.empty()) return filter;
-  if (arguments.regex.size() > kMaxRegex) {
-    return Error{Code::kInvalidArgument, Cat("--regex: expected at most ", kMaxRegex,
-                                             " characters, found ", arguments.regex.size())};
-  }
-  try {
-    // libstdc++'s matcher without backtracking: "(.*)*(.*)*x" must not take for ever.
-    filter.regex_.emplace(arguments.regex,
-                          std::regex::ECMAScript | std::regex_constants::__polynomial);
-  } catch (const std::regex_error& error) {
-    return Error{Code::kInvalidArgument,
-                 Cat("--regex: expected an ECMAScript regular expression, found ",
-                     shard::Quoted(arguments.regex), " (", error.what(), ")")};
-  }
+  auto regex = shard::Regex::Compile(arguments.regex);
+  if (!regex) return std::move(regex).error().Within("--regex");
+  filter.regex_ = *std::move(regex);
   return filter;
 }
 
-bool TensorFilter::Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const {
+Result<bool> TensorFilter::Accepts(const shard::MoeModel& model,
+                                   const shard::ModelTensor& tensor) const {
   if (!parts_.empty() &&
       std::find(parts_.begin(), parts_.end(), shard::PartName(tensor.part)) == parts_.end())
     return false;
@@ -54,7 +44,14 @@ bool TensorFilter::Accepts(const shard::MoeModel& model, const shard::ModelTenso
       (tensor.layer < 0 || !shard::Contains(*layers_, static_cast<uint32_t>(tensor.layer))))
     return false;
   if (experts_ && !AcceptsExpert(model, tensor)) return false;
-  return !regex_ || std::regex_search(model.entry(tensor).name, *regex_);
+  return AcceptsName(model.entry(tensor).name);
+}
+
+Result<bool> TensorFilter::AcceptsName(const std::string& name) const {
+  if (!regex_) return true;
+  Result<bool> found = regex_->Search(name);
+  if (!found) return std::move(found).error().Within("--regex");
+  return found;
 }
 
 bool TensorFilter::AcceptsExpert(const shard::MoeModel& model,

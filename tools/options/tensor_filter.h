@@ -2,11 +2,11 @@
 #pragma once
 
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
+#include "libshard/base/regex.h"
 #include "libshard/model/model.h"
 
 namespace cli {
@@ -24,14 +24,16 @@ class TensorFilter {
   static shard::Result<TensorFilter> Make(const FilterArguments& arguments);
 
   // A packed tensor holds all experts of its layer, so any id below their number accepts it.
-  bool Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
+  // kInvalidArgument for an expression that takes too long.
+  shard::Result<bool> Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
 
  private:
+  shard::Result<bool> AcceptsName(const std::string& name) const;
   bool AcceptsExpert(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
 
   std::vector<std::string> parts_;
   std::optional<shard::ExpertIds> layers_, experts_;
-  std::optional<std::regex> regex_;
+  std::optional<shard::Regex> regex_;
 };
 
 }  // namespace cli

@@ -8,6 +8,7 @@
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/plan/plan.h"
+#include "libshard/recipe/recipe_list.h"
 #include "tools/reports/node_report.h"
 
 namespace cli {

@@ -8,6 +8,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 
 namespace cli {
 

@@ -6,7 +6,7 @@
 
 #include "libshard/base/json.h"
 #include "runtime-shim/stats/summary.h"
-#include "tools/options/runtime_options.h"
+#include "tools/options/session_texts.h"
 
 namespace cli {
 

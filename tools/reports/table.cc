@@ -4,18 +4,12 @@
 #include <cassert>
 
 #include "libshard/base/quote.h"
+#include "libshard/base/utf8.h"
 
 namespace cli {
 namespace {
 
 constexpr size_t kGap = 2;
-
-// Columns as a terminal shows them: bytes that continue a UTF-8 character take no room.
-size_t DisplayWidth(std::string_view text) {
-  size_t width = 0;
-  for (const char c : text) width += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  return width;
-}
 
 }  // namespace
 
@@ -31,7 +25,7 @@ TableColumns::TableColumns(const std::vector<std::string>& headings) {
 void TableColumns::Measure(std::span<const std::string> cells) {
   assert(cells.size() == widths_.size());
   for (size_t i = 0; i < cells.size(); ++i) {
-    widths_[i] = std::max(widths_[i], DisplayWidth(shard::Shown(cells[i])));
+    widths_[i] = std::max(widths_[i], shard::CountCharacters(shard::Shown(cells[i])));
   }
 }
 
@@ -40,7 +34,7 @@ std::string TableColumns::Line(std::span<const std::string> cells, size_t indent
   std::string line;
   for (size_t i = 0; i < cells.size(); ++i) {
     const std::string cell = shard::Shown(cells[i]);
-    const size_t padding = widths_[i] - DisplayWidth(cell);
+    const size_t padding = widths_[i] - shard::CountCharacters(cell);
     line.append(i == 0 ? indent : kGap, ' ');
     if (right_[i]) line.append(padding, ' ');
     line += cell;

@@ -9,7 +9,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "manifest/document/read_back.h"
+#include "manifest/document/manifest_write.h"
 #include "tools/options/quantize_options.h"
 #include "tools/reports/node_report.h"
 #include "tools/reports/output.h"

@@ -20,6 +20,7 @@ Family DeepseekOcrFamily() {
   AddTowers(family);
   AddTrunk(family, "vision",
            {"sam_model.{**}", "qwen2_model.{**}", "projector.{**}", "view_seperator"});
+  family.promise = {.complete = true};
   return family;
 }
 

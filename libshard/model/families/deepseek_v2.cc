@@ -16,6 +16,7 @@ Family DeepseekV2Family() {
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddDeepseekMoe(family, "layers.{L}.");
+  family.promise = {.complete = true};
   return family;
 }
 

@@ -19,6 +19,7 @@ Family DeepseekV3Family() {
   AddDeepseekMoe(family, "layers.{L}.");
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
   AddMtpExtras(family, "layers.{L}.");
+  family.promise = {.complete = true};
   return family;
 }
 

@@ -29,6 +29,7 @@ Family Ernie45MoeFamily() {
   AddExplicitExperts(family, "ernie.layers.{L}.mlp.experts.", kPaddle);
   AddSharedExpert(family, "ernie.layers.{L}.mlp.shared_experts.", kPaddle);
   AddDenseMlp(family, "ernie.layers.{L}.mlp.", kPaddle);
+  family.promise = {.attention_biases = {"use_bias"}};
   return family;
 }
 

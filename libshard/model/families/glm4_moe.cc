@@ -20,6 +20,7 @@ Family Glm4MoeFamily() {
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");
   AddMtpExtras(family, "layers.{L}.");
   AddTowers(family);
+  family.promise = {.complete = true, .output_bias = false, .query_key_norms = {"use_qk_norm"}};
   return family;
 }
 

@@ -17,6 +17,7 @@ Family GraniteMoeFamily() {
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddGraniteMoe(family, "layers.{L}.");
+  family.promise = {.complete = true};
   return family;
 }
 

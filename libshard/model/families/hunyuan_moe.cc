@@ -19,6 +19,11 @@ Family HunyuanMoeFamily() {
   AddExperts(family, "layers.{L}.mlp.");
   AddSharedExpert(family, "layers.{L}.mlp.shared_mlp.");
   AddDenseMlp(family, "layers.{L}.mlp.");
+  family.promise = {.complete = true,
+                    .f32_router = true,
+                    .output_bias = false,
+                    .query_key_norms = {"use_qk_norm"},
+                    .layer_norms = true};
   return family;
 }
 

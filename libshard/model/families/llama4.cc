@@ -22,6 +22,7 @@ Family Llama4Family() {
   AddSharedExpert(family, "layers.{L}.feed_forward.shared_expert.");
   AddDenseMlp(family, "layers.{L}.feed_forward.");
   AddTowers(family);
+  family.promise = {.complete = true, .always_shared = true};
   return family;
 }
 

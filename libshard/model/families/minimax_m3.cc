@@ -23,6 +23,7 @@ Family MinimaxM3Family() {
   AddDenseMlp(family, "layers.{L}.mlp.");
   AddTowers(family);
   AddTrunk(family, "vision", {"patch_merge_mlp.{**}"});
+  family.promise = {.f32_router = true};
   return family;
 }
 

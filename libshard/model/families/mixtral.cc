@@ -20,6 +20,7 @@ Family MixtralFamily() {
   AddExperts(family, "layers.{L}.block_sparse_moe.", kW123);
   AddRouter(family, "layers.{L}.mlp.gate");
   AddExperts(family, "layers.{L}.mlp.");
+  family.promise = {.complete = true};
   return family;
 }
 

@@ -17,6 +17,8 @@ Family OlmoeFamily() {
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.mlp.gate");
   AddExperts(family, "layers.{L}.mlp.");
+  family.promise = {
+      .complete = true, .output_bias = false, .query_key_norms = {"", true}, .whole_norms = true};
   return family;
 }
 

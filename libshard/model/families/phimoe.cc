@@ -17,6 +17,7 @@ Family PhimoeFamily() {
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");
   AddExperts(family, "layers.{L}.block_sparse_moe.", kW123);
+  family.promise = {.complete = true, .norm_biases = true};
   return family;
 }
 

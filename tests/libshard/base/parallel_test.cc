@@ -45,7 +45,10 @@ TEST(ParallelFor, TheLowestFailingIndexWins) {
 }
 
 TEST(ParallelFor, HasNothingToDoForNothing) {
-  EXPECT_TRUE(ParallelFor(0, 4, [](size_t) -> Status { return Error{Code::kIo, "called"}; }));
+  const Status done = ParallelFor(0, 4, [](size_t) -> Status {
+    return Error{Code::kIo, "called"};
+  });
+  EXPECT_EQ(done ? "" : done.error().message, "");
 }
 
 TEST(ParallelFor, AnExceptionOfAnyThreadReachesTheCaller) {

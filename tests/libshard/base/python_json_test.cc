@@ -24,12 +24,17 @@ TEST(PythonJson, WordsInsideStringsAreLeftAlone) {
 
 TEST(PythonJson, InfinityIsNoKey) {
   for (const char* text : {R"({Infinity: 1})", R"({"a": 1, -Infinity : 1})"}) {
-    EXPECT_FALSE(ParsePythonJson("c", text)) << text;
+    const Result<Json> parsed = ParsePythonJson("c", text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().code, Code::kCorrupt);
+    EXPECT_THAT(parsed.error().message, testing::StartsWith("c: JSON: ")) << text;
   }
 }
 
 TEST(PythonJson, NothingHidesBehindANul) {
-  EXPECT_FALSE(ParsePythonJson("c", std::string_view("{}\0{\"a\": 1}", 11)));
+  const Result<Json> parsed = ParsePythonJson("c", std::string_view("{}\0{\"a\": 1}", 11));
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().message, "c: JSON: byte 2: expected text, found a NUL byte");
 }
 
 TEST(PythonJson, NanIsRefusedWithItsPlace) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 
 namespace shard {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "libshard/base/utf8.h"
+
 namespace shard {
 namespace {
 

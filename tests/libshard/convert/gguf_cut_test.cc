@@ -1,3 +1,5 @@
+#include "libshard/convert/gguf_cut.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

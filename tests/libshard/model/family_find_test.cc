@@ -1,3 +1,5 @@
+#include "libshard/model/family_find.h"
+
 #include <gtest/gtest.h>
 
 #include "libshard/base/text.h"

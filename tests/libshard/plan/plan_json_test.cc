@@ -92,7 +92,10 @@ TEST(PlanJson, ReadsBackWhatItWrites) {
 TEST(PlanJson, ReadsAnOverlayWithoutParent) {
   Json document = DocumentOf(FullPlan());
   document["overlays"][0].erase("parent");
-  EXPECT_TRUE(Read(document));
+  const auto plan = Read(document);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->overlay, FullPlan().overlay);
+  EXPECT_EQ(plan->overlay_version, FullPlan().overlay_version);
 }
 
 TEST(PlanJson, IgnoresMembersOfLaterMinorVersions) {
@@ -101,7 +104,9 @@ TEST(PlanJson, IgnoresMembersOfLaterMinorVersions) {
   document["partition"]["expected_capture"] = 0.93;
   document["partition"]["groups"][0]["name"] = "a";
   document["overlays"][0]["made_from"] = "statistics";
-  EXPECT_TRUE(Read(document));
+  const auto plan = Read(document);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(DocumentOf(*plan), DocumentOf(FullPlan()));
 }
 
 // Sets one value of a sound document, by JSON pointer; the text null erases it.

@@ -259,9 +259,14 @@ TEST_F(PlanTest, TakesOverlayVersionsOfUpTo64Characters) {
     return Overlay(R"({"version": ")" + version + R"(", "layers": {"*": "0"}})");
   };
   options.overlay_file = overlay(std::string(64, 'a'));
-  EXPECT_TRUE(MakePlan(model, options));
+  const auto longest = MakePlan(model, options);
+  ASSERT_TRUE(longest) << longest.error().message;
+  EXPECT_EQ(longest->overlay_version, std::string(64, 'a'));
   options.overlay_file = overlay(std::string(65, 'a'));
-  EXPECT_FALSE(MakePlan(model, options));
+  const auto too_long = MakePlan(model, options);
+  ASSERT_FALSE(too_long);
+  EXPECT_THAT(too_long.error().message,
+              HasSubstr("version: expected 1 to 64 of [A-Za-z0-9._-], the first not"));
 }
 
 TEST_F(PlanTest, RefusesFilesThatAreNotThereOrNoJson) {

@@ -1,10 +1,11 @@
+#include "libshard/recipe/recipe_list.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "libshard/base/text.h"
-#include "libshard/recipe/recipe.h"
 #include "libshard/recipe/recipe_types.h"
 
 namespace shard {

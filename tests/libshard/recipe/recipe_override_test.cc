@@ -59,8 +59,8 @@ TEST(TypeOverrides, PutsPatternsInLowerCaseButNotClasses) {
   auto overrides =
       TypeOverrides::Make(Options({"BLK\\.\\d\\.ATTN_Q=q8_0,^\\Doken=q6_K"}, "Q4_K_M"), model)
           .value();
-  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.0.attn_q.weight"))->type->name, "q8_0");
-  EXPECT_EQ(overrides.Find(TensorOf(model, "token_embd.weight"))->type->name, "q6_K");
+  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.0.attn_q.weight")).value()->type->name, "q8_0");
+  EXPECT_EQ(overrides.Find(TensorOf(model, "token_embd.weight")).value()->type->name, "q6_K");
 }
 
 TEST(TypeOverrides, LetsTheFirstRuleThatMatchesDecide) {
@@ -68,9 +68,9 @@ TEST(TypeOverrides, LetsTheFirstRuleThatMatchesDecide) {
   auto overrides =
       TypeOverrides::Make(Options({"blk.0.attn=q8_0", "attn_q=q6_K,attn_k=q5_K"}, "Q4_K_M"), model)
           .value();
-  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.0.attn_q.weight"))->type->name, "q8_0");
-  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.1.attn_q.weight"))->type->name, "q6_K");
-  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.1.attn_v.weight")), nullptr);
+  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.0.attn_q.weight")).value()->type->name, "q8_0");
+  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.1.attn_q.weight")).value()->type->name, "q6_K");
+  EXPECT_EQ(overrides.Find(TensorOf(model, "blk.1.attn_v.weight")).value(), nullptr);
 }
 
 TEST(TypeOverrides, ComesInTheOrderExpressionOutputPart) {
@@ -82,7 +82,7 @@ TEST(TypeOverrides, ComesInTheOrderExpressionOutputPart) {
   options.experts_type = "q3_K";
   auto overrides = TypeOverrides::Make(options, model).value();
   const auto type = [&](const char* name) {
-    return overrides.Find(TensorOf(model, name))->type->name;
+    return overrides.Find(TensorOf(model, name)).value()->type->name;
   };
   EXPECT_EQ(type("blk.0.attn_q.weight"), "q5_0");
   EXPECT_EQ(type("output.weight"), "q8_0");
@@ -97,10 +97,10 @@ TEST(TypeOverrides, GivesATiedEmbeddingTheTypeOfTheOutputUnlessItHasItsOwn) {
   RecipeOptions options = Options({}, "Q4_K_M");
   options.output_type = "q8_0";
   auto tied = TypeOverrides::Make(options, model).value();
-  EXPECT_EQ(tied.Find(TensorOf(model, "token_embd.weight"))->type->name, "q8_0");
+  EXPECT_EQ(tied.Find(TensorOf(model, "token_embd.weight")).value()->type->name, "q8_0");
   options.embedding_type = "q5_K";
   auto own = TypeOverrides::Make(options, model).value();
-  EXPECT_EQ(own.Find(TensorOf(model, "token_embd.weight"))->type->name, "q5_K");
+  EXPECT_EQ(own.Find(TensorOf(model, "token_embd.weight")).value()->type->name, "q5_K");
   EXPECT_THAT(own.CheckAllUsed().error().message,
               HasSubstr("--output-tensor-type: expected a tensor"));
 }
@@ -109,7 +109,7 @@ TEST(TypeOverrides, RefusesARuleThatMatchesNothing) {
   const GgufModel model = RecipeModel({.layers = 1});
   auto overrides =
       TypeOverrides::Make(Options({"attn_q=q8_0,ffn_dwon=q6_K"}, "Q4_K_M"), model).value();
-  for (const GgufTensor& tensor : model.tensors) overrides.Find(tensor);
+  for (const GgufTensor& tensor : model.tensors) ASSERT_TRUE(overrides.Find(tensor));
   const Status used = overrides.CheckAllUsed();
   ASSERT_FALSE(used);
   EXPECT_EQ(used.error().code, Code::kInvalidArgument);
@@ -123,7 +123,7 @@ TEST(TypeOverrides, RefusesARuleForTensorsThatKeepTheirTypeUnlessItIsThatType) {
   const auto used = [&](const std::string& rule) {
     auto overrides = TypeOverrides::Make(Options({rule}, "Q4_K_M"), model).value();
     for (const GgufTensor& tensor : model.tensors) {
-      EXPECT_EQ(overrides.Find(tensor), nullptr);
+      EXPECT_EQ(overrides.Find(tensor).value(), nullptr);
     }
     return overrides.CheckAllUsed().has_value();
   };
@@ -134,7 +134,7 @@ TEST(TypeOverrides, RefusesARuleForTensorsThatKeepTheirTypeUnlessItIsThatType) {
 TEST(TypeOverrides, CountsAShadowedRuleAsUsed) {
   const GgufModel model = RecipeModel({.layers = 1});
   auto overrides = TypeOverrides::Make(Options({"attn=q8_0,attn_q=q6_K"}, "Q4_K_M"), model).value();
-  for (const GgufTensor& tensor : model.tensors) overrides.Find(tensor);
+  for (const GgufTensor& tensor : model.tensors) ASSERT_TRUE(overrides.Find(tensor));
   EXPECT_TRUE(overrides.CheckAllUsed());
 }
 
@@ -145,10 +145,19 @@ TEST(TypeOverrides, NamesTheRuleAtFault) {
               HasSubstr("--tensor-type \"attn_q=\": type: expected one of f32"));
   EXPECT_THAT(ErrorOf("a=q8_0,b=iq2_s"),
               HasSubstr("--tensor-type \"b=iq2_s\": type: expected one of"));
-  EXPECT_THAT(ErrorOf("blk\\.(0=q8_0"),
-              HasSubstr("regular expression: expected parentheses () that match, found"));
+  EXPECT_THAT(ErrorOf("blk\\.(0=q8_0"), HasSubstr("found at byte 7: missing closing parenthesis"));
   EXPECT_THAT(ErrorOf("  # nothing\n,"), HasSubstr("expected REGEX=TYPE, found no rule"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("found no rule"));
+}
+
+TEST(TypeOverrides, NamesTheRuleThatTakesTooLong) {
+  const GgufModel model = RecipeModel({.layers = 1});
+  auto overrides =
+      TypeOverrides::Make(Options({"^(?:[a-z._0-9]+)+[!?]=q8_0"}, "Q4_K_M"), model).value();
+  const auto found = overrides.Find(TensorOf(model, "blk.0.attn_q.weight"));
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("--tensor-type \"^(?:[a-z._0-9]+)+[!?]=q8_0\": "));
+  EXPECT_THAT(found.error().message, HasSubstr("match limit exceeded"));
 }
 
 TEST(TypeOverrides, NamesTheOptionWithAWrongType) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "libshard/recipe/recipe.h"
+#include "libshard/recipe/recipe_list.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
 namespace shard {
@@ -79,9 +80,9 @@ TEST(RecipeProfile, LeavesTheFileTypeOfASourceItDoesNotChange) {
   EXPECT_EQ(Applied("exact", model).metadata.Uint("general.file_type"), 14u);
 }
 
-TEST(RecipeProfile, IsFoundByItsExactName) {
-  EXPECT_NE(FindProfile("compact"), nullptr);
-  EXPECT_EQ(FindProfile("Q4_K_M"), nullptr);
+TEST(RecipeProfile, StandsOnTheRowOfItsRecipe) {
+  EXPECT_NE(FindRecipe("compact")->profile, nullptr);
+  EXPECT_EQ(FindRecipe("Q4_K_M")->profile, nullptr);
 }
 
 }  // namespace

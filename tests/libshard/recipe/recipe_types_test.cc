@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libshard/recipe/recipe_list.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
 namespace shard {

@@ -4,16 +4,17 @@
 
 #include "fixtures/temp_dir.h"
 #include "tests/manifest/document/sample.h"
+#include "tests/manifest/find_bundle.h"
 
 namespace manifest {
 namespace {
 
 TEST(ManifestTest, FindsBundlesByTheirFile) {
   const sample::Distribution made = sample::Make();
-  const BundleRecord* bundle = made.manifest.FindBundle("groups/001/experts.safetensors");
+  const BundleRecord* bundle = FindBundle(made.manifest, "groups/001/experts.safetensors");
   ASSERT_NE(bundle, nullptr);
   EXPECT_EQ(bundle->group, 1);
-  EXPECT_EQ(made.manifest.FindBundle("groups/009/experts.safetensors"), nullptr);
+  EXPECT_EQ(FindBundle(made.manifest, "groups/009/experts.safetensors"), nullptr);
 }
 
 TEST(ManifestTest, CountsTheBytesOfARoleAndOfOneGroup) {

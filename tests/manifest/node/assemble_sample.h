@@ -6,6 +6,7 @@
 #include "fixtures/generator.h"
 #include "manifest/node/assemble.h"
 #include "tests/manifest/document/tiny_distribution.h"
+#include "tests/manifest/find_bundle.h"
 
 namespace manifest {
 
@@ -78,7 +79,7 @@ class AssembleNodeTest : public testing::Test {
   }
   TensorRecord Tensor(const std::string& file, const std::string& part_of_name) {
     const Manifest manifest = *ReadManifest((dir_ / "dist").string());
-    for (const TensorRecord& tensor : manifest.FindBundle(file)->tensors) {
+    for (const TensorRecord& tensor : FindBundle(manifest, file)->tensors) {
       if (tensor.name.find(part_of_name) != std::string::npos) return tensor;
     }
     ADD_FAILURE() << "no tensor " << part_of_name << " in " << file;

@@ -1,6 +1,6 @@
-#include <gmock/gmock.h>
+#include "manifest/node/diff_nodes.h"
 
-#include "manifest/document/diff.h"
+#include <gmock/gmock.h>
 
 namespace manifest {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "manifest/verify/verify.h"
 #include "tests/manifest/document/tiny_distribution.h"
+#include "tests/manifest/find_bundle.h"
 
 namespace manifest {
 namespace {
@@ -196,7 +197,7 @@ TEST_F(WriteDistributionTest, APartInFilesOfAnotherSizeIsThatPartAllTheSame) {
 
   again.force = true;
   const WriteReport report = Write("out", again);
-  EXPECT_EQ(report.manifest.FindBundle(kTrunkFile), nullptr);
+  EXPECT_EQ(FindBundle(report.manifest, kTrunkFile), nullptr);
   EXPECT_FALSE(fs::exists(dir_ / "out" / kTrunkFile));
   EXPECT_TRUE(report.manifest.complete);
   ExpectVerified("out");
@@ -352,7 +353,7 @@ TEST_F(WriteDistributionTest, TheRemainderIsKeptOnlyWhenAskedFor) {
   options.slice.keep_remainder = true;
   const auto report = WriteDistribution(model, plan, (dir_ / "with").string(), options);
   ASSERT_TRUE(report) << report.error().message;
-  const BundleRecord* bundle = report->manifest.FindBundle("remainder/experts.safetensors");
+  const BundleRecord* bundle = FindBundle(report->manifest, "remainder/experts.safetensors");
   ASSERT_NE(bundle, nullptr);
   EXPECT_EQ(bundle->role, shard::Role::kRemainder);
   EXPECT_EQ(bundle->tensors.size(), 3u * 3u);  // expert 15 of three layers

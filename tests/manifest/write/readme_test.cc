@@ -3,6 +3,7 @@
 
 #include "manifest/write/bundle.h"
 #include "tests/manifest/document/sample.h"
+#include "tests/manifest/find_bundle.h"
 
 namespace manifest {
 namespace {
@@ -34,7 +35,7 @@ TEST(DistributionReadme, ListsEveryPartWithItsFilesAndBytes) {
                                    {"group 0", "groups/000/experts.safetensors"},
                                    {"group 2", "groups/002/experts.safetensors"},
                                    {"overlay", "overlays/generalists-1/experts.safetensors"}}) {
-    const BundleRecord* bundle = manifest.FindBundle(file);
+    const BundleRecord* bundle = FindBundle(manifest, file);
     ASSERT_NE(bundle, nullptr) << file;
     EXPECT_THAT(
         text, HasSubstr(Cat("| ", part, " | `", file, "` | ", FormatBytes(bundle->size), " |\n")));

@@ -1,8 +1,9 @@
+#include "tools/options/session_texts.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/tools/run_moepack.h"
-#include "tools/options/runtime_options.h"
 
 namespace cli {
 namespace {

@@ -1,0 +1,54 @@
+// A hash table for hostile keys: open addressing, and a hash that differs from run to run, so that
+// nobody can make keys that fall into one place.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace shard {
+
+struct KeyHash {
+  uint64_t place = 0, rest = 0;
+  bool operator==(const KeyHash&) const = default;
+};
+// The same for equal keys in one run, another in the next.
+KeyHash HashOf(std::string_view key);
+
+// Holds small values, not the keys: `Value` is an index of the thing with the key, or the hash
+// itself. One value, `free`, stands for no entry.
+template <class Value>
+class ProbeTable {
+ public:
+  // For at most `count` entries: twice as many slots and one, so that searches end, and soon.
+  explicit ProbeTable(Value free, size_t count = 0) : free_(free), slots_(2 * count + 1, free) {}
+
+  // How many entries there may be.
+  size_t room() const { return slots_.size() / 2; }
+  // The slot of the value that `is_it` accepts, or the free one where it belongs.
+  template <class IsIt>
+  Value& Slot(const KeyHash& hash, const IsIt& is_it) {
+    return slots_[Find(hash, is_it)];
+  }
+  template <class IsIt>
+  const Value& Slot(const KeyHash& hash, const IsIt& is_it) const {
+    return slots_[Find(hash, is_it)];
+  }
+  bool IsFree(const Value& slot) const { return slot == free_; }
+  // Free ones too.
+  const std::vector<Value>& slots() const { return slots_; }
+
+ private:
+  template <class IsIt>
+  size_t Find(const KeyHash& hash, const IsIt& is_it) const {
+    size_t at = hash.place % slots_.size();
+    while (slots_[at] != free_ && !is_it(slots_[at])) at = at + 1 == slots_.size() ? 0 : at + 1;
+    return at;
+  }
+
+  Value free_;
+  std::vector<Value> slots_;
+};
+
+}  // namespace shard

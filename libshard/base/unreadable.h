@@ -1,0 +1,14 @@
+// What a writer says instead of writing something that its own reader would refuse.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/result.h"
+
+namespace shard {
+
+// kUnsupported: "<where>: expected <what> that can be read, found one that our own reader refuses:
+// <reason>".
+Error Unreadable(const std::string& where, const std::string& what, const std::string& reason);
+
+}  // namespace shard

@@ -1,0 +1,25 @@
+// The metadata of a node that holds some of a model's experts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/model/gguf_experts.h"
+
+namespace shard {
+
+// Rewrites every key of the table for a file that holds only the experts of `cut`: expert_count,
+// expert_used_count (with expert_feed_forward_length made explicit where a runtime would divide by
+// it), the routing groups (kept when every layer keeps equally many experts of each and the used
+// groups have enough for top-k, else dropped with a note). Appends a sentence per change that
+// alters routing to `notes`; general.* and tokenizer.* stay as they are, and with all experts
+// nothing changes. kUnsupported, with the reason, for what a stock runtime would get wrong: layers
+// that keep different numbers, Llama-4 (its QK norm hangs on an expert count of 128), per-layer
+// expert counts, hash routing (a table of expert ids), experts that share chunks, a key about
+// experts that is not in the table. `where` names the source in errors.
+Status CutMetadata(const std::string& where, const ExpertCut& cut, GgufMetadata& metadata,
+                   std::vector<std::string>& notes);
+
+}  // namespace shard

@@ -1,0 +1,135 @@
+#include "libshard/plan/partition.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "libshard/base/text.h"
+#include "libshard/plan/plan_steps.h"
+
+namespace shard {
+namespace {
+
+// The first id of run `group` when `experts` ids are cut into runs whose lengths differ by at most
+// one, the longer ones first: 16 in 3 gives 0, 6, 11. With group == groups it is `experts`.
+uint32_t RunStart(uint32_t experts, uint32_t groups, uint32_t group) {
+  return group * (experts / groups) + std::min(group, experts % groups);
+}
+
+ExpertIds ContiguousRun(uint32_t experts, uint32_t groups, uint32_t group) {
+  ExpertIds ids;
+  const uint32_t end = RunStart(experts, groups, group + 1);
+  for (uint32_t id = RunStart(experts, groups, group); id < end; ++id) ids.push_back(id);
+  return ids;
+}
+
+ExpertIds EveryNth(uint32_t experts, uint32_t groups, uint32_t group) {
+  ExpertIds ids;
+  for (uint32_t id = group; id < experts; id += groups) ids.push_back(id);
+  return ids;
+}
+
+// A partition that a formula gives.
+template <ExpertIds (*kIdsOf)(uint32_t experts, uint32_t groups, uint32_t group)>
+Status MakeByFormula(const PartitionInput& input, Plan& plan) {
+  SHARD_CHECK(AsUserMistake(CheckGroupCount("plan", plan, input.groups)));
+  plan.groups.resize(input.groups);
+  for (uint32_t group = 0; group < input.groups; ++group) {
+    for (const auto& [layer, experts] : plan.layers)
+      plan.groups[group].owned[layer] = kIdsOf(experts, input.groups, group);
+  }
+  return Ok();
+}
+
+// A layer that no group mentions was forgotten; to drop all its experts is never meant.
+Status CheckEveryLayerOwned(const std::string& path, const Plan& plan) {
+  for (const auto& [layer, experts] : plan.layers) {
+    const bool owned = std::any_of(
+        plan.groups.begin(), plan.groups.end(),
+        [layer = layer](const GroupPlan& group) { return !IdsOf(group.owned, layer).empty(); });
+    if (owned) continue;
+    return Error{Code::kCorrupt,
+                 Cat(path, ": layer ", layer, ": expected experts in some group, found none")};
+  }
+  return Ok();
+}
+
+// {"groups": [{"*": "0-5", "7": "1,3"}, ...], "scheme": "what made it"}; scheme is optional.
+Status ApplyExplicit(const std::string& path, const Json& document, Plan& plan) {
+  SHARD_CHECK(CheckMembers(path, document, {"groups", "scheme"}));
+  const JsonFields fields(document, path);
+  SHARD_TRY(plan.scheme, fields.StringOr("scheme", "explicit"));
+  if (!IsLabel(plan.scheme)) return fields.Wrong("scheme", "1 to 64 of [A-Za-z0-9._-]");
+  SHARD_TRY(const Json* groups, fields.Array("groups"));
+  SHARD_CHECK(CheckGroupCount(path, plan, groups->size()));
+  for (const Json& experts : *groups) {
+    const std::string where = Cat(path, ": group ", plan.groups.size());
+    plan.groups.emplace_back();
+    SHARD_TRY(plan.groups.back().owned, LayerExpertsFromJson(where, experts, plan.layers));
+  }
+  SHARD_CHECK(CheckOneOwner(path, plan));
+  return CheckEveryLayerOwned(path, plan);
+}
+
+Status MakeExplicit(const PartitionInput& input, Plan& plan) {
+  SHARD_TRY(const Json document, ReadJsonFile(input.file));
+  SHARD_CHECK(AsUserMistake(ApplyExplicit(input.file, document, plan)));
+  plan.remainder = Unowned(plan);
+  if (input.groups == 0 || input.groups == plan.groups.size()) return Ok();
+  return Error{Code::kInvalidArgument, Cat(input.file, ": groups: expected ", input.groups,
+                                           " as --groups says, found ", plan.groups.size())};
+}
+
+constexpr std::array kPartitions = {
+    Partition{"contiguous", false, "0-5, 6-10, ...; the default", MakeByFormula<ContiguousRun>},
+    Partition{"modulo", false, "expert id modulo N", MakeByFormula<EveryNth>},
+    Partition{"explicit", true, "ids of every group and layer", MakeExplicit},
+};
+
+// As users write it: "modulo", "explicit:FILE".
+std::string Spelling(const Partition& partition) {
+  return Cat(partition.name, partition.takes_file ? ":FILE" : "");
+}
+
+// "a, b or c", each as `spell` has it.
+template <class Spell>
+std::string Listed(const Spell& spell) {
+  std::string out;
+  for (const Partition& partition : kPartitions) {
+    const bool first = &partition == &kPartitions.front(), last = &partition == &kPartitions.back();
+    out += Cat(first ? "" : last ? " or " : ", ", spell(partition));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const Partition> AllPartitions() { return kPartitions; }
+
+std::string PartitionHelp() {
+  return Listed([](const Partition& partition) {
+    return Cat(Spelling(partition), " (", partition.help, ")");
+  });
+}
+
+Result<PartitionChoice> ParsePartition(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  const bool has_file = name.size() < text.size();
+  const std::string_view file = has_file ? text.substr(name.size() + 1) : "";
+  for (const Partition& partition : kPartitions) {
+    if (partition.name == name && partition.takes_file == has_file && file.empty() != has_file)
+      return PartitionChoice{&partition, std::string(file)};
+  }
+  return Error{Code::kInvalidArgument,
+               Cat("expected ", Listed(Spelling), ", found ", Quoted(text))};
+}
+
+Status PartitionExperts(const PlanOptions& options, Plan& plan) {
+  auto choice = ParsePartition(options.partition);
+  if (!choice) return std::move(choice).error().Within("plan: partition");
+  plan.scheme = choice->partition->name;
+  return choice->partition->make({options.groups, choice->file}, plan);
+}
+
+}  // namespace shard

@@ -1,0 +1,12 @@
+// What changed between two nodes.
+#pragma once
+
+#include "manifest/document/diff.h"
+#include "manifest/document/node_record.h"
+
+namespace manifest {
+
+// By what their moepack_node.json say.
+DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b);
+
+}  // namespace manifest

@@ -1,0 +1,65 @@
+#include "libshard/plan/partition.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Partitions, HaveOneNameEachAndAreInTheHelp) {
+  std::set<std::string_view> names;
+  for (const Partition& partition : AllPartitions()) {
+    EXPECT_TRUE(names.insert(partition.name).second) << partition.name;
+    const std::string spelling = Cat(partition.name, partition.takes_file ? ":FILE" : "");
+    EXPECT_THAT(PartitionHelp(), HasSubstr(Cat(spelling, " (", partition.help, ")")));
+    const auto choice = ParsePartition(spelling);
+    ASSERT_TRUE(choice) << choice.error().message;
+    EXPECT_EQ(choice->partition, &partition);
+    EXPECT_EQ(choice->file, partition.takes_file ? "FILE" : "");
+  }
+  EXPECT_TRUE(names.contains(PlanOptions().partition)) << "the default is one of them";
+}
+
+TEST(Partitions, KeepEveryColonOfAFilesName) {
+  EXPECT_EQ(ParsePartition("explicit:a:b.json")->file, "a:b.json");
+}
+
+TEST(Partitions, AreListedWhereTheTextNamesNone) {
+  for (const char* text : {"", "random", "explicit", "explicit:", "modulo:a", "Modulo"}) {
+    const auto choice = ParsePartition(text);
+    ASSERT_FALSE(choice) << text;
+    EXPECT_EQ(choice.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(choice.error().message,
+              Cat("expected contiguous, modulo or explicit:FILE, found ", Quoted(text)));
+  }
+}
+
+// Those that need no file.
+TEST(Partitions, GiveEveryExpertOneOwner) {
+  for (const Partition& partition : AllPartitions()) {
+    if (partition.takes_file) continue;
+    Plan plan;
+    plan.layers = {{0, 16}, {3, 10}};
+    ASSERT_TRUE(partition.make({.groups = 3, .file = ""}, plan)) << partition.name;
+    ASSERT_EQ(plan.groups.size(), 3u);
+    for (const auto& [layer, experts] : plan.layers) {
+      std::set<uint32_t> owned;
+      for (const GroupPlan& group : plan.groups) {
+        for (const uint32_t id : IdsOf(group.owned, layer)) {
+          EXPECT_TRUE(owned.insert(id).second) << partition.name << ": expert " << id;
+        }
+      }
+      EXPECT_EQ(owned.size(), experts) << partition.name;
+      EXPECT_EQ(*owned.rbegin(), experts - 1) << partition.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shard

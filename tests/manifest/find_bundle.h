@@ -1,0 +1,18 @@
+// One file of a manifest, for tests that look at what stands in it.
+#pragma once
+
+#include <string_view>
+
+#include "manifest/document/manifest.h"
+
+namespace manifest {
+
+// Null when no bundle lies in `file`.
+inline const BundleRecord* FindBundle(const Manifest& manifest, std::string_view file) {
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (bundle.file == file) return &bundle;
+  }
+  return nullptr;
+}
+
+}  // namespace manifest
