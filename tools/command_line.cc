@@ -9,6 +9,7 @@
 #include "tools/help.h"
 #include "tools/options/suggest.h"
 #include "tools/reports/output.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -101,6 +102,7 @@ Error ParseFailure(const Command& command, const CLI::App& app, const CLI::Parse
 
 int RunCommand(const Command& command, int argc, const char* const* argv) {
   CLI::App app;
+  StartSection(app, Section::kGeneral);
   app.set_help_flag("-h,--help");
   const auto run = command.bind(app);
   SharedOptions shared;
@@ -139,6 +141,7 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
 }  // namespace
 
 void AddSharedOptions(CLI::App& app, SharedOptions& options) {
+  StartSection(app, Section::kGeneral);
   app.add_flag("--quiet", options.quiet,
                "Print no progress, notes and warnings on standard error; errors are printed.");
   app.add_flag("--strict", options.strict,

@@ -14,6 +14,7 @@
 #include "tools/options/options.h"
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -123,6 +124,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "moepack_node.json.")
       ->required();
   app.add_option("B", arguments->b, "The one to compare it with.")->required();
+  StartSection(app, Section::kGeneral);
   app.add_flag("--tensors", arguments->tensors,
                "List every changed tensor too, not only their number. --json always does.");
   app.add_flag("--exit-code", arguments->exit_code, "Exit with status 6 when they differ.");

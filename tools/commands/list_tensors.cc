@@ -18,6 +18,7 @@
 #include "tools/reports/model_summary.h"
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -225,6 +226,7 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
+  StartSection(app, Section::kSummary);
   CLI::Option* summary = app.add_flag(
       "--summary", arguments->summary,
       "Print family, layers, experts, parameters in all and active, bytes by part, and the size of "
@@ -246,14 +248,16 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddConvertOptions(app, arguments->nodes.convert);
   for (const char* name : {"--pre", "--mtp"}) {
     CLI::Option* option = app.get_option(name)->needs(summary);
-    option->description("With --summary, for sizes by recipe: " + option->get_description());
+    option->description("For the sizes by recipe of --summary. " + option->get_description());
   }
+  StartSection(app, Section::kChecks);
   CLI::Option* check =
       app.add_flag("--check", arguments->check,
                    "Compare the tensors and their shapes with what config.json (or the metadata of "
                    "a GGUF model) promises, and name what is missing, extra or misshapen. Exit "
                    "status 3 when something is.")
           ->excludes(summary);
+  StartSection(app, Section::kSelection);
   const auto filter = [&](const char* name, auto& value, const char* type, const char* text) {
     return app.add_option(name, value, text)->type_name(type)->excludes(summary)->excludes(check);
   };

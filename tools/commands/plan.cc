@@ -14,6 +14,7 @@
 #include "tools/options/options.h"
 #include "tools/reports/node_report.h"
 #include "tools/reports/output.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -154,6 +155,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
   AddPlanOptions(app, arguments->plan);
+  StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
                  "and the report to standard error.")

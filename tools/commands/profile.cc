@@ -19,6 +19,7 @@
 #include "tools/reports/output.h"
 #include "tools/reports/profile_report.h"
 #include "tools/reports/progress.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -176,6 +177,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
   AddTexts(app, arguments->texts);
+  StartSection(app, Section::kOutput);
   app.add_option(
          "-o,--output", arguments->out,
          "Write the statistics here: NAME.json, or binary as NAME.bin. With \"-\" JSON goes to "
@@ -186,14 +188,16 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "Add these statistics of the same model to the new ones. Their sessions must have other "
          "names. Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
+  StartSection(app, Section::kGeneration);
   app.add_option("--generate", arguments->generate,
                  "After each session, decode N tokens greedily and count them apart. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxGenerate));
-  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
-  AddExecutor(app, arguments->runtime);
   AddForce(app, arguments->force);
   app.get_option("--force")->needs("--output");
+  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
+  AddExecutor(app, arguments->runtime);
+  StartSection(app, Section::kGeneral);
   app.add_flag("--dry-run", arguments->dry_run,
                "Run and write nothing; print the sessions that would be run.");
   AddJson(app, arguments->json);
@@ -206,8 +210,8 @@ constinit const Command kProfile = {
     "profile",
     "Measures which experts the routers choose for your texts",
     "Runs texts through the whole model and counts, for every session, phase, layer and expert, "
-    "the "
-    "tokens, the applied gates, the gates times the output norms and the largest output; and which "
+    "the tokens, the applied gates, the gates times the output norms and the largest output; and "
+    "which "
     "experts were chosen together. Prints how concentrated each layer is, whether the texts were "
     "enough, and which experts are Super Experts. The files are described in docs/statistics.md.",
     {"moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md",

@@ -20,6 +20,7 @@
 #include "tools/reports/progress.h"
 #include "tools/reports/table.h"
 #include "tools/reports/type_report.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -231,6 +232,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source,
             " Or the directory of a distribution with GGUF bundles, to requantize it.");
+  StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "The GGUF file to write. With --max-part-size the parts lie beside each other: "
                  "model-00001-of-00003.gguf. If SRC is a distribution: the directory of the new "
@@ -238,6 +240,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("OUT")
       ->required();
   AddQuantizeOptions(app, arguments->quantize);
+  StartSection(app, Section::kOutput);
   app.add_option("--model-id", arguments->quantize.options.model_id,
                  "Name of a converted model, such as Qwen/Qwen3-30B-A3B, for general.name. "
                  "Default: the model card's, the one in config.json, or the family's.")
@@ -248,9 +251,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "cut.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastPartSize));
+  AddForce(app, arguments->force);
   AddMemory(app, arguments->pack.memory);
   AddJobs(app, arguments->pack.jobs);
-  AddForce(app, arguments->force);
   AddDryRun(app, arguments->dry_run);
   AddTensors(app, arguments->tensors);
   AddJson(app, arguments->json);
@@ -263,16 +266,14 @@ constinit const Command kQuantize = {
     "quantize",
     "Writes a checkpoint or GGUF as one GGUF, or a distribution anew, with other types if wanted",
     "Converts a Hugging Face checkpoint to GGUF and quantizes on the way, in one pass: --recipe "
-    "BF16 "
-    "is the plain converter. The bytes are those that llama.cpp's converter and llama-quantize "
-    "come "
-    "to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
+    "BF16 is the plain converter. The bytes are those that llama.cpp's converter and "
+    "llama-quantize "
+    "come to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
     "distribution with GGUF bundles becomes a new distribution, in which every part has the types "
     "that were chosen.",
     {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
      "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
-     "--dry-run "
-     "-o tiny.gguf"},
+     "--dry-run -o tiny.gguf"},
     Bind};
 
 }  // namespace cli

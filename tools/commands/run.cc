@@ -20,6 +20,7 @@
 #include "tools/reports/progress.h"
 #include "tools/reports/run_report.h"
 #include "tools/reports/utf8_stream.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -251,6 +252,7 @@ void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
 // REQUIRES: all options are there but those that go with it.
 void AddListDevices(CLI::App& app, bool& list_devices) {
   const std::vector<CLI::Option*> others = app.get_options({});
+  StartSection(app, Section::kResources);
   CLI::Option* list = app.add_flag("--list-devices", list_devices,
                                    "Print the devices of every executor, and do nothing else: only "
                                    "--json goes with it.");
@@ -260,6 +262,7 @@ void AddListDevices(CLI::App& app, bool& list_devices) {
 }
 
 void AddCompare(CLI::App& app, Arguments& arguments) {
+  StartSection(app, Section::kChecks);
   app.add_option("--compare", arguments.compare,
                  "Also run this executor on the same tokens, and report where the two part.")
       ->type_name("EXECUTOR");
@@ -276,17 +279,19 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.get_option("SRC")->required(false);  // --list-devices goes without
   AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
            arguments->group);
+  StartSection(app, Section::kText);
   CLI::Option* prompt =
       app.add_option("--prompt", arguments->prompt, "The text to go on with.")->type_name("TEXT");
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
                                        "The prompt as token ids, such as 12,7,9, or the name of a "
                                        "file of ids. Nothing is put in front of them.")
                             ->type_name("IDS|FILE");
+  StartSection(app, Section::kGeneration);
   app.add_option("-n,--count", arguments->count, "Tokens to generate at most. Default: 64.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxCount));
-  AddContext(app, "Default: 4096, or the model's own if that is less.", *arguments);
   AddSampling(app, arguments->sampling);
+  AddContext(app, "Default: 4096, or the model's own if that is less.", *arguments);
   AddExecutor(app, *arguments);
   AddCompare(app, *arguments);
   AddListDevices(app, arguments->list_devices);
@@ -305,13 +310,11 @@ constinit const Command kRun = {
     "Generates a few tokens with one node's part, or a whole model",
     "Loads what a node would load, masks the routers to it, and writes what the model makes of the "
     "prompt, token by token. What was loaded goes to standard error. It is for looking at a "
-    "bundle, "
-    "not for serving: one sequence, no batching. With --compare it steps two executors side by "
-    "side "
-    "and says where they part."
-    " Control characters of the text are shown as \\x1b, but its lines are the model's own: one "
-    "may "
-    "begin with ::, which a GitHub runner takes for a command. Use --json in a workflow.",
+    "bundle, not for serving: one sequence, no batching. With --compare it steps two executors "
+    "side by "
+    "side and says where they part. Control characters of the text are shown as \\x1b, but its "
+    "lines are the model's own: one "
+    "may begin with ::, which a GitHub runner takes for a command. Use --json in a workflow.",
     {"moepack run out --group 1 --prompt \"int main(\" -n 16",
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
     Bind};

@@ -15,6 +15,7 @@
 #include "tools/reports/ci_report.h"
 #include "tools/reports/output.h"
 #include "tools/reports/verify_report.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -76,6 +77,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->directory, "The directory of a distribution, or of a node.")
       ->required();
+  StartSection(app, Section::kChecks);
   CLI::Option* against =
       app.add_option(
              "--against", arguments->verify.against,
@@ -114,6 +116,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }  // namespace
 
 void AddCold(CLI::App& app, bool& cold) {
+  StartSection(app, Section::kChecks);
   app.add_flag("--cold", cold,
                "Read the files from the device: the page cache is written out, dropped and gone "
                "around, where the file system has direct reads; the report says how many bytes "

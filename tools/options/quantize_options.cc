@@ -7,6 +7,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 #include "libshard/recipe/recipe_text.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -90,6 +91,7 @@ void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
 }
 
 void AddAlignment(CLI::App& app, uint64_t& alignment) {
+  StartSection(app, Section::kOutput);
   app.add_option(
          "--alignment", alignment,
          "GGUF: let every tensor start at a multiple of this power of two, such as 4096 for "
@@ -102,6 +104,7 @@ void AddAlignment(CLI::App& app, uint64_t& alignment) {
 }
 
 void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
+  StartSection(app, Section::kTypes);
   shard::RecipeOptions& recipe = arguments.options.recipe;
   CLI::Option* name =
       app.add_option("--recipe,--quantize", recipe.recipe,

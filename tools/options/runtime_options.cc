@@ -8,6 +8,7 @@
 #include "tools/options/options.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -34,9 +35,11 @@ std::vector<std::string> ExecutorNames() {
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments) {
   app.add_option(name, arguments.source, help)->required();
+  StartSection(app, Section::kChecks);
   app.add_flag("--no-verify", arguments.no_verify,
                "Do not compare what is loaded with the digests of the distribution or node, if it "
                "has any.");
+  StartSection(app, Section::kInput);
   CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
                                    "Leave the overlay of a distribution out, if it has one.");
   app.add_option("--overlay", arguments.load.overlay_version,
@@ -70,10 +73,12 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
 }
 
 void AddGroup(CLI::App& app, const char* help, int& group) {
+  StartSection(app, Section::kInput);
   app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroup));
 }
 
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
+  StartSection(app, Section::kResources);
   app.add_option("--executor", arguments.executor, "Where to run: cpu (default), vulkan or cuda.")
       ->type_name("NAME")
       ->transform(OneOf(ExecutorNames()));
@@ -93,6 +98,7 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
 }
 
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments) {
+  StartSection(app, Section::kResources);
   app.add_option("--context", arguments.context,
                  std::string("Positions that a session can hold. ") + fallback)
       ->type_name("N")

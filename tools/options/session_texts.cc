@@ -13,6 +13,7 @@
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/token_ids.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -186,6 +187,7 @@ class SessionReader {
 }  // namespace
 
 void AddTexts(CLI::App& app, TextArguments& arguments) {
+  StartSection(app, Section::kText);
   app.add_option("--text", arguments.texts,
                  "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
                  "{\"text\": ...} or {\"tokens\": [...]}, with \"session\" and \"bucket\" if you "
