@@ -48,8 +48,8 @@ Side SideOf(const std::string& path) {
 Result<manifest::DiffReport> Compare(const Side& a, const Side& b) {
   if (a.is_node != b.is_node) {
     return Error{Code::kInvalidArgument,
-                 Cat(b.directory, ": expected ", a.is_node ? "a node" : "a distribution", " as ",
-                     a.directory, ", found ", b.is_node ? "a node" : "a distribution"),
+                 Cat(a.directory, " is ", a.is_node ? "a node" : "a distribution", ", but ",
+                     b.directory, " is ", b.is_node ? "a node" : "a distribution"),
                  "diff compares two distributions, or two nodes that assemble made"};
   }
   if (a.is_node) {

@@ -199,10 +199,9 @@ Status CheckRace(const Arguments& arguments) {
   SHARD_TRY(const bool distribution,
             shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
   if (distribution) return shard::Ok();
-  return Error{
-      Code::kInvalidArgument,
-      Cat(source, ": --race-tokens: expected a distribution, found a model without groups"),
-      "leave it out: only groups race"};
+  return Error{Code::kInvalidArgument,
+               Cat("--race-tokens has no effect: ", source, " has no groups"),
+               "leave it out: only the groups of a distribution race"};
 }
 
 Result<int> Run(Arguments& arguments) {

@@ -194,10 +194,10 @@ Result<int> RunPromised(const Arguments& arguments, const shard::fs::path& confi
         "a config is enough for list-tensors --summary"};
   }
   if (!arguments.source.model.config_file.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        shard::Cat("--config: expected a checkpoint as SRC, found a config alone: ",
-                                   config.string()),
-                        "leave it out, or name the other config as SRC"};
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        shard::Cat("--config has no effect: SRC is a config alone, ", config.string()),
+        "leave it out, or name the other config as SRC"};
   }
   SHARD_TRY(const shard::PromisedModel promised,
             shard::OpenPromised(arguments.source.source, config, arguments.source.model));
@@ -214,6 +214,10 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.check) return RunCheck(model, arguments.json);
   if (arguments.summary) {
     return PrintSummary(arguments, model, nullptr);
+  }
+  if (const shard::ExpertIds missing = filter.MissingLayers(model); !missing.empty()) {
+    PrintNotes({shard::Cat("the model has no tensors in ",
+                           missing.size() == 1 ? "layer " : "layers ", shard::FormatIds(missing))});
   }
   Selection selection;
   for (const shard::ModelTensor& tensor : model.tensors()) {

@@ -41,10 +41,8 @@ struct Arguments {
 
 constexpr const char* kStandardOutput = "-";
 
-Error Refused(const std::string& out, const std::string& expected, const std::string& found,
-              std::string hint) {
-  return {Code::kInvalidArgument, Cat(out, ": output: expected ", expected, ", found ", found),
-          std::move(hint)};
+Error Refused(const std::string& out, const char* why, const char* hint) {
+  return {Code::kInvalidArgument, Cat(out, " ", why), hint};
 }
 
 // Refused even with --force; links are followed.
@@ -57,7 +55,8 @@ Status CheckNoInput(const Arguments& arguments) {
   std::error_code ignored;
   for (const std::string& input : inputs) {
     if (input == out || shard::fs::equivalent(input, out, ignored))
-      return Refused(out, "no input", input, "choose another output; inputs are never overwritten");
+      return Refused(out, "is also an input",
+                     "choose another output; inputs are never overwritten");
   }
   return manifest::CheckOutputApart(out, arguments.runtime.source, {});
 }
@@ -65,13 +64,13 @@ Status CheckNoInput(const Arguments& arguments) {
 Status CheckFile(const Arguments& arguments) {
   const std::string& out = *arguments.out;
   std::error_code ignored;
-  if (shard::fs::is_directory(out, ignored)) return Refused(out, "a file", "a directory", "");
+  if (shard::fs::is_directory(out, ignored))
+    return Refused(out, "is a directory", "-o takes the name of a file");
   const shard::fs::path folder = shard::fs::path(out).parent_path();
   if (!folder.empty() && !shard::fs::is_directory(folder, ignored))
-    return Refused(out, "a directory to write it in", "none", "make the directory first");
+    return Refused(out, "lies in a directory that does not exist", "make the directory first");
   if (arguments.force || !shard::fs::exists(out, ignored)) return shard::Ok();
-  return Refused(out, "no such file", "one",
-                 "use --force to replace it, or -o to write another file");
+  return Refused(out, "already exists", "--force replaces it, and -o names another file");
 }
 
 Status CheckOutput(const Arguments& arguments) {
@@ -79,7 +78,7 @@ Status CheckOutput(const Arguments& arguments) {
   const std::string& out = *arguments.out;
   if (out == kStandardOutput) {
     if (!arguments.json) return shard::Ok();
-    return Error{Code::kInvalidArgument, "-o -: expected a file together with --json, found -",
+    return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the statistics"};
   }
   if (!out.ends_with(".json") && !out.ends_with(".bin"))

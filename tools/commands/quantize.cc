@@ -143,19 +143,17 @@ Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
     std::error_code error;
     for (const fs::path& input : inputs) {
       if (input.empty() || !fs::equivalent(input, path, error)) continue;
-      return shard::Error{shard::Code::kInvalidArgument,
-                          Cat(path.string(), ": output: expected no input, found one"),
+      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " is also an input"),
                           "choose another output; inputs are never overwritten"};
     }
     if (fs::is_directory(path, error)) {
-      return shard::Error{shard::Code::kInvalidArgument,
-                          Cat(path.string(), ": output: expected a file, found a directory")};
+      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " is a directory"),
+                          "-o takes the name of a file"};
     }
     const bool replaces = arguments.force || arguments.dry_run;
     if (!replaces && fs::exists(fs::symlink_status(path, error))) {
-      return shard::Error{shard::Code::kInvalidArgument,
-                          Cat(path.string(), ": output: expected no such file, found one"),
-                          "use --force to replace it, or -o to write another file"};
+      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " already exists"),
+                          "--force replaces it, and -o names another file"};
     }
   }
   return shard::Ok();
@@ -191,8 +189,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        Cat("--model-id: expected a checkpoint that is converted, found ",
-                            arguments.source.source, ", which is GGUF already"),
+                        Cat("--model-id has no effect: ", arguments.source.source,
+                            " is GGUF already, and nothing is converted"),
                         "leave it out: a GGUF keeps its general.name"};
   }
   SHARD_TRY(const shard::QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
@@ -222,10 +220,8 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(const bool distribution, shard::IsThere(source / manifest::kManifestFile));
   if (distribution) return QuantizeDistribution(arguments);
   if (source.filename() != manifest::kManifestFile) return QuantizeModel(arguments);
-  return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(source.string(),
-                          ": expected a checkpoint, a GGUF or the directory of a "
-                          "distribution, found a manifest")};
+  return shard::Error{shard::Code::kInvalidArgument, Cat(source.string(), " is a manifest"),
+                      "quantize takes a checkpoint, a GGUF or the directory of a distribution"};
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {

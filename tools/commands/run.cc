@@ -58,15 +58,12 @@ class Stopwatch {
 
 Status CheckArguments(const Arguments& arguments) {
   const auto bad = [](const char* message) { return Error{Code::kInvalidArgument, message}; };
-  if (arguments.source.empty()) return bad("run: expected what to load, found nothing");
-  if (arguments.has_prompt == arguments.has_tokens)
-    return bad("run: expected one of --prompt and --tokens");
-  if (arguments.has_prompt && arguments.prompt.empty())
-    return bad("--prompt: expected some text, found none");
-  if (arguments.tolerance >= 0 && arguments.compare.empty())
-    return bad("--tolerance: expected with --compare alone");
+  if (arguments.source.empty()) return bad("run: SRC is required");
+  if (!arguments.has_prompt && !arguments.has_tokens)
+    return bad("run: --prompt or --tokens is required");
+  if (arguments.has_prompt && arguments.prompt.empty()) return bad("--prompt is empty");
   if (!arguments.compare.empty() && arguments.sampling.temperature > 0)
-    return bad("--compare: expected without --temperature, since it follows the greedy tokens");
+    return bad("--compare follows the greedy tokens: it cannot be used with a --temperature");
   if (arguments.has_tokens) SHARD_CHECK(ReadTokenIds("--tokens", arguments.tokens));
   return CheckSampling(arguments.sampling);
 }
@@ -270,6 +267,7 @@ void AddCompare(CLI::App& app, Arguments& arguments) {
                  "With --compare: exit with status 6 when logits differ by more than this share of "
                  "the largest logit.")
       ->type_name("X")
+      ->needs(app.get_option("--compare"))
       ->check(AsTolerance());
 }
 
@@ -285,7 +283,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
                                        "The prompt as token ids, such as 12,7,9, or the name of a "
                                        "file of ids. Nothing is put in front of them.")
-                            ->type_name("IDS|FILE");
+                            ->type_name("IDS|FILE")
+                            ->excludes(prompt);
   StartSection(app, Section::kGeneration);
   app.add_option("-n,--count", arguments->count, "Tokens to generate at most. Default: 64.")
       ->type_name("N")

@@ -90,8 +90,8 @@ Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
   SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
   if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlay.empty()) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "--overlay-type: expected a plan with an overlay, found none",
-                        "--overlay-file says which experts are in it"};
+                        "--overlay-type has no effect: the plan has no overlay",
+                        "--overlay-file names the experts of an overlay"};
   }
   if (arguments.container == "gguf") {
     SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));
@@ -99,19 +99,20 @@ Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
   }
   if (arguments.quantize.options.alignment != shard::kGgufDefaultAlignment) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "--alignment: expected GGUF bundles, found safetensors bundles",
-                        "safetensors has no alignment; --format gguf writes GGUF bundles"};
+                        "--alignment has no effect on safetensors bundles",
+                        "--format gguf writes GGUF bundles"};
   }
   if (arguments.write.list_types) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "--tensors: expected GGUF bundles, found safetensors ones, which keep "
-                        "the source's names and types",
+                        "--tensors has no effect on safetensors bundles, which keep the source's "
+                        "names and types",
                         "choose types, or add --format gguf"};
   }
   if (!types) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
-                      "--format: expected gguf with options that choose types, found safetensors",
-                      "safetensors bundles keep the source's bytes"};
+                      "--format safetensors cannot be used with options that choose types or "
+                      "steer the conversion",
+                      "safetensors bundles keep the source's bytes; --format gguf writes others"};
 }
 
 Result<TimedWrite> WriteWithProgress(const shard::MoeModel& model, const shard::Plan& plan,

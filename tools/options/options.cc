@@ -164,8 +164,7 @@ void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
 
 Status CheckPlanOptions(const shard::PlanOptions& options) {
   if (options.groups > 0 || options.partition.starts_with(kExplicit)) return shard::Ok();
-  return shard::Error{shard::Code::kInvalidArgument,
-                      "--groups: expected the number of expert groups, found none",
+  return shard::Error{shard::Code::kInvalidArgument, "--groups is required",
                       "one group per node: try --groups 2"};
 }
 

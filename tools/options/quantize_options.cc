@@ -150,7 +150,7 @@ Status CheckQuantizeOptions(const QuantizeArguments& arguments) {
                                                                     : nullptr;
   if (ignored == nullptr) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(ignored, ": expected types to quantize to, found none"),
+                      Cat(ignored, " has no effect: nothing is quantized"),
                       "name a recipe too, such as --recipe Q4_K_M"};
 }
 

@@ -59,17 +59,15 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
   SHARD_TRY(const bool distribution,
             shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
   if (!distribution && arguments.no_overlay) {
-    return Error{
-        Code::kInvalidArgument,
-        Cat(source, ": --no-overlay: expected a distribution, found a model without parts"),
-        "leave it out: only a distribution has an overlay"};
+    return Error{Code::kInvalidArgument,
+                 Cat("--no-overlay has no effect: ", source, " is not a distribution"),
+                 "leave it out: only a distribution has an overlay"};
   }
   if (!distribution || option == nullptr || !against.empty()) return shard::Ok();
   SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(source));
   if (!read.is_gguf()) return shard::Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(source, ": ", option, ": expected safetensors bundles, found GGUF bundles"),
-               "leave it out: GGUF bundles say themselves what is in them"};
+  return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", source, " has GGUF bundles"),
+               "leave it out: GGUF bundles describe themselves"};
 }
 
 void AddGroup(CLI::App& app, const char* help, int& group) {

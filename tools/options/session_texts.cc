@@ -229,8 +229,8 @@ Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, u
   for (const std::string& path : arguments.tokens) SHARD_CHECK(reader.ReadTokens(path));
   std::vector<TokenSession> sessions = reader.Take();
   if (sessions.empty())
-    return Error{Code::kInvalidArgument, "expected texts or tokens, found none",
-                 "name files with --text or --tokens"};
+    return Error{Code::kInvalidArgument, "--text or --tokens is required",
+                 "name the files to run, such as --text notes.txt"};
   return sessions;
 }
 

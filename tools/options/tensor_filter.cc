@@ -1,6 +1,8 @@
 #include "tools/options/tensor_filter.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "libshard/base/text.h"
 
@@ -55,6 +57,18 @@ bool TensorFilter::Accepts(const shard::MoeModel& model, const shard::ModelTenso
     return false;
   if (experts_ && !AcceptsExpert(model, tensor)) return false;
   return !regex_ || std::regex_search(model.entry(tensor).name, *regex_);
+}
+
+shard::ExpertIds TensorFilter::MissingLayers(const shard::MoeModel& model) const {
+  if (!layers_) return {};
+  std::set<uint32_t> layers;
+  for (const shard::ModelTensor& tensor : model.tensors()) {
+    if (tensor.layer >= 0) layers.insert(static_cast<uint32_t>(tensor.layer));
+  }
+  shard::ExpertIds missing;
+  std::set_difference(layers_->begin(), layers_->end(), layers.begin(), layers.end(),
+                      std::back_inserter(missing));
+  return missing;
 }
 
 bool TensorFilter::AcceptsExpert(const shard::MoeModel& model,

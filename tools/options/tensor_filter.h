@@ -26,6 +26,9 @@ class TensorFilter {
   // A packed tensor holds all experts of its layer, so any id below their number accepts it.
   bool Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
 
+  // The layers that were asked for and that no tensor of the model lies in.
+  shard::ExpertIds MissingLayers(const shard::MoeModel& model) const;
+
  private:
   bool AcceptsExpert(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
 

@@ -118,7 +118,7 @@ TEST_F(ExistingOutput, ForceReplacesNoDirectoryThatOnlyHoldsAFileOfThatName) {
   fixtures::WriteFile(dir_ / "docs/distribution.json", "{}");
   const shard::Error error = Refusal("docs", Forced());
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message, HasSubstr("found a distribution.json that is none: "));
+  EXPECT_THAT(error.message, HasSubstr("d holds a distribution.json that moepack did not write: "));
   EXPECT_THAT(error.hint, HasSubstr("--force replaces only what moepack wrote"));
 }
 

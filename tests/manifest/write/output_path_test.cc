@@ -37,27 +37,27 @@ class OutputPath : public testing::Test {
 TEST_F(OutputPath, TheInputItselfIsRefusedUnderEveryName) {
   fs::create_directory_symlink(dir_ / "in", dir_ / "link");
   for (const char* out : {"in", "in/", "in/.", "in/part/..", "link", "link/"}) {
-    EXPECT_THAT(Reason(out), HasSubstr("found the same")) << out;
+    EXPECT_THAT(Reason(out), HasSubstr(" is the input itself")) << out;
   }
 }
 
 TEST_F(OutputPath, ADirectoryAroundTheInputIsRefused) {
-  EXPECT_THAT(Reason(""), HasSubstr("found a directory around it"));
-  EXPECT_THAT(Reason("in/../.."), HasSubstr("found a directory around it"));
+  EXPECT_THAT(Reason(""), HasSubstr(" holds the input "));
+  EXPECT_THAT(Reason("in/../.."), HasSubstr(" holds the input "));
 }
 
 TEST_F(OutputPath, AFileOfTheInputIsRefused) {
   fs::create_symlink(dir_ / "in/config.json", dir_ / "link");
-  EXPECT_THAT(Reason("in/config.json"), HasSubstr("found a file in it"));
-  EXPECT_THAT(Reason("link"), HasSubstr("found a file in it"));
+  EXPECT_THAT(Reason("in/config.json"), HasSubstr(" is a file of the input "));
+  EXPECT_THAT(Reason("link"), HasSubstr(" is a file of the input "));
 }
 
 TEST_F(OutputPath, ADirectoryThatHoldsWhatIsReadIsRefused) {
-  EXPECT_THAT(Reason("in/part", {dir_ / "in/part/shard"}), HasSubstr("found what holds"));
+  EXPECT_THAT(Reason("in/part", {dir_ / "in/part/shard"}), HasSubstr(", which is read"));
   fs::create_directory(dir_ / "blobs");
   fixtures::WriteFile(dir_ / "blobs/digest", "bytes");
   fs::create_symlink(dir_ / "blobs/digest", dir_ / "in/linked");
-  EXPECT_THAT(Reason("blobs", {dir_ / "in/linked"}), HasSubstr("found what holds"));
+  EXPECT_THAT(Reason("blobs", {dir_ / "in/linked"}), HasSubstr(", which is read"));
 }
 
 TEST_F(OutputPath, OthersAreFineInsideTheInputAndBeside) {

@@ -175,10 +175,11 @@ TEST_F(Run, StartsOnAMachineWithoutTheVulkanLoader) {
 
 TEST_F(Run, UsageErrorsNameTheOption) {
   const std::string model = "fixtures/tiny-moe ";
-  EXPECT_THAT(Failure(model, 2), HasSubstr("expected one of --prompt and --tokens"));
-  EXPECT_THAT(Failure(model + "--prompt a --tokens 1", 2), HasSubstr("expected one of --prompt"));
-  EXPECT_THAT(Failure("--prompt a", 2), HasSubstr("expected what to load"));
-  EXPECT_THAT(Failure(model + "--prompt ''", 2), HasSubstr("--prompt: expected some text"));
+  EXPECT_THAT(Failure(model, 2), HasSubstr("run: --prompt or --tokens is required"));
+  EXPECT_THAT(Failure(model + "--prompt a --tokens 1", 2),
+              HasSubstr("--prompt and --tokens cannot be used together"));
+  EXPECT_THAT(Failure("--prompt a", 2), HasSubstr("run: SRC is required"));
+  EXPECT_THAT(Failure(model + "--prompt ''", 2), HasSubstr("--prompt is empty"));
   EXPECT_THAT(Failure(model + "--tokens ''", 2), HasSubstr("--tokens: expected at least 1"));
   EXPECT_THAT(Failure(model + "--tokens 1,x", 2), HasSubstr("found \"x\""));
   EXPECT_THAT(Failure(model + "--tokens 5000", 2), HasSubstr("expected an id below 1024"));

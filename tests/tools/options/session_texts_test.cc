@@ -166,7 +166,7 @@ TEST_F(SessionTexts, SomethingHasToBeNamed) {
   const auto sessions = Read({});
   ASSERT_FALSE(sessions);
   EXPECT_EQ(sessions.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(sessions.error().message, "expected texts or tokens, found none");
+  EXPECT_EQ(sessions.error().message, "--text or --tokens is required");
   const auto missing = Read({{(dir_.path() / "nothing").string()}, {}, ""});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Code::kNotFound);
