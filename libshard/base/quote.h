@@ -1,5 +1,5 @@
-// Text that is not ours - names and values from files, paths and words that users gave - on its way
-// to a terminal, a shell, a workflow log or a page. Nothing else may print it raw.
+// Escapes text that is not ours - names and values from files, paths and words that users gave -
+// for a terminal, a shell, a workflow log or a page. Nothing may print such text raw.
 #pragma once
 
 #include <cstddef>
@@ -14,26 +14,28 @@ struct Character {
   size_t bytes = 1;      // 1 if it is no UTF-8
   bool is_utf8 = false;  // false for a byte that starts no character, and for what is cut off
   char32_t code = 0;
-  // A terminal or a viewer acts on it: C0 and DEL, C1, line and paragraph separators, and the marks
-  // that turn the direction of text.
+  // Whether a terminal or a viewer acts on it: C0 and DEL, C1, line and paragraph separators, and
+  // the marks that change the direction of text.
   bool IsControl() const;
 };
 Character FirstCharacter(std::string_view text);
 
 // `text` on one line, for cells of tables and for messages: control characters and bytes that are
-// no UTF-8 stand as \x1b, so does what would begin a workflow command in a log of GitHub, and all
-// else as it is. Text that went through it once stays as it is.
+// not UTF-8 are escaped as in \x1b, and so is what would begin a workflow command in a GitHub log.
+// Everything else is unchanged. Applying it twice is the same as applying it once.
 std::string Shown(std::string_view text);
 // For whole reports, whose lines are ours: newlines, tabs and workflow commands stay too.
 std::string ShownLines(std::string_view text);
 // `Quoted` (libshard/base/text.h) is Shown in quotes, cut to a length and with quotes escaped.
 
-// A word, a whole command line, as /bin/sh reads them back. Bytes that a terminal acts on are made
-// by printf there, so that the line itself holds none (and a word loses newlines at its end).
+// Quote a word and a whole command line so that /bin/sh reads them back. Bytes that a terminal acts
+// on are made by a printf in the line, so that the line itself holds none (and a word loses
+// newlines at its end).
 std::string ShellWord(std::string_view text);
 std::string ShellCommand(const std::vector<std::string>& words);
 
-// For a Markdown page: as text, where no character is markup; and as `code`, also in a table.
+// For a Markdown page: as text in which no character is markup, and as `code`, which may be in a
+// table.
 std::string MarkdownText(std::string_view text);
 std::string MarkdownCode(std::string_view text);
 
