@@ -29,7 +29,7 @@ struct DiffReport {
 };
 
 DiffReport DiffManifests(const Manifest& a, const Manifest& b);
-// What their moepack_node.json say.
+// Compares two nodes by their moepack_node.json.
 DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b);
 
 }  // namespace manifest

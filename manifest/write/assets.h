@@ -23,16 +23,17 @@ struct Asset {
   uint64_t size = 0;
 };
 
-// Whether a file of this name is copied as an asset. Nothing else is written to assets/, read back
-// from a manifest, or copied into a node: no name of a file of weights or of an index is one.
+// Whether a file of this name is copied as an asset. Only such names are written to assets/, read
+// back from a manifest, or copied into a node; names of weight files and indexes are not among
+// them.
 bool IsAssetName(std::string_view name);
 
 // The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
-// and files over 256 MB are no assets. Refuses links that leave the directory.
+// and files over 256 MB are not assets. Refuses links that leave the directory.
 Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
 
-// Copies all of them from a directory to assets/ of what is being written, and says what they are.
-// One that has another size than when it was listed is kCorrupt.
+// Copies all of them from a directory to assets/ of the output, and returns their records. A file
+// whose size has changed since it was listed is kCorrupt.
 Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from,
                                             shard::StagingDirectory& to,
                                             const std::vector<Asset>& assets);

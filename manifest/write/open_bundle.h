@@ -1,4 +1,4 @@
-// A file of a distribution as a source of bytes.
+// Opens a file of a distribution as a source of bytes.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace manifest {
 
-// A tensor of the distribution: what the manifest says of it, and where it is.
+// A tensor of the distribution: what the manifest says about it, and where it is.
 struct PartTensor {
   const TensorRecord* record = nullptr;
   shard::TensorEntry entry;
@@ -29,16 +29,16 @@ struct OpenedBundle {
 Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
                                 uint32_t file);
 
-// The same, and what the file says of itself: model, role, group, overlay and experts (kMismatch,
-// with the first thing that is not as the manifest says).
+// The same, and also compares what the file says about itself: model, role, group, overlay and
+// experts (kMismatch, with the first difference from the manifest).
 Status CheckHeader(const std::string& distribution, const Manifest& manifest,
                    const BundleRecord& bundle);
 
-// Alignment of the tensors in a GGUF bundle, by its own header.
+// The alignment of the tensors in a GGUF bundle, from its own header.
 Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle);
 
-// Hint of errors that verify explains. Where the distribution is known, NameDamaged makes a command
-// of it, and leaves every other error as it is.
+// The hint of errors that verify explains. Where the distribution is known, NameDamaged turns it
+// into a command; it does not change other errors.
 extern const char* const kDamagedHint;
 shard::Error NameDamaged(const std::string& distribution, shard::Error error);
 // "`moepack verify PATH`", as /bin/sh reads it.

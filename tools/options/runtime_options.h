@@ -36,9 +36,9 @@ inline constexpr const char* kAnySource =
 // --family, --config.
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments);
-// Refuses options of AddRuntimeSource that nothing would read: those of an overlay for what is no
-// distribution, and those of a checkpoint for GGUF bundles. `against` is another model that is
-// loaded with the same options, or "".
+// Refuses options of AddRuntimeSource that would have no effect: those of an overlay when the
+// source is not a distribution, and those of a checkpoint for GGUF bundles. `against` is another
+// model that is loaded with the same options, or "".
 Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against);
 // --group; -1: all groups that are loaded.
 void AddGroup(CLI::App& app, const char* help, int& group);
@@ -47,7 +47,7 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
 // --context; `fallback` ends the help: "Default: 512."
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments);
 
-// Members are destroyed in the order that borrowing asks for: the model before its executor.
+// Members are destroyed in the order that borrowing requires: the model before its executor.
 struct LoadedModel {
   std::shared_ptr<runtime::Executor> executor;
   std::shared_ptr<const runtime::Weights> weights;
@@ -57,9 +57,9 @@ Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& 
 // Loads `source`, which need not be that of `arguments`, into memory; prints the notes of the load.
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
                                                            const RuntimeArguments& arguments);
-// Rows of its embedding; 0 when it has none.
+// The rows of the embedding; 0 when there is none.
 uint32_t VocabularyOf(const runtime::Weights& weights);
-// LoadSource, and puts the weights on the executor.
+// Calls LoadSource and puts the weights on the executor.
 Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
                               std::shared_ptr<runtime::Executor> executor);
 
@@ -79,16 +79,16 @@ void AddTexts(CLI::App& app, TextArguments& arguments);
 
 // The tokens of a text, with those that a model puts in front of every text.
 using Tokenize = std::function<Result<std::vector<uint32_t>>(std::string_view text)>;
-// With the model's own tokenizer, which is made when the first text comes: token ids need none.
+// Uses the model's own tokenizer, which is made for the first text, because token ids need none.
 Tokenize TokenizeAs(std::shared_ptr<const runtime::Weights> weights);
 // Whether an id ends a generation; never, for a model whose tokenizer is not understood.
 std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights);
 // Every file of `texts` is one session, except .jsonl files: one per line, {"text": ...} or
 // {"tokens": [...]}, with "session" and "bucket" if it has them, and nothing else. A session
-// without a name has that of its file, or its path where several files have that name. Every file
-// of `tokens` is one session of ids between white space, or one per line when the lines are JSON
+// without a name gets that of its file, or its path if several files have that name. Every file of
+// `tokens` is one session of ids between white space, or one per line when the lines are JSON
 // arrays. Ids must be below `vocabulary`. kInvalidArgument when no file was named, kCorrupt for
-// files that are none of this, sessions without tokens and names that come twice.
+// files of another form, sessions without tokens, and names that occur twice.
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
                                                const Tokenize& tokenize);
 
