@@ -49,7 +49,7 @@ struct Wanted {
   bool explicit_experts = false;
 };
 
-// Of the first container with such rows.
+// The projections of the first container with such rows.
 std::vector<const TensorRule*> Projections(const Family& family, const Wanted& wanted) {
   std::map<std::string, const TensorRule*> kinds;
   std::string_view container;

@@ -34,7 +34,7 @@ Error NotApart(const std::string& out, const std::string& why) {
           "choose another output; inputs are never overwritten"};
 }
 
-// A path that cannot be followed to its end must not pass for one that leads elsewhere.
+// A path that cannot be followed to its end must not count as one that leads elsewhere.
 Result<fs::path> Canonical(const fs::path& path) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(path, error);
@@ -56,7 +56,7 @@ Result<std::set<std::string>> FilesOfDistribution(const shard::InsideDirectory& 
   return files;
 }
 
-// Of a node that does not say which files it has.
+// For a node that does not say which files it has.
 bool IsNodeFile(const std::string& name) {
   constexpr std::string_view kEnds[] = {".gguf", ".safetensors", ".safetensors.index.json"};
   const bool weights = std::any_of(std::begin(kEnds), std::end(kEnds),
@@ -83,7 +83,7 @@ std::string PartOf(const std::string& name) {
   return group ? Cat("group:", *group) : "";
 }
 
-// Files of a part come into a distribution before its manifest names them.
+// Files of a part get into a distribution before its manifest names them.
 std::string HintOfUnlisted(const std::string& name) {
   const std::string part = PartOf(name);
   if (part.empty()) return kForceHint;
@@ -93,7 +93,7 @@ std::string HintOfUnlisted(const std::string& name) {
              kForceHint);
 }
 
-// Also what a killed run left of a file that it was about to replace.
+// Also knows what a killed run left of a file that it was about to replace.
 Status CheckNames(const shard::InsideDirectory& directory,
                   const std::function<bool(const std::string&)>& known) {
   SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());

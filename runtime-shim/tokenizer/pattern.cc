@@ -14,7 +14,8 @@ namespace {
 using shard::Cat;
 using shard::Error;
 
-// Of one match. The expressions here need a few steps per byte of the word that they match.
+// The limits of one match. The expressions here need a few steps per byte of the word that they
+// match.
 constexpr uint32_t kMaxSteps = 100'000'000;
 constexpr uint32_t kMaxHeapKib = 256u << 10;
 constexpr size_t kJitStackStart = 32u << 10, kJitStackMost = 64u << 20;

@@ -87,7 +87,7 @@ TEST(Tokenizer, SomeModelsTakeWholeWords) {
 }
 
 TEST(Tokenizer, BpeSymbolsWithoutTokensFallApart) {
-  // The merged "ab" is no token; the bytes of its spelling are. What has no token is lost.
+  // The merged "ab" is not a token; the bytes of its spelling are. What has no token is lost.
   EXPECT_THAT(Encode(TestBpe("gpt-2", {}, {"a b"}), "ab"), ElementsAre('a', 'b'));
   const GgufMetadata small = TestMetadata("gpt2", "gpt-2", {{"a"}, {"b"}});
   EXPECT_THAT(Encode(small, "axb\u00e9a"), ElementsAre(0, 1, 0));

@@ -110,7 +110,7 @@ TEST_F(Gguf, ANodeWithASymlinkedTrunkIsAModelForEveryCommand) {
   EXPECT_THAT(damaged.err, HasSubstr("s/node-00002-of-00003.gguf: sha256: expected "));
 }
 
-// Who makes a directory must not have files elsewhere read by pointing at them.
+// Whoever makes a directory must not have files elsewhere read by pointing at them.
 TEST_F(Gguf, ALinkOutOfADirectoryIsFollowedOnlyWithTheDigestOfWhatItLeadsTo) {
   Build("--quantize Q8_0");
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --link symlink -o s").status, 0);

@@ -158,7 +158,7 @@ TEST_F(Run, ListsDevicesWithoutASource) {
   EXPECT_THAT(run.out, StartsWith("cpu 0: "));
 }
 
-// A file that is no library stands in the loader's way, so that the program finds none.
+// A file that is not a library stands in the loader's way, so that the program finds none.
 TEST_F(Run, StartsOnAMachineWithoutTheVulkanLoader) {
   for (const char* name : {"libvulkan.so.1", "libvulkan.so"}) WriteAll(workspace_ / name, "");
   ASSERT_EQ(setenv("LD_LIBRARY_PATH", workspace_.path().c_str(), 1), 0);

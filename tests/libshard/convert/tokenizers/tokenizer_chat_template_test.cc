@@ -75,7 +75,7 @@ TEST_F(ChatTemplateTest, AdditionalFilesAreNamedAfterThemselves) {
   EXPECT_THAT(*metadata->Find("tokenizer.chat_templates")->AsStrings(), ElementsAre("a", "b"));
 }
 
-// A GGUF string that is no UTF-8 is refused by readers.
+// A GGUF string that is not UTF-8 is refused by readers.
 TEST_F(ChatTemplateTest, RefusesATemplateThatIsNoUtf8) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "a\xff");
