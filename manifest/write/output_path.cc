@@ -190,8 +190,8 @@ shard::Status CheckReplaceable(const std::string& out, bool force) {
   SHARD_TRY(const Kind kind, parent.KindOf(path.filename().string()));
   if (kind != Kind::kDirectory) {
     return Error{Code::kInvalidArgument,
-                 Cat(out, " is ", kind == Kind::kLink ? "a link" : "a file",
-                     ", not a directory that moepack wrote"),
+                 Cat(out, kind == Kind::kLink ? " is a link" : " is not a directory",
+                     ": moepack did not write it"),
                  kForceHint};
   }
   SHARD_TRY(const auto directory, parent.OpenDirectory(path.filename().string()));

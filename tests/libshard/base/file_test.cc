@@ -53,7 +53,7 @@ TEST(InputFile, ReadingPastTheEndNamesOffsetAndSizes) {
   EXPECT_THAT(status.error().message, HasSubstr("offset 4: expected 8 bytes, found 6"));
 }
 
-TEST(InputFile, RefusesWhatIsNoRegularFileWithoutBlocking) {
+TEST(InputFile, RefusesAnythingButARegularFileWithoutBlocking) {
   const fixtures::TempDir dir;
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(InputFile::Open(dir / "pipe").error().code, Code::kInvalidArgument);
@@ -73,7 +73,7 @@ TEST(InputFile, NoticesThatAFileWasReplacedOrWritten) {
 }
 
 // Nodes that share a trunk come and go while it is read.
-TEST(InputFile, LinksToAFileThatComeAndGoAreNoChange) {
+TEST(InputFile, LinksThatComeAndGoDoNotChangeAFile) {
   const fixtures::TempDir dir;
   Put(dir / "f", "one");
   const Result<InputFile> file = InputFile::Open(dir / "f");

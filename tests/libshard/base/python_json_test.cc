@@ -22,13 +22,13 @@ TEST(PythonJson, WordsInsideStringsAreLeftAlone) {
   EXPECT_EQ((*parsed)["a"], "to \"Infinity and NaN");
 }
 
-TEST(PythonJson, InfinityIsNoKey) {
+TEST(PythonJson, InfinityCannotBeAKey) {
   for (const char* text : {R"({Infinity: 1})", R"({"a": 1, -Infinity : 1})"}) {
     EXPECT_FALSE(ParsePythonJson("c", text)) << text;
   }
 }
 
-TEST(PythonJson, NothingHidesBehindANul) {
+TEST(PythonJson, NothingHidesAfterANul) {
   EXPECT_FALSE(ParsePythonJson("c", std::string_view("{}\0{\"a\": 1}", 11)));
 }
 

@@ -264,7 +264,7 @@ TEST_F(PlanTest, TakesOverlayVersionsOfUpTo64Characters) {
   EXPECT_FALSE(MakePlan(model, options));
 }
 
-TEST_F(PlanTest, RefusesFilesThatAreNotThereOrNoJson) {
+TEST_F(PlanTest, RefusesFilesThatAreMissingOrNotJson) {
   const MoeModel model = ModelForTest().Layers(1, 8, 2).Build();
   PlanOptions options = Groups(2);
   options.overlay_file = "/nonexistent/overlay.json";

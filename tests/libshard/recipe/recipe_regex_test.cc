@@ -98,7 +98,7 @@ TEST(RecipeRegex, ReadsWhatPublishedRecipesUseBeside) {
   EXPECT_TRUE(Finds("\\bblk\\b", "blk.0.attn_q.weight"));
 }
 
-TEST(RecipeRegex, RefusesWhatIsNoExpression) {
+TEST(RecipeRegex, RefusesAnInvalidExpression) {
   EXPECT_THAT(ErrorOf("(a"), HasSubstr("parentheses () that match"));
   EXPECT_THAT(ErrorOf("[a"), HasSubstr("brackets [] that match"));
   EXPECT_THAT(ErrorOf("*a"), HasSubstr("regular expression: expected"));

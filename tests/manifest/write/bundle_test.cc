@@ -192,7 +192,8 @@ TEST_F(WriteDistributionTest, APartInFilesOfAnotherSizeIsThatPartAllTheSame) {
   Write("out");
   WriteOptions again = tiny::Only({"trunk"});
   again.slice.max_part_size = 1u << 20;
-  EXPECT_THAT(Refusal("out", again).message, HasSubstr("found trunk/trunk.safetensors"));
+  EXPECT_THAT(Refusal("out", again).message,
+              HasSubstr("already there, in trunk/trunk.safetensors"));
 
   again.force = true;
   const WriteReport report = Write("out", again);
@@ -262,7 +263,7 @@ TEST_F(OutputNearSource, NorADirectoryAroundIt) {
   ExpectRefused(dir_.path());
 }
 
-TEST_F(OutputNearSource, NorAFileOfIt) {
+TEST_F(OutputNearSource, AFileOfTheSourceIsRefused) {
   for (const char* file : {"model-00002-of-00003.safetensors", "model.safetensors.index.json",
                            "config.json", "NOTE.md"}) {
     ExpectRefused(source_ / file);
@@ -321,7 +322,7 @@ TEST_F(WriteDistributionTest, ATimeIsWrittenOnlyWithSourceDateEpoch) {
               HasSubstr("\"created\": 1700000000"));
 }
 
-TEST_F(WriteDistributionTest, ATimeThatIsNoNumberIsRefused) {
+TEST_F(WriteDistributionTest, ATimeThatIsNotANumberIsRefused) {
   setenv("SOURCE_DATE_EPOCH", "yesterday", 1);
   const auto written = tiny::Write(dir_ / "out");
   unsetenv("SOURCE_DATE_EPOCH");
@@ -334,7 +335,7 @@ TEST_F(WriteDistributionTest, ASelectionOfNothingIsRefused) {
   const auto written = tiny::Write(dir_ / "out", tiny::Only({"remainder"}));
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(written.error().message, HasSubstr("expected parts that this plan has"));
+  EXPECT_THAT(written.error().message, HasSubstr("--only chooses nothing that this plan has"));
   EXPECT_FALSE(fs::exists(dir_ / "out"));
 }
 
