@@ -134,7 +134,7 @@ TEST_F(GgufAlignment, OnlyPowersOfTwoFrom32To2MiBAreTaken) {
   ExpectFile(workspace_ / "x.gguf", 32);
 }
 
-TEST_F(GgufAlignment, IsNoMatterOfSafetensors) {
+TEST_F(GgufAlignment, IsRefusedForSafetensors) {
   const ToolRun build =
       workspace_.Moepack("build fixtures/tiny-moe --groups 3 --alignment 4096 -o out");
   EXPECT_EQ(build.status, 2);

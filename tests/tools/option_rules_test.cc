@@ -41,7 +41,7 @@ TEST_F(OptionRules, AnImportanceMatrixWithoutTypesIsRefused) {
   }
 }
 
-TEST_F(OptionRules, ATypeForAnOverlayThatIsNotThereIsRefused) {
+TEST_F(OptionRules, ATypeForAMissingOverlayIsRefused) {
   ExpectRefused("build fixtures/tiny-moe --groups 2 --recipe Q8_0 --overlay-type q4_K -o out",
                 "--overlay-type has no effect: the plan has no overlay");
 }
@@ -87,7 +87,7 @@ TEST_F(OptionRules, ARegularExpressionHasAtMostAThousandCharacters) {
 }
 
 // Each would stand in distribution.json, or in the metadata of a file, as U+FFFD.
-TEST_F(OptionRules, WordsThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
+TEST_F(OptionRules, WordsThatAreNotUtf8AreRefusedBeforeAnythingIsWritten) {
   for (const std::string command : {"build fixtures/tiny-moe --groups 2 -o out",
                                     "shard-experts fixtures/tiny-moe --groups 2 -o out"}) {
     ExpectRefused(command + " --revision \"$(printf 'v\\377')\"", "--revision: expected UTF-8");
@@ -101,7 +101,7 @@ TEST_F(OptionRules, WordsThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
                 "--bucket: expected UTF-8");
 }
 
-TEST_F(OptionRules, FilesWhoseRecordedNameIsNoUtf8AreRefused) {
+TEST_F(OptionRules, FilesWhoseRecordedNameIsNotUtf8AreRefused) {
   fs::copy(workspace_ / "fixtures/tiny-overlay.json", workspace_ / "o\xff.json");
   WriteAll(workspace_ / "g\xff.json", R"({"groups": [{"*": "0-7"}, {"*": "8-15"}]})");
   for (const std::string verb : {"build", "shard-experts"}) {
@@ -115,7 +115,7 @@ TEST_F(OptionRules, FilesWhoseRecordedNameIsNoUtf8AreRefused) {
       << "a plan does not name its files";
 }
 
-TEST_F(OptionRules, RulesOfTypesThatAreNoUtf8AreRefused) {
+TEST_F(OptionRules, TypeRulesThatAreNotUtf8AreRefused) {
   WriteAll(workspace_ / "rules", "# \xff\nffn_down_exps=q6_K\n");
   const ToolRun run = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 2 --recipe Q8_0 --tensor-type-file rules -o out");
@@ -282,7 +282,7 @@ TEST_F(OptionRules, ALayerThatTheModelLacksIsNoted) {
   EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --layer 99 --quiet").err, "");
 }
 
-TEST_F(OptionRules, WhatIsNoDistributionIsNamedWithTheCommandsThatTakeIt) {
+TEST_F(OptionRules, ASourceThatIsNotADistributionIsNamedWithTheCommandsThatTakeIt) {
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   Build("-o out");
   EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
@@ -361,7 +361,7 @@ TEST_F(OptionRules, ListDevicesIsJsonWhenAsked) {
   EXPECT_NE(cpu["devices"][0]["name"], "");
 }
 
-TEST_F(OptionRules, QuietSilencesNotesAndWarningsAndNoErrors) {
+TEST_F(OptionRules, QuietSilencesNotesAndWarningsButNotErrors) {
   const std::string build = "build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out";
   const ToolRun loud = workspace_.Moepack(build + " --dry-run");
   EXPECT_NE(loud.err, "");
@@ -380,7 +380,7 @@ TEST_F(OptionRules, StrictMakesWarningsFailWithStatus6) {
   const ToolRun strict = workspace_.Moepack(build + "strict --strict");
   EXPECT_EQ(strict.status, 6);
   EXPECT_THAT(strict.err,
-              HasSubstr("error: build: finished with 1 warning, which --strict does not allow"));
+              HasSubstr("error: build: finished with 2 warnings, which --strict does not allow"));
   EXPECT_TRUE(fs::exists(workspace_ / "strict/distribution.json")) << "what was written stays";
   EXPECT_EQ(workspace_.Moepack(build + "silent --strict --quiet").status, 6);
   EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --strict").status, 0);

@@ -23,7 +23,7 @@ TEST_F(Diff, ADistributionIsTheSameAsItself) {
   EXPECT_EQ(run.out, "a and a/distribution.json are the same\n");
 }
 
-TEST_F(Diff, DifferencesAreNoErrorUnlessAskedFor) {
+TEST_F(Diff, DifferencesAreAnErrorOnlyWhenAskedFor) {
   EXPECT_EQ(workspace_.Moepack("diff a b").status, 0);
   const ToolRun run = workspace_.Moepack("diff a b --exit-code");
   EXPECT_EQ(run.status, 6);

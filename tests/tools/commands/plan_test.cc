@@ -76,7 +76,7 @@ TEST(Plan, ADashPutsThePlanOnStdoutAndTheReportOnStderr) {
   EXPECT_THAT(run.err, HasSubstr("3 groups, contiguous, uniform"));
 }
 
-TEST(Plan, ADirectoryWhoseNameIsNoUtf8IsNamedWithEscapes) {
+TEST(Plan, ADirectoryWhoseNameIsNotUtf8IsNamedWithEscapes) {
   const Workspace workspace;
   std::filesystem::rename(workspace / "fixtures/tiny-moe", workspace / "fixtures/m\xff");
   const ToolRun run = workspace.Moepack("plan fixtures/m\xff --groups 2");

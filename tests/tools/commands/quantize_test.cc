@@ -154,7 +154,7 @@ TEST(Quantize, ValuesThatAreNotFiniteAreCountedByTensor) {
   }
 }
 
-TEST(Quantize, ADistributionIsWrittenAnew) {
+TEST(Quantize, ADistributionIsWrittenAgain) {
   const Workspace workspace;
   EXPECT_EQ(workspace
                 .Moepack("build fixtures/tiny-moe --groups 3 --format gguf --overlay-file "
@@ -198,7 +198,7 @@ TEST(Quantize, ExpressionsThatBacktrackingIsLostInEndAtOnce) {
   EXPECT_EQ(run.status, 0) << "token_embd and others have an x: " << run.err;
 }
 
-TEST(Quantize, ADirectoryIsNoOutputFile) {
+TEST(Quantize, ADirectoryCannotBeTheOutput) {
   const Workspace workspace;
   fs::create_directory(workspace / "d.gguf");
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "d.gguf --force");
@@ -252,7 +252,7 @@ TEST(Quantize, AConfigThatContradictsTheTensorsIsRefused) {
   }
 }
 
-TEST(Quantize, ACheckpointThatIsNotAsPromisedLeavesNothingBehind) {
+TEST(Quantize, ACheckpointThatContradictsItsConfigLeavesNothingBehind) {
   const Workspace workspace;
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
   const fs::path path = workspace / "model/config.json";

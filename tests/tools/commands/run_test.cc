@@ -122,7 +122,7 @@ TEST_F(Run, OnATerminalItCountsTokens) {
   EXPECT_THAT(OnATerminal(workspace_, start + " --quiet").out, Not(HasSubstr("tokens/s")));
 }
 
-TEST_F(Run, OnATerminalNoCountStandsInTheText) {
+TEST_F(Run, OnATerminalNoCountAppearsInTheText) {
   const std::string start = "run --threads 1 fixtures/tiny-moe --prompt The -n 12";
   const std::string text = workspace_.Moepack(start).out;
   std::string shown = OnATerminal(workspace_, start).out;
@@ -193,7 +193,7 @@ TEST_F(Run, UsageErrorsNameTheOption) {
   EXPECT_THAT(Failure(model + "--prompt a --compare abacus", 2), HasSubstr("abacus"));
 }
 
-TEST_F(Run, WhatIsNotThereHasAStatusOfItsOwn) {
+TEST_F(Run, MissingThingsHaveTheirOwnStatus) {
   Split();
   EXPECT_THAT(Failure("out --group 3 --prompt a", 2), HasSubstr("group: expected 0 to 2, found 3"));
   EXPECT_THAT(Failure("fixtures/tiny-moe --group 0 --prompt a", 2), HasSubstr("group"));
