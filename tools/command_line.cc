@@ -171,9 +171,9 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
 void AddSharedOptions(CLI::App& app, SharedOptions& options) {
   StartSection(app, Section::kGeneral);
   app.add_flag("--quiet", options.quiet,
-               "Print no progress, notes and warnings on standard error; errors are printed.");
+               "Print no progress, notes or warnings; errors are still printed.");
   app.add_flag("--strict", options.strict,
-               "Exit with status 6 when there were warnings, though everything was done.");
+               "Exit with status 6 if there were warnings, even though the work was done.");
 }
 
 const Command* FindCommand(Commands commands, std::string_view name) {

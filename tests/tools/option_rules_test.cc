@@ -256,48 +256,6 @@ TEST_F(OptionRules, ARemovedOptionIsRefusedWithWhatReplacesIt) {
                 "distribution.json whether");
 }
 
-TEST_F(OptionRules, ASwitchCannotBeOnAndOff) {
-  for (const std::string arguments : {"plan fixtures/tiny-moe --groups 2 --uniform --no-uniform",
-                                      "plan fixtures/tiny-moe --groups 2 --no-uniform --uniform"})
-    ExpectRefused(arguments, "plan: --uniform and --no-uniform cannot be used together");
-  ExpectRefused("quantize fixtures/tiny-moe --recipe Q8_0 --mtp --no-mtp -o a.gguf",
-                "quantize: --mtp and --no-mtp cannot be used together");
-  EXPECT_EQ(workspace_.Moepack("plan fixtures/tiny-moe --groups 2 --uniform --uniform").status, 0);
-}
-
-TEST_F(OptionRules, AnOptionWithOneValueIsGivenOnce) {
-  ExpectRefused("plan fixtures/tiny-moe --groups 2 --groups 3",
-                "plan: --groups was given 2 times; it can be given once");
-  ExpectRefused("build fixtures/tiny-moe --groups 2 -o a --output b",
-                "build: --output was given 2 times; it can be given once");
-  ExpectRefused("plan fixtures/tiny-moe --groups", "plan: --groups needs a value: N");
-}
-
-TEST_F(OptionRules, ALayerThatTheModelLacksIsNoted) {
-  const ToolRun some = workspace_.Moepack("list-tensors fixtures/tiny-moe --layer 2,98-99");
-  EXPECT_EQ(some.status, 0);
-  EXPECT_EQ(some.err, "note: the model has no tensors in layers 98-99\n");
-  const ToolRun all = workspace_.Moepack("list-tensors fixtures/tiny-moe --layer 2 --part router");
-  EXPECT_EQ(all.err, "");
-  EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --layer 99 --quiet").err, "");
-}
-
-TEST_F(OptionRules, ASourceThatIsNotADistributionIsNamedWithTheCommandsThatTakeIt) {
-  EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
-  Build("-o out");
-  EXPECT_EQ(workspace_.Moepack("assemble out --group 0 -o node").status, 0);
-  for (const std::string command : {"verify @", "diff @ out", "assemble @ --group 0 -o new"}) {
-    const auto with = [&](const std::string& path) {
-      return std::string(command).replace(command.find('@'), 1, path);
-    };
-    ExpectRefused(with("fixtures/tiny-moe"),
-                  "fixtures/tiny-moe is a safetensors checkpoint, not a distribution\n"
-                  "hint: list-tensors, plan, quantize, run and profile take it; build splits it");
-    ExpectRefused(with("a.gguf"), "a.gguf is a GGUF model, not a distribution");
-  }
-  ExpectRefused("assemble node --group 0 -o new", "node is a node, not a distribution");
-}
-
 TEST_F(OptionRules, AnUnknownOptionIsNamedBeforeAMissingOne) {
   for (const std::string command :
        {"list-tensors", "plan", "shard-experts", "quantize", "build", "verify", "diff", "assemble",

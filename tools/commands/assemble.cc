@@ -177,10 +177,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kAssemble = {
     "assemble",
     "Makes one node's directory for a stock runtime",
-    "Routers are cut to the node's experts, experts numbered from 0, the overlay merged in, and "
-    "the expert count changed. GGUF bundles become a split set that an unmodified llama.cpp loads "
-    "and "
-    "whose trunk is shared with other nodes; safetensors bundles become a Hugging Face style "
+    "Cuts the routers to the node's experts, numbers these from 0, merges the overlay in and "
+    "changes the expert count. GGUF bundles become a split set that an unmodified llama.cpp loads "
+    "and whose trunk is shared with other nodes; safetensors bundles become a Hugging Face style "
     "checkpoint.",
     {"moepack assemble out-q4 --group 1 -o node-1",
      "moepack assemble out --group 0 -o node-0 --dry-run"},

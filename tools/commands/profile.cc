@@ -210,9 +210,9 @@ constinit const Command kProfile = {
     "Measures which experts the routers choose for your texts",
     "Runs texts through the whole model and counts, for every session, phase, layer and expert, "
     "the tokens, the applied gates, the gates times the output norms and the largest output; and "
-    "which "
-    "experts were chosen together. Prints how concentrated each layer is, whether the texts were "
-    "enough, and which experts are Super Experts. The files are described in docs/statistics.md.",
+    "which experts were chosen together. Prints how concentrated each layer is, whether the texts "
+    "were enough, and which experts are Super Experts. The files are described in "
+    "docs/statistics.md.",
     {"moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md",
      "moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --generate 16 -o "
      "stats.json --force"},

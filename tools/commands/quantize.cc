@@ -260,7 +260,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kQuantize = {
     "quantize",
-    "Writes a checkpoint or GGUF as one GGUF, or a distribution anew, with other types if wanted",
+    "Writes a checkpoint or GGUF as one GGUF, or a distribution again, with other types if wanted",
     "Converts a Hugging Face checkpoint to GGUF and quantizes on the way, in one pass: --recipe "
     "BF16 is the plain converter. The bytes are those that llama.cpp's converter and "
     "llama-quantize "

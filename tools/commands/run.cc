@@ -307,13 +307,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kRun = {
     "run",
     "Generates a few tokens with one node's part, or a whole model",
-    "Loads what a node would load, masks the routers to it, and writes what the model makes of the "
-    "prompt, token by token. What was loaded goes to standard error. It is for looking at a "
+    "Loads what a node would load, masks the routers to it, and writes what the model makes of "
+    "the prompt, token by token. What was loaded goes to standard error. It is for looking at a "
     "bundle, not for serving: one sequence, no batching. With --compare it steps two executors "
-    "side by "
-    "side and says where they part. Control characters of the text are shown as \\x1b, but its "
-    "lines are the model's own: one "
-    "may begin with ::, which a GitHub runner takes for a command. Use --json in a workflow.",
+    "side by side and says where they part. Control characters of the text are shown as \\x1b, "
+    "but its lines are the model's own: one may begin with ::, which a GitHub runner takes for a "
+    "command. Use --json in a workflow.",
     {"moepack run out --group 1 --prompt \"int main(\" -n 16",
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
     Bind};

@@ -158,7 +158,7 @@ void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
                  "Replicate the experts that this JSON file names, per layer, on every node.")
       ->type_name("FILE");
   app.add_flag("--uniform,!--no-uniform", options.uniform,
-               "Fill groups up until every node may pick from equally many experts in every layer, "
+               "Fill groups up until every node can pick from equally many experts in every layer, "
                "which stock runtimes need. On unless --no-uniform is given.");
 }
 

@@ -86,19 +86,18 @@ void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
   AddPre(app, options.pre);
   app.add_flag(
       "--mtp,!--no-mtp", options.mtp,
-      "--no-mtp leaves blocks for multi-token prediction out, where the conversion would keep "
-      "them.");
+      "With --no-mtp, leave out blocks for multi-token prediction that the conversion would "
+      "keep.");
 }
 
 void AddAlignment(CLI::App& app, uint64_t& alignment) {
   StartSection(app, Section::kOutput);
-  app.add_option(
-         "--alignment", alignment,
-         "GGUF: let every tensor start at a multiple of this power of two, such as 4096 for "
-         "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
-         "Files with another one are damaged, without a warning, by llama.cpp's "
-         "llama-quantize and llama-gguf-split --merge: both copy general.alignment but lay "
-         "the data out at 32.")
+  app.add_option("--alignment", alignment,
+                 "GGUF: start every tensor at a multiple of this power of two, such as 4096 for "
+                 "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
+                 "Files with another one are damaged, without a warning, by llama.cpp's "
+                 "llama-quantize and llama-gguf-split --merge: both copy general.alignment but lay "
+                 "the data out at 32.")
       ->type_name("N")
       ->transform(CLI::Validator(AlignmentProblem, ""));
 }
@@ -132,8 +131,8 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
   app.add_flag("--allow-requantize", recipe.allow_requantize,
                "Let tensors that are quantized already get another type. Loses quality.");
   app.add_flag("--repack,!--no-repack", recipe.repack,
-               "Where the source's numbers fit into the type as they are (int4 in q4_0, MXFP4 in "
-               "mxfp4), keep them; with --no-repack they are decoded and encoded as ggml does it.");
+               "Where the source's numbers fit into the type unchanged (int4 in q4_0, MXFP4 in "
+               "mxfp4), keep them; with --no-repack they are decoded and encoded as by ggml.");
   AddConvertOptions(app, arguments.options.convert);
   AddAlignment(app, arguments.options.alignment);
 }
