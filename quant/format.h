@@ -12,11 +12,11 @@ namespace quant {
 
 // Encodes rows. `values` fills whole blocks; `out` has exactly BytesFor(values) bytes. `importance`
 // is empty, and then `values` are any run of whole blocks, or it holds one weight per value of a
-// row, and `values` are one or more whole rows that share it (types that have no use for it ignore
-// it). Any float may come in: values that are not finite give some bytes, always the same ones.
+// row, and `values` are one or more whole rows that share it (types that do not use it ignore it).
+// Any float is accepted: values that are not finite give arbitrary bytes, but always the same ones.
 using Encoder = void (*)(std::span<const float> values, std::span<const float> importance,
                          std::span<std::byte> out);
-// The reverse: `blocks` are whole blocks, `out` has room for all their values.
+// The reverse: `blocks` holds whole blocks, and `out` has room for all their values.
 using Decoder = void (*)(std::span<const std::byte> blocks, std::span<float> out);
 
 // An element type. Values are stored in blocks of `block_values` values and `block_bytes` bytes;
@@ -34,7 +34,8 @@ struct Format {
   Encoder encode_reference = nullptr;
   Decoder decode_reference = nullptr;
 
-  // Bytes of `values` values; none when they do not fill whole blocks or the product overflows.
+  // The bytes of `values` values; no value when they do not fill whole blocks or the product
+  // overflows.
   std::optional<uint64_t> BytesFor(uint64_t values) const;
   double BitsPerValue() const { return 8.0 * block_bytes / block_values; }
 };

@@ -17,7 +17,7 @@ inline constexpr std::array<float, 16> kIq4Codes = {-127, -104, -83, -65, -49, -
 constexpr uint8_t NearestIq4Code(float value) {
   if (value <= kIq4Codes.front()) return 0;
   if (value >= kIq4Codes.back()) return kIq4Codes.size() - 1;
-  // NaN is below no code and ends at the last.
+  // NaN is not below any code and ends at the last one.
   uint8_t above = 1;
   while (above + 1u < kIq4Codes.size() && !(value < kIq4Codes[above])) ++above;
   const uint8_t below = above - 1;
@@ -30,7 +30,7 @@ constexpr uint8_t NearestIq4Code(float value) {
 inline constexpr std::array<float, 15> kIq4Limits = [] {
   std::array<float, 15> limits{};
   for (uint8_t k = 0; k < limits.size(); ++k) {
-    // Halving by what is between; ends when no float is.
+    // Bisects; ends when no float lies between.
     float low = kIq4Codes[k], high = kIq4Codes[k + 1u];
     for (float middle = 0; middle = low + (high - low) / 2, middle > low && middle < high;) {
       (NearestIq4Code(middle) > k ? high : low) = middle;

@@ -189,7 +189,7 @@ void QuantizeAbove(Values values, float min, float inverse, std::span<uint8_t> q
   }
 }
 
-// Of the approximation scale * q + min.
+// The weighted error of the approximation scale * q + min.
 float ErrorOf(const WeightedGroup& group, std::span<const uint8_t> q, ScaleAndMin fit,
               bool absolute) {
   float error = 0;

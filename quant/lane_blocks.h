@@ -40,7 +40,7 @@ LaneBlocks TakeLanes(Values values, Values importance, size_t first, size_t lane
   return blocks;
 }
 
-// For a lane whose numbers the kernel does not follow: one block, by the scalar reference.
+// Encodes one block with the scalar reference, for a lane whose numbers the kernel cannot handle.
 template <class Block>
 void EncodeByReference(const LaneBlocks& blocks, size_t lane, Encoder reference, Block& out) {
   const Values weights = blocks.weighted() ? Values(blocks.weight[lane], Block::kValues) : Values();
@@ -49,7 +49,7 @@ void EncodeByReference(const LaneBlocks& blocks, size_t lane, Encoder reference,
 }
 
 // Calls encode_block(x, block) -> bool for the blocks of a run in order; where it is false, for
-// numbers that the kernel does not follow, the scalar reference makes the block.
+// numbers that the kernel cannot handle, the scalar reference makes the block.
 template <class Block, class EncodeBlock>
 void EncodeBlocksOr(Encoder reference, Values values, std::span<std::byte> out,
                     const EncodeBlock& encode_block) {

@@ -1,4 +1,5 @@
-// The largest magnitude of many values: whether a tile needs a closer look at single values.
+// Finds the largest magnitude of many values, to tell whether a tile needs a closer look at single
+// values.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ HWY_INLINE VI NearestCode(V value) {
   return hn::ConvertTo(DI(), hn::Add(code, hn::IfThenElseZero(negative, Splat(8.0f))));
 }
 
-// False where the scale, its inverse or the largest code times it is no normal number. Otherwise
+// False where the scale, its inverse or the largest code times it is not a normal number. Otherwise
 // dividing by it is exact but for values so small that their code is 0, and so are the differences
 // that the reference compares.
 HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {

@@ -10,7 +10,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// The importance is the weight as it is; without one the weight is the value's square.
+// The weight of a value is its importance; without importance it is the value's square.
 void FitGroups(const LaneBlocks& blocks, SignedFits& fits) {
   HWY_ALIGN float x[kSignedGroupValues * kMaxLanes], w[kSignedGroupValues * kMaxLanes];
   M exact = AllLanes();

@@ -13,7 +13,7 @@ constexpr size_t kGroups = BlockQ6K::kGroups;
 constexpr size_t kGroupValues = kSuperBlock / kGroups;
 constexpr int kLevels = kQ6KLevels;
 
-// The importance is the weight as it is; without one the weight is the value's square.
+// The weight of a value is its importance; without importance it is the value's square.
 float FitGroup(Values group, Values importance, std::span<uint8_t> q) {
   if (!importance.empty()) return FitSigned({group, importance}, kLevels, q);
   std::array<float, kGroupValues> squares;

@@ -47,7 +47,7 @@ HWY_INLINE void FitPlainLanes(const LaneBlocks& blocks, const ScaleGrid& grid, c
   StoreMask(exact, fits.exact);
 }
 
-// Of every lane's block.
+// The sum of squares of every lane's block.
 HWY_INLINE V SumOfSquaresOf(const LaneBlocks& blocks) {
   constexpr size_t kChunk = 32;
   HWY_ALIGN float x[kChunk * kMaxLanes];

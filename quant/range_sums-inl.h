@@ -113,7 +113,7 @@ HWY_INLINE RangeRegression Regress(const RangeExtent& extent, const RangeSums& s
           hn::Gt(determinant, hn::Zero(d))};
 }
 
-// Of scale * level + min.
+// The errors of scale * level + min.
 template <bool kAbsolute, size_t kCount, size_t kSets>
 HWY_INLINE void ErrorsOf(RangeGroups<kCount, kSets>& groups, const RangeRegression (&fits)[kSets],
                          V (&errors)[kSets]) {

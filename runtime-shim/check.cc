@@ -220,7 +220,7 @@ Status Check::CheckAssembled(CheckedNode& node) {
   if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
   const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
   if (!assembled) {
-    // What cannot be assembled is no fault of the bundles; what is damaged, or does not fit, is.
+    // A node that cannot be assembled is not a fault of the bundles; damage and mismatches are.
     const Code code = assembled.error().code;
     if (code != Code::kUnsupported && code != Code::kInvalidArgument) return assembled.error();
     node.skipped = assembled.error().message;

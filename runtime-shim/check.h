@@ -20,7 +20,7 @@ namespace runtime {
 struct CheckedNode {
   enum class Kind : uint8_t {
     kBundles,    // trunk, group and overlay loaded from the distribution
-    kAssembled,  // AssembleNode's directory: routers cut, experts numbered anew
+    kAssembled,  // AssembleNode's directory: routers cut, experts renumbered
   };
   uint32_t group = 0;
   Kind kind = Kind::kBundles;

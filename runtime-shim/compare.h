@@ -30,7 +30,7 @@ class SideBySide {
   // else the errors of Session::Feed.
   shard::Status Feed(std::span<const uint32_t> tokens);
 
-  // Of the first session, after the last token.
+  // The logits of the first session, after the last token.
   std::span<const float> logits() const { return last_; }
 
   struct Divergence {

@@ -1,4 +1,4 @@
-// Model as the forward pass sees it.
+// The model as the forward pass sees it.
 #pragma once
 
 #include <memory>

@@ -15,9 +15,9 @@
 
 namespace runtime {
 
-// Operations are done in the order of the calls; they may return before they are done. What they
-// are given was checked by the caller: shapes fit, indexes are in range, outputs do not overlap
-// inputs unless it is said that they may be the same rows. An error of the device shows at the next
+// Operations are done in the order of the calls; they may return before they are done. The caller
+// has checked their arguments: shapes fit, indexes are in range, and outputs do not overlap inputs
+// unless a comment says that they may be the same rows. An error of the device shows at the next
 // Read or Finish (kUnavailable: device lost or out of memory). Not safe for several threads.
 class Executor {
  public:

@@ -35,7 +35,8 @@ void Forward::SetContext(uint32_t context) {
 
 namespace {
 
-// What is no distribution has no digests, or those that were compared when it was loaded.
+// A source that is not a distribution has no digests, or its digests were compared when it was
+// loaded.
 std::string DamagedLayerHint(const Weights& weights) {
   if (!weights.plan) return "the weights of this layer may be damaged";
   return Cat("the weights of this layer may be damaged: ", manifest::VerifyCommand(weights.path),

@@ -75,7 +75,7 @@ class Forward {
   RoutingObserver* observer_;
   std::vector<double> turns_;
 
-  // Of the batch and layer under way.
+  // State of the current batch and layer.
   uint32_t count_ = 0, past_ = 0, layer_ = 0;
   bool trace_ = false;
   const LayerWeights* weights_ = nullptr;

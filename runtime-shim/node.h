@@ -19,8 +19,8 @@ namespace runtime {
 struct NodeOptions {
   std::string executor = "cpu";
   ExecutorOptions device;
-  // Of a distribution: the group that is loaded and that the routers are masked to. -1: everything
-  // is loaded and nothing masked.
+  // For a distribution: the group that is loaded and that the routers are masked to; with -1
+  // everything is loaded and nothing is masked.
   int group = -1;
   LoadOptions load;  // `groups` is set from `group`
 };
@@ -28,7 +28,7 @@ struct NodeOptions {
 // One thread at a time may use a node and its generations; several nodes may run side by side.
 class Node {
  public:
-  // kInvalidArgument for a group of a source that is no distribution or has fewer, kNotFound for
+  // kInvalidArgument for a group of a source that is not a distribution or has fewer, kNotFound for
   // one whose files it does not have; else the errors of OpenExecutor, LoadWeights and Model::Load.
   static shard::Result<std::unique_ptr<Node>> Open(const std::string& source,
                                                    const NodeOptions& options);

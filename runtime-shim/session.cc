@@ -82,8 +82,8 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
   if (done && AllFinite(logits)) return done;
   if (!done && (done.error().code == Code::kUnavailable || done.error().code == Code::kInterrupted))
     return done;
-  // Once more, to find where the first value that is no number came up; what the batch wrote into
-  // the caches is written again.
+  // Runs the batch again to find where the first NaN came up; what the batch wrote into the caches
+  // is written again.
   SHARD_CHECK(forward_.Run(batch, /*trace=*/true));
   if (!done) return done;
   return Error{Code::kCorrupt, Cat(model_.weights().path,

@@ -54,7 +54,7 @@ struct Weights {
   std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
   std::vector<ExpertSet> sets;
   shard::LayerCounts moe_layers;  // layer -> experts that its router has
-  // Of a distribution: its plan, and the versions a node reports.
+  // For a distribution: its plan, and the versions that a node reports.
   std::optional<shard::Plan> plan;
   std::string model_version, shard_version, replica_version;
   std::vector<LoadedPart> parts;
@@ -67,7 +67,7 @@ struct Weights {
 };
 
 struct LoadOptions {
-  // Of a distribution: the groups to load; empty: all. kNotFound for one whose files are absent.
+  // For a distribution: the groups to load, or all if empty. kNotFound if files of one are absent.
   std::vector<uint32_t> groups;
   bool overlay = true;
   std::string overlay_version;  // "": the newest that the manifest names
@@ -85,7 +85,7 @@ struct LoadOptions {
 //   kNotFound         a group, overlay or file that is not there
 //   kMismatch         a digest, version or header that is not the manifest's
 //   kUnsupported      families without conversion, types without a decoder
-//   kInvalidArgument  groups or an overlay of a model that is no distribution, or beyond its plan
+//   kInvalidArgument  groups or an overlay of a model that is not split, or beyond its plan
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options);
 // Another overlay of the same model, to be put in place of the one that was loaded: of `weights`

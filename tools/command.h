@@ -20,7 +20,7 @@ struct Command {
   std::array<const char*, 2> examples;  // run as they stand in a clone of the repository, in the
                                         // order of the list in main.cc
   // Adds the options to `app` and returns what runs once they are parsed. The number is the exit
-  // status, for results that are no error and yet not 0.
+  // status, for results that are not an error but have a status other than 0.
   std::function<Result<int>()> (*bind)(CLI::App& app);
 };
 
@@ -39,7 +39,7 @@ extern const Command kEval;
 
 using Commands = std::span<const Command* const>;
 
-// What every command has beside its own options.
+// The options that every command has in addition to its own.
 struct SharedOptions {
   bool quiet = false, strict = false;
 };

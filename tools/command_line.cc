@@ -9,6 +9,7 @@
 #include "tools/help.h"
 #include "tools/options/suggest.h"
 #include "tools/reports/output.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -71,18 +72,43 @@ Error UnexpectedArgument(const Command& command, const CLI::App& app, const std:
           closest.empty() ? "" : Cat("did you mean ", closest, "?")};
 }
 
-// The parser says "A excludes B" and "A requires B".
-std::string InOurWords(const CLI::ParseError& error, std::string message) {
-  const auto replace = [&](std::string_view verb, const char* ours, const char* end) {
-    const size_t at = message.find(verb);
-    if (at != message.npos) message.replace(at, verb.size(), ours) += end;
-  };
-  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
-    replace(" excludes ", " and ", ": expected one of them, found both");
-  } else if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr) {
-    replace(" requires ", ": expected together with ", ", found alone");
+// The parser's words for what is wrong with an option, and ours. A message reads
+// "<option><before><words><after>".
+struct Wording {
+  std::string_view before, after;
+  const char* ours;
+  const char* our_end;
+};
+constexpr Wording kWordings[] = {
+    {" excludes ", "", " and ", " cannot be used together"},
+    {" requires ", "", " needs ", ""},
+    {": At Most 1 required but received ", "", " was given ", " times; it can be given once"},
+    {": 1 required ", " missing", " needs a value: ", ""},
+};
+
+std::string InOurWords(const std::string& message) {
+  for (const Wording& wording : kWordings) {
+    const size_t at = message.find(wording.before);
+    if (at == message.npos || !message.ends_with(wording.after)) continue;
+    std::string words = message.substr(at + wording.before.size());
+    words.resize(words.size() - wording.after.size());
+    return Cat(message.substr(0, at), wording.ours, words, wording.our_end);
   }
   return message;
+}
+
+// The parser would take the last of --uniform and --no-uniform.
+Status CheckSwitches(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string> off = option->get_fnames();
+    const CLI::results_t& given = option->results();
+    if (off.empty() || given.empty()) continue;
+    const auto differs = [&](const std::string& value) { return value != given.front(); };
+    if (std::any_of(given.begin(), given.end(), differs))
+      return Error{Code::kInvalidArgument,
+                   Cat(option->get_name(), " and --", off.front(), " cannot be used together")};
+  }
+  return shard::Ok();
 }
 
 // Called while the parser's exception is handled.
@@ -96,11 +122,12 @@ Error ParseFailure(const Command& command, const CLI::App& app, const CLI::Parse
     return UnexpectedArgument(command, app, extras.front());
   std::string message = error.what();
   while (message.ends_with('\n')) message.pop_back();
-  return {Code::kInvalidArgument, InOurWords(error, message)};
+  return {Code::kInvalidArgument, InOurWords(message)};
 }
 
 int RunCommand(const Command& command, int argc, const char* const* argv) {
   CLI::App app;
+  StartSection(app, Section::kGeneral);
   app.set_help_flag("-h,--help");
   const auto run = command.bind(app);
   SharedOptions shared;
@@ -116,12 +143,15 @@ int RunCommand(const Command& command, int argc, const char* const* argv) {
     PrintMessage(UsageLine(command, app));
     return kExitUsage;
   }
+  if (const Status switches = CheckSwitches(app); !switches) {
+    return Finish(Error(switches.error()).Within(command.name));
+  }
   if (shared.quiet) BeQuiet();
   const int status = Finish(run());
   if (!shared.strict || status != kExitDone || WarningCount() == 0) return status;
-  return Finish(
-      Error{Code::kMismatch,
-            Cat(command.name, ": expected no warnings with --strict, found ", WarningCount())});
+  return Finish(Error{Code::kMismatch,
+                      Cat(command.name, ": finished with ", Plural(WarningCount(), "warning"),
+                          ", which --strict does not allow")});
 }
 
 int RunHelp(Commands commands, int argc, const char* const* argv) {
@@ -139,10 +169,11 @@ int RunHelp(Commands commands, int argc, const char* const* argv) {
 }  // namespace
 
 void AddSharedOptions(CLI::App& app, SharedOptions& options) {
+  StartSection(app, Section::kGeneral);
   app.add_flag("--quiet", options.quiet,
-               "Print no progress, notes and warnings on standard error; errors are printed.");
+               "Print no progress, notes or warnings; errors are still printed.");
   app.add_flag("--strict", options.strict,
-               "Exit with status 6 when there were warnings, though everything was done.");
+               "Exit with status 6 if there were warnings, even though the work was done.");
 }
 
 const Command* FindCommand(Commands commands, std::string_view name) {

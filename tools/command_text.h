@@ -1,4 +1,4 @@
-// Command lines of moepack that we print for users to run: with every option and every quote.
+// Command lines of moepack that we print for users to run, with every option and every quote.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ class CommandLine {
   explicit CommandLine(std::string_view verb);
 
   void Add(std::string_view word);
-  // Nothing when `value` is empty.
+  // Adds nothing when `value` is empty.
   void Add(std::string_view option, std::string_view value);
-  // Paths that begin with '-' are written so that they are no options.
+  // Paths that begin with '-' are written so that they are not taken for options.
   void AddPath(std::string_view path);
   void AddPath(std::string_view option, std::string_view path);
 
-  // As /bin/sh reads it.
+  // The line as /bin/sh reads it.
   std::string Text() const;
 
  private:

@@ -7,6 +7,7 @@
 #include "tools/exit_code.h"
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -18,12 +19,14 @@ constexpr size_t kWidth = 100;
 struct OptionHelp {
   std::string label;  // "-o, --output DIR"
   std::string text;
+  std::string section;
   bool positional = false;
   bool required = false;
 };
 
 OptionHelp Describe(const CLI::Option& option) {
-  OptionHelp help{"", option.get_description(), option.get_positional(), option.get_required()};
+  OptionHelp help{"", option.get_description(), option.get_group(), option.get_positional(),
+                  option.get_required()};
   const std::string value = option.get_type_name();
   if (help.positional) {
     help.label = option.get_name(true);
@@ -52,6 +55,7 @@ std::vector<OptionHelp> DescribeAll(const CLI::App& app) {
 // A command's parser, made only to read its options.
 struct BoundCommand {
   explicit BoundCommand(const Command& command) {
+    StartSection(app, Section::kGeneral);
     app.set_help_flag("-h,--help", "Print this help.");
     command.bind(app);
     AddSharedOptions(app, shared);
@@ -76,13 +80,23 @@ std::string Usage(const Command& command, const std::vector<OptionHelp>& options
   return usage + " [options]";
 }
 
-std::string OptionList(const std::vector<OptionHelp>& options, bool positional) {
-  std::string out;
+struct OptionSection {
+  std::string title;
+  std::vector<OptionHelp> options;
+};
+
+// The arguments, then every section that has options.
+std::vector<OptionSection> Sections(const std::vector<OptionHelp>& options) {
+  std::vector<OptionSection> sections = {{"Arguments", {}}};
+  for (const char* title : kSectionTitles) sections.push_back({title, {}});
   for (const OptionHelp& option : options) {
-    if (option.positional != positional) continue;
-    out += "  " + option.label + "\n" + Wrap(option.text, 6, kWidth);
+    const auto of_option = [&](const OptionSection& section) {
+      return section.title == (option.positional ? "Arguments" : option.section);
+    };
+    std::find_if(sections.begin(), sections.end(), of_option)->options.push_back(option);
   }
-  return out;
+  std::erase_if(sections, [](const OptionSection& section) { return section.options.empty(); });
+  return sections;
 }
 
 std::string EscapeCell(std::string_view text) {
@@ -98,12 +112,16 @@ std::string MarkdownCommand(const Command& command) {
   const BoundCommand bound(command);
   std::string out = Cat("## ", command.name, "\n\n", command.summary, ".\n\n```sh\n",
                         command.examples[0], "\n", command.examples[1], "\n```\n\n");
-  out += Cat(command.description, "\n\nUsage: `", Usage(command, bound.options), "`\n\n");
-  out += "| argument or option | meaning |\n|---|---|\n";
-  for (const OptionHelp& option : bound.options) {
-    out += Cat("| `", EscapeCell(option.label), "` | ", EscapeCell(option.text), " |\n");
+  out += Wrap(command.description, 0, kWidth);
+  out += Cat("\nUsage: `", Usage(command, bound.options), "`\n\n");
+  for (const OptionSection& section : Sections(bound.options)) {
+    out += Cat("| ", section.title, " | meaning |\n|---|---|\n");
+    for (const OptionHelp& option : section.options) {
+      out += Cat("| `", EscapeCell(option.label), "` | ", EscapeCell(option.text), " |\n");
+    }
+    out += "\n";
   }
-  return out + "\n";
+  return out;
 }
 
 }  // namespace
@@ -133,8 +151,12 @@ std::string HelpText(const Command& command) {
       Cat("Examples:\n  ", command.examples[0], "\n  ", command.examples[1],
           "\n\nusage: ", Usage(command, bound.options), "\n\n", command.summary, ".\n\n");
   out += Wrap(command.description, 0, kWidth);
-  out += "\nArguments:\n" + OptionList(bound.options, true);
-  out += "\nOptions:\n" + OptionList(bound.options, false);
+  for (const OptionSection& section : Sections(bound.options)) {
+    out += Cat("\n", section.title, ":\n");
+    for (const OptionHelp& option : section.options) {
+      out += "  " + option.label + "\n" + Wrap(option.text, 6, kWidth);
+    }
+  }
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Help texts and docs/cli.md, both from the options that the parser itself uses.
+// Makes help texts and docs/cli.md from the options that the parser itself uses.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace cli {
 
 // What moepack does and which commands it has.
 std::string OverviewText(Commands commands);
-// Examples first, then usage, description, arguments and options.
+// Examples first, then usage, description, arguments, and options by section.
 std::string HelpText(const Command& command);
 // "usage: moepack plan [options] SRC --groups N".
 std::string UsageLine(const Command& command, const CLI::App& app);

@@ -1,10 +1,10 @@
-// Ctrl-C in commands that write, also to the directory for temporary files: stop between two pieces
-// of work, keep what can be resumed.
+// Handles Ctrl-C in commands that write, even if only to the directory for temporary files: they
+// stop between two pieces of work and keep what can be resumed.
 #pragma once
 
 namespace cli {
 
-// From here on the first SIGINT or SIGTERM sets shard::InterruptRequested, the second one kills.
+// After this call the first SIGINT or SIGTERM sets shard::InterruptRequested, the second one kills.
 // Commands that only read do not call this and end at the first.
 void StopBetweenPieces();
 

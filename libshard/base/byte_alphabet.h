@@ -9,12 +9,12 @@
 
 namespace shard {
 
-// By byte, in UTF-8.
+// The character of each byte, in UTF-8.
 const std::array<std::string, 256>& ByteAlphabet();
 
 // " a" -> "\u0120a".
 std::string SpellBytes(std::string_view bytes);
-// The reverse; what is no character of the alphabet stands for itself.
+// The reverse; a character outside the alphabet stands for itself.
 std::string UnspellBytes(std::string_view text);
 
 }  // namespace shard

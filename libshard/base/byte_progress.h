@@ -17,7 +17,7 @@ class ByteProgress {
     if (report_ && total_ > 0) report_(0, total_);
   }
 
-  // From any thread; the report is called by one at a time.
+  // May be called from any thread; only one thread at a time calls the report.
   void Add(uint64_t bytes) {
     if (!report_) return;
     const std::lock_guard lock(mutex_);

@@ -33,7 +33,7 @@ void AppendLe(std::string& out, T value) {
   std::memcpy(out.data() + at, &value, sizeof(T));
 }
 
-// No value on overflow.
+// Gives no value on overflow.
 inline std::optional<uint64_t> CheckedMul(uint64_t a, uint64_t b) {
   uint64_t out = 0;
   if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;

@@ -35,11 +35,11 @@ class Descriptor {
 // lacks it.
 Error IoError(const std::filesystem::path& path, std::string_view action, int error);
 
-// Whether there is something to read under this name. A link to nothing, or a name that cannot be
-// looked up, is an error: what cannot be read must not pass for absent.
+// Says whether there is something to read under this name. A link to nothing, or a name that cannot
+// be looked up, is an error: what cannot be read must not pass for absent.
 Result<bool> IsThere(const std::filesystem::path& path);
 
-// pread in full. A file that ends before `out` is full is kCorrupt.
+// Fills `out` with pread. A file that ends before `out` is full is kCorrupt.
 Status ReadAt(int fd, const std::filesystem::path& path, uint64_t offset, std::span<std::byte> out);
 
 }  // namespace shard

@@ -97,8 +97,8 @@ Result<AtomicFile> AtomicFile::Create(const fs::path& path) {
   if (type == fs::file_type::none) return IoError(path, "look it up", error.value());
   if (type != fs::file_type::not_found && type != fs::file_type::regular) {
     return Error{Code::kInvalidArgument,
-                 Cat(path.string(), ": output: expected a regular file or a name that is free, ",
-                     "found a directory, device or pipe")};
+                 Cat(path.string(), " is a directory, device or pipe, which is never replaced"),
+                 "choose another output"};
   }
   AtomicFile file;
   file.path_ = path;

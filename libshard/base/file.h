@@ -15,9 +15,9 @@ namespace shard {
 namespace fs = std::filesystem;
 
 // What identifies the content of an open file cheaply: if it is the same before and after, nobody
-// replaced or wrote it. The time of its last status change does not count: it moves when a link to
-// the file comes or goes, as it does while other nodes are assembled. Whoever writes as many bytes
-// and sets the time of modification back is therefore not noticed; digests are there for that.
+// replaced or wrote it. The time of the last status change does not count: it moves when a link to
+// the file comes or goes, as happens while other nodes are assembled. So nobody notices a writer
+// who writes as many bytes and sets the time of modification back; digests notice that.
 struct FileIdentity {
   uint64_t device = 0, inode = 0, size = 0;
   int64_t modified_ns = 0;
@@ -75,9 +75,9 @@ class MappedFile {
   FileIdentity identity_;
 };
 
-// Refuses paths that hold something else than a regular file, which a rename would take away.
-// Writes `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks
-// it otherwise. What was at `path` before stays until Commit, so a file may be replaced while it is
+// Refuses paths that hold anything but a regular file, because a rename would remove it. Writes
+// `<path>.tmp-<pid>` and renames it to `path` on Commit, after flushing it to disk; unlinks it
+// otherwise. What was at `path` before stays until Commit, so a file may be replaced while it is
 // mapped.
 class AtomicFile {
  public:
@@ -97,12 +97,12 @@ class AtomicFile {
 
 // Reads a small text file whole; more than `limit` bytes is kCorrupt.
 Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit);
-// AtomicFile in one call.
+// Writes an AtomicFile in one call.
 Status WriteTextFile(const fs::path& path, std::string_view text);
 
-// pwrite in full; a full disk is kIo with a hint.
+// Writes everything with pwrite; a full disk is kIo with a hint.
 Status WriteAt(int fd, const fs::path& path, uint64_t offset, std::span<const std::byte> bytes);
-// fsync of a file or directory.
+// Calls fsync on a file or directory.
 Status FlushToDisk(int fd, const fs::path& path);
 Status FlushDirectory(const fs::path& path);
 // Bytes that an unprivileged process may still write on the file system of `path` (or of its

@@ -258,9 +258,8 @@ Status InsideDirectory::Move(const std::string& name, const InsideDirectory& to,
               : RenameToFreeName(from_fd, source.part.c_str(), to_fd, target.part.c_str());
   if (result == 0) return target.directory.Flush();
   if (!replace && errno == EEXIST) {
-    return Error{Code::kInvalidArgument,
-                 Cat((to.path_ / new_name).string(), ": expected nothing there, found one"),
-                 "use --force to replace it"};
+    return Error{Code::kInvalidArgument, Cat((to.path_ / new_name).string(), " already exists"),
+                 "--force replaces it"};
   }
   return to.Failed(new_name, "rename", errno);
 }

@@ -1,6 +1,6 @@
-// Everything that is written, replaced or removed in a directory that was there before goes through
-// this class, so that nothing outside it can be reached, whatever it holds and whatever is swapped
-// meanwhile.
+// Everything that is written, replaced or removed in an existing directory goes through this class,
+// so that nothing outside it can be reached, whatever the directory holds and whatever is swapped
+// in meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@ namespace shard {
 
 // A directory that is held open; move-only. Names are relative to it, with '/' between parts, none
 // of them empty, "." or "..". Every part is opened from the descriptor of the one before
-// (O_NOFOLLOW), so a link on the way is refused (kInvalidArgument), also one that is put there
-// during the call. The last part may be a link only where it is itself moved, replaced or removed.
+// (O_NOFOLLOW), so a link on the way is refused (kInvalidArgument), even one that is put there
+// during the call. The last part may be a link only where the link itself is moved, replaced or
+// removed.
 class InsideDirectory {
  public:
   enum class Kind { kNothing, kFile, kDirectory, kLink, kOther };
@@ -30,15 +31,15 @@ class InsideDirectory {
 
   // The user named `path`: links in it are followed.
   static Result<InsideDirectory> Open(const fs::path& path);
-  // The same, after making it and the directories around it that are not there. Each one that is
-  // made is on the disk before this returns.
+  // The same, but makes the directory and its missing parents first. Each one that is made is on
+  // the disk before this returns.
   static Result<InsideDirectory> OpenOrMake(const fs::path& path);
 
   const fs::path& path() const { return path_; }
   int descriptor() const { return fd_.get(); }
 
   Result<InsideDirectory> OpenDirectory(const std::string& name) const;
-  // Makes what is missing of `name`, as OpenOrMake does.
+  // Makes the missing parts of `name`, as OpenOrMake does.
   Result<InsideDirectory> MakeDirectories(const std::string& name) const;
   // `flags` as for open(2). Anything but a regular file is refused. With O_CREAT the directories
   // around it are made.
@@ -52,30 +53,30 @@ class InsideDirectory {
   Status WritePieces(const std::string& name,
                      const std::function<Status(const TextSink&)>& make) const;
 
-  // What is there under this name.
+  // Says what is there under this name.
   Result<Kind> KindOf(const std::string& name) const;
-  // Whether this is still what stands under `name` in `parent`.
+  // Says whether `name` in `parent` is still this directory.
   bool IsStill(const InsideDirectory& parent, const std::string& name) const;
-  // What is directly in this directory, sorted by name.
+  // Lists what is directly in this directory, sorted by name.
   Result<std::vector<Entry>> List() const;
-  // The names of all that are no directories, here and further below.
+  // Lists the names of everything but directories, here and further below.
   Result<std::vector<std::string>> ListFiles() const;
 
-  // Renames a file or directory, makes the directories around its new name and flushes the one it
-  // then stands in. Without `replace` something under that name is an error.
+  // Renames a file or directory, makes the parents of its new name and flushes the last of them.
+  // Without `replace` it is an error if the new name exists.
   Status Move(const std::string& name, const InsideDirectory& to, const std::string& new_name,
               bool replace) const;
-  // Removes a file, a link or a directory with all that is in it; `last` names what is directly in
-  // it and goes last. Nothing under this name is fine.
+  // Removes a file, a link or a directory with everything in it; `last` names entries of the
+  // directory that are removed last. It is fine if there is nothing under this name.
   Status Remove(const std::string& name, const std::vector<std::string>& last = {}) const;
   Status RemoveEmptyDirectory(const std::string& name) const;
-  // Flushes this directory; FlushAll also those below.
+  // Flushes this directory; FlushAll also flushes those below.
   Status Flush() const;
   Status FlushAll() const;
 
  private:
   InsideDirectory(Descriptor fd, fs::path path) : fd_(std::move(fd)), path_(std::move(path)) {}
-  // The directory in which the last part of `name` stands, and that part.
+  // The directory that holds the last part of `name`, and that part.
   struct Place;
   Result<Place> PlaceOf(const std::string& name, bool make) const;
   Result<InsideDirectory> Child(const std::string& part) const;

@@ -21,7 +21,7 @@ class Journal {
   static Result<Journal> Open(const InsideDirectory& directory, const std::string& name);
 
   // What the file said when it was opened: for each output the digests of its first tensors,
-  // without gaps. Lines that are cut short or out of order end an output's list.
+  // without gaps. A line that is cut short or out of order ends an output's list.
   const std::vector<std::vector<std::string>>& finished() const { return finished_; }
 
   Status Add(size_t output, size_t tensor, std::string_view xxh3);

@@ -1,5 +1,5 @@
 // Strict JSON: nlohmann's SAX parser behind one gate that refuses duplicate keys, bad UTF-8, depth
-// over 32, numbers that fit no 64-bit integer or are not finite, and anything after the document.
+// over 32, numbers that are not finite or do not fit into 64 bits, and anything after the document.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace shard {
 // A parsed document; objects keep the order of their keys.
 using Json = nlohmann::ordered_json;
 
-// What a streaming reader is told. Return an error to stop; it reaches the caller of StreamJson
-// unchanged.
+// The events that a streaming reader gets. Return an error to stop; it reaches the caller of
+// StreamJson unchanged.
 class JsonEvents {
  public:
   virtual ~JsonEvents() = default;
@@ -40,8 +40,8 @@ Result<Json> ParseJson(const std::string& where, std::string_view text);
 // Reads and parses a file of at most `limit` bytes.
 Result<Json> ReadJsonFile(const std::string& path, uint64_t limit = 256u << 20);
 
-// Two spaces of indentation, LF, a final newline; arrays of scalars stay on one line. Key order as
-// given.
+// Writes two spaces of indentation, LF and a final newline. Arrays of scalars stay on one line, and
+// keys keep their order.
 std::string WriteJson(const Json& document);
 
 // Typed access to the fields of one object, with errors "<where>: <key>: expected <type>, found

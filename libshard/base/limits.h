@@ -1,6 +1,6 @@
-// The most that a model, a plan and a distribution may have. Who writes asks here, and who reads:
-// what one accepts the other accepts. All are far above any model, and low enough that a hostile
-// file cannot ask for much memory with a few bytes ("*": "0-4294967295").
+// The largest model, plan and distribution that are accepted. Writers and readers both ask here, so
+// what one accepts the other accepts. All limits are far above any model, and low enough that a
+// hostile file cannot ask for much memory with a few bytes ("*": "0-4294967295").
 #pragma once
 
 #include <cstddef>

@@ -10,12 +10,12 @@
 
 namespace shard {
 
-// kNotFound, with what fetches the file, when `beginning` is that of a Git LFS pointer: the small
-// text that stands in a clone for a large file.
+// kNotFound, with a hint that says how to fetch the file, when `beginning` is that of a Git LFS
+// pointer: the small text that a clone has in place of a large file.
 Status CheckNoLfsPointer(const std::string& path, std::string_view beginning);
 Status CheckNoLfsPointer(const std::string& path, std::span<const std::byte> beginning);
 
-// What to do when `source` is no local path: how to download "hf://owner/name@revision",
+// Says what to do when `source` is not a local path: how to download "hf://owner/name@revision",
 // "owner/name", "https://..." or "s3://..." first; "" for anything else.
 std::string RemoteSourceHint(const std::string& source);
 

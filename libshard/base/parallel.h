@@ -11,8 +11,8 @@
 
 namespace shard {
 
-// The first exception of several threads. One that left a thread would end the process: out of
-// memory is the one to expect.
+// Keeps the first exception of several threads. An exception that left a thread would end the
+// process; the one to expect is out of memory.
 class FirstException {
  public:
   // Calls `work` and keeps what it throws; false when it threw.
@@ -27,7 +27,7 @@ class FirstException {
     }
   }
   void Keep(std::exception_ptr exception) noexcept;
-  // Throws what was kept. REQUIRES: the threads have ended.
+  // Throws the exception that was kept, if any. REQUIRES: the threads have ended.
   void Rethrow() const {
     if (first_) std::rethrow_exception(first_);
   }
@@ -51,8 +51,8 @@ Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)
 // Number of usable cores, at least 1.
 size_t CoreCount();
 
-// Threads for work that reads, hashes and writes: `jobs`, or with 0 twice the cores, so that while
-// one waits for the disk another hashes.
+// The number of threads for work that reads, hashes and writes: `jobs`, or twice the cores if it is
+// 0, so that one thread hashes while another waits for the disk.
 size_t ThreadsForFiles(size_t jobs);
 
 // Set by the signal handler of the tool; long loops look at it between pieces of work and return

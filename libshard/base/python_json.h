@@ -8,11 +8,12 @@
 
 namespace shard {
 
-// Infinity and -Infinity become strings, which are an error only where a number of ours is due
-// (time_step_limit of Nemotron-3-Super has one). NaN is never meant and refused. Else as ParseJson.
+// Infinity and -Infinity become strings, which are an error only where we expect a number
+// (time_step_limit of Nemotron-3-Super has one). NaN is always a mistake and is refused. Everything
+// else is as in ParseJson.
 Result<Json> ParsePythonJson(const std::string& where, std::string_view text);
 
-// WriteJson with those strings as bare words again.
+// Like WriteJson, but writes those strings as bare words again.
 std::string WritePythonJson(const Json& document);
 
 }  // namespace shard

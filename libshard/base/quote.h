@@ -1,5 +1,5 @@
-// Text that is not ours - names and values from files, paths and words that users gave - on its way
-// to a terminal, a shell, a workflow log or a page. Nothing else may print it raw.
+// Escapes text that is not ours - names and values from files, paths and words that users gave -
+// for a terminal, a shell, a workflow log or a page. Nothing may print such text raw.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 namespace shard {
 
 // `text` on one line, for cells of tables and for messages: control characters and bytes that are
-// no UTF-8 stand as \x1b, so does what would begin a workflow command in a log of GitHub, and all
-// else as it is. Text that went through it once stays as it is.
+// not UTF-8 are escaped as in \x1b, and so is what would begin a workflow command in a GitHub log.
+// Everything else is unchanged. Applying it twice is the same as applying it once.
 std::string Shown(std::string_view text);
 // For whole reports, whose lines are ours: newlines, tabs and workflow commands stay too.
 std::string ShownLines(std::string_view text);
@@ -18,12 +18,14 @@ std::string ShownLines(std::string_view text);
 // hostile files get into messages only through this.
 std::string Quoted(std::string_view text);
 
-// A word, a whole command line, as /bin/sh reads them back. Bytes that a terminal acts on are made
-// by printf there, so that the line itself holds none (and a word loses newlines at its end).
+// Quote a word and a whole command line so that /bin/sh reads them back. Bytes that a terminal acts
+// on are made by a printf in the line, so that the line itself holds none (and a word loses
+// newlines at its end).
 std::string ShellWord(std::string_view text);
 std::string ShellCommand(const std::vector<std::string>& words);
 
-// For a Markdown page: as text, where no character is markup; and as `code`, also in a table.
+// For a Markdown page: as text in which no character is markup, and as `code`, which may be in a
+// table.
 std::string MarkdownText(std::string_view text);
 std::string MarkdownCode(std::string_view text);
 

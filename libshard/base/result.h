@@ -1,5 +1,5 @@
-// Error and Result: how every library here reports failure. No exceptions of our own, no logging,
-// no exit.
+// Error and Result: how every library here reports failure. Libraries throw no exceptions of their
+// own, do not log and do not exit.
 #pragma once
 
 #include <cassert>

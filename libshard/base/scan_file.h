@@ -1,5 +1,5 @@
-// Reading a file once from front to back, to hash or compare it: what the page cache has is taken
-// from there, the rest comes straight from the disk. That saves a copy of every byte, and a scan of
+// Reads a file once from front to back, to hash or compare it. What the page cache has is taken
+// from there; the rest comes straight from the disk. That saves a copy of every byte, and a scan of
 // a large distribution does not push out of memory what the machine works with.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace shard {
 
-// Memory that starts on a page, as direct reads need it; as large as asked for, rounded up to whole
+// Memory that starts on a page boundary, as direct reads need; its size is rounded up to whole
 // pages.
 class PageBuffer {
  public:
@@ -32,9 +32,9 @@ class PageBuffer {
 // Move-only, used by one thread.
 class ScanFile {
  public:
-  // `cold`: what the page cache has is written to the device, dropped and not asked. Where the file
-  // system has no direct reads that is all that can be done; what caches below it hold (of a disk,
-  // a host, a server) it does not reach.
+  // `cold`: what the page cache has is written to the device and dropped, and reads bypass the
+  // cache. Where the file system has no direct reads, dropping is all that can be done. Caches
+  // below the file system (of a disk, a host, a server) are out of reach.
   static Result<ScanFile> Open(const fs::path& path, bool cold = false);
   ScanFile(ScanFile&& other) noexcept;
   ScanFile& operator=(ScanFile&&) = delete;
@@ -43,7 +43,7 @@ class ScanFile {
   // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of InputFile::ReadAt.
   // REQUIRES: `offset` is a multiple of the page size, `wanted` fits into the buffer.
   Status Read(uint64_t offset, size_t wanted, PageBuffer& buffer);
-  // Of the bytes that were read, those that came around the page cache.
+  // The number of bytes that were read past the page cache.
   uint64_t direct_bytes() const { return direct_bytes_; }
 
  private:

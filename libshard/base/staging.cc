@@ -116,8 +116,7 @@ Result<bool> StagingDirectory::TryLock() {
     SHARD_TRY(const std::vector<InsideDirectory::Entry> again, opened->List());
     if (again != entries) return false;
     return Error{Code::kInvalidArgument,
-                 Cat(root.string(),
-                     ": expected nothing, or what an interrupted run left, found something else"),
+                 Cat(root.string(), " already exists, and no interrupted run left it"),
                  "move it away, or choose another output"};
   }
   auto lock = opened->OpenFile(kLockName, O_RDWR | O_CREAT);
@@ -219,9 +218,8 @@ Status StagingDirectory::MoveFiles(const std::vector<std::string>& names, bool r
   for (const std::string& name : names) {
     SHARD_TRY(const Kind kind, parent_->KindOf(name));
     if (replace || kind == Kind::kNothing) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat((parent_->path() / name).string(), ": expected nothing there, found one"),
-                 "use --force to replace it"};
+    return Error{Code::kInvalidArgument, Cat((parent_->path() / name).string(), " already exists"),
+                 "--force replaces it"};
   }
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
     SHARD_CHECK(files_->Move(*name, *parent_, *name, replace));

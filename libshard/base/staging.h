@@ -15,24 +15,24 @@
 
 namespace shard {
 
-// What an output may replace: what moepack wrote.
+// What an output may replace: only what moepack wrote.
 struct OwnOutput {
-  // An error unless a directory is ours and holds nothing else; it names what is strange.
+  // An error unless the directory is ours and holds nothing else; the error names what is not ours.
   std::function<Status(const InsideDirectory&)> check;
-  // The files by which the check knows it; they are removed last.
+  // The files by which the check recognises it; they are removed last.
   std::vector<std::string> marks;
 };
 
 // A directory being written: `<target>.partial/files` until Publish renames it to the target.
 // Beside `files` lie a lock, so that a second process is refused (kIo), and a journal of finished
-// tensors, so that a killed run continues where it was if the identity of the run (a digest of
-// everything that determines the output bytes) is unchanged; else what is there is discarded.
+// tensors, so that a killed run continues where it stopped if the identity of the run (a digest of
+// everything that determines the output bytes) is unchanged; otherwise what is there is discarded.
 // Nothing is written or removed through links.
 class StagingDirectory {
  public:
-  // Takes the lock; until it is released nobody else writes this target. Mends what a killed
+  // Takes the lock; until it is released nobody else writes this target. Repairs what a killed
   // Publish left: `<target>.replaced-<pid>` becomes the target again if there is none, and is
-  // removed otherwise, both only if it is ours. Without `own` nothing is.
+  // removed otherwise, both only if it is ours. Without `own`, nothing counts as ours.
   static Result<StagingDirectory> Open(const fs::path& target,
                                        std::optional<OwnOutput> own = std::nullopt);
   // Open and Begin, for a run that need not look at the target between the two.
@@ -43,7 +43,7 @@ class StagingDirectory {
   // Removes the directory unless it was published, kept, or the run was interrupted.
   ~StagingDirectory();
 
-  // To be called once, before anything is written: takes up the run of this identity or discards
+  // Call it once, before anything is written: it continues the run of this identity, or discards
   // what is there.
   Status Begin(const std::string& identity);
   bool resumed() const { return resumed_; }
@@ -53,10 +53,10 @@ class StagingDirectory {
   fs::path path() const { return files_->path(); }
   const InsideDirectory& files() const { return *files_; }
   const fs::path& target() const { return target_; }
-  // Counts `name` to what this run writes. Everything else in `files`, which an earlier run can
-  // have left, is removed before publishing.
+  // Says that this run writes `name`. Everything else in `files`, which an earlier run may have
+  // left, is removed before publishing.
   void Expect(const std::string& name) { expected_.insert(name); }
-  // Expects and writes one.
+  // Expects one file and writes it.
   Status WriteText(const std::string& name, std::string_view text);
   void Keep() { keep_ = true; }
 
@@ -67,12 +67,12 @@ class StagingDirectory {
   // The same for staged files that go beside each other into the target's directory, under their
   // own names: a single file, or the parts of a split set, of which the first comes last.
   Status PublishFiles(const std::vector<std::string>& names, bool replace);
-  // The same for files that go into a directory that is there; the caller publishes what makes them
-  // count, then calls Discard.
+  // The same for files that go into an existing directory; the caller then publishes the file that
+  // lists them and calls Discard.
   Status MoveInto(const InsideDirectory& directory, const std::vector<std::string>& names);
   Status Discard();
 
-  // What a user should know about what was left behind.
+  // What a user should know about files that were left behind.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

@@ -33,10 +33,10 @@ std::string ZeroPadded(uint64_t number, size_t digits);
 // {1, 2, 48} of shape [1, 2, 48].
 std::string FormatShape(const std::vector<uint64_t>& shape);
 
-// "64M", "64MB", "64MiB", "2g", "4096" -> bytes; M and MB are 1000^2, MiB is 1024^2. No value when
-// it is not a size.
+// "64M", "64MB", "64MiB", "2g", "4096" -> bytes; M and MB are 1000^2, MiB is 1024^2. No value for
+// text that is not a size.
 std::optional<uint64_t> ParseBytes(std::string_view text);
-// Decimal digits only, no sign, no overflow.
+// Accepts decimal digits only, without a sign; no value on overflow.
 std::optional<uint64_t> ParseUint(std::string_view text);
 
 std::string Lower(std::string_view text);

@@ -1,4 +1,4 @@
-// The shape that the sizes of a config ask of a tensor, by its role and name.
+// The shape that a tensor must have by the sizes in the config, found by its role and name.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace shard {
 
-// Dimensions, slowest first; 0 is one that is not known and fits all. `why` names the fields they
-// come from. Linear layers are [out, in]; quantized ones keep several values in one element of the
-// last dimension.
+// Dimensions, slowest first; 0 stands for an unknown one, which fits everything. `why` names the
+// fields they come from. Linear layers are [out, in]; quantized ones keep several values in one
+// element of the last dimension.
 struct Dims {
   std::vector<uint64_t> sizes;
   const char* why = "";
@@ -30,10 +30,10 @@ struct ShapeQuestion {
 
 class ExpectedShapes {
  public:
-  // `latent`: attention is latent, whatever the config says. Borrows the promise.
+  // `latent` says that attention is latent, whatever the config says. Borrows the promise.
   ExpectedShapes(const ModelPromise& promise, bool latent) : promise_(promise), latent_(latent) {}
 
-  // No value for a tensor of which nothing is known.
+  // No value for a tensor about which nothing is known.
   std::optional<Dims> Of(const ShapeQuestion& question) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a check of a checkpoint has to say: one disagreement between config and tensors each.
+// What a check of a checkpoint found. Each finding is one disagreement between config and tensors.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Layers of one kind have tensors of the same names: what most of them have is missing where it is
-// not, what few have is one too many.
+// Layers of one kind have tensors of the same names. So a tensor that most of them have is missing
+// where it is absent, and one that few have is extra.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace shard {
 
-// ModelTensor::leaf; also where the family spells it out ("mlp.gate.weight").
+// ModelTensor::leaf, even where the family spells it out ("mlp.gate.weight").
 std::string_view LeafOf(const MoeModel& model, const ModelTensor& tensor);
-// "self_attn.q_proj" of "self_attn.q_proj.weight" with the leaf "weight"; also where an underscore
-// stands before the leaf.
+// "self_attn.q_proj" of "self_attn.q_proj.weight" with the leaf "weight", even where an underscore
+// is before the leaf.
 std::string_view WithoutLeaf(std::string_view name, std::string_view leaf);
 // The last component of that.
 std::string_view ModuleName(std::string_view name, std::string_view leaf);
@@ -28,8 +28,8 @@ class LayerNames {
   LayerNames(const MoeModel& model, const ModelPromise& promise)
       : model_(model), promise_(promise) {}
 
-  // REQUIRES: tensor.layer >= 0. Companions of quantized weights do not count, and of explicit
-  // experts the first stands for all.
+  // REQUIRES: tensor.layer >= 0. Companions of quantized weights do not count, and the first
+  // explicit expert stands for all.
   void Add(const ModelTensor& tensor);
   void Check(std::vector<CheckFinding>& findings) const;
 
@@ -45,13 +45,14 @@ class LayerNames {
     bool dense = false;
   };
 
-  // "moe " or "dense ", by the tensors; by the config for a layer that has none of either.
+  // "moe " or "dense " as the tensors say, or as the config says for a layer that has neither.
   std::string FeedForwardOf(uint32_t number, const Layer& layer) const;
   // Layers by kind: feed-forward part and attention.
   std::map<std::string, ExpertIds> Kinds() const;
   std::string Spell(uint32_t name, uint32_t layer) const;
   void CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& findings) const;
-  // Whether `count` of `all` layers make a name one that all of the kind should have.
+  // Whether a name that `count` of `all` layers have is one that all layers of the kind should
+  // have.
   bool IsRule(size_t count, size_t all) const;
   bool IsException(size_t count, size_t all) const;
 

@@ -13,24 +13,24 @@
 namespace shard {
 
 struct CheckOptions {
-  // A JSON object with the fields that the family's class fills in; "" when not known, and then
-  // what depends on an absent field is not checked.
+  // A JSON object with the fields that the family's config class fills in. If it is "", they are
+  // not known, and nothing that depends on an absent field is checked.
   std::string_view defaults = "";
   bool mtp_may_lack = false;  // announced blocks for multi-token prediction need not be there
 };
 
-// All disagreements, those of the config first; none when the checkpoint is as promised. A rule
-// that is not known to hold for the family is not applied. Linear in the tensors. Shapes are left
-// out for a checkpoint of names only. kNotFound without a config, kCorrupt for fields of it with
-// a wrong type.
+// Returns all disagreements, those within the config first; none when the checkpoint is as
+// promised. A rule that is not known to hold for the family is not applied. Linear in the number of
+// tensors. Shapes are not checked for a checkpoint of names only. kNotFound without a config,
+// kCorrupt for fields of it with a wrong type.
 Result<std::vector<CheckFinding>> CheckModel(const MoeModel& model,
                                              const CheckOptions& options = {});
 
-// What a config promises that it cannot keep, without any tensor.
+// Finds the contradictions in a config alone, without any tensor.
 Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const ModelConfig& model,
                                               const Family& family);
 
-// kCorrupt with the first findings, and how many more there are, unless the model is as promised.
+// kCorrupt with the first findings and the number of the others, unless the model is as promised.
 Status RequirePromised(const MoeModel& model, const CheckOptions& options);
 
 }  // namespace shard

@@ -1,5 +1,5 @@
-// Whether all that a config promises is there: layers, their parts, embedding, norm, head, blocks
-// for multi-token prediction. Names alone decide.
+// Checks that everything a config promises is there: layers, their parts, embedding, norm, head,
+// blocks for multi-token prediction. Names alone decide.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace shard {
 
-// `mtp_may_lack`: blocks for multi-token prediction that the config announces need not be there;
-// many published checkpoints have none of them.
+// With `mtp_may_lack`, blocks for multi-token prediction that the config announces may be missing,
+// as they are in many published checkpoints.
 void CheckPresence(const MoeModel& model, const ModelPromise& promise, bool mtp_may_lack,
                    std::vector<CheckFinding>& findings);
 

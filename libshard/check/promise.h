@@ -1,5 +1,5 @@
-// What a model's config promises of its tensors: sizes, kinds of layers, what has to be there. A
-// value that the config does not give stays unknown (0, "" or no value), and nothing is checked
+// What a model's config promises about its tensors: sizes, kinds of layers, and what must be there.
+// A value that the config does not give stays unknown (0, "" or no value), and nothing is checked
 // against it.
 #pragma once
 
@@ -22,7 +22,7 @@ struct LayerPromise {
   std::string attention;  // as the config calls it: "linear_attention", "1"; "" when it is silent
 };
 
-// Heads of ordinary attention, all layers alike.
+// Heads of ordinary attention, the same in all layers.
 struct HeadsPromise {
   uint64_t heads = 0, key_heads = 0, size = 0;
 };
@@ -51,15 +51,15 @@ struct ModelPromise {
   ConfigFacts facts;
 };
 
-// Of config.json; `defaults` is a JSON object with the fields that the family's class fills in, ""
-// when that is not known. What the config says wrongly of itself - sizes that do not divide, lists
-// of another length than there are layers - is added to `findings`. kCorrupt for fields of another
-// type than expected.
+// The promise of config.json. `defaults` is a JSON object with the fields that the family's config
+// class fills in, or "" when they are not known. Contradictions within the config - sizes that do
+// not divide, lists whose length is not the number of layers - are added to `findings`. kCorrupt
+// for fields of another type than expected.
 Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
                                  const ModelConfig& model, const Family& family,
                                  std::vector<CheckFinding>& findings);
 
-// Of the metadata of a GGUF model.
+// The promise of a GGUF model's metadata.
 ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model);
 
 // Which layers have experts and what kind of attention each has (promise_layers.cc).

@@ -1,4 +1,4 @@
-// Which tensors the attention of a family has, where the config's sizes say their shapes.
+// The attention tensors of a family whose shapes follow from the config's sizes.
 #pragma once
 
 #include <string>
@@ -21,7 +21,8 @@ class AttentionOutline {
   static Result<AttentionOutline> Read(const HfConfig& config, const Family& family,
                                        const ModelPromise& promise);
 
-  // Of a decoder layer, by the config's word for its kind; nothing when it is not known.
+  // The tensors of a decoder layer, by the config's word for its kind; none when the kind is not
+  // known.
   std::vector<PromisedTensor> Of(const std::string& kind) const;
 
  private:

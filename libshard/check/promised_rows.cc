@@ -45,7 +45,7 @@ struct Wanted {
   bool explicit_experts = false;
 };
 
-// Of the first container with such rows.
+// The projections of the first container with such rows.
 std::vector<const TensorRule*> Projections(const Family& family, const Wanted& wanted) {
   std::map<Module, const TensorRule*> modules;
   std::string_view container;

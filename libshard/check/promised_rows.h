@@ -1,5 +1,5 @@
-// The names that a family's rows give to the parts of a layer: a row is a pattern for many names,
-// of which a checkpoint has one.
+// The names that a family's rows give to the parts of a layer. A row is a pattern for many names,
+// and a checkpoint uses one of them.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@
 
 namespace shard {
 
-// Patterns with {L} and, of explicit experts, {E}, spelled out to the leaf.
+// Patterns with {L} and, for explicit experts, {E}, spelled out to the leaf.
 struct PromisedRows {
   explicit PromisedRows(const Family& family);
 
   std::string embedding, norm, head;  // "" where the family has none
   std::string router, selection_bias, shared_gate;
-  // The projections of one feed-forward part each: gate, up and down, or fewer.
+  // Each has the projections of one feed-forward part: gate, up and down, or fewer.
   std::vector<std::string> experts, shared, dense;
   bool packed = false;        // the experts are
   bool layer_norms = false;   // called input_layernorm and post_attention_layernorm

@@ -53,7 +53,7 @@ class Promiser {
                                                    : model_.experts;
   }
 
-  // DeepSeek leaves out what is no linear layer of the decoder; others name the rest.
+  // DeepSeek leaves out what is not a linear layer of the decoder; others name the rest.
   bool IsFp8(const std::string& name, const ModelTensor& tensor,
              const std::vector<uint64_t>& shape) const {
     if (storage_.block_rows == 0 || tensor.layer < 0 || shape.size() != 2) return false;

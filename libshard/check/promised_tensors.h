@@ -1,4 +1,4 @@
-// The tensors that a config promises, with their shapes: what a checkpoint would hold of which only
+// The tensors that a config promises, with their shapes: those of a checkpoint of which only
 // config.json is there.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace shard {
 struct PromisedTensors {
   // Names are those of the family's rows.
   std::vector<TensorEntry> tensors;
-  // Parts that are there, but not in `tensors`, as the config does not tell their sizes.
+  // Parts that the model has but `tensors` lacks, because the config does not give their sizes.
   std::vector<std::string> missing;
-  // How the weights are stored: "BF16", "F8_E4M3 in blocks of 128x128". Of other quantized weights,
-  // what they were before, and `unfollowed` says how they are quantized.
+  // How the weights are stored: "BF16", "F8_E4M3 in blocks of 128x128". For other quantized weights
+  // it is the type before quantization, and `unfollowed` says how they are quantized.
   std::string stored, unfollowed;
 };
 

@@ -1,4 +1,4 @@
-// Whether tensors have the shapes that the sizes of a config ask for.
+// Checks that tensors have the shapes that follow from the sizes of a config.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The keys that every architecture has, out of config.json.
+// Makes the keys that every architecture has from config.json.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
 
 // kUnsupported unless norm_topk_prob, where it is given, says what the runtime does without asking.
 Status CheckRenormalised(const HfConfig& config, bool expected);
-// kUnsupported for heads of another size than hidden size / heads, for runtimes that read no other.
+// kUnsupported for heads of another size than hidden size / heads, where the runtime reads no other
+// size.
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 
 }  // namespace shard

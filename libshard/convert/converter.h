@@ -18,12 +18,12 @@ struct GgufConverter {
 };
 
 std::span<const GgufConverter> AllConverters();
-// Null when the family has none.
+// Null when the family has no converter.
 const GgufConverter* FindConverter(std::string_view family);
 
-// What conversion would say of the tensors of a checkpoint, whether GGUF is wanted or not: kCorrupt
-// for one that is missing or misshapen, also where no other layer shows that it should be there.
-// Ok for families without a converter, for what conversion does not support, and without tensors.
+// Checks the tensors of a checkpoint as conversion would, whether GGUF is wanted or not: kCorrupt
+// for one that is missing or misshapen, even where no other layer shows that it should be there. Ok
+// for families without a converter, for what conversion does not support, and without tensors.
 Status CheckByConversion(const MoeModel& model);
 
 }  // namespace shard

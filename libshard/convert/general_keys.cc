@@ -26,7 +26,7 @@ bool IsLower(std::string_view word) {
          std::any_of(word.begin(), word.end(), lower);
 }
 
-// As Python's str.title: a letter behind something that is none.
+// Like Python's str.title: capitalises each letter that follows a non-letter.
 std::string Capitalized(std::string word) {
   bool inside = false;
   for (char& c : word) {
@@ -128,7 +128,7 @@ std::string RoundedCount(double count) {
   const Unit* unit = kUnits;
   while (unit->letter != 'K' && count <= unit->size) ++unit;
   const double scaled = count / unit->size;
-  // A leading zero is no digit.
+  // A leading zero is not a digit.
   const double whole = std::nearbyint(scaled);
   const int decimals = whole < 1 ? 2 : whole < 10 ? 1 : 0;
   std::array<char, 48> text = {};

@@ -1,5 +1,5 @@
-// general.*: what a model is called, how large it is, and what its makers say of it. Nothing here
-// changes what a runtime computes.
+// general.*: what a model is called, how large it is, and what its makers say about it. Nothing
+// here changes what a runtime computes.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace shard {
 
-// What a model may be called, where its card does not say it. The name of the folder is none of
-// them: the same files give the same bytes wherever they lie.
+// What a model may be called if its card does not say. The name of the folder is not used: the same
+// files give the same bytes wherever they lie.
 struct ModelNames {
   std::string name_or_path;  // of config.json; counts only as an id of the Hub
   std::string family;        // of the family table: "qwen3-moe"
 };
 
-// general.architecture and general.type, and from the names, the front matter of README.md and
-// generation_config.json what is there: general.name, .license*, .tags, .languages, .base_model.*,
-// .dataset.*, .sampling.*.
+// Writes general.architecture and general.type, and whatever the names, the front matter of
+// README.md and generation_config.json give of general.name, .license*, .tags, .languages,
+// .base_model.*, .dataset.*, .sampling.*.
 Status AddGeneralKeys(const fs::path& root, std::string_view architecture, const ModelNames& names,
                       GgufMetadata& metadata);
 

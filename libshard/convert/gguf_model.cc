@@ -95,9 +95,9 @@ Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options) {
     if (options.pre.empty() && options.mtp) return ViewOf(model);
     return Error{Code::kInvalidArgument,
                  Cat(options.pre.empty() ? "--no-mtp" : "--pre",
-                     ": expected a checkpoint that is converted, found ",
-                     model.checkpoint().source().string(), ", which is GGUF already"),
-                 "leave the option out"};
+                     " has no effect: ", model.checkpoint().source().string(),
+                     " is GGUF already, and nothing is converted"),
+                 "leave it out"};
   }
   const GgufConverter* converter = FindConverter(model.family().name);
   if (converter == nullptr) return NoConverter(model);

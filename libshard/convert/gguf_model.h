@@ -1,5 +1,5 @@
-// A model as GGUF sees it, whatever its source: metadata, and a list of tensors that say from which
-// source rows each is made. Nothing is cut or encoded yet.
+// A model as GGUF sees it, whatever its source: metadata, and a list of tensors, each with the
+// source rows that it is made from. Nothing is cut or encoded yet.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct GgufTensor {
   // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
   // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).
   std::vector<SourceRange> sources;
-  // Makes the rows where they are not simply those of the sources in `stored`. The sources then
-  // count rows (row_reader.h), and `stored` is the plain type that says most about them.
+  // Makes the rows where they are not just those of the sources in `stored`. The sources then count
+  // rows (row_reader.h), and `stored` is the plain type that says most about them.
   std::shared_ptr<const RowReader> reader;
   bool repack = true;   // keep the source's own grid where the reader can (RowReader::Repack)
   std::string literal;  // F32 bytes of a tensor that stands in no source
@@ -42,7 +42,7 @@ struct GgufTensor {
   uint64_t bytes() const;
 };
 
-// SourceRange::order of the ranges of expert `expert` (0 without experts) of tensor number
+// The SourceRange::order of the ranges of expert `expert` (0 without experts) of tensor number
 // `tensor`.
 inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 | expert; }
 
@@ -63,9 +63,9 @@ struct ConvertOptions {
   enum class Part : uint8_t { kWhole, kKeys, kTensors, kNoTokenizer } part = Part::kWhole;
 };
 
-// The GGUF view of a model: of a GGUF source its own tensors and keys; of a safetensors source what
-// the family's converter makes of it (kUnsupported, with the families that have one). Its readers
-// borrow the model's checkpoint.
+// The GGUF view of a model: a GGUF source gives its own tensors and keys, and a safetensors source
+// what the family's converter makes of it (kUnsupported, with the families that have a converter).
+// Its readers borrow the model's checkpoint.
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
 
 }  // namespace shard

@@ -30,7 +30,7 @@ struct HfFamily {
   Status (*heads)(const HfConfig& config, HeadShape& shape) = nullptr;
   // The family's own keys, and what it has to refuse.
   Status (*keys)(const HfConfig& config, const HfShape& shape, ArchKeys& keys) = nullptr;
-  // What the config promises of the tensors beyond single rows.
+  // What the config promises about the tensors beyond single rows.
   Status (*check)(const HfConfig& config, const HfShape& shape,
                   const std::vector<GgufTensor>& tensors) = nullptr;
   // Special tokens by their text, where nothing else says which they are.

@@ -14,8 +14,8 @@ namespace shard {
 using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 // Reads the lines between the first two "---"; empty when there are none. Understands the simple
-// YAML that cards are written in, and skips what it does not understand: a card is a courtesy, no
-// part of the model.
+// YAML that cards are written in, and skips what it does not understand, because a card is not part
+// of the model.
 ModelCard ParseModelCard(std::string_view text);
 
 }  // namespace shard

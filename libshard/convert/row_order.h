@@ -26,7 +26,7 @@ enum class RowOrder : uint8_t {
   kTiledTail,    // the same of the last rows, after those of q and k
 };
 
-// What happens to the numbers besides; at most one per row of a family's table.
+// What else happens to the numbers; at most one rule per row of a family's table.
 enum class ValueRule : uint8_t {
   kNone,
   kPlusOne,          // norms that store the difference from one

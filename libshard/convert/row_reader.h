@@ -17,8 +17,8 @@
 
 namespace shard {
 
-// Rows [first, first + count) of a reader, and what the ranges that its AddReads gives for them
-// hold, one after the other.
+// Rows [first, first + count) of a reader, and the bytes of the ranges that its AddReads gives for
+// them, one after the other.
 struct RowBytes {
   uint64_t first = 0, count = 0;
   std::span<const std::byte> bytes;
@@ -28,7 +28,7 @@ struct RowBytes {
 // space, without the rows themselves.
 struct RowRoom {
   uint64_t fixed = 0, per_row = 0;
-  // Rows lie across what is read: of few of them, little is read in many places.
+  // Rows lie across what is read: a few rows mean many small reads.
   bool scattered = false;
 };
 
@@ -46,7 +46,7 @@ class RowReader {
   // Appends the ranges that rows [first, first + count) are made of.
   virtual void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const = 0;
   // Makes the rows; `out` has rows.count * row_values() values. kCorrupt, naming tensor and place,
-  // for a scale that is no finite number or below zero, and for one of zero whose codes are not all
+  // for a scale that is not finite or below zero, and for a scale of zero whose codes are not all
   // zero.
   virtual Status Decode(const RowBytes& rows, std::span<float> out) const = 0;
 

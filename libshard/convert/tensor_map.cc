@@ -104,7 +104,7 @@ class Mapper {
     }
     if (!tensor.mtp) return false;
     if (tensor.layer < 0) return options_.mtp_layers == 0;
-    // A layer too many that nobody announced is no such block, but a config that is wrong.
+    // A layer too many that nobody announced is not such a block, but a config that is wrong.
     const int announced = layers() + static_cast<int>(model_.config().mtp_layers);
     const bool numbered = tensor.rule->pattern.find("{M}") != std::string::npos;
     return tensor.layer >= blocks() && (tensor.layer < announced || numbered);

@@ -35,7 +35,8 @@ struct TensorMapOptions {
   // Blocks for multi-token prediction that the GGUF has after the decoder layers; tensors of
   // further ones, and all of them when it is 0, are left out.
   uint32_t mtp_layers = 0;
-  // No tensor output.weight: the head is the embedding. With needs_output it becomes a copy.
+  // There is no tensor output.weight, because the head is the embedding. With needs_output it
+  // becomes a copy.
   bool tied = false;
   bool needs_output = false;  // the runtime does not load the architecture without output.weight
 };

@@ -25,8 +25,8 @@ namespace {
 constexpr std::string_view kMagic = "GGUF";
 constexpr uint32_t kOldestVersion = 2, kNewestVersion = 3;
 constexpr uint64_t kMaxLength = 1u << 30;  // of strings, and elements of an array
-// Of an array; the longest lists of tokens and merges have half a million. Each takes eight bytes
-// in the file and several times that in memory.
+// The limit for an array; the longest lists of tokens and merges have half a million. Each takes
+// eight bytes in the file and several times that in memory.
 constexpr uint64_t kMaxStrings = 1u << 22;
 constexpr uint64_t kMaxKey = 65535;
 constexpr uint32_t kMaxDimensions = 4;
@@ -38,7 +38,7 @@ struct OldType {
   uint32_t id;
   std::string_view name;
 };
-// Ids of types that ggml had for a while, and of one that is no type of files.
+// Ids of types that ggml had for a while, and of one that files cannot have.
 constexpr OldType kOldTypes[] = {{4, "q4_2"},        {5, "q4_3"},        {15, "q8_K"},
                                  {31, "q4_0_4_4"},   {32, "q4_0_4_8"},   {33, "q4_0_8_8"},
                                  {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"}};

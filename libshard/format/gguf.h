@@ -16,8 +16,8 @@
 namespace shard {
 
 inline constexpr size_t kMaxGgufTensorName = 63;
-// Of a file without the key, and of what we write unless told otherwise: llama.cpp's tools copy the
-// key but lay data out at 32, and so break files that have another alignment.
+// The alignment of a file without the key, and of what we write unless told otherwise: llama.cpp's
+// tools copy the key but lay data out at 32, and so break files that have another alignment.
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
 inline constexpr uint64_t kMaxGgufAlignment = 1u << 21;  // that we write; a huge page
 inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
@@ -36,8 +36,8 @@ struct GgufHeader {
 // length is `file_size`; `file` must hold at least the header. The input may be hostile. On success
 // keys and tensor names are distinct, offsets are sequential and aligned, and the tensors lie
 // inside the file. Another byte order is kUnsupported. When `file` does not hold the whole header,
-// the result is an error and `needed`, if given, how many bytes it must have to get further; else
-// it is 0.
+// the result is an error, and `needed`, if given, is set to the number of bytes that reading on
+// would take; otherwise it is set to 0.
 Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
                              uint64_t file_size, uint64_t* needed = nullptr);
 

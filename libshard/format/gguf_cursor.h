@@ -12,9 +12,9 @@
 
 namespace shard {
 
-// A cursor over the header in `file`, the first bytes of a file of `file_size`. What lies outside
+// A cursor over the header in `file`, the first bytes of a file of `file_size`. Reading outside it
 // is an error that names the place set by At; needed() tells whether more of the file would have
-// helped. Message text is only made when there is an error.
+// helped. Message text is made only when there is an error.
 class GgufCursor {
  public:
   GgufCursor(const std::string& path, std::span<const std::byte> file, uint64_t file_size)
@@ -22,7 +22,7 @@ class GgufCursor {
 
   uint64_t position() const { return position_; }
   uint64_t left() const { return file_size_ - position_; }
-  // How much of the file must be there to read on; 0 when what is there was enough.
+  // How much of the file must be there to read on; 0 when there was enough.
   uint64_t needed() const { return needed_; }
   uint64_t file_size() const { return file_size_; }
   // From here on errors begin with 'key "a" at byte 24'. `name` is borrowed from the file or
@@ -30,7 +30,7 @@ class GgufCursor {
   void At(const char* kind, std::string_view name, uint64_t at) {
     place_ = {.kind = kind, .name = name, .at = at};
   }
-  // The same for what has no name yet: "key number 3 at byte 24".
+  // The same for a key or tensor without a name yet: "key number 3 at byte 24".
   void At(const char* kind, uint64_t number) {
     place_ = {.kind = kind, .name = {}, .number = number, .at = position_};
   }

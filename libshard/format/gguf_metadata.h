@@ -30,12 +30,12 @@ enum class GgufType : uint32_t {
   kF64
 };
 std::string_view GgufTypeName(GgufType type);  // "u8", ..., "string", "array"
-// Bytes of one value; 0 for strings and arrays, whose length is their own.
+// Bytes of one value; 0 for strings and arrays, which state their own length.
 size_t GgufTypeBytes(GgufType type);
 
-// A value: its type and its little-endian bytes as they stand in a file after the type. A string is
-// a u64 length and its text, an array a u32 element type, a u64 count and the elements. Values that
-// were parsed are well-formed.
+// A value: its type, and its little-endian bytes as they follow the type in a file. A string is a
+// u64 length and its text; an array is a u32 element type, a u64 count and the elements. Parsed
+// values are well-formed.
 struct GgufValue {
   GgufType type = GgufType::kU8;
   std::string bytes;
@@ -53,12 +53,12 @@ struct GgufValue {
   static GgufValue F32s(std::span<const float> values);
   static GgufValue Bools(const std::vector<bool>& values);
 
-  // Readers: no value when the type is another one.
+  // Readers give no value when the type is another one.
   std::optional<uint64_t> AsUint() const;  // any integer type, not negative
   std::optional<double> AsFloat() const;   // f32 or f64
   std::optional<bool> AsBool() const;
   std::optional<std::string_view> AsString() const;  // borrows
-  // Of arrays: element type and count.
+  // The element type and count of an array.
   std::optional<GgufType> ElementType() const;
   uint64_t Count() const;                                // 1 for what is no array
   std::optional<std::vector<uint64_t>> AsUints() const;  // an array of integers, or one integer
@@ -70,7 +70,7 @@ struct GgufEntry {
   GgufValue value;
 };
 
-// Keys are unique; the order is that of the file or of insertion.
+// Keys are unique and keep the order of the file or of insertion.
 class GgufMetadata {
  public:
   GgufMetadata() = default;
@@ -83,7 +83,8 @@ class GgufMetadata {
   void Remove(std::string_view key);
   const std::vector<GgufEntry>& entries() const { return entries_; }
 
-  // Shorthands for keys that are read in several places; no value when absent or of another type.
+  // Shorthands for keys that are read in several places. They give no value when the key is absent
+  // or of another type.
   std::optional<uint64_t> Uint(std::string_view key) const;
   std::optional<std::string_view> String(std::string_view key) const;
   // "qwen3moe"; "" when absent.

@@ -53,7 +53,7 @@ Status CheckSingle(const GgufPart& part) {
                "give the parts of a set their names back: PREFIX-00001-of-00003.gguf and so on"};
 }
 
-// Of a part after the first, against it.
+// Compares a later part with the first.
 Status CheckSameModel(const GgufPart& first, const GgufPart& part) {
   const std::string expected = first.metadata->Architecture();
   const std::string found = part.metadata->Architecture();

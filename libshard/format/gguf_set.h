@@ -24,21 +24,22 @@ struct GgufPartName {
   uint32_t index = 0;  // from 0, unlike in the file name
   uint32_t count = 0;  // at least 1, more than index
 };
-// None when `file_name` is not that of a part.
+// No value when `file_name` is not that of a part.
 std::optional<GgufPartName> ParseGgufPartName(std::string_view file_name);
 std::string GgufPartFileName(const std::string& prefix, uint32_t index, uint32_t count);
 
-// Names of all parts of the set that `file_name` belongs to, in order; itself when it is no part.
+// Names of all parts of the set that `file_name` belongs to, in order; the name itself when it is
+// not a part.
 std::vector<std::string> GgufPartsOf(const std::string& file_name);
 
 // The parts of the one model in `directory`; empty when it has no *.gguf. kInvalidArgument, with
-// what is there, when it has several.
+// the models that are there, when it has several.
 Result<std::vector<std::string>> FindGgufModel(const fs::path& directory);
 
-// kNotFound, naming the first that is not there.
+// kNotFound, naming the first part that is missing.
 Status CheckGgufPartsPresent(const fs::path& directory, const std::vector<std::string>& parts);
 
-// What a part says of itself.
+// What a part says about itself.
 struct GgufPart {
   fs::path path;
   const GgufMetadata* metadata = nullptr;

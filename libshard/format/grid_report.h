@@ -1,5 +1,5 @@
-// What a run has to say about the numbers it made: how many are no numbers, and how well blocks
-// that keep the source's own grid (RowReader::Repack) keep it.
+// What a run reports about the numbers it made: how many are not finite, and how well blocks that
+// keep the source's own grid (RowReader::Repack) keep it.
 #pragma once
 
 #include <algorithm>

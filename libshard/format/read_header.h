@@ -1,5 +1,5 @@
-// The header of a file, read into memory and parsed there, and what identifies the file. A header
-// is not mapped: a file that is cut or written meanwhile would pull it away under the parser.
+// Reads the header of a file into memory and parses it there, with what identifies the file. A
+// header is not mapped: cutting or writing the file meanwhile would change it under the parser.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr uint64_t kMaxGgufHeader = 256u << 20;
 // no more than the header is read.
 Result<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file, const std::string& name);
 Result<GgufHeader> ReadGgufHeader(const InputFile& file, const std::string& name);
-// Of the first `bytes` bytes: those before the tensor data, or all.
+// The digest of the first `bytes` bytes: those before the tensor data, or all.
 Result<std::string> Sha256OfStart(const InputFile& file, uint64_t bytes);
 
 }  // namespace shard

@@ -14,7 +14,7 @@ constexpr const char* kNames[] = {"config.json",       "generation_config.json",
                                   "README.md",         "special_tokens_map.json",
                                   "chat_template.json"};
 
-// None for what is not there or cannot be opened; whoever reads it says so.
+// No value for a file that is not there or cannot be opened; whoever reads it reports that.
 std::optional<FileIdentity> IdentityAt(const fs::path& path) {
   const auto file = InputFile::Open(path);
   return file ? std::optional(file->identity()) : std::nullopt;

@@ -1,5 +1,5 @@
-// The small files beside the weights that decide what is made of them: config, index, tokenizer,
-// chat template, model card.
+// The small files beside the weights that decide how the weights are used: config, index,
+// tokenizer, chat template, model card.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace shard {
 
-// What these files were before the first of them was read. If they are the same at the end, all
-// that was read in between, however often, was one state of them.
+// The state of these files before the first of them was read. If it is the same at the end,
+// everything that was read in between, however often, came from one state.
 class SideFiles {
  public:
   // `source` as for Checkpoint::Open; `config_file` as for ModelOptions.
   static SideFiles Note(const fs::path& source, const std::string& config_file = "");
-  // kCorrupt if one of them is not what it was, is gone or is new.
+  // kCorrupt if one of them has changed, is gone or is new.
   Status CheckUnchanged() const;
 
  private:

@@ -15,8 +15,8 @@ inline constexpr ConfigKeys kVocabulary = {"vocab_size"};
 inline constexpr ConfigKeys kHeads = {"num_attention_heads", "n_head", "n_heads"};
 inline constexpr ConfigKeys kKeyHeads = {"num_key_value_heads", "n_kv_heads"};
 
-// Experts of a layer. Not "top_k": that is a sampling parameter which old configs keep beside the
-// model's.
+// Experts of a layer. "top_k" is not among them: it is a sampling parameter that old configs keep
+// beside the model's.
 inline constexpr ConfigKeys kExperts = {"num_local_experts",  "num_experts",     "n_routed_experts",
                                         "num_routed_experts", "moe_num_experts", "num_moe_experts"};
 inline constexpr ConfigKeys kTopK = {"num_experts_per_tok", "num_experts_per_token",

@@ -92,7 +92,7 @@ NameMatch MatchNames(const Family& family, std::span<const std::string_view> nam
   return result;
 }
 
-// No family knows all names: says which comes closest and what it lacks.
+// No family knows all names; the error says which family comes closest and what it lacks.
 Error UnknownNames(const std::string& where, std::span<const std::string_view> names) {
   const Family* closest = nullptr;
   NameMatch best;

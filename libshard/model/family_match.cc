@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kNumber = "#";
 // Rows of what MTP blocks share, which has no block number: "mtp.fc.weight".
 constexpr std::string_view kMtpRole = "mtp";
-// Layers and experts beyond this are no such thing, and would only cost memory.
+// Longer numbers are not layers or experts, and would only cost memory.
 constexpr size_t kMaxNumberDigits = 6;
 
 // -1 when the number is too large or has leading zeros: "experts.07" must not stand for expert 7,

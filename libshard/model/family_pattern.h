@@ -1,4 +1,4 @@
-// The pattern language of family rows (family.h), taken apart: what family_match.cc matches with.
+// Parses the pattern language of family rows (family.h) for family_match.cc.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct Token {
   std::string_view before, after;  // text around the {..} token; a literal is all in `before`
 };
 
-// No value when the braces make no known token.
+// No value when the braces do not hold a known token.
 std::optional<Token> ParseToken(std::string_view text);
 
 // The parts between the dots; one, perhaps empty, when there is no dot.
@@ -30,7 +30,7 @@ struct WeightLeaf {
   LeafUse use;
 };
 
-// Null when `name` is none of kWeightLeaves.
+// Null when `name` is not in kWeightLeaves.
 const WeightLeaf* FindLeaf(std::string_view name);
 
 }  // namespace shard

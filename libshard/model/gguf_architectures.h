@@ -8,9 +8,9 @@
 
 namespace shard {
 
-// Whether llama.cpp v0.5.0 loads experts for this general.architecture. Of another one nothing is
-// known about what else hangs on the number of experts: its files can be read and given other
-// types, but not cut.
+// Whether llama.cpp v0.5.0 loads experts for this general.architecture. For any other one it is not
+// known what else depends on the number of experts: its files can be read and given other types,
+// but not cut.
 bool IsMoeArchitecture(std::string_view architecture);
 // Why a file of such an architecture cannot be cut; `where` names it.
 Error UnknownArchitecture(const std::string& where, std::string_view architecture);

@@ -11,9 +11,10 @@
 namespace shard {
 
 // `where` names the file in errors. Routing is that of llama.cpp's graph for the architecture: a
-// key where the graph reads one, else what it has built in (for architectures we do not know,
+// key where the graph reads one, else what is built into it (for architectures we do not know,
 // softmax with normalised weights and a warning). kUnsupported when there are no routed experts or
-// different numbers per layer; kCorrupt for keys that are missing, of another type or absurd.
+// different numbers per layer; kCorrupt for keys that are missing, have another type or an absurd
+// value.
 Result<ModelConfig> ReadGgufConfig(const std::string& where, const GgufMetadata& metadata,
                                    std::vector<std::string>& warnings);
 

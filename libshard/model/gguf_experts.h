@@ -1,5 +1,6 @@
-// The one table of what depends on the experts in a GGUF file of any architecture: tensors with an
-// expert axis, tensors whose values are expert ids, metadata keys that count or list experts.
+// The one table of everything in a GGUF file that depends on the experts, for any architecture:
+// tensors with an expert axis, tensors whose values are expert ids, metadata keys that count or
+// list experts.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,16 @@ namespace shard {
 // row takes any name, see IsKnownTrunk.
 const Family& GgufFamily();
 
-// True for names that are known to have no expert axis. A tensor that no row for experts names and
-// that is not known to be trunk, but whose shape has an axis as long as the expert count, is
-// refused by MoeModel::Open: copied as it is, it would be wrong beside fewer experts. `name` as in
-// the file.
+// True for names that are known to have no expert axis. MoeModel::Open refuses a tensor that no row
+// for experts names and that is not known to be trunk, but whose shape has an axis as long as the
+// expert count: an unchanged copy would be wrong beside fewer experts. `name` is as in the file.
 bool IsKnownTrunk(std::string_view name);
 
 // "blk.3.ffn_gate.7.weight": one tensor per expert, as llama.cpp wrote until 2024 and no longer
 // reads.
 bool IsLegacyExpert(std::string_view name);
 
-// How many experts of a whole model a cut file holds, and what its keys become.
+// How many experts of a whole model a cut file holds, and what becomes of its keys.
 struct ExpertCut {
   uint32_t experts = 0;                    // eligible per layer
   std::map<uint32_t, ExpertIds> eligible;  // layer -> ids kept, ascending

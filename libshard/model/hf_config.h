@@ -1,5 +1,5 @@
-// The fields of config.json, each by any of its names (config_fields.h), strictly typed. Raw: no
-// defaults of transformers' config classes are filled in.
+// The fields of config.json, each under any of its names (config_fields.h), strictly typed. The
+// defaults of transformers' config classes are not filled in.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace shard {
 
 inline constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
-// Names of one field, in the order in which they count.
+// The names of one field; the first that is present counts.
 using ConfigKeys = std::initializer_list<const char*>;
 
 // Copyable; copies share the document. A nested text config (text_config, llm_config,
@@ -36,13 +36,13 @@ class HfConfig {
     const Json* value;
     std::string path;  // "text_config.num_experts"
   };
-  // The innermost config that has one of the names; in it the first of them.
+  // Looks in the innermost config that has one of the names, and takes the first of them there.
   std::optional<Field> Find(ConfigKeys keys) const;
-  // The same from the root inwards: ids of special tokens.
+  // The same from the root inwards, for ids of special tokens.
   std::optional<Field> FindAtRoot(ConfigKeys keys) const;
   bool Has(ConfigKeys keys) const { return Find(keys).has_value(); }
 
-  // Optional fields: no value when absent; kCorrupt when of another type or out of range.
+  // Optional fields have no value when absent; kCorrupt when of another type or out of range.
   Result<std::optional<uint32_t>> FindU32(ConfigKeys keys) const;
   Result<std::optional<float>> FindF32(ConfigKeys keys) const;
   Result<std::optional<bool>> FindBool(ConfigKeys keys) const;
@@ -51,7 +51,7 @@ class HfConfig {
   Result<std::vector<uint32_t>> FindU32s(ConfigKeys keys) const;
   // A list of numbers; empty when absent.
   Result<std::vector<float>> FindF32s(ConfigKeys keys) const;
-  // Required ones: kCorrupt when absent.
+  // Required fields are kCorrupt when absent.
   Result<uint32_t> U32(ConfigKeys keys) const;
   Result<float> F32(ConfigKeys keys) const;
 

@@ -1,4 +1,5 @@
-// The experts of every layer as the tensors show them: how many, and whether each is whole.
+// The experts of every layer as the tensors show them: how many there are, and whether each is
+// complete.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class LayerExpertTable {
   Result<std::vector<MoeLayer>> Collect();
 
  private:
-  // What an expert has one of: role and leaf, both in the family's or static storage.
+  // An expert has one tensor of each kind: role and leaf, both in the family's or static storage.
   using Kind = std::pair<std::string_view, std::string_view>;
   struct Layer {
     std::map<Kind, std::vector<uint32_t>> explicit_ids;  // in order of appearance

@@ -7,7 +7,7 @@
 
 namespace shard {
 
-// As MoeModel::Open, under the condition of OpenLinkedCheckpoint.
+// Like MoeModel::Open, under the condition of OpenLinkedCheckpoint.
 Result<MoeModel> OpenLinkedModel(const fs::path& source, const ModelOptions& options = {});
 
 }  // namespace shard

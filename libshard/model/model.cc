@@ -231,9 +231,7 @@ class ModelBuilder {
     const SourceFile& first = model_.checkpoint_.files().front();
     if (!options.config_file.empty()) {
       return Error{Code::kInvalidArgument,
-                   Cat("--config ", options.config_file,
-                       ": expected none for a GGUF model, which has its own metadata"),
-                   "leave --config out"};
+                   "--config has no effect: a GGUF model has its own metadata", "leave it out"};
     }
     SHARD_TRY(model_.config_,
               ReadGgufConfig(first.path.string(), model_.checkpoint_.metadata(), model_.warnings_));

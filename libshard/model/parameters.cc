@@ -50,7 +50,7 @@ bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_vi
          entry.shape.size() == 2;
 }
 
-// Of `weights` in all experts of a layer, those that one token uses. Without overflow.
+// The share of `weights` in all experts of a layer that one token uses, computed without overflow.
 uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
   return weights / layer.experts * layer.top_k +
          weights % layer.experts * layer.top_k / layer.experts;

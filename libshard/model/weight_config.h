@@ -9,7 +9,7 @@
 
 namespace shard {
 
-// Fields that a method does not have stay 0.
+// Fields that a method does not use stay 0.
 struct WeightConfig {
   std::string method;  // quant_method; "" for a checkpoint that is not quantized
   std::string format;  // compressed-tensors: "pack-quantized", "float-quantized", ...
@@ -18,7 +18,7 @@ struct WeightConfig {
   uint32_t bits = 0;        // of packed integers: 2, 4 or 8
   uint64_t group_size = 0;  // values of a row with one scale; 0: all
   bool symmetric = true;    // no zero points: the middle code is zero
-  // GPTQ: zero points are stored less one (all but checkpoint_format "gptq_v2").
+  // GPTQ stores zero points minus one (except for checkpoint_format "gptq_v2").
   bool zeros_less_one = false;
 };
 

@@ -46,22 +46,22 @@ struct PlanOptions {
 // top-k, more groups than experts, an id out of range, an expert in two groups, no top-k known.
 Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options);
 
-// What a user should know before writing terabytes: small groups, remainder, fill, routing groups
+// What a user should know before writing terabytes: small groups, a remainder, fill, routing groups
 // that are cut.
 std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan);
 
-// Groups, overlay, remainder: the rules that MakePlan promises, for plans read from files. kCorrupt
-// names the rule.
+// Checks the rules of groups, overlay and remainder that MakePlan promises, for plans read from
+// files. kCorrupt names the rule.
 Status CheckPlan(const std::string& where, const Plan& plan);
 
-// "partition" and "overlays" as they stand in plan.json and distribution.json.
+// "partition" and "overlays" as in plan.json and distribution.json.
 Json PartitionToJson(const Plan& plan);
 Json OverlaysToJson(const Plan& plan);
 // Reads both back; `layers` and `top_k` come from the model.
 Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
                           const std::map<uint32_t, uint32_t>& top_k);
-// The same without CheckPlan (ids are in range all the same): for a verifier, which has to name
-// every broken rule and not only the first.
+// The same without CheckPlan (ids are still in range), for a verifier, which has to name every
+// broken rule and not only the first.
 Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& document,
                                    const LayerCounts& layers,
                                    const std::map<uint32_t, uint32_t>& top_k);

@@ -76,7 +76,7 @@ Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
 }
 
 // Only the last part of the path: a plan must not tell where its maker keeps files. It is there for
-// people; bytes that are no UTF-8 stand as \xff.
+// people; bytes that are not UTF-8 are escaped as in \xff.
 std::string DirectoryName(const fs::path& root) {
   std::error_code ignored;
   const fs::path full = fs::absolute(root, ignored).lexically_normal();

@@ -24,19 +24,19 @@ LayerExperts Unowned(const Plan& plan);
 // 1 to 64 of [A-Za-z0-9._-], the first not a dot: overlay versions become directory names.
 bool IsLabel(std::string_view text);
 
-// Files that users write by hand: an unknown key is a typing mistake, kCorrupt names it.
+// For files that users write by hand: an unknown key is a typing mistake, and kCorrupt names it.
 Status CheckMembers(const std::string& where, const Json& value,
                     const std::vector<std::string>& allowed);
 Status CheckObject(const std::string& where, const Json& value);
 
-// The rules below hold for any plan; kCorrupt names the one that is broken.
-// Asked before a plan is read, which expands "*" once per group.
+// These rules hold for any plan; kCorrupt names the one that is broken. Called before a plan is
+// read, because reading expands "*" once per group.
 Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups);
 Status CheckOneOwner(const std::string& where, const Plan& plan);
 Status CheckEligibleCounts(const std::string& where, const Plan& plan);
 
-// The same failure with the class for a mistake of the user's: wishes that do not fit the model are
-// no corrupt files.
+// The same failure as a mistake of the user's: options that do not fit the model are not a corrupt
+// file.
 template <class T>
 Result<T> AsUserMistake(Result<T> result) {
   if (result) return result;

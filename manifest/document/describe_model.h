@@ -1,4 +1,4 @@
-// From what is about to be written, or has just been, to the records of a manifest.
+// Makes the records of a manifest from what is about to be written, or has just been written.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace manifest {
 // The version of this moepack.
 const char* ToolVersion();
 
-// Model facts, versions and plan; no bundles, no assets.
+// Model facts, versions and plan, without bundles and assets.
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
                        const std::string& model_id, const std::string& revision);
 
@@ -27,7 +27,7 @@ BundleRecord DescribeBundle(shard::OutputFile file, const shard::FileDigests& di
 // How the types of GGUF bundles were chosen.
 RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::TypedGguf& typed);
 
-// SOURCE_DATE_EPOCH of the environment, 0 when it is not set (kInvalidArgument when it is no
+// SOURCE_DATE_EPOCH of the environment, 0 when it is not set (kInvalidArgument when it is not a
 // number).
 Result<uint64_t> SourceDateEpoch();
 

@@ -1,4 +1,4 @@
-// The steps that comparisons of manifests and of nodes share. For diff.cc and diff_nodes.cc.
+// The steps that comparisons of manifests and of nodes share; for diff.cc and diff_nodes.cc.
 #pragma once
 
 #include <array>
@@ -16,14 +16,15 @@ namespace manifest {
 
 using Changes = std::vector<Change>;
 
-// One change per field that differs, those of `skip` left out; "" stands for an absent field.
+// One change per field that differs, except for the fields in `skip`; "" stands for an absent
+// field.
 void CompareFields(const char* what, const Json& a, const Json& b,
                    const std::set<std::string>& skip, Changes& changes);
 
 // "12 bytes, sha256 0123456789abcdef".
 std::string FileText(uint64_t size, const std::string& sha256);
 
-// Files of `a` and `b` by name: new, gone, and changed ones.
+// Compares the files of `a` and `b` by name: new, removed and changed ones.
 template <class Record>
 void CompareFiles(const char* what, const std::vector<Record>& a, const std::vector<Record>& b,
                   Changes& changes) {
@@ -38,7 +39,7 @@ void CompareFiles(const char* what, const std::vector<Record>& a, const std::vec
   }
 }
 
-// Changes of single layers; those that say the same of several layers become one.
+// Changes of single layers; equal changes in several layers become one.
 class LayerChanges {
  public:
   void Add(uint32_t layer, Change change);

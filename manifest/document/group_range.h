@@ -1,4 +1,4 @@
-// Whether a distribution has the group that a command was asked for.
+// Checks that a distribution has the group that a command was asked for.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace manifest {
 
 // kInvalidArgument ("<path>: group: expected 0 to 2, found 3") unless `group` is below `groups`,
-// which is at least 1. Every command that takes a group asks this, before it looks for files.
+// which is at least 1. Every command that takes a group calls this before it looks for files.
 shard::Status CheckGroup(const std::string& path, uint64_t group, size_t groups);
 
 }  // namespace manifest

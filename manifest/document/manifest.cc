@@ -1,18 +1,49 @@
 #include "manifest/document/manifest.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "libshard/base/descriptor.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "libshard/format/checkpoint_index.h"
 #include "manifest/document/manifest_json.h"
+#include "manifest/document/node_record.h"
 
 namespace manifest {
+
+namespace fs = shard::fs;
+
 namespace {
 
 std::string VersionOf(const std::string& model_version, const shard::Json& section) {
   const std::string text = section.dump(-1, ' ', false, shard::Json::error_handler_t::replace);
   return shard::Sha256Hex(model_version + text).substr(0, 16);
+}
+
+// What stands where a distribution was expected, if other commands take it.
+struct OtherThing {
+  const char* what;
+  const char* hint;
+};
+
+std::optional<OtherThing> OtherThingAt(const std::string& path) {
+  constexpr const char* kModelHint =
+      "list-tensors, plan, quantize, run and profile take it; build splits it into a distribution";
+  if (IsNodeDirectory(path)) {
+    return OtherThing{"a node", "name the distribution that it was assembled from"};
+  }
+  std::error_code error;
+  const bool file = fs::is_regular_file(path, error);
+  const auto holds = [&](std::string_view suffix) {
+    if (file) return path.ends_with(suffix);
+    const auto names = shard::ListFiles(path, suffix);
+    return names.has_value() && !names->empty();
+  };
+  if (holds(".gguf")) return OtherThing{"a GGUF model", kModelHint};
+  if (holds(".safetensors")) return OtherThing{"a safetensors checkpoint", kModelHint};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -26,7 +57,13 @@ uint64_t Manifest::BytesOf(shard::Role role, int group) const {
 }
 
 Result<std::string> ReadManifestText(const std::string& directory) {
-  const std::string path = (std::filesystem::path(directory) / kManifestFile).string();
+  const std::string path = (fs::path(directory) / kManifestFile).string();
+  if (const auto there = shard::IsThere(path); there && !*there) {
+    if (const auto other = OtherThingAt(directory))
+      return shard::Error{shard::Code::kInvalidArgument,
+                          shard::Cat(directory, " is ", other->what, ", not a distribution"),
+                          other->hint};
+  }
   Result<std::string> text = shard::ReadTextFile(path, kMaxManifestBytes);
   if (text || text.error().code != shard::Code::kNotFound) return text;
   shard::Error error = std::move(text).error();
@@ -37,7 +74,7 @@ Result<std::string> ReadManifestText(const std::string& directory) {
 
 Result<Manifest> ReadManifest(const std::string& directory) {
   SHARD_TRY(const std::string text, ReadManifestText(directory));
-  return ParseManifest((std::filesystem::path(directory) / kManifestFile).string(), text);
+  return ParseManifest((fs::path(directory) / kManifestFile).string(), text);
 }
 
 Versions ComputeVersions(const std::string& model_version, const shard::Plan& plan) {

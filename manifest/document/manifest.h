@@ -74,7 +74,7 @@ struct BundleRecord {
   std::vector<TensorRecord> tensors;
 };
 
-// How the bytes of GGUF bundles came about; all empty for safetensors bundles, which are copies.
+// How the bytes of GGUF bundles were made; all empty for safetensors bundles, which are copies.
 struct RecipeRecord {
   std::string name;  // "Q4_K_M --experts-type q5_K"
   std::string imatrix_file, imatrix_sha256;
@@ -106,7 +106,7 @@ struct Manifest {
   std::shared_ptr<const shard::Json> original;
 
   uint64_t BytesOf(shard::Role role, int group = -1) const;
-  // Whether the bundles are GGUF files; those of one distribution are all of one format.
+  // Whether the bundles are GGUF files; all bundles of a distribution have one format.
   bool is_gguf() const { return !bundles.empty() && bundles[0].format == "gguf"; }
 };
 

@@ -12,8 +12,8 @@ namespace manifest {
 
 using shard::Json;
 
-// Upper bounds of what a manifest may name; most are those of libshard/base/limits.h.
-// A trillion-parameter model of explicit int4 experts needs about 60 MB.
+// Upper bounds for what a manifest may name; most come from libshard/base/limits.h. A
+// trillion-parameter model of explicit int4 experts needs about 60 MB.
 inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
 inline constexpr uint32_t kMaxLayer = shard::kMaxLayers - 1;
 using shard::kMaxDimensions;
@@ -28,7 +28,7 @@ Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
 // "format_version" must be <major>.<minor>: kCorrupt, or kUnsupported for another major version.
 Status CheckFormatVersion(const shard::JsonFields& fields, unsigned major);
 
-// The three versions of a distribution or node, and what a "tool" says of the recipe.
+// The three versions of a distribution or node, and what "tool" says about the recipe.
 Json VersionsToJson(const Versions& versions);
 Result<Versions> VersionsFromJson(const shard::JsonFields& fields);
 void AppendRecipe(const RecipeRecord& recipe, Json& tool);
@@ -51,16 +51,16 @@ Json RoutingToJson(const Manifest& manifest);
 Json BundleToJson(const BundleRecord& bundle);
 Json TensorToJson(const TensorRecord& tensor);
 Json AssetToJson(const AssetRecord& asset);
-// `ids_left` is what the tensors read so far have left of kMaxTensorIds.
+// `ids_left` is how much of kMaxTensorIds the tensors read so far have left.
 Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
                                     uint64_t& ids_left);
 Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
 
-// Everything in front of "bundles", and everything behind it; both without unknown fields.
+// Everything before "bundles", and everything after it; both without unknown fields.
 Json HeadToJson(const Manifest& manifest);
 Json TailToJson(const Manifest& manifest);
 
-// Reads a field that must be so many lower-case hexadecimal digits.
+// Reads a field that must be this many lower-case hexadecimal digits.
 Result<std::string> HexField(const shard::JsonFields& fields, const char* key, size_t digits);
 
 // A whole number of at most `limit`.

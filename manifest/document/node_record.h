@@ -27,8 +27,8 @@ struct NodeFileRecord {
 struct NodeRecord {
   Versions versions;  // of the distribution
   uint32_t group = 0;
-  // Layer in decimal, or "*" for every layer without a key of its own -> ids, "0,6-11": position i
-  // is the node's expert i.
+  // Maps a layer in decimal, or "*" for every layer without a key of its own, to ids such as
+  // "0,6-11": the id at position i is the node's expert i.
   std::map<std::string, std::string> experts;
   // Empty in files of version 1.0, which had no digests.
   std::string distribution_sha256;  // of the distribution.json that the node was made from
@@ -40,7 +40,7 @@ struct NodeRecord {
   const NodeFileRecord* FindFile(std::string_view file) const;
 };
 
-// All but the files.
+// Everything but the files.
 NodeRecord DescribeNode(const Manifest& manifest, const std::string& distribution_sha256,
                         uint32_t group);
 
@@ -49,11 +49,11 @@ shard::Json NodeToolToJson(const NodeRecord& record);
 
 // Canonical: fixed key order, files sorted by name. Equal records give equal bytes.
 std::string WriteNodeRecord(NodeRecord record);
-// The same, read before it is written: kUnsupported, with the reader's reason, when ReadNodeRecord
-// would refuse it or read another record.
+// The same text, read back before it is written: kUnsupported, with the reader's reason, when
+// ReadNodeRecord would refuse it or read another record.
 Result<std::string> ReadableNodeText(const NodeRecord& record);
 // The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
-// Names of files have no directory.
+// File names have no directory.
 Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view text);
 // Reads <directory>/moepack_node.json.
 Result<NodeRecord> ReadNodeRecord(const std::string& directory);
@@ -61,10 +61,12 @@ Result<NodeRecord> ReadNodeRecord(const std::string& directory);
 // Whether `directory` holds a node file and no distribution.json.
 bool IsNodeDirectory(const std::string& directory);
 
-// Compares size and SHA-256 of one file, through a link too, with those on disk: kMismatch.
+// Compares the size and SHA-256 of one file, also through a link, with those on disk; kMismatch
+// when they differ.
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
                      shard::ByteProgress& progress);
-// The same for every file of the record, several at a time: the first that differs is the error.
+// The same for every file of the record, several at a time; the first one that differs is the
+// error.
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
                       const shard::ByteReport& report = {});
 

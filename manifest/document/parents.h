@@ -1,5 +1,5 @@
-// The distributions from which one was requantized: tool.parents of the manifest. It is carried by
-// Manifest::original, as fields are that most readers need not know.
+// The distributions from which one was requantized: tool.parents of the manifest.
+// Manifest::original carries it, like other fields that most readers need not know.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ParentRecord {
   RecipeRecord recipe;
 };
 
-// In the order in which they were made: the first of the source, the distribution itself of the
+// In the order in which they were made: the first from the source, the distribution itself from the
 // last. kCorrupt for a wrong structure.
 Result<std::vector<ParentRecord>> ParentsOf(const Manifest& manifest);
 // Adds the last one.

@@ -50,7 +50,7 @@ Status ReadBackHead(const Manifest& manifest) {
   const Result<Manifest> read = ParseManifest(kManifestFile, text);
   if (!read) return Refused(read.error().message);
   if (WriteManifest(*read) != text) return Refused("it would read something else");
-  // Text of both is alike where bytes that are no UTF-8 were replaced.
+  // Text of both is alike where bytes that are not UTF-8 were replaced.
   if (HeadToJson(*read) == HeadToJson(manifest) && TailToJson(*read) == TailToJson(manifest))
     return shard::Ok();
   return Refused("text that is no UTF-8 would be lost");

@@ -1,5 +1,5 @@
-// distribution.json read as its reader will, before it is written. docs/architecture.md, "What a
-// writer accepts its reader accepts".
+// distribution.json is read back, as its reader will read it, before it is written.
+// docs/architecture.md, "What a writer accepts its reader accepts".
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 namespace manifest {
 
 // kUnsupported, with the reader's reason, when ParseManifest would refuse what WriteManifest makes
-// of this, or would read something else. Tensors are read some at a time, so that it takes little
+// of this, or would read something else. Tensors are read a few at a time, so it takes little
 // memory.
 Status ReadBackManifest(const Manifest& manifest);
-// The same before a byte is packed: `files` stand for the bundles that there will be.
+// The same before a byte is packed; `files` stand for the future bundles.
 Status ReadBackPlanned(const Manifest& manifest, const std::vector<shard::OutputFile>& files,
                        const std::string& format);
 

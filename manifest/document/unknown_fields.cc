@@ -7,7 +7,7 @@ namespace manifest {
 namespace {
 
 // The same layers may be spelled "*" in one file and one by one in another, so a layer key that the
-// canonical form lacks is no unknown field.
+// canonical form lacks is not an unknown field.
 bool IsLayerKey(const std::string& key) {
   return key == "*" || (!key.empty() && std::all_of(key.begin(), key.end(),
                                                     [](char c) { return c >= '0' && c <= '9'; }));

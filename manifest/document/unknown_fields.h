@@ -1,5 +1,5 @@
-// Fields of a distribution.json that this version does not know, kept so that a manifest which was
-// read and is written again loses nothing.
+// Fields of a distribution.json that this version does not know, kept so that a manifest that is
+// read and written again loses nothing.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,19 +12,20 @@ namespace manifest {
 
 using shard::Json;
 
-// `document` without what `known` (the canonical form of the same object) says: objects in depth;
-// of arrays of records (objects with a "file" or "name") those with something left, reduced to that
-// and the naming field. Names of digits and "*" are layer keys, never fields, and are left out.
+// `document` without what `known` (the canonical form of the same object) says. Objects are
+// compared in depth. In arrays of records (objects with a "file" or "name"), the records with
+// something left stay, reduced to that and the naming field. Names of digits and "*" are layer
+// keys, never fields, and are left out.
 Json UnknownFields(const Json& document, const Json& known);
 
 // Adds to the object `target` each field of `unknown` that it lacks; records are matched by name,
-// not by place. Records that `target` does not have are gone for good.
+// not by place. Records that `target` does not have are dropped.
 void KeepUnknown(const Json& unknown, Json& target);
 
 // The field that names a record: "file", else "name"; null when it has neither as text.
 const char* RecordKey(const Json& record);
 
-// Records of `records` by name. Borrows; an absent or other value gives an empty index.
+// Indexes `records` by name. Borrows; a value that is absent or not an array gives an empty index.
 using RecordIndex = std::unordered_map<std::string, const Json*>;
 RecordIndex IndexRecords(const Json& parent, const char* key);
 

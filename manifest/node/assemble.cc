@@ -44,14 +44,13 @@ struct Node {
   NodeParts parts;
 };
 
-Error NoEffect(const std::string& distribution, const char* option, const char* expected,
-               const char* hint) {
-  return {Code::kInvalidArgument, Cat(distribution, ": ", option, ": expected ", expected), hint};
+Error NoEffect(const char* option, const std::string& why, const char* hint) {
+  return {Code::kInvalidArgument, Cat(option, " has no effect", why), hint};
 }
 
 Status CheckForGguf(const std::string& distribution, const AssembleOptions& options) {
   if (!options.family_file.empty()) {
-    return NoEffect(distribution, "--family", "safetensors bundles, found GGUF bundles",
+    return NoEffect("--family", Cat(": ", distribution, " has GGUF bundles"),
                     "leave it out: the names of a GGUF are the same for every family");
   }
   if (options.layout != NodeLayout::kSingle) return Ok();
@@ -59,7 +58,7 @@ Status CheckForGguf(const std::string& distribution, const AssembleOptions& opti
                        : options.max_part_size > 0 ? "--max-part-size"
                                                    : nullptr;
   if (option == nullptr) return Ok();
-  return NoEffect(distribution, option, "--layout split, found --layout single",
+  return NoEffect(option, " with --layout single",
                   "leave it out: a single file holds trunk and experts together");
 }
 
@@ -71,7 +70,7 @@ Status CheckForSafetensors(const std::string& distribution, const AssembleOption
                        : options.alignment != shard::kGgufDefaultAlignment ? "--alignment"
                                                                            : nullptr;
   if (option == nullptr) return Ok();
-  return NoEffect(distribution, option, "GGUF bundles, found safetensors bundles",
+  return NoEffect(option, Cat(": ", distribution, " has safetensors bundles"),
                   "leave it out: such a node is always one checkpoint in Hugging Face's layout");
 }
 

@@ -18,17 +18,18 @@ namespace manifest {
 
 // A split set that shares the trunk's file with other nodes, or one file with everything.
 enum class NodeLayout : uint8_t { kSplit, kSingle };
-// How the trunk's file comes into a split set. kAuto: the first of the others that works. Symlinks
-// are relative, so that a tree with distribution and nodes can be moved.
+// How the trunk's file gets into a split set. kAuto takes the first of the others that works.
+// Symlinks are relative, so that a tree with distribution and nodes can be moved.
 enum class LinkKind : uint8_t { kAuto, kHardlink, kReflink, kSymlink, kCopy };
 
-// What is given and does not apply to the bundles, or to the layout, is refused.
+// An option that does not apply to the bundles or to the layout is refused.
 struct AssembleOptions {
   uint32_t group = 0;
   std::optional<NodeLayout> layout;  // GGUF; none: a split set
   std::optional<LinkKind> link;      // GGUF split sets; none: kAuto
   uint64_t max_part_size = 0;        // GGUF split sets: of each file of experts; 0: one file
-  // GGUF: of tensors in the files that are written; the trunk of a split set keeps its own.
+  // GGUF: the alignment of tensors in the files that are written; the trunk of a split set keeps
+  // its own.
   uint64_t alignment = shard::kGgufDefaultAlignment;
   std::string name;         // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf; "": node
   std::string family_file;  // safetensors: as in shard::ModelOptions, for models split with one
@@ -54,7 +55,7 @@ struct AssembleReport {
 // Refused (kInvalidArgument or kUnsupported, with the reason): options that would have no effect,
 // parts of the group that are not there, layers with different numbers of eligible experts,
 // hash-routing tables. Digests of tensors that are copied whole or cut, and of files that are
-// linked, are checked against the manifest before the node is there (kMismatch).
+// linked, are checked against the manifest before the node appears (kMismatch).
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options);
 

@@ -27,7 +27,7 @@ using shard::Error;
 using shard::Ok;
 namespace fs = shard::fs;
 
-// A file of the distribution that goes into the node as it is.
+// A file of the distribution that goes into the node unchanged.
 struct LinkedFile {
   fs::path from;
   std::string name;

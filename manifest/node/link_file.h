@@ -20,8 +20,8 @@ struct NodeLink {
 
 // Makes `name` in `directory`, where nothing has that name, the content of `from`. Returns the kind
 // that was used; for kAuto that is a hard link, else shared extents, else a copy. A symlink is
-// relative to `home`; until it is there it leads nowhere. kIo, with the reason and a hint, when the
-// wanted kind does not work here.
+// relative to `home`, and leads nowhere until the directory is there. kIo, with the reason and a
+// hint, when the wanted kind does not work here.
 Result<LinkKind> LinkFile(const shard::fs::path& from, const shard::InsideDirectory& directory,
                           const std::string& name, const NodeLink& link);
 

@@ -30,46 +30,45 @@ struct NodeFiles {
 Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest& manifest,
                                 uint32_t group);
 
-// A file and the SHA-256 that the manifest promises. A copy that is looked at instead goes by its
-// source's name in errors.
+// A file and the SHA-256 that the manifest promises. Where a copy is read instead, errors use the
+// name of its source.
 struct PromisedFile {
   shard::fs::path path;
   uint64_t size = 0;
   std::string sha256;
   shard::fs::path copy = {};
 };
-// Those of group and overlay: experts that are merged have no digest of their own.
+// The files of group and overlay; merged experts have no digest of their own.
 std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
                                       uint32_t group);
-// Reads each file once, several at a time; kMismatch for the first that is not as promised. Of the
-// options jobs and progress.
+// Reads each file once, several at a time; kMismatch for the first that is not as promised. Uses
+// jobs and progress of the options.
 Status CheckFileDigests(const std::vector<PromisedFile>& files, const shard::PackOptions& options);
 // The same for tensors of which only some experts are taken: XXH3-128 of the whole tensor.
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,
                        const std::vector<shard::SourceFile>& sources,
                        const shard::PackOptions& options);
 
-// How many experts each router may pick from, which must be the same in all layers (kUnsupported).
+// How many experts each router may pick from; kUnsupported when layers differ.
 Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
                                uint32_t group);
 
 // One tensor with the experts `ids` along axis 0, taken from `parts`: tensors of one name in group
-// and overlay. kMismatch when they are not alike or hold too few, kUnsupported when one has another
-// type, which a merged tensor cannot have.
+// and overlay. kMismatch when they are not alike or hold too few, kUnsupported when their types
+// differ, because a merged tensor has one type.
 Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
                                          std::span<const PartTensor* const> parts,
                                          const shard::ExpertIds& ids);
 
-// Tensors that are copied whole must have the digests that the manifest promises: `expected` has
-// those by output tensor (kMismatch).
+// Tensors that are copied whole must have the digests that the manifest promises; `expected` has
+// these by output tensor (kMismatch).
 Status CheckCopied(const std::vector<shard::OutputFile>& files,
                    const std::vector<shard::FileDigests>& found,
                    const std::map<std::string, std::string>& expected,
                    const std::vector<shard::SourceFile>& sources);
 
 // The node file of `record` with `files`, read before it is written (kUnsupported, with the
-// reader's reason); digests that are not known yet stand as zeros, so that its size is known
-// before.
+// reader's reason); digests that are not known yet are zeros, so that the size is known early.
 Result<std::string> NodeText(NodeRecord record, const std::vector<AssembleReport::File>& files,
                              const std::map<std::string, std::string>& sha256_of);
 

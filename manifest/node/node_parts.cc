@@ -60,7 +60,7 @@ class NodeCutter {
     return out;
   }
 
-  // Router rows are cut to the eligible experts; everything else goes over as it is.
+  // Router rows are cut to the eligible experts; everything else is copied unchanged.
   Status AddTrunkTensor(const PartTensor& tensor) {
     const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
     const bool by_expert = found.rule != nullptr && found.rule->expert_axis != shard::kNoAxis;

@@ -23,7 +23,7 @@ struct NodeParts {
   uint32_t experts = 0;         // eligible per layer
 };
 
-// `matcher` is that of the model's family; borrowed for the call. Each file's own header is
+// `matcher` belongs to the model's family and is borrowed for the call. Each file's own header is
 // compared with the manifest, which must outlive the result.
 Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
                           shard::FamilyMatcher& matcher, uint32_t group);

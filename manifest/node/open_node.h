@@ -1,5 +1,5 @@
-// Models that may be nodes: files of a node are links out of its directory where assemble shared
-// the trunk with others.
+// Opens models that may be nodes. A node's files are links out of its directory where assemble
+// shared the trunk with other nodes.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace manifest {
 
 // As MoeModel::Open. GGUF files that lead out of the directory they are found in are opened only
 // when moepack_node.json beside them lists them, and after each was compared with its digest there
-// (kMismatch): who makes a directory cannot have other files read by pointing at them. `report` is
-// told of these bytes; nothing else is read but headers.
+// (kMismatch): so that whoever makes a directory cannot have other files read by pointing at them.
+// `report` counts these bytes; apart from them only headers are read.
 shard::Result<shard::MoeModel> OpenModelOrNode(const std::string& source,
                                                const shard::ModelOptions& options,
                                                const shard::ByteReport& report = {});

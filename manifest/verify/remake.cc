@@ -178,9 +178,7 @@ Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
   });
   if (!options.imatrix_files.empty() && !wanted) {
     return Error{Code::kInvalidArgument,
-                 "--imatrix: expected a distribution that was made with one, found one made "
-                 "without",
-                 "leave it out"};
+                 "--imatrix has no effect: the distribution was made without one", "leave it out"};
   }
   return steps;
 }

@@ -1,5 +1,5 @@
-// What a distribution should hold, worked out again from its source, its plan and its recipe by the
-// code that writes distributions. Internal to manifest/.
+// Works out again what a distribution should hold, from its source, its plan and its recipe, with
+// the code that writes distributions. Internal to manifest/.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@
 
 namespace manifest {
 
-// What the source cannot tell and the manifest need not: where importance matrices are, and how
-// the model was opened.
+// What neither the source nor the manifest says: where importance matrices are, and how the model
+// was opened.
 struct RemakeOptions {
   std::vector<std::string> imatrix_files;             // those of all steps, in any order
   std::string pre;                                    // shard::ConvertOptions::pre
   uint64_t alignment = shard::kGgufDefaultAlignment;  // of GGUF bundles
 };
 
-// The steps of the distribution: its recipe, or those of its parents and then its own. kCorrupt,
-// naming the field, for a recipe that no writer records; kInvalidArgument for an importance matrix
-// that is not among the files.
+// The steps of the distribution: its own recipe, after those of its parents if it has any.
+// kCorrupt, naming the field, for a recipe that no writer would record; kInvalidArgument for an
+// importance matrix that is not among the files.
 Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
                                                     const RemakeOptions& options);
 

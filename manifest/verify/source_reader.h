@@ -1,4 +1,4 @@
-// Reads the bytes of a bundle's tensor from where they stand in the source.
+// Reads the bytes of a bundle's tensor from their place in the source.
 #pragma once
 
 #include <span>

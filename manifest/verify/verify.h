@@ -1,4 +1,4 @@
-// Proves a distribution: structure, semantics, digests, and against its source every byte.
+// Proves a distribution: its structure, semantics and digests, and every byte against its source.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ struct VerifyReport {
   bool passed() const;          // no finding of kError
 };
 
-// An Error only when there is nothing to verify (no manifest, unreadable source); what is wrong
-// with the distribution comes as findings.
+// Gives an Error only when there is nothing to verify (no manifest, unreadable source); whatever is
+// wrong with the distribution is a finding.
 Result<VerifyReport> VerifyDistribution(const std::string& directory, const VerifyOptions& options);
 
 }  // namespace manifest

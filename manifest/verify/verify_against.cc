@@ -89,7 +89,7 @@ class AgainstSource {
   shard::Error NothingToMake() const {
     return {Code::kInvalidArgument,
             Cat(options_.pre.empty() ? "--imatrix" : "--pre",
-                ": expected GGUF bundles, found safetensors bundles"),
+                " has no effect: the distribution has safetensors bundles"),
             "leave it out: safetensors bundles are the source's own bytes"};
   }
 

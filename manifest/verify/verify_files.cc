@@ -81,7 +81,7 @@ void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
 void CheckFiles(const std::string& directory, const Manifest& manifest,
                 std::vector<CheckedFile>& files, Findings& findings) {
   const auto harmless = [](std::string_view) { return Severity::kWarning; };
-  // Of a selection of parts the others are not stray.
+  // With a selection of parts, files of the other parts are not stray.
   std::vector<std::string> listed = {kManifestFile, "README.md"};
   for (const BundleRecord& bundle : manifest.bundles) listed.push_back(bundle.file);
   for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);

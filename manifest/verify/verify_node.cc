@@ -30,7 +30,7 @@ Status CheckOptions(const std::string& directory, const VerifyOptions& options) 
                                                   : nullptr;
   if (option == nullptr) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(directory, ": ", option, ": expected a distribution, found a node"),
+                      Cat(option, " has no effect: ", directory, " is a node"),
                       "verify the distribution that the node was assembled from"};
 }
 

@@ -8,8 +8,8 @@
 
 namespace manifest {
 
-// As VerifyDistribution. Of the options only `digests`, `jobs`, `progress` and `family_file` are
-// for nodes; kInvalidArgument with the others, which need a distribution.
+// Like VerifyDistribution. Only the options `digests`, `jobs`, `progress` and `family_file` are for
+// nodes; kInvalidArgument with the others, which need a distribution.
 Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOptions& options);
 
 }  // namespace manifest

@@ -18,7 +18,7 @@ using Findings = std::vector<Finding>;
 // Sorts findings by rule and keeps the first twenty of each, with the number of the others.
 void LimitFindings(VerifyReport& report);
 
-// Names rules as checked.
+// Records rules as checked.
 template <size_t N>
 void AddRules(const char* const (&rules)[N], VerifyReport& report) {
   report.rules.insert(report.rules.end(), std::begin(rules), std::end(rules));
@@ -61,8 +61,8 @@ shard::ExpertIds PartExperts(const shard::Plan& plan, shard::Role role, int grou
 std::string PartText(shard::Role role, int group);
 
 // Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, of each
-// row the slices `ids`, `slice` bytes long. A whole tensor is one row of one slice. As geometry and
-// not as a list of ranges, because an inner expert axis means millions of them.
+// row the slices `ids`, `slice` bytes long. A whole tensor is one row of one slice. This is
+// geometry and not a list of ranges, because an inner expert axis means millions of ranges.
 struct SourceSlices {
   const shard::InputFile* file = nullptr;  // null: nothing to compare with
   uint64_t offset = 0, row = 0, slice = 0;
@@ -83,7 +83,7 @@ struct CheckedFile {
 // verify_files.cc: presence, links, stray files, sizes.
 inline constexpr const char* kDirectoryRules[] = {"files-present", "no-links-outside",
                                                   "no-stray-files", "file-size", "file-readable"};
-// What may be in a directory beside the files that are checked.
+// What else a directory may hold, beside the files that are checked.
 struct DirectoryScope {
   std::vector<std::string> own;     // names that are not stray
   bool files_may_be_links = false;  // out of the directory; their digests are checked
@@ -108,7 +108,7 @@ inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "as
 Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report);
 
-// verify_against.cc: everything that the source can tell. An Error when the source cannot be read
+// verify_against.cc: everything that the source can show. An Error when the source cannot be read
 // or converted, or an importance matrix is missing.
 Status CheckAgainst(const Manifest& manifest, const std::string& directory,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,

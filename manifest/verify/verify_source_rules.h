@@ -21,7 +21,7 @@ struct SourceFiles {
 // verify_source_model.cc. Reads source files whole where the manifest has their SHA-256.
 Status CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model, size_t jobs,
                         RuleFindings& findings);
-// Whether the layers with experts are those of the source; without that nothing can be made again.
+// Whether the layers with experts are those of the source; if not, nothing can be made again.
 bool SameLayers(const Manifest& manifest, const shard::MoeModel& model);
 // Fills CheckedFile::sources; with GGUF bundles those of assets only. An Error when a file of the
 // source cannot be opened.
@@ -36,7 +36,7 @@ struct LayoutSource {
 };
 Status CheckLayout(const std::string& directory, const std::vector<CheckedFile>& files,
                    const LayoutSource& source, Findings& findings);
-// Every asset of the source is there.
+// Checks that every asset of the source is there.
 void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
                     RuleFindings& findings);
 

@@ -23,11 +23,11 @@ struct Asset {
 };
 
 // The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
-// and files over 256 MB are no assets. Refuses links that leave the directory.
+// and files over 256 MB are not assets. Refuses links that leave the directory.
 Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
 
-// Copies all of them from a directory to assets/ of what is being written, and says what they are.
-// One that has another size than when it was listed is kCorrupt.
+// Copies all of them from a directory to assets/ of the output, and returns their records. A file
+// whose size has changed since it was listed is kCorrupt.
 Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from,
                                             shard::StagingDirectory& to,
                                             const std::vector<Asset>& assets);

@@ -138,10 +138,9 @@ Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
         existing.bundles.begin(), existing.bundles.end(),
         [&](const BundleRecord& record) { return SamePart(record, file.role, file.group); });
     if (force || there == existing.bundles.end()) continue;
-    return Error{
-        Code::kInvalidArgument,
-        Cat(out, ": ", file.path, ": expected a part that is not there yet, found ", there->file),
-        "use --force to write it again"};
+    return Error{Code::kInvalidArgument,
+                 Cat(out, ": the part of ", file.path, " is already there, in ", there->file),
+                 "--force writes it again"};
   }
   return Ok();
 }

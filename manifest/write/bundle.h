@@ -27,10 +27,10 @@ struct WriteOptions {
   bool hash_source = false;  // read every source file once more for its SHA-256
   bool force = false;        // replace an existing output
   bool list_types = false;   // fill WritePlan::types
-  // Noted before the model was opened; none: when the writing starts.
+  // Noted before the model was opened; if there is none, when the writing starts.
   std::optional<shard::SideFiles> side_files;
   std::vector<std::string> command;
-  // Told what a user should know about types and conversion, before the work starts; may be empty.
+  // Gets what a user should know about types and conversion, before the work starts; may be empty.
   std::function<void(const std::vector<std::string>&)> notes;
 };
 
@@ -42,7 +42,7 @@ struct WritePlan {
   RecipeRecord recipe;                   // of GGUF bundles
   std::vector<std::string> notes;        // as WriteOptions::notes
   std::vector<shard::TensorType> types;  // of the whole model as GGUF; if asked for
-  // Tensor files and assets; distribution.json and README.md come on top.
+  // Tensor files and assets; distribution.json and README.md are added to them.
   uint64_t total_bytes() const;
 };
 Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
@@ -54,7 +54,7 @@ struct WriteReport {
   std::vector<std::string> warnings;  // about what was left on the disk
 };
 
-// What WriteDistribution refuses of `out` whatever is there: the source, and what holds it.
+// The values of `out` that WriteDistribution always refuses: the source, and what holds it.
 Status CheckTarget(const shard::MoeModel& model, const std::string& out);
 
 // Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the

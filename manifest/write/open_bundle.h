@@ -1,4 +1,4 @@
-// A file of a distribution as a source of bytes.
+// Opens a file of a distribution as a source of bytes.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace manifest {
 
-// A tensor of the distribution: what the manifest says of it, and where it is.
+// A tensor of the distribution: what the manifest says about it, and where it is.
 struct PartTensor {
   const TensorRecord* record = nullptr;
   shard::TensorEntry entry;

@@ -29,14 +29,12 @@ namespace {
 constexpr const char* kForceHint =
     "--force replaces only what moepack wrote: move it away, or choose another output";
 
-shard::Error NotApart(const std::string& out, const fs::path& input, const std::string& found) {
-  return {shard::Code::kInvalidArgument,
-          shard::Cat(out, ": expected an output apart from the input ", input.string(), ", found ",
-                     found),
+Error NotApart(const std::string& out, const std::string& why) {
+  return {Code::kInvalidArgument, Cat(out, " ", why),
           "choose another output; inputs are never overwritten"};
 }
 
-// A path that cannot be followed to its end must not pass for one that leads elsewhere.
+// A path that cannot be followed to its end must not count as one that leads elsewhere.
 Result<fs::path> Canonical(const fs::path& path) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(path, error);
@@ -44,11 +42,8 @@ Result<fs::path> Canonical(const fs::path& path) {
   return whole;
 }
 
-Error NotOurs(const shard::InsideDirectory& directory, const std::string& found) {
-  return Error{Code::kInvalidArgument,
-               Cat(directory.path().string(),
-                   ": expected a distribution or node that moepack wrote, found ", found),
-               kForceHint};
+Error NotOurs(const shard::InsideDirectory& directory, const std::string& what) {
+  return Error{Code::kInvalidArgument, Cat(directory.path().string(), " holds ", what), kForceHint};
 }
 
 Result<std::set<std::string>> FilesOfDistribution(const shard::InsideDirectory& directory) {
@@ -61,7 +56,7 @@ Result<std::set<std::string>> FilesOfDistribution(const shard::InsideDirectory& 
   return files;
 }
 
-// Of a node that does not say which files it has.
+// For a node that does not say which files it has.
 bool IsNodeFile(const std::string& name) {
   constexpr std::string_view kEnds[] = {".gguf", ".safetensors", ".safetensors.index.json"};
   const bool weights = std::any_of(std::begin(kEnds), std::end(kEnds),
@@ -88,7 +83,7 @@ std::string PartOf(const std::string& name) {
   return group ? Cat("group:", *group) : "";
 }
 
-// Files of a part come into a distribution before its manifest names them.
+// Files of a part get into a distribution before its manifest names them.
 std::string HintOfUnlisted(const std::string& name) {
   const std::string part = PartOf(name);
   if (part.empty()) return kForceHint;
@@ -98,16 +93,16 @@ std::string HintOfUnlisted(const std::string& name) {
              kForceHint);
 }
 
-// Also what a killed run left of a file that it was about to replace.
+// Also knows what a killed run left of a file that it was about to replace.
 Status CheckNames(const shard::InsideDirectory& directory,
                   const std::function<bool(const std::string&)>& known) {
   SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());
   for (const std::string& name : names) {
     if (known(name) || known(std::string(shard::TemporaryOf(name)))) continue;
-    return Error{Code::kInvalidArgument,
-                 Cat(directory.path().string(), ": expected only files that moepack wrote, found ",
-                     Quoted(name)),
-                 HintOfUnlisted(name)};
+    return Error{
+        Code::kInvalidArgument,
+        Cat(directory.path().string(), " holds ", Quoted(name), ", which moepack did not write"),
+        HintOfUnlisted(name)};
   }
   return shard::Ok();
 }
@@ -115,7 +110,8 @@ Status CheckNames(const shard::InsideDirectory& directory,
 Status CheckDistribution(const shard::InsideDirectory& directory) {
   const auto files = FilesOfDistribution(directory);
   if (!files) {
-    return NotOurs(directory, Cat("a ", kManifestFile, " that is none: ", files.error().message));
+    return NotOurs(directory, Cat("a ", kManifestFile,
+                                  " that moepack did not write: ", files.error().message));
   }
   return CheckNames(directory, [&](const std::string& name) { return files->contains(name); });
 }
@@ -125,7 +121,8 @@ Status CheckNode(const shard::InsideDirectory& directory) {
   const auto text = directory.ReadText(kNodeFile, kMaxManifestBytes);
   const auto node = text ? ParseNodeRecord(where, *text) : Result<NodeRecord>(text.error());
   if (!node) {
-    return NotOurs(directory, Cat("a ", kNodeFile, " that is none: ", node.error().message));
+    return NotOurs(directory,
+                   Cat("a ", kNodeFile, " that moepack did not write: ", node.error().message));
   }
   if (!node->has_digests()) return CheckNames(directory, IsNodeFile);
   return CheckNames(directory, [&](const std::string& name) {
@@ -140,7 +137,7 @@ Status CheckOwn(const shard::InsideDirectory& directory) {
   if (node == Kind::kFile) return CheckNode(directory);
   SHARD_TRY(const std::vector<shard::InsideDirectory::Entry> entries, directory.List());
   return entries.empty() ? shard::Ok()
-                         : Status(NotOurs(directory, "a directory of something else"));
+                         : Status(NotOurs(directory, "something that moepack did not write"));
 }
 
 }  // namespace
@@ -151,27 +148,26 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
                                const std::vector<fs::path>& files) {
   if (out.empty()) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "output: expected the name of a directory, found nothing"};
+                        "--output is empty: it takes the name of a directory"};
   }
   std::error_code error;
   SHARD_TRY(const fs::path input, Canonical(source));
   SHARD_TRY(const fs::path output, Canonical(out));
-  std::string found;
+  std::string why;
   if (output == input) {
-    found = "the same";
+    why = "is the input itself";
   } else if (shard::HoldsPath(output, input)) {
-    found = "a directory around it";
+    why = Cat("holds the input ", input.string());
   } else if (shard::HoldsPath(input, output) && fs::exists(output, error) &&
              !fs::is_directory(output, error)) {
-    found = "a file in it";
+    why = Cat("is a file of the input ", input.string());
   }
   for (const fs::path& file : files) {
     SHARD_TRY(const fs::path whole, Canonical(file));
     const bool holds = shard::HoldsPath(output, whole);
-    if (found.empty() && holds) found = shard::Cat("what holds ", file.string());
+    if (why.empty() && holds) why = Cat("holds ", file.string(), ", which is read");
   }
-  if (found.empty()) return shard::Ok();
-  return NotApart(out, input, found);
+  return why.empty() ? shard::Ok() : Status(NotApart(out, why));
 }
 
 shard::Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
@@ -180,15 +176,13 @@ shard::Status CheckOutsideDistribution(const std::string& out, const fs::path& d
   SHARD_TRY(const fs::path input, Canonical(distribution));
   SHARD_TRY(const fs::path output, Canonical(out));
   if (!shard::HoldsPath(input, output)) return shard::Ok();
-  return NotApart(out, input, "a directory in it");
+  return NotApart(out, Cat("lies inside the input ", input.string()));
 }
 
 shard::Status CheckReplaceable(const std::string& out, bool force) {
   if (!force) {
-    return shard::Error{
-        shard::Code::kInvalidArgument,
-        shard::Cat(out, ": expected nothing there, found an existing file or directory"),
-        "use --force to replace what moepack wrote there, or choose another output"};
+    return Error{Code::kInvalidArgument, Cat(out, " already exists"),
+                 "--force replaces what moepack wrote there; or choose another output"};
   }
   fs::path path = fs::absolute(out).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -196,8 +190,8 @@ shard::Status CheckReplaceable(const std::string& out, bool force) {
   SHARD_TRY(const Kind kind, parent.KindOf(path.filename().string()));
   if (kind != Kind::kDirectory) {
     return Error{Code::kInvalidArgument,
-                 Cat(out, ": expected a distribution or node that moepack wrote, found ",
-                     kind == Kind::kLink ? "a link" : "no directory"),
+                 Cat(out, kind == Kind::kLink ? " is a link" : " is not a directory",
+                     ": moepack did not write it"),
                  kForceHint};
   }
   SHARD_TRY(const auto directory, parent.OpenDirectory(path.filename().string()));

@@ -49,9 +49,8 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
   if (options.gguf) {
     SHARD_CHECK(PlanGguf(model, plan, options, out));
   } else if (model.checkpoint().is_gguf()) {
-    return Error{Code::kUnsupported,
-                 Cat(model.checkpoint().source().string(),
-                     ": --format: expected gguf for a GGUF source, found safetensors")};
+    return Error{Code::kUnsupported, Cat("--format safetensors cannot be written from ",
+                                         model.checkpoint().source().string(), ", which is GGUF")};
   } else {
     SHARD_TRY(out.files, shard::SliceSafetensors(model, plan, options.slice));
   }
@@ -59,10 +58,9 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
     SHARD_TRY(out.assets, ListAssets(model.checkpoint().root()));
   }
   if (!out.files.empty() || !out.assets.empty()) return out;
-  return Error{Code::kInvalidArgument,
-               Cat(model.checkpoint().source().string(),
-                   ": --only: expected parts that this plan has, found none "
-                   "(no overlay, no remainder or no assets)")};
+  return Error{
+      Code::kInvalidArgument, "--only chooses nothing that this plan has",
+      "the plan has no overlay or remainder, or the source no assets: leave that part out"};
 }
 
 }  // namespace manifest

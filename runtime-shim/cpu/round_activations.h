@@ -1,5 +1,5 @@
-// What llama.cpp's CPU kernels do to the inputs of a product before they multiply: they bring them
-// into the type that their dot product with the weights' type takes.
+// Rounds the inputs of a product as llama.cpp's CPU kernels do before they multiply: to the type
+// that their dot product with the weights' type takes.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@ namespace runtime {
 
 // Rounds one row in place, as it is rounded for weights of `format`: q8_K (one scale for 256
 // values) for k-quants and iq4_xs, q8_0 (for 32 values) for other blocks, f16 and bf16 for
-// themselves. Weights in f32 leave it as it is. Source: ggml's type_traits_cpu table (vec_dot_type)
-// and quantize_row_q8_K.
+// themselves. With weights in f32 the row does not change. Source: ggml's type_traits_cpu table
+// (vec_dot_type) and quantize_row_q8_K.
 void RoundAsLlamaCpp(const quant::Format* format, std::span<float> row);
 
 }  // namespace runtime

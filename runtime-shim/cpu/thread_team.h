@@ -1,4 +1,4 @@
-// The threads that a CPU executor shares its work with. They sleep while they have none: unlike
+// The threads that a CPU executor shares its work with. They sleep while they have no work, unlike
 // OpenMP's, whose waiting threads spin by default and take the processor from what else runs, and
 // whose policy is read from the environment before a library that is loaded later could set it.
 #pragma once
@@ -15,13 +15,13 @@
 
 namespace runtime {
 
-// The items of one piece of work; every one of them is taken by one thread.
+// The items of one piece of work; each is taken by one thread.
 class SharedItems {
  public:
   explicit SharedItems(uint64_t count) : count_(count) {}
-  // The next in ascending order; none when all are taken.
+  // The next item in ascending order; none when all are taken.
   std::optional<uint64_t> Take();
-  // Nobody gets another one.
+  // After this call nobody gets another item.
   void Drop() { next_ = count_; }
 
  private:

@@ -1,5 +1,5 @@
-// Captured gate mass: which share of the gates that the full model would apply falls on experts
-// that a node has.
+// Captured gate mass: the share of the gates of the full model that falls on experts that a node
+// has.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ double CapturedShare(const Selection& chosen, const shard::ExpertIds& eligible);
 // Watches a session and measures the capture of one or more masks.
 class CaptureObserver : public RoutingObserver {
  public:
-  // The session is unmasked, what it applies is the teacher's choice: kApplied. Or it is masked,
-  // and the full choice is made from its unmasked logits: kUnmasked (on-policy).
+  // kApplied: the session is unmasked, and its gates are the teacher's choice. kUnmasked
+  // (on-policy): it is masked, and the full choice is made from its unmasked logits.
   enum class Teacher { kApplied, kUnmasked };
 
   // Borrows the masks and routers.
@@ -42,7 +42,7 @@ class CaptureObserver : public RoutingObserver {
   void Rest(bool resting) { resting_ = resting; }
 
   void Observe(const RoutedBatch& batch) override;
-  // One per mask, of everything since the last call.
+  // One per mask, for everything since the last call.
   std::vector<LayerCapture> Take();
 
  private:

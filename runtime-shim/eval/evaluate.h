@@ -1,5 +1,5 @@
-// Runs the same tokens through the model as it should be, as it was stored, and as each node has
-// it, and measures what differs.
+// Runs the same tokens through the reference model, the stored model and each node's part of it,
+// and measures how they differ.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +67,8 @@ struct SessionMeasure {
   std::optional<LoopResult> reference_loop, full_loop;
 };
 
-// REQUIRES: a reference or a full run. kInvalidArgument for a session of which no token would be
-// scored; else errors are those of sessions, and kInterrupted.
+// REQUIRES: a reference or a full run. kInvalidArgument for a session in which no token would be
+// scored; other errors are those of sessions, and kInterrupted.
 shard::Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
                                                     std::span<const EvalTokens> sessions,
                                                     const EvalOptions& options);

@@ -1,4 +1,4 @@
-// Conditions on what was measured: kld<=0.15.
+// Conditions on measured values, such as kld<=0.15.
 #pragma once
 
 #include <array>

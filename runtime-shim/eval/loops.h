@@ -1,4 +1,4 @@
-// Whether generated text repeats itself.
+// Tells whether generated text repeats itself.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ inline constexpr uint32_t kLoopRepeats = 4;
 
 struct LoopResult {
   uint32_t tokens = 0;  // generated
-  // Length of the longest run of tokens that stands twice (the places may overlap) in the last
-  // half, as a share of that half.
+  // Length of the longest run of tokens that occurs twice in the last half (the places may
+  // overlap), as a share of that half.
   double repeated_share = 0;
   // 0, or the shortest period of at most kLongestPeriod tokens that fills the last kLoopRepeats
   // periods.

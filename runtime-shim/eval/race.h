@@ -1,4 +1,5 @@
-// A race: all groups score the first tokens of a session, the likeliest wins.
+// A race: all groups score the first tokens of a session, and the group that finds them likeliest
+// wins.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ struct SessionChoice {
   RaceResult race;
 };
 
-// A group on the sessions that captures send to it, and on the others.
+// A group on the sessions that capture assigns to it, and on the others.
 struct Assignment {
   uint64_t sessions = 0;
   double assigned = 0, others = 0;  // mean capture
@@ -91,8 +91,8 @@ struct EvalSummary {
 EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionMeasure> measures,
                                 uint32_t race_tokens);
 
-// Why gates fail, a sentence each: "group 1: kld: expected <= 0.15, found 0.31". kInvalidArgument
-// for a gate on what was not measured.
+// Says why gates fail, one sentence each: "group 1: kld: expected <= 0.15, found 0.31".
+// kInvalidArgument for a gate on something that was not measured.
 shard::Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
                                                     std::span<const Gate> gates);
 

@@ -14,7 +14,7 @@ namespace runtime {
 struct OpenedPart {
   manifest::OpenedBundle bundle;
   FilePtr file;
-  // Of a tensor of the bundle.
+  // The bytes of a tensor of the bundle.
   ByteView Bytes(const manifest::PartTensor& tensor) const {
     return file->bytes().subspan(tensor.entry.offset, tensor.entry.bytes);
   }

@@ -66,7 +66,7 @@ shard::Result<shard::MoeModel> Open(const std::string& source, const LoadOptions
                Cat(source, ": expected the files that the index names, found the index alone")};
 }
 
-// A node's experts are numbered anew, so it has no group of the model; it says which it was.
+// A node's experts are renumbered, so it has no group of the model; it says which it was.
 void DescribeNode(const manifest::NodeRecord& node, Weights& out) {
   out.model_version = node.versions.model;
   out.shard_version = node.versions.shard;

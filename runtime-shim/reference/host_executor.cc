@@ -45,7 +45,7 @@ bool HostExecutor::Supports(const quant::Format* format) const {
 }
 
 shard::Result<BufferPtr> HostExecutor::Allocate(uint64_t bytes) {
-  // More than half the address space is no size: allocators count with signed differences.
+  // More than half the address space is not a size: allocators count with signed differences.
   if (bytes > static_cast<uint64_t>(std::numeric_limits<ptrdiff_t>::max()))
     return OutOfMemory(bytes);
   std::unique_ptr<std::byte, Free> memory(

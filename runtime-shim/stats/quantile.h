@@ -15,7 +15,7 @@ double SortedQuantile(std::span<const double> ascending, double p);
 double Quantile(std::vector<double> values, double p);
 
 double Mean(std::span<const double> values);  // 0 for no values
-// Of the mean: sample deviation / sqrt(n). 0 below two values.
+// The standard error of the mean: sample deviation / sqrt(n); 0 for fewer than two values.
 double StandardError(std::span<const double> values);
 
 // Spearman's rank correlation; equal values share the mean of their ranks. None when there are

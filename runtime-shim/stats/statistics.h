@@ -17,7 +17,7 @@ inline constexpr uint32_t kMaxStatisticsExperts = 4096;  // of one layer
 
 // Tokens of all sessions together. Every count is at most the tokens, so that none overflows.
 inline constexpr uint64_t kMaxStatisticsTokens = uint64_t{1} << 53;
-// Of one session and expert, so that sums over sessions stay finite.
+// The limits for one session and expert, chosen so that sums over sessions stay finite.
 inline constexpr double kMaxGateMass = 9007199254740992;  // 2^53
 inline constexpr double kMaxWeightedNorm = 1e100;
 

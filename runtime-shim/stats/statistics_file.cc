@@ -19,7 +19,7 @@ using shard::Error;
 constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
 constexpr size_t kDigestDigits = 32;
 
-// False for what is no number, too.
+// Also false for NaN.
 bool IsSum(double value, double most) { return value >= 0 && value <= most; }
 
 // What makes the numbers of an expert impossible; null when nothing does.

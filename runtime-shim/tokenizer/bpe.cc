@@ -35,7 +35,7 @@ class Bpe : public Tokenizer {
     return shard::Ok();
   }
 
-  // A symbol that is no token becomes those of the bytes of its spelling, where there are such;
+  // A symbol that is not a token becomes those of the bytes of its spelling, where there are such;
   // the rest is lost. Vocabularies with the whole alphabet have a token for everything.
   void Append(uint32_t symbol, std::vector<uint32_t>& ids) const {
     if (symbol < size()) {

@@ -14,20 +14,20 @@
 
 namespace runtime {
 
-// A symbol is a piece of a word. Ids of tokens are their symbols; pieces that are no token have
+// A symbol is a piece of a word. Ids of tokens are their symbols; pieces that are not tokens have
 // numbers after them.
 class Merges {
  public:
   // Reads tokenizer.ggml.merges, each "left right"; of equal ones the first counts. kCorrupt when
-  // it is missing and `required`, is no list of strings, or one is no pair; kUnsupported for more
-  // than a model has.
+  // it is missing and `required`, is not a list of strings, or has one that is not a pair;
+  // kUnsupported for more than a model has.
   static shard::Result<Merges> Read(const std::string& path, const shard::GgufMetadata& metadata,
                                     const TokenTable& table, bool required);
 
   // Cuts a word of bytes into symbols: every byte is one, then pairs are merged, the lowest rank
   // first and of equal ranks the leftmost. O(n log n) for n bytes.
   std::vector<uint32_t> Apply(std::string_view word) const;
-  // The text of a symbol that is no token. REQUIRES: symbol >= tokens.
+  // The text of a symbol that is not a token. REQUIRES: symbol >= tokens.
   const std::string& text(uint32_t symbol) const { return texts_[symbol - tokens_]; }
 
  private:

@@ -17,7 +17,7 @@ class Pattern {
 
   // Cuts each piece, on its own, into matches and what lies between them, in order; nothing is
   // dropped. The pieces are valid UTF-8. kUnsupported when a match takes more steps or memory than
-  // a text that is no attack needs.
+  // a text that is not an attack needs.
   shard::Result<std::vector<std::string_view>> Split(
       const std::vector<std::string_view>& pieces) const;
 

@@ -45,7 +45,7 @@ const std::vector<Filling>& Fillings() {
   return fillings;
 }
 
-// Of gpt-oss: typed as control, but part of what it says.
+// Tokens of gpt-oss that are typed as control but are part of its text.
 constexpr std::string_view kShown[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
 
 }  // namespace

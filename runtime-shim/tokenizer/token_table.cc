@@ -19,7 +19,7 @@ using shard::Quoted;
 using shard::TokenType;
 
 constexpr uint64_t kMaxTokens = 1u << 24;
-// Of an array: element type (u32) and count (u64).
+// The head of an array: element type (u32) and count (u64).
 constexpr size_t kArrayHead = 12;
 
 std::string Describe(const GgufValue& value) {

@@ -25,8 +25,8 @@ class TokenTable {
  public:
   // Reads tokenizer.ggml.{tokens,token_type,scores,*_token_id,add_*_token}; `path` names the file
   // in errors. kCorrupt for a key of another type, lists of unequal length, two ids with one text,
-  // an id outside the vocabulary, a score that is no number, or a token to add that is not named.
-  // kUnsupported for more tokens than a model has.
+  // an id outside the vocabulary, a score that is not a number, or a token to add that is not
+  // named. kUnsupported for more tokens than a model has.
   static shard::Result<TokenTable> Read(const std::string& path,
                                         const shard::GgufMetadata& metadata,
                                         const TokenDefaults& defaults);

@@ -28,7 +28,7 @@ class Tokenizer {
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
-  // Bytes that are no UTF-8 count as U+FFFD each. kInvalidArgument for a text of more than 64 MiB,
+  // Bytes that are not UTF-8 count as U+FFFD each. kInvalidArgument for a text of more than 64 MiB,
   // kUnsupported for one that the pre-tokenizer's expressions take too long for.
   shard::Result<std::vector<uint32_t>> Encode(std::string_view text, const Options& options) const;
   // The bytes that a token stands for, maybe part of a UTF-8 character; "" for control, unknown and
@@ -49,7 +49,7 @@ class Tokenizer {
   // the beginning of all and behind a special token.
   virtual shard::Status EncodeText(std::string_view text, bool starts,
                                    std::vector<uint32_t>& ids) const = 0;
-  // Of the text of a normal token.
+  // The bytes of a normal token's text.
   virtual std::string Bytes(const std::string& text) const = 0;
 
  private:

@@ -6,9 +6,9 @@
 
 namespace runtime {
 
-// Valid UTF-8 is returned as it is. A byte that begins no valid character (stray continuation
-// bytes, characters cut short, overlong forms, surrogates, beyond U+10FFFF) becomes U+FFFD, and
-// the next byte is looked at.
+// Valid UTF-8 is returned unchanged. A byte that does not begin a valid character (stray
+// continuation bytes, characters cut short, overlong forms, surrogates, beyond U+10FFFF) becomes
+// U+FFFD, and the next byte is looked at.
 std::string RepairUtf8(std::string_view text);
 
 }  // namespace runtime

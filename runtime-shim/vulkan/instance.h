@@ -43,7 +43,7 @@ class Instance {
   std::string messages_;
 };
 
-// Of a family that does compute; none when there is none.
+// The index of a queue family that can compute; no value when there is none.
 std::optional<uint32_t> ComputeFamily(VkPhysicalDevice device);
 
 // "llvmpipe (LLVM 15.0.6, 256 bits), Vulkan 1.3".

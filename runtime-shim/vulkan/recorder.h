@@ -15,7 +15,7 @@
 
 namespace runtime::vulkan {
 
-// Of one frame; what is larger goes in pieces.
+// The staging memory of one frame; larger copies go in pieces.
 inline constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
 // Host memory that the device sees.

@@ -8,7 +8,7 @@ namespace {
 
 uint64_t ValuesOf(const Rows& rows) { return uint64_t{rows.count} * rows.width; }
 
-// Of shaders that need no more than two rows and their size.
+// For shaders that need no more than two rows and their size.
 struct PairPush {
   BoundRows x, y;
   uint32_t count, width;

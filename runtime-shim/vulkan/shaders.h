@@ -7,7 +7,7 @@
 
 namespace runtime::vulkan {
 
-// Of a shader; all pipelines share a layout with that many storage buffers.
+// The storage buffers of a shader; all pipelines share a layout with this many.
 inline constexpr uint32_t kMaxBindings = 5;
 // What every device has.
 inline constexpr uint32_t kPushBytes = 128;

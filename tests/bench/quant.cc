@@ -34,7 +34,7 @@ class Timed {
     repeats_ = 1 + static_cast<int>(kLeastSeconds / std::max(Seconds(), 1e-7));
   }
 
-  // Of the work done once.
+  // The time of doing the work once.
   double Seconds() const {
     const double start = ThreadSeconds();
     for (int i = 0; i < repeats_; ++i) work_();

@@ -102,7 +102,7 @@ Layout Llama4() {
 
 class PackedExperts : public testing::Test {
  protected:
-  // Distributions with ids that are no run, in an order that is none, and their first nodes.
+  // Distributions with scattered ids in no particular order, and their first nodes.
   void Make(const std::string& layout, const std::string& format) {
     fixtures::Options sizes;
     sizes.experts = kExperts;

@@ -234,7 +234,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
 }
 
 // Each would be read as U+FFFD.
-TEST(WhatAWriterAcceptsItsReaderAccepts, ATextThatIsNoUtf8IsRefusedInEveryFieldOfAManifest) {
+TEST(WhatAWriterAcceptsItsReaderAccepts, TextThatIsNotUtf8IsRefusedInEveryFieldOfAManifest) {
   using manifest::Manifest;
   const std::vector<void (*)(Manifest&)> breaks = {
       [](Manifest& m) { m.model.id = "\xff"; },

@@ -72,7 +72,7 @@ TEST(Plain, DoublesAreRoundedAndTooLargeOnesAreInfinite) {
   EXPECT_TRUE(std::signbit(floats[7]));
 }
 
-TEST(Plain, ADoubleThatIsNoNumberStaysNone) {
+TEST(Plain, ADoubleNanStaysNan) {
   const double nan = std::nan("");
   std::vector<std::byte> bytes(8);
   std::memcpy(bytes.data(), &nan, 8);

@@ -137,7 +137,7 @@ TEST_F(CInterface, ErrorsOfASessionLeaveItUsable) {
   moepack_session_close(session);
 }
 
-TEST_F(CInterface, MissingPointersAreErrorsAndClosingNothingIsNone) {
+TEST_F(CInterface, MissingPointersAreErrorsButClosingNothingIsFine) {
   size_t count = 0;
   uint32_t token = 0;
   EXPECT_EQ(moepack_node_open(nullptr, nullptr, &node_), MOEPACK_INVALID_ARGUMENT);

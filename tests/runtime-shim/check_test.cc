@@ -86,13 +86,11 @@ void ExpectAllRan(const CheckReport& report) {
   EXPECT_EQ(report.tolerance, 0);
 }
 
-TEST_F(CheckOfTiny, BundlesOfSafetensorsGiveTheBitsOfTheMaskedModel) {
-  ExpectAllRan(Check("plain"));
-}
+TEST_F(CheckOfTiny, SafetensorsBundlesGiveTheBitsOfTheMaskedModel) { ExpectAllRan(Check("plain")); }
 
-TEST_F(CheckOfTiny, BundlesOfGgufDoToo) { ExpectAllRan(Check("gguf")); }
+TEST_F(CheckOfTiny, GgufBundlesGiveTheBitsOfTheMaskedModel) { ExpectAllRan(Check("gguf")); }
 
-TEST_F(CheckOfTiny, QuantizedBundlesDoToo) { ExpectAllRan(Check("q4")); }
+TEST_F(CheckOfTiny, QuantizedBundlesGiveTheBitsOfTheMaskedModel) { ExpectAllRan(Check("q4")); }
 
 TEST_F(CheckOfTiny, TheSourceIsTheModelThatTheyAreComparedWith) {
   CheckOptions options;
@@ -101,7 +99,7 @@ TEST_F(CheckOfTiny, TheSourceIsTheModelThatTheyAreComparedWith) {
   ExpectAllRan(Check("gguf", options));
 }
 
-TEST_F(CheckOfTiny, NodesAreReportedAsTheyAreDone) {
+TEST_F(CheckOfTiny, ReportsEachNodeWhenItIsDone) {
   CheckOptions options;
   options.groups = {2};
   options.assembled = false;
@@ -154,7 +152,7 @@ TEST_F(CheckOfTiny, AQuantizedDistributionIsNotComparedWithItsSource) {
   EXPECT_THAT(error.hint, HasSubstr("leave --against out"));
 }
 
-TEST_F(CheckOfTiny, RefusesWhatIsNoDistributionAndGroupsThatAreNotThere) {
+TEST_F(CheckOfTiny, RefusesOtherSourcesAndMissingGroups) {
   EXPECT_EQ(Refusal(tiny::kSource.string()).code, Code::kInvalidArgument);
   CheckOptions options;
   options.groups = {3};
@@ -198,7 +196,7 @@ TEST(CheckTokens, AreTheSameInEveryRunAndInsideTheVocabulary) {
   EXPECT_EQ(std::set<uint32_t>(tokens.begin(), tokens.end()).size(), 32u);
 }
 
-TEST(CheckTolerance, IsNothingOnTheCpuAlone) {
+TEST(CheckTolerance, IsZeroOnlyOnTheCpu) {
   EXPECT_EQ(DefaultTolerance("cpu"), 0);
   EXPECT_EQ(DefaultTolerance("vulkan"), 1e-4);
 }

@@ -65,7 +65,7 @@ TEST(SideBySide, NamesTheFirstPositionsAndTheWorst) {
   EXPECT_FALSE(found.worst.same_bits);
 }
 
-TEST(SideBySide, DifferencesWithinTheToleranceAreNoFailure) {
+TEST(SideBySide, DifferencesWithinTheToleranceAreNotFailures) {
   FakeSession a(Plain), b(Other);
   SideBySide both(a, b, 0.1);
   ASSERT_TRUE(both.Feed(Tokens(10)));

@@ -25,11 +25,11 @@ TEST(Loops, APeriodAtTheEndFourTimesIsALoop) {
   EXPECT_DOUBLE_EQ(result.repeated_share, 4.0 / 7);
 }
 
-TEST(Loops, ThreeTimesIsNone) {
+TEST(Loops, ThreeTimesAreNotALoop) {
   EXPECT_FALSE(FindLoop(std::vector<uint32_t>{9, 9, 7, 1, 2, 3, 1, 2, 3, 1, 2, 3}).looping());
 }
 
-TEST(Loops, ALoopThatEndedIsNone) {
+TEST(Loops, ALoopThatEndedDoesNotCount) {
   EXPECT_FALSE(FindLoop(std::vector<uint32_t>{1, 1, 1, 1, 1, 1, 2}).looping());
 }
 
@@ -58,7 +58,7 @@ TEST(Loops, RepeatsAreCountedInTheLastHalfAlone) {
                    2.0 / 5);
 }
 
-TEST(Loops, NothingGeneratedIsNoLoop) {
+TEST(Loops, AnEmptyTextIsNotALoop) {
   const LoopResult result = FindLoop({});
   EXPECT_EQ(result.repeated_share, 0);
   EXPECT_FALSE(result.looping());

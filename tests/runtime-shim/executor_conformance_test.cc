@@ -55,7 +55,7 @@ TEST_P(ExecutorRows, AllocateZeroedMemory) {
   EXPECT_EQ(values, std::vector<float>(1000, 0));
 }
 
-TEST_P(ExecutorRows, SayHowManyBytesThereWereNot) {
+TEST_P(ExecutorRows, ReportTheBytesThatCouldNotBeAllocated) {
   auto buffer = executor_->Allocate(uint64_t{1} << 63);
   ASSERT_FALSE(buffer.has_value());
   EXPECT_EQ(buffer.error().code, shard::Code::kUnavailable);

@@ -130,7 +130,7 @@ TEST(CpuExecutor, SupportsWhatCanBeDecoded) {
   EXPECT_FALSE(executor->Supports(nullptr));
 }
 
-TEST(CpuExecutor, RefusesMemoryThatThereIsNot) {
+TEST(CpuExecutor, RefusesMoreMemoryThanThereIs) {
   const auto executor = Cpu(1);
   for (const uint64_t bytes : {UINT64_MAX, uint64_t{1} << 63}) {
     const auto buffer = executor->Allocate(bytes);

@@ -111,7 +111,7 @@ TEST_P(LoadDamage, APartOfAnotherModelIsSeenInItsHeader) {
   }
 }
 
-TEST_P(LoadDamage, AGroupThatIsNotThereIsAnsweredWithThoseThatAre) {
+TEST_P(LoadDamage, AMissingGroupIsAnsweredWithTheExistingOnes) {
   const fs::path split = Split("split", {.groups = 3});
   shard::Error error = Refusal(split, Groups({7}));
   EXPECT_EQ(error.code, Code::kInvalidArgument);

@@ -46,7 +46,7 @@ TEST(LoadSourceBytes, ALaterStretchTakesThePlaceOfAnEarlierOne) {
   EXPECT_EQ(Found(bytes, 0, 5, 1), "other");
 }
 
-TEST(LoadSourceBytes, BytesOfNoPartAreAnError) {
+TEST(LoadSourceBytes, BytesOutsideEveryPartAreAnError) {
   const std::string text = "abcd";
   SourceBytes bytes;
   bytes.Add(1, 10, View(text));

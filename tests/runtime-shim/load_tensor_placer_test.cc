@@ -123,7 +123,7 @@ TEST_F(LoadTensorPlacer, LiteralsStandInNoSource) {
   EXPECT_EQ(Values(), (std::vector<float>{5}));
 }
 
-TEST_F(LoadTensorPlacer, BytesThatAreNotThereNameTheTensor) {
+TEST_F(LoadTensorPlacer, MissingBytesNameTheTensor) {
   const shard::Status placed = Place(Tensor({{2995, 10}}));
   ASSERT_FALSE(placed);
   EXPECT_EQ(placed.error().code, shard::Code::kMismatch);

@@ -97,7 +97,7 @@ TEST_F(NodeOfTiny, AllGroupsTogetherAreTheWholeModel) {
   EXPECT_EQ(shard::IdsOf(Open(-1)->eligible(), 2).size(), 16u);
 }
 
-TEST_F(NodeOfTiny, RefusesGroupsThatAreNotThere) {
+TEST_F(NodeOfTiny, RefusesMissingGroups) {
   EXPECT_EQ(Refusal(3).code, Code::kInvalidArgument);
   NodeOptions options;
   options.group = 0;
@@ -106,7 +106,7 @@ TEST_F(NodeOfTiny, RefusesGroupsThatAreNotThere) {
   EXPECT_EQ(model.error().code, Code::kInvalidArgument);
 }
 
-TEST_F(NodeOfTiny, RefusesExecutorsThatAreNotThere) {
+TEST_F(NodeOfTiny, RefusesMissingExecutors) {
   NodeOptions options;
   options.group = 0;
   options.executor = "abacus";

@@ -11,7 +11,7 @@ namespace runtime {
 namespace {
 
 // Strings of GGUF are any bytes. Statistics of such a model were refused when they were written.
-TEST(ModelIdentity, ANameThatIsNoUtf8HasEscapesAndCanBeWritten) {
+TEST(ModelIdentity, ANameThatIsNotUtf8HasEscapesAndCanBeWritten) {
   const auto weights = TinyWeights("qwen3moe");
   weights->metadata.Set("general.name", shard::GgufValue::String("tiny \xff"));
   const auto spec = ReadModelSpec("tiny", weights->metadata);

@@ -192,7 +192,7 @@ TEST(StatisticsFile, ASessionNameThatComesTwiceIsRefusedByName) {
 }
 
 // The binary has no place for them: pairs follow each other in the order of the layers.
-TEST(StatisticsFile, PairsOfALayerThatComesTwiceOrIsNoneOfTheModelAreRefused) {
+TEST(StatisticsFile, PairsOfARepeatedOrUnknownLayerAreRefused) {
   EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1]["layer"] = 1u; }).message,
               HasSubstr("co_selection: layer 3: layer: expected 3, found 1"));
   EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1].erase("layer"); }).message,

@@ -100,7 +100,7 @@ TEST(FragmentSplitter, OverlappingTokensAreTakenInTheirOrder) {
 }
 
 // A text was searched once for each of them: hours for a hostile vocabulary and a long text.
-TEST(FragmentSplitter, ManySpecialTokensAndALongTextTakeNoProductOfBoth) {
+TEST(FragmentSplitter, TimeIsNotTheProductOfSpecialTokensAndTextLength) {
   std::vector<TestToken> tokens;
   for (int i = 0; i < 200'000; ++i) tokens.push_back({shard::Cat("the ", i), TokenType::kControl});
   std::string text;

@@ -86,12 +86,12 @@ TEST(Merges, EqualsMergingOnePairAfterAnother) {
   }
 }
 
-TEST(Merges, AMegabyteIsNoTrap) {
+TEST(Merges, AMegabyteTakesLittleTime) {
   const Bpe bpe({"a a", "aa aa", "aaaa aaaa"});
   EXPECT_EQ(bpe.Cut(std::string(1 << 20, 'a')).size(), 1u << 17);
 }
 
-TEST(Merges, PiecesThatAreNoTokensKeepTheirText) {
+TEST(Merges, PiecesThatAreNotTokensKeepTheirText) {
   const GgufMetadata metadata = TestBpe("gpt-2", {}, {"a b", "a b"});
   const auto table = TokenTable::Read("m", metadata, {});
   const auto merges = Merges::Read("m", metadata, *table, true);
@@ -109,7 +109,7 @@ std::string ErrorOf(const GgufMetadata& metadata, bool required = true) {
   return merges.error().message;
 }
 
-TEST(Merges, WhatIsNoPairIsRefused) {
+TEST(Merges, EntriesThatAreNotPairsAreRefused) {
   for (const char* merge : {"ab", "", "a b c", " a", "a ", "a  b", " "}) {
     EXPECT_THAT(ErrorOf(TestBpe("gpt-2", {}, {"a b", merge})),
                 HasSubstr("m.gguf: tokenizer.ggml.merges: merge 1: expected two pieces"))

@@ -29,7 +29,7 @@ TEST(Pattern, NothingIsFoundByAnExpressionThatMatchesNothing) {
   EXPECT_THAT(*pattern->Split({"abx"}), ElementsAre("abx"));
 }
 
-TEST(Pattern, WhatIsNoExpressionIsRefused) {
+TEST(Pattern, AnInvalidExpressionIsRefused) {
   const auto pattern = Pattern::Compile("a(b");
   ASSERT_FALSE(pattern);
   EXPECT_EQ(pattern.error().code, shard::Code::kInvalidArgument);

@@ -83,12 +83,12 @@ TEST(PreTokenizer, DefaultCutsNumbersInThrees) {
   EXPECT_THAT(Words("default", "a 1234$"), ElementsAre("a", " ", "123", "4", "$"));
 }
 
-TEST(PreTokenizer, TheVowelSeparatorIsNoSpace) {
+TEST(PreTokenizer, TheVowelSeparatorIsNotASpace) {
   EXPECT_THAT(Words("gpt-2", "a\u180e\u180e"), ElementsAre("a", "\u180e\u180e"));
   EXPECT_THAT(Words("gpt-2", "a\u3000\u3000"), ElementsAre("a", "\u3000\u3000"));
 }
 
-TEST(PreTokenizer, LongRunsOfOneCharacterAreNoTrap) {
+TEST(PreTokenizer, LongRunsOfOneCharacterTakeLittleTime) {
   for (const std::string_view id : PreTokenizer::Ids()) {
     const auto found = PreTokenizer::Find(id);
     ASSERT_TRUE(found);

@@ -87,13 +87,13 @@ TEST(Tokenizer, SomeModelsTakeWholeWords) {
 }
 
 TEST(Tokenizer, BpeSymbolsWithoutTokensFallApart) {
-  // The merged "ab" is no token; the bytes of its spelling are. What has no token is lost.
+  // The merged "ab" is not a token; the bytes of its spelling are. What has no token is lost.
   EXPECT_THAT(Encode(TestBpe("gpt-2", {}, {"a b"}), "ab"), ElementsAre('a', 'b'));
   const GgufMetadata small = TestMetadata("gpt2", "gpt-2", {{"a"}, {"b"}});
   EXPECT_THAT(Encode(small, "axb\u00e9a"), ElementsAre(0, 1, 0));
 }
 
-TEST(Tokenizer, TheModelSaysWhatStandsAroundAText) {
+TEST(Tokenizer, TheModelDecidesWhatSurroundsAText) {
   GgufMetadata metadata = TestBpe("gpt-2", {{"<b>", TokenType::kControl}, {"<e>"}});
   EXPECT_THAT(Encode(metadata, "a"), ElementsAre('a'));
   metadata.Set("tokenizer.ggml.bos_token_id", GgufValue::U32(256));
@@ -160,7 +160,7 @@ TEST(SentencePiece, MergesByScoreWithASpaceInFront) {
   EXPECT_THAT(Encode(metadata, ""), ElementsAre(1));
 }
 
-TEST(SentencePiece, TheSpaceStandsBehindEverySpecialTokenOrNowhere) {
+TEST(SentencePiece, TheSpaceFollowsEverySpecialTokenOrNone) {
   GgufMetadata metadata = TestSpm({{"\u2581a"}, {"a"}, {"\u2581"}});
   EXPECT_THAT(Encode(metadata, "a</s>a"), ElementsAre(1, 259, 2, 259));
   metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(false));

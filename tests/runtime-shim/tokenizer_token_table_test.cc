@@ -53,7 +53,7 @@ TEST(TokenTable, DefaultsOutsideTheVocabularyAreDropped) {
   EXPECT_EQ(table->eos(), std::nullopt);
 }
 
-TEST(TokenTable, TypesThatTheFormatHasNotMeanNothing) {
+TEST(TokenTable, UnknownTypesMeanNothing) {
   GgufMetadata metadata = Three();
   const std::vector<int32_t> types = {9, -1, 3};
   metadata.Set("tokenizer.ggml.token_type", GgufValue::I32s(types));

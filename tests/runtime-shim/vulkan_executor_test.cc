@@ -62,7 +62,7 @@ TEST_F(VulkanDevice, IsListedUnderItsNumber) {
   EXPECT_GT(executor_->available(), 0u);
 }
 
-TEST_F(VulkanDevice, WithANumberThatIsNotThereIsUnavailable) {
+TEST_F(VulkanDevice, WithAnUnknownNumberIsUnavailable) {
   const auto executor = OpenVulkan({.device = 99});
   ASSERT_FALSE(executor.has_value());
   EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);

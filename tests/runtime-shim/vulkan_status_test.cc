@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(
         Result{VK_ERROR_FORMAT_NOT_SUPPORTED,
                "vulkan: vkQueueSubmit: expected success, found VkResult -11"}));
 
-TEST(VulkanSuccess, IsNoError) { EXPECT_TRUE(Check(VK_SUCCESS, "vkQueueSubmit")); }
+TEST(VulkanSuccess, IsNotAnError) { EXPECT_TRUE(Check(VK_SUCCESS, "vkQueueSubmit")); }
 
 TEST(VulkanFault, KeepsTheFirstErrorUntilItIsTaken) {
   Fault fault;

@@ -47,6 +47,29 @@ TEST(CommandLine, HelpOfEveryCommandOpensWithTwoExamples) {
   }
 }
 
+TEST(CommandLine, HelpListsOptionsInSections) {
+  std::istringstream help(Workspace().Moepack("help build").out);
+  std::vector<std::string> titles;
+  for (std::string line; std::getline(help, line);) {
+    if (line.ends_with(':') && !line.starts_with(' ')) titles.push_back(line);
+  }
+  EXPECT_THAT(titles, testing::ElementsAre("Examples:", "Arguments:", "Input:", "Split:",
+                                           "Conversion and quantization:", "Output:", "Checks:",
+                                           "Resources:", "General:"));
+}
+
+TEST(CommandLine, TheHelpOfEveryCommandEndsWithTheSameGeneralOptions) {
+  const Workspace workspace;
+  const auto general = [&](const std::string& command) {
+    const std::string help = workspace.Moepack("help " + command).out;
+    const size_t start = help.find("  --json\n", help.find("\nGeneral:\n"));
+    return start == help.npos ? "" : help.substr(start);
+  };
+  const std::string expected = general("plan");
+  EXPECT_THAT(expected, HasSubstr("\n  --strict\n"));
+  for (const char* command : kCommands) EXPECT_EQ(general(command), expected) << command;
+}
+
 TEST(CommandLine, EveryExampleOfTheHelpRuns) {
   const Workspace workspace;
   std::istringstream reference(workspace.Moepack("help --markdown").out);

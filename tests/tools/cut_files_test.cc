@@ -47,7 +47,7 @@ class CutFiles : public testing::Test {
   Workspace workspace_;
 };
 
-TEST_F(CutFiles, RunEndsWithASentenceWhenTheTrunkIsCut) {
+TEST_F(CutFiles, RunReportsATrunkThatIsCut) {
   const std::string file = "out/trunk/trunk.gguf";
   ExpectCutSentence(
       CutWhileMapped({"run", "out", "--group", "1", "--prompt", "The license", "-n", "2000"}, file,
@@ -55,12 +55,12 @@ TEST_F(CutFiles, RunEndsWithASentenceWhenTheTrunkIsCut) {
       file);
 }
 
-TEST_F(CutFiles, EvalEndsWithASentenceWhenAGroupIsCut) {
+TEST_F(CutFiles, EvalReportsAGroupThatIsCut) {
   const std::string file = "out/groups/002/experts.gguf";
   ExpectCutSentence(CutWhileMapped({"eval", "out", "--text", "long.txt"}, file, 0), file);
 }
 
-TEST_F(CutFiles, ProfileEndsWithASentenceWhenItsModelIsCut) {
+TEST_F(CutFiles, ProfileReportsAModelThatIsCut) {
   const std::string file = "out/trunk/trunk.gguf";
   ExpectCutSentence(CutWhileMapped({"profile", "out", "--text", "long.txt", "-o", "s.json"}, file,
                                    fs::file_size(workspace_ / file) - 1),
@@ -69,7 +69,7 @@ TEST_F(CutFiles, ProfileEndsWithASentenceWhenItsModelIsCut) {
 }
 
 // It opens the trunk for one group after the other, and may find it cut while it opens the next.
-TEST_F(CutFiles, CheckEndsWithASentenceWhenAPartIsCut) {
+TEST_F(CutFiles, CheckReportsAPartThatIsCut) {
   const std::string file = "out/trunk/trunk.gguf";
   const ChildEnd end = CutWhileMapped({"check", "out", "--no-assembled"}, file, 8192);
   EXPECT_EQ(end.signal, 0) << end.err;

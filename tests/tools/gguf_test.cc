@@ -110,7 +110,7 @@ TEST_F(Gguf, ANodeWithASymlinkedTrunkIsAModelForEveryCommand) {
   EXPECT_THAT(damaged.err, HasSubstr("s/node-00002-of-00003.gguf: sha256: expected "));
 }
 
-// Who makes a directory must not have files elsewhere read by pointing at them.
+// Whoever makes a directory must not have files elsewhere read by pointing at them.
 TEST_F(Gguf, ALinkOutOfADirectoryIsFollowedOnlyWithTheDigestOfWhatItLeadsTo) {
   Build("--quantize Q8_0");
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --link symlink -o s").status, 0);
@@ -131,7 +131,7 @@ TEST_F(Gguf, ALinkOutOfADirectoryIsFollowedOnlyWithTheDigestOfWhatItLeadsTo) {
   expect_refused(3, "s/moepack_node.json: format: expected");
 }
 
-TEST_F(Gguf, AFileThatTheNodeDoesNotListIsNoReasonToFollowALink) {
+TEST_F(Gguf, DoesNotFollowALinkForAFileThatTheNodeDoesNotList) {
   Build("--quantize Q8_0");
   ASSERT_EQ(workspace_.Moepack("assemble out --group 0 --layout single -o s").status, 0);
   ASSERT_EQ(workspace_.Moepack("assemble out --group 1 --layout single -o secret").status, 0);
@@ -255,7 +255,7 @@ TEST_F(Gguf, AGgufSourceCannotBecomeSafetensors) {
   EXPECT_THAT(run.err, HasSubstr("expected gguf for a GGUF source, found safetensors"));
 }
 
-TEST_F(Gguf, TypesAreNoMatterOfSafetensors) {
+TEST_F(Gguf, OptionsAboutTypesAreRefusedForSafetensors) {
   const ToolRun run = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 2 --format safetensors --quantize Q8_0 -o out");
   EXPECT_EQ(run.status, 2);
@@ -333,7 +333,7 @@ TEST_F(Gguf, ExpertsOfANodeMayBeSeveralFiles) {
   EXPECT_EQ(list["tensors"].size(), 39u);
 }
 
-TEST_F(Gguf, AnArchitectureThatNobodyKnowsIsListedAndQuantizedButNotSplit) {
+TEST_F(Gguf, AnUnknownArchitectureIsListedAndQuantizedButNotSplit) {
   WriteAll(workspace_ / "new.gguf", fixtures::GgufBytes(fixtures::MiniGguf("newmoe", 1, 4)));
   EXPECT_EQ(workspace_.Json("list-tensors new.gguf --summary --json")["experts"], 4);
   const ToolRun whole = workspace_.Moepack("quantize new.gguf --recipe BF16 -o bf16.gguf");

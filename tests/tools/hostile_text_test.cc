@@ -90,7 +90,7 @@ TEST_F(HostileText, InPathsOfEveryCommand) {
   Run("eval " + dist + " --generate 0 --text " + text);
 }
 
-TEST_F(HostileText, InPathsThatAreNotThere) {
+TEST_F(HostileText, InMissingPaths) {
   const std::string gone = InShell(std::string("gone") + kHostile);
   for (const char* command :
        {"list-tensors @",

@@ -35,22 +35,25 @@ TEST_F(OptionRules, AnImportanceMatrixWithoutTypesIsRefused) {
                               "build fixtures/tiny-moe --groups 2 --format gguf -o out",
                               "shard-experts fixtures/tiny-moe --groups 2 -o out",
                               "quantize fixtures/tiny-moe -o out.gguf"}) {
-    ExpectRefused(std::string(command) + " --imatrix m.gguf", "--imatrix: expected types");
-    ExpectRefused(std::string(command) + " --allow-requantize", "--allow-requantize: expected");
+    ExpectRefused(std::string(command) + " --imatrix m.gguf",
+                  "--imatrix has no effect: nothing is quantized");
+    ExpectRefused(std::string(command) + " --allow-requantize", "--allow-requantize has no effect");
   }
 }
 
-TEST_F(OptionRules, ATypeForAnOverlayThatIsNotThereIsRefused) {
+TEST_F(OptionRules, ATypeForAMissingOverlayIsRefused) {
   ExpectRefused("build fixtures/tiny-moe --groups 2 --recipe Q8_0 --overlay-type q4_K -o out",
-                "--overlay-type: expected a plan with an overlay");
+                "--overlay-type has no effect: the plan has no overlay");
 }
 
 TEST_F(OptionRules, OptionsOfTheConverterAreRefusedWhereNothingIsConverted) {
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
-  ExpectRefused("quantize a.gguf --pre qwen2 -o b.gguf", "--pre: expected a checkpoint");
-  ExpectRefused("build a.gguf --groups 2 --no-mtp -o out", "--no-mtp: expected a checkpoint");
+  ExpectRefused("quantize a.gguf --pre qwen2 -o b.gguf",
+                "--pre has no effect: a.gguf is GGUF already");
+  ExpectRefused("build a.gguf --groups 2 --no-mtp -o out",
+                "--no-mtp has no effect: a.gguf is GGUF");
   ExpectRefused("build fixtures/tiny-moe --groups 2 --pre qwen2 --format safetensors -o out",
-                "--format: expected gguf");
+                "--format safetensors cannot be used with");
   Build("--recipe Q8_0 -o out");
   ExpectRefused("quantize out --recipe Q4_0 --allow-requantize --pre qwen2 -o out-4", "--pre");
   ExpectRefused("quantize out --recipe Q4_0 --allow-requantize --config c.json -o out-4",
@@ -65,13 +68,13 @@ TEST_F(OptionRules, ADryRunRefusesWhatItsRunWouldRefuse) {
   for (const std::string out : {"fixtures/tiny-moe", "fixtures/tiny-moe/..", ".", "/", "foreign"}) {
     for (const std::string command :
          {"build fixtures/tiny-moe --groups 3", "shard-experts fixtures/tiny-moe --groups 3"}) {
-      ExpectRefused(command + " --force --dry-run -o " + out, "expected");
+      ExpectRefused(command + " --force --dry-run -o " + out, "choose another output");
     }
   }
   for (const std::string out : {"foreign", "out", "out/node"}) {
-    ExpectRefused("assemble out --group 1 --force --dry-run -o " + out, "expected");
+    ExpectRefused("assemble out --group 1 --force --dry-run -o " + out, "choose another output");
     ExpectRefused("quantize out --recipe Q4_0 --allow-requantize --force --dry-run -o " + out,
-                  "expected");
+                  "choose another output");
   }
   EXPECT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 2 -o out --dry-run").status, 0);
 }
@@ -89,7 +92,7 @@ TEST_F(OptionRules, ARegularExpressionHasALengthADepthAndSteps) {
 }
 
 // Each would stand in distribution.json, or in the metadata of a file, as U+FFFD.
-TEST_F(OptionRules, WordsThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
+TEST_F(OptionRules, WordsThatAreNotUtf8AreRefusedBeforeAnythingIsWritten) {
   for (const std::string command : {"build fixtures/tiny-moe --groups 2 -o out",
                                     "shard-experts fixtures/tiny-moe --groups 2 -o out"}) {
     ExpectRefused(command + " --revision \"$(printf 'v\\377')\"", "--revision: expected UTF-8");
@@ -103,7 +106,7 @@ TEST_F(OptionRules, WordsThatAreNoUtf8AreRefusedBeforeAnythingIsWritten) {
                 "--bucket: expected UTF-8");
 }
 
-TEST_F(OptionRules, FilesWhoseRecordedNameIsNoUtf8AreRefused) {
+TEST_F(OptionRules, FilesWhoseRecordedNameIsNotUtf8AreRefused) {
   fs::copy(workspace_ / "fixtures/tiny-overlay.json", workspace_ / "o\xff.json");
   WriteAll(workspace_ / "g\xff.json", R"({"groups": [{"*": "0-7"}, {"*": "8-15"}]})");
   for (const std::string verb : {"build", "shard-experts"}) {
@@ -117,7 +120,7 @@ TEST_F(OptionRules, FilesWhoseRecordedNameIsNoUtf8AreRefused) {
       << "a plan does not name its files";
 }
 
-TEST_F(OptionRules, RulesOfTypesThatAreNoUtf8AreRefused) {
+TEST_F(OptionRules, TypeRulesThatAreNotUtf8AreRefused) {
   WriteAll(workspace_ / "rules", "# \xff\nffn_down_exps=q6_K\n");
   const ToolRun run = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 2 --recipe Q8_0 --tensor-type-file rules -o out");
@@ -133,14 +136,13 @@ TEST_F(OptionRules, OptionsOfTheProofNeedItsSource) {
 
 TEST_F(OptionRules, OptionsOfGgufNodesAreRefusedForSafetensorsBundles) {
   Build("-o out");
-  const std::string found =
-      ": expected GGUF bundles, found safetensors bundles\nhint: leave it out";
+  const std::string why = " has no effect: out has safetensors bundles\nhint: leave it out";
   for (const std::string option :
        {"--layout split", "--layout single", "--link auto", "--link copy", "--name mine",
         "--name node", "--max-part-size 1M", "--alignment 4096"}) {
     const std::string name = option.substr(0, option.find(' '));
     for (const char* dry : {"", " --dry-run"})
-      ExpectRefused("assemble out --group 0 -o node " + option + dry, "out: " + name + found);
+      ExpectRefused("assemble out --group 0 -o node " + option + dry, name + why);
   }
 }
 
@@ -149,7 +151,7 @@ TEST_F(OptionRules, OptionsOfASplitSetAreRefusedForASingleFile) {
   for (const std::string option : {"--link auto", "--link copy", "--max-part-size 1M"}) {
     ExpectRefused("assemble out --group 0 -o node --layout single " + option,
                   option.substr(0, option.find(' ')) +
-                      ": expected --layout split, found --layout single\nhint: leave it out");
+                      " has no effect with --layout single\nhint: leave it out");
     EXPECT_EQ(
         workspace_.Moepack("assemble out --group 0 -o node --dry-run --layout split " + option)
             .status,
@@ -159,30 +161,30 @@ TEST_F(OptionRules, OptionsOfASplitSetAreRefusedForASingleFile) {
 
 TEST_F(OptionRules, FamilyAndConfigAreRefusedForGgufBundles) {
   Build("--recipe Q8_0 -o out");
-  const std::string found = ": expected safetensors bundles, found GGUF bundles";
-  ExpectRefused("assemble out --group 0 -o node --family f.json", "out: --family" + found);
+  const std::string why = " has no effect: out has GGUF bundles";
+  ExpectRefused("assemble out --group 0 -o node --family f.json", "--family" + why);
   for (const char* command :
        {"run out --tokens 1", "profile out --tokens 1", "eval out --tokens 1", "check out"}) {
-    ExpectRefused(std::string(command) + " --family f.json", "out: --family" + found);
-    ExpectRefused(std::string(command) + " --config c.json", "out: --config" + found);
+    ExpectRefused(std::string(command) + " --family f.json", "--family" + why);
+    ExpectRefused(std::string(command) + " --config c.json", "--config" + why);
   }
 }
 
 TEST_F(OptionRules, LeavingTheOverlayOutNeedsADistribution) {
   for (const char* command : {"run", "profile", "eval"})
     ExpectRefused(std::string(command) + " fixtures/tiny-moe --tokens 1 --no-overlay",
-                  "--no-overlay: expected a distribution, found a model without parts");
+                  "--no-overlay has no effect: fixtures/tiny-moe is not a distribution");
 }
 
 TEST_F(OptionRules, ARaceNeedsGroups) {
   ExpectRefused("eval fixtures/tiny-moe --tokens 1,2 --race-tokens 4",
-                "--race-tokens: expected a distribution, found a model without groups");
+                "--race-tokens has no effect: fixtures/tiny-moe has no groups");
 }
 
 TEST_F(OptionRules, OptionsOfRandomChoiceNeedATemperature) {
   for (const std::string option : {"--top-k 5", "--top-p 0.5", "--min-p 0.1", "--seed 7"}) {
     ExpectRefused("run fixtures/tiny-moe --tokens 1 -n 1 " + option,
-                  option.substr(0, option.find(' ')) + ": expected together with --temperature");
+                  option.substr(0, option.find(' ')) + " needs --temperature");
     EXPECT_EQ(workspace_.Moepack("run fixtures/tiny-moe --tokens 1 -n 1 --temperature 1 " + option)
                   .status,
               0);
@@ -200,19 +202,20 @@ TEST_F(OptionRules, NothingGoesWithTheListOfDevicesButJson) {
 TEST_F(OptionRules, TheNameOfAConvertedModelIsRefusedForAGgufSource) {
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe Q8_0 -o a.gguf").status, 0);
   ExpectRefused("quantize a.gguf --model-id me/mine -o b.gguf",
-                "--model-id: expected a checkpoint that is converted, found a.gguf");
+                "--model-id has no effect: a.gguf is GGUF already");
 }
 
 TEST_F(OptionRules, TheRemainderIsNamedAmongChosenParts) {
   ExpectRefused("shard-experts fixtures/tiny-moe --groups 2 --only trunk --keep-remainder -o out",
-                "--only and --keep-remainder: expected one of them");
+                "--only and --keep-remainder cannot be used together");
 }
 
 TEST_F(OptionRules, VerifyRefusesToReadNothingInASpecialWay) {
   Build("-o out");
-  ExpectRefused("verify out --no-digests --cold", "--no-digests and --cold: expected one of them");
+  ExpectRefused("verify out --no-digests --cold",
+                "--no-digests and --cold cannot be used together");
   ExpectRefused("verify out --no-digests --against fixtures/tiny-moe",
-                "--against and --no-digests: expected one of them");
+                "--against and --no-digests cannot be used together");
 }
 
 TEST_F(OptionRules, VerifyRefusesAnImportanceMatrixAndAPreTokenizerThatNothingWasMadeWith) {
@@ -220,12 +223,11 @@ TEST_F(OptionRules, VerifyRefusesAnImportanceMatrixAndAPreTokenizerThatNothingWa
   Build("--recipe Q8_0 -o out-8");
   const std::string against = " --against fixtures/tiny-moe ";
   ExpectRefused("verify out" + against + "--imatrix m.gguf",
-                "--imatrix: expected GGUF bundles, found safetensors bundles");
+                "--imatrix has no effect: the distribution has safetensors bundles");
   ExpectRefused("verify out" + against + "--pre qwen2",
-                "--pre: expected GGUF bundles, found safetensors bundles");
-  ExpectRefused(
-      "verify out-8" + against + "--imatrix m.gguf",
-      "--imatrix: expected a distribution that was made with one, found one made without");
+                "--pre has no effect: the distribution has safetensors bundles");
+  ExpectRefused("verify out-8" + against + "--imatrix m.gguf",
+                "--imatrix has no effect: the distribution was made without one");
 }
 
 TEST_F(OptionRules, VerifyOfANodeRefusesWhatOnlyADistributionHas) {
@@ -235,8 +237,8 @@ TEST_F(OptionRules, VerifyOfANodeRefusesWhatOnlyADistributionHas) {
   for (const std::string& option :
        {std::string("--group 0"), "--digest " + digest, std::string("--complete"),
         std::string("--against fixtures/tiny-moe")})
-    ExpectRefused("verify node " + option, "node: " + option.substr(0, option.find(' ')) +
-                                               ": expected a distribution, found a node");
+    ExpectRefused("verify node " + option,
+                  option.substr(0, option.find(' ')) + " has no effect: node is a node");
   EXPECT_THAT(workspace_.Moepack("verify node --cold").out, HasSubstr("past the page cache"));
 }
 
@@ -246,11 +248,11 @@ TEST_F(OptionRules, SizesOfNodesNeedTensorsWithSizes) {
     WriteAll(workspace_ / ("names/" + file), ReadAll(workspace_ / ("fixtures/tiny-moe/" + file)));
   const std::string summary = "list-tensors names/" + index + " --summary";
   EXPECT_EQ(workspace_.Moepack(summary).status, 0);
-  ExpectRefused(summary + " --groups 2", "--groups: expected tensors with sizes");
-  ExpectRefused(summary + " --recipe Q8_0", "--recipe: expected tensors with sizes");
+  ExpectRefused(summary + " --groups 2", "--groups has no effect: names/");
+  ExpectRefused(summary + " --recipe Q8_0", "--recipe has no effect: names/");
   EXPECT_EQ(workspace_.Moepack("list-tensors names/config.json --summary --groups 2").status, 0);
   ExpectRefused("list-tensors names/config.json --summary --config fixtures/tiny-moe/config.json",
-                "--config: expected a checkpoint as SRC, found a config alone");
+                "--config has no effect: SRC is a config alone");
 }
 
 TEST_F(OptionRules, ARemovedOptionIsRefusedWithWhatReplacesIt) {
@@ -322,7 +324,7 @@ TEST_F(OptionRules, ListDevicesIsJsonWhenAsked) {
   EXPECT_NE(cpu["devices"][0]["name"], "");
 }
 
-TEST_F(OptionRules, QuietSilencesNotesAndWarningsAndNoErrors) {
+TEST_F(OptionRules, QuietSilencesNotesAndWarningsButNotErrors) {
   const std::string build = "build fixtures/tiny-moe --groups 2 --recipe Q8_0 -o out";
   const ToolRun loud = workspace_.Moepack(build + " --dry-run");
   EXPECT_NE(loud.err, "");
@@ -340,7 +342,8 @@ TEST_F(OptionRules, StrictMakesWarningsFailWithStatus6) {
   ASSERT_THAT(warned.err, HasSubstr("warning: "));
   const ToolRun strict = workspace_.Moepack(build + "strict --strict");
   EXPECT_EQ(strict.status, 6);
-  EXPECT_THAT(strict.err, HasSubstr("error: build: expected no warnings with --strict, found "));
+  EXPECT_THAT(strict.err,
+              HasSubstr("error: build: finished with 2 warnings, which --strict does not allow"));
   EXPECT_TRUE(fs::exists(workspace_ / "strict/distribution.json")) << "what was written stays";
   EXPECT_EQ(workspace_.Moepack(build + "silent --strict --quiet").status, 6);
   EXPECT_EQ(workspace_.Moepack("list-tensors fixtures/tiny-moe --strict").status, 0);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Every relative link of every .md file leads to a file of the tree.
+# Every relative link of every .md file leads to a file of the tree, and so does every path in
+# backquotes that begins with a folder of the tree (README.md, docs/, fixtures/README.md).
 # usage: links.sh ROOT
 set -eu
 cd "$1"
@@ -22,3 +23,12 @@ broken=$(echo "$documents" | xargs -r awk '
       echo "$file: link to $target: expected a file of the tree, found none"
   done)
 [ -z "$broken" ] || { echo "$broken"; exit 1; }
+
+folders='\.ci|docs|fixtures|libshard|manifest|quant|runtime-shim|tests|tools'
+missing=$(find README.md docs fixtures/README.md -name '*.md' -not -path '*/changelog/*' |
+  sort | xargs -r grep -oHE '`('"$folders"')/[A-Za-z0-9_./*-]+`' | tr -d '`' | sort -u |
+  while IFS=: read -r file path; do
+    case $path in */node_modules) continue ;; esac  # installed, not in the tree
+    ls -d $path >/dev/null 2>&1 || echo "$file: $path: expected a file of the tree, found none"
+  done)
+[ -z "$missing" ] || { echo "$missing"; exit 1; }

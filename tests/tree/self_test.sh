@@ -19,7 +19,7 @@ fresh() {
   printf '#include "libshard/base/a.h"\n#include "quant/b.h"\n#include <string>\n' \
     >libshard/model/a.cc
   printf 'All of `b.md`: [here](b.md#part), [there](https://example.org).\n' >docs/a.md
-  touch docs/b.md
+  touch docs/b.md fixtures/README.md
 }
 
 passes() {
@@ -45,7 +45,9 @@ lines() {
 }
 
 fresh
-for script in include_order.sh budgets.sh forbidden.sh layout.sh links.sh; do passes $script; done
+for script in include_order.sh budgets.sh forbidden.sh layout.sh links.sh wrapped.sh; do
+  passes $script
+done
 
 fresh && cd libshard/base
 echo '#include "manifest/m.h"' >up.cc && fails include_order.sh libshard/base/up.cc:1
@@ -81,6 +83,13 @@ fresh && mkdir scripts && fails layout.sh "scripts:"
 fresh && rm LICENSE && fails layout.sh "LICENSE: expected"
 fresh && mkdir build && passes layout.sh
 fresh && rm docs/b.md && fails links.sh "link to b.md"
+fresh && echo 'See `libshard/model/a.cc` and `libshard/*/a.cc`.' >docs/b.md && passes links.sh
+fresh && echo 'See `libshard/model/none.cc`.' >docs/b.md
+fails links.sh "b.md: libshard/model/none.cc"
+
+fresh && printf 'b %0100d\n' 0 >docs/b.md && fails wrapped.sh "docs/b.md:1: expected at most 100"
+fresh && printf -- '- b %0100d\n' 0 >README.md && fails wrapped.sh README.md:1
+fresh && printf '%0101d\n| b %0100d |\n```\nb %0100d\n```\n' 0 0 0 >docs/b.md && passes wrapped.sh
 
 cd "$work"
 echo 'moepack help' >cli.md

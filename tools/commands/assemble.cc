@@ -15,6 +15,7 @@
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
 #include "tools/reports/table.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -149,21 +150,23 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   manifest::AssembleOptions& options = arguments->assemble;
   app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
+  StartSection(app, Section::kInput);
   app.add_option("--group", options.group, "The node's group, counted from 0.")
       ->type_name("G")
       ->transform(AsCount(0, kMaxGroup))
-      ->required();
-  app.add_option("-o,--output", arguments->out, "The node's directory.")
-      ->type_name("DIR")
       ->required();
   app.add_option("--family", options.family_file,
                  "safetensors: the table that the model was split with, if its family is not built "
                  "in.")
       ->type_name("FILE");
+  StartSection(app, Section::kOutput);
+  app.add_option("-o,--output", arguments->out, "The node's directory.")
+      ->type_name("DIR")
+      ->required();
   AddNodeLayout(app, options);
+  AddForce(app, options.force);
   AddMemory(app, options.pack.memory);
   AddJobs(app, options.pack.jobs);
-  AddForce(app, options.force);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
   return [arguments] { return Run(*arguments); };
@@ -174,10 +177,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kAssemble = {
     "assemble",
     "Makes one node's directory for a stock runtime",
-    "Routers are cut to the node's experts, experts numbered from 0, the overlay merged in, and "
-    "the "
-    "expert count changed. GGUF bundles become a split set that an unmodified llama.cpp loads and "
-    "whose trunk is shared with other nodes; safetensors bundles become a Hugging Face style "
+    "Cuts the routers to the node's experts, numbers these from 0, merges the overlay in and "
+    "changes the expert count. GGUF bundles become a split set that an unmodified llama.cpp loads "
+    "and whose trunk is shared with other nodes; safetensors bundles become a Hugging Face style "
     "checkpoint.",
     {"moepack assemble out-q4 --group 1 -o node-1",
      "moepack assemble out --group 0 -o node-0 --dry-run"},

@@ -13,6 +13,7 @@
 #include "tools/reports/output.h"
 #include "tools/reports/verify_report.h"
 #include "tools/reports/write_report.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -147,6 +148,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSource(app, arguments->source);
   AddPlanOptions(app, arguments->plan);
   AddWriteOptions(app, *arguments);
+  StartSection(app, Section::kChecks);
   CLI::Option* prove = app.add_flag(
       "--prove", arguments->prove,
       "Also compare every byte that was written with its place in the source, or, "
@@ -165,8 +167,7 @@ constinit const Command kBuild = {
     "build",
     "Plans, writes and verifies a distribution in one run",
     "The main job: plan, shard-experts and verify in one run, with conversion and quantization "
-    "on the way if wanted. The result is read back once to check "
-    "structure "
+    "on the way if wanted. The result is read back once to check structure "
     "and digests; --prove compares it with the source byte by byte as well. What was just written "
     "is mostly still in the page cache; with --cold it is read from the device.",
     {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",

@@ -13,6 +13,7 @@
 #include "tools/reports/masking_report.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -89,6 +90,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "DIST", "The directory of a distribution.", *arguments);
   AddGroup(app, "Check only the nodes of this expert group.", arguments->group);
+  StartSection(app, Section::kChecks);
   app.add_option("--against", arguments->against,
                  "Compare with this model instead of the distribution's own parts, all loaded: the "
                  "source of a distribution that was not quantized.")
@@ -121,8 +123,7 @@ constinit const Command kCheck = {
     "compares the logits with those of the whole model whose routers are masked to the same "
     "experts: on cpu they must be the same bits. Nodes of the same group, assembled for a stock "
     "runtime, are compared too. A node that differs is named with the position and, where it can "
-    "be "
-    "told, the layer and the expert. Exit status 6 when one does.",
+    "be told, the layer and the expert. Exit status 6 when one does.",
     {"moepack check out", "moepack check out --against fixtures/tiny-moe --format junit"},
     Bind};
 

@@ -15,6 +15,7 @@
 #include "tools/options/options.h"
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -48,8 +49,8 @@ Side SideOf(const std::string& path) {
 Result<manifest::DiffReport> Compare(const Side& a, const Side& b) {
   if (a.is_node != b.is_node) {
     return Error{Code::kInvalidArgument,
-                 Cat(b.directory, ": expected ", a.is_node ? "a node" : "a distribution", " as ",
-                     a.directory, ", found ", b.is_node ? "a node" : "a distribution"),
+                 Cat(a.directory, " is ", a.is_node ? "a node" : "a distribution", ", but ",
+                     b.directory, " is ", b.is_node ? "a node" : "a distribution"),
                  "diff compares two distributions, or two nodes that assemble made"};
   }
   if (a.is_node) {
@@ -124,6 +125,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "moepack_node.json.")
       ->required();
   app.add_option("B", arguments->b, "The one to compare it with.")->required();
+  StartSection(app, Section::kGeneral);
   app.add_flag("--tensors", arguments->tensors,
                "List every changed tensor too, not only their number. --json always does.");
   app.add_flag("--exit-code", arguments->exit_code, "Exit with status 6 when they differ.");

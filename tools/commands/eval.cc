@@ -17,6 +17,7 @@
 #include "tools/reports/eval_report.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -199,10 +200,9 @@ Status CheckRace(const Arguments& arguments) {
   SHARD_TRY(const bool distribution,
             shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
   if (distribution) return shard::Ok();
-  return Error{
-      Code::kInvalidArgument,
-      Cat(source, ": --race-tokens: expected a distribution, found a model without groups"),
-      "leave it out: only groups race"};
+  return Error{Code::kInvalidArgument,
+               Cat("--race-tokens has no effect: ", source, " has no groups"),
+               "leave it out: only the groups of a distribution race"};
 }
 
 Result<int> Run(Arguments& arguments) {
@@ -233,18 +233,20 @@ Result<int> Run(Arguments& arguments) {
 }
 
 void AddEvalOptions(CLI::App& app, Arguments& arguments) {
+  StartSection(app, Section::kInput);
   app.add_option("--against", arguments.against,
                  "The model before it was quantized: it tells the damage of quantization from that "
                  "of the split.")
       ->type_name("SRC");
+  StartSection(app, Section::kChecks);
   app.add_option(
          "--gate", arguments.gates,
          "Exit with status 6 unless this holds where each session runs on the group that captures "
          "most of it: kld<=0.15. Also total_kld, quant_kld, ppl_ratio, total_ppl_ratio, top1, "
-         "capture, loops; "
-         "each.kld<=0.3 asks it of every group. May be repeated.")
+         "capture, loops; each.kld<=0.3 asks it of every group. May be repeated.")
       ->type_name("EXPR")
       ->allow_extra_args(false);
+  StartSection(app, Section::kScoring);
   app.add_flag("--score-half", arguments.eval.score_half,
                "Score only the second half of each window, nearly as llama.cpp does.");
   app.add_option("--generate", arguments.eval.generate,

@@ -18,6 +18,7 @@
 #include "tools/reports/model_summary.h"
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -193,10 +194,10 @@ Result<int> RunPromised(const Arguments& arguments, const shard::fs::path& confi
         "a config is enough for list-tensors --summary"};
   }
   if (!arguments.source.model.config_file.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        shard::Cat("--config: expected a checkpoint as SRC, found a config alone: ",
-                                   config.string()),
-                        "leave it out, or name the other config as SRC"};
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        shard::Cat("--config has no effect: SRC is a config alone, ", config.string()),
+        "leave it out, or name the other config as SRC"};
   }
   SHARD_TRY(const shard::PromisedModel promised,
             shard::OpenPromised(arguments.source.source, config, arguments.source.model));
@@ -214,6 +215,10 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.summary) {
     return PrintSummary(arguments, model, nullptr);
   }
+  if (const shard::ExpertIds missing = filter.MissingLayers(model); !missing.empty()) {
+    PrintNotes({shard::Cat("the model has no tensors in ",
+                           missing.size() == 1 ? "layer " : "layers ", shard::FormatIds(missing))});
+  }
   Selection selection;
   for (const shard::ModelTensor& tensor : model.tensors()) {
     SHARD_TRY(const bool accepted, filter.Accepts(model, tensor));
@@ -226,6 +231,7 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
+  StartSection(app, Section::kSummary);
   CLI::Option* summary = app.add_flag(
       "--summary", arguments->summary,
       "Print family, layers, experts, parameters in all and active, bytes by part, and the size of "
@@ -247,14 +253,16 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddConvertOptions(app, arguments->nodes.convert);
   for (const char* name : {"--pre", "--mtp"}) {
     CLI::Option* option = app.get_option(name)->needs(summary);
-    option->description("With --summary, for sizes by recipe: " + option->get_description());
+    option->description("For the sizes by recipe of --summary. " + option->get_description());
   }
+  StartSection(app, Section::kChecks);
   CLI::Option* check =
       app.add_flag("--check", arguments->check,
                    "Compare the tensors and their shapes with what config.json (or the metadata of "
                    "a GGUF model) promises, and name what is missing, extra or misshapen. Exit "
                    "status 3 when something is.")
           ->excludes(summary);
+  StartSection(app, Section::kSelection);
   const auto filter = [&](const char* name, auto& value, const char* type, const char* text) {
     return app.add_option(name, value, text)->type_name(type)->excludes(summary)->excludes(check);
   };

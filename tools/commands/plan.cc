@@ -14,6 +14,7 @@
 #include "tools/options/options.h"
 #include "tools/reports/node_report.h"
 #include "tools/reports/output.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -43,18 +44,17 @@ Result<std::optional<PartBytes>> Sizes(const shard::MoeModel& model, const shard
 Status CheckOutput(const Arguments& arguments) {
   if (arguments.out == kStandardOutput) {
     if (!arguments.json) return shard::Ok();
-    return Error{Code::kInvalidArgument, "-o -: expected a file together with --json, found -",
+    return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the plan itself"};
   }
   std::error_code ignored;
   if (shard::fs::is_directory(arguments.out, ignored)) {
-    return Error{Code::kInvalidArgument,
-                 Cat(arguments.out, ": output: expected a file, found a directory")};
+    return Error{Code::kInvalidArgument, Cat(arguments.out, " is a directory"),
+                 "-o takes the name of a file"};
   }
   if (arguments.force || !shard::fs::exists(arguments.out, ignored)) return shard::Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(arguments.out, ": output: expected no such file, found one"),
-               "use --force to replace it, or -o to write another file"};
+  return Error{Code::kInvalidArgument, Cat(arguments.out, " already exists"),
+               "--force replaces it, and -o names another file"};
 }
 
 bool IsPlan(const std::string& path) {
@@ -67,8 +67,7 @@ bool IsPlan(const std::string& path) {
 Status CheckNotInput(const Arguments& arguments, const shard::fs::path& root) {
   std::error_code ignored;
   const shard::fs::path out = arguments.out;
-  const Error refused{Code::kInvalidArgument,
-                      Cat(arguments.out, ": output: expected no input, found one"),
+  const Error refused{Code::kInvalidArgument, Cat(arguments.out, " is also an input"),
                       "choose another output; inputs are never overwritten"};
   std::vector<std::string> inputs = {arguments.source.model.family_file,
                                      arguments.source.model.config_file,
@@ -154,6 +153,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
   AddPlanOptions(app, arguments->plan);
+  StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
                  "and the report to standard error.")

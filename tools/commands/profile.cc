@@ -20,6 +20,7 @@
 #include "tools/reports/output.h"
 #include "tools/reports/profile_report.h"
 #include "tools/reports/progress.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -41,10 +42,8 @@ struct Arguments {
 
 constexpr const char* kStandardOutput = "-";
 
-Error Refused(const std::string& out, const std::string& expected, const std::string& found,
-              std::string hint) {
-  return {Code::kInvalidArgument, Cat(out, ": output: expected ", expected, ", found ", found),
-          std::move(hint)};
+Error Refused(const std::string& out, const char* why, const char* hint) {
+  return {Code::kInvalidArgument, Cat(out, " ", why), hint};
 }
 
 // Refused even with --force; links are followed.
@@ -57,7 +56,8 @@ Status CheckNoInput(const Arguments& arguments) {
   std::error_code ignored;
   for (const std::string& input : inputs) {
     if (input == out || shard::fs::equivalent(input, out, ignored))
-      return Refused(out, "no input", input, "choose another output; inputs are never overwritten");
+      return Refused(out, "is also an input",
+                     "choose another output; inputs are never overwritten");
   }
   return manifest::CheckOutputApart(out, arguments.runtime.source, {});
 }
@@ -65,13 +65,13 @@ Status CheckNoInput(const Arguments& arguments) {
 Status CheckFile(const Arguments& arguments) {
   const std::string& out = *arguments.out;
   std::error_code ignored;
-  if (shard::fs::is_directory(out, ignored)) return Refused(out, "a file", "a directory", "");
+  if (shard::fs::is_directory(out, ignored))
+    return Refused(out, "is a directory", "-o takes the name of a file");
   const shard::fs::path folder = shard::fs::path(out).parent_path();
   if (!folder.empty() && !shard::fs::is_directory(folder, ignored))
-    return Refused(out, "a directory to write it in", "none", "make the directory first");
+    return Refused(out, "lies in a directory that does not exist", "make the directory first");
   if (arguments.force || !shard::fs::exists(out, ignored)) return shard::Ok();
-  return Refused(out, "no such file", "one",
-                 "use --force to replace it, or -o to write another file");
+  return Refused(out, "already exists", "--force replaces it, and -o names another file");
 }
 
 Status CheckOutput(const Arguments& arguments) {
@@ -79,7 +79,7 @@ Status CheckOutput(const Arguments& arguments) {
   const std::string& out = *arguments.out;
   if (out == kStandardOutput) {
     if (!arguments.json) return shard::Ok();
-    return Error{Code::kInvalidArgument, "-o -: expected a file together with --json, found -",
+    return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the statistics"};
   }
   if (!out.ends_with(".json") && !out.ends_with(".bin"))
@@ -177,6 +177,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddRuntimeSource(app, "SRC", kAnySource, arguments->runtime);
   AddTexts(app, arguments->texts);
+  StartSection(app, Section::kOutput);
   app.add_option(
          "-o,--output", arguments->out,
          "Write the statistics here: NAME.json, or binary as NAME.bin. With \"-\" JSON goes to "
@@ -187,14 +188,16 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "Add these statistics of the same model to the new ones. Their sessions must have other "
          "names. Several files may follow, and the option may be repeated.")
       ->type_name("FILE");
+  StartSection(app, Section::kGeneration);
   app.add_option("--generate", arguments->generate,
                  "After each session, decode N tokens greedily and count them apart. Default: 0.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxGenerate));
-  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
-  AddExecutor(app, arguments->runtime);
   AddForce(app, arguments->force);
   app.get_option("--force")->needs("--output");
+  AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
+  AddExecutor(app, arguments->runtime);
+  StartSection(app, Section::kGeneral);
   app.add_flag("--dry-run", arguments->dry_run,
                "Run and write nothing; print the sessions that would be run.");
   AddJson(app, arguments->json);
@@ -207,10 +210,10 @@ constinit const Command kProfile = {
     "profile",
     "Measures which experts the routers choose for your texts",
     "Runs texts through the whole model and counts, for every session, phase, layer and expert, "
-    "the "
-    "tokens, the applied gates, the gates times the output norms and the largest output; and which "
-    "experts were chosen together. Prints how concentrated each layer is, whether the texts were "
-    "enough, and which experts are Super Experts. The files are described in docs/statistics.md.",
+    "the tokens, the applied gates, the gates times the output norms and the largest output; and "
+    "which experts were chosen together. Prints how concentrated each layer is, whether the texts "
+    "were enough, and which experts are Super Experts. The files are described in "
+    "docs/statistics.md.",
     {"moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md",
      "moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --generate 16 -o "
      "stats.json --force"},

@@ -20,6 +20,7 @@
 #include "tools/reports/progress.h"
 #include "tools/reports/table.h"
 #include "tools/reports/type_report.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -142,19 +143,17 @@ Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
     std::error_code error;
     for (const fs::path& input : inputs) {
       if (input.empty() || !fs::equivalent(input, path, error)) continue;
-      return shard::Error{shard::Code::kInvalidArgument,
-                          Cat(path.string(), ": output: expected no input, found one"),
+      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " is also an input"),
                           "choose another output; inputs are never overwritten"};
     }
     if (fs::is_directory(path, error)) {
-      return shard::Error{shard::Code::kInvalidArgument,
-                          Cat(path.string(), ": output: expected a file, found a directory")};
+      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " is a directory"),
+                          "-o takes the name of a file"};
     }
     const bool replaces = arguments.force || arguments.dry_run;
     if (!replaces && fs::exists(fs::symlink_status(path, error))) {
-      return shard::Error{shard::Code::kInvalidArgument,
-                          Cat(path.string(), ": output: expected no such file, found one"),
-                          "use --force to replace it, or -o to write another file"};
+      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " already exists"),
+                          "--force replaces it, and -o names another file"};
     }
   }
   return shard::Ok();
@@ -190,8 +189,8 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
   if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        Cat("--model-id: expected a checkpoint that is converted, found ",
-                            arguments.source.source, ", which is GGUF already"),
+                        Cat("--model-id has no effect: ", arguments.source.source,
+                            " is GGUF already, and nothing is converted"),
                         "leave it out: a GGUF keeps its general.name"};
   }
   SHARD_TRY(const shard::QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
@@ -221,16 +220,15 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(const bool distribution, shard::IsThere(source / manifest::kManifestFile));
   if (distribution) return QuantizeDistribution(arguments);
   if (source.filename() != manifest::kManifestFile) return QuantizeModel(arguments);
-  return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(source.string(),
-                          ": expected a checkpoint, a GGUF or the directory of a "
-                          "distribution, found a manifest")};
+  return shard::Error{shard::Code::kInvalidArgument, Cat(source.string(), " is a manifest"),
+                      "quantize takes a checkpoint, a GGUF or the directory of a distribution"};
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source,
             " Or the directory of a distribution with GGUF bundles, to requantize it.");
+  StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "The GGUF file to write. With --max-part-size the parts lie beside each other: "
                  "model-00001-of-00003.gguf. If SRC is a distribution: the directory of the new "
@@ -238,6 +236,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("OUT")
       ->required();
   AddQuantizeOptions(app, arguments->quantize);
+  StartSection(app, Section::kOutput);
   app.add_option("--model-id", arguments->quantize.options.model_id,
                  "Name of a converted model, such as Qwen/Qwen3-30B-A3B, for general.name. "
                  "Default: the model card's, the one in config.json, or the family's.")
@@ -248,9 +247,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "cut.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastPartSize));
+  AddForce(app, arguments->force);
   AddMemory(app, arguments->pack.memory);
   AddJobs(app, arguments->pack.jobs);
-  AddForce(app, arguments->force);
   AddDryRun(app, arguments->dry_run);
   AddTensors(app, arguments->tensors);
   AddJson(app, arguments->json);
@@ -261,18 +260,16 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kQuantize = {
     "quantize",
-    "Writes a checkpoint or GGUF as one GGUF, or a distribution anew, with other types if wanted",
+    "Writes a checkpoint or GGUF as one GGUF, or a distribution again, with other types if wanted",
     "Converts a Hugging Face checkpoint to GGUF and quantizes on the way, in one pass: --recipe "
-    "BF16 "
-    "is the plain converter. The bytes are those that llama.cpp's converter and llama-quantize "
-    "come "
-    "to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
+    "BF16 is the plain converter. The bytes are those that llama.cpp's converter and "
+    "llama-quantize "
+    "come to. Types are chosen by a recipe or profile, and overridden by part or by tensor name. A "
     "distribution with GGUF bundles becomes a new distribution, in which every part has the types "
     "that were chosen.",
     {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
      "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
-     "--dry-run "
-     "-o tiny.gguf"},
+     "--dry-run -o tiny.gguf"},
     Bind};
 
 }  // namespace cli

@@ -16,21 +16,20 @@ namespace {
 Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
   if (run.max_part_size > 0) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "--max-part-size: expected none for a distribution, found one",
-                        "the files of a distribution keep their division"};
+                        "--max-part-size has no effect on a distribution",
+                        "leave it out: the files of a distribution keep their division"};
   }
   if (!run.quantize.options.model_id.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        "--model-id: expected none for a distribution, found one",
-                        "a distribution keeps the name of its model"};
+    return shard::Error{shard::Code::kInvalidArgument, "--model-id has no effect on a distribution",
+                        "leave it out: a distribution keeps the name of its model"};
   }
   const shard::ConvertOptions& convert = run.quantize.options.convert;
   const bool model = !run.source.model.family_file.empty() || !run.source.model.config_file.empty();
   if (model || !convert.pre.empty() || !convert.mtp) {
     return shard::Error{shard::Code::kInvalidArgument,
                         shard::Cat(model ? "--family and --config" : "--pre and --no-mtp",
-                                   ": expected none for a distribution, found one"),
-                        "a distribution was converted when it was built"};
+                                   " have no effect on a distribution"),
+                        "leave them out: a distribution was converted when it was built"};
   }
   manifest::WriteOptions options;
   SHARD_TRY(options.gguf, ReadQuantizeOptions(run.quantize));

@@ -20,6 +20,7 @@
 #include "tools/reports/progress.h"
 #include "tools/reports/run_report.h"
 #include "tools/reports/utf8_stream.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -57,15 +58,12 @@ class Stopwatch {
 
 Status CheckArguments(const Arguments& arguments) {
   const auto bad = [](const char* message) { return Error{Code::kInvalidArgument, message}; };
-  if (arguments.source.empty()) return bad("run: expected what to load, found nothing");
-  if (arguments.has_prompt == arguments.has_tokens)
-    return bad("run: expected one of --prompt and --tokens");
-  if (arguments.has_prompt && arguments.prompt.empty())
-    return bad("--prompt: expected some text, found none");
-  if (arguments.tolerance >= 0 && arguments.compare.empty())
-    return bad("--tolerance: expected with --compare alone");
+  if (arguments.source.empty()) return bad("run: SRC is required");
+  if (!arguments.has_prompt && !arguments.has_tokens)
+    return bad("run: --prompt or --tokens is required");
+  if (arguments.has_prompt && arguments.prompt.empty()) return bad("--prompt is empty");
   if (!arguments.compare.empty() && arguments.sampling.temperature > 0)
-    return bad("--compare: expected without --temperature, since it follows the greedy tokens");
+    return bad("--compare follows the greedy tokens: it cannot be used with a --temperature");
   if (arguments.has_tokens) SHARD_CHECK(ReadTokenIds("--tokens", arguments.tokens));
   return CheckSampling(arguments.sampling);
 }
@@ -251,6 +249,7 @@ void AddSampling(CLI::App& app, runtime::Sampling& sampling) {
 // REQUIRES: all options are there but those that go with it.
 void AddListDevices(CLI::App& app, bool& list_devices) {
   const std::vector<CLI::Option*> others = app.get_options({});
+  StartSection(app, Section::kResources);
   CLI::Option* list = app.add_flag("--list-devices", list_devices,
                                    "Print the devices of every executor, and do nothing else: only "
                                    "--json goes with it.");
@@ -260,6 +259,7 @@ void AddListDevices(CLI::App& app, bool& list_devices) {
 }
 
 void AddCompare(CLI::App& app, Arguments& arguments) {
+  StartSection(app, Section::kChecks);
   app.add_option("--compare", arguments.compare,
                  "Also run this executor on the same tokens, and report where the two part.")
       ->type_name("EXECUTOR");
@@ -267,6 +267,7 @@ void AddCompare(CLI::App& app, Arguments& arguments) {
                  "With --compare: exit with status 6 when logits differ by more than this share of "
                  "the largest logit.")
       ->type_name("X")
+      ->needs(app.get_option("--compare"))
       ->check(AsTolerance());
 }
 
@@ -276,17 +277,20 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.get_option("SRC")->required(false);  // --list-devices goes without
   AddGroup(app, "Run as the node of this expert group: with its experts and the overlay's.",
            arguments->group);
+  StartSection(app, Section::kText);
   CLI::Option* prompt =
       app.add_option("--prompt", arguments->prompt, "The text to go on with.")->type_name("TEXT");
   CLI::Option* tokens = app.add_option("--tokens", arguments->tokens,
                                        "The prompt as token ids, such as 12,7,9, or the name of a "
                                        "file of ids. Nothing is put in front of them.")
-                            ->type_name("IDS|FILE");
+                            ->type_name("IDS|FILE")
+                            ->excludes(prompt);
+  StartSection(app, Section::kGeneration);
   app.add_option("-n,--count", arguments->count, "Tokens to generate at most. Default: 64.")
       ->type_name("N")
       ->transform(AsCount(0, kMaxCount));
-  AddContext(app, "Default: 4096, or the model's own if that is less.", *arguments);
   AddSampling(app, arguments->sampling);
+  AddContext(app, "Default: 4096, or the model's own if that is less.", *arguments);
   AddExecutor(app, *arguments);
   AddCompare(app, *arguments);
   AddListDevices(app, arguments->list_devices);
@@ -303,15 +307,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kRun = {
     "run",
     "Generates a few tokens with one node's part, or a whole model",
-    "Loads what a node would load, masks the routers to it, and writes what the model makes of the "
-    "prompt, token by token. What was loaded goes to standard error. It is for looking at a "
-    "bundle, "
-    "not for serving: one sequence, no batching. With --compare it steps two executors side by "
-    "side "
-    "and says where they part."
-    " Control characters of the text are shown as \\x1b, but its lines are the model's own: one "
-    "may "
-    "begin with ::, which a GitHub runner takes for a command. Use --json in a workflow.",
+    "Loads what a node would load, masks the routers to it, and writes what the model makes of "
+    "the prompt, token by token. What was loaded goes to standard error. It is for looking at a "
+    "bundle, not for serving: one sequence, no batching. With --compare it steps two executors "
+    "side by side and says where they part. Control characters of the text are shown as \\x1b, "
+    "but its lines are the model's own: one may begin with ::, which a GitHub runner takes for a "
+    "command. Use --json in a workflow.",
     {"moepack run out --group 1 --prompt \"int main(\" -n 16",
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
     Bind};

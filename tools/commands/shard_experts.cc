@@ -8,6 +8,7 @@
 #include "tools/interrupt.h"
 #include "tools/reports/output.h"
 #include "tools/reports/write_report.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -57,6 +58,7 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
+  StartSection(app, Section::kSplit);
   CLI::Option* plan = app.add_option("--plan", arguments->plan_file,
                                      "Use this plan (from `moepack plan`) instead of --groups, "
                                      "--partition, --overlay-file and --uniform.")
@@ -65,10 +67,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   for (const char* name : {"--groups", "--partition", "--overlay-file", "--uniform"}) {
     plan->excludes(app.get_option(name));
   }
+  StartSection(app, Section::kOutput);
   app.add_option("--only", arguments->only,
                  "Write only this part: trunk, group:G, overlay, assets or remainder. May be "
-                 "repeated; a later "
-                 "run with other parts extends the same distribution.")
+                 "repeated; a later run with other parts extends the same distribution.")
       ->type_name("PART")
       ->allow_extra_args(false);
   AddWriteOptions(app, *arguments);

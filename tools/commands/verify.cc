@@ -15,6 +15,7 @@
 #include "tools/reports/ci_report.h"
 #include "tools/reports/output.h"
 #include "tools/reports/verify_report.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -76,6 +77,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->directory, "The directory of a distribution, or of a node.")
       ->required();
+  StartSection(app, Section::kChecks);
   CLI::Option* against =
       app.add_option(
              "--against", arguments->verify.against,
@@ -86,8 +88,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       app.add_flag("--no-digests", arguments->no_digests,
                    "Check structure, semantics and sizes only; read no tensor data.")
           ->excludes(against);
-  app.add_flag("--complete", arguments->verify.whole,
-               "Fail if the distribution lacks parts on purpose (it was written with --only).");
+  app.add_flag(
+      "--complete", arguments->verify.whole,
+      "Also fail if the distribution lacks parts on purpose (it was written with --only).");
   app.add_option("--group", arguments->verify.groups,
                  "Check only this group and what every node has (trunk, head, routers, overlay, "
                  "assets); the other groups and the remainder need not be there. May be repeated.")
@@ -114,11 +117,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }  // namespace
 
 void AddCold(CLI::App& app, bool& cold) {
+  StartSection(app, Section::kChecks);
   app.add_flag("--cold", cold,
-               "Read the files from the device: the page cache is written out, dropped and gone "
-               "around, where the file system has direct reads; the report says how many bytes "
-               "that was. It cannot go around caches below the file system (those of a disk, a "
-               "host or a file server).");
+               "Read the files from the device: the page cache is written out, dropped and, where "
+               "the file system has direct reads, bypassed; the report says for how many bytes. "
+               "Caches below the file system (those of a disk, a host or a file server) cannot be "
+               "bypassed.");
 }
 
 Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
@@ -143,7 +147,7 @@ constinit const Command kVerify = {
     "Checks that distribution.json is well formed, that every expert is accounted for, that every "
     "node can serve its top-k, and that files and tensors have the sizes and digests it states. "
     "For a node that assemble made, checks that its files are those of moepack_node.json and make "
-    "up one model. Exit status 6 when something is wrong.",
+    "up one model. The exit status is 6 when something is wrong.",
     {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
     Bind};
 

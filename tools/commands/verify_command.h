@@ -1,4 +1,4 @@
-// Verification as verify and build run it.
+// Runs a verification as verify and build do.
 #pragma once
 
 #include <CLI/App.hpp>

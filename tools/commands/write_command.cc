@@ -9,6 +9,7 @@
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
 #include "tools/reports/write_report.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -40,9 +41,9 @@ void AddRecordOptions(CLI::App& app, manifest::WriteOptions& write) {
 }
 
 void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
+  AddForce(app, arguments.write.force);
   AddMemory(app, arguments.write.pack.memory);
   AddJobs(app, arguments.write.pack.jobs);
-  AddForce(app, arguments.write.force);
   AddDryRun(app, arguments.dry_run);
   AddTensors(app, arguments.write.list_types);
   AddJson(app, arguments.json);
@@ -51,6 +52,7 @@ void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
 }  // namespace
 
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
+  StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments.out,
                  "The distribution's directory. It is written as DIR.partial and renamed at the "
                  "end; a run that was killed continues there when it is started again.")
@@ -64,11 +66,13 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
       ->type_name("FORMAT")
       ->transform(OneOf({"safetensors", "gguf"}));
   AddQuantizeOptions(app, arguments.quantize);
+  StartSection(app, Section::kTypes);
   app.add_option(
          "--overlay-type", arguments.quantize.options.recipe.overlay_type,
          "Type of the overlay's experts. Nodes for a stock runtime cannot be assembled from "
          "an overlay of another type than the groups.")
       ->type_name("TYPE");
+  StartSection(app, Section::kOutput);
   AddLayoutOptions(app, arguments.write);
   AddRecordOptions(app, arguments.write);
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
@@ -86,8 +90,8 @@ Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
   SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
   if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlay.empty()) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "--overlay-type: expected a plan with an overlay, found none",
-                        "--overlay-file says which experts are in it"};
+                        "--overlay-type has no effect: the plan has no overlay",
+                        "--overlay-file names the experts of an overlay"};
   }
   if (arguments.container == "gguf") {
     SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));
@@ -95,19 +99,20 @@ Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
   }
   if (arguments.quantize.options.alignment != shard::kGgufDefaultAlignment) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "--alignment: expected GGUF bundles, found safetensors bundles",
-                        "safetensors has no alignment; --format gguf writes GGUF bundles"};
+                        "--alignment has no effect on safetensors bundles",
+                        "--format gguf writes GGUF bundles"};
   }
   if (arguments.write.list_types) {
     return shard::Error{shard::Code::kInvalidArgument,
-                        "--tensors: expected GGUF bundles, found safetensors ones, which keep "
-                        "the source's names and types",
+                        "--tensors has no effect on safetensors bundles, which keep the source's "
+                        "names and types",
                         "choose types, or add --format gguf"};
   }
   if (!types) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
-                      "--format: expected gguf with options that choose types, found safetensors",
-                      "safetensors bundles keep the source's bytes"};
+                      "--format safetensors cannot be used with options that choose types or "
+                      "steer the conversion",
+                      "safetensors bundles keep the source's bytes; --format gguf writes others"};
 }
 
 Result<TimedWrite> WriteWithProgress(shard::MoeModel model, const shard::Plan& plan,

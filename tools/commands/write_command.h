@@ -20,11 +20,12 @@ struct WriteArguments {
   bool dry_run = false, json = false;
 };
 
-// -o and how to write; what to write (groups, plan, parts) is left to the command.
+// Adds -o and the options that say how to write; the command adds those that say what to write
+// (groups, plan, parts).
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
-// Decides between safetensors and GGUF, by --format, by what is asked of the types and by the
-// source, and sets arguments.write.gguf. Refuses options that would be ignored.
+// Decides between safetensors and GGUF by --format, the options about types and the source, and
+// sets arguments.write.gguf. Refuses options that would be ignored.
 Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
                        WriteArguments& arguments);
 

@@ -1,4 +1,4 @@
-// A node opened as the command line says, and what came with it.
+// Opens a node as the command line says, and reports what was loaded.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group)
 Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
                                                 runtime::NodeOptions options);
 
-// Parts, bytes and how they came into memory; the executor and what the routers may pick.
+// Reports parts, bytes and how they got into memory, the executor, and what the routers may pick.
 std::string LoadedText(const runtime::Node& node);
 shard::Json LoadedJson(const runtime::Node& node);
 

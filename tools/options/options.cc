@@ -10,6 +10,7 @@
 #include "manifest/node/open_node.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -76,6 +77,7 @@ CLI::Validator AsUtf8() {
 }
 
 void AddModelOptions(CLI::App& app, shard::ModelOptions& options) {
+  StartSection(app, Section::kInput);
   app.add_option("--family", options.family_file,
                  "Classify tensors with this table (JSON) instead of the built-in families.")
       ->type_name("FILE");
@@ -102,30 +104,34 @@ Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
 }
 
 void AddJobs(CLI::App& app, size_t& jobs) {
+  StartSection(app, Section::kResources);
   app.add_option("-j,--jobs", jobs,
                  "Threads that read, write, check and encode. Default: twice the cores. The result "
-                 "is the same "
-                 "for every number.")
+                 "is the same for every number.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxJobs));
 }
 
 void AddMemory(CLI::App& app, uint64_t& memory) {
+  StartSection(app, Section::kResources);
   app.add_option("--memory", memory, "Upper bound for buffers: 64M, 1GiB. Default: 64MiB.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastMemory));
 }
 
 void AddJson(CLI::App& app, bool& json) {
+  StartSection(app, Section::kGeneral);
   app.add_flag("--json", json, "Print one JSON document on standard output.");
 }
 
 void AddDryRun(CLI::App& app, bool& dry_run) {
+  StartSection(app, Section::kGeneral);
   app.add_flag("--dry-run", dry_run,
                "Write nothing; print what would be written, with exact sizes.");
 }
 
 void AddTensors(CLI::App& app, bool& tensors) {
+  StartSection(app, Section::kGeneral);
   app.add_flag("--tensors", tensors,
                "With --dry-run: also print the GGUF name, the type and the rule that chose it, of "
                "every tensor. docs/quantization.md has the rules.")
@@ -133,10 +139,12 @@ void AddTensors(CLI::App& app, bool& tensors) {
 }
 
 void AddForce(CLI::App& app, bool& force) {
+  StartSection(app, Section::kOutput);
   app.add_flag("--force", force, "Replace the output if it exists.");
 }
 
 void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
+  StartSection(app, Section::kSplit);
   app.add_option("--groups", options.groups,
                  "Number of expert groups: one per node. Needed unless the file of --partition "
                  "lists them.")
@@ -150,15 +158,14 @@ void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
                  "Replicate the experts that this JSON file names, per layer, on every node.")
       ->type_name("FILE");
   app.add_flag("--uniform,!--no-uniform", options.uniform,
-               "Fill groups up until every node may pick from equally many experts in every layer, "
+               "Fill groups up until every node can pick from equally many experts in every layer, "
                "which stock runtimes need. On unless --no-uniform is given.");
 }
 
 Status CheckPlanOptions(const shard::PlanOptions& options) {
   SHARD_TRY(const shard::PartitionChoice choice, shard::ParsePartition(options.partition));
   if (options.groups > 0 || choice.partition->takes_file) return shard::Ok();
-  return shard::Error{shard::Code::kInvalidArgument,
-                      "--groups: expected the number of expert groups, found none",
+  return shard::Error{shard::Code::kInvalidArgument, "--groups is required",
                       "one group per node: try --groups 2"};
 }
 

@@ -23,7 +23,7 @@ struct SourceArguments {
   std::string source;
   shard::ModelOptions model;
 };
-// `more` ends the help of SRC: what else this command takes, as a sentence, or "".
+// `more` ends the help of SRC with a sentence about what else this command takes, or is "".
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
 // --family and --config, without the argument SRC.
 void AddModelOptions(CLI::App& app, shard::ModelOptions& options);
@@ -34,7 +34,7 @@ void AddJobs(CLI::App& app, size_t& jobs);
 void AddMemory(CLI::App& app, uint64_t& memory);
 void AddJson(CLI::App& app, bool& json);
 void AddDryRun(CLI::App& app, bool& dry_run);
-// --tensors, which asks for --dry-run. REQUIRES: AddDryRun came before.
+// --tensors, which needs --dry-run. REQUIRES: AddDryRun was called before.
 void AddTensors(CLI::App& app, bool& tensors);
 void AddForce(CLI::App& app, bool& force);
 
@@ -42,7 +42,7 @@ void AddForce(CLI::App& app, bool& force);
 void AddPlanOptions(CLI::App& app, shard::PlanOptions& options);
 // Only an explicit partition says by itself how many groups there are.
 Status CheckPlanOptions(const shard::PlanOptions& options);
-// How these options stand in distribution.json: without paths.
+// These options as distribution.json records them, without paths.
 std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options);
 // kInvalidArgument for a word that distribution.json cannot hold; it follows its option.
 Status CheckRecorded(const std::vector<std::string>& words);

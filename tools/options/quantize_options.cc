@@ -9,6 +9,7 @@
 #include "libshard/base/utf8.h"
 #include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_text.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -87,23 +88,24 @@ void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
   AddPre(app, options.pre);
   app.add_flag(
       "--mtp,!--no-mtp", options.mtp,
-      "--no-mtp leaves blocks for multi-token prediction out, where the conversion would keep "
-      "them.");
+      "With --no-mtp, leave out blocks for multi-token prediction that the conversion would "
+      "keep.");
 }
 
 void AddAlignment(CLI::App& app, uint64_t& alignment) {
-  app.add_option(
-         "--alignment", alignment,
-         "GGUF: let every tensor start at a multiple of this power of two, such as 4096 for "
-         "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
-         "Files with another one are damaged, without a warning, by llama.cpp's "
-         "llama-quantize and llama-gguf-split --merge: both copy general.alignment but lay "
-         "the data out at 32.")
+  StartSection(app, Section::kOutput);
+  app.add_option("--alignment", alignment,
+                 "GGUF: start every tensor at a multiple of this power of two, such as 4096 for "
+                 "readers that need pages (zero-copy, O_DIRECT). Default: 32, the format's own. "
+                 "Files with another one are damaged, without a warning, by llama.cpp's "
+                 "llama-quantize and llama-gguf-split --merge: both copy general.alignment but lay "
+                 "the data out at 32.")
       ->type_name("N")
       ->transform(CLI::Validator(AlignmentProblem, ""));
 }
 
 void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
+  StartSection(app, Section::kTypes);
   shard::RecipeOptions& recipe = arguments.options.recipe;
   CLI::Option* name =
       app.add_option("--recipe,--quantize", recipe.recipe,
@@ -131,8 +133,8 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
   app.add_flag("--allow-requantize", recipe.allow_requantize,
                "Let tensors that are quantized already get another type. Loses quality.");
   app.add_flag("--repack,!--no-repack", recipe.repack,
-               "Where the source's numbers fit into the type as they are (int4 in q4_0, MXFP4 in "
-               "mxfp4), keep them; with --no-repack they are decoded and encoded as ggml does it.");
+               "Where the source's numbers fit into the type unchanged (int4 in q4_0, MXFP4 in "
+               "mxfp4), keep them; with --no-repack they are decoded and encoded as by ggml.");
   AddConvertOptions(app, arguments.options.convert);
   AddAlignment(app, arguments.options.alignment);
 }
@@ -149,7 +151,7 @@ Status CheckQuantizeOptions(const QuantizeArguments& arguments) {
                                                                     : nullptr;
   if (ignored == nullptr) return shard::Ok();
   return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(ignored, ": expected types to quantize to, found none"),
+                      Cat(ignored, " has no effect: nothing is quantized"),
                       "name a recipe too, such as --recipe Q4_K_M"};
 }
 

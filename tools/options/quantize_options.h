@@ -27,21 +27,21 @@ void AddPre(CLI::App& app, std::string& name);
 void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options);
 void AddAlignment(CLI::App& app, uint64_t& alignment);
 
-// Whether any of them was given that only GGUF bundles can follow.
+// Whether an option was given that only GGUF bundles can follow.
 bool WantsTypes(const QuantizeArguments& arguments);
 // kInvalidArgument for options that would be ignored: an importance matrix, or leave to requantize,
 // when nothing is quantized.
 Status CheckQuantizeOptions(const QuantizeArguments& arguments);
-// The options, checked, with the rules of files read in behind those of the command line.
+// The options, checked; the rules that files hold follow those of the command line.
 Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments);
-// How they stand in distribution.json: file names without directories.
+// The options as distribution.json records them: file names have no directories.
 std::vector<std::string> RecordQuantizeOptions(const char* flag,
                                                const QuantizeArguments& arguments);
 
 // One warning per tensor in which values are not finite.
 std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack);
 
-// How well the source's own grid was kept, where it was: no or one note, and for --json.
+// How well the source's own grid was kept, if it was: as at most one note, and for --json.
 std::vector<std::string> GridNotes(const shard::PackResult& pack);
 shard::Json GridJson(const shard::PackResult& pack);
 

@@ -8,6 +8,7 @@
 #include "tools/options/options.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -34,9 +35,11 @@ std::vector<std::string> ExecutorNames() {
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments) {
   app.add_option(name, arguments.source, help)->required();
+  StartSection(app, Section::kChecks);
   app.add_flag("--no-verify", arguments.no_verify,
                "Do not compare what is loaded with the digests of the distribution or node, if it "
                "has any.");
+  StartSection(app, Section::kInput);
   CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
                                    "Leave the overlay of a distribution out, if it has one.");
   app.add_option("--overlay", arguments.load.overlay_version,
@@ -56,24 +59,24 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
   SHARD_TRY(const bool distribution,
             shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
   if (!distribution && arguments.no_overlay) {
-    return Error{
-        Code::kInvalidArgument,
-        Cat(source, ": --no-overlay: expected a distribution, found a model without parts"),
-        "leave it out: only a distribution has an overlay"};
+    return Error{Code::kInvalidArgument,
+                 Cat("--no-overlay has no effect: ", source, " is not a distribution"),
+                 "leave it out: only a distribution has an overlay"};
   }
   if (!distribution || option == nullptr || !against.empty()) return shard::Ok();
   SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(source));
   if (!read.is_gguf()) return shard::Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(source, ": ", option, ": expected safetensors bundles, found GGUF bundles"),
-               "leave it out: GGUF bundles say themselves what is in them"};
+  return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", source, " has GGUF bundles"),
+               "leave it out: GGUF bundles describe themselves"};
 }
 
 void AddGroup(CLI::App& app, const char* help, int& group) {
+  StartSection(app, Section::kInput);
   app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroup));
 }
 
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
+  StartSection(app, Section::kResources);
   app.add_option("--executor", arguments.executor, "Where to run: cpu (default), vulkan or cuda.")
       ->type_name("NAME")
       ->transform(OneOf(ExecutorNames()));
@@ -93,6 +96,7 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
 }
 
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments) {
+  StartSection(app, Section::kResources);
   app.add_option("--context", arguments.context,
                  std::string("Positions that a session can hold. ") + fallback)
       ->type_name("N")

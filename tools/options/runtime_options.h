@@ -34,9 +34,9 @@ inline constexpr const char* kAnySource =
 // --family, --config.
 void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
                       RuntimeArguments& arguments);
-// Refuses options of AddRuntimeSource that nothing would read: those of an overlay for what is no
-// distribution, and those of a checkpoint for GGUF bundles. `against` is another model that is
-// loaded with the same options, or "".
+// Refuses options of AddRuntimeSource that would have no effect: those of an overlay when the
+// source is not a distribution, and those of a checkpoint for GGUF bundles. `against` is another
+// model that is loaded with the same options, or "".
 Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against);
 // --group; -1: all groups that are loaded.
 void AddGroup(CLI::App& app, const char* help, int& group);
@@ -45,7 +45,7 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
 // --context; `fallback` ends the help: "Default: 512."
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments);
 
-// Members are destroyed in the order that borrowing asks for: the model before its executor.
+// Members are destroyed in the order that borrowing requires: the model before its executor.
 struct LoadedModel {
   std::shared_ptr<runtime::Executor> executor;
   std::shared_ptr<const runtime::Weights> weights;
@@ -55,9 +55,9 @@ Result<std::shared_ptr<runtime::Executor>> OpenExecutor(const RuntimeArguments& 
 // Loads `source`, which need not be that of `arguments`, into memory; prints the notes of the load.
 Result<std::shared_ptr<const runtime::Weights>> LoadSource(const std::string& source,
                                                            const RuntimeArguments& arguments);
-// Rows of its embedding; 0 when it has none.
+// The rows of the embedding; 0 when there is none.
 uint32_t VocabularyOf(const runtime::Weights& weights);
-// LoadSource, and puts the weights on the executor.
+// Calls LoadSource and puts the weights on the executor.
 Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
                               std::shared_ptr<runtime::Executor> executor);
 

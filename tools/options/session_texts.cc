@@ -14,6 +14,7 @@
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tools/options/options.h"
 #include "tools/options/token_ids.h"
+#include "tools/sections.h"
 
 namespace cli {
 namespace {
@@ -187,6 +188,7 @@ class SessionReader {
 }  // namespace
 
 void AddTexts(CLI::App& app, TextArguments& arguments) {
+  StartSection(app, Section::kText);
   app.add_option("--text", arguments.texts,
                  "Texts in UTF-8. Each file is one session; in a .jsonl file each line is one: "
                  "{\"text\": ...} or {\"tokens\": [...]}, with \"session\" and \"bucket\" if you "
@@ -228,8 +230,8 @@ Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, u
   for (const std::string& path : arguments.tokens) SHARD_CHECK(reader.ReadTokens(path));
   std::vector<TokenSession> sessions = reader.Take();
   if (sessions.empty())
-    return Error{Code::kInvalidArgument, "expected texts or tokens, found none",
-                 "name files with --text or --tokens"};
+    return Error{Code::kInvalidArgument, "--text or --tokens is required",
+                 "name the files to run, such as --text notes.txt"};
   return sessions;
 }
 

@@ -1,4 +1,4 @@
-// "Did you mean": the closest known word to a mistyped one.
+// Finds the closest known word to a mistyped one, for "did you mean".
 #pragma once
 
 #include <string>

@@ -1,6 +1,8 @@
 #include "tools/options/tensor_filter.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "libshard/base/text.h"
 
@@ -52,6 +54,18 @@ Result<bool> TensorFilter::AcceptsName(const std::string& name) const {
   Result<bool> found = regex_->Search(name);
   if (!found) return std::move(found).error().Within("--regex");
   return found;
+}
+
+shard::ExpertIds TensorFilter::MissingLayers(const shard::MoeModel& model) const {
+  if (!layers_) return {};
+  std::set<uint32_t> layers;
+  for (const shard::ModelTensor& tensor : model.tensors()) {
+    if (tensor.layer >= 0) layers.insert(static_cast<uint32_t>(tensor.layer));
+  }
+  shard::ExpertIds missing;
+  std::set_difference(layers_->begin(), layers_->end(), layers.begin(), layers.end(),
+                      std::back_inserter(missing));
+  return missing;
 }
 
 bool TensorFilter::AcceptsExpert(const shard::MoeModel& model,

@@ -27,6 +27,9 @@ class TensorFilter {
   // kInvalidArgument for an expression that takes too long.
   shard::Result<bool> Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
 
+  // The layers that were asked for and that no tensor of the model lies in.
+  shard::ExpertIds MissingLayers(const shard::MoeModel& model) const;
+
  private:
   shard::Result<bool> AcceptsName(const std::string& name) const;
   bool AcceptsExpert(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;

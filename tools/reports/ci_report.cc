@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "tools/options/options.h"
+#include "tools/sections.h"
 
 namespace cli {
 
@@ -13,6 +14,7 @@ ReportFormat ReportArguments::kind() const {
 }
 
 void AddReportFormat(CLI::App& app, ReportArguments& arguments) {
+  StartSection(app, Section::kGeneral);
   CLI::Option* format = app.add_option("--format", arguments.format,
                                        "How to report: text (default), json, github (workflow "
                                        "commands of GitHub Actions) or junit (XML).")

@@ -12,7 +12,7 @@ struct CiReport {
   std::string command;  // "verify"
   std::string path;     // of the distribution or model
   std::string file;     // what findings are about that name no file
-  // Its rules are the test cases, also those of commands whose cases are nodes or gates.
+  // Its rules are the test cases, even for commands whose cases are nodes or gates.
   manifest::VerifyReport cases;
   std::string totals;  // "passed: 14 rules; ..."
 };

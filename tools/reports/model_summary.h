@@ -12,9 +12,9 @@
 
 namespace cli {
 
-// "30.5B total, 3.4B active (31B-A3.4B, 3.4B-128E)"; "unknown" for a names-only checkpoint. Names
-// have the active parameters as the model cards of the family count them; where those leave tensors
-// out, both figures are there.
+// "30.5B total, 3.4B active (31B-A3.4B, 3.4B-128E)"; "unknown" for a names-only checkpoint. The
+// names count active parameters as the model cards of the family do; where those leave tensors out,
+// both figures are given.
 std::string ParameterSpelling(const shard::MoeModel& model,
                               const shard::ParameterCount& parameters);
 

@@ -12,7 +12,7 @@
 
 namespace cli {
 
-// Layers may differ; both ends are equal when they do not.
+// Layers may differ; the ends are equal when they do not.
 struct CountRange {
   uint64_t least = 0, most = 0;
 };

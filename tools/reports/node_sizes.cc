@@ -159,9 +159,9 @@ Result<NodeSizes> SizeNodes(const MoeModel& model, const NodeSizeOptions& option
   if (model.checkpoint().names_only()) {
     if (options.groups.empty() && options.recipes.empty()) return NodeSizes{};
     return shard::Error{shard::Code::kInvalidArgument,
-                        Cat(model.checkpoint().source().string(), ": ",
-                            options.groups.empty() ? "--recipe" : "--groups",
-                            ": expected tensors with sizes, found an index file alone"),
+                        Cat(options.groups.empty() ? "--recipe" : "--groups",
+                            " has no effect: ", model.checkpoint().source().string(),
+                            " is an index alone, which has no sizes"),
                         "the checkpoint's config.json alone tells sizes: name it as SRC"};
   }
   return Sizer(model, options).Run();

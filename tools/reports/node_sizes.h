@@ -31,8 +31,8 @@ struct NodeSizes {
   std::vector<std::string> notes;  // what is not in the sizes, and why a format is missing
 };
 
-// Numbers of groups and recipes that the options name must be possible; those that they leave to
-// choose are left out where they are not. Nothing for a names-only checkpoint.
+// Numbers of groups and recipes that the options name must be possible; default ones are left out
+// where they are not. Nothing for a names-only checkpoint.
 Result<NodeSizes> SizeNodes(const shard::MoeModel& model, const NodeSizeOptions& options);
 
 }  // namespace cli

@@ -11,22 +11,23 @@
 namespace cli {
 
 // Writes a whole result to stdout and flushes it; kIo when that fails (a full disk, a closed pipe).
-// What a terminal acts on is escaped, except newlines and tabs: names and paths that could forge
-// lines of a report must have gone through shard::Shown before.
+// Whatever a terminal acts on is escaped, except for newlines and tabs: names and paths that could
+// forge lines of a report must go through shard::Shown first.
 shard::Status WriteResult(std::string_view text);
 shard::Status WriteJsonResult(const shard::Json& document);
-// The text of a JSON document. Characters that a terminal acts on become \u009b: the same document.
+// The text of a JSON document. Characters that a terminal acts on are escaped as in \u009b, which
+// does not change the document.
 shard::Status WriteJsonText(std::string_view json);
 
-// A result that is too long to be held: it goes to stdout in pieces, as the functions above write
-// it whole.
+// A result that is too long to hold in memory. It goes to stdout in pieces, otherwise like the
+// functions above.
 class ResultStream {
  public:
   enum class Kind : uint8_t { kText, kJson };
   explicit ResultStream(Kind kind) : kind_(kind) {}
-  // A few lines, or parts of lines.
+  // Appends a few lines, or parts of lines.
   void Append(std::string_view text);
-  // The rest. kIo when any of it could not be written.
+  // Writes the rest. kIo when any part could not be written.
   shard::Status Finish();
 
  private:
@@ -37,25 +38,26 @@ class ResultStream {
   shard::Status status_ = shard::Ok();
 };
 
-// Lines on stderr; notes, warnings and errors are one line each, whatever is in them.
+// Print lines on stderr; notes, warnings and errors are one line each, whatever is in them.
 void PrintMessage(std::string_view text);
 void PrintWarnings(const std::vector<std::string>& warnings);
 void PrintNotes(const std::vector<std::string>& notes);
 void PrintError(const shard::Error& error);
 
-// --quiet: from now on messages, warnings and notes are not printed, and progress is not drawn.
+// For --quiet: from now on messages, warnings and notes are not printed, and progress is not drawn.
 void BeQuiet();
 bool IsQuiet();
-// Warnings that stand in a report, for --strict; PrintWarnings counts its own, also when quiet.
+// Counts warnings that a report contains, for --strict; PrintWarnings counts its own, even when
+// quiet.
 void CountWarnings(uint64_t count);
 uint64_t WarningCount();
 
 // "1 file", "3 files".
 std::string Plural(uint64_t count, std::string_view noun);
-// For sizes that may be compared: "12.3 MB (12,345,678 bytes)".
+// For sizes that people may compare: "12.3 MB (12,345,678 bytes)".
 std::string ExactBytes(uint64_t bytes);
 
-// "4.50": two digits behind the point.
+// "4.50": two digits after the point.
 std::string FixedPoint(double value);
 // "1.25e-05", "0": for values whose magnitude is what matters.
 std::string Scientific(double value);

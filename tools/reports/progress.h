@@ -20,10 +20,10 @@ class Progress {
   // Clears the line, so that messages start on a clean one.
   ~Progress();
 
-  // Cheap to call often: draws at most ten times a second. One thread at a time. Where `done`
-  // falls, or is 0, another step begins, whose rate counts from there.
+  // Cheap to call often: draws at most ten times a second. One thread at a time. When `done` falls
+  // or is 0, another step begins, and its rate counts from there.
   void Update(uint64_t done, uint64_t total);
-  // Takes the line away, so that something else can be printed; the next Update brings it back.
+  // Removes the line, so that something else can be printed; the next Update draws it again.
   void Clear();
   // Since construction.
   double seconds() const;
@@ -37,7 +37,7 @@ class Progress {
   std::chrono::steady_clock::time_point start_, step_, last_;
 };
 
-// What is left of some work whose pieces are told as they are done.
+// Shows how much of some work is left; the work reports each piece as it is done.
 class ProgressCount {
  public:
   ProgressCount(std::string title, ProgressUnit unit, uint64_t total)
@@ -48,7 +48,7 @@ class ProgressCount {
     done_ += amount;
     if (!hidden_) progress_.Update(done_, total_);
   }
-  // For good.
+  // Hides the line for good.
   void Hide() {
     hidden_ = true;
     progress_.Clear();

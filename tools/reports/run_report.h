@@ -15,7 +15,7 @@ namespace cli {
 struct GeneratedText {
   std::vector<uint32_t> prompt;
   std::vector<runtime::NextToken> tokens;
-  std::string text;       // bytes, also those that are no UTF-8
+  std::string text;       // bytes, also those that are not UTF-8
   const char* stop = "";  // "end" (an end token), "length" (-n), "context" (full)
   double prompt_seconds = 0, seconds = 0;
 };

@@ -10,15 +10,16 @@
 
 namespace cli {
 
-// How wide the columns of a table are. A table that is too long to be held is made twice: every row
-// is measured, then every row is written.
+// How wide the columns of a table are. A table that is too long to hold in memory is made twice:
+// first every row is measured, then every row is written.
 class TableColumns {
  public:
   // A heading that starts with '>' (which is not printed) aligns its column to the right.
   explicit TableColumns(const std::vector<std::string>& headings);
 
   size_t size() const { return widths_.size(); }
-  // One cell per heading, in order. Text need not be ours: it is shown on one line (shard::Shown).
+  // One cell per heading, in order. The text need not be ours: it is shown on one line
+  // (shard::Shown).
   void Measure(std::span<const std::string> cells);
   // Columns two spaces apart, no space at the end of the line.
   std::string HeadingLine(size_t indent = 0) const { return Line(headings_, indent); }
@@ -32,7 +33,7 @@ class TableColumns {
 
 class Table {
  public:
-  // Headings as TableColumns has them.
+  // Headings are as in TableColumns.
   explicit Table(std::initializer_list<std::string_view> headings);
   explicit Table(const std::vector<std::string>& headings);
 

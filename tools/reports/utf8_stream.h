@@ -1,4 +1,4 @@
-// Bytes that arrive in pieces, passed on in whole characters.
+// Passes on bytes that arrive in pieces, in whole characters.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace cli {
 class Utf8Stream {
  public:
   // What can be written now: everything but the bytes of a last character that may go on. Bytes
-  // that are no UTF-8 are passed on as they are.
+  // that are not UTF-8 are passed on unchanged.
   std::string Add(std::string_view bytes);
   // What is still held back.
   std::string Rest();

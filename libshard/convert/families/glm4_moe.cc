@@ -32,7 +32,7 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("leading_dense_block_count", dense);
   SHARD_TRY(const float scale, config.F32(fields::kScale));
   keys.F32("expert_weights_scale", scale);
-  // Written also when false: the runtime's own default is no statement about the model.
+  // Written also when false: the runtime's own default is not a statement about the model.
   SHARD_TRY(const std::optional<bool> normalize, config.FindBool(fields::kNormalize));
   keys.Bool("expert_weights_norm", normalize.value_or(true));
   return Ok();

@@ -21,8 +21,8 @@ void AddMixedRows(HfFamily& family, const MixedRows& rows);
 // first_k_dense_replace, else the leading "dense" of mlp_layer_types, else 0.
 Result<uint32_t> LeadingDense(const HfConfig& config);
 
-// Which blocks the runtime takes for layers with experts, all kinds of tensors that it then asks
-// for, and none of the other kind: kCorrupt otherwise.
+// Blocks that the runtime takes for layers with experts must have all kinds of tensors that it then
+// needs, and none of the other kind; kCorrupt otherwise.
 struct MixedLayers {
   std::vector<bool> moe;        // per block
   bool selection_bias = false;  // exp_probs_b

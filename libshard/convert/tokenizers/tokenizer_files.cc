@@ -11,10 +11,10 @@ namespace shard {
 namespace {
 
 constexpr uint64_t kMaxTokenizerBytes = 256u << 20;
-// Of a document and of a list of tokens; the largest tokenizers have 2 million values in all, of
-// which some ten thousand are the words of added tokens.
+// The limits of a document and of a list of tokens; the largest tokenizers have 2 million values in
+// all, of which some ten thousand are the words of added tokens.
 constexpr size_t kMaxValues = 1u << 22, kMaxAddedTokens = 1u << 18;
-// All that HasFile is asked for. None of them may pass for absent because it cannot be read.
+// All files that HasFile is asked for. None of them may count as absent because it cannot be read.
 constexpr const char* kNames[] = {
     "tokenizer.json",      "tokenizer_config.json", "added_tokens.json",
     "merges.txt",          "tokenizer.model",       "tiktoken.model",

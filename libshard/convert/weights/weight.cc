@@ -21,7 +21,7 @@ constexpr std::string_view kIgnoredLeaves[] = {
 constexpr std::string_view kOtherLeaves[] = {"weight_scale_2", "weight_global_scale",
                                              "biases",         "pre_quant_scale",
                                              "qscales",        "quant_weight"};
-// Of packed integers alone.
+// The leaves that only packed integers have.
 constexpr std::string_view kIntegerLeaves[] = {
     "weight_shape", "weight_zero_point", "weight_g_idx", "scales", "qzeros", "g_idx"};
 

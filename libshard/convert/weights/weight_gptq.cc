@@ -91,7 +91,7 @@ class Gptq : public RowReader {
     const uint64_t codes = l.along_rows ? l.code_rows() * (kWord / per_word + 1) : 0;
     const uint64_t ranges = (l.code_rows() + 2 * groups + 1) * kRangeRoom;
     const uint64_t columns = l.groups == nullptr ? 0 : l.groups->bytes;
-    // Of words along the rows the first and the last may be read for one row.
+    // Where words run along the rows, the first and the last may be read for one row.
     const uint64_t words = 2 * kWord * (groups + (l.along_rows ? l.code_rows() : 0));
     return {ranges + columns + words,
             scales + zeros + (l.along_rows ? codes : l.code_rows() * kWord), true};

@@ -13,7 +13,7 @@ constexpr uint64_t kBlockBytes = 1 + kCodeBytes;  // of ggml's
 constexpr uint64_t kBlockValues = 32;
 constexpr std::byte kNanScale{255};
 
-// 32 codes, of which the source pairs neighbours in a byte, ggml those 16 apart.
+// Splits 32 codes: the source pairs neighbours in a byte, ggml pairs codes that are 16 apart.
 void SplitPairs(std::span<const std::byte> pairs, std::span<std::byte> out) {
   const auto code = [&](size_t i) {
     const auto byte = std::to_integer<unsigned>(pairs[i / 2]);

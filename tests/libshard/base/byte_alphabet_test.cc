@@ -20,7 +20,7 @@ TEST(ByteAlphabet, SpellingIsUndone) {
   EXPECT_EQ(UnspellBytes(SpellBytes(bytes)), bytes);
 }
 
-TEST(ByteAlphabet, WhatIsNotInTheAlphabetStands) {
+TEST(ByteAlphabet, OtherCharactersStayUnchanged) {
   EXPECT_EQ(UnspellBytes("\u4e2d \u0144"), "\u4e2d \u0144");
   EXPECT_EQ(UnspellBytes("a\xc4"), "a\xc4");
 }

@@ -67,7 +67,7 @@ TEST(ParseIds, RefusesReversedRanges) {
   EXPECT_THAT(ParseError("5-3"), HasSubstr("a range that ascends, found \"5-3\""));
 }
 
-TEST(ParseIds, RefusesEverythingThatIsNoIdOrRange) {
+TEST(ParseIds, RefusesEverythingButIdsAndRanges) {
   for (const char* text : {"a", "1,", ",1", "1,,2", "-", "1-", "-1", "1-2-3", "1 - 2", "1;2", "0x1",
                            "18446744073709551616", "1.5", "+1"}) {
     EXPECT_THAT(ParseError(text), HasSubstr("ids and ranges like 0-42,97")) << text;
@@ -127,7 +127,7 @@ TEST(LayerExpertsJson, RefusesLayersWithoutExperts) {
   EXPECT_THAT(JsonError(Json::parse(R"({"99999999999":"1"})"), layers), HasSubstr("found none"));
 }
 
-TEST(LayerExpertsJson, RefusesKeysThatAreNoLayerNumbers) {
+TEST(LayerExpertsJson, RefusesKeysThatAreNotLayerNumbers) {
   const LayerCounts layers = {{1, 8}};
   for (const char* text : {R"({"01":"1"})", R"({"one":"1"})", R"({"":"1"})", R"({"-1":"1"})"}) {
     EXPECT_THAT(JsonError(Json::parse(text), layers), HasSubstr("expected a layer number")) << text;

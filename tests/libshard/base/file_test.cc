@@ -53,7 +53,7 @@ TEST(InputFile, ReadingPastTheEndNamesOffsetAndSizes) {
   EXPECT_THAT(status.error().message, HasSubstr("offset 4: expected 8 bytes, found 6"));
 }
 
-TEST(InputFile, RefusesWhatIsNoRegularFileWithoutBlocking) {
+TEST(InputFile, RefusesAnythingButARegularFileWithoutBlocking) {
   const fixtures::TempDir dir;
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(InputFile::Open(dir / "pipe").error().code, Code::kInvalidArgument);
@@ -73,7 +73,7 @@ TEST(InputFile, NoticesThatAFileWasReplacedOrWritten) {
 }
 
 // Nodes that share a trunk come and go while it is read.
-TEST(InputFile, LinksToAFileThatComeAndGoAreNoChange) {
+TEST(InputFile, LinksThatComeAndGoDoNotChangeAFile) {
   const fixtures::TempDir dir;
   Put(dir / "f", "one");
   const Result<InputFile> file = InputFile::Open(dir / "f");
@@ -101,8 +101,7 @@ TEST(AtomicFile, RefusesToTakeThePlaceOfADevice) {
   ASSERT_FALSE(file.has_value());
   EXPECT_EQ(file.error().code, Code::kInvalidArgument);
   EXPECT_EQ(file.error().message,
-            "/dev/null: output: expected a regular file or a name that is free, found a directory, "
-            "device or pipe");
+            "/dev/null is a directory, device or pipe, which is never replaced");
 }
 
 // In a directory that others may write in, somebody can guess the name of the temporary file.

@@ -104,7 +104,7 @@ TEST_F(InsideDirectoryTest, ATreeIsRemovedWithoutFollowingItsLinksAndItsMarkLast
   ExpectOutsideUnchanged();
 }
 
-TEST_F(InsideDirectoryTest, WhatIsNotThereNeedsNoRemoving) {
+TEST_F(InsideDirectoryTest, RemovingSomethingMissingIsFine) {
   EXPECT_TRUE(Inside().Remove("nothing"));
   EXPECT_TRUE(Inside().Remove("no/thing"));
   EXPECT_EQ(Inside().KindOf("no/thing").value(), Kind::kNothing);

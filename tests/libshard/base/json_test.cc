@@ -64,7 +64,7 @@ TEST(Json, RefusesTextAfterTheDocumentAndEmptyText) {
 }
 
 // nlohmann's parser takes a NUL for the end of the text.
-TEST(Json, RefusesWhatStandsBehindANul) {
+TEST(Json, RefusesTextAfterANul) {
   for (const std::string_view text :
        {std::string_view("{}\0", 3), std::string_view("{}\0{\"payload\": 1}", 18),
         std::string_view("{\"a\": 1}\0\xff\xfe", 11), std::string_view("\0{}", 3),
@@ -136,7 +136,7 @@ TEST(Json, RefusesWhatPythonRefuses) {
   }
 }
 
-TEST(Json, RefusesEscapesThatAreNoCharacterAndBytesThatAreNoUtf8) {
+TEST(Json, RefusesInvalidEscapesAndInvalidUtf8) {
   for (const char* text :
        {"[\"\\ud800\"]", "[\"\\udc00\"]", "[\"\\ud800\\ud800\"]", "[\"\\ud800x\"]", "[\"\x80\"]",
         "[\"\xc0\x80\"]", "[\"\xed\xa0\x80\"]", "[\"\xf4\x90\x80\x80\"]", "[\"\xe2\x82\"]"}) {

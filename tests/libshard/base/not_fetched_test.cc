@@ -66,7 +66,7 @@ TEST(NotFetched, AddressesInPlaceOfPathsGetAHint) {
     EXPECT_EQ(RemoteSourceHint(path), "") << path;
 }
 
-TEST(NotFetched, ASourceThatIsNoLocalPathIsRefusedWithTheHint) {
+TEST(NotFetched, ASourceThatIsNotALocalPathIsRefusedWithTheHint) {
   for (const char* source : {"hf://Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-30B-A3B"}) {
     const auto model = MoeModel::Open(source);
     ASSERT_FALSE(model);

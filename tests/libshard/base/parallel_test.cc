@@ -44,7 +44,7 @@ TEST(ParallelFor, TheLowestFailingIndexWins) {
   EXPECT_EQ(status.error().message, "0");
 }
 
-TEST(ParallelFor, HasNothingToDoForNothing) {
+TEST(ParallelFor, ACountOfZeroCallsNothing) {
   const Status done = ParallelFor(0, 4, [](size_t) -> Status {
     return Error{Code::kIo, "called"};
   });

@@ -22,7 +22,7 @@ TEST(PythonJson, WordsInsideStringsAreLeftAlone) {
   EXPECT_EQ((*parsed)["a"], "to \"Infinity and NaN");
 }
 
-TEST(PythonJson, InfinityIsNoKey) {
+TEST(PythonJson, InfinityCannotBeAKey) {
   for (const char* text : {R"({Infinity: 1})", R"({"a": 1, -Infinity : 1})"}) {
     const Result<Json> parsed = ParsePythonJson("c", text);
     ASSERT_FALSE(parsed) << text;
@@ -31,7 +31,7 @@ TEST(PythonJson, InfinityIsNoKey) {
   }
 }
 
-TEST(PythonJson, NothingHidesBehindANul) {
+TEST(PythonJson, NothingHidesAfterANul) {
   const Result<Json> parsed = ParsePythonJson("c", std::string_view("{}\0{\"a\": 1}", 11));
   ASSERT_FALSE(parsed);
   EXPECT_EQ(parsed.error().message, "c: JSON: byte 2: expected text, found a NUL byte");

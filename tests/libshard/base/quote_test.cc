@@ -33,7 +33,7 @@ TEST(Quote, ShownEscapesWhatATerminalActsOn) {
   }
 }
 
-TEST(Quote, ShownEscapesBytesThatAreNoUtf8) {
+TEST(Quote, ShownEscapesBytesThatAreNotUtf8) {
   EXPECT_EQ(Shown("\x9b"
                   "31m"),
             R"(\x9b31m)");                                      // C1 as Latin-1 has it

@@ -12,7 +12,7 @@ TEST(SpaceMark, EveryMarkBecomesOneSpace) {
             "<\uff5cend of sentence\uff5c>");
 }
 
-TEST(SpaceMark, AllElseStaysAsItIs) {
+TEST(SpaceMark, EverythingElseStaysUnchanged) {
   EXPECT_EQ(MarksToSpaces(""), "");
   EXPECT_EQ(MarksToSpaces("a b\n"), "a b\n");
   EXPECT_EQ(MarksToSpaces("\u2580\u2582\xe2\x96"), "\u2580\u2582\xe2\x96") << "parts of the mark";

@@ -63,7 +63,7 @@ TEST(Text, SizesAreReadWithDecimalAndBinaryUnits) {
   EXPECT_EQ(ParseBytes("1 TiB"), uint64_t{1} << 40);
 }
 
-TEST(Text, WhatIsNoSizeIsRefused) {
+TEST(Text, TextThatIsNotASizeIsRefused) {
   for (const char* text :
        {"", "x", "-1", "1.5G", "5Q", "5MBB", "99999999999999999999", "1 000", "20000000T"}) {
     EXPECT_FALSE(ParseBytes(text).has_value()) << text;

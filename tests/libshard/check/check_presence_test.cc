@@ -29,7 +29,7 @@ TEST(CheckPresence, NamesMissingEmbeddingNormAndHead) {
                        "tie_word_embeddings is false, found none"));
 }
 
-TEST(CheckPresence, NamesLayersThatAreNotThere) {
+TEST(CheckPresence, NamesMissingLayers) {
   BentCheckpoint checkpoint("qwen3-moe", {.layers = 6});
   checkpoint.Remove("layers.5.");
   checkpoint.Remove("layers.3.");
@@ -141,7 +141,7 @@ TEST(CheckPresence, AnnouncedBlocksForMultiTokenPredictionAreThere) {
                           "expected tensors like eh_proj, found none"));
 }
 
-TEST(CheckPresence, BlocksForMultiTokenPredictionThatNobodyAnnouncedAreExtra) {
+TEST(CheckPresence, UnannouncedBlocksForMultiTokenPredictionAreExtra) {
   BentCheckpoint checkpoint("glm-4.5");
   checkpoint.config["num_nextn_predict_layers"] = 0;
   const auto findings = checkpoint.Findings();

@@ -46,7 +46,7 @@ TEST(HfConfig, TheInnermostConfigCountsUnderAnyOfItsNames) {
   EXPECT_FALSE(Config(R"({"ffn_config": {"a": 1}})").NestedText());
 }
 
-TEST(HfConfig, AbsentFieldsAreNoErrorUnlessTheyAreDue) {
+TEST(HfConfig, AbsentFieldsAreAnErrorOnlyWhereRequired) {
   const HfConfig config = Config("{}");
   EXPECT_FALSE(config.FindU32({"x"}).value());
   EXPECT_FALSE(config.FindF32({"x"}).value());

@@ -24,7 +24,7 @@ TEST(ModelCard, ReadsScalarsAndLists) {
   EXPECT_THAT(card["tags"], ElementsAre("one", "two"));
 }
 
-TEST(ModelCard, TheLanguageNoIsNoTruthValue) {
+TEST(ModelCard, TheLanguageNoIsNotATruthValue) {
   EXPECT_THAT(ParseModelCard("---\nlanguage:\n- no\n- yes\n---\n")["language"],
               ElementsAre("no", "yes"));
   EXPECT_THAT(ParseModelCard("---\nlanguage: no\n---\n")["language"], ElementsAre("no"));

@@ -23,7 +23,7 @@ Error ErrorOf(const ConvertSample& sample) {
   return model ? Error{Code::kIo, "", ""} : model.error();
 }
 
-TEST(ForcedF32, HoldsForVectorsNormsRoutersAndWhatIsNoWeight) {
+TEST(ForcedF32, HoldsForVectorsNormsRoutersAndNonWeights) {
   EXPECT_TRUE(IsForcedF32("blk.0.attn_norm.weight", 1));
   EXPECT_TRUE(IsForcedF32("blk.0.attn_q_norm.weight", 2)) << "norms of any shape";
   EXPECT_TRUE(IsForcedF32("blk.0.ffn_gate_inp.weight", 2));

@@ -27,7 +27,7 @@ TEST(CheckpointIndex, ListsEachShardOnceAndInOrder) {
   EXPECT_EQ(index->total_size, 7u);
 }
 
-TEST(CheckpointIndex, ATotalSizeThatIsNoNumberIsNoReasonToRefuse) {
+TEST(CheckpointIndex, AcceptsATotalSizeThatIsNotANumber) {
   const fixtures::TempDir dir;
   for (const char* metadata : {"null", "[]", "{}", R"({"total_size": 1.5})",
                                R"({"total_size": "7"})", R"({"total_size": -1})"}) {

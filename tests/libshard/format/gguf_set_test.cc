@@ -28,7 +28,7 @@ TEST(GgufSet, ReadsTheNamesOfParts) {
   EXPECT_EQ(GgufPartFileName("m", 1, 13), "m-00002-of-00013.gguf");
 }
 
-TEST(GgufSet, OtherNamesAreNoParts) {
+TEST(GgufSet, OtherNamesAreNotParts) {
   for (const char* name :
        {"model.gguf", "m-1-of-2.gguf", "m-00000-of-00002.gguf", "m-00003-of-00002.gguf",
         "-00001-of-00002.gguf", "m-00001-of-00002.bin", "m-0001-of-00002.gguf",

@@ -99,7 +99,7 @@ TEST(Gguf, NeedsOnlyTheHeaderOfAFile) {
   EXPECT_EQ(header->tensors.size(), whole->tensors.size());
 }
 
-TEST(Gguf, TheLastTensorMayLackItsPadding) {
+TEST(Gguf, TheLastTensorMayHaveNoPadding) {
   fixtures::GgufFile raw;
   raw.tensors = {F32("a", {1}, "aaaa")};
   raw.pad_end = false;

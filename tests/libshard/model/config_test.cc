@@ -179,7 +179,7 @@ TEST(ModelConfig, AcceptsInfinityOnlyWhereItIsNotRead) {
             "found \"Infinity\"");
 }
 
-TEST(ModelConfig, RefusesCountsThatAreNone) {
+TEST(ModelConfig, RefusesValuesThatAreNotCounts) {
   for (const char* value :
        {"-1", "1.5", "1048577", "18446744073709551615", "\"8\"", "{}", "[]", "[8, null]", "true"}) {
     const Error error = ParseError(Cat("{\"num_hidden_layers\": 2, \"num_experts\": ", value, "}"));

@@ -322,7 +322,7 @@ TEST(Families, AreAllSampledWithAnExpertAndARouter) {
   }
 }
 
-TEST(Families, DoNotKnowWhatIsForeignInTheFeedForwardPart) {
+TEST(Families, RefuseUnknownTensorsInTheFeedForwardPart) {
   const std::pair<const char*, const char*> foreign[] = {
       {"mixtral", "model.layers.3.block_sparse_moe.experts.7.w4.weight"},
       {"qwen3-moe", "model.layers.3.mlp.experts.7.extra_proj.weight"},

@@ -151,7 +151,7 @@ TEST_F(FamilyFile, RefusesPatternsThatMakeNoSense) {
             "rules[1]: pattern: expected at most 1000 characters, ");
 }
 
-TEST_F(FamilyFile, WantsAnExpertRow) {
+TEST_F(FamilyFile, NeedsAnExpertRow) {
   EXPECT_EQ(Problem(R"({"name": "x", "rules": [{"pattern": "x", "part": "trunk", "role": "y"}]})"),
             "rules: expected a row of part expert, found none");
 }

@@ -111,7 +111,7 @@ TEST_F(FamilyMatch, KeepsAWildcardInsideItsComponent) {
   EXPECT_EQ(matcher_.Classify("layers.0.a.norm.weight").rule, nullptr);
 }
 
-TEST_F(FamilyMatch, WantsAtLeastOneCharacterOfRest) {
+TEST_F(FamilyMatch, NeedsAtLeastOneCharacterAfterThePrefix) {
   EXPECT_EQ(matcher_.Classify("layers.0.attn").rule, nullptr);
   EXPECT_EQ(matcher_.Classify("vision_").rule, nullptr);
   EXPECT_NE(matcher_.Classify("vision_tower.layers.3.mlp.experts.1.w").rule, nullptr);
@@ -125,7 +125,7 @@ TEST_F(FamilyMatch, DoesNotTakeTowerNumbersForLayers) {
   EXPECT_FALSE(found.mtp);
 }
 
-TEST_F(FamilyMatch, RefusesNumbersThatAreNoIndex) {
+TEST_F(FamilyMatch, RefusesNumbersThatAreNotAnIndex) {
   EXPECT_EQ(matcher_.Classify("layers.0.mlp.experts.07.up_proj.weight").rule, nullptr);
   EXPECT_EQ(matcher_.Classify("layers.99999999999.attn.q").rule, nullptr);
   EXPECT_EQ(matcher_.Classify("layers.0.mlp.experts.-1.up_proj.weight").rule, nullptr);

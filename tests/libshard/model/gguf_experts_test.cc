@@ -42,7 +42,7 @@ TEST(GgufFamily, KnowsEveryTensorWithAnExpertAxis) {
   EXPECT_TRUE(ClassOf("blk.0.ffn_gate_tid2eid.weight").rule->holds_expert_ids);
 }
 
-TEST(GgufFamily, WhatOnlyLooksLikeAnExpertIsNone) {
+TEST(GgufFamily, ATensorThatOnlyLooksLikeAnExpertIsTrunk) {
   for (const char* name : {"blk.0.ffn_gate_shexp.weight", "blk.0.ffn_down_shexp.scale",
                            "blk.0.ffn_gate_inp_shexp.weight"}) {
     EXPECT_EQ(PartName(ClassOf(name).rule->part), "shared") << name;

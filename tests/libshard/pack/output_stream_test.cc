@@ -129,7 +129,7 @@ TEST_F(OutputStreamTest, FinishingTooEarlyIsNoticed) {
   EXPECT_THAT(digests.error().message, HasSubstr("expected 9 bytes written, found 7"));
 }
 
-TEST_F(OutputStreamTest, WhatLiesBehindTheEndIsCutOff) {
+TEST_F(OutputStreamTest, BytesAfterTheEndAreCutOff) {
   {
     OutputStream stream = Start();
     ASSERT_TRUE(Append(stream, 0, 5));

@@ -216,7 +216,7 @@ TEST(PackSchedule, EncodesExpertsThatTwoOutputsHoldOnce) {
   EXPECT_EQ(seen[1], Bytes(overlay));
 }
 
-TEST(PackSchedule, ATensorThatStandsInNoSourceIsAUnitWithoutReads) {
+TEST(PackSchedule, ATensorOfNoSourceIsAUnitWithoutReads) {
   OutputFile file;
   file.tensors.resize(1);
   file.tensors[0].literal = "abcd";

@@ -144,7 +144,7 @@ TEST(SliceGguf, TheOverlayMayHaveATypeOfItsOwn) {
   EXPECT_EQ((*files)[4].tensors[2].entry.dtype, "q8_0");
 }
 
-TEST(SliceGguf, RowsThatAreNoWholeBlocksAreRefused) {
+TEST(SliceGguf, RowsOfPartialBlocksAreRefused) {
   GgufModel model = SmallModel();
   model.tensors[3].type = quant::FindFormat("q4_K");
   const auto files = SliceGguf({model, "v", {}}, TwoGroups(), {});

@@ -269,7 +269,7 @@ TEST_F(PlanTest, TakesOverlayVersionsOfUpTo64Characters) {
               HasSubstr("version: expected 1 to 64 of [A-Za-z0-9._-], the first not"));
 }
 
-TEST_F(PlanTest, RefusesFilesThatAreNotThereOrNoJson) {
+TEST_F(PlanTest, RefusesFilesThatAreMissingOrNotJson) {
   const MoeModel model = ModelForTest().Layers(1, 8, 2).Build();
   PlanOptions options = Groups(2);
   options.overlay_file = "/nonexistent/overlay.json";

@@ -97,7 +97,7 @@ TEST(LegacyImatrix, RefusesBytesAfterTheEnd) {
               HasSubstr("expected the end at 30, found 4 more bytes"));
 }
 
-TEST(LegacyImatrix, NamesTheEntryOfANumberThatIsNoMeanSquare) {
+TEST(LegacyImatrix, NamesTheEntryWithANumberThatCannotBeAMeanSquare) {
   EXPECT_THAT(ErrorOf(LegacyImatrix({{"a", {1, -1}, {1}}})), HasSubstr("entry \"a\": sum 1: "));
 }
 

@@ -124,7 +124,7 @@ TEST(ImatrixRead, RefusesOtherTypesThanF32) {
               HasSubstr("tensor \"a.in_sum2\": expected F32 values, found 8 bytes of "));
 }
 
-TEST(ImatrixRead, NamesTheEntryOfANumberThatIsNoSumOfSquares) {
+TEST(ImatrixRead, NamesTheEntryWithANumberThatCannotBeASumOfSquares) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {1, nan}, {1}}})),
@@ -148,7 +148,7 @@ TEST(ImatrixRead, RefusesATruncatedFile) {
   }
 }
 
-TEST(ImatrixRead, SaysWhichFileIsNotThere) {
+TEST(ImatrixRead, NamesAMissingFile) {
   const fixtures::TempDir directory;
   const auto imatrix = ReadImatrix((directory / "none.gguf").string());
   ASSERT_FALSE(imatrix);

@@ -189,7 +189,7 @@ TEST(Recipe, RefusesAStoredTypeItCannotDecode) {
             "found i32");
 }
 
-TEST(Recipe, WantsARecipeOrAPureTypeAndNotBoth) {
+TEST(Recipe, TakesEitherARecipeOrAPureType) {
   RecipeOptions both = Named("Q4_K_M");
   both.pure = "q8_0";
   EXPECT_EQ(ErrorOf(both).code, Code::kInvalidArgument);

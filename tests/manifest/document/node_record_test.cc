@@ -60,7 +60,7 @@ TEST(NodeRecord, ReadsAnOldNodeFileWithoutDigests) {
   EXPECT_FALSE(record->has_digests());
 }
 
-TEST(NodeRecord, RefusesWhatIsNoNodeFileWithTheReason) {
+TEST(NodeRecord, RefusesAnInvalidNodeFileWithTheReason) {
   struct Breakage {
     const char *path, *value, *message;
   };

@@ -69,7 +69,7 @@ TEST_F(LinkFileTest, NothingIsReplacedAndNoLinkIsFollowed) {
   EXPECT_EQ(fs::read_symlink(dir_ / "staged/t"), "../victim");
 }
 
-TEST_F(LinkFileTest, ASourceThatIsNotThereIsNamedWithTheKind) {
+TEST_F(LinkFileTest, AMissingSourceIsNamedWithTheKind) {
   fs::remove(dir_ / "trunk");
   const auto used = Link(LinkKind::kHardlink);
   ASSERT_FALSE(used);

@@ -93,7 +93,7 @@ TEST_F(NodePartsTest, AHeaderThatDisagreesWithTheManifestIsAMismatch) {
   }
 }
 
-TEST_F(NodePartsTest, AFileThatIsNoSafetensorsFileIsCorrupt) {
+TEST_F(NodePartsTest, AFileThatIsNotSafetensorsIsCorrupt) {
   Split("qwen3-moe");
   fixtures::WriteFile(dir_ / "dist" / kGroup0, "not weights at all");
   EXPECT_EQ(Refusal().code, Code::kCorrupt);
@@ -113,7 +113,7 @@ TEST_F(NodePartsTest, APackedTensorWithoutAnExpertOfThePlanIsAMismatch) {
   EXPECT_THAT(error.message, HasSubstr("expected the experts that the plan gives this node"));
 }
 
-TEST_F(NodePartsTest, APackedTensorThatIsNoMultipleOfItsExpertsIsAMismatch) {
+TEST_F(NodePartsTest, APackedTensorThatIsNotAMultipleOfItsExpertsIsAMismatch) {
   Split("granite-moe");
   EditManifest([](Manifest& manifest) {
     for (BundleRecord& bundle : manifest.bundles) {

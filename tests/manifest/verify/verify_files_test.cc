@@ -31,7 +31,7 @@ TEST(VerifyFilesTest, FindsFilesOfAnotherModel) {
       << TextOf(report);
 }
 
-TEST(VerifyFilesTest, FindsAHeaderThatIsNoSafetensors) {
+TEST(VerifyFilesTest, FindsAHeaderThatIsNotSafetensors) {
   sample::Distribution made = sample::Make();
   std::string& bytes = made.files[kTrunk];
   for (size_t i = 0; i < 8; ++i) bytes[i] = '\xff';

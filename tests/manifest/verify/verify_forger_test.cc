@@ -265,7 +265,7 @@ ordered_json Another(const ordered_json& value) {
   return text;
 }
 
-TEST(VerifyAgainstAForger, ProvesEveryFieldThatIsNoFreeStatement) {
+TEST(VerifyAgainstAForger, ProvesEveryFieldThatCanBeProved) {
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     const Forgery original = Made(kind).Copy();
     std::vector<std::string> paths;

@@ -36,7 +36,7 @@ TEST_F(VerifyGroup, ACopyOfTrunkAndOneGroupIsVerified) {
   EXPECT_FALSE(Check({1, 2}).passed());
 }
 
-TEST_F(VerifyGroup, WhatIsThereOfOtherGroupsIsNeitherReadNorStray) {
+TEST_F(VerifyGroup, FilesOfOtherGroupsAreNeitherReadNorStray) {
   fixtures::WriteFile(dir_ / "groups/000/experts.safetensors", "damaged");
   const VerifyReport report = Check({1});
   EXPECT_TRUE(report.passed()) << TextOf(report);
@@ -58,7 +58,7 @@ TEST_F(VerifyGroup, DamageOfWhatEveryNodeHasIsFound) {
   }
 }
 
-TEST_F(VerifyGroup, AGroupThatIsNotThereIsAMistakeOfTheCaller) {
+TEST_F(VerifyGroup, AMissingGroupIsAMistakeOfTheCaller) {
   VerifyOptions options;
   options.groups = {3};
   const auto report = VerifyDistribution(dir_.path().string(), options);

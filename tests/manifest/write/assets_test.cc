@@ -108,7 +108,7 @@ TEST(ListAssets, FollowsLinksInsideTheDirectoryAndIntoTheBlobsOfACache) {
   EXPECT_THAT(AssetNames(dir / "snapshots/main"), ElementsAre("LICENCE", "LICENSE", "config.json"));
 }
 
-TEST(ListAssets, ADirectoryThatIsNotThereIsAnError) {
+TEST(ListAssets, AMissingDirectoryIsAnError) {
   const fixtures::TempDir dir;
   const auto assets = ListAssets(dir / "nowhere");
   ASSERT_FALSE(assets);

@@ -112,20 +112,20 @@ TEST_F(ExistingOutput, ALinkThatIsSwappedInDuringTheRunDoesNotWin) {
   }
 }
 
-TEST_F(ExistingOutput, ForceReplacesNoDirectoryThatOnlyHoldsAFileOfThatName) {
+TEST_F(ExistingOutput, ForceKeepsADirectoryThatOnlyHoldsAFileOfThatName) {
   fs::create_directories(dir_ / "docs");
   fixtures::WriteFile(dir_ / "docs/thesis.tex", "years of work");
   fixtures::WriteFile(dir_ / "docs/distribution.json", "{}");
   const shard::Error error = Refusal("docs", Forced());
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message, HasSubstr("found a distribution.json that is none: "));
+  EXPECT_THAT(error.message, HasSubstr(" holds a distribution.json that moepack did not write: "));
   EXPECT_THAT(error.hint, HasSubstr("--force replaces only what moepack wrote"));
 }
 
-TEST_F(ExistingOutput, ForceReplacesNoDistributionThatHoldsSomethingElse) {
+TEST_F(ExistingOutput, ForceKeepsADistributionThatHoldsSomethingElse) {
   Write("d");
   fixtures::WriteFile(dir_ / "d/groups/000/notes.txt", "mine");
-  EXPECT_THAT(Refusal("d", Forced()).message, HasSubstr("found \"groups/000/notes.txt\""));
+  EXPECT_THAT(Refusal("d", Forced()).message, HasSubstr("holds \"groups/000/notes.txt\""));
   fs::remove(dir_ / "d/groups/000/notes.txt");
   fixtures::WriteFile(dir_ / "d/README.md.tmp-123", "what a killed run left");
   Write("d", Forced());
@@ -148,7 +148,7 @@ TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandTha
     fs::create_directories((dir_ / "d" / one.file).parent_path());
     fs::copy(dir_ / "whole" / one.file, dir_ / "d" / one.file);
     const shard::Error error = Refusal("d", Forced());
-    EXPECT_THAT(error.message, HasSubstr(std::string("found \"") + one.file));
+    EXPECT_THAT(error.message, HasSubstr(std::string("holds \"") + one.file));
     EXPECT_THAT(error.hint, HasSubstr(std::string("if shard-experts --only ") + one.only +
                                       " was killed, it left that file: run it again"));
     Write("d", tiny::Only({one.only}));
@@ -168,7 +168,7 @@ TEST_F(ExistingOutput, WhatSomebodyPutThereDuringTheRunIsNotDeleted) {
   };
   const auto report = tiny::Write(dir_ / "d", options);
   ASSERT_FALSE(report);
-  EXPECT_THAT(report.error().message, HasSubstr("found \"notes.txt\""));
+  EXPECT_THAT(report.error().message, HasSubstr("holds \"notes.txt\""));
   EXPECT_THAT(report.error().hint, HasSubstr("what was written is kept in "));
   EXPECT_EQ(sample::ReadFile(dir_ / "d/notes.txt"), "mine");
   fs::remove(dir_ / "d/notes.txt");

@@ -37,27 +37,27 @@ class OutputPath : public testing::Test {
 TEST_F(OutputPath, TheInputItselfIsRefusedUnderEveryName) {
   fs::create_directory_symlink(dir_ / "in", dir_ / "link");
   for (const char* out : {"in", "in/", "in/.", "in/part/..", "link", "link/"}) {
-    EXPECT_THAT(Reason(out), HasSubstr("found the same")) << out;
+    EXPECT_THAT(Reason(out), HasSubstr(" is the input itself")) << out;
   }
 }
 
 TEST_F(OutputPath, ADirectoryAroundTheInputIsRefused) {
-  EXPECT_THAT(Reason(""), HasSubstr("found a directory around it"));
-  EXPECT_THAT(Reason("in/../.."), HasSubstr("found a directory around it"));
+  EXPECT_THAT(Reason(""), HasSubstr(" holds the input "));
+  EXPECT_THAT(Reason("in/../.."), HasSubstr(" holds the input "));
 }
 
 TEST_F(OutputPath, AFileOfTheInputIsRefused) {
   fs::create_symlink(dir_ / "in/config.json", dir_ / "link");
-  EXPECT_THAT(Reason("in/config.json"), HasSubstr("found a file in it"));
-  EXPECT_THAT(Reason("link"), HasSubstr("found a file in it"));
+  EXPECT_THAT(Reason("in/config.json"), HasSubstr(" is a file of the input "));
+  EXPECT_THAT(Reason("link"), HasSubstr(" is a file of the input "));
 }
 
-TEST_F(OutputPath, ADirectoryThatHoldsWhatIsReadIsRefused) {
-  EXPECT_THAT(Reason("in/part", {dir_ / "in/part/shard"}), HasSubstr("found what holds"));
+TEST_F(OutputPath, ADirectoryThatHoldsAnInputIsRefused) {
+  EXPECT_THAT(Reason("in/part", {dir_ / "in/part/shard"}), HasSubstr(", which is read"));
   fs::create_directory(dir_ / "blobs");
   fixtures::WriteFile(dir_ / "blobs/digest", "bytes");
   fs::create_symlink(dir_ / "blobs/digest", dir_ / "in/linked");
-  EXPECT_THAT(Reason("blobs", {dir_ / "in/linked"}), HasSubstr("found what holds"));
+  EXPECT_THAT(Reason("blobs", {dir_ / "in/linked"}), HasSubstr(", which is read"));
 }
 
 TEST_F(OutputPath, OthersAreFineInsideTheInputAndBeside) {
@@ -67,7 +67,7 @@ TEST_F(OutputPath, OthersAreFineInsideTheInputAndBeside) {
   }
 }
 
-TEST_F(OutputPath, WhatIsThereIsReplacedOnlyWithForce) {
+TEST_F(OutputPath, AnExistingOutputIsReplacedOnlyWithForce) {
   fs::create_directories(dir_ / "empty");
   const shard::Status refused = CheckReplaceable((dir_ / "empty").string(), false);
   ASSERT_FALSE(refused);
@@ -84,7 +84,7 @@ TEST_F(OutputPath, ForceReplacesOnlyWhatMoepackWrote) {
     const shard::Status refused = CheckReplaceable(out, true);
     ASSERT_FALSE(refused) << out;
     EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
-    EXPECT_THAT(refused.error().message, HasSubstr("that moepack wrote"));
+    EXPECT_THAT(refused.error().message, HasSubstr("moepack did not write"));
   }
   for (const char* mark : {"distribution.json", "moepack_node.json"}) {
     std::ofstream(dir_ / "home" / mark) << "{}";
@@ -118,13 +118,13 @@ TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyItsFiles) {
       const shard::Status refused = CheckReplaceable((dir_ / "node").string(), true);
       ASSERT_FALSE(refused) << name;
       EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
-      EXPECT_THAT(refused.error().message, HasSubstr(std::string("found \"") + name));
+      EXPECT_THAT(refused.error().message, HasSubstr(std::string("holds \"") + name));
       fs::remove(dir_ / "node" / name);
     }
   }
 }
 
-TEST_F(OutputPath, APathThatCannotBeFollowedIsNoDirectoryAroundTheInput) {
+TEST_F(OutputPath, APathThatCannotBeFollowedIsAnError) {
   fs::create_symlink("loop", dir_ / "loop");
   const shard::Status status = Check("loop/out");
   ASSERT_FALSE(status);

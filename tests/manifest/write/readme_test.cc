@@ -62,7 +62,7 @@ TEST(DistributionReadme, CountsThatDifferBetweenLayersAreARange) {
   EXPECT_THAT(DistributionReadme(sample::Make(plan).manifest), HasSubstr("\n| 0 | 2 to 4 | "));
 }
 
-TEST(DistributionReadme, PartsThatAreNotThereHaveNoRow) {
+TEST(DistributionReadme, MissingPartsHaveNoRow) {
   sample::Distribution made = sample::Make();
   made.Remove("groups/001/experts.safetensors");
   made.manifest.complete = false;

@@ -51,7 +51,7 @@ TEST_F(CudaEmulated, WithoutADeviceIsUnavailable) {
             "cuda: no device can be used: no CUDA-capable device is detected");
 }
 
-TEST_F(CudaEmulated, ADeviceThatIsNotThereIsUnavailable) {
+TEST_F(CudaEmulated, AMissingDeviceIsUnavailable) {
   const auto executor = OpenCuda({.device = 3});
   ASSERT_FALSE(executor.has_value());
   EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
@@ -69,7 +69,7 @@ TEST_F(CudaEmulated, ADeviceWithoutCodeForItIsUnavailable) {
             "cuda: device 0: expected compute capability 7.5 or above, found 7.0");
 }
 
-TEST_F(CudaEmulated, MemoryThatIsNotThereIsAnErrorWithTheBytes) {
+TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatGivesTheBytes) {
   const auto executor = Open();
   const uint64_t before = executor->available();
   const auto buffer = executor->Allocate(5'000'000'000);
@@ -132,7 +132,7 @@ TEST_F(CudaEmulated, UploadsLongerThanTheRingArrive) {
   EXPECT_TRUE(found == values);
 }
 
-TEST_F(CudaEmulated, WhatIsWrittenMayChangeAfterTheCall) {
+TEST_F(CudaEmulated, WrittenMemoryMayChangeAfterTheCall) {
   const auto executor = Open();
   auto buffer = executor->Allocate(6 * sizeof(float));
   ASSERT_TRUE(buffer.has_value());

@@ -133,7 +133,7 @@ TEST_F(CheckCommand, OnATerminalItCountsTokens) {
             testing::ContainsRegex("checking +[0-9]+%  [0-9]+ of 192 tokens  [0-9.,]+ tokens/s")));
 }
 
-TEST_F(CheckCommand, NothingThatRunsIsNoPass) {
+TEST_F(CheckCommand, FailsWhenNoNodeCanRun) {
   const ToolRun built = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 16 --overlay-file fixtures/tiny-overlay.json --no-uniform "
       "-o small --no-verify");

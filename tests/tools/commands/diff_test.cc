@@ -23,7 +23,7 @@ TEST_F(Diff, ADistributionIsTheSameAsItself) {
   EXPECT_EQ(run.out, "a and a/distribution.json are the same\n");
 }
 
-TEST_F(Diff, DifferencesAreNoErrorUnlessAskedFor) {
+TEST_F(Diff, DifferencesAreAnErrorOnlyWhenAskedFor) {
   EXPECT_EQ(workspace_.Moepack("diff a b").status, 0);
   const ToolRun run = workspace_.Moepack("diff a b --exit-code");
   EXPECT_EQ(run.status, 6);
@@ -97,7 +97,7 @@ TEST_F(DiffOfNodes, TheRecipeIsNamed) {
 TEST_F(DiffOfNodes, ANodeIsNotComparedWithADistribution) {
   const ToolRun run = workspace_.Moepack("diff q8 a");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("a: expected a distribution as q8, found a node"));
+  EXPECT_THAT(run.err, HasSubstr("q8 is a distribution, but a is a node"));
   EXPECT_THAT(run.err, HasSubstr("hint: diff compares two distributions, or two nodes"));
   EXPECT_EQ(workspace_.Moepack("diff a q8").status, 2);
 }

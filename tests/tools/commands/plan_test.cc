@@ -40,7 +40,7 @@ TEST(Plan, AnExistingPlanIsKeptUnlessForced) {
   const ToolRun refused = workspace.Moepack(kPlan);
   EXPECT_EQ(refused.status, 2);
   EXPECT_EQ(ReadAll(workspace / "plan.json"), "mine");
-  EXPECT_THAT(refused.err, HasSubstr("hint: use --force"));
+  EXPECT_THAT(refused.err, HasSubstr("hint: --force replaces it"));
   EXPECT_EQ(workspace.Moepack(std::string(kPlan) + "--force").status, 0);
   EXPECT_THAT(ReadAll(workspace / "plan.json"), HasSubstr("moepack-plan"));
 }
@@ -76,7 +76,7 @@ TEST(Plan, ADashPutsThePlanOnStdoutAndTheReportOnStderr) {
   EXPECT_THAT(run.err, HasSubstr("3 groups, contiguous, uniform"));
 }
 
-TEST(Plan, ADirectoryWhoseNameIsNoUtf8IsNamedWithEscapes) {
+TEST(Plan, ADirectoryWhoseNameIsNotUtf8IsNamedWithEscapes) {
   const Workspace workspace;
   std::filesystem::rename(workspace / "fixtures/tiny-moe", workspace / "fixtures/m\xff");
   const ToolRun run = workspace.Moepack("plan fixtures/m\xff --groups 2");

@@ -76,7 +76,7 @@ TEST(Quantize, AnExistingFileIsKeptUnlessForced) {
   WriteAll(workspace / "q4.gguf", "mine");
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "q4.gguf");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("q4.gguf: output: expected no such file, found one"));
+  EXPECT_THAT(run.err, HasSubstr("q4.gguf already exists"));
   EXPECT_EQ(ReadAll(workspace / "q4.gguf"), "mine");
   EXPECT_EQ(workspace.Moepack(std::string(kTiny) + "q4.gguf --force").status, 0);
   EXPECT_NE(ReadAll(workspace / "q4.gguf"), "mine");
@@ -89,7 +89,7 @@ TEST(Quantize, AnInputIsNeverOverwritten) {
   const ToolRun run =
       workspace.Moepack("quantize q4.gguf --recipe Q8_0 --allow-requantize --force -o q4.gguf");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("expected no input, found one"));
+  EXPECT_THAT(run.err, HasSubstr(" is also an input"));
   EXPECT_TRUE(ReadAll(workspace / "q4.gguf") == before);
 }
 
@@ -154,7 +154,7 @@ TEST(Quantize, ValuesThatAreNotFiniteAreCountedByTensor) {
   }
 }
 
-TEST(Quantize, ADistributionIsWrittenAnew) {
+TEST(Quantize, ADistributionIsWrittenAgain) {
   const Workspace workspace;
   EXPECT_EQ(workspace
                 .Moepack("build fixtures/tiny-moe --groups 3 --format gguf --overlay-file "
@@ -198,12 +198,12 @@ TEST(Quantize, ExpressionsThatBacktrackingIsLostInEndAtOnce) {
   EXPECT_EQ(run.status, 0) << "token_embd and others have an x: " << run.err;
 }
 
-TEST(Quantize, ADirectoryIsNoOutputFile) {
+TEST(Quantize, ADirectoryCannotBeTheOutput) {
   const Workspace workspace;
   fs::create_directory(workspace / "d.gguf");
   const ToolRun run = workspace.Moepack(std::string(kTiny) + "d.gguf --force");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("expected a file, found a directory"));
+  EXPECT_THAT(run.err, HasSubstr(" is a directory"));
 }
 
 TEST(Quantize, AConfigWithoutNormTopkProbMeansFalse) {
@@ -252,7 +252,7 @@ TEST(Quantize, AConfigThatContradictsTheTensorsIsRefused) {
   }
 }
 
-TEST(Quantize, ACheckpointThatIsNotAsPromisedLeavesNothingBehind) {
+TEST(Quantize, ACheckpointThatContradictsItsConfigLeavesNothingBehind) {
   const Workspace workspace;
   fs::copy(workspace / "fixtures/tiny-moe", workspace / "model");
   const fs::path path = workspace / "model/config.json";

@@ -122,7 +122,7 @@ TEST_F(Run, OnATerminalItCountsTokens) {
   EXPECT_THAT(OnATerminal(workspace_, start + " --quiet").out, Not(HasSubstr("tokens/s")));
 }
 
-TEST_F(Run, OnATerminalNoCountStandsInTheText) {
+TEST_F(Run, OnATerminalNoCountAppearsInTheText) {
   const std::string start = "run --threads 1 fixtures/tiny-moe --prompt The -n 12";
   const std::string text = workspace_.Moepack(start).out;
   std::string shown = OnATerminal(workspace_, start).out;
@@ -158,7 +158,7 @@ TEST_F(Run, ListsDevicesWithoutASource) {
   EXPECT_THAT(run.out, StartsWith("cpu 0: "));
 }
 
-// A file that is no library stands in the loader's way, so that the program finds none.
+// A file that is not a library stands in the loader's way, so that the program finds none.
 TEST_F(Run, StartsOnAMachineWithoutTheVulkanLoader) {
   for (const char* name : {"libvulkan.so.1", "libvulkan.so"}) WriteAll(workspace_ / name, "");
   ASSERT_EQ(setenv("LD_LIBRARY_PATH", workspace_.path().c_str(), 1), 0);
@@ -175,10 +175,11 @@ TEST_F(Run, StartsOnAMachineWithoutTheVulkanLoader) {
 
 TEST_F(Run, UsageErrorsNameTheOption) {
   const std::string model = "fixtures/tiny-moe ";
-  EXPECT_THAT(Failure(model, 2), HasSubstr("expected one of --prompt and --tokens"));
-  EXPECT_THAT(Failure(model + "--prompt a --tokens 1", 2), HasSubstr("expected one of --prompt"));
-  EXPECT_THAT(Failure("--prompt a", 2), HasSubstr("expected what to load"));
-  EXPECT_THAT(Failure(model + "--prompt ''", 2), HasSubstr("--prompt: expected some text"));
+  EXPECT_THAT(Failure(model, 2), HasSubstr("run: --prompt or --tokens is required"));
+  EXPECT_THAT(Failure(model + "--prompt a --tokens 1", 2),
+              HasSubstr("--prompt and --tokens cannot be used together"));
+  EXPECT_THAT(Failure("--prompt a", 2), HasSubstr("run: SRC is required"));
+  EXPECT_THAT(Failure(model + "--prompt ''", 2), HasSubstr("--prompt is empty"));
   EXPECT_THAT(Failure(model + "--tokens ''", 2), HasSubstr("--tokens: expected at least 1"));
   EXPECT_THAT(Failure(model + "--tokens 1,x", 2), HasSubstr("found \"x\""));
   EXPECT_THAT(Failure(model + "--tokens 5000", 2), HasSubstr("expected an id below 1024"));
@@ -192,7 +193,7 @@ TEST_F(Run, UsageErrorsNameTheOption) {
   EXPECT_THAT(Failure(model + "--prompt a --compare abacus", 2), HasSubstr("abacus"));
 }
 
-TEST_F(Run, WhatIsNotThereHasAStatusOfItsOwn) {
+TEST_F(Run, MissingThingsHaveTheirOwnStatus) {
   Split();
   EXPECT_THAT(Failure("out --group 3 --prompt a", 2), HasSubstr("group: expected 0 to 2, found 3"));
   EXPECT_THAT(Failure("fixtures/tiny-moe --group 0 --prompt a", 2), HasSubstr("group"));

@@ -42,7 +42,7 @@ TEST_F(Verify, ATamperedFileHasStatus6AndIsNamed) {
   EXPECT_THAT(run.err, StartsWith("error: out: verification failed: "));
 }
 
-TEST_F(Verify, ARequantizationIsNoClaimThatCopiesCanMake) {
+TEST_F(Verify, CopiesCannotClaimToBeARequantization) {
   auto manifest = nlohmann::ordered_json::parse(ReadAll(workspace_ / "out/distribution.json"));
   const std::string digest(64, '0');
   manifest["tool"]["parents"] = {{{"manifest_sha256", digest}, {"recipe", "Q2_K"}}};

@@ -117,7 +117,7 @@ TEST(Build, PrintsAVerifyCommandThatMakesTheSameTensors) {
   EXPECT_THAT(run.out, HasSubstr("--against fixtures/tiny-moe --pre qwen2\n"));
 }
 
-TEST(Scales, ThatCannotBeMeantEndTheRunAndLeaveNothing) {
+TEST(Scales, ThatAreImpossibleEndTheRunAndLeaveNothing) {
   for (const float scale : {NAN, INFINITY, 0.0f}) {
     const shard::ConvertSample sample = Fp8(scale);
     ASSERT_TRUE(sample.Open());

@@ -83,7 +83,7 @@ TEST_F(SessionTexts, IdsOutsideTheVocabularyAreRefused) {
   EXPECT_EQ(TokensError("[1, 2.5]").code, Code::kCorrupt);
 }
 
-TEST_F(SessionTexts, LinesThatAreNoSessionAreRefusedByNumber) {
+TEST_F(SessionTexts, LinesThatAreNotSessionsAreRefusedByNumber) {
   EXPECT_THAT(TextError("a.jsonl", "{\"text\": \"x\"}\n{\"text\": 1}\n").message,
               HasSubstr("a.jsonl: line 2: text: expected"));
   EXPECT_THAT(TextError("a.jsonl", "7").message,
@@ -97,7 +97,7 @@ TEST_F(SessionTexts, LinesThatAreNoSessionAreRefusedByNumber) {
               HasSubstr("line 1: expected \"text\" or \"tokens\", found both"));
 }
 
-TEST_F(SessionTexts, AByteOrderMarkIsNoText) {
+TEST_F(SessionTexts, AByteOrderMarkIsNotText) {
   const auto sessions = Read({{File("a.txt", "\xef\xbb\xbfhi"), File("b.jsonl", "\xef\xbb\xbf[7]")},
                               {File("c.txt",
                                     "\xef\xbb\xbf"
@@ -131,13 +131,13 @@ TEST_F(SessionTexts, SessionsNeedTokensAndNamesOfTheirOwn) {
               HasSubstr("session: expected a name in UTF-8 without control characters"));
 }
 
-TEST_F(SessionTexts, TextThatIsNoUtf8IsRefused) {
+TEST_F(SessionTexts, TextThatIsNotUtf8IsRefused) {
   EXPECT_THAT(TextError("a.txt", "\xff").message,
               HasSubstr("a.txt: text: expected UTF-8, found other bytes"));
 }
 
 // JSON of statistics and reports is UTF-8: known before anything runs, not when they are written.
-TEST_F(SessionTexts, NamesThatAreNoUtf8AreRefusedWhenTheyAreRead) {
+TEST_F(SessionTexts, NamesThatAreNotUtf8AreRefusedWhenTheyAreRead) {
   const std::string expected = "session: expected a name in UTF-8 without control characters";
   EXPECT_THAT(TextError("caf\xe9.txt", "x").message, HasSubstr(expected));
   EXPECT_THAT(TextError("caf\xe9.jsonl", "[1, 2]").message, HasSubstr(expected));
@@ -167,7 +167,7 @@ TEST_F(SessionTexts, SomethingHasToBeNamed) {
   const auto sessions = Read({});
   ASSERT_FALSE(sessions);
   EXPECT_EQ(sessions.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(sessions.error().message, "expected texts or tokens, found none");
+  EXPECT_EQ(sessions.error().message, "--text or --tokens is required");
   const auto missing = Read({{(dir_.path() / "nothing").string()}, {}, ""});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Code::kNotFound);

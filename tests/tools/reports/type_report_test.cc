@@ -97,7 +97,7 @@ TEST(TypeReport, BuildHasTheSameListForGgufBundles) {
   EXPECT_THAT(workspace.Moepack(build + "--quantize Q4_K_M").out, HasSubstr("recipe Q4_K_M (down"));
   const ToolRun plain = workspace.Moepack(build);
   EXPECT_EQ(plain.status, 2);
-  EXPECT_THAT(plain.err, HasSubstr("--tensors: expected GGUF bundles, found safetensors ones"));
+  EXPECT_THAT(plain.err, HasSubstr("--tensors has no effect on safetensors bundles"));
 }
 
 TEST(TypeReport, IsPartOfADryRunOnly) {

@@ -22,7 +22,7 @@ TEST(Utf8Stream, BytesOfACharacterWaitForItsLast) {
             "b");
 }
 
-TEST(Utf8Stream, BytesThatAreNoTextAreNotHeldForever) {
+TEST(Utf8Stream, BytesThatAreNotTextAreNotHeldForever) {
   Utf8Stream stream;
   EXPECT_EQ(stream.Add("\xff"), "\xff");
   EXPECT_EQ(stream.Add("\x80\x80\x80\x80"), "\x80\x80\x80\x80");

@@ -155,7 +155,7 @@ TEST(Deepseek2, V3WithoutASelectionBiasIsRefused) {
   EXPECT_THAT(ErrorOf(sample).message, HasSubstr("tensors for blk.1.exp_probs_b.bias, found none"));
 }
 
-TEST(Deepseek2, V2DoesNotRenormaliseAndSaysNothingOfIt) {
+TEST(Deepseek2, V2DoesNotRenormaliseAndWritesNoKeyForIt) {
   ConvertSample sample = V2();
   sample.config["scoring_func"] = "softmax";
   const GgufMetadata keys = Converted(sample).metadata;

@@ -97,7 +97,7 @@ TEST(Glm4Moe, ASelectionBiasIsDue) {
   EXPECT_THAT(model.error().message, HasSubstr("tensors for blk.1.exp_probs_b.bias, found none"));
 }
 
-TEST(Glm4Moe, APartOfTheHeadThatIsNoneIsRefused) {
+TEST(Glm4Moe, ARotaryPartBeyondTheHeadIsRefused) {
   ConvertSample sample = Glm();
   sample.config["partial_rotary_factor"] = 1.5;
   const auto model = sample.Convert();
@@ -132,7 +132,7 @@ TEST(Glm4Moe, BlocksForMultiTokenPredictionAreKeptUnlessTheyAreToBeDropped) {
   EXPECT_THAT(Names(dropped), Not(Contains(HasSubstr("blk.2."))));
 }
 
-TEST(Glm4Moe, ABlockThatIsAnnouncedButNotThereIsNotCounted) {
+TEST(Glm4Moe, AnAnnouncedButMissingBlockIsNotCounted) {
   ConvertSample sample = Glm();
   sample.config["num_nextn_predict_layers"] = 1;
   const GgufModel model = Converted(sample);

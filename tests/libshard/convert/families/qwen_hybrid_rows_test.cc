@@ -58,7 +58,7 @@ TEST(QwenHybridRows, LeaveNothingOfTheBlockWithoutMtp) {
   EXPECT_EQ(TensorsWith(*model, "blk.2."), 0u);
 }
 
-TEST(QwenHybridRows, GoByTheTensorsWhereTheConfigAnnouncesABlockThatIsNotThere) {
+TEST(QwenHybridRows, FollowTheTensorsWhereTheConfigAnnouncesAMissingBlock) {
   QwenHybridSample sample = Sample();
   sample.Remove("mtp.");
   const auto model = sample.Convert();

@@ -113,7 +113,7 @@ TEST(Bpe, SaysHowManyRowsOfTheEmbeddingHaveNoToken) {
   EXPECT_THAT(full.Convert()->notes, testing::IsEmpty());
 }
 
-TEST(Bpe, RefusesANormalizerThatTheRuntimeHasNot) {
+TEST(Bpe, RefusesANormalizerThatTheRuntimeLacks) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.tokenizer["normalizer"] = {{"type", "Lowercase"}};
   EXPECT_THAT(ErrorOf(sample, Code::kUnsupported),
@@ -123,7 +123,7 @@ TEST(Bpe, RefusesANormalizerThatTheRuntimeHasNot) {
   EXPECT_TRUE(sample.Convert(options)) << "who names the pre-tokenizer decides";
 }
 
-TEST(Bpe, RefusesMergesThatAreNone) {
+TEST(Bpe, RefusesMergesOfAnotherForm) {
   for (const char* merge :
        {R"("ab")", R"("a b c")", R"(" b")", R"("a ")", R"(["a"])", R"(["a", ""])", "7"}) {
     ConvertSample sample = ConvertSample::Qwen3Moe();

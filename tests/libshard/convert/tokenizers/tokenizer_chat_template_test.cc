@@ -75,8 +75,8 @@ TEST_F(ChatTemplateTest, AdditionalFilesAreNamedAfterThemselves) {
   EXPECT_THAT(*metadata->Find("tokenizer.chat_templates")->AsStrings(), ElementsAre("a", "b"));
 }
 
-// A GGUF string that is no UTF-8 is refused by readers.
-TEST_F(ChatTemplateTest, RefusesATemplateThatIsNoUtf8) {
+// A GGUF string that is not UTF-8 is refused by readers.
+TEST_F(ChatTemplateTest, RefusesATemplateThatIsNotUtf8) {
   Write("tokenizer_config.json", "{}");
   Write("chat_template.jinja", "a\xff");
   const auto metadata = Read();
@@ -102,7 +102,7 @@ TEST_F(ChatTemplateTest, RefusesTwoHundredThousandTemplatesAndVeryLongNames) {
   EXPECT_THAT(long_name.error().message, HasSubstr("name: expected at most 256 bytes"));
 }
 
-TEST_F(ChatTemplateTest, RefusesWhatIsNoTemplate) {
+TEST_F(ChatTemplateTest, RefusesValuesThatAreNotTemplates) {
   for (const char* value : {"7", R"([{"name": "x"}])", R"([{"name": 1, "template": "t"}])"}) {
     Write("tokenizer_config.json", std::string(R"({"chat_template": )") + value + "}");
     const auto metadata = Read();

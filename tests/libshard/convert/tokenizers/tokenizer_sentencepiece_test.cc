@@ -68,13 +68,13 @@ TEST(SentencePieces, RefusesLengthsThatLie) {
   EXPECT_THAT(ErrorOf("\x0a\x80"s), HasSubstr("found the end of the message"));
 }
 
-TEST(SentencePieces, RefusesTagsThatAreNone) {
+TEST(SentencePieces, RefusesInvalidTags) {
   EXPECT_THAT(ErrorOf("\x03"s), HasSubstr("a field number, found 0"));
   EXPECT_THAT(ErrorOf("\x0b"s), HasSubstr("wire type 0, 1, 2 or 5, found 3"));
   EXPECT_THAT(ErrorOf("\x0f"s), HasSubstr("found 7"));
 }
 
-TEST(SentencePieces, RefusesTypesThatAreNone) {
+TEST(SentencePieces, RefusesInvalidTypes) {
   EXPECT_THAT(ErrorOf("\x0a\x02\x18\x07"s), HasSubstr("type: expected 1 to 6, found 7"));
   EXPECT_THAT(ErrorOf("\x0a\x02\x18\x00"s), HasSubstr("found 0"));
   EXPECT_THAT(ErrorOf(""), HasSubstr("expected pieces, found none"));

@@ -59,7 +59,7 @@ TEST(Tiktoken, RecoversMergesFromTheRanks) {
   EXPECT_THAT(Read({})->merges, ElementsAre("a b", "ab \u0120"));
 }
 
-TEST(Tiktoken, ATokenThatNoMergeMakesHasNone) {
+TEST(Tiktoken, ATokenThatNoMergeMakesHasNoMerge) {
   // "abc" without "ab" or "bc" before it.
   const auto vocabulary = Read({.ranks = "YQ== 0\nYg== 1\nYw== 2\nYWJj 3\nYWI= 4\n"});
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
@@ -83,7 +83,7 @@ TEST(Tiktoken, ATokenizerJsonGoesBefore) {
   EXPECT_EQ(vocabulary->tokens[0], "x");
 }
 
-TEST(Tiktoken, LinesThatAreNoTokenAndRankAreCorrupt) {
+TEST(Tiktoken, LinesWithoutTokenAndRankAreCorrupt) {
   EXPECT_THAT(ErrorOf({.ranks = "YQ== 0\nYg==\n"}),
               HasSubstr("line 2: expected a token and a rank"));
   EXPECT_THAT(ErrorOf({.ranks = "YQ== x\n"}), HasSubstr("line 1: expected a token and a rank"));

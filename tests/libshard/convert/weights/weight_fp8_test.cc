@@ -140,7 +140,7 @@ TEST(ScaledWeight, RefusesScalesOfAnotherShapeOrType) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("type: expected F8_E4M3, found \"I8\""));
 }
 
-TEST(ScaledWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
+TEST(ScaledWeight, RefusesImpossibleScalesWithTensorAndPlace) {
   const std::pair<float, const char*> rows[] = {
       {NAN, "nan"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}};
   for (const auto& [scale, text] : rows) {

@@ -94,7 +94,7 @@ TEST(GptqWeight, TransposesAndAddsOneToTheZeros) {
   EXPECT_EQ(sample.Values(*weight), Expected());
 }
 
-TEST(GptqWeight, TheSecondFormatStoresZerosAsTheyAre) {
+TEST(GptqWeight, TheSecondFormatStoresZerosUnchanged) {
   WeightSample sample = Gptq("gptq_v2", 0);
   const auto weight = sample.Read();
   ASSERT_TRUE(weight) << weight.error().message;
@@ -151,7 +151,7 @@ TEST(GptqWeight, RefusesWordsThatTheConfigDoesNotExplain) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("quant_method: expected gptq or awq, found \"fp8\""));
 }
 
-TEST(GptqWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
+TEST(GptqWeight, RefusesImpossibleScalesWithTensorAndPlace) {
   for (WeightSample sample : {Gptq("gptq", 1), Awq()}) {
     std::vector<float> scales(kGroups * kRows, 1);
     scales[kRows + 3] = NAN;

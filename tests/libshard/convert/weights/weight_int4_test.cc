@@ -113,7 +113,7 @@ TEST(PackedWeight, ARowMayBeOneGroup) {
   EXPECT_EQ(sample.Rows(*weight->reader, 2, 1)[9], (Code(2, 9) - 8) * 4);
 }
 
-TEST(PackedWeight, RefusesScalesThatCannotBeMeantWithTensorAndPlace) {
+TEST(PackedWeight, RefusesImpossibleScalesWithTensorAndPlace) {
   for (const float scale : {NAN, INFINITY, -INFINITY}) {
     WeightSample sample = Sample();
     sample.Tensor("weight_scale").bytes = BytesOf<float>({1, 2, 3, 4, scale, 6, 7, 8, 9});
@@ -219,7 +219,7 @@ TEST(PackedWeight, AScaleTooSmallForQ40IsReportedAndOneTooLargeRefused) {
   EXPECT_THAT(status.error().hint, HasSubstr("--tensor-type"));
 }
 
-TEST(PackedWeight, RepacksNoScaleThatCannotBeMeant) {
+TEST(PackedWeight, DoesNotRepackImpossibleScales) {
   for (const float scale : {NAN, -INFINITY, 0.0f}) {
     WeightSample sample = Grid({1, 1, scale, 1});
     const auto weight = sample.Read();

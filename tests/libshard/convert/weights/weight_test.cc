@@ -70,7 +70,7 @@ TEST(Weight, RefusesCompanionsOfOtherFormats) {
   EXPECT_THAT(sample.ErrorText(), HasSubstr("\"m.weight_shape\": expected the codes of \"m\""));
 }
 
-TEST(Weight, AScaleInAShardThatIsNotThereIsNamedWithTheShard) {
+TEST(Weight, AScaleInAMissingShardIsNamedWithTheShard) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::WriteSafetensors(dir / "a.safetensors",
                                          {{"m.weight", "F8_E4M3", {1, 2}, std::string(2, '\0')}}));

@@ -1,0 +1,36 @@
+// The headings under which the help of a command lists its options.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <array>
+#include <cstdint>
+
+namespace cli {
+
+enum class Section : uint8_t {
+  kInput,
+  kSelection,
+  kSummary,
+  kSplit,
+  kTypes,
+  kOutput,
+  kText,
+  kGeneration,
+  kScoring,
+  kChecks,
+  kResources,
+  kGeneral,
+};
+
+// One title per Section, in the order in which help shows them.
+inline constexpr std::array<const char*, 12> kSectionTitles = {
+    "Input",     "Selection", "Summary",    "Split",   "Conversion and quantization",
+    "Output",    "Text",      "Generation", "Scoring", "Checks",
+    "Resources", "General"};
+
+// Options that are added to `app` from now on belong to this section.
+inline void StartSection(CLI::App& app, Section section) {
+  app.option_defaults()->group(kSectionTitles[static_cast<size_t>(section)]);
+}
+
+}  // namespace cli
