@@ -16,6 +16,7 @@
 namespace shard {
 
 inline constexpr size_t kMaxGgufTensorName = 63;
+inline constexpr size_t kMaxGgufDimensions = 4;  // of a tensor
 // Of a file without the key, and of what we write unless told otherwise: llama.cpp's tools copy the
 // key but lay data out at 32, and so break files that have another alignment.
 inline constexpr uint64_t kGgufDefaultAlignment = 32;

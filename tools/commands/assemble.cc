@@ -22,7 +22,6 @@ namespace {
 using shard::Cat;
 using shard::Json;
 
-constexpr uint64_t kMaxGroup = 65535;
 constexpr uint64_t kLeastPartSize = 1u << 12;
 
 struct Arguments {
@@ -151,7 +150,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
   app.add_option("--group", options.group, "The node's group, counted from 0.")
       ->type_name("G")
-      ->transform(AsCount(0, kMaxGroup))
+      ->transform(AsCount(0, kMaxGroups - 1))
       ->required();
   app.add_option("-o,--output", arguments->out, "The node's directory.")
       ->type_name("DIR")
