@@ -66,7 +66,9 @@ void ExpectSame(const Routing& expected, const Routing& found, const std::string
   EXPECT_EQ(found.normalize, expected.normalize);
   EXPECT_EQ(ScaleOf(found), ScaleOf(expected));
   EXPECT_EQ(std::max(1u, found.groups), std::max(1u, expected.groups));
-  if (expected.groups > 1) EXPECT_EQ(found.groups_used, expected.groups_used);
+  if (expected.groups > 1) {
+    EXPECT_EQ(found.groups_used, expected.groups_used);
+  }
   EXPECT_EQ(found.experts, expected.experts);
   EXPECT_EQ(found.top_k, expected.top_k);
 }

@@ -13,8 +13,8 @@ TEST(Gatings, HaveOneRowEachAndEveryNameAndNumberOnce) {
   for (const GatingRow& row : AllGatings()) {
     EXPECT_EQ(&RowOf(row.gating), &row) << row.name;
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    if (!row.alias.empty()) EXPECT_TRUE(names.insert(row.alias).second) << row.alias;
-    if (row.gguf_id != kNoGgufId) EXPECT_TRUE(ids.insert(row.gguf_id).second) << row.name;
+    EXPECT_TRUE(row.alias.empty() || names.insert(row.alias).second) << row.alias;
+    EXPECT_TRUE(row.gguf_id == kNoGgufId || ids.insert(row.gguf_id).second) << row.name;
     EXPECT_EQ(FindGating(row.name), row.gating);
     EXPECT_EQ(FindGgufGating(row.gguf_id).value_or(row.gating), row.gating);
   }
@@ -39,8 +39,12 @@ TEST(Routing, IsTheUsualOneWhereNothingIsStated) {
   EXPECT_FALSE(same.normalize);
   EXPECT_EQ(same.scale, 2.5);
   EXPECT_EQ(same.groups, 8u);
-  const Routing other =
-      Overlay(usual, {.gating = Gating::kSoftmax, .normalize = true, .scale = 1, .groups = 0});
+  StatedRouting stated;
+  stated.gating = Gating::kSoftmax;
+  stated.normalize = true;
+  stated.scale = 1;
+  stated.groups = 0;
+  const Routing other = Overlay(usual, stated);
   EXPECT_EQ(other.gating, Gating::kSoftmax);
   EXPECT_TRUE(other.normalize);
   EXPECT_EQ(other.scale, 1);
