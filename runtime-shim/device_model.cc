@@ -28,7 +28,7 @@ Status SetExperts(const Weights& weights, ModelSpec& spec) {
       return Error{Code::kCorrupt, Cat(weights.path, ": layers with experts: expected below ",
                                        spec.layers, ", found ", layer)};
     }
-    RouterSpec& router = spec.layer[layer].router;
+    shard::Routing& router = spec.layer[layer].router;
     router.experts = experts;
     if (router.top_k <= experts) continue;
     return Error{Code::kCorrupt,

@@ -11,6 +11,8 @@
 
 namespace runtime {
 
+inline constexpr size_t kMaxThreads = 1024;  // of the CPU; more are not started
+
 struct ExecutorOptions {
   uint32_t device = 0;             // of those the executor counts (`moepack run --list-devices`)
   uint32_t threads = 0;            // of the CPU; 0: one per core

@@ -51,7 +51,7 @@ std::pair<float, float> PeakAndNorm(std::span<const float> values) {
 }  // namespace
 
 Result<std::vector<Selection>> Forward::Route() {
-  const RouterSpec& router = spec_.layer[layer_].router;
+  const shard::Routing& router = spec_.layer[layer_].router;
   const Rows logits = Now(scratch_.router).Columns(0, router.experts);
   Project(weights_->router, Now(scratch_.normed), logits);
   SHARD_CHECK(Mark("router", logits));

@@ -4,6 +4,8 @@
 
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
+#include "libshard/model/gguf_architectures.h"
+#include "libshard/model/gguf_routing.h"
 
 namespace runtime {
 namespace {
@@ -79,34 +81,28 @@ void ReadRope(SpecKeys& keys, ModelSpec& spec) {
   rope.attention_factor *= 1 + 0.1f * std::log(1 / rope.frequency_scale);
 }
 
-void ReadRouting(SpecKeys& keys, ModelSpec& spec) {
-  static constexpr const char* kGatings[] = {"softmax", "softmax", "sigmoid", "softmax-after-topk",
-                                             "sqrtsoftplus"};
-  RouterSpec router;
-  router.experts = keys.Required("expert_count");
-  const uint32_t gating = keys.Uint("expert_gating_func", 0);
-  if (gating < std::size(kGatings))
-    router.gating = kGatings[gating];
-  else
-    keys.Refuse("expert_gating_func", "0 to 4", Cat(gating));
-  router.normalize = keys.Bool("expert_weights_norm", false);
-  router.scale = keys.Float("expert_weights_scale", 0);
-  router.expert_groups = keys.Uint("expert_group_count", 0);
-  router.expert_groups_used = keys.Uint("expert_group_used_count", 0);
+// The function without which llama.cpp ends the process.
+void RequireGating(SpecKeys& keys) {
+  const shard::GgufArchitecture* row = shard::FindArchitecture(keys.architecture());
+  if (row == nullptr || !row->routing || !row->routing->needs_gating) return;
+  if (keys.Uint("expert_gating_func", 0) == 0)
+    keys.Refuse("expert_gating_func", "a gating function", "none");
+}
+
+void ReadRouters(const shard::Routing& routing, SpecKeys& keys, ModelSpec& spec) {
+  RequireGating(keys);
+  const uint32_t experts = keys.Required("expert_count");
   const std::vector<uint32_t> top_k = keys.PerLayer("expert_used_count", spec.layers, 0);
   spec.layer.resize(spec.layers);
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
-    spec.layer[layer].router = router;
+    spec.layer[layer].router = routing;
+    spec.layer[layer].router.experts = experts;
     spec.layer[layer].router.top_k = top_k[layer];
     if (top_k[layer] == 0) keys.Refuse("expert_used_count", "at least 1", "0");
   }
 }
 
 }  // namespace
-
-void ForEachRouter(ModelSpec& spec, const std::function<void(RouterSpec& router)>& change) {
-  for (LayerSpec& layer : spec.layer) change(layer.router);
-}
 
 shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
                                        const shard::GgufMetadata& metadata) {
@@ -123,10 +119,12 @@ shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
   ReadShape(keys, spec);
   SHARD_CHECK(keys.status());
   ReadRope(keys, spec);
-  ReadRouting(keys, spec);
+  SHARD_CHECK(shard::CheckExpertKeys(path, metadata));
+  SHARD_TRY(const shard::Routing routing, shard::RoutingOfGguf(path, metadata));
+  ReadRouters(routing, keys, spec);
   spec.attention_scale = 1 / std::sqrt(static_cast<float>(spec.key_width));
   SHARD_CHECK(keys.status());
-  family->fill(keys, spec);
+  if (family->fill != nullptr) family->fill(keys, spec);
   if (spec.rope.dims > spec.key_width)
     keys.Refuse("rope.dimension_count", Cat("at most ", spec.key_width, ", the width of a head"),
                 Cat(spec.rope.dims));

@@ -3,14 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "libshard/base/result.h"
 #include "libshard/format/gguf_metadata.h"
-#include "runtime-shim/router.h"
+#include "libshard/model/routing.h"
 #include "runtime-shim/shapes.h"
 #include "runtime-shim/spec_keys.h"
 
@@ -32,7 +31,8 @@ struct RopeSpec {
 struct LayerSpec {
   bool rope = true;
   uint32_t window = 0, chunk = 0;  // AttentionShape
-  RouterSpec router;  // of MoE layers; which they are, and their experts, the tensors say
+  // Of MoE layers; which they are, and their experts, the tensors say.
+  shard::Routing router;
 };
 
 struct ModelSpec {
@@ -73,15 +73,14 @@ struct ModelSpec {
 struct RuntimeFamily {
   const char* architecture;  // general.architecture
   const char* models;        // "Mixtral"
-  // Everything that is peculiar to it; the common keys are read already. Complains to `keys`.
-  void (*fill)(SpecKeys& keys, ModelSpec& spec);
+  // Everything that is peculiar to it; the common keys and the routing are read already. Complains
+  // to `keys`. Null when nothing is.
+  void (*fill)(SpecKeys& keys, ModelSpec& spec) = nullptr;
 };
 std::span<const RuntimeFamily> AllRuntimeFamilies();
 
-// For the families: what holds in every layer.
-void ForEachRouter(ModelSpec& spec, const std::function<void(RouterSpec& router)>& change);
-
-// kUnsupported for an architecture that does not run here, with those that do; kCorrupt for keys
+// kUnsupported for an architecture that does not run here, with those that do, and for a gating
+// function or a key about experts that we do not know; kCorrupt for keys
 // that are missing or make no sense. `path` names the file in errors.
 shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
                                        const shard::GgufMetadata& metadata);

@@ -30,7 +30,7 @@ ExpertIds AllIds(uint32_t experts) {
 
 Result<std::vector<double>> GateShares(std::span<const float> logits,
                                        std::span<const float> selection_bias,
-                                       const RouterSpec& spec,
+                                       const shard::Routing& spec,
                                        const std::vector<ExpertIds>& eligible) {
   SHARD_TRY(const Selection wish,
             SelectExperts(logits, selection_bias, spec, AllIds(spec.experts)));
@@ -40,7 +40,7 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
   for (const ExpertIds& ids : eligible) {
     Result<Selection> choice = SelectExperts(logits, selection_bias, spec, ids);
     const bool cut_groups =
-        spec.expert_groups > 1 && ids.size() >= spec.top_k && ids.back() < spec.experts;
+        spec.groups > 1 && ids.size() >= spec.top_k && ids.back() < spec.experts;
     if (!choice && !cut_groups) return std::move(choice).error();
     const double share = choice ? GateSum(gates, choice->ids) : 0;
     // Sigmoids of very negative logits can all be 0.

@@ -21,7 +21,7 @@ namespace runtime {
 // kInvalidArgument when sizes or ids do not fit, or fewer than top_k experts are eligible.
 shard::Result<std::vector<double>> GateShares(std::span<const float> logits,
                                               std::span<const float> selection_bias,
-                                              const RouterSpec& spec,
+                                              const shard::Routing& spec,
                                               const std::vector<shard::ExpertIds>& eligible);
 
 // Adds up GateShares while a prompt runs. Position 0 is left out: models park
@@ -41,7 +41,7 @@ class GroupScores : public RoutingObserver {
 
  private:
   struct Layer {
-    RouterSpec router;
+    shard::Routing router;
     std::vector<shard::ExpertIds> eligible;  // per group
   };
   shard::Status Add(const RoutedBatch& batch, const Layer& layer);

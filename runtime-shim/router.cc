@@ -3,7 +3,8 @@
 //   1  mask        logits of experts that are not eligible become minus infinity
 //   2  gate        p = softmax, sigmoid, sqrt(softplus) of the logits, or the logits themselves
 //   3  bias        s = p + selection bias; masked experts stay at minus infinity
-//   4  groups      score of a routing group = its two best s added; only the best groups stay
+//   4  groups      score of a routing group = its two best s added, or its best s; only the best
+//                  groups stay
 //   5  choose      the top_k largest s
 //   6  weigh       w = p of the chosen (never s); the "after-topk" gates are applied to them here
 //   7  normalise   w / max(sum of w, floor)
@@ -23,8 +24,11 @@ namespace {
 using shard::Cat;
 using shard::Code;
 using shard::Error;
+using shard::Gating;
+using shard::GroupScore;
 using shard::Ok;
 using shard::Result;
+using shard::Routing;
 using shard::Status;
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
@@ -52,24 +56,28 @@ void SqrtSoftplus(Floats& values) {
   for (float& x : values) x = std::sqrt(std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))));
 }
 
-struct Gating {
-  const char* name;
-  Gate of_all;     // step 2
-  Gate of_chosen;  // step 6
-};
-constexpr Gating kGatings[] = {
-    {"softmax", Softmax, Keep},
-    {"sigmoid", Sigmoid, Keep},
-    {"softmax-after-topk", Keep, Softmax},
-    {"sigmoid-after-topk", Keep, Sigmoid},
-    {"sqrtsoftplus", SqrtSoftplus, Keep},
-};
-
-const Gating* FindGating(std::string_view name) {
-  for (const Gating& gating : kGatings) {
-    if (gating.name == name) return &gating;
+Gate GateOf(Gating gating) {
+  switch (gating) {
+    case Gating::kSoftmax:
+    case Gating::kSoftmaxAfterTopK:
+      return Softmax;
+    case Gating::kSigmoid:
+    case Gating::kSigmoidAfterTopK:
+      return Sigmoid;
+    case Gating::kSqrtSoftplus:
+      break;
   }
-  return nullptr;
+  return SqrtSoftplus;
+}
+
+// Step 2.
+Gate OfAll(const Routing& routing) {
+  return shard::RowOf(routing.gating).after_top_k ? Keep : GateOf(routing.gating);
+}
+
+// Step 6.
+Gate OfChosen(const Routing& routing) {
+  return shard::RowOf(routing.gating).after_top_k ? GateOf(routing.gating) : Keep;
 }
 
 Error Bad(const std::string& thing, const std::string& expected, const std::string& found) {
@@ -77,23 +85,20 @@ Error Bad(const std::string& thing, const std::string& expected, const std::stri
           Cat("router: ", thing, ": expected ", expected, ", found ", found)};
 }
 
-Status CheckSpec(const RouterSpec& spec) {
-  if (FindGating(spec.gating) == nullptr)
-    return Bad("gating", "a known kind", shard::Quoted(spec.gating));
+Status CheckSpec(const Routing& spec) {
   if (spec.top_k == 0) return Bad("experts per token", "at least 1", "0");
-  if (spec.expert_groups <= 1) return Ok();
-  if (spec.experts % spec.expert_groups != 0 || spec.experts / spec.expert_groups < 2) {
+  if (spec.groups <= 1) return Ok();
+  if (spec.experts % spec.groups != 0 || spec.experts / spec.groups < 2) {
     return Bad("routing groups", Cat("groups of equal size, at least 2, of ", spec.experts),
-               Cat(spec.expert_groups));
+               Cat(spec.groups));
   }
-  if (spec.expert_groups_used == 0 || spec.expert_groups_used > spec.expert_groups) {
-    return Bad("routing groups used", Cat("1 to ", spec.expert_groups),
-               Cat(spec.expert_groups_used));
+  if (spec.groups_used == 0 || spec.groups_used > spec.groups) {
+    return Bad("routing groups used", Cat("1 to ", spec.groups), Cat(spec.groups_used));
   }
   return Ok();
 }
 
-Status CheckEligible(const RouterSpec& spec, const shard::ExpertIds& eligible) {
+Status CheckEligible(const Routing& spec, const shard::ExpertIds& eligible) {
   const auto unordered =
       std::adjacent_find(eligible.begin(), eligible.end(), std::greater_equal<>());
   if (unordered != eligible.end()) return Bad("eligible experts", "ascending ids", Cat(*unordered));
@@ -121,57 +126,58 @@ std::vector<uint32_t> Largest(const Floats& values, size_t count) {
   return order;
 }
 
-// The sum of the two largest: minus infinity with fewer than two eligible experts in the group.
-float GroupScore(std::span<const float> scores) {
+// The largest, or the sum of the two largest: minus infinity with fewer than two eligible experts
+// in the group.
+float ScoreOfGroup(GroupScore kind, std::span<const float> scores) {
   float best = kMasked, second = kMasked;
   for (const float score : scores) {
     second = std::max(second, std::min(best, score));
     best = std::max(best, score);
   }
-  return best + second;
+  return kind == GroupScore::kBest ? best : best + second;
 }
 
-void MaskWeakGroups(const RouterSpec& spec, Floats& scores) {
-  const size_t size = spec.experts / spec.expert_groups;
+void MaskWeakGroups(const Routing& spec, Floats& scores) {
+  const size_t size = spec.experts / spec.groups;
   Floats group_scores;
-  for (size_t group = 0; group < spec.expert_groups; ++group)
-    group_scores.push_back(GroupScore(std::span(scores).subspan(group * size, size)));
+  for (size_t group = 0; group < spec.groups; ++group)
+    group_scores.push_back(
+        ScoreOfGroup(spec.group_score, std::span(scores).subspan(group * size, size)));
   const std::vector<uint32_t> order = Largest(group_scores, group_scores.size());
-  for (size_t rank = spec.expert_groups_used; rank < order.size(); ++rank)
+  for (size_t rank = spec.groups_used; rank < order.size(); ++rank)
     std::fill_n(scores.begin() + static_cast<ptrdiff_t>(order[rank] * size), size, kMasked);
 }
 
 // Steps 7 and 8.
-void FinishWeights(const RouterSpec& spec, Floats& weights) {
+void FinishWeights(const Routing& spec, Floats& weights) {
   if (spec.normalize) {
     const float sum = std::accumulate(weights.begin(), weights.end(), 0.0f);
     for (float& weight : weights) weight /= std::max(sum, kSumFloor);
   }
-  if (spec.scale == 0) return;
-  for (float& weight : weights) weight *= spec.scale;
+  const float scale = shard::ScaleOf(spec);
+  for (float& weight : weights) weight *= scale;
 }
 
 }  // namespace
 
 Result<Selection> SelectExperts(std::span<const float> logits,
-                                std::span<const float> selection_bias, const RouterSpec& spec,
+                                std::span<const float> selection_bias, const Routing& spec,
                                 const shard::ExpertIds& eligible) {
   SHARD_CHECK(CheckSpec(spec));
   SHARD_CHECK(CheckEligible(spec, eligible));
   SHARD_CHECK(CheckValues("logits", logits, spec.experts));
   if (!selection_bias.empty())
     SHARD_CHECK(CheckValues("selection bias", selection_bias, spec.experts));
-  const Gating& gating = *FindGating(spec.gating);
 
   Floats probabilities(spec.experts, kMasked);
   for (const uint32_t id : eligible) probabilities[id] = logits[id];
-  gating.of_all(probabilities);
+  OfAll(spec)(probabilities);
 
   // A bias must not bring a masked expert back, so scores start masked again.
   Floats scores(spec.experts, kMasked);
   for (const uint32_t id : eligible)
     scores[id] = probabilities[id] + (selection_bias.empty() ? 0 : selection_bias[id]);
-  if (spec.expert_groups > 1) MaskWeakGroups(spec, scores);
+  if (spec.groups > 1) MaskWeakGroups(spec, scores);
 
   Selection chosen;
   chosen.ids = Largest(scores, spec.top_k);
@@ -182,16 +188,15 @@ Result<Selection> SelectExperts(std::span<const float> logits,
                Cat(left));
   }
   for (const uint32_t id : chosen.ids) chosen.weights.push_back(probabilities[id]);
-  gating.of_chosen(chosen.weights);
+  OfChosen(spec)(chosen.weights);
   FinishWeights(spec, chosen.weights);
   return chosen;
 }
 
-std::vector<float> GateValues(std::span<const float> logits, const RouterSpec& spec) {
-  const Gating& gating = *FindGating(spec.gating);
+std::vector<float> GateValues(std::span<const float> logits, const Routing& spec) {
   Floats values(logits.begin(), logits.end());
-  gating.of_all(values);
-  gating.of_chosen(values);
+  OfAll(spec)(values);
+  OfChosen(spec)(values);
   return values;
 }
 

@@ -4,24 +4,13 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/model/routing.h"
 
 namespace runtime {
-
-struct RouterSpec {
-  uint32_t experts = 0;
-  uint32_t top_k = 0;
-  // softmax, sigmoid, softmax-after-topk, sigmoid-after-topk, sqrtsoftplus
-  std::string gating = "softmax";
-  bool normalize = true;            // chosen weights are divided by their sum
-  float scale = 0;                  // of the chosen weights; 0 and 1 change nothing
-  uint32_t expert_groups = 0;       // routing groups of consecutive ids; 0 and 1: none
-  uint32_t expert_groups_used = 0;  // of them, those a token may pick from
-};
 
 // The experts of one token, best first, and their weights.
 struct Selection {
@@ -36,11 +25,12 @@ struct Selection {
 // chosen routing groups hold fewer than top_k of them.
 shard::Result<Selection> SelectExperts(std::span<const float> logits,
                                        std::span<const float> selection_bias,
-                                       const RouterSpec& spec, const shard::ExpertIds& eligible);
+                                       const shard::Routing& spec,
+                                       const shard::ExpertIds& eligible);
 
 // What the gate gives each expert when the choice is left out: steps 2 and 6 over all `logits`
 // (softmax, sigmoid or sqrt(softplus)), no mask, bias, normalisation or scale. For comparing
-// experts of one layer. REQUIRES: a gating that SelectExperts accepted.
-std::vector<float> GateValues(std::span<const float> logits, const RouterSpec& spec);
+// experts of one layer.
+std::vector<float> GateValues(std::span<const float> logits, const shard::Routing& spec);
 
 }  // namespace runtime

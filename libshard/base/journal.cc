@@ -10,7 +10,6 @@
 namespace shard {
 namespace {
 
-constexpr uint64_t kMaxJournal = uint64_t{1} << 30;
 constexpr size_t kMaxOutputs = 1u << 20;
 constexpr size_t kDigestLength = 32;
 

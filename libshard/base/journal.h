@@ -14,6 +14,8 @@
 
 namespace shard {
 
+inline constexpr uint64_t kMaxJournal = uint64_t{1} << 30;  // bytes that are read
+
 // Appends one line per finished tensor; several threads may append at the same time.
 class Journal {
  public:

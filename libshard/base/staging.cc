@@ -30,7 +30,6 @@ fs::path WholePath(const fs::path& target) {
 
 // The first line of the journal without its format; "" when there is none.
 std::string JournalIdentity(const InsideDirectory& root) {
-  constexpr uint64_t kMaxJournal = uint64_t{1} << 30;
   const auto text = root.ReadText(kJournalName, kMaxJournal);
   if (!text || !text->starts_with(kJournalFormat)) return "";
   const size_t end = text->find('\n');

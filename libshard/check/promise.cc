@@ -155,7 +155,8 @@ class PromiseReader {
 
   // Routers choose groups of experts first, then experts inside them.
   Status CheckGroups() {
-    const uint64_t groups = model_.expert_groups, used = model_.expert_groups_used;
+    const uint64_t groups = model_.routing.groups.value_or(0),
+                   used = model_.routing.groups_used.value_or(0);
     if (groups == 0) return Ok();
     if (model_.experts % groups != 0) {
       Say("n_group", Cat("a divisor of the ", model_.experts, " experts"), Cat(groups));

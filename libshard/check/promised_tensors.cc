@@ -202,7 +202,8 @@ class Promiser {
   void AddMoe(uint32_t layer) {
     if (rows_.router.empty() || !Add(Spelled(rows_.router, layer))) Miss("router", layer);
     const uint64_t experts = ExpertsOf(layer);
-    const bool biased = !promise_.selection_bias_key.empty() || family_.routing.gating == "sigmoid";
+    const bool biased =
+        !promise_.selection_bias_key.empty() || family_.routing.bias == RouterBias::kSelection;
     if (biased && !rows_.selection_bias.empty()) {
       Add(Spelled(rows_.selection_bias, layer), {experts});
     }

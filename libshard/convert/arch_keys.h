@@ -18,6 +18,8 @@ class ArchKeys {
   ArchKeys(std::string_view architecture, GgufMetadata& metadata)
       : architecture_(architecture), metadata_(metadata) {}
 
+  const std::string& architecture() const { return architecture_; }
+
   void U32(std::string_view name, uint32_t value) { Set(name, GgufValue::U32(value)); }
   void F32(std::string_view name, float value) { Set(name, GgufValue::F32(value)); }
   void Bool(std::string_view name, bool value) { Set(name, GgufValue::Bool(value)); }

@@ -1,5 +1,7 @@
 #include "libshard/convert/base_keys.h"
 
+#include <span>
+
 #include "libshard/base/text.h"
 #include "libshard/model/config_fields.h"
 
@@ -8,9 +10,6 @@ namespace {
 
 constexpr uint32_t kMaxVocabulary = 1u << 24;
 constexpr uint64_t kMaxExperts = 1024;  // llama.cpp's LLAMA_MAX_EXPERTS
-constexpr const char* kNoGgufHint =
-    "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
-
 // A key, the fields it comes from, and whether the runtime refuses a file without it.
 struct CountRow {
   const char* key;
@@ -31,28 +30,22 @@ const CountRow kCounts[] = {
     {"attention.head_count_kv", fields::kKeyHeads},
     {"expert_count", fields::kExperts},
     {"expert_used_count", fields::kTopK},
-    {"expert_group_count", fields::kExpertGroups},
-    {"expert_group_used_count", fields::kExpertGroupsUsed},
+};
+// They follow those of routing groups.
+const CountRow kHeadSizes[] = {
     {"attention.key_length", {"head_dim"}},
     {"attention.value_length", {"head_dim"}},
 };
 
-// llama.cpp's llama_expert_gating_func_type.
-struct GatingRow {
-  const char* name;
-  uint32_t id;
-};
-constexpr GatingRow kGating[] = {{"softmax", 1}, {"sigmoid", 2}, {"sqrtsoftplus", 4}};
-
-Status AddGating(const HfConfig& config, ArchKeys& keys) {
-  SHARD_TRY(const std::optional<std::string> name, config.FindString(fields::kGating));
-  if (!name) return Ok();
-  for (const GatingRow& row : kGating) {
-    if (Lower(*name) != row.name) continue;
-    keys.U32("expert_gating_func", row.id);
-    return Ok();
+Status AddCounts(const HfConfig& config, std::span<const CountRow> rows, ArchKeys& keys) {
+  for (const CountRow& row : rows) {
+    SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(row.fields));
+    // Zero stops the runtime.
+    if (count == 0u) return config.Wrong(*config.Find(row.fields), "at least 1");
+    if (count) keys.U32(row.key, *count);
+    if (!count && row.required) return config.Missing(row.fields, "a whole number");
   }
-  return config.Wrong(*config.Find(fields::kGating), "softmax, sigmoid or sqrtsoftplus");
+  return Ok();
 }
 
 }  // namespace
@@ -82,17 +75,12 @@ Result<HfShape> ReadShape(const HfConfig& config) {
   return shape;
 }
 
-Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys) {
+Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32_t blocks,
+                   ArchKeys& keys) {
   keys.U32("block_count", blocks);
-  for (const CountRow& row : kCounts) {
-    SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(row.fields));
-    // Zero stops the runtime; only routing groups have it for "none".
-    if (count == 0u && !std::string_view(row.key).starts_with("expert_group")) {
-      return config.Wrong(*config.Find(row.fields), "at least 1");
-    }
-    if (count) keys.U32(row.key, *count);
-    if (!count && row.required) return config.Missing(row.fields, "a whole number");
-  }
+  SHARD_CHECK(AddCounts(config, kCounts, keys));
+  AddGroupKeys(routing, keys);
+  SHARD_CHECK(AddCounts(config, kHeadSizes, keys));
   SHARD_TRY(const float epsilon, config.F32({"rms_norm_eps", "norm_eps"}));
   if (!(epsilon > 0)) {
     return config.Wrong(*config.Find({"rms_norm_eps", "norm_eps"}), "a number above 0");
@@ -100,7 +88,8 @@ Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys) {
   keys.F32("attention.layer_norm_rms_epsilon", epsilon);
   SHARD_TRY(const std::optional<bool> causal, config.FindBool({"is_causal"}));
   if (causal && !*causal) keys.Bool("attention.causal", false);
-  return AddGating(config, keys);
+  AddGatingKey(routing, keys);
+  return Ok();
 }
 
 Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
@@ -126,16 +115,6 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
   if (experts % groups != 0) return refuse("n_group", Cat("a divisor of ", experts), groups);
   if (chosen > 0 && chosen < groups) return Ok();
   return refuse("topk_group", Cat("1 to ", groups - 1), chosen);
-}
-
-Status CheckRenormalised(const HfConfig& config, bool expected) {
-  SHARD_TRY(const std::optional<bool> normalize, config.FindBool(fields::kNormalize));
-  if (!normalize || *normalize == expected) return Ok();
-  return Error{Code::kUnsupported,
-               Cat(config.where(), ": norm_topk_prob: expected ", expected ? "true" : "false",
-                   ", which is what the runtime does for this architecture, found ",
-                   expected ? "false" : "true"),
-               kNoGgufHint};
 }
 
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape) {

@@ -5,9 +5,13 @@
 
 #include "libshard/base/result.h"
 #include "libshard/convert/arch_keys.h"
+#include "libshard/convert/routing_keys.h"
 #include "libshard/model/hf_config.h"
 
 namespace shard {
+
+inline constexpr const char* kNoGgufHint =
+    "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
 
 // The numbers of a model that more than one step of a conversion needs.
 struct HfShape {
@@ -21,17 +25,15 @@ Result<HfShape> ReadShape(const HfConfig& config);
 
 // <arch>.block_count, context_length, embedding_length, ... expert_gating_func.
 // `blocks` counts multi-token-prediction blocks that are kept.
-Status AddBaseKeys(const HfConfig& config, uint32_t blocks, ArchKeys& keys);
+Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32_t blocks,
+                   ArchKeys& keys);
 
 // What llama.cpp asserts of the numbers of experts and of routing groups when it loads a file, of
 // the keys in `metadata`. kUnsupported, since that aborts the process.
 Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
                          const GgufMetadata& metadata);
 
-// kUnsupported unless norm_topk_prob, where it is given, says what the runtime does without asking.
-Status CheckRenormalised(const HfConfig& config, bool expected);
-// kUnsupported for heads of another size than hidden size / heads, where the runtime reads no other
-// size.
+// kUnsupported for heads of another size than hidden size / heads, for runtimes that read no other.
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 
 }  // namespace shard

@@ -3,41 +3,20 @@
 #include "libshard/convert/gguf_cut.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_experts.h"
+#include "libshard/model/gguf_routing.h"
 
 namespace shard {
 namespace {
 
-// With this many experts Llama-4 is taken for Maverick, whose attention has no QK norm.
-constexpr uint32_t kMaverickExperts = 128;
 // The score of a group is the sum of its two best experts.
 constexpr uint64_t kLeastPerGroup = 2;
 constexpr uint32_t kMaxGroups = 1u << 16;
-
-// Keys that name experts and mean the same for any number of them.
-constexpr std::array<std::string_view, 11> kUnaffected = {
-    "expert_count",
-    "expert_used_count",
-    "expert_group_count",
-    "expert_group_used_count",
-    "expert_feed_forward_length",
-    "expert_shared_feed_forward_length",
-    "expert_shared_count",
-    "expert_weights_scale",
-    "expert_weights_norm",
-    "expert_gating_func",
-    "expert_latent_length",
-};
-
-// Architectures that take feed_forward_length / expert_used_count for a missing width.
-constexpr std::array<std::string_view, 5> kDerivedWidth = {"qwen2moe", "qwen3moe", "qwen3vlmoe",
-                                                           "qwen3next", "qwen35moe"};
 
 class KeyCutter {
  public:
@@ -47,7 +26,8 @@ class KeyCutter {
         cut_(cut),
         metadata_(metadata),
         notes_(notes),
-        architecture_(metadata.Architecture()) {}
+        architecture_(metadata.Architecture()),
+        row_(FindArchitecture(architecture_)) {}
 
   Status Run() {
     SHARD_CHECK(ReadCount());
@@ -82,7 +62,8 @@ class KeyCutter {
   GgufMetadata& metadata_;
   std::vector<std::string>& notes_;
   std::string architecture_;
-  uint32_t experts_ = 0;  // of the source
+  const GgufArchitecture* row_;  // null for an architecture that llama.cpp does not have
+  uint32_t experts_ = 0;         // of the source
   uint64_t most_used_ = 0;
 };
 
@@ -119,12 +100,12 @@ Status KeyCutter::CheckEligible() const {
 }
 
 Status KeyCutter::CheckArchitecture() const {
-  if (!IsMoeArchitecture(architecture_)) return UnknownArchitecture(where_, architecture_);
-  const bool maverick = experts_ == kMaverickExperts || cut_.experts == kMaverickExperts;
-  if (architecture_ != "llama4" || !maverick) return Ok();
+  if (row_ == nullptr) return UnknownArchitecture(where_, architecture_);
+  const uint64_t special = row_->experts_without_norm;
+  if (special == 0 || (experts_ != special && cut_.experts != special)) return Ok();
   return Unsupported("expert_count",
-                     Cat("expected any count but ", kMaverickExperts, " before and after, found ",
-                         experts_, " cut to ", cut_.experts,
+                     Cat("expected any count but ", special, " before and after, found ", experts_,
+                         " cut to ", cut_.experts,
                          ": llama.cpp takes the count for a sign of Maverick and normalises "
                          "queries and keys for every other one"),
                      "split this model as safetensors, or keep all experts");
@@ -148,7 +129,7 @@ Status KeyCutter::CheckKeys() const {
                          "which cannot be told apart once some are gone");
     }
     if (name.find("expert") == std::string_view::npos) continue;
-    if (std::find(kUnaffected.begin(), kUnaffected.end(), name) != kUnaffected.end()) continue;
+    if (IsKnownExpertKey(name)) continue;
     return Unsupported(name,
                        "expected a key known to moepack, found one that may depend on the "
                        "number of experts");
@@ -160,9 +141,7 @@ Status KeyCutter::CheckKeys() const {
 Status KeyCutter::KeepWidth(uint64_t used) {
   const auto width = metadata_.Uint(Key("expert_feed_forward_length"));
   const bool given = metadata_.Find(Key("expert_feed_forward_length")) != nullptr;
-  const bool derived =
-      std::find(kDerivedWidth.begin(), kDerivedWidth.end(), architecture_) != kDerivedWidth.end();
-  if (given ? width != 0u : !derived) return Ok();
+  if (given ? width != 0u : !row_->derives_width) return Ok();
   const auto dense = metadata_.Uint(Key("feed_forward_length"));
   if (!dense || used == 0 || *dense % used != 0 || *dense > UINT32_MAX) {
     return Unsupported("expert_feed_forward_length",

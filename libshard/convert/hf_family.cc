@@ -43,6 +43,7 @@ class Conversion {
   // What config.json alone decides.
   Result<GgufModel> RunKeys() {
     SHARD_CHECK(ReadConfig());
+    out_.metadata.Set("general.architecture", GgufValue::String(family_.architecture));
     SHARD_CHECK(AddArchKeys());
     return std::move(out_);
   }
@@ -115,7 +116,7 @@ class Conversion {
           Cat(config_.where(), ": layer ", layer, ": expected routed experts, which the runtime's ",
               family_.architecture, " has in every layer, found a dense one (mlp_only_layers, ",
               "decoder_sparse_step)"),
-          "GGUF cannot hold this model; safetensors output (--format safetensors) still works"};
+          kNoGgufHint};
     }
     return Ok();
   }
@@ -163,10 +164,13 @@ class Conversion {
 
   Status AddArchKeys() {
     ArchKeys keys(family_.architecture, out_.metadata);
-    SHARD_CHECK(AddBaseKeys(config_, shape_.layers + shape_.mtp_layers, keys));
+    const RoutingToWrite routing = {model_.routing(), model_.config().routing};
+    SHARD_CHECK(AddBaseKeys(config_, routing, shape_.layers + shape_.mtp_layers, keys));
     if (shape_.mtp_layers > 0) keys.U32("nextn_predict_layers", shape_.mtp_layers);
     SHARD_CHECK(AddRopeKeys(config_, family_.rope, keys, out_.warnings));
     if (family_.keys != nullptr) SHARD_CHECK(family_.keys(config_, shape_, keys));
+    AddWeightKeys(model_.routing(), keys);
+    SHARD_CHECK(CheckGraphRouting(config_, model_.routing(), out_.metadata, out_.warnings));
     return CheckExpertCounts(config_, family_.architecture, out_.metadata);
   }
 
@@ -181,8 +185,9 @@ class Conversion {
     } rows[] = {{"layers", read.layers, written.layers},
                 {"experts of a layer", read.experts, written.experts},
                 {"experts of a token", read.top_k, written.top_k},
-                {"groups of experts", read.expert_groups, written.expert_groups},
-                {"groups of a token", read.expert_groups_used, written.expert_groups_used},
+                {"groups of experts", model_.routing().groups, written.routing.groups.value_or(0)},
+                {"groups of a token", model_.routing().groups_used,
+                 written.routing.groups_used.value_or(0)},
                 {"hidden size", read.hidden_size, written.hidden_size}};
     for (const auto& row : rows) {
       if (row.read == 0 || row.written == 0 || row.read == row.written) continue;

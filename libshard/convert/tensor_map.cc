@@ -9,13 +9,13 @@
 #include "libshard/convert/row_order.h"
 #include "libshard/convert/weights/weight_layout.h"
 #include "libshard/convert/weights/weight_modules.h"
+#include "libshard/format/gguf.h"
 
 namespace shard {
 namespace {
 
 constexpr std::string_view kOutput = "output.weight", kEmbedding = "token_embd.weight";
 constexpr std::string_view kLeafToken = "{W}";
-constexpr size_t kMaxDimensions = 4;  // of a GGUF tensor
 
 // A row with {W} written out. Rows of one target share the rank of the first.
 struct PlainRow {
@@ -200,9 +200,9 @@ class Mapper {
                               .stacked = stacked,
                               .index = index};
     SHARD_CHECK(LayOutWeights(source_, weights, layout, out));
-    if (out.shape.size() > kMaxDimensions || out.name.size() > 63) {
+    if (out.shape.size() > kMaxGgufDimensions || out.name.size() > kMaxGgufTensorName) {
       return Error{Code::kUnsupported,
-                   Cat(Place(*sources[0]), ": shape: expected at most ", kMaxDimensions,
+                   Cat(Place(*sources[0]), ": shape: expected at most ", kMaxGgufDimensions,
                        " dimensions, found ", FormatShape(out.shape))};
     }
     out.fixed = IsForcedF32(out.name, out.shape.size());

@@ -29,7 +29,6 @@ constexpr uint64_t kMaxLength = 1u << 30;  // of strings, and elements of an arr
 // eight bytes in the file and several times that in memory.
 constexpr uint64_t kMaxStrings = 1u << 22;
 constexpr uint64_t kMaxKey = 65535;
-constexpr uint32_t kMaxDimensions = 4;
 constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
 // The fewest bytes that a pair (a key of one letter, a u8) and a tensor (no dimensions) take.
 constexpr uint64_t kLeastPair = 8 + 1 + 4 + 1, kLeastTensor = 8 + 1 + 4 + 4 + 8;
@@ -228,9 +227,9 @@ Status HeaderReader::SetAlignment(const GgufValue& value) {
 // Slowest dimension first, as everywhere here.
 Result<std::vector<uint64_t>> HeaderReader::ReadShape() {
   SHARD_TRY(const uint32_t dimensions, in_.Number<uint32_t>("number of dimensions"));
-  if (dimensions > kMaxDimensions) {
+  if (dimensions > kMaxGgufDimensions) {
     return in_.Corrupt(
-        Cat("number of dimensions: expected at most ", kMaxDimensions, ", found ", dimensions));
+        Cat("number of dimensions: expected at most ", kMaxGgufDimensions, ", found ", dimensions));
   }
   std::vector<uint64_t> shape(dimensions);
   uint64_t elements = 1;

@@ -16,8 +16,9 @@
 namespace shard {
 
 inline constexpr size_t kMaxGgufTensorName = 63;
-// The alignment of a file without the key, and of what we write unless told otherwise: llama.cpp's
-// tools copy the key but lay data out at 32, and so break files that have another alignment.
+inline constexpr size_t kMaxGgufDimensions = 4;  // of a tensor
+// Of a file without the key, and of what we write unless told otherwise: llama.cpp's tools copy the
+// key but lay data out at 32, and so break files that have another alignment.
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
 inline constexpr uint64_t kMaxGgufAlignment = 1u << 21;  // that we write; a huge page
 inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";

@@ -1,6 +1,8 @@
 #include "libshard/model/config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/file.h"
@@ -11,9 +13,6 @@
 
 namespace shard {
 namespace {
-
-constexpr uint64_t kMaxCount = 1u << 20;  // layers, experts
-constexpr uint64_t kMaxWidth = 1u << 30;  // hidden sizes, vocabulary
 
 using Field = HfConfig::Field;
 
@@ -42,7 +41,9 @@ class ConfigReader {
   Result<uint32_t> Number(const Field& field, const Json& value, uint64_t limit) const;
   // A number, or a list with one number per layer or modality.
   Result<std::vector<uint32_t>> Numbers(const Field& field, uint64_t limit) const;
-  // The largest number under the key; 0 when there is none.
+  // The largest number under the key.
+  Result<std::optional<uint32_t>> FindLargest(ConfigKeys keys, uint64_t limit) const;
+  // The same; 0 when there is none.
   Result<uint32_t> Largest(ConfigKeys keys, uint64_t limit) const;
   Result<std::string> Text(const Json& object, const std::string& path, const char* key) const;
   Result<std::string> FirstArchitecture(const Json& object, const std::string& path) const;
@@ -52,7 +53,8 @@ class ConfigReader {
   Status ReadExperts(ModelConfig& config) const;
   Status ReadTopK(ModelConfig& config) const;
   Status ReadShared(ModelConfig& config) const;
-  Status ReadRouting(ModelConfig& config) const;
+  Status ReadRouting(StatedRouting& routing) const;
+  Result<std::optional<Gating>> ReadGating() const;
   Status ReadQuantization(ModelConfig& config) const;
 
   const HfConfig& fields_;
@@ -72,7 +74,7 @@ Result<std::vector<uint32_t>> ConfigReader::Numbers(const Field& field, uint64_t
     numbers.push_back(number);
     return numbers;
   }
-  if (field.value->empty() || field.value->size() > kMaxCount) {
+  if (field.value->empty() || field.value->size() > kMaxModelCount) {
     return Wrong(field, "a list of numbers");
   }
   for (const Json& value : *field.value) {
@@ -82,11 +84,16 @@ Result<std::vector<uint32_t>> ConfigReader::Numbers(const Field& field, uint64_t
   return numbers;
 }
 
-Result<uint32_t> ConfigReader::Largest(ConfigKeys keys, uint64_t limit) const {
+Result<std::optional<uint32_t>> ConfigReader::FindLargest(ConfigKeys keys, uint64_t limit) const {
   const std::optional<Field> field = Find(keys);
-  if (!field) return 0u;
+  if (!field) return std::optional<uint32_t>();
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, limit));
-  return *std::max_element(numbers.begin(), numbers.end());
+  return std::optional(*std::max_element(numbers.begin(), numbers.end()));
+}
+
+Result<uint32_t> ConfigReader::Largest(ConfigKeys keys, uint64_t limit) const {
+  SHARD_TRY(const std::optional<uint32_t> largest, FindLargest(keys, limit));
+  return largest.value_or(0);
 }
 
 Result<std::string> ConfigReader::Text(const Json& object, const std::string& path,
@@ -119,9 +126,9 @@ Status ConfigReader::ReadNames(ModelConfig& config) const {
 
 Status ConfigReader::ReadSizes(ModelConfig& config) const {
   SHARD_TRY(config.layers, Largest(fields::kLayers, kMaxLayers));
-  SHARD_TRY(config.mtp_layers, Largest(fields::kMtpLayers, kMaxCount));
-  SHARD_TRY(config.hidden_size, Largest(fields::kHiddenSize, kMaxWidth));
-  SHARD_TRY(config.vocab_size, Largest(fields::kVocabulary, kMaxWidth));
+  SHARD_TRY(config.mtp_layers, Largest(fields::kMtpLayers, kMaxModelCount));
+  SHARD_TRY(config.hidden_size, Largest(fields::kHiddenSize, kMaxModelWidth));
+  SHARD_TRY(config.vocab_size, Largest(fields::kVocabulary, kMaxModelWidth));
   return Ok();
 }
 
@@ -131,7 +138,7 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
   if (enabled && enabled->value->is_boolean() && !enabled->value->get<bool>()) return Ok();
   const std::optional<Field> field = Find(fields::kExperts);
   if (!field) return Ok();
-  SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxCount));
+  SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxModelCount));
   if (field->value->is_array() && numbers.size() != config.layers) {
     return Error{Code::kUnsupported,
                  Cat(fields_.where(), ": ", field->path, ": expected one pool of experts, found ",
@@ -143,7 +150,7 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
   SHARD_TRY(config.expert_intermediate_size,
             Largest({"moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size",
                      "ffn_hidden_size", "intermediate_size"},
-                    kMaxWidth));
+                    kMaxModelWidth));
   return Ok();
 }
 
@@ -151,7 +158,7 @@ Status ConfigReader::ReadTopK(ModelConfig& config) const {
   if (config.experts == 0) return Ok();
   const std::optional<Field> field = Find(fields::kTopK);
   if (!field) return Ok();
-  SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxCount));
+  SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxModelCount));
   config.top_k = *std::max_element(numbers.begin(), numbers.end());
   if (config.top_k > config.experts) {
     return Wrong(*field, Cat("at most the number of experts (", config.experts, ")"));
@@ -165,35 +172,45 @@ Status ConfigReader::ReadTopK(ModelConfig& config) const {
 }
 
 Status ConfigReader::ReadShared(ModelConfig& config) const {
-  SHARD_TRY(config.shared_experts, Largest(fields::kSharedExperts, kMaxCount));
+  SHARD_TRY(config.shared_experts, Largest(fields::kSharedExperts, kMaxModelCount));
   if (Find(fields::kSharedExperts)) return Ok();
-  SHARD_TRY(const uint32_t width, Largest(fields::kSharedWidth, kMaxWidth));
+  SHARD_TRY(const uint32_t width, Largest(fields::kSharedWidth, kMaxModelWidth));
   config.shared_experts = width > 0 ? 1 : 0;
   return Ok();
 }
 
-Status ConfigReader::ReadRouting(ModelConfig& config) const {
-  SHARD_TRY(config.expert_groups, Largest(fields::kExpertGroups, kMaxCount));
-  SHARD_TRY(config.expert_groups_used, Largest(fields::kExpertGroupsUsed, kMaxCount));
-  if (const auto field = Find(fields::kGating)) {
-    if (!field->value->is_string()) return Wrong(*field, "a string");
-    config.gating = Lower(field->value->get<std::string>());
-    // dots.llm1 names the selection method where the function is meant.
-    if (config.gating == "noaux_tc") config.gating = "sigmoid";
-  }
+Status ConfigReader::ReadRouting(StatedRouting& routing) const {
+  SHARD_TRY(routing.groups, FindLargest(fields::kExpertGroups, kMaxModelCount));
+  SHARD_TRY(routing.groups_used, FindLargest(fields::kExpertGroupsUsed, kMaxModelCount));
+  SHARD_TRY(routing.gating, ReadGating());
   if (const auto field = Find(fields::kNormalize)) {
     // DBRX gives the order of the norm: 1 is the sum.
     if (!field->value->is_boolean() && !field->value->is_number()) {
       return Wrong(*field, "true or false");
     }
-    config.normalize =
+    routing.normalize =
         field->value->is_boolean() ? field->value->get<bool>() : field->value->get<double>() != 0;
   }
   if (const auto field = Find(fields::kScale)) {
     if (!field->value->is_number()) return Wrong(*field, "a number");
-    config.scale = field->value->get<double>();
+    routing.scale = field->value->get<double>();
+    if (std::abs(*routing.scale) > std::numeric_limits<float>::max()) {
+      return Wrong(*field, "a number that fits 32-bit floating point");
+    }
   }
   return Ok();
+}
+
+// A function that we do not know is refused, as nothing tells what a model without it would do.
+Result<std::optional<Gating>> ConfigReader::ReadGating() const {
+  const std::optional<Field> field = Find(fields::kGating);
+  if (!field) return std::optional<Gating>();
+  if (!field->value->is_string()) return Wrong(*field, "a string");
+  const std::optional<Gating> gating = FindConfigGating(field->value->get<std::string>());
+  if (gating) return gating;
+  Error error = Wrong(*field, GatingNames());
+  error.code = Code::kUnsupported;
+  return error;
 }
 
 // The smallest width of weights in compressed-tensors groups: the packed ones, where 8-bit values
@@ -239,12 +256,28 @@ Result<ModelConfig> ConfigReader::Read() {
   SHARD_CHECK(ReadExperts(config));
   SHARD_CHECK(ReadTopK(config));
   SHARD_CHECK(ReadShared(config));
-  SHARD_CHECK(ReadRouting(config));
+  SHARD_CHECK(ReadRouting(config.routing));
   SHARD_CHECK(ReadQuantization(config));
   return config;
 }
 
 }  // namespace
+
+Routing ResolveRouting(const Family& family, const ModelConfig& config) {
+  const Routing* usual = &family.routing;
+  for (const RoutingException& exception : family.routing_exceptions) {
+    if (!config.model_type.starts_with(exception.model_type) &&
+        !config.text_model_type.starts_with(exception.model_type)) {
+      continue;
+    }
+    usual = &exception.routing;
+    break;
+  }
+  Routing routing = Overlay(*usual, config.routing);
+  routing.experts = config.experts;
+  routing.top_k = config.top_k;
+  return routing;
+}
 
 std::span<const char* const> ExpertCountKeys() {
   return {fields::kExperts.begin(), fields::kExperts.size()};

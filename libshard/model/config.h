@@ -13,6 +13,10 @@
 
 namespace shard {
 
+// Bounds of what a config or GGUF metadata may say.
+inline constexpr uint64_t kMaxModelCount = 1u << 20;  // layers, experts
+inline constexpr uint64_t kMaxModelWidth = 1u << 30;  // hidden sizes, vocabulary
+
 struct ModelConfig {
   std::string architecture;       // architectures[0] of the root, "" if absent
   std::string text_architecture;  // architectures[0] of the nested text config, "" if absent
@@ -26,13 +30,10 @@ struct ModelConfig {
       top_k_per_layer;  // when the config gives a list (top_k is then its maximum)
   uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
   uint32_t shared_experts = 0;  // count, or 1 where the config only gives their width
-  uint32_t expert_groups = 0, expert_groups_used = 0;  // n_group, topk_group; 0: not stated
-  std::string gating;             // as in RoutingDefaults; "" when the config does not say
-  std::optional<bool> normalize;  // norm_topk_prob
-  std::optional<double> scale;    // routed_scaling_factor
-  std::string quant_method;       // quantization_config.quant_method, "" if absent
-                                  // ("compressed-tensors", "fp8", ...)
-  uint32_t quant_bits = 0;        // width of packed integers, 0 if not stated
+  StatedRouting routing;        // what it says of the router; ResolveRouting has the rest
+  std::string quant_method;     // quantization_config.quant_method, "" if absent
+                                // ("compressed-tensors", "fp8", ...)
+  uint32_t quant_bits = 0;      // width of packed integers, 0 if not stated
   std::string
       expert_count_key;  // the key that gave `experts`, with its parent ("text_config.num_experts")
 };
@@ -40,9 +41,13 @@ struct ModelConfig {
 // The keys under which configs give the number of routed experts.
 std::span<const char* const> ExpertCountKeys();
 
-// `where` names the file in errors. Refuses NaN, negative or absurd counts (over 2^20) and two
-// expert pools in one model.
+// `where` names the file in errors. Refuses NaN, negative or absurd counts (over kMaxModelCount),
+// two expert pools in one model, and as kUnsupported a gating function that we do not know.
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text);
 Result<ModelConfig> ReadModelConfig(const std::string& path);
+
+// How the router of a model picks and weighs: what the config or metadata states, laid over what is
+// usual in the family. `bias` is the family's; the tensors decide (MoeModel::routing).
+Routing ResolveRouting(const Family& family, const ModelConfig& config);
 
 }  // namespace shard

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/model/routing.h"
 
 namespace shard {
 
@@ -42,11 +43,10 @@ struct TensorRule {
   bool holds_expert_ids = false;  // the values are expert ids (hash routing tables)
 };
 
-// How the router of the family picks and weighs experts; config.json overrides where it has a say.
-struct RoutingDefaults {
-  std::string gating =
-      "softmax";          // softmax, sigmoid, softmax-after-topk, sigmoid-after-topk, sqrtsoftplus
-  bool normalize = true;  // chosen weights are divided by their sum
+// Models of a family that route otherwise where their config is silent.
+struct RoutingException {
+  std::string model_type;  // how their model_type, or that of the text model, begins
+  Routing routing;
 };
 
 // What config.json leaves unsaid because it is always so in the family. A check relies on a fact
@@ -92,7 +92,9 @@ struct Family {
       model_types;  // accepted config.json model_type, if no architecture matched
   std::vector<std::string>
       prefixes;  // the longest one that a name starts with is removed before matching
-  RoutingDefaults routing;
+  // Where config.json says nothing: what transformers' class of the family fills in.
+  Routing routing;
+  std::vector<RoutingException> routing_exceptions = {};
   ConfigFacts facts = {};
   PromiseFacts promise = {};
   std::vector<TensorRule> rules;  // the first match wins

@@ -88,20 +88,21 @@ Result<TensorRule> ReadRule(const std::string& where, const Json& object) {
   return rule;
 }
 
-Result<RoutingDefaults> ReadRouting(const std::string& where, const JsonFields& fields) {
-  RoutingDefaults routing;
+Result<Routing> ReadRouting(const std::string& where, const JsonFields& fields) {
+  Routing routing;
   if (!fields.Has("routing")) return routing;
   SHARD_TRY(const Json* object, fields.Object("routing"));
   const std::string inside = where + ": routing";
   SHARD_CHECK(CheckKeys(inside, *object, {"gating", "normalize"}));
   const JsonFields values(*object, inside);
-  SHARD_TRY(routing.gating, values.StringOr("gating", routing.gating));
+  SHARD_TRY(const std::string name,
+            values.StringOr("gating", std::string(GatingName(routing.gating))));
   SHARD_TRY(routing.normalize, values.BoolOr("normalize", routing.normalize));
-  const std::vector<std::string> known = {"softmax", "sigmoid", "softmax-after-topk",
-                                          "sigmoid-after-topk", "sqrtsoftplus"};
-  if (std::find(known.begin(), known.end(), routing.gating) == known.end()) {
-    return values.Wrong("gating", Join(known, ", ").c_str());
-  }
+  const std::optional<Gating> gating = FindGating(name);
+  if (!gating) return values.Wrong("gating", GatingNames().c_str());
+  routing.gating = *gating;
+  // All routers with sigmoid scores that we know have one, where the rules name a tensor for it.
+  if (routing.gating == Gating::kSigmoid) routing.bias = RouterBias::kSelection;
   return routing;
 }
 

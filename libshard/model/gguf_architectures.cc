@@ -1,31 +1,113 @@
+// Source: llama.cpp v0.5.0, src/llama-arch.cpp for the names of those whose graphs route,
+// src/models for what the graphs do.
 #include "libshard/model/gguf_architectures.h"
 
 #include <algorithm>
-#include <array>
 
 #include "libshard/base/text.h"
 
 namespace shard {
 namespace {
 
-// llama.cpp v0.5.0, src/llama-arch.cpp: those whose graphs route.
-constexpr std::array<std::string_view, 52> kArchitectures = {
-    "afmoe",      "arctic",        "bailingmoe",     "bailingmoe2",    "bailingmoe3", "cohere2moe",
-    "dbrx",       "deepseek",      "deepseek2",      "deepseek2-ocr",  "deepseek32",  "deepseek4",
-    "dots1",      "ernie4_5-moe",  "exaone-moe",     "gemma4",         "glm-dsa",     "glm4moe",
-    "gpt-oss",    "granitehybrid", "granitemoe",     "grok",           "grovemoe",    "hunyuan-moe",
-    "hy_v3",      "jamba",         "kimi-k3",        "kimi-linear",    "laguna",      "lfm2moe",
-    "llada-moe",  "llama",         "llama4",         "mimo2",          "minimax-01",  "minimax-m2",
-    "minimax-m3", "mistral4",      "nemotron_h_moe", "nomic-bert-moe", "olmoe",       "phimoe",
-    "qwen2moe",   "qwen35moe",     "qwen3moe",       "qwen3next",      "qwen3vlmoe",  "rnd1",
-    "sarvam-moe", "smallthinker",  "step35",         "qwen4exp",
+constexpr GraphRouting kSoftmaxNormalized = {.gating = Gating::kSoftmax, .normalize = true};
+constexpr GraphRouting kSoftmaxPlain = {.gating = Gating::kSoftmax, .normalize = false};
+
+// GLM-4.7-Flash with and without its block for multi-token prediction: a deepseek2 whose older
+// files lack expert_gating_func.
+constexpr ModelShape kGlmFlash[] = {{47, 154880}, {48, 154880}};
+// DeepSeek-V2-Lite and its kin.
+constexpr ModelShape kLite[] = {{26}, {27}, {48, 128256}};
+// Llama-4 Maverick.
+constexpr uint64_t kMaverickExperts = 128;
+
+constexpr GgufArchitecture kArchitectures[] = {
+    {.name = "afmoe"},
+    {.name = "arctic"},
+    {.name = "bailingmoe"},
+    {.name = "bailingmoe2"},
+    {.name = "bailingmoe3"},
+    {.name = "cohere2moe"},
+    {.name = "dbrx", .routing = kSoftmaxNormalized},
+    {.name = "deepseek"},
+    {.name = "deepseek2",
+     .routing = {{.gating = Gating::kSoftmax,
+                  .normalize = false,
+                  .reads_gating = true,
+                  .reads_weights = true,
+                  .sigmoid = kGlmFlash}},
+     .direct_queries = kLite},
+    {.name = "deepseek2-ocr"},
+    {.name = "deepseek32"},
+    {.name = "deepseek4"},
+    {.name = "dots1"},
+    {.name = "ernie4_5-moe"},
+    {.name = "exaone-moe"},
+    {.name = "gemma4"},
+    {.name = "glm-dsa"},
+    {.name = "glm4moe",
+     .routing = {{.gating = Gating::kSigmoid,
+                  .normalize = false,
+                  .reads_gating = true,
+                  .reads_weights = true,
+                  .writes_false_norm = true}}},
+    {.name = "gpt-oss", .routing = {{.gating = Gating::kSoftmaxAfterTopK, .normalize = false}}},
+    {.name = "granitehybrid", .routing = kSoftmaxNormalized},
+    {.name = "granitemoe", .routing = kSoftmaxNormalized},
+    {.name = "grok"},
+    {.name = "grovemoe"},
+    {.name = "hunyuan-moe"},
+    {.name = "hy_v3"},
+    {.name = "jamba"},
+    {.name = "kimi-k3"},
+    {.name = "kimi-linear"},
+    {.name = "laguna"},
+    {.name = "lfm2moe"},
+    {.name = "llada-moe"},
+    {.name = "llama", .routing = kSoftmaxNormalized},
+    {.name = "llama4",
+     .routing = {{.gating = Gating::kSigmoidAfterTopK, .normalize = false}},
+     .experts_without_norm = kMaverickExperts},
+    {.name = "mimo2"},
+    {.name = "minimax-01"},
+    {.name = "minimax-m2",
+     .routing = {{.gating = Gating::kSigmoid,
+                  .normalize = true,
+                  .reads_gating = true,
+                  .needs_gating = true}}},
+    {.name = "minimax-m3"},
+    {.name = "mistral4"},
+    {.name = "nemotron_h_moe"},
+    {.name = "nomic-bert-moe"},
+    {.name = "olmoe", .routing = kSoftmaxPlain},
+    {.name = "phimoe", .routing = kSoftmaxNormalized},
+    {.name = "qwen2moe", .routing = kSoftmaxPlain, .derives_width = true},
+    {.name = "qwen35moe", .routing = kSoftmaxNormalized, .derives_width = true},
+    {.name = "qwen3moe", .routing = kSoftmaxNormalized, .derives_width = true},
+    {.name = "qwen3next", .routing = kSoftmaxNormalized, .derives_width = true},
+    {.name = "qwen3vlmoe", .routing = kSoftmaxNormalized, .derives_width = true},
+    {.name = "qwen4exp"},
+    {.name = "rnd1"},
+    {.name = "sarvam-moe"},
+    {.name = "smallthinker"},
+    {.name = "step35"},
 };
+static_assert(std::size(kArchitectures) == 52);
 
 }  // namespace
 
-bool IsMoeArchitecture(std::string_view architecture) {
-  return std::find(kArchitectures.begin(), kArchitectures.end(), architecture) !=
-         kArchitectures.end();
+bool IsAmong(std::span<const ModelShape> shapes, uint64_t blocks, uint64_t vocabulary) {
+  return std::any_of(shapes.begin(), shapes.end(), [&](const ModelShape& shape) {
+    return shape.blocks == blocks && (shape.vocabulary == 0 || shape.vocabulary == vocabulary);
+  });
+}
+
+std::span<const GgufArchitecture> AllArchitectures() { return kArchitectures; }
+
+const GgufArchitecture* FindArchitecture(std::string_view name) {
+  const auto found =
+      std::find_if(std::begin(kArchitectures), std::end(kArchitectures),
+                   [&](const GgufArchitecture& architecture) { return architecture.name == name; });
+  return found == std::end(kArchitectures) ? nullptr : found;
 }
 
 Error UnknownArchitecture(const std::string& where, std::string_view architecture) {

@@ -1,17 +1,55 @@
-// The architectures with experts that stock llama.cpp has.
+// The architectures with experts that stock llama.cpp has: one row each, with what its code does
+// that no key of a file says.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "libshard/base/result.h"
+#include "libshard/model/routing.h"
 
 namespace shard {
 
-// Whether llama.cpp v0.5.0 loads experts for this general.architecture. For any other one it is not
-// known what else depends on the number of experts: its files can be read and given other types,
-// but not cut.
-bool IsMoeArchitecture(std::string_view architecture);
+// Models that llama.cpp knows by their size, for want of a key.
+struct ModelShape {
+  uint64_t blocks = 0;
+  uint64_t vocabulary = 0;  // 0: any
+};
+bool IsAmong(std::span<const ModelShape> shapes, uint64_t blocks, uint64_t vocabulary);
+
+// How a graph routes. What it reads no key for is built in.
+struct GraphRouting {
+  Gating gating;                   // built in, or where the key is absent
+  bool normalize;                  // likewise
+  bool reads_gating = false;       // expert_gating_func
+  bool needs_gating = false;       // the process ends without that key
+  bool reads_weights = false;      // expert_weights_norm and expert_weights_scale
+  bool writes_false_norm = false;  // conversion writes expert_weights_norm also when false
+  std::span<const ModelShape> sigmoid = {};  // models with kSigmoid where the key is absent
+};
+
+struct GgufArchitecture {
+  std::string_view name;  // general.architecture
+  // None: by the keys, softmax where they say nothing.
+  std::optional<GraphRouting> routing = {};
+  // A missing expert_feed_forward_length is feed_forward_length / expert_used_count.
+  bool derives_width = false;
+  // With so many experts queries and keys have no norm, with any other number they do; 0: the
+  // number of experts changes nothing.
+  uint64_t experts_without_norm = 0;
+  // Models whose queries are projected directly, whatever q_lora_rank says.
+  std::span<const ModelShape> direct_queries = {};
+};
+
+std::span<const GgufArchitecture> AllArchitectures();
+// Null for a general.architecture for which llama.cpp v0.5.0 loads no experts. Of such a one
+// nothing is known about what else hangs on the number of experts: its files can be read and given
+// other types, but not cut.
+const GgufArchitecture* FindArchitecture(std::string_view name);
+inline bool IsMoeArchitecture(std::string_view name) { return FindArchitecture(name) != nullptr; }
 // Why a file of such an architecture cannot be cut; `where` names it.
 Error UnknownArchitecture(const std::string& where, std::string_view architecture);
 

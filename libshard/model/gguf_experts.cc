@@ -130,7 +130,7 @@ bool StartsWithAny(std::string_view name, const std::array<const char*, N>& star
 Family MakeFamily() {
   Family family;
   family.name = "gguf";
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   AddExperts(family);
   AddRouters(family);
   AddShared(family);

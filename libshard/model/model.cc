@@ -11,6 +11,7 @@
 #include "libshard/model/family_find.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_experts.h"
+#include "libshard/model/hf_config.h"
 #include "libshard/model/layer_experts.h"
 #include "libshard/model/linked_model.h"
 
@@ -218,14 +219,23 @@ class ModelBuilder {
   }
 
   MoeModel Take() && {
-    const ModelConfig& config = model_.config_;
-    const RoutingDefaults& usual = model_.family_->routing;
-    model_.gating_ = config.gating.empty() ? usual.gating : config.gating;
-    model_.normalize_ = config.normalize.value_or(usual.normalize);
+    model_.routing_ = ResolveRouting(*model_.family_, model_.config_);
+    model_.routing_.experts = model_.max_experts();
+    model_.routing_.bias = BiasOfRouters();
     return std::move(model_);
   }
 
  private:
+  RouterBias BiasOfRouters() const {
+    RouterBias bias = RouterBias::kNone;
+    for (const ModelTensor& tensor : model_.tensors_) {
+      if (tensor.part != Part::kRouter) continue;
+      if (tensor.rule->role == "selection_bias") return RouterBias::kSelection;
+      if (tensor.rule->pattern.ends_with(".bias")) bias = RouterBias::kLogits;
+    }
+    return bias;
+  }
+
   // The first file's header takes the place of config.json.
   Status ReadGguf(const ModelOptions& options) {
     const SourceFile& first = model_.checkpoint_.files().front();
@@ -241,7 +251,6 @@ class ModelBuilder {
     return Ok();
   }
 
-  static constexpr uint64_t kMaxConfigBytes = 16u << 20;
   static constexpr uint64_t kSamples = 16, kSampleBytes = 4096;  // docs/distribution-format.md
 
   // As the config says; without one, one more than the highest layer number in the names.

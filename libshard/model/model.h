@@ -71,8 +71,8 @@ class MoeModel {
   uint32_t max_experts() const;
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  const std::string& gating() const { return gating_; }
-  bool normalize() const { return normalize_; }
+  // As config or metadata, family and tensors have it.
+  const Routing& routing() const { return routing_; }
 
   // Checkpoint::ForgetTensors() and the tensors here; layers, config and version stay.
   void ForgetTensors();
@@ -92,8 +92,7 @@ class MoeModel {
   std::vector<ModelTensor> tensors_;
   std::vector<MoeLayer> layers_;
   std::vector<std::string> warnings_;
-  std::string gating_;
-  bool normalize_ = true;
+  Routing routing_;
 
   friend class ModelBuilder;
   friend class ModelForTest;  // tests/libshard/model/model_for_test.h: models without files

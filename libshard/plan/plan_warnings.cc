@@ -108,7 +108,7 @@ bool CutsRoutingGroup(const ExpertIds& ids, uint32_t size) {
 }
 
 void WarnRoutingGroups(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
-  const uint32_t groups = model.config().expert_groups;
+  const uint32_t groups = model.routing().groups;
   if (groups <= 1) return;
   uint64_t cut = 0;
   for (const auto& [layer, experts] : plan.layers) {
@@ -117,8 +117,8 @@ void WarnRoutingGroups(const MoeModel& model, const Plan& plan, std::vector<std:
       cut += CutsRoutingGroup(Eligible(plan, group, layer), experts / groups);
   }
   if (cut == 0) return;
-  out.push_back(Cat("routing groups: this router first picks ", model.config().expert_groups_used,
-                    " of ", groups, " groups of experts, and ", FormatCount(cut), " of ",
+  out.push_back(Cat("routing groups: this router first picks ", model.routing().groups_used, " of ",
+                    groups, " groups of experts, and ", FormatCount(cut), " of ",
                     FormatCount(plan.groups.size() * plan.layers.size()),
                     " eligible sets hold parts of such groups; nodes then choose differently, and "
                     "GGUF needs its group keys rewritten"));

@@ -60,6 +60,18 @@ RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::
   return record;
 }
 
+namespace {
+
+// One group is no grouping: it is recorded only where the config states it.
+void SetGroups(const shard::MoeModel& model, ModelRecord& record) {
+  const shard::Routing& routing = model.routing();
+  if (routing.groups <= 1 && !model.config().routing.groups) return;
+  record.expert_groups = routing.groups;
+  record.expert_groups_used = routing.groups_used;
+}
+
+}  // namespace
+
 const char* ToolVersion() { return MOEPACK_VERSION; }
 
 Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
@@ -83,12 +95,11 @@ Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
   record.hidden_size = config.hidden_size;
   record.expert_intermediate_size = config.expert_intermediate_size;
   record.vocab_size = config.vocab_size;
-  record.gating = model.gating();
-  record.normalize = model.normalize();
-  record.scale = config.scale;
+  record.gating = shard::GatingName(model.routing().gating);
+  record.normalize = model.routing().normalize;
+  record.scale = model.routing().scale;
   record.shared_experts = config.shared_experts;
-  record.expert_groups = config.expert_groups;
-  record.expert_groups_used = config.expert_groups_used;
+  SetGroups(model, record);
   record.parameters_total = parameters.total;
   record.parameters_active = parameters.active;
   out.versions = ComputeVersions(model.Version(revision), plan);

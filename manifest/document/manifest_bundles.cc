@@ -72,8 +72,8 @@ Status CheckTensorSize(const std::string& where, const TensorRecord& tensor,
 Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
   SHARD_TRY(tensor.dtype, fields.String("dtype"));
   SHARD_TRY(tensor.shape, ShapeFromJson(fields));
-  SHARD_TRY(tensor.offset, NumberField(fields, "offset", kMaxBytes));
-  SHARD_TRY(tensor.bytes, NumberField(fields, "bytes", kMaxBytes));
+  SHARD_TRY(tensor.offset, NumberField(fields, "offset", kMaxFileBytes));
+  SHARD_TRY(tensor.bytes, NumberField(fields, "bytes", kMaxFileBytes));
   SHARD_TRY(tensor.xxh3, HexField(fields, "xxh3", 32));
   if (fields.Has("layer")) {
     SHARD_TRY(const uint64_t layer, NumberField(fields, "layer", kMaxLayer));
@@ -190,7 +190,7 @@ Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
     bundle.group = static_cast<int>(group);
   }
   SHARD_TRY(bundle.format, fields.String("format"));
-  SHARD_TRY(bundle.size, NumberField(fields, "size", kMaxBytes));
+  SHARD_TRY(bundle.size, NumberField(fields, "size", kMaxFileBytes));
   SHARD_TRY(bundle.sha256, HexField(fields, "sha256", 64));
   SHARD_CHECK(ReadTensors(fields, bundle, ids_left));
   return bundle;
@@ -202,7 +202,7 @@ Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value) {
   AssetRecord asset;
   SHARD_TRY(asset.file, fields.String("file"));
   SHARD_CHECK(CheckAssetPath(where, asset.file));
-  SHARD_TRY(asset.size, NumberField(fields, "size", kMaxBytes));
+  SHARD_TRY(asset.size, NumberField(fields, "size", kMaxFileBytes));
   SHARD_TRY(asset.sha256, HexField(fields, "sha256", 64));
   return asset;
 }

@@ -17,10 +17,10 @@ using shard::Json;
 inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
 inline constexpr uint32_t kMaxLayer = shard::kMaxLayers - 1;
 using shard::kMaxDimensions;
+using shard::kMaxExpertsInAll;
 using shard::kMaxExpertsPerLayer;
+using shard::kMaxFileBytes;
 using shard::kMaxTensorIds;
-inline constexpr uint64_t kMaxExperts = shard::kMaxExpertsInAll;
-inline constexpr uint64_t kMaxBytes = shard::kMaxFileBytes;
 
 Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);

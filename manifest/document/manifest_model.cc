@@ -35,7 +35,7 @@ Result<SourceRecord> SourceFromJson(const std::string& where, const Json& value)
   SourceRecord source;
   SHARD_TRY(source.file, fields.String("file"));
   SHARD_CHECK(CheckRelativePath(where, source.file));
-  SHARD_TRY(source.size, NumberField(fields, "size", kMaxBytes));
+  SHARD_TRY(source.size, NumberField(fields, "size", kMaxFileBytes));
   SHARD_TRY(source.header_sha256, HexField(fields, "header_sha256", 64));
   if (fields.Has("sha256")) {
     SHARD_TRY(source.sha256, HexField(fields, "sha256", 64));
@@ -97,8 +97,8 @@ Status ReadExperts(const JsonFields& fields, ModelRecord& model) {
     return Error{Code::kCorrupt,
                  Cat(where, ": experts: layer ", layer, ": expected at least 1, found 0")};
   }
-  if (layers.empty() || total > kMaxExperts) {
-    return Error{Code::kCorrupt, Cat(where, ": experts: expected 1 to ", kMaxExperts,
+  if (layers.empty() || total > kMaxExpertsInAll) {
+    return Error{Code::kCorrupt, Cat(where, ": experts: expected 1 to ", kMaxExpertsInAll,
                                      " in all layers together, found ", total)};
   }
   return shard::Ok();

@@ -85,7 +85,7 @@ Status CheckPathsDiffer(const std::string& where, const Manifest& manifest) {
 Status ReadTool(const JsonFields& fields, Manifest& manifest) {
   SHARD_TRY(manifest.tool_version, fields.String("version"));
   if (fields.Has("created")) {
-    SHARD_TRY(manifest.created, NumberField(fields, "created", kMaxBytes));
+    SHARD_TRY(manifest.created, NumberField(fields, "created", kMaxFileBytes));
   }
   SHARD_TRY(manifest.recipe, RecipeFromJson(fields));
   if (!fields.Has("command")) return shard::Ok();

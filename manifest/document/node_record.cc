@@ -83,7 +83,7 @@ Result<NodeFileRecord> FileFromJson(const std::string& where, const Json& value)
     return Error{Code::kCorrupt, Cat(where, ": file: expected the name of a file beside ",
                                      kNodeFile, ", found ", Quoted(out.file))};
   }
-  SHARD_TRY(out.size, NumberField(fields, "size", kMaxBytes));
+  SHARD_TRY(out.size, NumberField(fields, "size", kMaxFileBytes));
   SHARD_TRY(out.sha256, HexField(fields, "sha256", 64));
   return out;
 }

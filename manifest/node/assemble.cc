@@ -13,6 +13,7 @@
 #include "libshard/model/config.h"
 #include "libshard/model/expert_name.h"
 #include "libshard/model/family_find.h"
+#include "libshard/model/hf_config.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/node/assemble_gguf.h"
@@ -34,7 +35,6 @@ namespace fs = shard::fs;
 
 constexpr const char* kConfigAsset = "assets/config.json";
 constexpr const char* kIndexName = "model.safetensors.index.json";
-constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
 // Everything about the node that is decided before bytes move.
 struct Node {
@@ -102,7 +102,7 @@ Result<std::string> ReadConfigAsset(const std::string& distribution, const Manif
                  "add the assets with shard-experts --only assets"};
   }
   const fs::path path = fs::path(distribution) / kConfigAsset;
-  SHARD_TRY(std::string text, shard::ReadTextFile(path, kMaxConfigBytes));
+  SHARD_TRY(std::string text, shard::ReadTextFile(path, shard::kMaxConfigBytes));
   const std::string sha256 = shard::Sha256Hex(text);
   if (sha256 != config->sha256) return WrongDigest(distribution, *config, sha256);
   return text;
@@ -117,8 +117,6 @@ Result<Node> PrepareNode(const std::string& distribution, Manifest manifest,
   SHARD_CHECK(CheckAssetsInside(distribution, node.manifest));
   SHARD_TRY(const std::string text, ReadConfigAsset(distribution, node.manifest));
   SHARD_TRY(node.config, shard::ParseModelConfig(config_path.string(), text));
-  SHARD_TRY(node.node_config,
-            MakeNodeConfig(config_path.string(), text, node.config, plan, options.group));
   shard::Family from_file;
   const shard::Family* family = &from_file;
   if (options.family_file.empty()) {
@@ -126,6 +124,9 @@ Result<Node> PrepareNode(const std::string& distribution, Manifest manifest,
   } else {
     SHARD_TRY(from_file, shard::ReadFamilyFile(options.family_file));
   }
+  const shard::Routing routing = shard::ResolveRouting(*family, node.config);
+  SHARD_TRY(node.node_config, MakeNodeConfig({config_path.string(), text, node.config, routing},
+                                             plan, options.group));
   shard::FamilyMatcher matcher(*family, node.config.layers);
   SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
   return node;
@@ -189,7 +190,7 @@ Status NoteNamedExperts(const Node& node, const std::string& distribution,
   for (const AssetRecord& asset : node.manifest.assets) {
     if (asset.file != kConfigAsset && asset.file != "assets/hf_quant_config.json") continue;
     SHARD_TRY(const std::string text,
-              shard::ReadTextFile(fs::path(distribution) / asset.file, kMaxConfigBytes));
+              shard::ReadTextFile(fs::path(distribution) / asset.file, shard::kMaxConfigBytes));
     if (!NamesAnExpert(text)) continue;
     notes.push_back(Cat(asset.file.substr(kAssetDirectory.size()),
                         " names single experts (of a quantization?) by their numbers in the whole "

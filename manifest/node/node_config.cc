@@ -38,12 +38,11 @@ bool EqualShares(const shard::ExpertIds& eligible, uint32_t experts, uint32_t gr
          std::all_of(shares.begin(), shares.end(), [&](size_t count) { return count == share; });
 }
 
-bool KeepsRoutingGroups(const shard::ModelConfig& config, const shard::Plan& plan, size_t group) {
+bool KeepsRoutingGroups(const shard::Routing& routing, const shard::Plan& plan, size_t group) {
   return std::all_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
     const shard::ExpertIds eligible = shard::Eligible(plan, group, layer.first);
-    const uint64_t reachable =
-        eligible.size() / config.expert_groups * std::max(1u, config.expert_groups_used);
-    return EqualShares(eligible, layer.second, config.expert_groups) && config.top_k <= reachable;
+    const uint64_t reachable = eligible.size() / routing.groups * std::max(1u, routing.groups_used);
+    return EqualShares(eligible, layer.second, routing.groups) && routing.top_k <= reachable;
   });
 }
 
@@ -58,11 +57,22 @@ void SetCount(Json& count, uint64_t experts) {
   }
 }
 
+// Wherever the keys are; where a family has groups without them, beside the number of experts.
+void SetOneGroup(Json& document, Json& parent) {
+  for (const char* key : {"n_group", "topk_group"}) {
+    const bool somewhere = document.contains(key) || parent.contains(key);
+    for (Json* object : {&document, &parent}) {
+      if (object->contains(key)) (*object)[key] = 1;
+    }
+    if (!somewhere) parent[key] = 1;
+  }
+}
+
 }  // namespace
 
-shard::Result<NodeConfig> MakeNodeConfig(const std::string& where, const std::string& text,
-                                         const shard::ModelConfig& config, const shard::Plan& plan,
+shard::Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const shard::Plan& plan,
                                          size_t group) {
+  const auto& [where, text, config, routing] = source;
   SHARD_TRY(Json document, shard::ParsePythonJson(where, text));
   const std::vector<std::string> path = shard::Split(config.expert_count_key, '.');
   Json* parent = ParentOf(document, path);
@@ -77,14 +87,9 @@ shard::Result<NodeConfig> MakeNodeConfig(const std::string& where, const std::st
     if (count != parent->end() && *count == before) SetCount(*count, experts);
   }
   NodeConfig out;
-  if (config.expert_groups > 1 && !KeepsRoutingGroups(config, plan, group)) {
-    for (Json* object : {&document, parent}) {
-      for (const char* key : {"n_group", "topk_group"}) {
-        if (object->contains(key)) (*object)[key] = 1;
-      }
-    }
-    out.notes.push_back(Cat("routing groups: the node's experts do not fill the ",
-                            config.expert_groups,
+  if (routing.groups > 1 && !KeepsRoutingGroups(routing, plan, group)) {
+    SetOneGroup(document, *parent);
+    out.notes.push_back(Cat("routing groups: the node's experts do not fill the ", routing.groups,
                             " groups of the router evenly; n_group and "
                             "topk_group are now 1, so that all of its experts compete"));
   }

@@ -15,11 +15,17 @@ struct NodeConfig {
   std::vector<std::string> notes;  // what else had to change
 };
 
-// `text` is the source's config.json, and `config` was read from it. Routing groups (n_group > 1)
-// are kept when every layer keeps the same number of experts, at least 2, of each and top-k still
-// fits; otherwise n_group and topk_group become 1 and a note says so.
-shard::Result<NodeConfig> MakeNodeConfig(const std::string& where, const std::string& text,
-                                         const shard::ModelConfig& config, const shard::Plan& plan,
+struct ConfigOfModel {
+  const std::string& where;
+  const std::string& text;           // the source's config.json
+  const shard::ModelConfig& config;  // what was read from it
+  const shard::Routing& routing;     // with what is usual in the family
+};
+
+// Routing groups (more than one) are kept when every layer keeps the same number of experts, at
+// least 2, of each and top-k still fits; otherwise n_group and topk_group become 1 and a note says
+// so.
+shard::Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const shard::Plan& plan,
                                          size_t group);
 
 }  // namespace manifest

@@ -28,11 +28,9 @@ constexpr uint32_t kRowsAtOnce = 4;
 // Decoded weights that lie in a thread's second cache beside the rows they are multiplied with.
 constexpr uint32_t kTileBytes = 1 << 16;
 
-constexpr size_t kMostThreads = 1024;
-
 uint32_t ThreadsFor(const ExecutorOptions& options) {
   const size_t wanted = options.threads != 0 ? options.threads : shard::CoreCount();
-  return static_cast<uint32_t>(std::min(wanted, kMostThreads));
+  return static_cast<uint32_t>(std::min(wanted, kMaxThreads));
 }
 
 // A value is computed whole by one thread in an order that is the same for any number of threads,

@@ -16,7 +16,7 @@
 namespace runtime {
 
 // MoE layer -> router.
-using LayerRouters = std::map<uint32_t, RouterSpec>;
+using LayerRouters = std::map<uint32_t, shard::Routing>;
 
 // Per MoE layer, in order: one share in [0, 1] per token. Tokens at attention sinks are left out.
 using LayerCapture = std::vector<std::vector<float>>;

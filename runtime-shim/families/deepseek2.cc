@@ -8,12 +8,6 @@ namespace {
 
 using shard::Cat;
 
-// GLM-4.7-Flash as older files describe it: known by layers and vocabulary (gguf-families.md II.9).
-bool IsFlashWithoutKey(const SpecKeys& keys, const ModelSpec& spec, uint32_t vocabulary) {
-  return !keys.Has("expert_gating_func") && (spec.layers == 47 || spec.layers == 48) &&
-         vocabulary == 154880;
-}
-
 // The attention scale contains YaRN's magnitude squared, which the rotation then leaves out.
 void ScaleAttention(SpecKeys& keys, ModelSpec& spec) {
   const float stretch = 0.1f * std::log(1 / spec.rope.frequency_scale);
@@ -41,8 +35,6 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.key_width = head;
   spec.key_heads = 1;
   ScaleAttention(keys, spec);
-  if (IsFlashWithoutKey(keys, spec, keys.Uint("vocab_size", 0)))
-    ForEachRouter(spec, [](RouterSpec& router) { router.gating = "sigmoid"; });
 }
 
 }  // namespace

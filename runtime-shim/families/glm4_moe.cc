@@ -7,10 +7,6 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.second_norm = "post_attention_norm";
   if (keys.Has("rope.dimension_sections"))
     keys.Decline("rotation in sections (GLM-4.5V) does not run in the runtime shim");
-  const bool stated = keys.Uint("expert_gating_func", 0) != 0;
-  ForEachRouter(spec, [stated](RouterSpec& router) {
-    if (!stated) router.gating = "sigmoid";
-  });
 }
 
 }  // namespace

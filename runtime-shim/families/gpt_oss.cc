@@ -14,11 +14,6 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
     // A period n: n - 1 layers with the window, then one without.
     if (period > 0 && layer % period < period - 1) spec.layer[layer].window = window;
   }
-  ForEachRouter(spec, [](RouterSpec& router) {
-    router.gating = "softmax-after-topk";
-    router.normalize = false;
-    router.scale = 0;
-  });
 }
 
 }  // namespace

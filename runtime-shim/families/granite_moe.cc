@@ -15,11 +15,6 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   const float logits = keys.RequiredFloat("logit_scale");
   if (logits == 0) keys.Refuse("logit_scale", "a number that is not zero", "0");
   spec.logit_scale = 1 / logits;
-  ForEachRouter(spec, [](RouterSpec& router) {
-    router.gating = "softmax";
-    router.normalize = true;
-    router.scale = 0;
-  });
 }
 
 }  // namespace

@@ -7,11 +7,6 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.rope.pairing = Pairing::kNeighbours;
   const float scale = keys.Float("attention.scale", 0);
   if (scale != 0) spec.attention_scale = scale;
-  ForEachRouter(spec, [](RouterSpec& router) {
-    router.gating = "softmax";
-    router.normalize = true;
-    router.scale = 0;
-  });
 }
 
 }  // namespace

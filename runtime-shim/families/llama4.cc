@@ -1,3 +1,4 @@
+#include "libshard/model/gguf_architectures.h"
 #include "runtime-shim/families/families.h"
 
 namespace runtime {
@@ -6,26 +7,20 @@ namespace {
 // All hard-coded in llama.cpp, which reads neither the chunk nor the temperature from the file.
 constexpr uint32_t kChunk = 8192, kTemperatureFloor = 8192, kRotationPeriod = 4;
 constexpr float kTemperature = 0.1f;
-// The expert count by which llama.cpp tells Maverick, which has no norm of queries and keys.
-constexpr uint32_t kMaverickExperts = 128;
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.rope.pairing = Pairing::kNeighbours;
   spec.weigh_inputs = true;
   spec.temperature = kTemperature;
   spec.temperature_floor = kTemperatureFloor;
-  spec.norm_heads_after_rope = keys.Uint("expert_count", 0) != kMaverickExperts;
+  spec.norm_heads_after_rope = keys.Uint("expert_count", 0) !=
+                               shard::FindArchitecture(keys.architecture())->experts_without_norm;
   const bool whole = keys.Has("attention.sliding_window");
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     LayerSpec& own = spec.layer[layer];
     own.rope = (layer + 1) % kRotationPeriod != 0;
     own.chunk = own.rope && !whole ? kChunk : 0;
   }
-  ForEachRouter(spec, [](RouterSpec& router) {
-    router.gating = "sigmoid-after-topk";
-    router.normalize = false;
-    router.scale = 0;
-  });
 }
 
 }  // namespace

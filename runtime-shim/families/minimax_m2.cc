@@ -3,15 +3,7 @@
 namespace runtime {
 namespace {
 
-void Fill(SpecKeys& keys, ModelSpec& spec) {
-  spec.norm_whole_projection = true;
-  if (keys.Uint("expert_gating_func", 0) == 0)
-    keys.Refuse("expert_gating_func", "a gating function", "none");
-  ForEachRouter(spec, [](RouterSpec& router) {
-    router.normalize = true;
-    router.scale = 0;
-  });
-}
+void Fill(SpecKeys&, ModelSpec& spec) { spec.norm_whole_projection = true; }
 
 }  // namespace
 

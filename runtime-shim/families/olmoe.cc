@@ -3,14 +3,7 @@
 namespace runtime {
 namespace {
 
-void Fill(SpecKeys&, ModelSpec& spec) {
-  spec.norm_whole_projection = true;
-  ForEachRouter(spec, [](RouterSpec& router) {
-    router.gating = "softmax";
-    router.normalize = false;
-    router.scale = 0;
-  });
-}
+void Fill(SpecKeys&, ModelSpec& spec) { spec.norm_whole_projection = true; }
 
 }  // namespace
 

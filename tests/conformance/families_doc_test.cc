@@ -125,7 +125,7 @@ TEST_F(FamiliesDoc, SaysHowExpertsAreStored) {
 
 TEST_F(FamiliesDoc, SaysHowTheRouterWeighs) {
   ForEach([](const Family& family, const Row& row) {
-    EXPECT_EQ(Split(row.routing, ',')[0], family.routing.gating);
+    EXPECT_EQ(Split(row.routing, ',')[0], GatingName(family.routing.gating));
     EXPECT_EQ(Has(row.routing, "not normalised"), !family.routing.normalize);
     const auto has = [&](Part part, std::string_view role) {
       return std::any_of(family.rules.begin(), family.rules.end(), [&](const TensorRule& rule) {

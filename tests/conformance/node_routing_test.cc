@@ -96,7 +96,7 @@ class NodeRouting : public testing::TestWithParam<const char*> {
 
   // Whether masked and cut router agree on one token, to the last bit.
   static void ExpectSameChoice(const std::vector<float>& whole, const std::vector<float>& cut,
-                               const ExpertIds& eligible, runtime::RouterSpec spec) {
+                               const ExpertIds& eligible, shard::Routing spec) {
     spec.experts = static_cast<uint32_t>(whole.size());
     const auto masked = runtime::SelectExperts(whole, {}, spec, eligible);
     ASSERT_TRUE(masked) << masked.error().message;
@@ -119,9 +119,9 @@ TEST_P(NodeRouting, ACutRouterChoosesAndWeighsAsTheMaskedOne) {
   const auto source = shard::MoeModel::Open(kSource);
   const auto manifest = ReadManifest(Path("dist"));
   ASSERT_TRUE(source && manifest);
-  runtime::RouterSpec spec;
+  shard::Routing spec;
   spec.top_k = 2;
-  spec.gating = GetParam();
+  spec.gating = shard::FindGating(GetParam()).value();
   fixtures::Numbers numbers(42);
   for (uint32_t group = 0; group < 3; ++group) {
     const split::fs::path directory = Path(shard::Cat("node", group));

@@ -10,10 +10,10 @@ using ::testing::ElementsAre;
 using ::testing::FloatEq;
 
 LayerRouters Routers() {
-  RouterSpec router;
+  shard::Routing router;
   router.experts = 4;
   router.top_k = 2;
-  router.gating = "softmax";
+  router.gating = shard::Gating::kSoftmax;
   return {{2, router}};
 }
 

@@ -39,7 +39,7 @@ class Evaluation : public ::testing::Test {
     options_.context = 8;
     options_.chunk = 3;
     options_.generate = 4;
-    RouterSpec router;
+    shard::Routing router;
     router.experts = 4;
     router.top_k = 2;
     input_.routers = {{0, router}};

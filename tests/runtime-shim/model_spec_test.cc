@@ -50,7 +50,7 @@ TEST(ModelSpec, TakesWidthsFromTheEmbeddingWhereKeysAreAbsent) {
   EXPECT_FLOAT_EQ(spec.attention_scale, 1 / std::sqrt(32.0f));
   ASSERT_EQ(spec.layer.size(), 8u);
   EXPECT_EQ(spec.layer[7].router.top_k, 2u);
-  EXPECT_EQ(spec.layer[7].router.gating, "softmax");
+  EXPECT_EQ(spec.layer[7].router.gating, shard::Gating::kSoftmax);
   EXPECT_TRUE(spec.layer[7].router.normalize);
 }
 
@@ -74,15 +74,20 @@ TEST(ModelSpec, ReadsTopKOfEachLayer) {
 TEST(ModelSpec, GivesEachFamilyItsRouting) {
   struct Case {
     const char* architecture;
-    const char* gating;
+    shard::Gating gating;
     bool normalize;
   };
   const Case cases[] = {
-      {"llama", "softmax", true},      {"qwen2moe", "softmax", false},
-      {"qwen3moe", "softmax", true},   {"olmoe", "softmax", false},
-      {"glm4moe", "sigmoid", false},   {"gpt-oss", "softmax-after-topk", false},
-      {"phimoe", "softmax", true},     {"llama4", "sigmoid-after-topk", false},
-      {"granitemoe", "softmax", true}, {"minimax-m2", "sigmoid", true},
+      {"llama", shard::Gating::kSoftmax, true},
+      {"qwen2moe", shard::Gating::kSoftmax, false},
+      {"qwen3moe", shard::Gating::kSoftmax, true},
+      {"olmoe", shard::Gating::kSoftmax, false},
+      {"glm4moe", shard::Gating::kSigmoid, false},
+      {"gpt-oss", shard::Gating::kSoftmaxAfterTopK, false},
+      {"phimoe", shard::Gating::kSoftmax, true},
+      {"llama4", shard::Gating::kSigmoidAfterTopK, false},
+      {"granitemoe", shard::Gating::kSoftmax, true},
+      {"minimax-m2", shard::Gating::kSigmoid, true},
   };
   for (const Case& one : cases) {
     GgufMetadata keys = Keys(one.architecture);

@@ -14,15 +14,18 @@ namespace {
 
 using shard::Code;
 using shard::ExpertIds;
+using shard::Gating;
+using shard::GatingName;
+using shard::Routing;
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 using ::testing::HasSubstr;
 
-constexpr const char* kGatings[] = {"softmax", "sigmoid", "softmax-after-topk",
-                                    "sigmoid-after-topk", "sqrtsoftplus"};
+constexpr Gating kGatings[] = {Gating::kSoftmax, Gating::kSigmoid, Gating::kSoftmaxAfterTopK,
+                               Gating::kSigmoidAfterTopK, Gating::kSqrtSoftplus};
 
-RouterSpec Spec(uint32_t experts, uint32_t top_k, const std::string& gating, bool normalize) {
-  RouterSpec spec;
+Routing Spec(uint32_t experts, uint32_t top_k, Gating gating, bool normalize) {
+  Routing spec;
   spec.experts = experts;
   spec.top_k = top_k;
   spec.gating = gating;
@@ -63,7 +66,7 @@ class RandomRouter {
   std::normal_distribution<float> normal_{0, 2};
 };
 
-std::string ErrorText(const RouterSpec& spec, const std::vector<float>& logits,
+std::string ErrorText(const Routing& spec, const std::vector<float>& logits,
                       const ExpertIds& eligible, const std::vector<float>& bias = {}) {
   const auto chosen = SelectExperts(logits, bias, spec, eligible);
   if (chosen) return "accepted";
@@ -75,9 +78,9 @@ std::string ErrorText(const RouterSpec& spec, const std::vector<float>& logits,
 // experts that are not there.
 TEST(SelectExperts, MaskingEqualsRemovingRowsForEveryGate) {
   RandomRouter random(1);
-  for (const char* gating : kGatings) {
+  for (Gating gating : kGatings) {
     for (int round = 0; round < 200; ++round) {
-      RouterSpec spec = Spec(24, 4, gating, round % 2 == 0);
+      Routing spec = Spec(24, 4, gating, round % 2 == 0);
       const std::vector<float> logits = random.Values(24);
       const std::vector<float> bias = round % 3 == 0 ? random.Values(24) : std::vector<float>{};
       const ExpertIds eligible = random.Subset(24, 4 + static_cast<size_t>(round % 20));
@@ -88,8 +91,8 @@ TEST(SelectExperts, MaskingEqualsRemovingRowsForEveryGate) {
       Selection removed =
           SelectExperts(Pick(logits, eligible), kept_bias, spec, All(spec.experts)).value();
       for (uint32_t& id : removed.ids) id = eligible[id];
-      EXPECT_EQ(masked.ids, removed.ids) << gating;
-      EXPECT_EQ(masked.weights, removed.weights) << gating;
+      EXPECT_EQ(masked.ids, removed.ids) << GatingName(gating);
+      EXPECT_EQ(masked.weights, removed.weights) << GatingName(gating);
     }
   }
 }
@@ -97,9 +100,9 @@ TEST(SelectExperts, MaskingEqualsRemovingRowsForEveryGate) {
 TEST(SelectExperts, MaskingEqualsRemovingRowsForWholeRoutingGroups) {
   RandomRouter random(2);
   for (int round = 0; round < 200; ++round) {
-    RouterSpec spec = Spec(32, 4, "sigmoid", true);
-    spec.expert_groups = 8;
-    spec.expert_groups_used = 3;
+    Routing spec = Spec(32, 4, Gating::kSigmoid, true);
+    spec.groups = 8;
+    spec.groups_used = 3;
     const std::vector<float> logits = random.Values(32), bias = random.Values(32);
     ExpertIds eligible;  // four of the eight groups
     for (const uint32_t group : random.Subset(8, 4)) {
@@ -107,7 +110,7 @@ TEST(SelectExperts, MaskingEqualsRemovingRowsForWholeRoutingGroups) {
     }
     const Selection masked = SelectExperts(logits, bias, spec, eligible).value();
     spec.experts = 16;
-    spec.expert_groups = 4;
+    spec.groups = 4;
     Selection removed =
         SelectExperts(Pick(logits, eligible), Pick(bias, eligible), spec, All(16)).value();
     for (uint32_t& id : removed.ids) id = eligible[id];
@@ -124,16 +127,16 @@ TEST(SelectExperts, RestrictingAfterAFullSoftmaxDiffersUnlessNormalised) {
     const std::vector<float> logits = random.Values(16);
     const ExpertIds eligible = random.Subset(16, 8);
     const Selection full =
-        SelectExperts(logits, {}, Spec(16, 16, "softmax", false), All(16)).value();
+        SelectExperts(logits, {}, Spec(16, 16, Gating::kSoftmax, false), All(16)).value();
     std::vector<float> probability(16);
     for (size_t i = 0; i < 16; ++i) probability[full.ids[i]] = full.weights[i];
     const std::vector<float> kept = Pick(probability, eligible);
     const float mass = std::accumulate(kept.begin(), kept.end(), 0.0f);
 
     const Selection plain =
-        SelectExperts(logits, {}, Spec(16, 3, "softmax", false), eligible).value();
+        SelectExperts(logits, {}, Spec(16, 3, Gating::kSoftmax, false), eligible).value();
     const Selection normalised =
-        SelectExperts(logits, {}, Spec(16, 3, "softmax", true), eligible).value();
+        SelectExperts(logits, {}, Spec(16, 3, Gating::kSoftmax, true), eligible).value();
     const std::vector<float> chosen = Pick(probability, plain.ids);
     const float sum = std::accumulate(chosen.begin(), chosen.end(), 0.0f);
     ASSERT_LT(mass, 0.999f);
@@ -147,29 +150,32 @@ TEST(SelectExperts, RestrictingAfterAFullSoftmaxDiffersUnlessNormalised) {
 
 TEST(SelectExperts, GivesTheWeightsOfEachGate) {
   const std::vector<float> logits = {0, 2, 1};
-  const auto weights = [&](const char* gating, bool normalize) {
+  const auto weights = [&](Gating gating, bool normalize) {
     return SelectExperts(logits, {}, Spec(3, 2, gating, normalize), All(3)).value().weights;
   };
   const float all = 1 + std::exp(1.0f) + std::exp(2.0f);
-  EXPECT_THAT(weights("softmax", false),
+  EXPECT_THAT(weights(Gating::kSoftmax, false),
               ElementsAre(FloatEq(std::exp(2.0f) / all), FloatEq(std::exp(1.0f) / all)));
-  EXPECT_THAT(weights("softmax", true), ElementsAre(FloatEq(0.7310586f), FloatEq(0.26894142f)));
-  EXPECT_THAT(weights("softmax-after-topk", false),
+  EXPECT_THAT(weights(Gating::kSoftmax, true),
               ElementsAre(FloatEq(0.7310586f), FloatEq(0.26894142f)));
-  EXPECT_THAT(weights("sigmoid", false), ElementsAre(FloatEq(0.880797f), FloatEq(0.7310586f)));
-  EXPECT_THAT(weights("sigmoid-after-topk", false),
+  EXPECT_THAT(weights(Gating::kSoftmaxAfterTopK, false),
+              ElementsAre(FloatEq(0.7310586f), FloatEq(0.26894142f)));
+  EXPECT_THAT(weights(Gating::kSigmoid, false),
               ElementsAre(FloatEq(0.880797f), FloatEq(0.7310586f)));
-  EXPECT_THAT(weights("sqrtsoftplus", false),
+  EXPECT_THAT(weights(Gating::kSigmoidAfterTopK, false),
+              ElementsAre(FloatEq(0.880797f), FloatEq(0.7310586f)));
+  EXPECT_THAT(weights(Gating::kSqrtSoftplus, false),
               ElementsAre(FloatEq(std::sqrt(std::log1p(std::exp(2.0f)))),
                           FloatEq(std::sqrt(std::log1p(std::exp(1.0f))))));
 }
 
 TEST(SelectExperts, SurvivesLogitsAtTheEdgeOfFloat) {
   const std::vector<float> logits = {-3e38f, 3e38f, 80, -80};
-  for (const char* gating : kGatings) {
+  for (Gating gating : kGatings) {
     const Selection chosen = SelectExperts(logits, {}, Spec(4, 2, gating, true), All(4)).value();
-    EXPECT_EQ(chosen.ids[0], 1u) << gating;
-    for (const float weight : chosen.weights) EXPECT_TRUE(std::isfinite(weight)) << gating;
+    EXPECT_EQ(chosen.ids[0], 1u) << GatingName(gating);
+    for (const float weight : chosen.weights)
+      EXPECT_TRUE(std::isfinite(weight)) << GatingName(gating);
   }
 }
 
@@ -177,7 +183,7 @@ TEST(SelectExperts, UsesTheSelectionBiasToChooseButNotToWeigh) {
   const std::vector<float> logits = {2, 1, 0, -1};
   const std::vector<float> bias = {0, 0, 0, 5};
   const Selection chosen =
-      SelectExperts(logits, bias, Spec(4, 2, "sigmoid", false), All(4)).value();
+      SelectExperts(logits, bias, Spec(4, 2, Gating::kSigmoid, false), All(4)).value();
   EXPECT_THAT(chosen.ids, ElementsAre(3, 0));
   EXPECT_THAT(chosen.weights, ElementsAre(FloatEq(0.26894142f), FloatEq(0.880797f)));
 }
@@ -185,37 +191,47 @@ TEST(SelectExperts, UsesTheSelectionBiasToChooseButNotToWeigh) {
 TEST(SelectExperts, NeverBringsAMaskedExpertBackByItsBias) {
   const std::vector<float> logits = {2, 1, 0, -1};
   const std::vector<float> bias = {1000, -1000, -1000, -1000};
-  for (const char* gating : kGatings) {
+  for (Gating gating : kGatings) {
     const Selection chosen =
         SelectExperts(logits, bias, Spec(4, 2, gating, true), {1, 2, 3}).value();
-    EXPECT_THAT(chosen.ids, ElementsAre(1, 2)) << gating;
+    EXPECT_THAT(chosen.ids, ElementsAre(1, 2)) << GatingName(gating);
   }
 }
 
 TEST(SelectExperts, GivesTiesToTheLowerId) {
   const std::vector<float> logits = {1, 3, 3, 1, 3};
-  EXPECT_THAT(SelectExperts(logits, {}, Spec(5, 4, "softmax", true), All(5)).value().ids,
+  EXPECT_THAT(SelectExperts(logits, {}, Spec(5, 4, Gating::kSoftmax, true), All(5)).value().ids,
               ElementsAre(1, 2, 4, 0));
 }
 
 TEST(SelectExperts, ScoresRoutingGroupsByTheirTwoBest) {
   // Group 1 has the best expert, groups 0 and 2 the better pairs.
   const std::vector<float> logits = {3, 3, 0, 5, -5, -5, 3, 2, 4};
-  RouterSpec spec = Spec(9, 2, "softmax-after-topk", true);
-  spec.expert_groups = 3;
-  spec.expert_groups_used = 1;
+  Routing spec = Spec(9, 2, Gating::kSoftmaxAfterTopK, true);
+  spec.groups = 3;
+  spec.groups_used = 1;
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(9)).value().ids, ElementsAre(8, 6));
-  spec.expert_groups_used = 2;
+  spec.groups_used = 2;
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(9)).value().ids, ElementsAre(8, 0));
-  spec.expert_groups_used = 3;
+  spec.groups_used = 3;
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(9)).value().ids, ElementsAre(3, 8));
+}
+
+TEST(SelectExperts, ScoresRoutingGroupsByTheirBestWhereTheModelDoes) {
+  const std::vector<float> logits = {3, 3, 0, 5, -5, -5, 3, 2, 4};
+  Routing spec = Spec(9, 1, Gating::kSoftmaxAfterTopK, true);
+  spec.groups = 3;
+  spec.groups_used = 1;
+  EXPECT_THAT(SelectExperts(logits, {}, spec, All(9)).value().ids, ElementsAre(8));
+  spec.group_score = shard::GroupScore::kBest;
+  EXPECT_THAT(SelectExperts(logits, {}, spec, All(9)).value().ids, ElementsAre(3));
 }
 
 TEST(SelectExperts, GivesTiesOfRoutingGroupsToTheLowerGroup) {
   const std::vector<float> logits = {0, 1, 1, 0, 1, 1};
-  RouterSpec spec = Spec(6, 1, "softmax", true);
-  spec.expert_groups = 3;
-  spec.expert_groups_used = 1;
+  Routing spec = Spec(6, 1, Gating::kSoftmax, true);
+  spec.groups = 3;
+  spec.groups_used = 1;
   const std::vector<float> even = {1, 1, 1, 1, 1, 1};
   EXPECT_THAT(SelectExperts(even, {}, spec, All(6)).value().ids, ElementsAre(0));
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(6)).value().ids, ElementsAre(4));
@@ -223,30 +239,31 @@ TEST(SelectExperts, GivesTiesOfRoutingGroupsToTheLowerGroup) {
 
 TEST(SelectExperts, MasksBeforeItScoresRoutingGroups) {
   const std::vector<float> logits = {9, 9, 1, 1, 2, 2};
-  RouterSpec spec = Spec(6, 2, "softmax", true);
-  spec.expert_groups = 3;
-  spec.expert_groups_used = 1;
+  Routing spec = Spec(6, 2, Gating::kSoftmax, true);
+  spec.groups = 3;
+  spec.groups_used = 1;
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(6)).value().ids, ElementsAre(0, 1));
   EXPECT_THAT(SelectExperts(logits, {}, spec, {0, 2, 3, 4, 5}).value().ids, ElementsAre(4, 5));
 }
 
 TEST(SelectExperts, RefusesRoutingGroupsThatHoldTooFewEligibleExperts) {
-  RouterSpec spec = Spec(6, 2, "softmax", true);
-  spec.expert_groups = 3;
-  spec.expert_groups_used = 1;
+  Routing spec = Spec(6, 2, Gating::kSoftmax, true);
+  spec.groups = 3;
+  spec.groups_used = 1;
   EXPECT_THAT(ErrorText(spec, {1, 2, 3, 4, 5, 6}, {0, 2, 4}),
               HasSubstr("in the chosen routing groups: expected at least 2, found 1"));
 }
 
 TEST(SelectExperts, DoesNotDivideByLessThanTheFloor) {
   const std::vector<float> logits = {-30, -31, -32};
-  const Selection chosen = SelectExperts(logits, {}, Spec(3, 2, "sigmoid", true), All(3)).value();
+  const Selection chosen =
+      SelectExperts(logits, {}, Spec(3, 2, Gating::kSigmoid, true), All(3)).value();
   EXPECT_FLOAT_EQ(chosen.weights[0], 1 / (1 + std::exp(30.0f)) / 6.103515625e-5f);
 }
 
 TEST(SelectExperts, ScalesTheWeightsLast) {
   const std::vector<float> logits = {1, 1, 0};
-  RouterSpec spec = Spec(3, 2, "sigmoid", true);
+  Routing spec = Spec(3, 2, Gating::kSigmoid, true);
   const auto weights = [&](float scale) {
     spec.scale = scale;
     return SelectExperts(logits, {}, spec, All(3)).value().weights;
@@ -257,12 +274,12 @@ TEST(SelectExperts, ScalesTheWeightsLast) {
 }
 
 TEST(SelectExperts, RefusesFewerEligibleExpertsThanTopK) {
-  EXPECT_THAT(ErrorText(Spec(4, 3, "softmax", true), {1, 2, 3, 4}, {0, 2}),
+  EXPECT_THAT(ErrorText(Spec(4, 3, Gating::kSoftmax, true), {1, 2, 3, 4}, {0, 2}),
               HasSubstr("router: eligible experts: expected at least 3, found 2"));
 }
 
 TEST(SelectExperts, RefusesInputsThatDoNotFit) {
-  const RouterSpec spec = Spec(4, 2, "softmax", true);
+  const Routing spec = Spec(4, 2, Gating::kSoftmax, true);
   const std::vector<float> logits = {1, 2, 3, 4};
   EXPECT_THAT(ErrorText(spec, {1, 2, 3}, All(4)), HasSubstr("logits: expected 4, found 3"));
   EXPECT_THAT(ErrorText(spec, logits, All(4), {1}), HasSubstr("selection bias: expected 4"));
@@ -276,18 +293,18 @@ TEST(SelectExperts, RefusesInputsThatDoNotFit) {
 
 TEST(SelectExperts, RefusesSpecsThatMakeNoSense) {
   const std::vector<float> logits = {1, 2, 3, 4};
-  EXPECT_THAT(ErrorText(Spec(4, 2, "top1", true), logits, All(4)), HasSubstr("found \"top1\""));
-  EXPECT_THAT(ErrorText(Spec(4, 0, "softmax", true), logits, All(4)), HasSubstr("at least 1"));
-  RouterSpec spec = Spec(4, 2, "softmax", true);
-  spec.expert_groups = 3;
-  spec.expert_groups_used = 1;
+  EXPECT_THAT(ErrorText(Spec(4, 0, Gating::kSoftmax, true), logits, All(4)),
+              HasSubstr("at least 1"));
+  Routing spec = Spec(4, 2, Gating::kSoftmax, true);
+  spec.groups = 3;
+  spec.groups_used = 1;
   EXPECT_THAT(ErrorText(spec, logits, All(4)), HasSubstr("groups of equal size"));
-  spec.expert_groups = 4;
+  spec.groups = 4;
   EXPECT_THAT(ErrorText(spec, logits, All(4)), HasSubstr("at least 2"));
-  spec.expert_groups = 2;
-  spec.expert_groups_used = 3;
+  spec.groups = 2;
+  spec.groups_used = 3;
   EXPECT_THAT(ErrorText(spec, logits, All(4)), HasSubstr("expected 1 to 2, found 3"));
-  spec.expert_groups_used = 0;
+  spec.groups_used = 0;
   EXPECT_THAT(ErrorText(spec, logits, All(4)), HasSubstr("expected 1 to 2, found 0"));
 }
 

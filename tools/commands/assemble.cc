@@ -23,7 +23,6 @@ namespace {
 using shard::Cat;
 using shard::Json;
 
-constexpr uint64_t kMaxGroup = 65535;
 constexpr uint64_t kLeastPartSize = 1u << 12;
 
 struct Arguments {
@@ -153,7 +152,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, Section::kInput);
   app.add_option("--group", options.group, "The node's group, counted from 0.")
       ->type_name("G")
-      ->transform(AsCount(0, kMaxGroup))
+      ->transform(AsCount(0, kMaxGroups - 1))
       ->required();
   app.add_option("--family", options.family_file,
                  "safetensors: the table that the model was split with, if its family is not built "

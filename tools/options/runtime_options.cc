@@ -18,9 +18,7 @@ using shard::Code;
 using shard::Error;
 
 constexpr uint64_t kMaxDevices = 64;
-constexpr uint64_t kMaxThreads = 1024;
 constexpr uint64_t kMaxContext = 1u << 24;
-constexpr uint64_t kMaxGroup = 65535;
 
 std::vector<std::string> ExecutorNames() {
   std::vector<std::string> names;
@@ -72,7 +70,7 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
 
 void AddGroup(CLI::App& app, const char* help, int& group) {
   StartSection(app, Section::kInput);
-  app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroup));
+  app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroups - 1));
 }
 
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
@@ -87,12 +85,12 @@ void AddExecutor(CLI::App& app, RuntimeArguments& arguments) {
   app.add_option("--threads", arguments.device.threads,
                  "CPU threads that compute tokens. Default: one per core.")
       ->type_name("N")
-      ->transform(AsCount(1, kMaxThreads));
+      ->transform(AsCount(1, runtime::kMaxThreads));
   app.add_option(
          "-j,--jobs", arguments.jobs,
          "Threads that read, check and convert what is loaded. Default: as many as compute.")
       ->type_name("N")
-      ->transform(AsCount(1, kMaxThreads));
+      ->transform(AsCount(1, runtime::kMaxThreads));
 }
 
 void AddContext(CLI::App& app, const char* fallback, RuntimeArguments& arguments) {

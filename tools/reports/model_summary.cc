@@ -60,10 +60,11 @@ std::string ExpertsText(const shard::MoeModel& model) {
   std::string text = Cat(model.max_experts(), " per layer, top-", TopKText(model));
   if (model.config().shared_experts > 0)
     text += Cat(", ", model.config().shared_experts, " shared");
-  text += Cat("; gating ", model.gating(), model.normalize() ? ", renormalised" : "");
-  if (model.config().expert_groups > 1)
-    text += Cat(", ", model.config().expert_groups_used, " of ", model.config().expert_groups,
-                " routing groups");
+  const shard::Routing& routing = model.routing();
+  text += Cat("; gating ", shard::GatingName(routing.gating),
+              routing.normalize ? ", renormalised" : "");
+  if (routing.groups > 1)
+    text += Cat(", ", routing.groups_used, " of ", routing.groups, " routing groups");
   return text;
 }
 
@@ -212,8 +213,8 @@ Json SummaryJson(const Summary& summary) {
           {"experts", model.max_experts()},
           {"top_k", model.config().top_k},
           {"shared_experts", model.config().shared_experts},
-          {"gating", model.gating()},
-          {"normalize", model.normalize()},
+          {"gating", shard::GatingName(model.routing().gating)},
+          {"normalize", model.routing().normalize},
           {"parameters",
            {{"total", parameters.total},
             {"active", parameters.active},

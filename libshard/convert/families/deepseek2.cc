@@ -5,13 +5,13 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/gguf_architectures.h"
 
 namespace shard {
 namespace {
 
+constexpr std::string_view kArchitecture = "deepseek2";
 constexpr uint32_t kDefaultRank = 512;  // of keys and values; llama.cpp's converter
-constexpr const char* kHint =
-    "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
 
 struct Mla {
   uint32_t rank = 0;        // of the latent keys and values
@@ -31,15 +31,13 @@ Result<Mla> ReadMla(const HfConfig& config) {
   return mla;
 }
 
-// llama.cpp's load_hparams takes models of so many layers for V2-Lite and its kin, and then asks
-// for attn_q without reading q_lora_rank.
+// llama.cpp's load_hparams then asks for attn_q without reading q_lora_rank.
 bool TakenForLite(const HfShape& shape) {
-  return shape.layers == 26 || shape.layers == 27 ||
-         (shape.layers == 48 && shape.vocabulary == 128256);
+  return IsAmong(FindArchitecture(kArchitecture)->direct_queries, shape.layers, shape.vocabulary);
 }
 
 Error CannotHold(const HfConfig& config, const std::string& what) {
-  return {Code::kUnsupported, Cat(config.where(), ": ", what), kHint};
+  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
 }
 
 // What the runtime's rope does without asking.
@@ -95,10 +93,6 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("expert_feed_forward_length", width);
   SHARD_TRY(const uint32_t shared, config.U32(fields::kSharedExperts));
   keys.U32("expert_shared_count", shared);
-  SHARD_TRY(const std::optional<float> scale, config.FindF32(fields::kScale));
-  if (scale) keys.F32("expert_weights_scale", *scale);
-  SHARD_TRY(const std::optional<bool> normalize, config.FindBool(fields::kNormalize));
-  if (normalize && *normalize) keys.Bool("expert_weights_norm", true);
   return Ok();
 }
 
@@ -146,7 +140,7 @@ Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) 
   SHARD_TRY(const HfConfig config, HfConfig::Read(model.config_path().string()));
   SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32({"q_lora_rank"}));
   HfFamily family;
-  family.architecture = "deepseek2";
+  family.architecture = kArchitecture;
   family.rope.log_multiplier = true;
   family.all_layers_moe = false;
   family.defaults = variant.defaults;

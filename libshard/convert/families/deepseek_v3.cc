@@ -8,16 +8,12 @@
 namespace shard {
 namespace {
 
-// transformers' DeepseekV3Config; scoring_func is what its router always does.
+// transformers' DeepseekV3Config, of which Kimi's checkpoints bring a copy.
 constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1, "n_group": 8,
-        "topk_group": 4, "first_k_dense_replace": 3, "routed_scaling_factor": 2.5,
-        "norm_topk_prob": true, "scoring_func": "sigmoid"})";
-// Kimi's checkpoints bring a copy of DeepSeek's class. No groups are guessed for them: all of
-// Kimi's models have one, and with eight of them other experts would be chosen.
-constexpr std::string_view kKimiDefaults =
     R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1,
-        "routed_scaling_factor": 2.5, "norm_topk_prob": true, "scoring_func": "sigmoid"})";
+        "first_k_dense_replace": 3})";
+constexpr std::string_view kKimiDefaults =
+    R"({"rope_theta": 10000, "rms_norm_eps": 1e-6, "n_shared_experts": 1})";
 
 bool IsKimi(const ModelConfig& config) {
   return config.model_type.starts_with("kimi") || config.text_model_type.starts_with("kimi");

@@ -10,11 +10,10 @@
 namespace shard {
 namespace {
 
-// transformers' Glm4MoeConfig; scoring_func is what its router always does.
+// Source: transformers' Glm4MoeConfig.
 constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5, "n_group": 1,
-        "topk_group": 1, "first_k_dense_replace": 1, "n_shared_experts": 1,
-        "routed_scaling_factor": 1.0, "norm_topk_prob": true, "scoring_func": "sigmoid"})";
+    R"({"rope_theta": 10000, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-5,
+        "first_k_dense_replace": 1, "n_shared_experts": 1})";
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   SHARD_TRY(const HfConfig rope, config.Rope());
@@ -30,11 +29,6 @@ Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
   keys.U32("expert_shared_count", shared);
   SHARD_TRY(const uint32_t dense, LeadingDense(config));
   keys.U32("leading_dense_block_count", dense);
-  SHARD_TRY(const float scale, config.F32(fields::kScale));
-  keys.F32("expert_weights_scale", scale);
-  // Written also when false: the runtime's own default is not a statement about the model.
-  SHARD_TRY(const std::optional<bool> normalize, config.FindBool(fields::kNormalize));
-  keys.Bool("expert_weights_norm", normalize.value_or(true));
   return Ok();
 }
 

@@ -1,5 +1,4 @@
-// GLM-4.7-Flash: DeepSeek's attention and GLM's tokenizer. Its config does not say how experts are
-// scored; without the key the runtime would guess from the numbers of layers and tokens.
+// GLM-4.7-Flash: DeepSeek's attention and GLM's tokenizer.
 #include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/glm.h"
@@ -7,12 +6,10 @@
 namespace shard {
 namespace {
 
-// transformers' Glm4MoeLiteConfig, in which mlp_layer_types replaces first_k_dense_replace;
-// scoring_func is what its router always does.
+// transformers' Glm4MoeLiteConfig, in which mlp_layer_types replaces first_k_dense_replace.
 constexpr std::string_view kDefaults =
-    R"({"rope_theta": 10000, "rms_norm_eps": 1e-5, "n_group": 1, "topk_group": 1,
-        "n_shared_experts": 1, "mlp_layer_types": ["dense"], "routed_scaling_factor": 1.8,
-        "norm_topk_prob": true, "scoring_func": "sigmoid"})";
+    R"({"rope_theta": 10000, "rms_norm_eps": 1e-5, "n_shared_experts": 1,
+        "mlp_layer_types": ["dense"]})";
 
 }  // namespace
 

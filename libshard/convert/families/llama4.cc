@@ -8,6 +8,7 @@
 #include "libshard/convert/families/mixed_layers.h"
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/gguf_architectures.h"
 
 namespace shard {
 namespace {
@@ -16,19 +17,17 @@ namespace {
 constexpr std::string_view kDefaults =
     R"({"rope_theta": 500000, "head_dim": 128, "rms_norm_eps": 1e-5,
         "interleave_moe_layer_step": 1, "use_qk_norm": true})";
-// By this number of experts the runtime knows Maverick, which has no norm on queries and keys.
-constexpr uint32_t kMaverickExperts = 128;
+constexpr std::string_view kArchitecture = "llama4";
 
 Error CannotHold(const HfConfig& config, const std::string& what) {
-  return {Code::kUnsupported, Cat(config.where(), ": ", what),
-          "GGUF cannot hold this model; safetensors output (--format safetensors) still works"};
+  return {Code::kUnsupported, Cat(config.where(), ": ", what), kNoGgufHint};
 }
 
 // The runtime reads no key about either.
 Status CheckAttention(const HfConfig& config) {
   SHARD_TRY(const uint32_t experts, config.U32(fields::kExperts));
   SHARD_TRY(const std::optional<bool> norm, config.FindBool({"use_qk_norm"}));
-  const bool runtime = experts != kMaverickExperts;
+  const bool runtime = experts != FindArchitecture(kArchitecture)->experts_without_norm;
   if (norm.value_or(true) != runtime) {
     return CannotHold(config, Cat("use_qk_norm: expected ", runtime ? "true" : "false",
                                   ", as the runtime has it for ", experts, " experts, found ",
@@ -90,7 +89,7 @@ void AddPackedExperts(HfFamily& family) {
 
 Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
-  family.architecture = "llama4";
+  family.architecture = kArchitecture;
   family.pre = "llama4";
   family.rope.llama3 = true;
   family.all_layers_moe = false;

@@ -6,10 +6,9 @@
 namespace shard {
 namespace {
 
-// transformers' MiniMaxM2Config. scoring_func is what its router always does; without the key the
-// runtime aborts.
+// Source: transformers' MiniMaxM2Config.
 constexpr std::string_view kDefaults =
-    R"({"rope_theta": 5000000, "rms_norm_eps": 1e-6, "head_dim": 128, "scoring_func": "sigmoid"})";
+    R"({"rope_theta": 5000000, "rms_norm_eps": 1e-6, "head_dim": 128})";
 
 // As the class has it: rotary_dim, else a part of the head, else all of it.
 Result<uint32_t> RotatedSize(const HfConfig& config, const HfShape& shape) {

@@ -7,13 +7,11 @@ namespace shard {
 namespace {
 
 // Source: transformers' OlmoeConfig.
-constexpr std::string_view kDefaults =
-    R"({"rms_norm_eps": 1e-5, "rope_theta": 10000, "norm_topk_prob": false})";
+constexpr std::string_view kDefaults = R"({"rms_norm_eps": 1e-5, "rope_theta": 10000})";
 // llama.cpp's converter writes this one whatever the config says.
 constexpr float kEpsilon = 1e-5f;
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_CHECK(CheckRenormalised(config, false));
   SHARD_CHECK(CheckSquareHeads(config, shape));
   if (shape.kv_heads != shape.heads) {
     return Error{

@@ -9,11 +9,10 @@ namespace {
 
 // Source: transformers' Qwen2MoeConfig.
 constexpr std::string_view kDefaults =
-    R"({"rms_norm_eps": 1e-6, "rope_theta": 10000, "norm_topk_prob": false,
+    R"({"rms_norm_eps": 1e-6, "rope_theta": 10000,
         "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632})";
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_CHECK(CheckRenormalised(config, false));
   SHARD_CHECK(CheckSquareHeads(config, shape));
   return AddQwenMoeKeys(config, keys);
 }

@@ -12,7 +12,6 @@ namespace {
 constexpr std::array<int32_t, 4> kSections = {11, 11, 10, 0};
 
 Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_CHECK(CheckRenormalised(config, true));
   SHARD_TRY(const HfConfig rope, config.Rope());
   if (!rope.Has({"mrope_section"})) keys.I32s("rope.dimension_sections", kSections);
   return AddQwenHybridKeys(config, shape, keys);

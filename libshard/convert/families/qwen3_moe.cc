@@ -8,11 +8,9 @@ namespace {
 
 // Of transformers' Qwen3MoeConfig.
 constexpr std::string_view kDefaults =
-    R"({"num_key_value_heads": 4, "num_experts_per_tok": 8, "norm_topk_prob": false,
-        "rope_theta": 10000.0})";
+    R"({"num_key_value_heads": 4, "num_experts_per_tok": 8, "rope_theta": 10000.0})";
 
 Status AddKeys(const HfConfig& config, const HfShape&, ArchKeys& keys) {
-  SHARD_CHECK(CheckRenormalised(config, true));
   // Without it the runtime divides feed_forward_length by the number of experts used, which a node
   // with fewer experts changes.
   SHARD_TRY(const uint32_t width, config.U32(fields::kExpertWidth));

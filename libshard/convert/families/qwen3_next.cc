@@ -4,14 +4,6 @@
 #include "libshard/convert/families/qwen_rows.h"
 
 namespace shard {
-namespace {
-
-Status AddKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {
-  SHARD_CHECK(CheckRenormalised(config, true));
-  return AddQwenHybridKeys(config, shape, keys);
-}
-
-}  // namespace
 
 Result<GgufModel> ConvertQwen3Next(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
@@ -20,7 +12,7 @@ Result<GgufModel> ConvertQwen3Next(const MoeModel& model, const ConvertOptions& 
   family.defaults = kQwenHybridDefaults;
   family.keeps_mtp = true;
   family.heads = ReadQwenHybridHeads;
-  family.keys = AddKeys;
+  family.keys = AddQwenHybridKeys;
   family.check = CheckQwenHybridBlocks;
   AddQwenHybridRows(family);
   const std::string from = "layers.{L}.linear_attn.", to = "blk.{L}.";

@@ -127,12 +127,11 @@ Status ReadQwenHybridHeads(const HfConfig& config, HeadShape& shape) {
             shape.linear_key_heads, " (linear_num_key_heads), found ", shape.linear_value_heads)};
   }
   if (shape.linear_key_size == shape.linear_value_size && shape.linear_key_size > 0) return Ok();
-  return Error{
-      Code::kUnsupported,
-      Cat(config.where(), ": linear_value_head_dim: expected ", shape.linear_key_size,
-          " as linear_key_head_dim, which the runtime takes for both, found ",
-          shape.linear_value_size),
-      "GGUF cannot hold this model; safetensors output (--format safetensors) still works"};
+  return Error{Code::kUnsupported,
+               Cat(config.where(), ": linear_value_head_dim: expected ", shape.linear_key_size,
+                   " as linear_key_head_dim, which the runtime takes for both, found ",
+                   shape.linear_value_size),
+               kNoGgufHint};
 }
 
 Status AddQwenHybridKeys(const HfConfig& config, const HfShape& shape, ArchKeys& keys) {

@@ -33,6 +33,6 @@ inline constexpr std::string_view kQwenHybridDefaults =
         "partial_rotary_factor": 0.25, "full_attention_interval": 4,
         "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
         "linear_num_key_heads": 16, "linear_num_value_heads": 32, "moe_intermediate_size": 512,
-        "shared_expert_intermediate_size": 512, "norm_topk_prob": true})";
+        "shared_expert_intermediate_size": 512})";
 
 }  // namespace shard

@@ -11,7 +11,7 @@ Family ArcticFamily() {
   family.architectures = {"ArcticForCausalLM"};
   family.model_types = {"arctic"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -12,7 +12,7 @@ Family BailingMoeFamily() {
   family.architectures = {"BailingMoeForCausalLM", "BailingMMNativeForConditionalGeneration"};
   family.model_types = {"bailing_moe", "bailingmm"};
   family.prefixes = {"model.", "model.model."};
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddBailingRows(family);
   AddTowers(family);

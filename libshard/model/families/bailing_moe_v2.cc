@@ -12,7 +12,7 @@ Family BailingMoeV2Family() {
   family.architectures = {"BailingMoeV2ForCausalLM"};
   family.model_types = {"bailing_moe_v2"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddBailingRows(family);
   AddMtpExtras(family, "layers.{L}.");

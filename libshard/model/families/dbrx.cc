@@ -12,7 +12,7 @@ Family DbrxFamily() {
   family.architectures = {"DbrxForCausalLM"};
   family.model_types = {"dbrx"};
   family.prefixes = {"transformer."};
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true};
   AddTrunk(family, "embedding", {"wte.{W}"});
   AddTrunk(family, "norm", {"norm_f.{W}"});

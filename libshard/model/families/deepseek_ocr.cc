@@ -12,7 +12,7 @@ Family DeepseekOcrFamily() {
   family.architectures = {"DeepseekOCRForCausalLM", "DeepseekOCR2ForCausalLM"};
   family.model_types = {"DeepseekOCR"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = false};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = false};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -11,7 +11,8 @@ Family DeepseekV2Family() {
   family.architectures = {"DeepseekV2ForCausalLM", "DeepseekForCausalLM"};
   family.model_types = {"deepseek_v2", "deepseek"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = false};
+  family.routing = {
+      .gating = Gating::kSoftmax, .normalize = false, .group_score = GroupScore::kBest};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

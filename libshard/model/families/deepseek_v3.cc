@@ -12,7 +12,19 @@ Family DeepseekV3Family() {
   family.architectures = {"DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM"};
   family.model_types = {"deepseek_v3", "deepseek_v32", "kimi_k2"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid,
+                    .normalize = true,
+                    .scale = 2.5,
+                    .groups = 8,
+                    .groups_used = 4,
+                    .bias = RouterBias::kSelection};
+  // Kimi's checkpoints bring a copy of DeepSeek's class. No groups are guessed for them: all of
+  // Kimi's models have one, and with eight of them other experts would be chosen.
+  family.routing_exceptions = {{"kimi",
+                                {.gating = Gating::kSigmoid,
+                                 .normalize = true,
+                                 .scale = 2.5,
+                                 .bias = RouterBias::kSelection}}};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

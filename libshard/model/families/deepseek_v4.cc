@@ -13,7 +13,7 @@ Family DeepseekV4Family() {
   family.architectures = {"DeepseekV4ForCausalLM"};
   family.model_types = {"deepseek_v4"};
   family.prefixes = {"model."};
-  family.routing = {.gating = "sqrtsoftplus", .normalize = true};
+  family.routing = {.gating = Gating::kSqrtSoftplus, .normalize = true};
   family.facts = {.all_moe = true, .shared_of_experts = true};
   AddTrunk(family, "embedding", {"embed.{W}", "mtp.{M}.emb.{**}"});
   AddTrunk(family, "norm", {"norm.{W}"});

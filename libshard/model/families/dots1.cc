@@ -11,7 +11,7 @@ Family Dots1Family() {
   family.architectures = {"Dots1ForCausalLM"};
   family.model_types = {"dots1"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

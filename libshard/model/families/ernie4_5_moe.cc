@@ -13,7 +13,7 @@ Family Ernie45MoeFamily() {
   family.architectures = {"Ernie4_5_MoeForCausalLM", "Ernie4_5_MoEForCausalLM"};
   family.model_types = {"ernie4_5_moe"};
   family.prefixes = {"model."};
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   constexpr Projections kPaddle = {"", "", "down_proj", "up_gate_proj"};
   AddModel(family);

@@ -13,7 +13,7 @@ Family Gemma4MoeFamily() {
   family.architectures = {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"};
   family.model_types = {"gemma4", "gemma4_text"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true};
   AddModel(family);
   AddTrunk(family, "embedding", {"embed_tokens_per_layer.{W}", "per_layer_{**}"});

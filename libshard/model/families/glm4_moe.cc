@@ -12,7 +12,11 @@ Family Glm4MoeFamily() {
   family.architectures = {"Glm4MoeForCausalLM", "Glm4vMoeForConditionalGeneration"};
   family.model_types = {"glm4_moe", "glm4v_moe", "glm4v_moe_text"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid,
+                    .normalize = true,
+                    .groups = 1,
+                    .groups_used = 1,
+                    .bias = RouterBias::kSelection};
   family.facts = {.square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -11,7 +11,12 @@ Family Glm4MoeLiteFamily() {
   family.architectures = {"Glm4MoeLiteForCausalLM"};
   family.model_types = {"glm4_moe_lite"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid,
+                    .normalize = true,
+                    .scale = 1.8,
+                    .groups = 1,
+                    .groups_used = 1,
+                    .bias = RouterBias::kSelection};
   family.facts = {.shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -11,7 +11,7 @@ Family Glm5Family() {
   family.architectures = {"GlmMoeDsaForCausalLM"};
   family.model_types = {"glm_moe_dsa"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   family.facts = {.shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -12,7 +12,8 @@ Family GptOssFamily() {
   family.architectures = {"GptOssForCausalLM"};
   family.model_types = {"gpt_oss"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax-after-topk", .normalize = true};
+  family.routing = {
+      .gating = Gating::kSoftmaxAfterTopK, .normalize = false, .bias = RouterBias::kLogits};
   family.facts = {.all_moe = true, .plain_width = true, .transposed = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

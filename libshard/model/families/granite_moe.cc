@@ -12,7 +12,7 @@ Family GraniteMoeFamily() {
   family.architectures = {"GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"};
   family.model_types = {"granitemoe", "granitemoeshared"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

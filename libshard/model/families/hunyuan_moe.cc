@@ -11,7 +11,7 @@ Family HunyuanMoeFamily() {
   family.architectures = {"HunYuanMoEV1ForCausalLM"};
   family.model_types = {"hunyuan_v1_moe", "hunyuan"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true, .square_heads = true, .shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

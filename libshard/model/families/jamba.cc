@@ -11,7 +11,7 @@ Family JambaFamily() {
   family.architectures = {"JambaForCausalLM"};
   family.model_types = {"jamba"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = false};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = false};
   family.facts = {.square_heads = true, .plain_width = true};
   AddModel(family);
   AddTrunk(family, "norm", {"final_layernorm.{W}"});

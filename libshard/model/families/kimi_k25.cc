@@ -12,7 +12,8 @@ Family KimiK25Family() {
   family.architectures = {"KimiK25ForConditionalGeneration"};
   family.model_types = {"kimi_k25"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {
+      .gating = Gating::kSigmoid, .normalize = true, .scale = 2.5, .bias = RouterBias::kSelection};
   family.facts = {.shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -12,7 +12,7 @@ Family LagunaFamily() {
   family.architectures = {"LagunaForCausalLM"};
   family.model_types = {"laguna"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddSelectionBias(family, "layers.{L}.mlp.gate.e_score_correction_bias");

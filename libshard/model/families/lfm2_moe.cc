@@ -12,7 +12,7 @@ Family Lfm2MoeFamily() {
   family.architectures = {"Lfm2MoeForCausalLM"};
   family.model_types = {"lfm2_moe"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   family.facts = {.square_heads = true};
   AddModel(family);
   AddTrunk(family, "norm", {"embedding_norm.{W}"});

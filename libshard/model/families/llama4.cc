@@ -13,7 +13,7 @@ Family Llama4Family() {
   family.architectures = {"Llama4ForConditionalGeneration", "Llama4ForCausalLM"};
   family.model_types = {"llama4", "llama4_text"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid-after-topk", .normalize = false};
+  family.routing = {.gating = Gating::kSigmoidAfterTopK, .normalize = false};
   family.facts = {.plain_width = true, .transposed = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -12,7 +12,7 @@ Family MimoV2Family() {
   family.architectures = {"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"};
   family.model_types = {"mimo_v2_flash", "mimo_v2"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   AddModel(family);
   for (const char* at : {"layers.{L}.", "mtp.layers.{M}."}) {
     AddAttention(family, at);

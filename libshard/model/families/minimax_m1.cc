@@ -11,7 +11,7 @@ Family MinimaxM1Family() {
   family.architectures = {"MiniMaxM1ForCausalLM", "MiniMaxText01ForCausalLM"};
   family.model_types = {"minimax_m1", "minimax_text_01"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -12,7 +12,7 @@ Family MinimaxM2Family() {
   family.architectures = {"MiniMaxM2ForCausalLM"};
   family.model_types = {"minimax_m2"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   family.facts = {.all_moe = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

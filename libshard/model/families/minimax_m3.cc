@@ -12,7 +12,7 @@ Family MinimaxM3Family() {
   family.architectures = {"MiniMaxM3ForCausalLM"};
   family.model_types = {"minimax_m3"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.block_sparse_moe.gate");

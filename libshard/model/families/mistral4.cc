@@ -12,7 +12,7 @@ Family Mistral4Family() {
   family.architectures = {"Mistral4ForCausalLM"};
   family.model_types = {"mistral4"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.shared_of_experts = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -12,7 +12,7 @@ Family MixtralFamily() {
   family.architectures = {"MixtralForCausalLM"};
   family.model_types = {"mixtral"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -14,7 +14,7 @@ Family NemotronHFamily() {
   family.architectures = {"NemotronHForCausalLM"};
   family.model_types = {"nemotron_h"};
   family.prefixes = {"backbone.", "model."};
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   constexpr Projections kUpDown = {"", "up_proj", "down_proj", ""};
   AddTrunk(family, "embedding", {"embeddings.{W}", "embed_tokens.{W}"});
   AddTrunk(family, "norm", {"norm_f.{W}"});

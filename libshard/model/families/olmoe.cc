@@ -11,7 +11,7 @@ Family OlmoeFamily() {
   family.architectures = {"OlmoeForCausalLM"};
   family.model_types = {"olmoe"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = false};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = false};
   family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

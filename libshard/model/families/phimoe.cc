@@ -11,7 +11,7 @@ Family PhimoeFamily() {
   family.architectures = {"PhiMoEForCausalLM", "PhimoeForCausalLM"};
   family.model_types = {"phimoe"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true, .square_heads = true, .plain_width = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

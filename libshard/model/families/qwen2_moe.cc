@@ -11,7 +11,7 @@ Family Qwen2MoeFamily() {
   family.architectures = {"Qwen2MoeForCausalLM"};
   family.model_types = {"qwen2_moe"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = false};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = false};
   family.facts = {.square_heads = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

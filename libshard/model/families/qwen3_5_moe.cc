@@ -12,7 +12,7 @@ Family Qwen35MoeFamily() {
   family.architectures = {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"};
   family.model_types = {"qwen3_5_moe", "qwen3_5_moe_text"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.all_moe = true, .gated_queries = true};
   AddModel(family);
   AddQwenMtp(family);

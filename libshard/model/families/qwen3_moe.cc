@@ -11,7 +11,7 @@ Family Qwen3MoeFamily() {
   family.architectures = {"Qwen3MoeForCausalLM"};
   family.model_types = {"qwen3_moe"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = false};
   family.facts = {.square_heads = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -12,7 +12,7 @@ Family Qwen3NextFamily() {
   family.architectures = {"Qwen3NextForCausalLM"};
   family.model_types = {"qwen3_next"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.gated_queries = true};
   AddModel(family);
   AddQwenMtp(family);

@@ -13,7 +13,7 @@ Family Qwen3OmniMoeFamily() {
                           "Qwen3OmniMoeThinkerForConditionalGeneration"};
   family.model_types = {"qwen3_omni_moe", "qwen3_omni_moe_thinker"};
   family.prefixes = {"thinker.", "thinker.model.", "model."};
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.square_heads = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

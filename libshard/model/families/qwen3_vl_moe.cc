@@ -12,7 +12,7 @@ Family Qwen3VlMoeFamily() {
   family.architectures = {"Qwen3VLMoeForConditionalGeneration"};
   family.model_types = {"qwen3_vl_moe", "qwen3_vl_moe_text"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "softmax", .normalize = true};
+  family.routing = {.gating = Gating::kSoftmax, .normalize = true};
   family.facts = {.square_heads = true, .transposed = true};
   AddModel(family);
   AddAttention(family, "layers.{L}.");

@@ -14,7 +14,7 @@ Family Step3Family() {
                           "Step3p7ForConditionalGeneration"};
   family.model_types = {"step3p5", "step3p7"};
   family.prefixes = UsualPrefixes();
-  family.routing = {.gating = "sigmoid", .normalize = true};
+  family.routing = {.gating = Gating::kSigmoid, .normalize = true, .bias = RouterBias::kSelection};
   AddModel(family);
   AddAttention(family, "layers.{L}.");
   AddRouter(family, "layers.{L}.moe.gate");

@@ -40,11 +40,11 @@ TEST(ModelConfig, ReadsAFlatConfig) {
   EXPECT_EQ(config.top_k, 8u);
   EXPECT_TRUE(config.top_k_per_layer.empty());
   EXPECT_EQ(config.shared_experts, 1u);
-  EXPECT_EQ(config.expert_groups, 8u);
-  EXPECT_EQ(config.expert_groups_used, 4u);
-  EXPECT_EQ(config.gating, "sigmoid");
-  EXPECT_EQ(config.normalize, true);
-  EXPECT_EQ(config.scale, 2.5);
+  EXPECT_EQ(config.routing.groups, 8u);
+  EXPECT_EQ(config.routing.groups_used, 4u);
+  EXPECT_EQ(config.routing.gating, Gating::kSigmoid);
+  EXPECT_EQ(config.routing.normalize, true);
+  EXPECT_EQ(config.routing.scale, 2.5);
   EXPECT_EQ(config.quant_method, "fp8");
   EXPECT_EQ(config.quant_bits, 0u);
 }
@@ -53,9 +53,9 @@ TEST(ModelConfig, LeavesUnstatedFieldsUnstated) {
   const ModelConfig config = Parse(R"({"num_local_experts": 8, "intermediate_size": 14336})");
   EXPECT_EQ(config.architecture, "");
   EXPECT_EQ(config.top_k, 0u);
-  EXPECT_EQ(config.gating, "");
-  EXPECT_FALSE(config.normalize.has_value());
-  EXPECT_FALSE(config.scale.has_value());
+  EXPECT_EQ(config.routing.gating, std::nullopt);
+  EXPECT_FALSE(config.routing.normalize.has_value());
+  EXPECT_FALSE(config.routing.scale.has_value());
   EXPECT_EQ(config.expert_intermediate_size, 14336u);
 }
 
@@ -131,8 +131,8 @@ TEST(ModelConfig, TakesNullForAbsent) {
   const ModelConfig config = Parse(R"({"architectures": null, "num_experts": null,
     "top_k_experts": null, "n_group": null, "routed_scaling_factor": null})");
   EXPECT_EQ(config.experts, 0u);
-  EXPECT_EQ(config.expert_groups, 0u);
-  EXPECT_FALSE(config.scale.has_value());
+  EXPECT_EQ(config.routing.groups, std::nullopt);
+  EXPECT_FALSE(config.routing.scale.has_value());
 }
 
 TEST(ModelConfig, BelievesAnExpertBlockThatIsSwitchedOff) {
@@ -156,11 +156,11 @@ TEST(ModelConfig, ReadsTheWidthOfPackedIntegers) {
 }
 
 TEST(ModelConfig, UnderstandsWhatOthersCallTheGatingFunction) {
-  EXPECT_EQ(Parse(R"({"score_function": "sigmoid"})").gating, "sigmoid");
-  EXPECT_EQ(Parse(R"({"scoring_func": "noaux_tc"})").gating, "sigmoid");
-  EXPECT_EQ(Parse(R"({"gating": true})").gating, "");
-  EXPECT_EQ(Parse(R"({"moe_normalize_expert_weights": 1})").normalize, true);
-  EXPECT_EQ(Parse(R"({"moe_routed_scaling_factor": 2.5})").scale, 2.5);
+  EXPECT_EQ(Parse(R"({"score_function": "sigmoid"})").routing.gating, Gating::kSigmoid);
+  EXPECT_EQ(Parse(R"({"scoring_func": "noaux_tc"})").routing.gating, Gating::kSigmoid);
+  EXPECT_EQ(Parse(R"({"gating": true})").routing.gating, std::nullopt);
+  EXPECT_EQ(Parse(R"({"moe_normalize_expert_weights": 1})").routing.normalize, true);
+  EXPECT_EQ(Parse(R"({"moe_routed_scaling_factor": 2.5})").routing.scale, 2.5);
 }
 
 TEST(ModelConfig, RefusesNaNWithThePlace) {
@@ -213,6 +213,9 @@ TEST(ModelConfig, RefusesWrongTypesOfNamesAndSwitches) {
             "config.json: norm_topk_prob: expected true or false, found \"yes\"");
   EXPECT_EQ(ParseError(R"({"scoring_func": 1})").message,
             "config.json: scoring_func: expected a string, found 1");
+  EXPECT_EQ(ParseError(R"({"routed_scaling_factor": 1e39})").message,
+            "config.json: routed_scaling_factor: expected a number that fits 32-bit floating "
+            "point, found 1e+39");
   EXPECT_EQ(ParseError(R"({"routed_scaling_factor": "2"})").message,
             "config.json: routed_scaling_factor: expected a number, found \"2\"");
   EXPECT_EQ(ParseError(R"({"quantization_config": 4})").message,
@@ -225,6 +228,52 @@ TEST(ReadModelConfig, SaysWhichFileIsMissing) {
   const Result<ModelConfig> config = ReadModelConfig("/nowhere/config.json");
   ASSERT_FALSE(config);
   EXPECT_NE(config.error().message.find("/nowhere/config.json"), std::string::npos);
+}
+
+// A function that nobody knows would leave the family's, and the model would run otherwise.
+TEST(Config, RefusesARouterFunctionThatWeDoNotKnow) {
+  const Error error = ParseError(R"({"text_config": {"score_function": "tanh"}})");
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_EQ(error.message,
+            "config.json: text_config.score_function: expected softmax, sigmoid, "
+            "softmax-after-topk, sigmoid-after-topk, sqrtsoftplus, found \"tanh\"");
+}
+
+Routing RoutingOf(const char* family, const std::string& text) {
+  for (const Family& known : AllFamilies()) {
+    if (known.name == family) return ResolveRouting(known, Parse(text));
+  }
+  ADD_FAILURE() << family;
+  return {};
+}
+
+TEST(ResolveRouting, TakesFromTheFamilyWhatTheConfigDoesNotSay) {
+  const Routing silent =
+      RoutingOf("deepseek-v3", R"({"n_routed_experts": 16, "num_experts_per_tok": 4})");
+  EXPECT_EQ(silent.experts, 16u);
+  EXPECT_EQ(silent.top_k, 4u);
+  EXPECT_EQ(silent.gating, Gating::kSigmoid);
+  EXPECT_TRUE(silent.normalize);
+  EXPECT_EQ(silent.scale, 2.5);
+  EXPECT_EQ(silent.groups, 8u);
+  EXPECT_EQ(silent.groups_used, 4u);
+  const Routing stated = RoutingOf("deepseek-v3", R"({"n_group": 1, "topk_group": 1,
+      "scoring_func": "softmax", "norm_topk_prob": false, "routed_scaling_factor": 2})");
+  EXPECT_EQ(stated.gating, Gating::kSoftmax);
+  EXPECT_FALSE(stated.normalize);
+  EXPECT_EQ(stated.scale, 2.0);
+  EXPECT_EQ(stated.groups, 1u);
+  EXPECT_EQ(stated.groups_used, 1u);
+}
+
+TEST(ResolveRouting, GuessesNoGroupsForKimi) {
+  for (const char* text :
+       {R"({"model_type": "kimi_k2"})", R"({"text_config": {"model_type": "kimi_k2"}})"}) {
+    const Routing routing = RoutingOf("deepseek-v3", text);
+    EXPECT_EQ(routing.groups, 0u) << text;
+    EXPECT_EQ(routing.scale, 2.5) << text;
+  }
+  EXPECT_EQ(RoutingOf("deepseek-v3", R"({"model_type": "kimi_k2", "n_group": 8})").groups, 8u);
 }
 
 }  // namespace

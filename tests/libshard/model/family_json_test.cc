@@ -60,7 +60,7 @@ TEST_F(FamilyFile, ReadsATable) {
   EXPECT_EQ(family->name, "acme-moe");
   EXPECT_EQ(family->architectures, std::vector<std::string>{"AcmeMoeForCausalLM"});
   EXPECT_EQ(family->model_types, std::vector<std::string>{"acme_moe"});
-  EXPECT_EQ(family->routing.gating, "sigmoid");
+  EXPECT_EQ(family->routing.gating, Gating::kSigmoid);
   EXPECT_FALSE(family->routing.normalize);
   ASSERT_EQ(family->rules.size(), 4u);
   EXPECT_EQ(family->rules[0].expert_axis, -1);
@@ -94,7 +94,7 @@ TEST_F(FamilyFile, FillsInWhatIsLeftOut) {
   const Result<Family> family = Read(WithRow(R"({"pattern": "x", "part": "trunk", "role": "y"})"));
   ASSERT_TRUE(family) << family.error().message;
   EXPECT_TRUE(family->prefixes.empty());
-  EXPECT_EQ(family->routing.gating, "softmax");
+  EXPECT_EQ(family->routing.gating, Gating::kSoftmax);
   EXPECT_TRUE(family->routing.normalize);
 }
 

@@ -12,7 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Optional;
 
 GgufMetadata Minimal(const std::string& architecture) {
   GgufMetadata metadata;
@@ -58,76 +57,20 @@ TEST(GgufConfig, ReadsTheSizesOfAModel) {
   EXPECT_EQ(read.config.hidden_size, 64u);
   EXPECT_EQ(read.config.expert_intermediate_size, 32u);
   EXPECT_EQ(read.config.shared_experts, 1u);
-  EXPECT_EQ(read.config.expert_groups, 4u);
-  EXPECT_EQ(read.config.expert_groups_used, 2u);
+  EXPECT_EQ(read.config.routing.groups, 4u);
+  EXPECT_EQ(read.config.routing.groups_used, 2u);
   EXPECT_EQ(read.config.vocab_size, 3u) << "the tokens count, not the key";
   EXPECT_EQ(read.config.expert_count_key, "glm4moe.expert_count");
   EXPECT_THAT(read.warnings, IsEmpty());
 }
 
-TEST(GgufConfig, RoutingIsThatOfTheArchitecture) {
-  const struct {
-    const char *architecture, *gating;
-    bool normalize;
-  } rows[] = {{"llama", "softmax", true},
-              {"qwen2moe", "softmax", false},
-              {"qwen3moe", "softmax", true},
-              {"qwen3next", "softmax", true},
-              {"qwen35moe", "softmax", true},
-              {"olmoe", "softmax", false},
-              {"granitemoe", "softmax", true},
-              {"phimoe", "softmax", true},
-              {"deepseek2", "softmax", false},
-              {"glm4moe", "sigmoid", false},
-              {"gpt-oss", "softmax-after-topk", true},
-              {"llama4", "sigmoid-after-topk", false}};
-  for (const auto& row : rows) {
-    const Read read(Minimal(row.architecture));
-    EXPECT_EQ(read.config.gating, row.gating) << row.architecture;
-    EXPECT_THAT(read.config.normalize, Optional(row.normalize)) << row.architecture;
-    EXPECT_THAT(read.warnings, IsEmpty()) << row.architecture;
-  }
-}
-
-TEST(GgufConfig, KeysDecideWhereTheGraphReadsThem) {
-  GgufMetadata metadata = Minimal("deepseek2");
-  metadata.Set("deepseek2.expert_gating_func", GgufValue::U32(2));
-  metadata.Set("deepseek2.expert_weights_norm", GgufValue::Bool(true));
-  metadata.Set("deepseek2.expert_weights_scale", GgufValue::F32(2.5f));
-  const Read read(metadata);
-  EXPECT_EQ(read.config.gating, "sigmoid");
-  EXPECT_THAT(read.config.normalize, Optional(true));
-  EXPECT_THAT(read.config.scale, Optional(2.5));
-  // Built into the graph of Qwen3: whatever a key says is not read.
-  GgufMetadata fixed = Minimal("qwen3moe");
-  fixed.Set("qwen3moe.expert_gating_func", GgufValue::U32(2));
-  fixed.Set("qwen3moe.expert_weights_norm", GgufValue::Bool(false));
-  EXPECT_EQ(Read(fixed).config.gating, "softmax");
-  EXPECT_THAT(Read(fixed).config.normalize, Optional(true));
-}
-
-TEST(GgufConfig, Glm47FlashIsKnownByItsShape) {
-  GgufMetadata metadata = Minimal("deepseek2");
-  metadata.Set("deepseek2.block_count", GgufValue::U32(47));
-  metadata.Set("deepseek2.vocab_size", GgufValue::U32(154880));
-  EXPECT_EQ(Read(metadata).config.gating, "sigmoid");
-  metadata.Set("deepseek2.expert_gating_func", GgufValue::U32(1));
-  EXPECT_EQ(Read(metadata).config.gating, "softmax");
-}
-
-TEST(GgufConfig, WarnsWhereRoutingIsGuessed) {
-  const Read minimax(Minimal("minimax-m2"));
-  EXPECT_EQ(minimax.config.gating, "sigmoid");
-  EXPECT_THAT(minimax.warnings, ElementsAre(HasSubstr("expert_gating_func")));
+TEST(GgufConfig, HasTheRoutingOfTheMetadataAndItsWarnings) {
+  EXPECT_EQ(Read(Minimal("olmoe")).config.routing.normalize, false);
   const Read unknown(Minimal("newmoe"));
-  EXPECT_EQ(unknown.config.gating, "");
-  EXPECT_EQ(unknown.config.normalize, std::nullopt);
+  EXPECT_EQ(unknown.config.routing.gating, std::nullopt);
+  EXPECT_EQ(unknown.config.routing.normalize, std::nullopt);
   EXPECT_THAT(unknown.warnings, ElementsAre(HasSubstr("llama.cpp v0.5.0 has, found \"newmoe\""),
                                             HasSubstr("softmax is assumed")));
-  GgufMetadata said = Minimal("newmoe");
-  said.Set("newmoe.expert_gating_func", GgufValue::U32(4));
-  EXPECT_EQ(Read(said).config.gating, "sqrtsoftplus");
-  EXPECT_THAT(Read(said).warnings, ElementsAre(HasSubstr("but not be split")));
 }
 
 TEST(GgufConfig, TakesOneTopKPerBlock) {
@@ -150,10 +93,6 @@ TEST(GgufConfig, WorksOutTheWidthAsTheQwenLoadersDo) {
 
 TEST(GgufConfig, RefusesKeysOfAnotherType) {
   const std::pair<const char*, GgufValue> wrong[] = {
-      {"deepseek2.expert_gating_func", GgufValue::U32(5)},
-      {"deepseek2.expert_weights_norm", GgufValue::U32(1)},
-      {"deepseek2.expert_weights_scale", GgufValue::U32(1)},
-      {"deepseek2.expert_weights_scale", GgufValue::F32(-1)},
       {"deepseek2.expert_used_count", GgufValue::F32(1)},
       {"deepseek2.nextn_predict_layers", GgufValue::U32(6)},
       {"deepseek2.embedding_length", GgufValue::String("64")}};

@@ -23,8 +23,14 @@ class ModelForTest {
     model_.has_config_ = true;
     return *this;
   }
+  // With the routing of a family that we know by that name.
   ModelForTest& Family(const std::string& name) {
     family_.name = name;
+    for (const shard::Family& known : AllFamilies()) {
+      if (known.name != name) continue;
+      family_.routing = known.routing;
+      family_.routing_exceptions = known.routing_exceptions;
+    }
     return *this;
   }
   ModelForTest& Layer(const MoeLayer& layer) {
@@ -60,6 +66,7 @@ class ModelForTest {
   MoeModel Build() {
     // Rules are borrowed from the family, so they are pointed at once it has stopped growing.
     model_.family_ = std::make_shared<const shard::Family>(family_);
+    model_.routing_ = ResolveRouting(family_, model_.config_);
     for (size_t i = 0; i < model_.tensors_.size(); ++i)
       model_.tensors_[i].rule = &model_.family_->rules[i];
     return model_;

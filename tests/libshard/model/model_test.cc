@@ -32,7 +32,7 @@ TEST(MoeModel, UnderstandsTheTinyModel) {
   EXPECT_EQ(model->tensors().size(), model->checkpoint().tensors().size());
   EXPECT_EQ(model->FindLayer(3), nullptr);
   EXPECT_EQ(model->max_experts(), 16u);
-  EXPECT_EQ(model->gating(), "softmax");
+  EXPECT_EQ(model->routing().gating, Gating::kSoftmax);
 }
 
 TEST(MoeModel, VersionChangesWithRevisionAndConfig) {
@@ -155,14 +155,14 @@ TEST_F(GgufModels, TakeTheirConfigFromTheMetadata) {
   EXPECT_EQ(model->layers()[0].experts, 4u);
   EXPECT_EQ(model->layers()[0].top_k, 2u);
   EXPECT_EQ(model->layers()[0].expert_bytes, 3u * 2 * 2 * 4);
-  EXPECT_EQ(model->gating(), "softmax");
-  EXPECT_FALSE(model->normalize());
+  EXPECT_EQ(model->routing().gating, Gating::kSoftmax);
+  EXPECT_FALSE(model->routing().normalize);
 }
 
 TEST_F(GgufModels, MayBeOfAnyArchitectureWithPackedExperts) {
   const auto model = Open(fixtures::MiniGguf("moe-of-tomorrow", 1, 4));
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->gating(), "softmax");
+  EXPECT_EQ(model->routing().gating, Gating::kSoftmax);
   EXPECT_THAT(model->warnings(), testing::Contains(HasSubstr("\"moe-of-tomorrow\"")));
 }
 

@@ -80,8 +80,8 @@ TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
 
 TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {
   ModelConfig config;
-  config.expert_groups = 4;
-  config.expert_groups_used = 2;
+  config.routing.groups = 4;
+  config.routing.groups_used = 2;
   const MoeModel model = ModelForTest(config).Layers(2, 32, 2).Build();
   EXPECT_THAT(WarningsOf(model, Groups(2)), Not(Contains(HasSubstr("routing groups"))));
   const auto cut = WarningsOf(model, Groups(2, "modulo"));

@@ -27,10 +27,13 @@ shard::Plan PlanWith(const ExpertIds& held, uint32_t experts, uint32_t top_k = 2
   return plan;
 }
 
-NodeConfig Make(const std::string& text, const shard::Plan& plan) {
+NodeConfig Make(const std::string& text, const shard::Plan& plan,
+                const shard::Family& family = {}) {
   const auto config = shard::ParseModelConfig("config.json", text);
   EXPECT_TRUE(config) << config.error().message;
-  const auto made = MakeNodeConfig("config.json", text, *config, plan, 0);
+  const std::string where = "config.json";
+  const shard::Routing routing = shard::ResolveRouting(family, *config);
+  const auto made = MakeNodeConfig({where, text, *config, routing}, plan, 0);
   EXPECT_TRUE(made) << made.error().message;
   return made ? *made : NodeConfig();
 }
@@ -135,17 +138,35 @@ TEST(NodeConfig, RoutingGroupsOutsideTheNestedConfigAreFoundToo) {
   EXPECT_EQ(made.notes.size(), 1u);
 }
 
+// DeepSeek-V3's class fills in eight groups, and would choose among fewer experts by them.
+TEST(NodeConfig, RoutingGroupsThatOnlyTheFamilyHasAreWrittenAsOne) {
+  shard::Family family;
+  family.routing.groups = 2;
+  family.routing.groups_used = 1;
+  const std::string text =
+      R"({"text_config": {"num_hidden_layers": 1, "n_routed_experts": 8,
+          "num_experts_per_tok": 2}})";
+  const NodeConfig kept = Make(text, PlanWith({0, 3, 4, 6}, 8), family);
+  EXPECT_EQ(kept.text.find("n_group"), std::string::npos);
+  const NodeConfig given_up = Make(text, PlanWith({0, 1, 2, 4}, 8), family);
+  const auto document = nlohmann::json::parse(given_up.text);
+  EXPECT_EQ(document["text_config"]["n_group"], 1);
+  EXPECT_EQ(document["text_config"]["topk_group"], 1);
+  EXPECT_EQ(given_up.notes.size(), 1u);
+}
+
 TEST(NodeConfig, ATextThatIsNotTheOneTheConfigWasReadFromIsCorrupt) {
   shard::ModelConfig config;
   for (const char* key : {"num_experts", "text_config.num_experts", "a.b.c"}) {
     config.expert_count_key = key;
-    const auto made = MakeNodeConfig("config.json", R"({"a": 1})", config, PlanWith({0, 1}, 4), 0);
+    const auto made =
+        MakeNodeConfig({"config.json", R"({"a": 1})", config, {}}, PlanWith({0, 1}, 4), 0);
     ASSERT_FALSE(made) << key;
     EXPECT_EQ(made.error().code, shard::Code::kCorrupt);
     EXPECT_THAT(made.error().message,
                 HasSubstr(shard::Cat(key, ": expected the number of experts, found nothing")));
   }
-  EXPECT_FALSE(MakeNodeConfig("config.json", "{", config, PlanWith({0, 1}, 4), 0));
+  EXPECT_FALSE(MakeNodeConfig({"config.json", "{", config, {}}, PlanWith({0, 1}, 4), 0));
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+// Reads the keys "<architecture>.<name>" of GGUF metadata, strictly typed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+
+namespace shard {
+
+// Takes names without the architecture. Borrows both; `where` names the file in errors, which are
+// kCorrupt.
+class GgufKeys {
+ public:
+  GgufKeys(const std::string& where, const GgufMetadata& metadata)
+      : where_(where), metadata_(metadata), architecture_(metadata.Architecture()) {}
+
+  const std::string& where() const { return where_; }
+  const std::string& architecture() const { return architecture_; }
+  std::string Key(std::string_view name) const { return architecture_ + "." + std::string(name); }
+  const GgufValue* Find(std::string_view name) const { return metadata_.Find(Key(name)); }
+
+  // 0 when the key is absent.
+  Result<uint32_t> Number(std::string_view name, uint64_t limit) const;
+  // The numbers of a key that has one, or one per layer; empty when it is absent.
+  Result<std::vector<uint32_t>> Numbers(std::string_view name, uint64_t limit) const;
+  // The largest of them; 0 when the key is absent.
+  Result<uint32_t> Largest(std::string_view name, uint64_t limit) const;
+
+  // Entries of the vocabulary: tokens where there are any, else what vocab_size says.
+  Result<uint32_t> Vocabulary() const;
+
+  // key "...": expected ..., found what the key has.
+  Error Wrong(std::string_view name, const std::string& expected) const;
+
+ private:
+  const std::string& where_;
+  const GgufMetadata& metadata_;
+  std::string architecture_;
+};
+
+}  // namespace shard

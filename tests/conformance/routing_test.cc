@@ -1,0 +1,181 @@
+// One routing, whoever is asked: the model of a checkpoint, the model of the GGUF that it becomes,
+// and the runtime that runs either. Over generated checkpoints of every family with a converter,
+// as their configs are and without a word about routing in them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "fixtures/generator.h"
+#include "libshard/convert/converter.h"
+#include "libshard/model/config_fields.h"
+#include "runtime-shim/model_spec.h"
+#include "runtime-shim/weights.h"
+#include "tests/tools/run_moepack.h"
+
+namespace {
+
+using cli::ToolRun;
+using cli::Workspace;
+using shard::Routing;
+using testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+// Their converters refuse these (tests/conformance/gguf_sources_test.cc says why).
+constexpr const char* kRefused[] = {"deepseek-v3.2", "qwen3-moe-mlx"};
+// transformers' class does not normalise unless the config says so, and llama.cpp always does.
+constexpr const char* kRefusedWhenSilent = "qwen3-moe";
+
+std::vector<std::string> ConvertibleLayouts() {
+  std::vector<std::string> layouts;
+  for (const std::string& layout : fixtures::Layouts()) {
+    const bool refused =
+        std::find(std::begin(kRefused), std::end(kRefused), layout) != std::end(kRefused);
+    const bool converts =
+        shard::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
+    if (converts && !refused) layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+// Everything that a config says of routing, in every config inside it.
+void Silence(Json& config) {
+  if (!config.is_object()) return;
+  for (const shard::ConfigKeys keys :
+       {shard::fields::kGating, shard::fields::kNormalize, shard::fields::kScale,
+        shard::fields::kExpertGroups, shard::fields::kExpertGroupsUsed}) {
+    for (const char* key : keys) config.erase(key);
+  }
+  for (auto& [name, inner] : config.items()) Silence(inner);
+}
+
+bool Runs(const std::string& architecture) {
+  const auto families = runtime::AllRuntimeFamilies();
+  return std::any_of(families.begin(), families.end(),
+                     [&](const auto& family) { return family.architecture == architecture; });
+}
+
+// `bias` is left to the tensors; DeepSeek-V2 scores its groups otherwise, which conversion warns
+// of.
+void ExpectSame(const Routing& expected, const Routing& found, const std::string& what) {
+  SCOPED_TRACE(what);
+  EXPECT_EQ(GatingName(found.gating), GatingName(expected.gating));
+  EXPECT_EQ(found.normalize, expected.normalize);
+  EXPECT_EQ(ScaleOf(found), ScaleOf(expected));
+  EXPECT_EQ(std::max(1u, found.groups), std::max(1u, expected.groups));
+  if (expected.groups > 1) {
+    EXPECT_EQ(found.groups_used, expected.groups_used);
+  }
+  EXPECT_EQ(found.experts, expected.experts);
+  EXPECT_EQ(found.top_k, expected.top_k);
+}
+
+struct Case {
+  std::string layout;
+  bool silent;
+};
+void PrintTo(const Case& test, std::ostream* out) { *out << test.layout; }
+
+class RoutingOfFamily : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    // Enough experts for the eight groups of DeepSeek-V3's class.
+    const fixtures::Options options = {.experts = 16};
+    ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam().layout, Source(), options));
+    if (!GetParam().silent) return;
+    Json config = Json::parse(cli::ReadAll(Source() / "config.json"));
+    Silence(config);
+    cli::WriteAll(Source() / "config.json", config.dump());
+  }
+  fs::path Source() const { return workspace_ / "source"; }
+
+  // The routing of every layer that the runtime has, and the tensors of its biases.
+  void ExpectRuntime(const Routing& expected, const fs::path& path) const {
+    const auto weights = runtime::LoadWeights(path.string(), {});
+    ASSERT_TRUE(weights) << weights.error().message;
+    const auto spec = runtime::ReadModelSpec((*weights)->path, (*weights)->metadata);
+    ASSERT_TRUE(spec) << spec.error().message;
+    for (const auto& [layer, experts] : (*weights)->moe_layers) {
+      if (layer >= spec->layers) continue;
+      ExpectSame(expected, spec->layer[layer].router, "runtime, " + path.filename().string());
+      const std::string block = "blk." + std::to_string(layer) + ".";
+      EXPECT_EQ((*weights)->FindTrunk(block + "exp_probs_b.bias") != nullptr,
+                expected.bias == shard::RouterBias::kSelection);
+      EXPECT_EQ((*weights)->FindTrunk(block + "ffn_gate_inp.bias") != nullptr,
+                expected.bias == shard::RouterBias::kLogits);
+    }
+  }
+
+  Workspace workspace_;
+};
+
+TEST_P(RoutingOfFamily, IsTheSameInTheCheckpointItsGgufAndTheRuntime) {
+  const auto model = shard::MoeModel::Open(Source());
+  ASSERT_TRUE(model) << model.error().message;
+  const Routing& expected = model->routing();
+  const ToolRun run = workspace_.Moepack("quantize source --recipe BF16 -o full.gguf");
+  if (GetParam().silent && model->family().name == kRefusedWhenSilent) {
+    EXPECT_EQ(run.status, 4);
+    EXPECT_THAT(run.err, HasSubstr("norm_topk_prob: expected true"));
+    EXPECT_FALSE(expected.normalize);
+    return;
+  }
+  ASSERT_EQ(run.status, 0) << run.err;
+  const auto gguf = shard::MoeModel::Open(workspace_ / "full.gguf");
+  ASSERT_TRUE(gguf) << gguf.error().message;
+  ExpectSame(expected, gguf->routing(), "GGUF");
+  EXPECT_EQ(gguf->routing().bias, expected.bias);
+  if (!Runs(gguf->config().architecture)) return;
+  ExpectRuntime(expected, Source());
+  ExpectRuntime(expected, workspace_ / "full.gguf");
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const std::string& layout : ConvertibleLayouts()) {
+    for (const bool silent : {false, true}) cases.push_back({layout, silent});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, RoutingOfFamily, testing::ValuesIn(Cases()),
+                         [](const auto& tested) {
+                           std::string name = tested.param.layout;
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
+                               '_');
+                           return name + (tested.param.silent ? "_silent" : "");
+                         });
+
+TEST(RoutingOfFamilies, IsTestedForEveryFamilyThatConverts) {
+  std::set<std::string> tested, expected;
+  for (const std::string& layout : ConvertibleLayouts())
+    tested.insert(fixtures::DescribeCheckpoint(layout).family);
+  for (const shard::GgufConverter& converter : shard::AllConverters())
+    expected.insert(std::string(converter.family));
+  EXPECT_EQ(tested, expected);
+}
+
+// Families without a converter: what the config says counts, and the family's row for the rest.
+TEST(RoutingOfFamilies, IsTheFamiliesOwnWhereTheConfigIsSilent) {
+  for (const std::string& layout : fixtures::Layouts()) {
+    SCOPED_TRACE(layout);
+    const fixtures::CheckpointSpec spec = fixtures::DescribeCheckpoint(layout);
+    Json document = Json::parse(spec.config);
+    Silence(document);
+    const auto config = shard::ParseModelConfig(layout, document.dump());
+    ASSERT_TRUE(config) << config.error().message;
+    const auto family = shard::FindFamily(layout, *config);
+    ASSERT_TRUE(family) << family.error().message;
+    if (!(*family)->routing_exceptions.empty()) continue;
+    Routing expected = (*family)->routing;
+    expected.experts = config->experts;
+    expected.top_k = config->top_k;
+    ExpectSame(expected, shard::ResolveRouting(**family, *config), "silent");
+  }
+}
+
+}  // namespace
