@@ -9,7 +9,7 @@
 
 #include "libshard/base/text.h"
 #include "runtime-shim/moepack_runtime.h"
-#include "runtime-shim/node.h"
+#include "runtime-shim/session/node.h"
 
 // NOLINTBEGIN(readability-identifier-naming): names of C
 struct moepack_node {

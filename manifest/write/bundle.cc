@@ -227,6 +227,11 @@ Result<std::set<std::string>> Merge(const std::string& out, const shard::MoeMode
 // that come after them.
 void ReturnFreedMemory() { malloc_trim(0); }
 
+void FreeTensors(shard::MoeModel& model) {
+  model.ForgetTensors();
+  ReturnFreedMemory();
+}
+
 std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
   std::string identity = shard::PackIdentity(model.checkpoint().files(), files.files);
   for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
@@ -251,10 +256,7 @@ Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& 
   WriteReport report;
   Manifest& fresh = report.manifest;
   fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
-  if (!options.gguf) {  // what is copied needs them no more
-    model.ForgetTensors();
-    ReturnFreedMemory();
-  }
+  if (!options.gguf) FreeTensors(model);  // what is copied needs them no more
   fresh.command = options.command;
   fresh.recipe = files.recipe;
   SHARD_TRY(fresh.created, SourceDateEpoch());

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/executors.h"
+#include "runtime-shim/executor/executors.h"
 
 namespace runtime {
 

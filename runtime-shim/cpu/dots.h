@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime-shim/shapes.h"
+#include "runtime-shim/executor/shapes.h"
 
 namespace runtime {
 

@@ -7,7 +7,7 @@
 
 #include "runtime-shim/cuda/memory.h"
 #include "runtime-shim/cuda/products.h"
-#include "runtime-shim/executor.h"
+#include "runtime-shim/executor/executor.h"
 
 namespace runtime::cuda {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/shapes.h"
+#include "runtime-shim/executor/shapes.h"
 
 namespace runtime::cuda {
 

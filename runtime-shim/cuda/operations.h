@@ -5,7 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "runtime-shim/cuda/products.h"
-#include "runtime-shim/shapes.h"
+#include "runtime-shim/executor/shapes.h"
 
 namespace runtime::cuda {
 

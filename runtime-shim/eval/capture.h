@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
-#include "runtime-shim/router.h"
-#include "runtime-shim/session.h"
-#include "runtime-shim/stats/window_tokens.h"
+#include "runtime-shim/model/router.h"
+#include "runtime-shim/profile/window_tokens.h"
+#include "runtime-shim/session/session.h"
 
 namespace runtime {
 

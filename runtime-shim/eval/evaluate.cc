@@ -6,7 +6,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "runtime-shim/eval/token_scores.h"
-#include "runtime-shim/stats/windows.h"
+#include "runtime-shim/profile/windows.h"
 
 namespace runtime {
 namespace {

@@ -13,7 +13,7 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/eval/capture.h"
 #include "runtime-shim/eval/loops.h"
-#include "runtime-shim/session.h"
+#include "runtime-shim/session/session.h"
 
 namespace runtime {
 

@@ -2,7 +2,7 @@
 // is in gguf-families.md part II and III.5, in the order of llama.cpp's graphs.
 #pragma once
 
-#include "runtime-shim/model_spec.h"
+#include "runtime-shim/model/model_spec.h"
 
 namespace runtime {
 

@@ -10,7 +10,7 @@
 #include "libshard/convert/gguf_model.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/plan/plan.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

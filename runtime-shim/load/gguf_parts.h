@@ -3,7 +3,7 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/load/part_selection.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

@@ -9,7 +9,7 @@
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/load/plain_model.h"
 #include "runtime-shim/load/safetensors_parts.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

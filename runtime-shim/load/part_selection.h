@@ -8,7 +8,7 @@
 #include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

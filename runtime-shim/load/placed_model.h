@@ -6,7 +6,7 @@
 #include "libshard/convert/gguf_model.h"
 #include "runtime-shim/load/gguf_blocks.h"
 #include "runtime-shim/load/tensor_placer.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

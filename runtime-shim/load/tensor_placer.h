@@ -13,7 +13,7 @@
 #include "libshard/base/result.h"
 #include "libshard/pack/slice.h"
 #include "runtime-shim/load/source_bytes.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

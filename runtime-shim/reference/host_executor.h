@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime-shim/executor.h"
+#include "runtime-shim/executor/executor.h"
 
 namespace runtime {
 

@@ -1,6 +1,6 @@
 // The reference executor: one plain loop per operation, sums in double, rounded to F32 once at the
 // end. Slow and easy to check by eye; every other executor is compared with it
-// (tests/runtime-shim/executor_conformance_test.cc). It is not a row of executors.cc.
+// (tests/runtime-shim/executor/conformance_test.cc). It is not a row of executors.cc.
 #pragma once
 
 #include <functional>

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "runtime-shim/shapes.h"
+#include "runtime-shim/executor/shapes.h"
 #include "runtime-shim/vulkan/core.h"
 #include "runtime-shim/vulkan/shaders.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "runtime-shim/shapes.h"
+#include "runtime-shim/executor/shapes.h"
 #include "runtime-shim/vulkan/device.h"
 #include "runtime-shim/vulkan/instance.h"
 #include "runtime-shim/vulkan/memory.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "runtime-shim/executors.h"
+#include "runtime-shim/executor/executors.h"
 #include "runtime-shim/vulkan/core.h"
 
 namespace runtime::vulkan {

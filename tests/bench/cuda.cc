@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executors.h"
+#include "runtime-shim/executor/executors.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executors.h"
+#include "runtime-shim/executor/executors.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 #include "libshard/model/model.h"
-#include "runtime-shim/stats/statistics_file.h"
+#include "libshard/stats/statistics_file.h"
 
 namespace {
 
@@ -55,7 +55,7 @@ std::string MentionOf(const std::string& path) {
 // What the command that reads such a file says; Ok when it is read without complaint.
 shard::Status Open(const fs::path& path) {
   if (path.filename().string().starts_with("statistics_")) {
-    const auto statistics = runtime::ReadStatistics(path.string());
+    const auto statistics = shard::ReadStatistics(path.string());
     return statistics ? shard::Ok() : shard::Status(statistics.error());
   }
   const auto model = shard::MoeModel::Open(path);

@@ -8,7 +8,7 @@
 
 #include "fixtures/numbers.h"
 #include "manifest/node/assemble.h"
-#include "runtime-shim/router.h"
+#include "runtime-shim/model/router.h"
 #include "tests/conformance/split_checkpoint.h"
 
 namespace manifest {

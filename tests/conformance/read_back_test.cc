@@ -19,14 +19,14 @@
 #include "libshard/format/gguf.h"
 #include "libshard/format/safetensors.h"
 #include "libshard/plan/plan.h"
+#include "libshard/stats/statistics_file.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/node_record.h"
 #include "manifest/document/read_back.h"
-#include "runtime-shim/stats/statistics_file.h"
 #include "tests/fuzz/mutation.h"
 #include "tests/libshard/model/model_for_test.h"
+#include "tests/libshard/stats/sample.h"
 #include "tests/manifest/document/sample.h"
-#include "tests/runtime-shim/stats_sample.h"
 
 namespace {
 
@@ -342,17 +342,17 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Statistics) {
   const fixtures::TempDir dir;
   int accepted = 0, refused = 0;
   for (int round = 0; round < 40; ++round) {
-    runtime::Statistics statistics = runtime::SampleStatistics();
+    shard::Statistics statistics = runtime::SampleStatistics();
     for (auto& session : statistics.sessions) session.name += AnyText(random, 6);
     const std::string path = dir / (round % 2 == 0 ? "s.json" : "s.bin");
     std::filesystem::remove(path);
-    if (!runtime::WriteStatistics(path, statistics)) {
+    if (!shard::WriteStatistics(path, statistics)) {
       ++refused;
       EXPECT_FALSE(std::filesystem::exists(path));
       continue;
     }
     ++accepted;
-    const auto read = runtime::ReadStatistics(path);
+    const auto read = shard::ReadStatistics(path);
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_TRUE(*read == statistics);
   }

@@ -11,8 +11,8 @@
 #include "fixtures/generator.h"
 #include "libshard/convert/converter.h"
 #include "libshard/model/config_fields.h"
-#include "runtime-shim/model_spec.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/model_spec.h"
+#include "runtime-shim/model/weights.h"
 #include "tests/tools/run_moepack.h"
 
 namespace {

@@ -4,9 +4,9 @@
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
-#include "runtime-shim/stats/statistics_file.h"
+#include "libshard/stats/statistics_file.h"
 #include "tests/fuzz/target.h"
-#include "tests/runtime-shim/stats_sample.h"
+#include "tests/libshard/stats/sample.h"
 
 namespace {
 
@@ -14,14 +14,14 @@ constexpr const char* kWhere = "damaged.stats";
 constexpr size_t kHeaderBytes = 36;
 
 std::vector<std::string> Seeds() {
-  const runtime::Statistics statistics = runtime::SampleStatistics();
-  return {shard::WriteJson(runtime::StatisticsToJson(statistics)),
-          runtime::StatisticsToBinary(statistics).substr(kHeaderBytes)};
+  const shard::Statistics statistics = runtime::SampleStatistics();
+  return {shard::WriteJson(shard::StatisticsToJson(statistics)),
+          shard::StatisticsToBinary(statistics).substr(kHeaderBytes)};
 }
 
 std::string WithHeader(std::string_view payload) {
-  std::string file(runtime::kStatisticsMagic);
-  shard::AppendLe(file, runtime::kStatisticsVersion);
+  std::string file(shard::kStatisticsMagic);
+  shard::AppendLe(file, shard::kStatisticsVersion);
   shard::AppendLe(file, uint64_t{payload.size()});
   const std::string hex = shard::Xxh3Hex(std::as_bytes(std::span(payload)));
   for (size_t i = 0; i < hex.size(); i += 2) {
@@ -30,21 +30,21 @@ std::string WithHeader(std::string_view payload) {
   return file.append(payload);
 }
 
-shard::Result<runtime::Statistics> Read(std::string_view input) {
+shard::Result<shard::Statistics> Read(std::string_view input) {
   if (!input.starts_with('{')) {
-    const bool whole = input.starts_with(runtime::kStatisticsMagic);
+    const bool whole = input.starts_with(shard::kStatisticsMagic);
     const std::string file = whole ? std::string(input) : WithHeader(input);
-    return runtime::StatisticsFromBinary(kWhere, std::as_bytes(std::span(file)));
+    return shard::StatisticsFromBinary(kWhere, std::as_bytes(std::span(file)));
   }
   SHARD_TRY(const shard::Json document, shard::ParseJson(kWhere, input));
-  return runtime::StatisticsFromJson(kWhere, document);
+  return shard::StatisticsFromJson(kWhere, document);
 }
 
 std::string Check(std::string_view input) {
   const auto statistics = Read(input);
   if (!statistics) return fuzz::ErrorProblem(statistics.error(), kWhere);
-  const std::string again = runtime::StatisticsToBinary(*statistics);
-  const auto read = runtime::StatisticsFromBinary(kWhere, std::as_bytes(std::span(again)));
+  const std::string again = shard::StatisticsToBinary(*statistics);
+  const auto read = shard::StatisticsFromBinary(kWhere, std::as_bytes(std::span(again)));
   if (!read) return shard::Cat("refused after writing: ", read.error().message);
   return *read == *statistics ? "" : "other statistics after writing";
 }

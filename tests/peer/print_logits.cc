@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executors.h"
-#include "runtime-shim/session.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/model/weights.h"
+#include "runtime-shim/session/session.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime-shim/session.h"
+#include "runtime-shim/session/session.h"
 
 namespace runtime {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime-shim/node.h"
+#include "runtime-shim/session/node.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
 namespace runtime {

@@ -1,4 +1,4 @@
-#include "runtime-shim/check.h"
+#include "runtime-shim/masking/check.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>

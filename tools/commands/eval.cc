@@ -6,7 +6,7 @@
 #include "libshard/base/descriptor.h"
 #include "libshard/base/text.h"
 #include "manifest/document/manifest.h"
-#include "runtime-shim/stats/identity.h"
+#include "runtime-shim/profile/identity.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"

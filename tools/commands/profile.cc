@@ -1,4 +1,4 @@
-#include "runtime-shim/stats/profile.h"
+#include "runtime-shim/profile/profile.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
+#include "libshard/stats/statistics_file.h"
 #include "manifest/write/output_path.h"
-#include "runtime-shim/stats/identity.h"
-#include "runtime-shim/stats/statistics_file.h"
+#include "runtime-shim/profile/identity.h"
 #include "tools/command.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
@@ -99,11 +99,11 @@ runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::We
   return options;
 }
 
-Result<runtime::Statistics> Collect(const LoadedModel& loaded,
-                                    const std::vector<TokenSession>& sessions,
-                                    runtime::ProfileOptions options) {
+Result<shard::Statistics> Collect(const LoadedModel& loaded,
+                                  const std::vector<TokenSession>& sessions,
+                                  runtime::ProfileOptions options) {
   const runtime::Model& model = *loaded.model;
-  SHARD_TRY(const runtime::ModelIdentity identity,
+  SHARD_TRY(const shard::ModelIdentity identity,
             runtime::IdentifyModel(*loaded.weights, model.spec()));
   runtime::StatisticsCollector collector(identity, options.bos);
   const runtime::SessionOptions opening{options.context + options.generate, options.chunk,
@@ -139,14 +139,14 @@ Result<int> RunDryRun(const Arguments& arguments) {
   return kExitDone;
 }
 
-Result<int> Finish(const Arguments& arguments, const runtime::Statistics& statistics) {
+Result<int> Finish(const Arguments& arguments, const shard::Statistics& statistics) {
   const bool standard = arguments.out == kStandardOutput;
   const std::string file = standard ? "" : arguments.out.value_or("");
-  if (!file.empty()) SHARD_CHECK(runtime::WriteStatistics(file, statistics));
-  const ProfileReport report{statistics, runtime::Summarize(statistics), file};
+  if (!file.empty()) SHARD_CHECK(shard::WriteStatistics(file, statistics));
+  const ProfileReport report{statistics, shard::Summarize(statistics), file};
   if (standard) {
     PrintMessage(ProfileText(report));
-    SHARD_CHECK(WriteJsonText(runtime::StatisticsBytes(kStandardOutput, statistics)));
+    SHARD_CHECK(WriteJsonText(shard::StatisticsBytes(kStandardOutput, statistics)));
     return kExitDone;
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
@@ -164,11 +164,11 @@ Result<int> Run(const Arguments& arguments) {
             LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
   SHARD_TRY(const std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
-  SHARD_TRY(runtime::Statistics statistics,
+  SHARD_TRY(shard::Statistics statistics,
             Collect(loaded, sessions, OptionsFor(arguments, *loaded.weights)));
   for (const std::string& path : arguments.merge) {
-    SHARD_TRY(const runtime::Statistics other, runtime::ReadStatistics(path));
-    SHARD_CHECK(runtime::MergeStatistics(path, other, statistics));
+    SHARD_TRY(const shard::Statistics other, shard::ReadStatistics(path));
+    SHARD_CHECK(shard::MergeStatistics(path, other, statistics));
   }
   return Finish(arguments, statistics);
 }

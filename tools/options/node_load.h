@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime-shim/node.h"
+#include "runtime-shim/session/node.h"
 #include "tools/options/runtime_options.h"
 
 namespace cli {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 #include "tools/command.h"
 
 namespace cli {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime-shim/check.h"
+#include "runtime-shim/masking/check.h"
 #include "tools/command.h"
 #include "tools/reports/ci_report.h"
 

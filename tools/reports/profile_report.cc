@@ -29,9 +29,9 @@ std::string Correlation(const std::optional<double>& value) {
   return text;
 }
 
-std::string BucketLines(const runtime::StatisticsSummary& summary) {
+std::string BucketLines(const shard::StatisticsSummary& summary) {
   Table table({"bucket", ">sessions", ">prefill tokens", ">decode tokens"});
-  for (const runtime::BucketSummary& bucket : summary.buckets) {
+  for (const shard::BucketSummary& bucket : summary.buckets) {
     table.Row({bucket.bucket.empty() ? "-" : bucket.bucket, shard::FormatCount(bucket.sessions),
                shard::FormatCount(bucket.prefill_tokens),
                shard::FormatCount(bucket.decode_tokens)});
@@ -39,10 +39,10 @@ std::string BucketLines(const runtime::StatisticsSummary& summary) {
   return table.Render();
 }
 
-std::string LayerLines(const runtime::StatisticsSummary& summary) {
+std::string LayerLines(const shard::StatisticsSummary& summary) {
   Table table({">layer", ">experts", ">used", ">top quarter", ">largest", ">tokens per expert",
                ">split-half"});
-  for (const runtime::LayerSummary& layer : summary.layers) {
+  for (const shard::LayerSummary& layer : summary.layers) {
     table.Row({std::to_string(layer.layer), std::to_string(layer.experts),
                std::to_string(layer.used), Percent(layer.top_quarter_share),
                Percent(layer.largest_share), shard::FormatCount(layer.tokens_per_expert),
@@ -51,11 +51,11 @@ std::string LayerLines(const runtime::StatisticsSummary& summary) {
   return table.Render();
 }
 
-std::string SuperExpertLines(const runtime::StatisticsSummary& summary) {
-  const std::vector<runtime::SuperExpert>& experts = summary.super_experts;
-  if (summary.experts < runtime::kLeastPeaks)
+std::string SuperExpertLines(const shard::StatisticsSummary& summary) {
+  const std::vector<shard::SuperExpert>& experts = summary.super_experts;
+  if (summary.experts < shard::kLeastPeaks)
     return Cat("Super Experts: not looked for; ", Plural(summary.experts, "expert"),
-               " in all layers, at least ", runtime::kLeastPeaks, " are needed\n");
+               " in all layers, at least ", shard::kLeastPeaks, " are needed\n");
   if (experts.empty()) return "Super Experts: none\n";
   std::string text = "Super Experts (layer:expert, largest output):";
   for (size_t i = 0; i < experts.size() && i < kMaxSuperExpertsInText; ++i) {
@@ -68,13 +68,13 @@ std::string SuperExpertLines(const runtime::StatisticsSummary& summary) {
   return text + "\n";
 }
 
-std::string Advice(const runtime::StatisticsSummary& summary) {
+std::string Advice(const shard::StatisticsSummary& summary) {
   if (summary.stable())
     return "The halves of the texts agree in every layer (split-half above 0.98): enough text.\n";
   return "The halves of the texts disagree (split-half of 0.98 or less, or undefined): add text.\n";
 }
 
-Json LayerJson(const runtime::LayerSummary& layer) {
+Json LayerJson(const shard::LayerSummary& layer) {
   return {{"layer", layer.layer},
           {"experts", layer.experts},
           {"used", layer.used},
@@ -101,27 +101,26 @@ std::string ProfileText(const ProfileReport& report) {
 
 Json ProfileJson(const ProfileReport& report) {
   Json layers = Json::array(), super_experts = Json::array(), buckets = Json::array();
-  for (const runtime::LayerSummary& layer : report.summary.layers) {
+  for (const shard::LayerSummary& layer : report.summary.layers) {
     layers.push_back(LayerJson(layer));
   }
-  for (const runtime::SuperExpert& expert : report.summary.super_experts) {
+  for (const shard::SuperExpert& expert : report.summary.super_experts) {
     super_experts.push_back(
         {{"layer", expert.layer}, {"expert", expert.expert}, {"peak", expert.peak}});
   }
-  for (const runtime::BucketSummary& bucket : report.summary.buckets) {
+  for (const shard::BucketSummary& bucket : report.summary.buckets) {
     buckets.push_back({{"bucket", bucket.bucket},
                        {"sessions", bucket.sessions},
                        {"prefill_tokens", bucket.prefill_tokens},
                        {"decode_tokens", bucket.decode_tokens}});
   }
-  return {
-      {"router_digest", report.statistics.model.router_digest},
-      {"stable", report.summary.stable()},
-      {"buckets", std::move(buckets)},
-      {"layers", std::move(layers)},
-      {"super_experts",
-       report.summary.experts < runtime::kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
-      {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
+  return {{"router_digest", report.statistics.model.router_digest},
+          {"stable", report.summary.stable()},
+          {"buckets", std::move(buckets)},
+          {"layers", std::move(layers)},
+          {"super_experts",
+           report.summary.experts < shard::kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
+          {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
 }
 
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate) {

@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "libshard/base/json.h"
-#include "runtime-shim/stats/summary.h"
+#include "libshard/stats/summary.h"
 #include "tools/options/session_texts.h"
 
 namespace cli {
 
 // Borrows the statistics.
 struct ProfileReport {
-  const runtime::Statistics& statistics;
-  runtime::StatisticsSummary summary;
+  const shard::Statistics& statistics;
+  shard::StatisticsSummary summary;
   std::string out;  // "" when nothing was written
 };
 

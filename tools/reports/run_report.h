@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/compare.h"
-#include "runtime-shim/node.h"
+#include "runtime-shim/masking/compare.h"
+#include "runtime-shim/session/node.h"
 #include "tools/command.h"
 
 namespace cli {

@@ -5,7 +5,7 @@
 layout(binding = 0) buffer Gate { float gate[]; };
 layout(binding = 1) readonly buffer Up { float up[]; };
 
-// Activation of runtime-shim/shapes.h.
+// Activation of runtime-shim/executor/shapes.h.
 const uint kSilu = 0;
 const uint kGelu = 1;
 layout(constant_id = 0) const uint kKind = 0;

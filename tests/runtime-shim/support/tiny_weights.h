@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime-shim/weights.h"
+#include "runtime-shim/model/weights.h"
 
 namespace runtime {
 

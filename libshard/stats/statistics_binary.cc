@@ -1,0 +1,278 @@
+// The compact form. Little-endian; a "number" is an unsigned LEB128 (seven bits per byte, lowest
+// first, top bit: another byte follows), a "text" is a number of bytes and those bytes in UTF-8.
+//
+//   bytes   field
+//   0-7     magic "MOESTATS"
+//   8-11    u32 version
+//   12-19   u64 bytes of the payload
+//   20-35   XXH3-128 of the payload, canonical (big-endian) form
+//   36-     payload
+//
+// The payload has the fields of statistics.h in their order; docs/statistics.md lists them.
+#include "libshard/base/bytes.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
+#include "libshard/stats/statistics_file.h"
+
+namespace shard {
+namespace {
+
+constexpr size_t kHeaderBytes = 36;
+constexpr size_t kDigestOffset = 20;
+constexpr size_t kMaxText = 1u << 20;
+constexpr int kMaxNumberBytes = 10;
+
+class Writer {
+ public:
+  void Number(uint64_t value) {
+    for (; value >= 0x80; value >>= 7) out_ += static_cast<char>(value | 0x80);
+    out_ += static_cast<char>(value);
+  }
+  void Text(const std::string& text) {
+    Number(text.size());
+    out_ += text;
+  }
+  template <class T>
+  void Float(T value) {
+    AppendLe(out_, value);
+  }
+  std::string Take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+void WriteModel(const ModelIdentity& model, Writer& out) {
+  for (const std::string* text :
+       {&model.name, &model.architecture, &model.model_version, &model.shard_version,
+        &model.replica_version, &model.router_digest}) {
+    out.Text(*text);
+  }
+  out.Number(model.layers.size());
+  for (const MoeLayerShape& shape : model.layers) {
+    out.Number(shape.layer);
+    out.Number(shape.experts);
+    out.Number(shape.top_k);
+  }
+}
+
+// Sums are there for experts that were chosen, peaks for all.
+void WritePhase(const PhaseTally& phase, Writer& out) {
+  out.Number(phase.tokens);
+  out.Number(phase.sinks);
+  out.Number(phase.layers.size());
+  for (const LayerTally& layer : phase.layers) {
+    for (const ExpertTally& expert : layer) {
+      out.Number(expert.count);
+      out.Float(expert.peak);
+      if (expert.count == 0) continue;
+      out.Float(expert.gate_mass);
+      out.Float(expert.odd_gate_mass);
+      out.Float(expert.weighted_norm);
+    }
+  }
+}
+
+// Never reads past the end: the first thing that is missing or malformed stays as problem(), and
+// everything after it reads as zero.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  const char* problem() const { return problem_; }
+  bool at_end() const { return bytes_.empty(); }
+  size_t left() const { return bytes_.size(); }
+
+  uint64_t Number() {
+    uint64_t value = 0;
+    for (int i = 0; i < kMaxNumberBytes; ++i) {
+      const std::span<const std::byte> taken = Take(1);
+      const uint64_t byte = taken.empty() ? 0 : static_cast<uint64_t>(taken[0]);
+      if (i == kMaxNumberBytes - 1 && byte > 1) break;  // more than 64 bits
+      value |= (byte & 0x7f) << (7 * i);
+      if (byte < 0x80) return value;
+    }
+    return Fail("a number of at most 64 bits");
+  }
+  // At most `most`.
+  uint64_t Number(uint64_t most, const char* expected) {
+    const uint64_t value = Number();
+    return value <= most ? value : Fail(expected);
+  }
+  std::string Text() {
+    const std::span<const std::byte> bytes = Take(Number(kMaxText, "a text below 1 MiB"));
+    std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (!IsUtf8(text)) Fail("text in UTF-8");
+    return text;
+  }
+  template <class T>
+  T Float() {
+    const std::span<const std::byte> bytes = Take(sizeof(T));
+    return bytes.empty() ? T{} : LoadLe<T>(bytes);
+  }
+  uint64_t Fail(const char* expected) {
+    if (!problem_) problem_ = expected;
+    bytes_ = {};
+    return 0;
+  }
+
+ private:
+  std::span<const std::byte> Take(uint64_t count) {
+    if (count > bytes_.size()) {
+      Fail("more bytes");
+      return {};
+    }
+    const auto taken = bytes_.first(count);
+    bytes_ = bytes_.subspan(count);
+    return taken;
+  }
+
+  std::span<const std::byte> bytes_;
+  const char* problem_ = nullptr;
+};
+
+ModelIdentity ReadModel(Reader& in) {
+  ModelIdentity model;
+  for (std::string* text : {&model.name, &model.architecture, &model.model_version,
+                            &model.shard_version, &model.replica_version, &model.router_digest}) {
+    *text = in.Text();
+  }
+  const uint64_t layers = in.Number(kMaxStatisticsLayers, "a number of layers");
+  for (uint64_t i = 0; i < layers && !in.problem(); ++i) {
+    MoeLayerShape shape;
+    shape.layer = static_cast<uint32_t>(in.Number(UINT32_MAX, "a layer"));
+    shape.experts = static_cast<uint32_t>(in.Number(UINT32_MAX, "a number of experts"));
+    shape.top_k = static_cast<uint32_t>(in.Number(UINT32_MAX, "a top-k"));
+    model.layers.push_back(shape);
+  }
+  return model;
+}
+
+ExpertTally ReadExpert(Reader& in) {
+  ExpertTally expert;
+  expert.count = in.Number();
+  expert.peak = in.Float<float>();
+  if (expert.count == 0) return expert;
+  expert.gate_mass = in.Float<double>();
+  expert.odd_gate_mass = in.Float<double>();
+  expert.weighted_norm = in.Float<double>();
+  return expert;
+}
+
+// An expert takes at least five bytes, a pair one: no table is larger than its bytes allow.
+constexpr size_t kLeastExpertBytes = 5;
+
+PhaseTally ReadPhase(const ModelIdentity& model, Reader& in) {
+  PhaseTally phase;
+  phase.tokens = in.Number();
+  phase.sinks = in.Number();
+  const uint64_t layers = in.Number(model.layers.size(), "the layers of the model");
+  for (uint64_t i = 0; i < layers && !in.problem(); ++i) {
+    const uint64_t experts = model.layers[i].experts;
+    if (experts * kLeastExpertBytes > in.left()) in.Fail("more bytes");
+    LayerTally layer;
+    for (uint64_t id = 0; id < experts && !in.problem(); ++id) layer.push_back(ReadExpert(in));
+    phase.layers.push_back(std::move(layer));
+  }
+  return phase;
+}
+
+SessionTally ReadSession(const ModelIdentity& model, Reader& in) {
+  SessionTally session;
+  for (std::string* text :
+       {&session.name, &session.bucket, &session.executor, &session.precision}) {
+    *text = in.Text();
+  }
+  for (PhaseTally& phase : session.phases) phase = ReadPhase(model, in);
+  return session;
+}
+
+void ReadPairs(Statistics& statistics, Reader& in) {
+  for (const MoeLayerShape& shape : statistics.model.layers) {
+    const uint64_t pairs = PairCount(shape.experts);
+    if (pairs > in.left()) in.Fail("more bytes");
+    std::vector<uint64_t> counts;
+    for (uint64_t i = 0; i < pairs && !in.problem(); ++i) counts.push_back(in.Number());
+    statistics.co_selection.push_back(std::move(counts));
+    if (in.problem()) return;
+  }
+}
+
+Error Broken(const std::string& where, const char* expected) {
+  return {Code::kCorrupt, Cat(where, ": payload: expected ", expected, ", found something else")};
+}
+
+Result<std::span<const std::byte>> CheckHeader(const std::string& where,
+                                               std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (bytes.size() < kHeaderBytes || !text.starts_with(kStatisticsMagic))
+    return Error{Code::kCorrupt, Cat(where, ": expected statistics, found another file")};
+  const uint32_t version = LoadLe<uint32_t>(bytes.subspan(8));
+  if (version != kStatisticsVersion)
+    return Error{Code::kUnsupported,
+                 Cat(where, ": version: expected ", kStatisticsVersion, ", found ", version)};
+  const uint64_t stated = LoadLe<uint64_t>(bytes.subspan(12));
+  const auto payload = bytes.subspan(kHeaderBytes);
+  if (stated != payload.size())
+    return Error{Code::kCorrupt,
+                 Cat(where, ": payload: expected ", stated, " bytes, found ", payload.size())};
+  const auto* digest = reinterpret_cast<const unsigned char*>(bytes.data()) + kDigestOffset;
+  if (Hex(digest, kHeaderBytes - kDigestOffset) != Xxh3Hex(payload))
+    return Error{Code::kCorrupt,
+                 Cat(where, ": digest: expected that of the payload, found another"),
+                 "the file is damaged: make it again"};
+  return payload;
+}
+
+unsigned char HexDigit(char c) {
+  return static_cast<unsigned char>(c <= '9' ? c - '0' : c - 'a' + 10);
+}
+
+}  // namespace
+
+std::string StatisticsToBinary(const Statistics& statistics) {
+  Writer out;
+  WriteModel(statistics.model, out);
+  out.Number(statistics.sessions.size());
+  for (const SessionTally& session : statistics.sessions) {
+    for (const std::string* text :
+         {&session.name, &session.bucket, &session.executor, &session.precision}) {
+      out.Text(*text);
+    }
+    for (const PhaseTally& phase : session.phases) WritePhase(phase, out);
+  }
+  for (const std::vector<uint64_t>& layer : statistics.co_selection) {
+    for (const uint64_t count : layer) out.Number(count);
+  }
+  const std::string payload = out.Take();
+  std::string file(kStatisticsMagic);
+  AppendLe(file, kStatisticsVersion);
+  AppendLe(file, uint64_t{payload.size()});
+  const std::string digest = Xxh3Hex(std::as_bytes(std::span(payload)));
+  for (size_t i = 0; i < digest.size(); i += 2) {
+    file += static_cast<char>(HexDigit(digest[i]) << 4 | HexDigit(digest[i + 1]));
+  }
+  return file + payload;
+}
+
+Result<Statistics> StatisticsFromBinary(const std::string& where,
+                                        std::span<const std::byte> bytes) {
+  SHARD_TRY(const auto payload, CheckHeader(where, bytes));
+  Reader in(payload);
+  Statistics statistics;
+  statistics.model = ReadModel(in);
+  if (in.problem()) return Broken(where, in.problem());
+  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+  const uint64_t sessions = in.Number();
+  for (uint64_t i = 0; i < sessions && !in.problem(); ++i) {
+    statistics.sessions.push_back(ReadSession(statistics.model, in));
+  }
+  ReadPairs(statistics, in);
+  if (!in.problem() && !in.at_end()) in.Fail("nothing after the pairs");
+  if (in.problem()) return Broken(where, in.problem());
+  SHARD_CHECK(CheckStatistics(where, statistics));
+  return statistics;
+}
+
+}  // namespace shard

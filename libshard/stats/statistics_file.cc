@@ -1,0 +1,174 @@
+#include "libshard/stats/statistics_file.h"
+
+#include <cfloat>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+
+namespace shard {
+namespace {
+
+// Enough for ten thousand sessions of a large model.
+constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
+constexpr size_t kDigestDigits = 32;
+
+// Also false for NaN.
+bool IsSum(double value, double most) { return value >= 0 && value <= most; }
+
+// What makes the numbers of an expert impossible; null when nothing does.
+const char* Problem(const ExpertTally& expert, const PhaseTally& phase) {
+  if (expert.count > phase.tokens) return "at most as many tokens as the phase has";
+  if (!IsSum(expert.gate_mass, kMaxGateMass) || !IsSum(expert.odd_gate_mass, kMaxGateMass) ||
+      !IsSum(expert.weighted_norm, kMaxWeightedNorm) || !IsSum(double{expert.peak}, FLT_MAX))
+    return "finite sums that are not negative and not beyond their limits";
+  if (expert.count == 0 && (expert.gate_mass > 0 || expert.weighted_norm > 0))
+    return "no mass without a token";
+  if (expert.odd_gate_mass > expert.gate_mass) return "no more odd mass than mass";
+  return nullptr;
+}
+
+Status CheckPhase(const std::string& where, const ModelIdentity& model, const PhaseTally& phase) {
+  const auto wrong = [&](size_t layer, const std::string& expected) {
+    return Error{Code::kCorrupt, Cat(where, ": layer ", model.layers[layer].layer, ": expected ",
+                                     expected, ", found something else")};
+  };
+  if (phase.layers.empty()) {
+    if (phase.tokens == 0 && phase.sinks == 0) return Ok();
+    return Error{Code::kCorrupt, Cat(where, ": expected layers for its tokens, found none")};
+  }
+  if (phase.layers.size() != model.layers.size())
+    return Error{Code::kCorrupt, Cat(where, ": layers: expected ", model.layers.size(), ", found ",
+                                     phase.layers.size())};
+  for (size_t i = 0; i < phase.layers.size(); ++i) {
+    if (phase.layers[i].size() != model.layers[i].experts)
+      return wrong(i, Cat(model.layers[i].experts, " experts"));
+    uint64_t choices = 0;  // wraps where the product does: 2^53 tokens x 4096 experts are 2^65
+    for (const ExpertTally& expert : phase.layers[i]) {
+      if (const char* problem = Problem(expert, phase)) return wrong(i, problem);
+      choices += expert.count;
+    }
+    if (choices != phase.tokens * model.layers[i].top_k)
+      return wrong(
+          i, Cat("counts that add up to ", phase.tokens, " tokens x top-", model.layers[i].top_k));
+  }
+  return Ok();
+}
+
+// REQUIRES: tokens that CountTokens can count.
+Status CheckPairs(const std::string& where, const Statistics& statistics) {
+  const auto& layers = statistics.model.layers;
+  bool fit = statistics.co_selection.size() == layers.size();
+  for (size_t i = 0; fit && i < layers.size(); ++i) {
+    fit = statistics.co_selection[i].size() == PairCount(layers[i].experts);
+  }
+  if (!fit)
+    return Error{Code::kCorrupt, Cat(where,
+                                     ": co_selection: expected one count for each pair of "
+                                     "experts of each layer, found another number")};
+  uint64_t tokens = 0;
+  for (const SessionTally& session : statistics.sessions) {
+    for (const PhaseTally& phase : session.phases) tokens += phase.tokens;
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    for (const uint64_t count : statistics.co_selection[i]) {
+      if (count > tokens)
+        return Error{Code::kCorrupt,
+                     Cat(where, ": co_selection: layer ", layers[i].layer, ": expected at most ",
+                         tokens, " tokens for a pair, found ", count)};
+    }
+  }
+  return Ok();
+}
+
+// Sessions are told apart by their names, also when statistics are merged.
+Status CheckNames(const std::string& where, const Statistics& statistics) {
+  std::set<std::string_view> names;
+  for (const SessionTally& session : statistics.sessions) {
+    if (names.insert(session.name).second) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": session ", Quoted(session.name), ": expected once, found twice"),
+                 "its tokens would count twice: make the statistics again"};
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) {
+  const auto wrong = [&](const std::string& what) {
+    return Error{Code::kCorrupt, Cat(where, ": model: ", what)};
+  };
+  if (model.router_digest.size() != kDigestDigits ||
+      model.router_digest.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return wrong(
+        Cat("router_digest: expected 32 hexadecimal digits, found ", Quoted(model.router_digest)));
+  if (model.layers.empty() || model.layers.size() > kMaxStatisticsLayers)
+    return wrong(
+        Cat("layers: expected 1 to ", kMaxStatisticsLayers, ", found ", model.layers.size()));
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const MoeLayerShape& shape = model.layers[i];
+    if (shape.layer >= kMaxStatisticsLayers || (i > 0 && shape.layer <= model.layers[i - 1].layer))
+      return wrong(Cat("layers: expected ascending numbers, found ", shape.layer));
+    if (shape.experts == 0 || shape.experts > kMaxStatisticsExperts)
+      return wrong(Cat("layer ", shape.layer, ": experts: expected 1 to ", kMaxStatisticsExperts,
+                       ", found ", shape.experts));
+    if (shape.top_k == 0 || shape.top_k > shape.experts)
+      return wrong(Cat("layer ", shape.layer, ": top_k: expected 1 to ", shape.experts, ", found ",
+                       shape.top_k));
+  }
+  return Ok();
+}
+
+Status CheckStatistics(const std::string& where, const Statistics& statistics) {
+  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+  SHARD_CHECK(CheckNames(where, statistics));
+  if (!CountTokens(statistics.sessions))
+    return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
+                                     " in all sessions, found more")};
+  for (const SessionTally& session : statistics.sessions) {
+    for (size_t i = 0; i < session.phases.size(); ++i) {
+      const std::string phase =
+          Cat(where, ": session ", Quoted(session.name), ": ", kPhaseNames[i]);
+      SHARD_CHECK(CheckPhase(phase, statistics.model, session.phases[i]));
+    }
+  }
+  return CheckPairs(where, statistics);
+}
+
+namespace {
+
+Result<Statistics> ParseStatistics(const std::string& path, std::string_view text) {
+  if (text.starts_with(kStatisticsMagic))
+    return StatisticsFromBinary(path, std::as_bytes(std::span(text)));
+  SHARD_TRY(const Json document, ParseJson(path, text));
+  return StatisticsFromJson(path, document);
+}
+
+}  // namespace
+
+Result<Statistics> ReadStatistics(const std::string& path) {
+  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxBytes));
+  return ParseStatistics(path, text);
+}
+
+std::string StatisticsBytes(const std::string& path, const Statistics& statistics) {
+  if (path.ends_with(".bin")) return StatisticsToBinary(statistics);
+  return WriteJson(StatisticsToJson(statistics));
+}
+
+Status WriteStatistics(const std::string& path, const Statistics& statistics) {
+  const std::string bytes = StatisticsBytes(path, statistics);
+  SHARD_TRY(const Statistics read, ParseStatistics(path, bytes));
+  if (!(read == statistics)) {
+    return Error{Code::kUnsupported,
+                 Cat(path,
+                     ": expected statistics that read as they were written, found text that "
+                     "is no UTF-8")};
+  }
+  return WriteTextFile(path, bytes);
+}
+
+}  // namespace shard

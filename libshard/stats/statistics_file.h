@@ -1,0 +1,40 @@
+// Statistics in files: JSON, and a compact binary with the same content (docs/statistics.md).
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "libshard/base/json.h"
+#include "libshard/base/result.h"
+#include "libshard/stats/statistics.h"
+
+namespace shard {
+
+inline constexpr uint32_t kStatisticsVersion = 1;
+inline constexpr std::string_view kStatisticsFormat = "moepack-statistics";
+inline constexpr std::string_view kStatisticsMagic = "MOESTATS";
+
+Json StatisticsToJson(const Statistics& statistics);
+std::string StatisticsToBinary(const Statistics& statistics);
+
+// The readers take hostile input. kCorrupt for what is none of the format or contradicts itself,
+// kUnsupported for a newer version; `where` names the document. What they return passes
+// CheckStatistics.
+Result<Statistics> StatisticsFromJson(const std::string& where, const Json& document);
+Result<Statistics> StatisticsFromBinary(const std::string& where, std::span<const std::byte> bytes);
+
+// No two sessions have one name. Layers ascend and have experts, tables have their sizes, counts of
+// a layer add up to tokens x top-k, pairs do not exceed tokens, nothing is negative or beyond the
+// limits of statistics.h.
+Status CheckStatistics(const std::string& where, const Statistics& statistics);
+Status CheckModelIdentity(const std::string& where, const ModelIdentity& model);
+
+// Either form, told apart by the first bytes.
+Result<Statistics> ReadStatistics(const std::string& path);
+// Binary when the name ends in .bin, else JSON; replaces what is there.
+Status WriteStatistics(const std::string& path, const Statistics& statistics);
+// The bytes that WriteStatistics would write.
+std::string StatisticsBytes(const std::string& path, const Statistics& statistics);
+
+}  // namespace shard

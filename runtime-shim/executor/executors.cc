@@ -1,0 +1,46 @@
+#include "runtime-shim/executor/executors.h"
+
+#include "libshard/base/text.h"
+#include "runtime-shim/cpu/cpu.h"
+#include "runtime-shim/cuda/cuda.h"
+#include "runtime-shim/vulkan/vulkan.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+std::string Names() {
+  std::string names;
+  for (const ExecutorKind& kind : AllExecutorKinds())
+    names += Cat(names.empty() ? "" : ", ", kind.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const ExecutorKind> AllExecutorKinds() {
+  static const ExecutorKind kinds[] = {
+      {"cpu", nullptr, OpenCpu, CpuDevices},
+      {"vulkan", kVulkanMissing, OpenVulkan, VulkanDevices},
+      {"cuda", kCudaMissing, OpenCuda, CudaDevices},
+  };
+  return kinds;
+}
+
+shard::Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
+                                                      const ExecutorOptions& options) {
+  for (const ExecutorKind& kind : AllExecutorKinds()) {
+    if (name != kind.name) continue;
+    if (kind.missing != nullptr)
+      return Error{Code::kUnsupported,
+                   Cat("executor ", name, ": this build does not have it: ", kind.missing)};
+    return kind.open(options);
+  }
+  return Error{Code::kInvalidArgument,
+               Cat("executor: expected one of ", Names(), ", found ", shard::Quoted(name))};
+}
+
+}  // namespace runtime

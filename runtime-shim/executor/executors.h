@@ -1,0 +1,37 @@
+// The kinds of executors: one row each in executors.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "libshard/base/result.h"
+#include "runtime-shim/executor/executor.h"
+
+namespace runtime {
+
+inline constexpr size_t kMaxThreads = 1024;  // of the CPU; more are not started
+
+struct ExecutorOptions {
+  uint32_t device = 0;             // of those the executor counts (`moepack run --list-devices`)
+  uint32_t threads = 0;            // of the CPU; 0: one per core
+  bool round_activations = false;  // CPU: round inputs of products as llama.cpp's kernels do
+  bool validation = false;  // Vulkan: validation layers on; what they say fails Read and Finish
+};
+
+// A kind of executor: one row in executors.cc.
+struct ExecutorKind {
+  const char* name;
+  const char* missing;  // null, or why this build lacks it ("nvcc was not found when configuring")
+  // kUnavailable when there is no such device.
+  shard::Result<std::unique_ptr<Executor>> (*open)(const ExecutorOptions& options);
+  // One line per device, "0: llvmpipe, Vulkan 1.3\n"; empty when there is none.
+  std::string (*devices)();
+};
+std::span<const ExecutorKind> AllExecutorKinds();
+// kInvalidArgument for an unknown name, kUnsupported for one that this build lacks.
+shard::Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
+                                                      const ExecutorOptions& options);
+
+}  // namespace runtime

@@ -1,0 +1,297 @@
+#include "runtime-shim/masking/check.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "libshard/base/text.h"
+#include "manifest/document/group_range.h"
+#include "manifest/node/assemble.h"
+#include "runtime-shim/load/scratch_directory.h"
+#include "runtime-shim/session/sampler.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::LayerExperts;
+using shard::Ok;
+using shard::Result;
+using shard::Status;
+
+constexpr size_t kTokens = 32;
+
+// A model, and what its routers may pick.
+struct Side {
+  const Model& model;
+  LayerExperts eligible;
+};
+
+using Advance = std::function<void(uint64_t tokens)>;
+
+// Runs both sides and writes what came of it into `node`.
+Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
+               const Advance& advance, CheckedNode& node) {
+  RoutingTrace expected_trace, actual_trace;
+  SessionOptions options;
+  options.context = static_cast<uint32_t>(report.tokens.size());
+  options.observer = &expected_trace;
+  SHARD_TRY(const std::unique_ptr<Session> expected,
+            Session::Open(whole.model, whole.eligible, options));
+  options.observer = &actual_trace;
+  SHARD_TRY(const std::unique_ptr<Session> actual,
+            Session::Open(part.model, part.eligible, options));
+  SideBySide both(*expected, *actual, report.tolerance);
+  const std::span<const uint32_t> tokens(report.tokens);
+  const size_t together = tokens.size() / 2;
+  const auto feed = [&](std::span<const uint32_t> piece) -> Status {
+    SHARD_CHECK(both.Feed(piece));
+    advance(2 * piece.size());
+    return Ok();
+  };
+  SHARD_CHECK(feed(tokens.first(together)));
+  for (size_t i = together; i < tokens.size(); ++i) SHARD_CHECK(feed(tokens.subspan(i, 1)));
+  node.findings = both.findings();
+  node.eligible = shard::CountIds(part.eligible);
+  node.used = shard::CountIds(actual_trace.Used());
+  // An assembled node numbers its experts anew: its routers cannot be laid beside the others.
+  if (node.failed() && node.kind == CheckedNode::Kind::kBundles)
+    node.where = FirstDifference(expected_trace, actual_trace, report.tolerance);
+  return Ok();
+}
+
+// "" when every layer has enough experts for a token.
+std::string TooFew(const Model& model, const LayerExperts& eligible) {
+  for (const auto& [layer, experts] : model.weights().moe_layers) {
+    if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
+    const size_t count = shard::IdsOf(eligible, layer).size();
+    const uint32_t top_k = model.spec().layer[layer].router.top_k;
+    if (count < top_k)
+      return Cat("layer ", layer, " has ", count, " experts, a token needs ", top_k);
+  }
+  return "";
+}
+
+const HostTensor* FindExperts(const Weights& weights, const std::string& name) {
+  for (const ExpertSet& set : weights.sets) {
+    for (const HostTensor& tensor : set.tensors) {
+      if (tensor.name == name) return &tensor;
+    }
+  }
+  return nullptr;
+}
+
+Status SameType(const Weights& source, const HostTensor* expected, const HostTensor& tensor) {
+  if (expected != nullptr && expected->format == tensor.format) return Ok();
+  return Error{
+      Code::kUnsupported,
+      Cat(source.path, ": tensor ", shard::Quoted(tensor.name), ": expected ", tensor.format->name,
+          " as in the distribution, found ", expected == nullptr ? "none" : expected->format->name),
+      "a quantized distribution can only be checked against itself: leave --against out"};
+}
+
+// Other types would give other logits without anything being wrong.
+Status CheckSameTypes(const Weights& source, const Weights& distribution) {
+  for (const HostTensor& tensor : distribution.trunk)
+    SHARD_CHECK(SameType(source, source.FindTrunk(tensor.name), tensor));
+  for (const ExpertSet& set : distribution.sets) {
+    for (const HostTensor& tensor : set.tensors)
+      SHARD_CHECK(SameType(source, FindExperts(source, tensor.name), tensor));
+  }
+  return Ok();
+}
+
+class Check {
+ public:
+  Check(const std::string& distribution, const CheckOptions& options)
+      : distribution_(distribution), options_(options) {}
+  Result<CheckReport> Run();
+
+ private:
+  Status LoadWhole();
+  void SetTokens();
+  Result<std::vector<uint32_t>> Groups() const;
+  Status CheckGroup(uint32_t group);
+  Status CheckBundles(CheckedNode& node);
+  Status CheckAssembled(CheckedNode& node);
+  // Runs unless the mask is too narrow, and files the result.
+  Status Compare(const Side& part, CheckedNode& node);
+  void Done(CheckedNode node);
+  // The nodes of a group: with the overlay, without it, assembled.
+  bool HasOverlay() const { return parts_->FindOverlay() != nullptr; }
+  bool Assembles() const;
+  uint64_t TokensOfNode() const { return 2 * report_.tokens.size(); }
+  void Advance(uint64_t tokens);
+
+  const std::string& distribution_;
+  const CheckOptions& options_;
+  CheckReport report_;
+  std::unique_ptr<Executor> executor_;
+  std::shared_ptr<const Weights> parts_;  // everything that the distribution holds
+  bool gguf_ = false;                     // its bundles
+  std::unique_ptr<Model> whole_;
+  uint64_t done_tokens_ = 0, total_tokens_ = 0;
+};
+
+Status Check::LoadWhole() {
+  LoadOptions load = options_.load;
+  load.groups.clear();
+  SHARD_TRY(parts_, LoadWeights(distribution_, load));
+  if (!parts_->plan)
+    return Error{Code::kInvalidArgument,
+                 Cat(distribution_, ": expected a distribution, found a model without groups")};
+  SHARD_TRY(const manifest::Manifest manifest, manifest::ReadManifest(distribution_));
+  gguf_ = manifest.is_gguf();
+  std::shared_ptr<const Weights> whole = parts_;
+  if (!options_.against.empty()) {
+    load.overlay_version.clear();
+    SHARD_TRY(whole, LoadWeights(options_.against, load));
+    SHARD_CHECK(CheckSameTypes(*whole, *parts_));
+  } else if (const uint64_t dropped = shard::CountIds(parts_->plan->remainder); dropped > 0) {
+    report_.notes.push_back(Cat(shard::FormatCount(dropped),
+                                " experts are on no node, so the model to compare with lacks them "
+                                "too; no node's mask has them"));
+  }
+  SHARD_TRY(whole_, Model::Load(std::move(whole), *executor_));
+  return Ok();
+}
+
+void Check::SetTokens() {
+  report_.tokens = options_.tokens;
+  if (!report_.tokens.empty()) return;
+  report_.tokens = CheckTokens(whole_->vocabulary());
+  report_.tokens.resize(std::min<size_t>(report_.tokens.size(), whole_->spec().context));
+}
+
+Result<std::vector<uint32_t>> Check::Groups() const {
+  const size_t count = parts_->plan->groups.size();
+  std::vector<uint32_t> groups = options_.groups;
+  for (const uint32_t group : groups)
+    SHARD_CHECK(manifest::CheckGroup(distribution_, group, count));
+  for (uint32_t group = 0; options_.groups.empty() && group < count; ++group)
+    groups.push_back(group);
+  return groups;
+}
+
+// An assembled node has the overlay that its distribution has.
+bool Check::Assembles() const {
+  return options_.assembled && (options_.load.overlay || parts_->plan->overlay_version.empty());
+}
+
+void Check::Advance(uint64_t tokens) {
+  done_tokens_ += tokens;
+  if (options_.progress) options_.progress(done_tokens_, total_tokens_);
+}
+
+void Check::Done(CheckedNode node) {
+  if (!node.skipped.empty()) Advance(TokensOfNode());
+  if (options_.checked) options_.checked(node);
+  report_.nodes.push_back(std::move(node));
+}
+
+Status Check::Compare(const Side& part, CheckedNode& node) {
+  node.skipped = TooFew(part.model, part.eligible);
+  if (!node.skipped.empty()) return Ok();
+  const int group = static_cast<int>(node.group);
+  const Side whole{*whole_, EligibleExperts(*parts_, group, node.overlay)};
+  return RunBoth(
+      report_, whole, part, [this](uint64_t tokens) { Advance(tokens); }, node);
+}
+
+Status Check::CheckBundles(CheckedNode& node) {
+  LoadOptions load = options_.load;
+  load.groups = {node.group};
+  load.overlay = node.overlay;
+  load.verify = false;  // LoadWhole did
+  SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(distribution_, load));
+  const int group = static_cast<int>(node.group);
+  LayerExperts eligible = EligibleExperts(*weights, group, node.overlay);
+  SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));
+  return Compare({*model, std::move(eligible)}, node);
+}
+
+Status Check::CheckAssembled(CheckedNode& node) {
+  SHARD_TRY(const ScratchDirectory scratch, ScratchDirectory::Make());
+  const std::string directory = (scratch.path() / "node").string();
+  manifest::AssembleOptions assemble;
+  assemble.group = node.group;
+  if (!gguf_) assemble.family_file = options_.load.model.family_file;
+  if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
+  const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
+  if (!assembled) {
+    // A node that cannot be assembled is not a fault of the bundles; damage and mismatches are.
+    const Code code = assembled.error().code;
+    if (code != Code::kUnsupported && code != Code::kInvalidArgument) return assembled.error();
+    node.skipped = assembled.error().message;
+    return Ok();
+  }
+  LoadOptions load = options_.load;
+  load.verify = false;
+  SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(directory, load));
+  LayerExperts eligible = EligibleExperts(*weights, -1, true);
+  SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));
+  return Compare({*model, std::move(eligible)}, node);
+}
+
+Status Check::CheckGroup(uint32_t group) {
+  for (const bool overlay : {true, false}) {
+    if (overlay && !HasOverlay()) continue;
+    CheckedNode node{group, CheckedNode::Kind::kBundles, overlay};
+    SHARD_CHECK(CheckBundles(node));
+    Done(std::move(node));
+  }
+  if (!Assembles()) return Ok();
+  CheckedNode node{group, CheckedNode::Kind::kAssembled, HasOverlay()};
+  SHARD_CHECK(CheckAssembled(node));
+  Done(std::move(node));
+  return Ok();
+}
+
+Result<CheckReport> Check::Run() {
+  SHARD_TRY(executor_, OpenExecutor(options_.executor, options_.device));
+  report_.executor = executor_->description();
+  report_.tolerance = options_.tolerance.value_or(DefaultTolerance(options_.executor));
+  SHARD_CHECK(LoadWhole());
+  SetTokens();
+  SHARD_TRY(const std::vector<uint32_t> groups, Groups());
+  const uint64_t nodes = 1 + (HasOverlay() ? 1 : 0) + (Assembles() ? 1 : 0);
+  total_tokens_ = groups.size() * nodes * TokensOfNode();
+  Advance(0);
+  for (const uint32_t group : groups) {
+    if (Status status = CheckGroup(group); !status)
+      return std::move(status).error().Within(Cat("group ", group));
+  }
+  const auto ran = [](const CheckedNode& node) { return node.skipped.empty(); };
+  if (std::none_of(report_.nodes.begin(), report_.nodes.end(), ran)) {
+    return Error{Code::kMismatch,
+                 Cat(distribution_,
+                     ": nodes: expected at least one that can run, found none; the "
+                     "first: ",
+                     report_.nodes.front().skipped)};
+  }
+  return std::move(report_);
+}
+
+}  // namespace
+
+uint64_t CheckReport::failures() const {
+  return static_cast<uint64_t>(std::count_if(
+      nodes.begin(), nodes.end(), [](const CheckedNode& node) { return node.failed(); }));
+}
+
+double DefaultTolerance(const std::string& executor) { return executor == "cpu" ? 0 : 1e-4; }
+
+std::vector<uint32_t> CheckTokens(uint32_t vocabulary) {
+  RandomBits random(1);
+  std::vector<uint32_t> tokens(kTokens);
+  for (uint32_t& token : tokens) token = static_cast<uint32_t>(random.Uniform() * vocabulary);
+  return tokens;
+}
+
+Result<CheckReport> CheckDistribution(const std::string& distribution,
+                                      const CheckOptions& options) {
+  return Check(distribution, options).Run();
+}
+
+}  // namespace runtime

@@ -1,0 +1,59 @@
+// Two sessions, the same tokens: do they say the same?
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "runtime-shim/session/session.h"
+
+namespace runtime {
+
+struct LogitsDifference {
+  bool same_bits = true;
+  double largest = 0;   // |expected - actual|
+  double relative = 0;  // that, over the largest |expected|
+};
+// REQUIRES: equal sizes, no NaN.
+LogitsDifference CompareLogits(std::span<const float> expected, std::span<const float> actual);
+
+// Steps two sessions side by side. Borrows them; both hold equally many positions.
+class SideBySide {
+ public:
+  // `tolerance`: the largest LogitsDifference::relative that passes; 0: the bits must be the same.
+  SideBySide(Session& expected, Session& actual, double tolerance)
+      : expected_(expected), actual_(actual), tolerance_(tolerance) {}
+
+  // Feeds both and compares the logits of every position. kMismatch when the vocabularies differ;
+  // else the errors of Session::Feed.
+  shard::Status Feed(std::span<const uint32_t> tokens);
+
+  // The logits of the first session, after the last token.
+  std::span<const float> logits() const { return last_; }
+
+  struct Divergence {
+    uint32_t position = 0;
+    uint32_t expected = 0, actual = 0;  // greedy tokens
+  };
+  struct Findings {
+    uint32_t positions = 0;  // compared
+    LogitsDifference worst;  // by `relative`; same_bits: of all positions
+    uint32_t worst_position = 0;
+    std::optional<uint32_t> failure;   // the first position beyond the tolerance
+    std::optional<Divergence> greedy;  // the first where the two would go on differently
+  };
+  const Findings& findings() const { return findings_; }
+
+ private:
+  void Compare(uint32_t position, std::span<const float> expected, std::span<const float> actual);
+
+  Session& expected_;
+  Session& actual_;
+  double tolerance_;
+  std::vector<float> last_;
+  Findings findings_;
+};
+
+}  // namespace runtime

@@ -1,0 +1,241 @@
+#include "runtime-shim/model/layer_weights.h"
+
+#include "libshard/base/text.h"
+#include "runtime-shim/model/tensor_slots.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+
+// Values [first, first + columns) of a vector of F32; an empty one stays empty.
+Matrix ValuesOf(const Matrix& vector, uint32_t first, uint32_t columns) {
+  if (!vector) return {};
+  Matrix part = vector;
+  part.offset += uint64_t{first} * sizeof(float);
+  part.columns = columns;
+  return part;
+}
+
+class TrunkBuilder {
+ public:
+  TrunkBuilder(const Weights& weights, const ModelSpec& spec, Executor& executor)
+      : weights_(weights), spec_(spec), slots_(weights.path, weights.trunk, executor) {}
+
+  shard::Result<DeviceTrunk> Build() {
+    DeviceTrunk trunk;
+    trunk.embedding = slots_.Required("token_embd.weight", {0, spec_.width});
+    trunk.output = slots_.Optional("output.weight", {trunk.embedding.rows, spec_.width});
+    if (!trunk.output) trunk.output = trunk.embedding;
+    trunk.output_bias = slots_.OptionalVector("output.bias", trunk.embedding.rows);
+    trunk.output_norm = Norm("output_norm");
+    trunk.rope_factors = slots_.Values("rope_freqs.weight", spec_.rope.dims / 2);
+    trunk.rope_long = slots_.Values("rope_factors_long.weight", spec_.rope.dims / 2);
+    trunk.rope_short = slots_.Values("rope_factors_short.weight", spec_.rope.dims / 2);
+    for (uint32_t layer = 0; layer < spec_.layers && !slots_.failed(); ++layer)
+      trunk.layers.push_back(Layer(layer));
+    SHARD_CHECK(slots_.Finish());
+    trunk.bytes = slots_.bytes();
+    trunk.buffers = slots_.TakeBuffers();
+    return trunk;
+  }
+
+ private:
+  std::string Name(const char* suffix) const { return Cat("blk.", layer_, ".", suffix); }
+
+  Linear Norm(const std::string& name) {
+    return {slots_.RequiredVector(name + ".weight", spec_.width),
+            slots_.OptionalVector(name + ".bias", spec_.width)};
+  }
+
+  Linear Weighted(const char* name, MatrixShape shape) {
+    Linear linear;
+    linear.weight = slots_.Required(Name(name) + ".weight", shape);
+    linear.bias = slots_.OptionalVector(Name(name) + ".bias", linear.weight.rows);
+    return linear;
+  }
+
+  void FusedProjections(AttentionWeights& attention) {
+    const uint64_t rows = uint64_t{spec_.heads + spec_.key_heads} * spec_.key_width +
+                          uint64_t{spec_.key_heads} * spec_.value_width;
+    const Linear all = Weighted("attn_qkv", {rows, spec_.width});
+    if (slots_.failed()) return;  // else all rows, and so each part of them, fit 32 bits
+    const uint32_t query = spec_.heads * spec_.key_width;
+    const uint32_t key = spec_.key_heads * spec_.key_width;
+    const uint32_t value = spec_.key_heads * spec_.value_width;
+    attention.query = {all.weight.Slice(0, query), ValuesOf(all.bias, 0, query)};
+    attention.key = {all.weight.Slice(query, key), ValuesOf(all.bias, query, key)};
+    attention.value = {all.weight.Slice(query + key, value),
+                       ValuesOf(all.bias, query + key, value)};
+  }
+
+  void PlainProjections(AttentionWeights& attention) {
+    const uint64_t query = uint64_t{spec_.heads} * spec_.key_width;
+    const uint64_t key = uint64_t{spec_.key_heads} * spec_.key_width;
+    const uint64_t value = uint64_t{spec_.key_heads} * spec_.value_width;
+    if (slots_.Has(Name("attn_qkv.weight"))) {
+      FusedProjections(attention);
+    } else {
+      attention.query = Weighted("attn_q", {query, spec_.width});
+      attention.key = Weighted("attn_k", {key, spec_.width});
+      attention.value = Weighted("attn_v", {value, spec_.width});
+    }
+    const bool whole = spec_.norm_whole_projection;
+    attention.query_norm =
+        slots_.OptionalVector(Name("attn_q_norm.weight"), whole ? query : spec_.key_width);
+    attention.key_norm =
+        slots_.OptionalVector(Name("attn_k_norm.weight"), whole ? key : spec_.key_width);
+    attention.output =
+        Weighted("attn_output", {spec_.width, uint64_t{spec_.heads} * spec_.value_width});
+  }
+
+  void LatentProjections(AttentionWeights& attention) {
+    const ModelSpec::Latent& latent = spec_.latent;
+    const uint64_t heads = spec_.heads;
+    const uint64_t query = heads * spec_.key_width;
+    if (slots_.Has(Name("attn_q_a.weight"))) {
+      attention.query_down = slots_.Required(Name("attn_q_a.weight"), {0, spec_.width});
+      const uint32_t rank = attention.query_down.rows;
+      attention.query_down_norm = slots_.RequiredVector(Name("attn_q_a_norm.weight"), rank);
+      attention.query_up = slots_.Required(Name("attn_q_b.weight"), {query, rank});
+    } else {
+      attention.query = Weighted("attn_q", {query, spec_.width});
+    }
+    attention.latent_down =
+        slots_.Required(Name("attn_kv_a_mqa.weight"), {latent.rank + spec_.rope.dims, spec_.width});
+    attention.latent_norm = slots_.RequiredVector(Name("attn_kv_a_norm.weight"), latent.rank);
+    attention.key_up =
+        slots_.Required(Name("attn_k_b.weight"), {heads * latent.rank, latent.nope_width});
+    attention.value_up =
+        slots_.Required(Name("attn_v_b.weight"), {heads * latent.value_width, latent.rank});
+    attention.output = Weighted("attn_output", {spec_.width, heads * latent.value_width});
+  }
+
+  MlpWeights Mlp(const char* gate, const char* up, const char* down) {
+    MlpWeights mlp;
+    mlp.gate = Weighted(gate, {0, spec_.width});
+    mlp.up = Weighted(up, {mlp.gate.weight.rows, spec_.width});
+    mlp.down = Weighted(down, {spec_.width, mlp.gate.weight.rows});
+    return mlp;
+  }
+
+  void Experts(uint32_t experts, LayerWeights& layer) {
+    layer.router = Weighted("ffn_gate_inp", {experts, spec_.width});
+    layer.selection_bias = slots_.Values(Name("exp_probs_b.bias"), experts);
+    if (!slots_.Has(Name("ffn_gate_shexp.weight"))) return;
+    layer.shared = Mlp("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp");
+    layer.shared_gate = slots_.Optional(Name("ffn_gate_inp_shexp.weight"), {1, spec_.width});
+  }
+
+  LayerWeights Layer(uint32_t number) {
+    layer_ = number;
+    LayerWeights layer;
+    layer.attention.norm = Norm(Name("attn_norm"));
+    if (spec_.is_latent())
+      LatentProjections(layer.attention);
+    else
+      PlainProjections(layer.attention);
+    layer.attention.sinks = slots_.OptionalVector(Name("attn_sinks.weight"), spec_.heads);
+    layer.mlp_norm = Norm(Name(spec_.second_norm));
+    const auto experts = weights_.moe_layers.find(number);
+    if (experts != weights_.moe_layers.end())
+      Experts(experts->second, layer);
+    else
+      layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
+    return layer;
+  }
+
+  const Weights& weights_;
+  const ModelSpec& spec_;
+  TensorSlots slots_;
+  uint32_t layer_ = 0;
+};
+
+class SetBuilder {
+ public:
+  SetBuilder(const std::string& path, const ExpertSet& set, const ModelSpec& spec,
+             Executor& executor)
+      : set_(set), spec_(spec), slots_(path, set.tensors, executor) {}
+
+  shard::Result<DeviceSet> Build() {
+    DeviceSet device{set_.label, set_.group, set_.overlay, set_.experts, {}, {}, 0};
+    device.layers.resize(spec_.layers);
+    for (const auto& [layer, ids] : set_.experts) {
+      if (layer >= spec_.layers || ids.empty() || slots_.failed()) continue;
+      device.layers[layer] = Layer(layer, static_cast<uint32_t>(ids.size()));
+    }
+    SHARD_CHECK(slots_.Finish());
+    device.bytes = slots_.bytes();
+    device.buffers = slots_.TakeBuffers();
+    return device;
+  }
+
+ private:
+  std::string Name(const char* suffix) const { return Cat("blk.", layer_, ".", suffix); }
+
+  // The matrices of all experts of one kind; `rows` and `columns` of one expert, 0 rows: any.
+  Linear Stacked(const char* kind, uint32_t count, MatrixShape one) {
+    Linear stacked;
+    stacked.weight = slots_.Required(Name(kind) + ".weight", {one.rows * count, one.columns});
+    if (stacked.weight.rows % count != 0)
+      slots_.Refuse(Name(kind) + ".weight", Cat(count, " matrices"),
+                    Cat(stacked.weight.rows, " rows"));
+    stacked.bias = slots_.Optional(Name(kind) + ".bias", {count, stacked.weight.rows / count});
+    if (stacked.bias && stacked.bias.format->name != "f32")
+      slots_.Refuse(Name(kind) + ".bias", "f32", std::string(stacked.bias.format->name));
+    return stacked;
+  }
+
+  static Linear OneOf(const Linear& stacked, uint32_t count, uint32_t index) {
+    const uint32_t rows = stacked.weight.rows / count;
+    Linear one{stacked.weight.Slice(index * rows, rows), {}};
+    if (stacked.bias) one.bias = stacked.bias.Slice(index, 1);
+    return one;
+  }
+
+  // `half` 0 or 1 of the rows of a fused matrix.
+  static Linear HalfOf(const Linear& fused, uint32_t half) {
+    const uint32_t rows = fused.weight.rows / 2;
+    return {fused.weight.Slice(half * rows, rows), ValuesOf(fused.bias, half * rows, rows)};
+  }
+
+  std::vector<MlpWeights> Layer(uint32_t number, uint32_t count) {
+    layer_ = number;
+    const bool fused = slots_.Has(Name("ffn_gate_up_exps.weight"));
+    const Linear gate =
+        Stacked(fused ? "ffn_gate_up_exps" : "ffn_gate_exps", count, {0, spec_.width});
+    const uint32_t rows = gate.weight.rows / count;
+    if (fused && rows % 2 != 0)
+      slots_.Refuse(Name("ffn_gate_up_exps.weight"), "an even number of rows", Cat(rows));
+    const uint32_t inner = fused ? rows / 2 : rows;
+    const Linear up = fused ? Linear{} : Stacked("ffn_up_exps", count, {inner, spec_.width});
+    const Linear down = Stacked("ffn_down_exps", count, {spec_.width, inner});
+    std::vector<MlpWeights> experts(slots_.failed() ? 0 : count);
+    for (uint32_t index = 0; index < experts.size(); ++index) {
+      const Linear first = OneOf(gate, count, index);
+      experts[index].gate = fused ? HalfOf(first, 0) : first;
+      experts[index].up = fused ? HalfOf(first, 1) : OneOf(up, count, index);
+      experts[index].down = OneOf(down, count, index);
+    }
+    return experts;
+  }
+
+  const ExpertSet& set_;
+  const ModelSpec& spec_;
+  TensorSlots slots_;
+  uint32_t layer_ = 0;
+};
+
+}  // namespace
+
+shard::Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec,
+                                       Executor& executor) {
+  return TrunkBuilder(weights, spec, executor).Build();
+}
+
+shard::Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set,
+                                   const ModelSpec& spec, Executor& executor) {
+  return SetBuilder(path, set, spec, executor).Build();
+}
+
+}  // namespace runtime

@@ -1,0 +1,76 @@
+// A model's weights on an executor, by their place in the forward pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/model_spec.h"
+#include "runtime-shim/model/weights.h"
+
+namespace runtime {
+
+struct Linear {
+  Matrix weight, bias;
+};
+
+struct AttentionWeights {
+  Linear norm;
+  Linear query, key, value, output;
+  Matrix query_norm, key_norm, sinks;
+  // Multi-head latent attention. key_up: per head [rank, nope_width]; value_up: per head
+  // [value_width, rank]; both stacked over the heads.
+  Matrix query_down, query_down_norm, query_up, latent_down, latent_norm, key_up, value_up;
+};
+
+struct MlpWeights {
+  Linear gate, up, down;
+};
+
+struct LayerWeights {
+  AttentionWeights attention;
+  Linear mlp_norm;
+  MlpWeights dense;  // of layers without experts
+  Linear router;     // of layers with experts
+  std::vector<float> selection_bias;
+  MlpWeights shared;
+  Matrix shared_gate;
+  bool moe() const { return static_cast<bool>(router.weight); }
+};
+
+// The experts of a layer: null where none of the sets that count holds the expert.
+using LayerExpertTable = std::vector<const MlpWeights*>;
+
+// A set of experts on the executor.
+struct DeviceSet {
+  std::string label;
+  int group = -1;
+  bool overlay = false;
+  shard::LayerExperts ids;
+  // Per layer, in the order of ids.
+  std::vector<std::vector<MlpWeights>> layers;
+  std::vector<BufferPtr> buffers;
+  uint64_t bytes = 0;
+};
+
+// All but the routed experts.
+struct DeviceTrunk {
+  Matrix embedding, output, output_bias;
+  Linear output_norm;
+  std::vector<float> rope_factors, rope_long, rope_short;
+  std::vector<LayerWeights> layers;
+  std::vector<BufferPtr> buffers;
+  uint64_t bytes = 0;
+};
+
+// Uploads the tensors that the model's spec asks for. kCorrupt for one that is missing or has
+// another shape, kUnsupported for one that is not used, or in a type that the executor cannot read.
+shard::Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec,
+                                       Executor& executor);
+// `label` names the set in errors.
+shard::Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set,
+                                   const ModelSpec& spec, Executor& executor);
+
+}  // namespace runtime

@@ -1,0 +1,135 @@
+#include "runtime-shim/model/model_spec.h"
+
+#include <cmath>
+
+#include "libshard/base/limits.h"
+#include "libshard/base/text.h"
+#include "libshard/model/gguf_architectures.h"
+#include "libshard/model/gguf_routing.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+// A kernel is started over tokens and heads, whose product has 32 bits; CUDA has no more heads.
+constexpr uint32_t kMostHeads = 65535;
+
+const RuntimeFamily* FindRuntimeFamily(std::string_view architecture) {
+  for (const RuntimeFamily& family : AllRuntimeFamilies()) {
+    if (architecture == family.architecture) return &family;
+  }
+  return nullptr;
+}
+
+std::string FamiliesThatRun() {
+  std::string names;
+  for (const RuntimeFamily& family : AllRuntimeFamilies())
+    names += Cat(names.empty() ? "" : ", ", family.architecture, " (", family.models, ")");
+  return names;
+}
+
+void ReadShape(SpecKeys& keys, ModelSpec& spec) {
+  const uint32_t blocks = keys.Required("block_count");
+  const uint32_t extra = keys.Uint("nextn_predict_layers", 0);
+  if (extra >= blocks) {
+    keys.Refuse("nextn_predict_layers", Cat("fewer than ", blocks), Cat(extra));
+    return;
+  }
+  if (blocks > shard::kMaxLayers) {
+    keys.Refuse("block_count", Cat("at most ", shard::kMaxLayers), Cat(blocks));
+    return;
+  }
+  spec.layers = blocks - extra;
+  spec.width = keys.Required("embedding_length");
+  spec.context = keys.Required("context_length");
+  spec.heads = keys.PerLayer("attention.head_count", 1, 0)[0];
+  if (spec.heads == 0 || spec.heads > kMostHeads) {
+    keys.Refuse("attention.head_count",
+                spec.heads == 0 ? "at least 1" : Cat("at most ", kMostHeads), Cat(spec.heads));
+    return;
+  }
+  spec.key_heads = keys.PerLayer("attention.head_count_kv", 1, spec.heads)[0];
+  if (spec.key_heads == 0 || spec.heads % spec.key_heads != 0)
+    keys.Refuse("attention.head_count_kv", Cat("a divisor of ", spec.heads), Cat(spec.key_heads));
+  spec.key_width = keys.Uint("attention.key_length", spec.width / spec.heads);
+  spec.value_width = keys.Uint("attention.value_length", spec.width / spec.heads);
+  if (spec.key_width == 0) keys.Refuse("attention.key_length", "at least 1", "0");
+  if (spec.value_width == 0) keys.Refuse("attention.value_length", "at least 1", "0");
+  spec.norm_eps = keys.RequiredFloat("attention.layer_norm_rms_epsilon");
+}
+
+// gguf-families.md I.5, "What the runtime does with them": the betas in the file are not read.
+void ReadRope(SpecKeys& keys, ModelSpec& spec) {
+  RopeSpec& rope = spec.rope;
+  rope.dims = keys.Uint("rope.dimension_count", spec.key_width);
+  if (rope.dims == 0 || rope.dims % 2 != 0)
+    keys.Refuse("rope.dimension_count", "an even number", Cat(rope.dims));
+  rope.base = keys.Float("rope.freq_base", 10000);
+  if (!(rope.base > 1)) keys.Refuse("rope.freq_base", "more than 1", Cat(rope.base));
+  rope.original_context = keys.Uint("rope.scaling.original_context_length", spec.context);
+  rope.attention_factor = keys.Float("rope.scaling.attn_factor", 1);
+  const float factor = keys.Float("rope.scaling.factor", 0);
+  const std::string type = keys.String("rope.scaling.type", "linear");
+  if (factor < 0) keys.Refuse("rope.scaling.factor", "no negative number", Cat(factor));
+  if (factor > 0) rope.frequency_scale = 1 / factor;
+  if (type == "none") rope.frequency_scale = 1;
+  if (type != "yarn") return;
+  rope.yarn_mix = 1;
+  rope.attention_factor *= 1 + 0.1f * std::log(1 / rope.frequency_scale);
+}
+
+// The function without which llama.cpp ends the process.
+void RequireGating(SpecKeys& keys) {
+  const shard::GgufArchitecture* row = shard::FindArchitecture(keys.architecture());
+  if (row == nullptr || !row->routing || !row->routing->needs_gating) return;
+  if (keys.Uint("expert_gating_func", 0) == 0)
+    keys.Refuse("expert_gating_func", "a gating function", "none");
+}
+
+void ReadRouters(const shard::Routing& routing, SpecKeys& keys, ModelSpec& spec) {
+  RequireGating(keys);
+  const uint32_t experts = keys.Required("expert_count");
+  const std::vector<uint32_t> top_k = keys.PerLayer("expert_used_count", spec.layers, 0);
+  spec.layer.resize(spec.layers);
+  for (uint32_t layer = 0; layer < spec.layers; ++layer) {
+    spec.layer[layer].router = routing;
+    spec.layer[layer].router.experts = experts;
+    spec.layer[layer].router.top_k = top_k[layer];
+    if (top_k[layer] == 0) keys.Refuse("expert_used_count", "at least 1", "0");
+  }
+}
+
+}  // namespace
+
+shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
+                                       const shard::GgufMetadata& metadata) {
+  ModelSpec spec;
+  spec.architecture = metadata.Architecture();
+  const RuntimeFamily* family = FindRuntimeFamily(spec.architecture);
+  if (family == nullptr) {
+    return Error{Code::kUnsupported,
+                 Cat(path, ": architecture: expected one that the runtime shim runs, found ",
+                     shard::Quoted(spec.architecture)),
+                 Cat("these run: ", FamiliesThatRun())};
+  }
+  SpecKeys keys(path, metadata);
+  ReadShape(keys, spec);
+  SHARD_CHECK(keys.status());
+  ReadRope(keys, spec);
+  SHARD_CHECK(shard::CheckExpertKeys(path, metadata));
+  SHARD_TRY(const shard::Routing routing, shard::RoutingOfGguf(path, metadata));
+  ReadRouters(routing, keys, spec);
+  spec.attention_scale = 1 / std::sqrt(static_cast<float>(spec.key_width));
+  SHARD_CHECK(keys.status());
+  if (family->fill != nullptr) family->fill(keys, spec);
+  if (spec.rope.dims > spec.key_width)
+    keys.Refuse("rope.dimension_count", Cat("at most ", spec.key_width, ", the width of a head"),
+                Cat(spec.rope.dims));
+  SHARD_CHECK(keys.status());
+  return spec;
+}
+
+}  // namespace runtime

@@ -1,0 +1,88 @@
+// ModelSpec: a transformer in numbers, read from GGUF metadata. One file per family fills it
+// (families/); forward.cc runs it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/format/gguf_metadata.h"
+#include "libshard/model/routing.h"
+#include "runtime-shim/executor/shapes.h"
+#include "runtime-shim/model/spec_keys.h"
+
+namespace runtime {
+
+// Rotary embedding: frequencies and their stretching. Sources: RoFormer (2104.09864), YaRN
+// (2309.00071), and for the details what llama.cpp does (gguf-families.md I.5).
+struct RopeSpec {
+  Pairing pairing = Pairing::kHalves;
+  uint32_t dims = 0;
+  float base = 10000;
+  float frequency_scale = 1;   // 1 / factor
+  float yarn_mix = 0;          // 1: YaRN, 0: plain or linear
+  float attention_factor = 1;  // multiplies cosine and sine
+  uint32_t original_context = 0;
+  float beta_fast = 32, beta_slow = 1;
+};
+
+struct LayerSpec {
+  bool rope = true;
+  uint32_t window = 0, chunk = 0;  // AttentionShape
+  // Of MoE layers; which they are, and their experts, the tensors say.
+  shard::Routing router;
+};
+
+struct ModelSpec {
+  std::string architecture;
+  uint32_t layers = 0;  // without blocks for multi-token prediction
+  uint32_t width = 0, context = 0;
+  uint32_t heads = 0, key_heads = 0, key_width = 0, value_width = 0;
+  float norm_eps = 0;
+  RopeSpec rope;
+
+  // Multi-head latent attention (DeepSeek-V2): 0 when the model has none.
+  struct Latent {
+    uint32_t rank = 0;        // kv_lora_rank
+    uint32_t nope_width = 0;  // of a query head, without rotation
+    uint32_t value_width = 0;
+    bool operator==(const Latent&) const = default;
+  } latent;
+  bool is_latent() const { return latent.rank > 0; }
+
+  float attention_scale = 0;
+  bool norm_heads_after_rope = false;  // Llama-4: unweighted, in layers with rotation
+  bool norm_whole_projection = false;  // MiniMax-M2, OLMoE: one norm over all heads
+  // Attention temperature (Llama-4): queries of layers without rotation are scaled by
+  // 1 + temperature * ln(1 + floor((position + 1) / temperature_floor)).
+  float temperature = 0;
+  uint32_t temperature_floor = 0;
+
+  float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
+  Activation activation = Activation::kSilu;         // of dense and shared MLPs
+  Activation expert_activation = Activation::kSilu;  // of routed experts
+  bool weigh_inputs = false;             // Llama-4: the gate multiplies what the expert is given
+  const char* second_norm = "ffn_norm";  // the tensor before the MLP
+
+  std::vector<LayerSpec> layer;
+};
+
+// A family that runs: one row in families/all.cc.
+struct RuntimeFamily {
+  const char* architecture;  // general.architecture
+  const char* models;        // "Mixtral"
+  // Everything that is peculiar to it; the common keys and the routing are read already. Complains
+  // to `keys`. Null when nothing is.
+  void (*fill)(SpecKeys& keys, ModelSpec& spec) = nullptr;
+};
+std::span<const RuntimeFamily> AllRuntimeFamilies();
+
+// kUnsupported for an architecture that does not run here, with those that do, and for a gating
+// function or a key about experts that we do not know; kCorrupt for keys
+// that are missing or make no sense. `path` names the file in errors.
+shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
+                                       const shard::GgufMetadata& metadata);
+
+}  // namespace runtime

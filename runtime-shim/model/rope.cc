@@ -1,0 +1,61 @@
+#include "runtime-shim/model/rope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace runtime {
+namespace {
+
+// The pair, as a real number, that turns `rotations` times within the original context (YaRN,
+// 2309.00071, equation for the ramp's ends).
+double PairOfRotations(const RopeSpec& rope, double rotations) {
+  return rope.dims * std::log(rope.original_context / (rotations * 2 * std::numbers::pi)) /
+         (2 * std::log(rope.base));
+}
+
+// 1 where a pair turns so often that it keeps its frequency, 0 where it is stretched, a ramp
+// between.
+struct Ramp {
+  double low, high;
+  double operator()(uint32_t pair) const {
+    const double place = (pair - low) / std::max(0.001, high - low);
+    return 1 - std::clamp(place, 0.0, 1.0);
+  }
+};
+
+Ramp YarnRamp(const RopeSpec& rope) {
+  const double last = rope.dims - 1;
+  return {std::max(0.0, std::floor(PairOfRotations(rope, rope.beta_fast))),
+          std::min(last, std::ceil(PairOfRotations(rope, rope.beta_slow)))};
+}
+
+}  // namespace
+
+std::vector<double> PairTurns(const RopeSpec& rope, std::span<const float> factors) {
+  const Ramp ramp = YarnRamp(rope);
+  std::vector<double> turns(rope.dims / 2);
+  for (uint32_t pair = 0; pair < turns.size(); ++pair) {
+    const double plain = std::pow(static_cast<double>(rope.base), -2.0 * pair / rope.dims) /
+                         (factors.empty() ? 1.0 : factors[pair]);
+    const double mix = rope.yarn_mix * ramp(pair);
+    turns[pair] = plain * (rope.frequency_scale * (1 - mix) + mix);
+  }
+  return turns;
+}
+
+void FillTurns(const RopeSpec& rope, std::span<const double> turns, uint32_t first,
+               std::span<float> out) {
+  const size_t rows = out.size() / rope.dims;
+  for (size_t row = 0; row < rows; ++row) {
+    float* cosines = out.data() + row * rope.dims;
+    float* sines = cosines + turns.size();
+    for (size_t pair = 0; pair < turns.size(); ++pair) {
+      const double angle = static_cast<double>(first + row) * turns[pair];
+      cosines[pair] = static_cast<float>(std::cos(angle) * rope.attention_factor);
+      sines[pair] = static_cast<float>(std::sin(angle) * rope.attention_factor);
+    }
+  }
+}
+
+}  // namespace runtime

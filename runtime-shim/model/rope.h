@@ -1,0 +1,22 @@
+// Angles of rotary embeddings, as tables of cosine and sine that every executor is given.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime-shim/model/model_spec.h"
+
+namespace runtime {
+
+// What turns pair i of a head at position p: the angle p * turn[i], before YaRN's mixture is gone
+// into turn[i]. `factors` (empty, or one per pair) divide the angles of the unscaled frequencies
+// (llama3 scaling, LongRoPE).
+std::vector<double> PairTurns(const RopeSpec& rope, std::span<const float> factors);
+
+// Rows of rope.dims values for positions first, first + 1, ...: the cosines of all pairs, then the
+// sines, times rope.attention_factor. REQUIRES: out.size() is a multiple of rope.dims.
+void FillTurns(const RopeSpec& rope, std::span<const double> turns, uint32_t first,
+               std::span<float> out);
+
+}  // namespace runtime

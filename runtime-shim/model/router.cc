@@ -1,0 +1,203 @@
+// Order of operations for one token, as llama.cpp and the models' own code have it:
+//
+//   1  mask        logits of experts that are not eligible become minus infinity
+//   2  gate        p = softmax, sigmoid, sqrt(softplus) of the logits, or the logits themselves
+//   3  bias        s = p + selection bias; masked experts stay at minus infinity
+//   4  groups      score of a routing group = its two best s added, or its best s; only the best
+//                  groups stay
+//   5  choose      the top_k largest s
+//   6  weigh       w = p of the chosen (never s); the "after-topk" gates are applied to them here
+//   7  normalise   w / max(sum of w, floor)
+//   8  scale
+#include "runtime-shim/model/router.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "libshard/base/text.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Gating;
+using shard::GroupScore;
+using shard::Ok;
+using shard::Result;
+using shard::Routing;
+using shard::Status;
+
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+// The smallest normal half float: what the models add or clamp to so that no sum is zero.
+constexpr float kSumFloor = 6.103515625e-5f;
+
+using Floats = std::vector<float>;
+using Gate = void (*)(Floats& values);
+
+void Keep(Floats&) {}
+
+// REQUIRES: one finite value at least.
+void Softmax(Floats& values) {
+  const float largest = *std::max_element(values.begin(), values.end());
+  float sum = 0;
+  for (float& value : values) sum += value = std::exp(value - largest);
+  for (float& value : values) value /= sum;
+}
+
+void Sigmoid(Floats& values) {
+  for (float& value : values) value = 1 / (1 + std::exp(-value));
+}
+
+void SqrtSoftplus(Floats& values) {
+  for (float& x : values) x = std::sqrt(std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))));
+}
+
+Gate GateOf(Gating gating) {
+  switch (gating) {
+    case Gating::kSoftmax:
+    case Gating::kSoftmaxAfterTopK:
+      return Softmax;
+    case Gating::kSigmoid:
+    case Gating::kSigmoidAfterTopK:
+      return Sigmoid;
+    case Gating::kSqrtSoftplus:
+      break;
+  }
+  return SqrtSoftplus;
+}
+
+// Step 2.
+Gate OfAll(const Routing& routing) {
+  return shard::RowOf(routing.gating).after_top_k ? Keep : GateOf(routing.gating);
+}
+
+// Step 6.
+Gate OfChosen(const Routing& routing) {
+  return shard::RowOf(routing.gating).after_top_k ? GateOf(routing.gating) : Keep;
+}
+
+Error Bad(const std::string& thing, const std::string& expected, const std::string& found) {
+  return {Code::kInvalidArgument,
+          Cat("router: ", thing, ": expected ", expected, ", found ", found)};
+}
+
+Status CheckSpec(const Routing& spec) {
+  if (spec.top_k == 0) return Bad("experts per token", "at least 1", "0");
+  if (spec.groups <= 1) return Ok();
+  if (spec.experts % spec.groups != 0 || spec.experts / spec.groups < 2) {
+    return Bad("routing groups", Cat("groups of equal size, at least 2, of ", spec.experts),
+               Cat(spec.groups));
+  }
+  if (spec.groups_used == 0 || spec.groups_used > spec.groups) {
+    return Bad("routing groups used", Cat("1 to ", spec.groups), Cat(spec.groups_used));
+  }
+  return Ok();
+}
+
+Status CheckEligible(const Routing& spec, const shard::ExpertIds& eligible) {
+  const auto unordered =
+      std::adjacent_find(eligible.begin(), eligible.end(), std::greater_equal<>());
+  if (unordered != eligible.end()) return Bad("eligible experts", "ascending ids", Cat(*unordered));
+  if (!eligible.empty() && eligible.back() >= spec.experts)
+    return Bad("eligible experts", Cat("ids below ", spec.experts), Cat(eligible.back()));
+  if (eligible.size() >= spec.top_k) return Ok();
+  return Bad("eligible experts", Cat("at least ", spec.top_k), Cat(eligible.size()));
+}
+
+Status CheckValues(const char* thing, std::span<const float> values, size_t count) {
+  if (values.size() != count) return Bad(thing, Cat(count), Cat(values.size()));
+  for (const float value : values) {
+    if (!std::isfinite(value)) return Bad(thing, "finite numbers", Cat(value));
+  }
+  return Ok();
+}
+
+// Positions of the `count` largest values, best first; the lower position wins a tie.
+std::vector<uint32_t> Largest(const Floats& values, size_t count) {
+  std::vector<uint32_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return values[a] > values[b]; });
+  order.resize(count);
+  return order;
+}
+
+// The largest, or the sum of the two largest: minus infinity with fewer than two eligible experts
+// in the group.
+float ScoreOfGroup(GroupScore kind, std::span<const float> scores) {
+  float best = kMasked, second = kMasked;
+  for (const float score : scores) {
+    second = std::max(second, std::min(best, score));
+    best = std::max(best, score);
+  }
+  return kind == GroupScore::kBest ? best : best + second;
+}
+
+void MaskWeakGroups(const Routing& spec, Floats& scores) {
+  const size_t size = spec.experts / spec.groups;
+  Floats group_scores;
+  for (size_t group = 0; group < spec.groups; ++group)
+    group_scores.push_back(
+        ScoreOfGroup(spec.group_score, std::span(scores).subspan(group * size, size)));
+  const std::vector<uint32_t> order = Largest(group_scores, group_scores.size());
+  for (size_t rank = spec.groups_used; rank < order.size(); ++rank)
+    std::fill_n(scores.begin() + static_cast<ptrdiff_t>(order[rank] * size), size, kMasked);
+}
+
+// Steps 7 and 8.
+void FinishWeights(const Routing& spec, Floats& weights) {
+  if (spec.normalize) {
+    const float sum = std::accumulate(weights.begin(), weights.end(), 0.0f);
+    for (float& weight : weights) weight /= std::max(sum, kSumFloor);
+  }
+  const float scale = shard::ScaleOf(spec);
+  for (float& weight : weights) weight *= scale;
+}
+
+}  // namespace
+
+Result<Selection> SelectExperts(std::span<const float> logits,
+                                std::span<const float> selection_bias, const Routing& spec,
+                                const shard::ExpertIds& eligible) {
+  SHARD_CHECK(CheckSpec(spec));
+  SHARD_CHECK(CheckEligible(spec, eligible));
+  SHARD_CHECK(CheckValues("logits", logits, spec.experts));
+  if (!selection_bias.empty())
+    SHARD_CHECK(CheckValues("selection bias", selection_bias, spec.experts));
+
+  Floats probabilities(spec.experts, kMasked);
+  for (const uint32_t id : eligible) probabilities[id] = logits[id];
+  OfAll(spec)(probabilities);
+
+  // A bias must not bring a masked expert back, so scores start masked again.
+  Floats scores(spec.experts, kMasked);
+  for (const uint32_t id : eligible)
+    scores[id] = probabilities[id] + (selection_bias.empty() ? 0 : selection_bias[id]);
+  if (spec.groups > 1) MaskWeakGroups(spec, scores);
+
+  Selection chosen;
+  chosen.ids = Largest(scores, spec.top_k);
+  if (scores[chosen.ids.back()] == kMasked) {
+    const auto left =
+        std::count_if(scores.begin(), scores.end(), [](float score) { return score != kMasked; });
+    return Bad("eligible experts in the chosen routing groups", Cat("at least ", spec.top_k),
+               Cat(left));
+  }
+  for (const uint32_t id : chosen.ids) chosen.weights.push_back(probabilities[id]);
+  OfChosen(spec)(chosen.weights);
+  FinishWeights(spec, chosen.weights);
+  return chosen;
+}
+
+std::vector<float> GateValues(std::span<const float> logits, const Routing& spec) {
+  Floats values(logits.begin(), logits.end());
+  OfAll(spec)(values);
+  OfChosen(spec)(values);
+  return values;
+}
+
+}  // namespace runtime

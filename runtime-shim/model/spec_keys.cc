@@ -1,0 +1,119 @@
+#include "runtime-shim/model/spec_keys.h"
+
+#include <cmath>
+
+#include "libshard/base/text.h"
+
+namespace runtime {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::GgufValue;
+
+namespace {
+
+// Larger than any width, layer count or context of a real model, and small enough that products of
+// two fit 64 bits with room to spare.
+constexpr uint64_t kMaxCount = 1 << 24;
+
+}  // namespace
+
+const GgufValue* SpecKeys::Find(std::string_view key) const {
+  return metadata_.Find(Cat(architecture_, ".", key));
+}
+
+void SpecKeys::Refuse(std::string_view key, const std::string& expected, const std::string& found) {
+  if (error_.has_value()) return;
+  error_ = Error{Code::kCorrupt, Cat(path_, ": ", architecture_, ".", key, ": expected ", expected,
+                                     ", found ", found)};
+}
+
+void SpecKeys::Decline(const std::string& what) {
+  if (error_.has_value()) return;
+  error_ = Error{Code::kUnsupported, Cat(path_, ": ", architecture_, ": ", what)};
+}
+
+shard::Status SpecKeys::status() const {
+  if (error_.has_value()) return *error_;
+  return shard::Ok();
+}
+
+uint32_t SpecKeys::Checked(std::string_view key, const GgufValue& value) {
+  const auto number = value.AsUint();
+  if (number.has_value() && *number <= kMaxCount) return static_cast<uint32_t>(*number);
+  Refuse(key, Cat("a number up to ", kMaxCount),
+         number.has_value() ? Cat(*number) : Cat("a ", shard::GgufTypeName(value.type)));
+  return 0;
+}
+
+float SpecKeys::CheckedFloat(std::string_view key, const GgufValue& value) {
+  const auto number = value.AsFloat();
+  if (number.has_value() && std::isfinite(*number)) return static_cast<float>(*number);
+  Refuse(key, "a finite f32",
+         number.has_value() ? Cat(*number) : Cat("a ", shard::GgufTypeName(value.type)));
+  return 0;
+}
+
+uint32_t SpecKeys::Required(std::string_view key) {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) {
+    Refuse(key, "a number", "no such key");
+    return 0;
+  }
+  const uint32_t number = Checked(key, *value);
+  if (number == 0) Refuse(key, "at least 1", "0");
+  return number;
+}
+
+uint32_t SpecKeys::Uint(std::string_view key, uint32_t otherwise) {
+  const GgufValue* value = Find(key);
+  return value == nullptr ? otherwise : Checked(key, *value);
+}
+
+float SpecKeys::Float(std::string_view key, float otherwise) {
+  const GgufValue* value = Find(key);
+  return value == nullptr ? otherwise : CheckedFloat(key, *value);
+}
+
+float SpecKeys::RequiredFloat(std::string_view key) {
+  if (!Has(key)) Refuse(key, "a number", "no such key");
+  return Float(key, 0);
+}
+
+bool SpecKeys::Bool(std::string_view key, bool otherwise) {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return otherwise;
+  if (const auto flag = value->AsBool()) return *flag;
+  Refuse(key, "a bool", Cat("a ", shard::GgufTypeName(value->type)));
+  return otherwise;
+}
+
+std::string SpecKeys::String(std::string_view key, const std::string& otherwise) {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return otherwise;
+  if (const auto text = value->AsString()) return std::string(*text);
+  Refuse(key, "a string", Cat("a ", shard::GgufTypeName(value->type)));
+  return otherwise;
+}
+
+std::vector<uint32_t> SpecKeys::PerLayer(std::string_view key, uint32_t count, uint32_t otherwise) {
+  const GgufValue* value = Find(key);
+  if (value == nullptr) return std::vector<uint32_t>(count, otherwise);
+  if (value->type != shard::GgufType::kArray)
+    return std::vector<uint32_t>(count, Checked(key, *value));
+  const auto numbers = value->AsUints();
+  std::vector<uint32_t> layers(count);
+  if (!numbers.has_value() || numbers->size() < count) {
+    Refuse(key, Cat("numbers for ", count, " layers"), Cat("an array of ", value->Count()));
+    return layers;
+  }
+  for (uint32_t layer = 0; layer < count; ++layer) {
+    if ((*numbers)[layer] > kMaxCount)
+      Refuse(key, Cat("numbers up to ", kMaxCount), Cat((*numbers)[layer]));
+    layers[layer] = static_cast<uint32_t>((*numbers)[layer]);
+  }
+  return layers;
+}
+
+}  // namespace runtime

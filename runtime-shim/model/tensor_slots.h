@@ -1,0 +1,62 @@
+// Takes tensors by name from a list, checks their shapes and uploads them; what nobody took is left
+// over and named.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/weights.h"
+
+namespace runtime {
+
+// Rows and columns of a matrix: of tensors with more than two dimensions, all but the last make the
+// rows. 0: any number.
+struct MatrixShape {
+  uint64_t rows = 0, columns = 0;
+};
+
+// The first complaint stays as the error; after it, nothing is uploaded any more.
+class TensorSlots {
+ public:
+  // Borrows all. `path` names the file in errors.
+  TensorSlots(const std::string& path, std::span<const HostTensor> tensors, Executor& executor);
+
+  bool Has(const std::string& name) const { return tensors_.count(name) > 0; }
+  // An empty matrix when it is absent.
+  Matrix Optional(const std::string& name, MatrixShape shape);
+  Matrix Required(const std::string& name, MatrixShape shape);
+  // F32 values on the host; empty when it is absent.
+  std::vector<float> Values(const std::string& name, uint64_t count);
+  // A vector that must be F32: norms, biases.
+  Matrix OptionalVector(const std::string& name, uint64_t width);
+  Matrix RequiredVector(const std::string& name, uint64_t width);
+
+  void Refuse(const std::string& name, const std::string& expected, const std::string& found);
+  // The first complaint, or kUnsupported for a tensor that nobody took.
+  shard::Status Finish() const;
+  bool failed() const { return error_.has_value(); }
+  std::vector<BufferPtr> TakeBuffers() { return std::move(buffers_); }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  const HostTensor* Take(const std::string& name, MatrixShape shape);
+  Matrix Upload(const HostTensor& tensor);
+
+  const std::string& path_;
+  Executor& executor_;
+  std::map<std::string, const HostTensor*, std::less<>> tensors_;
+  std::set<std::string, std::less<>> taken_;
+  std::vector<BufferPtr> buffers_;
+  uint64_t bytes_ = 0;
+  std::optional<shard::Error> error_;
+};
+
+}  // namespace runtime

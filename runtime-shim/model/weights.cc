@@ -1,0 +1,44 @@
+#include "runtime-shim/model/weights.h"
+
+#include <algorithm>
+
+namespace runtime {
+
+uint64_t ExpertSet::bytes() const {
+  uint64_t sum = 0;
+  for (const HostTensor& tensor : tensors) sum += tensor.bytes.size();
+  return sum;
+}
+
+const HostTensor* Weights::FindTrunk(std::string_view name) const {
+  const auto found = std::find_if(trunk.begin(), trunk.end(),
+                                  [&](const HostTensor& tensor) { return tensor.name == name; });
+  return found == trunk.end() ? nullptr : &*found;
+}
+
+const ExpertSet* Weights::FindGroup(uint32_t group) const {
+  const auto found = std::find_if(sets.begin(), sets.end(), [&](const ExpertSet& set) {
+    return set.group == static_cast<int>(group);
+  });
+  return found == sets.end() ? nullptr : &*found;
+}
+
+const ExpertSet* Weights::FindOverlay() const {
+  const auto found =
+      std::find_if(sets.begin(), sets.end(), [](const ExpertSet& set) { return set.overlay; });
+  return found == sets.end() ? nullptr : &*found;
+}
+
+shard::LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay) {
+  const bool all = !weights.plan || group < 0;
+  shard::LayerExperts eligible;
+  for (const ExpertSet& set : weights.sets) {
+    if (!all && set.group != group && !(set.overlay && overlay)) continue;
+    for (const auto& [layer, ids] : set.experts) {
+      eligible[layer] = shard::Union(eligible[layer], ids);
+    }
+  }
+  return eligible;
+}
+
+}  // namespace runtime

@@ -1,0 +1,81 @@
+#include "runtime-shim/profile/collector.h"
+
+#include <algorithm>
+
+namespace runtime {
+
+StatisticsCollector::StatisticsCollector(const shard::ModelIdentity& model,
+                                         std::optional<uint32_t> bos)
+    : statistics_(shard::EmptyStatistics(model)), window_(bos) {}
+
+void StatisticsCollector::StartSession(const std::string& name, const std::string& bucket,
+                                       const std::string& executor, const std::string& precision) {
+  StartWindow();
+  statistics_.sessions.push_back({name, bucket, executor, precision, {}});
+}
+
+void StatisticsCollector::StartWindow() {
+  before_ += window_.size();
+  window_.Start();
+}
+
+void StatisticsCollector::Feeding(shard::Phase phase, std::span<const uint32_t> tokens) {
+  phase_ = phase;
+  shard::PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase)];
+  if (tally.layers.empty()) {
+    for (const shard::MoeLayerShape& layer : statistics_.model.layers) {
+      tally.layers.emplace_back(layer.experts);
+    }
+  }
+  uint32_t position = window_.size();
+  window_.Add(tokens);
+  for (; position < window_.size(); ++position) {
+    ++(window_.IsSink(position) ? tally.sinks : tally.tokens);
+  }
+}
+
+// Layers are few and come in order; the position in the list is found anew for each batch.
+void StatisticsCollector::Observe(const RoutedBatch& batch) {
+  const auto& layers = statistics_.model.layers;
+  const auto found = std::lower_bound(
+      layers.begin(), layers.end(), batch.layer,
+      [](const shard::MoeLayerShape& shape, uint32_t layer) { return shape.layer < layer; });
+  if (found == layers.end() || found->layer != batch.layer) return;
+  const size_t index = static_cast<size_t>(found - layers.begin());
+  shard::PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase_)];
+  for (uint32_t token = 0; token < batch.tokens; ++token) {
+    Count(batch, token, tally.layers[index]);
+    if (window_.IsSink(batch.first_position + token)) continue;
+    CountPairs(batch.chosen[token], batch.experts, statistics_.co_selection[index]);
+  }
+}
+
+void StatisticsCollector::Count(const RoutedBatch& batch, uint32_t token,
+                                shard::LayerTally& layer) const {
+  const Selection& chosen = batch.chosen[token];
+  const uint32_t position = batch.first_position + token;
+  const bool odd = (before_ + position) / shard::kRunTokens % 2 != 0;
+  const size_t first = token * chosen.ids.size();
+  for (size_t rank = 0; rank < chosen.ids.size(); ++rank) {
+    shard::ExpertTally& expert = layer[chosen.ids[rank]];
+    expert.peak = std::max(expert.peak, batch.output_peaks[first + rank]);
+    if (window_.IsSink(position)) continue;
+    const double gate = chosen.weights[rank];
+    ++expert.count;
+    expert.gate_mass += gate;
+    if (odd) expert.odd_gate_mass += gate;
+    expert.weighted_norm += gate * batch.output_norms[first + rank];
+  }
+}
+
+void StatisticsCollector::CountPairs(const Selection& chosen, uint32_t experts,
+                                     std::vector<uint64_t>& pairs) const {
+  for (size_t a = 0; a < chosen.ids.size(); ++a) {
+    for (size_t b = a + 1; b < chosen.ids.size(); ++b) {
+      const auto [low, high] = std::minmax(chosen.ids[a], chosen.ids[b]);
+      ++pairs[shard::PairIndex(low, high, experts)];
+    }
+  }
+}
+
+}  // namespace runtime

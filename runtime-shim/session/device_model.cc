@@ -1,0 +1,138 @@
+#include "runtime-shim/session/device_model.h"
+
+#include <algorithm>
+
+#include "libshard/base/mapped_file.h"
+#include "libshard/base/text.h"
+
+namespace runtime {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Result;
+using shard::Status;
+
+namespace {
+
+uint64_t TrunkBytes(const Weights& weights) {
+  uint64_t bytes = 0;
+  for (const HostTensor& tensor : weights.trunk) bytes += tensor.bytes.size();
+  return bytes;
+}
+
+// Layers and experts as the tensors have them.
+Status SetExperts(const Weights& weights, ModelSpec& spec) {
+  for (const auto& [layer, experts] : weights.moe_layers) {
+    if (layer >= spec.layers) {
+      return Error{Code::kCorrupt, Cat(weights.path, ": layers with experts: expected below ",
+                                       spec.layers, ", found ", layer)};
+    }
+    shard::Routing& router = spec.layer[layer].router;
+    router.experts = experts;
+    if (router.top_k <= experts) continue;
+    return Error{Code::kCorrupt,
+                 Cat(weights.path, ": layer ", layer, ": experts per token: expected ", "at most ",
+                     experts, ", found ", router.top_k)};
+  }
+  return shard::Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const Weights> weights,
+                                           Executor& executor) {
+  SHARD_TRY(ModelSpec spec, ReadModelSpec(weights->path, weights->metadata));
+  SHARD_CHECK(SetExperts(*weights, spec));
+  auto model = std::make_unique<DeviceModel>(std::move(weights), std::move(spec), executor);
+  SHARD_CHECK(model->Upload());
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+Status DeviceModel::CheckRoom(uint64_t bytes, const std::string& what) const {
+  if (bytes <= executor_.available()) return shard::Ok();
+  return Error{Code::kUnavailable,
+               Cat(weights_->path, ": ", what, ": expected ", bytes, " bytes free on ",
+                   executor_.description(), ", found ", executor_.available()),
+               "load one group only, or use --executor cpu"};
+}
+
+Status DeviceModel::Upload() {
+  uint64_t bytes = TrunkBytes(*weights_);
+  for (const ExpertSet& set : weights_->sets) bytes += set.bytes();
+  SHARD_CHECK(CheckRoom(bytes, "weights"));
+  SHARD_TRY(trunk_, UploadTrunk(*weights_, spec_, executor_));
+  for (const ExpertSet& set : weights_->sets) {
+    SHARD_TRY(DeviceSet device, UploadSet(weights_->path, set, spec_, executor_));
+    sets_.push_back(std::move(device));
+  }
+  SHARD_CHECK(executor_.Finish());
+  return shard::CheckMappedFiles();
+}
+
+uint64_t DeviceModel::device_bytes() const {
+  uint64_t bytes = trunk_.bytes;
+  for (const DeviceSet& set : sets_) bytes += set.bytes;
+  return bytes;
+}
+
+uint64_t DeviceModel::widest_expert() const {
+  uint64_t widest = 0;
+  for (const DeviceSet& set : sets_) {
+    for (const std::vector<MlpWeights>& layer : set.layers) {
+      if (!layer.empty()) widest = std::max<uint64_t>(widest, layer[0].gate.weight.rows);
+    }
+  }
+  return widest;
+}
+
+Status DeviceModel::ReplaceOverlay(ExpertSet overlay) {
+  SHARD_CHECK(CheckRoom(overlay.bytes(), overlay.label));
+  SHARD_TRY(DeviceSet device, UploadSet(weights_->path, overlay, spec_, executor_));
+  SHARD_CHECK(executor_.Finish());
+  SHARD_CHECK(shard::CheckMappedFiles());
+  std::erase_if(sets_, [](const DeviceSet& set) { return set.overlay; });
+  sets_.push_back(std::move(device));
+  replaced_ = std::move(overlay);
+  return shard::Ok();
+}
+
+// Groups come before the overlay; an expert that several sets hold is the same in all.
+LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {
+  LayerExpertTable table(spec_.layer[layer].router.experts, nullptr);
+  for (const DeviceSet& set : sets_) {
+    const shard::ExpertIds& ids = shard::IdsOf(set.ids, layer);
+    for (size_t index = 0; index < ids.size(); ++index) {
+      if (ids[index] < table.size() && table[ids[index]] == nullptr)
+        table[ids[index]] = &set.layers[layer][index];
+    }
+  }
+  return table;
+}
+
+Result<std::vector<LayerExpertTable>> DeviceModel::TableOf(
+    const shard::LayerExperts& eligible) const {
+  std::vector<LayerExpertTable> tables(spec_.layers);
+  for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
+    if (!trunk_.layers[layer].moe()) continue;
+    const shard::ExpertIds& ids = shard::IdsOf(eligible, layer);
+    const uint32_t top_k = spec_.layer[layer].router.top_k;
+    if (ids.size() < top_k) {
+      return Error{Code::kInvalidArgument,
+                   Cat(weights_->path, ": layer ", layer, ": eligible experts: expected at least ",
+                       top_k, " (experts per token), found ", ids.size())};
+    }
+    const LayerExpertTable loaded = LoadedExperts(layer);
+    tables[layer].assign(loaded.size(), nullptr);
+    for (const uint32_t id : ids) {
+      if (id >= loaded.size() || loaded[id] == nullptr) {
+        return Error{Code::kInvalidArgument, Cat(weights_->path, ": layer ", layer, ": expert ", id,
+                                                 ": expected to be loaded, found in no part")};
+      }
+      tables[layer][id] = loaded[id];
+    }
+  }
+  return tables;
+}
+
+}  // namespace runtime

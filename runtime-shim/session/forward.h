@@ -1,0 +1,85 @@
+// One pass of a batch of tokens through a model: the order of operations of llama.cpp's graphs, for
+// all families and executors.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime-shim/session/device_model.h"
+#include "runtime-shim/session/scratch.h"
+
+namespace runtime {
+
+// What the router may pick: the experts' places, and their ids, by layer.
+struct EligibleTables {
+  std::vector<LayerExpertTable> tables;
+  shard::LayerExperts ids;
+};
+
+// The tokens of a pass; the first stands at position `past`.
+struct Batch {
+  std::span<const uint32_t> tokens;
+  uint32_t past = 0;
+  bool all_logits = false;  // of every token, else of the last alone
+  uint32_t layers = 0;      // run only the first ones, for what the observer sees; 0: all
+};
+
+class Forward {
+ public:
+  // Borrows all; `observer` may be null.
+  Forward(const DeviceModel& model, Scratch& scratch, const EligibleTables& eligible,
+          RoutingObserver* observer);
+
+  // The factors of rotary angles depend on the context that a session has room for.
+  void SetContext(uint32_t context);
+
+  // Leaves logits in the first rows of scratch.logits, and keys and values in the caches; no
+  // logits when only some layers ran.
+  // With `trace`, every operation's result is read back: kCorrupt, naming layer and operation, for
+  // the first that is not finite.
+  shard::Status Run(const Batch& batch, bool trace);
+
+ private:
+  shard::Status RunLayer(uint32_t layer);
+
+  // forward_attention.cc
+  shard::Status Attend();
+  shard::Status ProjectHeads();
+  shard::Status ProjectLatent();
+  shard::Status NormHeads(const Rows& queries, const Rows& keys);
+  void ScaleByPosition(const Rows& queries);
+  AttentionShape ShapeOfAttention() const;
+  shard::Status MixHeads();
+
+  // forward_experts.cc
+  shard::Status MixExperts();
+  shard::Result<std::vector<Selection>> Route();
+  shard::Status RunExpert(uint32_t id, std::span<const Selection> chosen);
+  void Observe(std::span<const Selection> chosen);
+  void AddShared();
+
+  void Project(const Linear& linear, const Rows& x, const Rows& y);
+  void RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x, const Rows& y);
+  void Norm(const Linear& norm, const Rows& x, const Rows& y);
+  // The first batch.tokens.size() rows.
+  Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
+  shard::Status Mark(const char* operation, const Rows& rows);
+
+  const DeviceModel& model_;
+  const ModelSpec& spec_;
+  Executor& executor_;
+  Scratch& scratch_;
+  const EligibleTables& eligible_;
+  RoutingObserver* observer_;
+  std::vector<double> turns_;
+
+  // State of the current batch and layer.
+  uint32_t count_ = 0, past_ = 0, layer_ = 0;
+  bool trace_ = false;
+  const LayerWeights* weights_ = nullptr;
+  std::vector<float> router_logits_, norms_, peaks_;
+};
+
+}  // namespace runtime

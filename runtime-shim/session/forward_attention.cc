@@ -1,0 +1,151 @@
+#include <cmath>
+
+#include "runtime-shim/session/forward.h"
+
+namespace runtime {
+
+using shard::Status;
+
+namespace {
+
+// The same values, a head per row. REQUIRES: rows follow each other without a gap.
+Rows HeadsOf(const Rows& rows, uint32_t heads) {
+  return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
+}
+
+// Head `head` of every row.
+Rows HeadOf(const Rows& rows, uint32_t head, uint32_t width) {
+  return rows.Columns(head * width, width);
+}
+
+}  // namespace
+
+AttentionShape Forward::ShapeOfAttention() const {
+  const LayerSpec& layer = spec_.layer[layer_];
+  AttentionShape shape;
+  shape.heads = spec_.heads;
+  shape.key_heads = spec_.key_heads;
+  shape.key_width = spec_.is_latent() ? spec_.latent.rank + spec_.rope.dims : spec_.key_width;
+  shape.value_width = spec_.is_latent() ? spec_.latent.rank : spec_.value_width;
+  shape.past = past_;
+  shape.window = layer.window;
+  shape.chunk = layer.chunk;
+  shape.scale = spec_.attention_scale;
+  return shape;
+}
+
+Status Forward::NormHeads(const Rows& queries, const Rows& keys) {
+  const AttentionWeights& weights = weights_->attention;
+  const bool whole = spec_.norm_whole_projection;
+  if (weights.query_norm) {
+    const Rows rows = whole ? queries : HeadsOf(queries, spec_.heads);
+    executor_.RmsNorm(rows, {weights.query_norm, {}, spec_.norm_eps}, rows);
+  }
+  if (weights.key_norm) {
+    const Rows rows = whole ? keys : HeadsOf(keys, spec_.key_heads);
+    executor_.RmsNorm(rows, {weights.key_norm, {}, spec_.norm_eps}, rows);
+  }
+  return Mark("norm of queries and keys", queries);
+}
+
+void Forward::ScaleByPosition(const Rows& queries) {
+  std::vector<float> factors(count_);
+  for (uint32_t row = 0; row < count_; ++row) {
+    const double chunks = std::floor((past_ + row + 1.0) / spec_.temperature_floor);
+    factors[row] = static_cast<float>(1 + spec_.temperature * std::log(1 + chunks));
+  }
+  executor_.ScaleRows(queries, factors);
+}
+
+Status Forward::ProjectHeads() {
+  const AttentionWeights& weights = weights_->attention;
+  const Rows normed = Now(scratch_.normed), queries = Now(scratch_.queries);
+  LayerCache& cache = scratch_.caches[layer_];
+  const Rows keys = cache.keys.Slice(past_, count_), values = cache.values.Slice(past_, count_);
+  Project(weights.query, normed, queries);
+  Project(weights.key, normed, keys);
+  Project(weights.value, normed, values);
+  SHARD_CHECK(Mark("queries", queries));
+  SHARD_CHECK(Mark("keys", keys));
+  SHARD_CHECK(Mark("values", values));
+  SHARD_CHECK(NormHeads(queries, keys));
+  if (!spec_.layer[layer_].rope) {
+    if (spec_.temperature != 0) ScaleByPosition(queries);
+    return shard::Ok();
+  }
+  Rotation rotation{spec_.heads, spec_.key_width, 0, spec_.rope.dims, spec_.rope.pairing};
+  executor_.Rotate(queries, rotation, Now(scratch_.turns));
+  rotation.heads = spec_.key_heads;
+  executor_.Rotate(keys, rotation, Now(scratch_.turns));
+  if (!spec_.norm_heads_after_rope) return shard::Ok();
+  for (const Rows& rows : {HeadsOf(queries, spec_.heads), HeadsOf(keys, spec_.key_heads)})
+    executor_.RmsNorm(rows, {{}, {}, spec_.norm_eps}, rows);
+  return Mark("norm of rotated queries", queries);
+}
+
+// DeepSeek-V2 (2405.04434) 2.1.2 with the keys' up-projection moved to the queries, so that the
+// cache holds one row [latent, rotated part] for all heads:
+//   q_h . k_h = (K_h^T q_nope_h) . latent + q_rope_h . k_rope
+Status Forward::ProjectLatent() {
+  const AttentionWeights& weights = weights_->attention;
+  const ModelSpec::Latent& latent = spec_.latent;
+  const uint32_t dims = spec_.rope.dims, cached = latent.rank + dims;
+  const Rows normed = Now(scratch_.normed), wide = Now(scratch_.query_wide);
+  if (weights.query_down) {
+    const Rows low = Now(scratch_.query_low).Columns(0, weights.query_down.rows);
+    executor_.MatMul(weights.query_down, normed, low);
+    executor_.RmsNorm(low, {weights.query_down_norm, {}, spec_.norm_eps}, low);
+    executor_.MatMul(weights.query_up, low, wide);
+  } else {
+    Project(weights.query, normed, wide);
+  }
+  SHARD_CHECK(Mark("queries", wide));
+  const Rows turns = Now(scratch_.turns);
+  executor_.Rotate(
+      wide, {spec_.heads, spec_.key_width, latent.nope_width, dims, spec_.rope.pairing}, turns);
+
+  const Rows keys = scratch_.caches[layer_].keys.Slice(past_, count_);
+  executor_.MatMul(weights.latent_down, normed, keys);
+  const Rows compressed = keys.Columns(0, latent.rank);
+  executor_.RmsNorm(compressed, {weights.latent_norm, {}, spec_.norm_eps}, compressed);
+  executor_.Rotate(keys.Columns(latent.rank, dims), {1, dims, 0, dims, spec_.rope.pairing}, turns);
+  SHARD_CHECK(Mark("latent keys", keys));
+
+  const Rows queries = Now(scratch_.queries);
+  for (uint32_t head = 0; head < spec_.heads; ++head) {
+    const Rows from = HeadOf(wide, head, spec_.key_width), to = HeadOf(queries, head, cached);
+    executor_.MatMul(weights.key_up.Slice(head * latent.rank, latent.rank),
+                     from.Columns(0, latent.nope_width), to.Columns(0, latent.rank));
+    executor_.Copy(from.Columns(latent.nope_width, dims), to.Columns(latent.rank, dims));
+  }
+  return Mark("queries of the latent", queries);
+}
+
+Status Forward::MixHeads() {
+  const LayerCache& cache = scratch_.caches[layer_];
+  const bool latent = spec_.is_latent();
+  const Rows mixed = Now(latent ? scratch_.latent_out : scratch_.attended);
+  executor_.Attention(ShapeOfAttention(),
+                      {Now(scratch_.queries), cache.keys, cache.values, weights_->attention.sinks},
+                      mixed);
+  if (!latent) return Mark("attention", mixed);
+  const uint32_t rank = spec_.latent.rank, width = spec_.latent.value_width;
+  for (uint32_t head = 0; head < spec_.heads; ++head) {
+    executor_.MatMul(weights_->attention.value_up.Slice(head * width, width),
+                     HeadOf(mixed, head, rank), HeadOf(Now(scratch_.attended), head, width));
+  }
+  return Mark("attention", Now(scratch_.attended));
+}
+
+Status Forward::Attend() {
+  if (spec_.is_latent()) {
+    SHARD_CHECK(ProjectLatent());
+  } else {
+    SHARD_CHECK(ProjectHeads());
+  }
+  SHARD_CHECK(MixHeads());
+  Project(weights_->attention.output, Now(scratch_.attended), Now(scratch_.branch));
+  return Mark("attention output", Now(scratch_.branch));
+}
+
+}  // namespace runtime

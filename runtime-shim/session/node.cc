@@ -1,0 +1,65 @@
+#include "runtime-shim/session/node.h"
+
+#include <algorithm>
+
+#include "libshard/base/text.h"
+#include "runtime-shim/session/probe.h"
+
+namespace runtime {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+using shard::Result;
+
+Result<std::unique_ptr<Node>> Node::Open(const std::string& source, const NodeOptions& options) {
+  std::unique_ptr<Node> node(new Node);
+  LoadOptions load = options.load;
+  load.groups.clear();
+  if (options.group >= 0) load.groups.push_back(static_cast<uint32_t>(options.group));
+  // The executor first: it costs nothing, and reading a large model for one that is not there does.
+  SHARD_TRY(node->executor_, OpenExecutor(options.executor, options.device));
+  SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(source, load));
+  node->eligible_ = EligibleExperts(*weights, options.group, load.overlay);
+  node->tokenizer_ = OpenTokenizer(weights->path, weights->metadata);
+  SHARD_TRY(node->model_, Model::Load(std::move(weights), *node->executor_));
+  return node;
+}
+
+Result<const Tokenizer*> Node::tokenizer() const {
+  if (!tokenizer_) return tokenizer_.error();
+  return tokenizer_->get();
+}
+
+Result<std::unique_ptr<Session>> Node::OpenSession(const SessionOptions& options) const {
+  return Session::Open(*model_, eligible_, options);
+}
+
+Result<std::unique_ptr<Generation>> Node::OpenGeneration(const SessionOptions& options,
+                                                         const Sampling& sampling) const {
+  SHARD_CHECK(CheckSampling(sampling));
+  SHARD_TRY(std::unique_ptr<Session> session, OpenSession(options));
+  return std::make_unique<Generation>(std::move(session), sampling);
+}
+
+Result<std::vector<double>> Node::ProbeScore(std::span<const uint32_t> tokens,
+                                             uint32_t moe_layers) const {
+  if (!weights().plan)
+    return Error{Code::kInvalidArgument,
+                 Cat(weights().path, ": expected a distribution, found a model without groups")};
+  const shard::Plan& plan = *weights().plan;
+  std::vector<shard::LayerExperts> groups(plan.groups.size());
+  for (size_t group = 0; group < groups.size(); ++group) {
+    for (const auto& [layer, experts] : plan.layers)
+      groups[group][layer] = shard::Eligible(plan, group, layer);
+  }
+  GroupScores scores(*model_, groups, moe_layers);
+  SessionOptions options;
+  options.context = static_cast<uint32_t>(std::min<size_t>(tokens.size(), model_->spec().context));
+  options.observer = &scores;
+  SHARD_TRY(const std::unique_ptr<Session> session, OpenSession(options));
+  SHARD_CHECK(session->Route(tokens, scores.layers()));
+  return scores.Scores();
+}
+
+}  // namespace runtime

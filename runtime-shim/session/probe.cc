@@ -1,0 +1,94 @@
+#include "runtime-shim/session/probe.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "libshard/base/text.h"
+
+namespace runtime {
+namespace {
+
+using shard::Code;
+using shard::Error;
+using shard::ExpertIds;
+using shard::Result;
+using shard::Status;
+
+double GateSum(const std::vector<float>& gates, const std::vector<uint32_t>& ids) {
+  double sum = 0;
+  for (const uint32_t id : ids) sum += gates[id];
+  return sum;
+}
+
+ExpertIds AllIds(uint32_t experts) {
+  ExpertIds ids(experts);
+  std::iota(ids.begin(), ids.end(), 0u);
+  return ids;
+}
+
+}  // namespace
+
+Result<std::vector<double>> GateShares(std::span<const float> logits,
+                                       std::span<const float> selection_bias,
+                                       const shard::Routing& spec,
+                                       const std::vector<ExpertIds>& eligible) {
+  SHARD_TRY(const Selection wish,
+            SelectExperts(logits, selection_bias, spec, AllIds(spec.experts)));
+  const std::vector<float> gates = GateValues(logits, spec);
+  const double whole = GateSum(gates, wish.ids);
+  std::vector<double> shares;
+  for (const ExpertIds& ids : eligible) {
+    Result<Selection> choice = SelectExperts(logits, selection_bias, spec, ids);
+    const bool cut_groups =
+        spec.groups > 1 && ids.size() >= spec.top_k && ids.back() < spec.experts;
+    if (!choice && !cut_groups) return std::move(choice).error();
+    const double share = choice ? GateSum(gates, choice->ids) : 0;
+    // Sigmoids of very negative logits can all be 0.
+    shares.push_back(whole > 0 ? std::min(1.0, share / whole) : 0.0);
+  }
+  return shares;
+}
+
+GroupScores::GroupScores(const Model& model, const std::vector<shard::LayerExperts>& eligible,
+                         uint32_t moe_layers)
+    : sums_(eligible.size()) {
+  for (const auto& [layer, experts] : model.weights().moe_layers) {
+    if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
+    if (moe_layers != 0 && layers_.size() == moe_layers) break;
+    Layer& counted = layers_[layer];
+    counted.router = model.spec().layer[layer].router;
+    for (const shard::LayerExperts& group : eligible)
+      counted.eligible.push_back(shard::IdsOf(group, layer));
+  }
+}
+
+uint32_t GroupScores::layers() const { return layers_.empty() ? 1 : layers_.rbegin()->first + 1; }
+
+void GroupScores::Observe(const RoutedBatch& batch) {
+  const auto layer = layers_.find(batch.layer);
+  if (layer == layers_.end() || !status_) return;
+  status_ = Add(batch, layer->second);
+}
+
+Status GroupScores::Add(const RoutedBatch& batch, const Layer& layer) {
+  for (uint32_t token = batch.first_position == 0 ? 1 : 0; token < batch.tokens; ++token) {
+    const auto logits = batch.logits.subspan(size_t{token} * batch.experts, batch.experts);
+    SHARD_TRY(const std::vector<double> shares,
+              GateShares(logits, batch.selection_bias, layer.router, layer.eligible));
+    for (size_t group = 0; group < shares.size(); ++group) sums_[group] += shares[group];
+    ++samples_;
+  }
+  return shard::Ok();
+}
+
+Result<std::vector<double>> GroupScores::Scores() const {
+  SHARD_CHECK(status_);
+  if (samples_ == 0)
+    return Error{Code::kInvalidArgument, "prompt: expected at least 2 tokens, found 1",
+                 "position 0 says nothing of the text, so it takes more to score groups"};
+  std::vector<double> scores;
+  for (const double sum : sums_) scores.push_back(sum / static_cast<double>(samples_));
+  return scores;
+}
+
+}  // namespace runtime

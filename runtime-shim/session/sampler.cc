@@ -1,0 +1,110 @@
+#include "runtime-shim/session/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "libshard/base/text.h"
+
+namespace runtime {
+namespace {
+
+using shard::Cat;
+using shard::Code;
+using shard::Error;
+
+Error Bad(const char* thing, const char* expected, float found) {
+  return {Code::kInvalidArgument,
+          Cat("sampling: ", thing, ": expected ", expected, ", found ", found)};
+}
+
+// ln of the sum of exp(logits).
+double LogSum(std::span<const float> logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return largest + std::log(sum);
+}
+
+// Ids of the `count` largest logits, best first.
+std::vector<uint32_t> Best(std::span<const float> logits, size_t count) {
+  std::vector<uint32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0u);
+  const auto better = [&](uint32_t a, uint32_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  };
+  std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end(), better);
+  ids.resize(count);
+  return ids;
+}
+
+// The tokens that the filters leave, best first.
+std::vector<uint32_t> Candidates(std::span<const float> logits, const Sampling& sampling) {
+  const size_t most = sampling.top_k == 0 ? logits.size() : sampling.top_k;
+  std::vector<uint32_t> ids = Best(logits, std::min(most, logits.size()));
+  const double log_sum = LogSum(logits);
+  const auto probability = [&](uint32_t id) { return std::exp(logits[id] - log_sum); };
+  const double least = sampling.min_p * probability(ids[0]);
+  double mass = 0;
+  size_t kept = 0;
+  // A top_p of 1 keeps all: sums of probabilities may reach 1 early by rounding.
+  while (kept < ids.size() && (sampling.top_p == 1 || mass < sampling.top_p)) {
+    const double next = probability(ids[kept]);
+    if (kept > 0 && next < least) break;
+    mass += next;
+    ++kept;
+  }
+  ids.resize(kept);
+  return ids;
+}
+
+}  // namespace
+
+shard::Status CheckSampling(const Sampling& sampling) {
+  if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
+    return Bad("temperature", "0 or more", sampling.temperature);
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1))
+    return Bad("top-p", "more than 0, at most 1", sampling.top_p);
+  if (!(sampling.min_p >= 0 && sampling.min_p <= 1)) return Bad("min-p", "0 to 1", sampling.min_p);
+  return shard::Ok();
+}
+
+uint32_t GreedyToken(std::span<const float> logits) {
+  return static_cast<uint32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+double LogProbability(std::span<const float> logits, uint32_t id) {
+  return logits[id] - LogSum(logits);
+}
+
+uint64_t RandomBits::Next() {
+  state_ += 0x9e3779b97f4a7c15u;
+  uint64_t bits = state_;
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
+  return bits ^ (bits >> 31);
+}
+
+double RandomBits::Uniform() { return static_cast<double>(Next() >> 11) * 0x1p-53; }
+
+NextToken Sampler::Pick(std::span<const float> logits) {
+  if (sampling_.temperature == 0) {
+    const uint32_t id = GreedyToken(logits);
+    return {id, LogProbability(logits, id)};
+  }
+  const std::vector<uint32_t> ids = Candidates(logits, sampling_);
+  std::vector<double> weights;
+  double sum = 0;
+  for (const uint32_t id : ids) {
+    const double distance = static_cast<double>(logits[id]) - logits[ids[0]];
+    sum += weights.emplace_back(std::exp(distance / sampling_.temperature));
+  }
+  double left = random_.Uniform() * sum;
+  size_t at = 0;
+  // The last one takes what rounding leaves.
+  while (at + 1 < ids.size() && left >= weights[at]) left -= weights[at++];
+  return {ids[at], LogProbability(logits, ids[at])};
+}
+
+}  // namespace runtime

@@ -1,0 +1,100 @@
+// A model on an executor, and sessions that run tokens through it with the router masked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
+#include "runtime-shim/executor/executor.h"
+#include "runtime-shim/model/model_spec.h"
+#include "runtime-shim/model/router.h"
+#include "runtime-shim/model/weights.h"
+
+namespace runtime {
+
+// Weights on an executor. Trunk and sets of experts are separate; a table per layer says where each
+// expert lies, so that several groups share one trunk. Borrows the executor.
+class Model {
+ public:
+  // Checks that the model can run (family, tensors, shapes: kUnsupported or kCorrupt) and that the
+  // device has room (kUnavailable, with the bytes), then uploads.
+  static shard::Result<std::unique_ptr<Model>> Load(std::shared_ptr<const Weights> weights,
+                                                    Executor& executor);
+  virtual ~Model() = default;
+
+  virtual const ModelSpec& spec() const = 0;
+  virtual const Weights& weights() const = 0;
+  virtual Executor& executor() const = 0;
+  virtual uint64_t device_bytes() const = 0;
+  virtual uint32_t vocabulary() const = 0;
+  // Puts an overlay in the place of the one that is loaded; trunk and groups stay. Sessions that
+  // run keep what they were opened with and must end first.
+  virtual shard::Status ReplaceOverlay(ExpertSet overlay) = 0;
+};
+
+// What one MoE layer decided and did for a batch of tokens.
+struct RoutedBatch {
+  uint32_t layer = 0;
+  uint32_t first_position = 0;  // of the first token
+  uint32_t tokens = 0, experts = 0;
+  std::span<const float> logits;          // [tokens, experts], unmasked
+  std::span<const float> selection_bias;  // [experts] or empty
+  std::span<const Selection> chosen;      // per token: ids and applied gates
+  // Per token and chosen expert, best first: the Euclidean norm and the largest magnitude of what
+  // the expert put out, before its gate. Empty unless asked for. [tokens * top_k]
+  std::span<const float> output_norms, output_peaks;
+};
+
+// Sees what routers decide. Called in layer order for each batch.
+class RoutingObserver {
+ public:
+  virtual ~RoutingObserver() = default;
+  virtual bool wants_outputs() const { return false; }
+  virtual void Observe(const RoutedBatch& batch) = 0;
+};
+
+struct SessionOptions {
+  uint32_t context = 0;                 // positions; 0: 4096, or the model's own if that is less
+  uint32_t batch = 128;                 // tokens that run at once
+  RoutingObserver* observer = nullptr;  // borrowed
+  // Told how many tokens ran, batch by batch. May be empty.
+  std::function<void(size_t tokens)> fed = {};
+};
+
+enum class LogitsOf : uint8_t { kLast, kAll };
+
+// One sequence on one node. Borrows the model.
+class Session {
+ public:
+  // `eligible`: per MoE layer, what its router may pick. kInvalidArgument when a layer has fewer
+  // than its top-k, or an expert is not loaded; kUnavailable when the cache does not fit.
+  static shard::Result<std::unique_ptr<Session>> Open(const Model& model,
+                                                      const shard::LayerExperts& eligible,
+                                                      const SessionOptions& options);
+  virtual ~Session() = default;
+
+  // Runs tokens at the positions after those it holds. Gives logits [rows, vocabulary]: of the last
+  // token, or of all. kInvalidArgument: no tokens, an id outside the vocabulary, more than the
+  // context holds. kCorrupt: NaN among the logits; names the layer and the operation where the
+  // first appeared. kInterrupted, between two layers: the session is left as it was.
+  virtual shard::Result<std::vector<float>> Feed(std::span<const uint32_t> tokens,
+                                                 LogitsOf which) = 0;
+  // Runs tokens through the first `layers` layers alone (1 to all), for what the observer sees; the
+  // session is left as it was. Errors: as Feed.
+  virtual shard::Status Route(std::span<const uint32_t> tokens, uint32_t layers) = 0;
+  // Positions held.
+  virtual uint32_t length() const = 0;
+  // Positions that it has room for.
+  virtual uint32_t context() const = 0;
+  // Forgets all positions from `length` on.
+  virtual void Rewind(uint32_t length) = 0;
+  virtual const Model& model() const = 0;
+};
+
+}  // namespace runtime

@@ -1,0 +1,227 @@
+#include "libshard/stats/statistics_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fixtures/temp_dir.h"
+#include "libshard/base/bytes.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
+#include "tests/libshard/stats/sample.h"
+
+namespace shard {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+// The binary with its payload changed and the header made to fit again.
+std::string WithPayload(const std::string& payload) {
+  std::string file(kStatisticsMagic);
+  shard::AppendLe(file, kStatisticsVersion);
+  shard::AppendLe(file, uint64_t{payload.size()});
+  const std::string hex = shard::Xxh3Hex(Bytes(payload));
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    file += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  }
+  return file + payload;
+}
+
+std::string Payload() { return StatisticsToBinary(SampleStatistics()).substr(36); }
+
+shard::Error BinaryError(const std::string& bytes) {
+  const auto result = StatisticsFromBinary("stats.bin", Bytes(bytes));
+  if (result) return {Code::kInterrupted, "was read"};
+  return result.error();
+}
+
+shard::Error JsonError(const std::function<void(Json&)>& change) {
+  Json document = StatisticsToJson(SampleStatistics());
+  change(document);
+  const auto result = StatisticsFromJson("stats.json", document);
+  if (result) return {Code::kInterrupted, "was read"};
+  return result.error();
+}
+
+TEST(StatisticsFile, JsonReadsBackAsItWas) {
+  const std::string text = shard::WriteJson(StatisticsToJson(SampleStatistics()));
+  const auto document = shard::ParseJson("stats.json", text);
+  ASSERT_TRUE(document);
+  const auto read = StatisticsFromJson("stats.json", *document);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, SampleStatistics());
+}
+
+TEST(StatisticsFile, BinaryReadsBackAsItWas) {
+  const auto read =
+      StatisticsFromBinary("stats.bin", Bytes(StatisticsToBinary(SampleStatistics())));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, SampleStatistics());
+}
+
+TEST(StatisticsFile, TheBinaryIsLaidOutAsDocumented) {
+  Statistics statistics = EmptyStatistics(SampleModel());
+  statistics.model.layers = {{300, 2, 1}};
+  statistics.co_selection = {{200}};
+  std::string payload;
+  for (const char* text : {"\4tiny", "\10qwen3moe", "\2m1", "", "", "\40"}) {
+    payload += *text ? text : std::string(1, '\0');
+  }
+  payload += statistics.model.router_digest;
+  payload += "\1\xac\2\2\1";                   // one layer: number 300, two experts, top 1
+  payload += std::string(1, '\0') + "\xc8\1";  // no sessions; one pair: 200
+  EXPECT_EQ(StatisticsToBinary(statistics), WithPayload(payload));
+}
+
+TEST(StatisticsFile, TheNameOfTheFileDecidesTheForm) {
+  const fixtures::TempDir dir;
+  for (const char* name : {"s.json", "s.bin"}) {
+    const std::string path = (dir.path() / name).string();
+    ASSERT_TRUE(WriteStatistics(path, SampleStatistics()));
+    const auto text = shard::ReadTextFile(path, 1 << 20);
+    ASSERT_TRUE(text);
+    EXPECT_EQ(text->starts_with("MOESTATS"), std::string(name) == "s.bin");
+    const auto read = ReadStatistics(path);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(*read, SampleStatistics());
+  }
+}
+
+TEST(StatisticsFile, EveryShorterBinaryIsRefused) {
+  const std::string file = StatisticsToBinary(SampleStatistics());
+  for (size_t size = 0; size < file.size(); ++size) {
+    EXPECT_EQ(BinaryError(file.substr(0, size)).code, Code::kCorrupt) << size;
+  }
+  const std::string payload = Payload();
+  for (size_t size = 0; size < payload.size(); ++size) {
+    EXPECT_EQ(BinaryError(WithPayload(payload.substr(0, size))).code, Code::kCorrupt) << size;
+  }
+}
+
+TEST(StatisticsFile, EveryChangedByteOfTheBinaryIsNoticed) {
+  const std::string file = StatisticsToBinary(SampleStatistics());
+  for (size_t i = 0; i < file.size(); ++i) {
+    std::string damaged = file;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x20);
+    EXPECT_NE(BinaryError(damaged).message, "was read") << i;
+  }
+}
+
+TEST(StatisticsFile, BytesAfterTheBinaryAreRefused) {
+  EXPECT_THAT(BinaryError(WithPayload(Payload() + "x")).message,
+              HasSubstr("stats.bin: payload: expected nothing after the pairs"));
+}
+
+TEST(StatisticsFile, ANumberOfMoreThan64BitsIsRefused) {
+  const std::string payload(9, '\xff');
+  EXPECT_THAT(BinaryError(WithPayload(payload + "\2")).message,
+              HasSubstr("expected a number of at most 64 bits"));
+}
+
+TEST(StatisticsFile, NoTableIsLargerThanItsBytesAllow) {
+  std::string payload;
+  for (int text = 0; text < 5; ++text) payload += '\0';
+  payload += '\40' + SampleModel().router_digest;
+  payload += std::string("\1\0", 2) + "\x80\x20\1";  // layer 0 with 4096 experts
+  payload += std::string(1, '\0');                   // no sessions, then 8 million pairs
+  EXPECT_THAT(BinaryError(WithPayload(payload)).message, HasSubstr("expected more bytes"));
+}
+
+TEST(StatisticsFile, AnotherVersionIsUnsupported) {
+  std::string file = StatisticsToBinary(SampleStatistics());
+  file[8] = 2;
+  EXPECT_EQ(BinaryError(file).code, Code::kUnsupported);
+  EXPECT_EQ(JsonError([](Json& json) { json["version"] = 2u; }).code, Code::kUnsupported);
+}
+
+TEST(StatisticsFile, AnotherDocumentIsRefused) {
+  EXPECT_EQ(JsonError([](Json& json) { json["format"] = "other"; }).message,
+            "stats.json: format: expected \"moepack-statistics\", found \"other\"");
+  EXPECT_EQ(JsonError([](Json& json) { json = Json::array(); }).code, Code::kCorrupt);
+}
+
+TEST(StatisticsFile, JsonThatContradictsItselfIsRefusedByName) {
+  const auto prefill = [](Json& json) -> Json& { return json["sessions"][0]["prefill"]; };
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["tokens"] = 199u; }).message,
+              HasSubstr("session \"a.txt\": prefill: layer 1: expected at most as many tokens"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["count"].push_back(1); }).message,
+              HasSubstr("prefill: layer 1: count: expected 4 numbers, found 5"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["count"][1] = 0.5; }).message,
+              HasSubstr("prefill: layer 1: count: expected counts"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["gate_mass"][1] = -1; }).message,
+              HasSubstr("expected finite sums"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["peak"][1] = 1e300; }).message,
+              HasSubstr("expected finite sums"));
+  EXPECT_THAT(
+      JsonError([&](Json& j) { prefill(j)["layers"][0]["gate_mass"][1] = 1.7e308; }).message,
+      HasSubstr("expected finite sums"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["count"][1] = 199u; }).message,
+              HasSubstr("layer 1: expected counts that add up to 300 tokens x top-2"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["tokens"] = kMaxStatisticsTokens; }).message,
+              HasSubstr("stats.json: tokens: expected at most 9007199254740992 in all sessions"));
+  EXPECT_THAT(
+      JsonError([&](Json& j) { j["co_selection"][0]["pairs"][2] = 301u; }).message,
+      HasSubstr("co_selection: layer 1: expected at most 300 tokens for a pair, found 301"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["gate_mass"][0] = 1; }).message,
+              HasSubstr("expected no mass without a token"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][0]["odd_gate_mass"][1] = 92; }).message,
+              HasSubstr("expected no more odd mass than mass"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"][1]["layer"] = 2u; }).message,
+              HasSubstr("layer 3: layer: expected 3, found 2"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"] = Json::array(); }).message,
+              HasSubstr("expected layers for its tokens, found none"));
+  EXPECT_THAT(JsonError([&](Json& j) { prefill(j)["layers"].erase(1); }).message,
+              HasSubstr("layers: expected 2, found 1"));
+  EXPECT_THAT(JsonError([&](Json& j) { j["co_selection"].erase(1); }).message,
+              HasSubstr("co_selection: expected the 2 layers of the model, found 1"));
+}
+
+TEST(StatisticsFile, ASessionNameThatComesTwiceIsRefusedByName) {
+  Statistics twice = SampleStatistics();
+  twice.sessions[1].name = twice.sessions[0].name;
+  const std::string expected = "session \"a.txt\": expected once, found twice";
+  const shard::Error json = JsonError([](Json& j) { j["sessions"][1]["name"] = "a.txt"; });
+  EXPECT_EQ(json.code, Code::kCorrupt);
+  EXPECT_EQ(json.message, "stats.json: " + expected);
+  EXPECT_EQ(BinaryError(StatisticsToBinary(twice)).message, "stats.bin: " + expected);
+  EXPECT_FALSE(CheckStatistics("made", twice));
+}
+
+// The binary has no place for them: pairs follow each other in the order of the layers.
+TEST(StatisticsFile, PairsOfARepeatedOrUnknownLayerAreRefused) {
+  EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1]["layer"] = 1u; }).message,
+              HasSubstr("co_selection: layer 3: layer: expected 3, found 1"));
+  EXPECT_THAT(JsonError([](Json& j) { j["co_selection"][1].erase("layer"); }).message,
+              HasSubstr("co_selection: layer 3: layer: expected"));
+  EXPECT_THAT(JsonError([](Json& j) { j["co_selection"].push_back(j["co_selection"][1]); }).message,
+              HasSubstr("co_selection: expected the 2 layers of the model, found 3"));
+}
+
+TEST(StatisticsFile, ModelLayersThatComeTwiceAreRefusedInTheBinaryToo) {
+  Statistics twice = SampleStatistics();
+  twice.model.layers[1].layer = twice.model.layers[0].layer;
+  EXPECT_THAT(BinaryError(StatisticsToBinary(twice)).message,
+              HasSubstr("model: layers: expected ascending numbers, found 1"));
+}
+
+TEST(StatisticsFile, AModelThatMakesNoSenseIsRefused) {
+  const auto layer = [](Json& json) -> Json& { return json["model"]["layers"][1]; };
+  EXPECT_THAT(JsonError([](Json& j) { j["model"]["router_digest"] = "12"; }).message,
+              HasSubstr("router_digest: expected 32 hexadecimal digits"));
+  EXPECT_THAT(JsonError([&](Json& j) { layer(j)["layer"] = 1u; }).message,
+              HasSubstr("expected ascending numbers, found 1"));
+  EXPECT_THAT(JsonError([&](Json& j) { layer(j)["experts"] = 4097u; }).message,
+              HasSubstr("experts: expected 1 to 4096, found 4097"));
+  EXPECT_THAT(JsonError([&](Json& j) { layer(j)["top_k"] = 4u; }).message,
+              HasSubstr("top_k: expected 1 to 3, found 4"));
+  EXPECT_THAT(JsonError([&](Json& j) { layer(j)["experts"] = uint64_t{1} << 40; }).message,
+              HasSubstr("expected a number below 2^32"));
+  EXPECT_THAT(JsonError([](Json& j) { j["model"]["layers"] = Json::array(); }).message,
+              HasSubstr("layers: expected 1 to"));
+}
+
+}  // namespace
+}  // namespace shard

@@ -1,0 +1,327 @@
+#include "runtime-shim/eval/evaluate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime-shim/eval/summary.h"
+#include "tests/runtime-shim/routed_session.h"
+
+namespace runtime {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Vocabulary of two: after any token, 0 has this probability.
+RoutedSession::LogitsAfter Coin(double zero) {
+  return [zero](uint32_t) {
+    return std::vector<float>{static_cast<float>(std::log(zero)),
+                              static_cast<float>(std::log(1 - zero))};
+  };
+}
+
+// Token 0 uses experts 0 and 1, token 1 uses 2 and 3.
+Selection Halves(uint32_t token) { return {{2 * token, 2 * token + 1}, {0.75f, 0.25f}}; }
+
+Participant Player(const std::string& label, double zero, shard::ExpertIds eligible,
+                   const EvalOptions& options) {
+  return {label, {{0, std::move(eligible)}}, [zero, &options](RoutingObserver* observer) {
+            return shard::Result<std::unique_ptr<Session>>(
+                std::make_unique<RoutedSession>(Coin(zero), Halves, options.context, observer));
+          }};
+}
+
+class Evaluation : public ::testing::Test {
+ protected:
+  Evaluation() {
+    options_.context = 8;
+    options_.chunk = 3;
+    options_.generate = 4;
+    shard::Routing router;
+    router.experts = 4;
+    router.top_k = 2;
+    input_.routers = {{0, router}};
+    input_.full = Player("unmasked", 0.5, {0, 1, 2, 3}, options_);
+    input_.groups = {Player("group 0", 0.75, {0, 1}, options_),
+                     Player("group 1", 0.25, {2, 3}, options_)};
+    sessions_ = {{"zeros", "code", {0, 0, 0, 0, 0}}, {"ones", "", {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}};
+  }
+  std::vector<SessionMeasure> Run() {
+    auto measures = Evaluate(input_, sessions_, options_);
+    EXPECT_TRUE(measures) << (measures ? "" : measures.error().message);
+    return measures ? *measures : std::vector<SessionMeasure>{};
+  }
+
+  EvalOptions options_;
+  EvalInput input_;
+  std::vector<EvalTokens> sessions_;
+};
+
+constexpr double kNear = 1e-6;
+
+TEST_F(Evaluation, ScoresTheSameTokensWithEveryRun) {
+  const auto measures = Run();
+  ASSERT_EQ(measures.size(), 2u);
+  ASSERT_THAT(measures[0].full, SizeIs(4));
+  EXPECT_NEAR(measures[0].full[3], std::log(0.5), kNear);
+  ASSERT_THAT(measures[0].groups[0].log_probability, SizeIs(4));
+  EXPECT_NEAR(measures[0].groups[0].log_probability[0], std::log(0.75), kNear);
+  EXPECT_NEAR(measures[0].groups[1].log_probability[0], std::log(0.25), kNear);
+  // Windows of 8 and 2 tokens: 7 + 1 scored.
+  EXPECT_THAT(measures[1].full, SizeIs(8));
+  EXPECT_TRUE(measures[0].reference.empty());
+}
+
+TEST_F(Evaluation, DivergenceIsFromTheUnmaskedRun) {
+  const auto measures = Run();
+  const Comparison& comparison = measures[0].groups[0].from_full;
+  ASSERT_THAT(comparison.divergence, SizeIs(4));
+  EXPECT_NEAR(comparison.divergence[0], 0.5 * std::log(0.5 / 0.75) + 0.5 * std::log(0.5 / 0.25),
+              kNear);
+  EXPECT_EQ(comparison.agreements, 4u);
+  EXPECT_EQ(measures[0].groups[1].from_full.agreements, 0u);
+  EXPECT_TRUE(measures[0].groups[0].from_reference.divergence.empty());
+}
+
+TEST_F(Evaluation, AReferenceTellsQuantizationApart) {
+  input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
+  const auto measures = Run();
+  const auto kl = [](double p, double q) {
+    return p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q));
+  };
+  EXPECT_NEAR(measures[0].quantization.divergence[0], kl(0.625, 0.5), kNear);
+  EXPECT_NEAR(measures[0].groups[0].from_reference.divergence[2], kl(0.625, 0.75), kNear);
+  EXPECT_NEAR(measures[0].groups[0].from_full.divergence[2], kl(0.5, 0.75), kNear);
+  EXPECT_NEAR(measures[0].reference[0], std::log(0.625), kNear);
+}
+
+TEST_F(Evaluation, WithoutAllExpertsTheReferenceTeaches) {
+  input_.reference = *std::move(input_.full);
+  input_.full.reset();
+  const auto measures = Run();
+  EXPECT_THAT(measures[0].groups[0].teacher[0], Each(1.0f));
+  EXPECT_TRUE(measures[0].groups[0].from_full.divergence.empty());
+  const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
+  EXPECT_FALSE(summary.best_by_capture->split);
+  EXPECT_TRUE(summary.best_by_capture->total);
+  const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<1")});
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, shard::Code::kInvalidArgument);
+  EXPECT_THAT(failed.error().message, HasSubstr("--gate kld<1: expected a distribution"));
+}
+
+TEST_F(Evaluation, CaptureIsMeasuredWithTheTeacherAndOnPolicy) {
+  const auto measures = Run();
+  // The first position of a window is left out.
+  EXPECT_THAT(measures[0].groups[0].teacher[0], SizeIs(4));
+  EXPECT_THAT(measures[0].groups[0].teacher[0], Each(1.0f));
+  EXPECT_THAT(measures[0].groups[1].teacher[0], Each(0.0f));
+  EXPECT_THAT(measures[1].groups[1].teacher[0], SizeIs(8));
+  EXPECT_THAT(measures[1].groups[1].teacher[0], Each(1.0f));
+  EXPECT_THAT(measures[1].groups[1].on_policy[0], SizeIs(8));
+}
+
+TEST_F(Evaluation, EveryRunContinuesGreedily) {
+  const auto measures = Run();
+  ASSERT_TRUE(measures[0].full_loop);
+  EXPECT_EQ(measures[0].full_loop->tokens, 4u);
+  EXPECT_EQ(measures[0].groups[1].loop->period, 1u);
+}
+
+TEST_F(Evaluation, AnEndTokenEndsAContinuation) {
+  input_.is_end = [](uint32_t id) { return id == 1; };
+  const auto measures = Run();
+  EXPECT_EQ(measures[0].groups[0].loop->tokens, 4u);
+  EXPECT_EQ(measures[0].groups[1].loop->tokens, 0u);
+}
+
+TEST_F(Evaluation, NoLoopTestWhenNothingIsGenerated) {
+  options_.generate = 0;
+  const auto measures = Run();
+  EXPECT_FALSE(measures[0].full_loop);
+  EXPECT_FALSE(SummarizeEvaluation(input_, measures, 4).best_by_capture->loops);
+}
+
+TEST_F(Evaluation, HalfOfEachWindowCanBeScored) {
+  options_.score_half = true;
+  sessions_[0].tokens.push_back(0);
+  const auto measures = Run();
+  EXPECT_THAT(measures[0].full, SizeIs(1));  // positions 5 to 7 of a window of 8
+  EXPECT_THAT(measures[1].full, SizeIs(3));
+  EXPECT_EQ(SummarizeEvaluation(input_, measures, 4).full->likelihood.tokens, 4u);
+}
+
+TEST_F(Evaluation, ASessionOfWhichNothingWouldBeScoredIsAnError) {
+  const auto error = [&] {
+    const auto measures = Evaluate(input_, sessions_, options_);
+    return measures ? shard::Error{shard::Code::kInterrupted, "was scored"} : measures.error();
+  };
+  options_.score_half = true;
+  EXPECT_EQ(error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(error().message,
+            "session \"zeros\": tokens: expected more than 5 to score any, found 5");
+  options_.context = 2;
+  options_.generate = 0;
+  EXPECT_EQ(
+      error().message,
+      "session \"zeros\": context: expected more than 2 tokens to score the second half, found 2");
+  options_ = {};
+  sessions_[0].tokens = {0};
+  EXPECT_EQ(error().message,
+            "session \"zeros\": tokens: expected more than 1 to score any, found 1");
+}
+
+TEST_F(Evaluation, ProgressEndsWithAllTokensOfAllRuns) {
+  uint64_t last = 0, total = 0;
+  options_.progress = [&](uint64_t done, uint64_t of) {
+    EXPECT_GE(done, last);
+    last = done;
+    total = of;
+  };
+  Run();
+  // Each run takes all tokens, and for the loop test 4 of each session and the 4 that follow.
+  EXPECT_EQ(total, 3 * (15 + 2 * 4 + 2 * 4));
+  EXPECT_EQ(last, total);
+}
+
+TEST_F(Evaluation, AnErrorNamesItsSession) {
+  input_.groups[1].open = [](RoutingObserver* observer) {
+    return shard::Result<std::unique_ptr<Session>>(
+        std::make_unique<RoutedSession>(Coin(0.5), Halves, 6, observer));
+  };
+  const auto measures = Evaluate(input_, sessions_, options_);
+  ASSERT_FALSE(measures);
+  EXPECT_EQ(measures.error().message, "session \"zeros\": no room");
+}
+
+TEST_F(Evaluation, TheBestGroupIsTheOneThatCapturesMost) {
+  const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  ASSERT_TRUE(summary.best_by_capture);
+  EXPECT_EQ(summary.sessions[0].by_capture, 0u);
+  EXPECT_EQ(summary.sessions[1].by_capture, 1u);
+  EXPECT_EQ(summary.sessions[1].race.winner, 1u);
+  EXPECT_NEAR(summary.sessions[1].race.margin, std::log(3), kNear);
+  EXPECT_EQ(summary.agreements, 2u);
+  EXPECT_DOUBLE_EQ(summary.best_by_capture->capture, 1);
+  EXPECT_DOUBLE_EQ(summary.best_by_capture->teacher[0].p5, 1);
+  EXPECT_NEAR(summary.best_by_capture->likelihood.log_probability, std::log(0.75), kNear);
+  EXPECT_NEAR(summary.best_by_capture->likelihood.perplexity, 1 / 0.75, kNear);
+  EXPECT_NEAR(summary.best_by_capture->likelihood.perplexity_error, 0, kNear);
+  EXPECT_NEAR(summary.best_by_capture->split->perplexity_ratio, 0.5 / 0.75, kNear);
+}
+
+TEST_F(Evaluation, TheRaceMayChooseAnotherGroupThanCapture) {
+  auto measures = Run();
+  std::swap(measures[0].groups[0].teacher, measures[0].groups[1].teacher);
+  const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
+  EXPECT_EQ(summary.sessions[0].by_capture, 1u);
+  EXPECT_EQ(summary.sessions[0].race.winner, 0u);
+  EXPECT_EQ(summary.agreements, 1u);
+  EXPECT_NEAR(summary.raced->likelihood.log_probability, std::log(0.75), kNear);
+  EXPECT_NEAR(summary.best_by_capture->likelihood.log_probability,
+              (4 * std::log(0.25) + 8 * std::log(0.75)) / 12, kNear);
+  EXPECT_NEAR(summary.raced->capture, 8.0 / 12, kNear);
+}
+
+TEST_F(Evaluation, TheGroupsThatCaptureMostAndLoseLeastAreBothNamed) {
+  auto measures = Run();
+  for (SessionMeasure& measure : measures) {
+    for (double& divergence : measure.groups[1].from_full.divergence) divergence /= 2;
+  }
+  std::swap(measures[1].groups[0].teacher, measures[1].groups[1].teacher);
+  const EvalSummary summary = SummarizeEvaluation(input_, measures, 4);
+  for (const SessionChoice& session : summary.sessions) {
+    EXPECT_EQ(session.by_capture, 0u);
+    EXPECT_EQ(session.by_kld, 1u);
+    EXPECT_NEAR(session.divergences[0], 2 * session.divergences[1], kNear);
+  }
+  EXPECT_EQ(summary.kld_agreements, 0u);
+  EXPECT_EQ(summary.most_capture, 0u);
+  EXPECT_EQ(summary.least_kld, 1u);
+  EXPECT_EQ(summary.best_by_capture->label, "best by capture");
+  EXPECT_EQ(summary.best_by_kld->label, "best by KLD");
+  EXPECT_NEAR(summary.best_by_capture->split->mean, 2 * summary.best_by_kld->split->mean, kNear);
+  EXPECT_GT(summary.best_by_capture->capture, summary.best_by_kld->capture);
+}
+
+TEST_F(Evaluation, WithoutTheUnmaskedRunTheLowestDivergenceIsFromTheReference) {
+  input_.reference = Player("reference", 0.3, {0, 1, 2, 3}, options_);
+  input_.full.reset();
+  const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  EXPECT_EQ(summary.least_kld, 1u);
+  EXPECT_EQ(summary.sessions[0].by_kld, 1u);
+  EXPECT_TRUE(summary.best_by_kld->total);
+  EXPECT_FALSE(summary.best_by_kld->split);
+}
+
+TEST_F(Evaluation, AGroupIsMeasuredOnAllSessions) {
+  const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  const EvalRow& group = summary.groups[0];
+  EXPECT_EQ(group.likelihood.tokens, 12u);
+  EXPECT_NEAR(group.likelihood.log_probability, (4 * std::log(0.75) + 8 * std::log(0.25)) / 12,
+              kNear);
+  EXPECT_NEAR(group.capture, 4.0 / 12, kNear);
+  EXPECT_NEAR(group.split->top1, 1, kNear);
+  EXPECT_EQ(summary.assignments[0].sessions, 1u);
+  EXPECT_DOUBLE_EQ(summary.assignments[0].assigned, 1);
+  EXPECT_DOUBLE_EQ(summary.assignments[0].others, 0);
+  EXPECT_EQ(group.loops->looping, 2u);
+  EXPECT_EQ(group.loops->rate(), 1);
+}
+
+TEST_F(Evaluation, QuantilesAreOverTokens) {
+  auto measures = Run();
+  for (SessionMeasure& measure : measures) measure.groups[0].from_full.divergence.clear();
+  auto& divergence = measures[1].groups[0].from_full.divergence;
+  for (int i = 0; i <= 1000; ++i) divergence.push_back(1000 - i);
+  const Damage damage = *SummarizeEvaluation(input_, measures, 4).groups[0].split;
+  EXPECT_DOUBLE_EQ(damage.mean, 500);
+  EXPECT_DOUBLE_EQ(damage.median, 500);
+  EXPECT_DOUBLE_EQ(damage.p90, 900);
+  EXPECT_DOUBLE_EQ(damage.p99, 990);
+  EXPECT_DOUBLE_EQ(damage.p999, 999);
+  EXPECT_DOUBLE_EQ(damage.largest, 1000);
+}
+
+TEST_F(Evaluation, GatesNameWhatFails) {
+  const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  const auto failures = [&](const char* gate) {
+    const auto failed = FailedGates(summary, std::vector{*ParseGate(gate)});
+    EXPECT_TRUE(failed) << (failed ? "" : failed.error().message);
+    return failed ? *failed : std::vector<std::string>{};
+  };
+  EXPECT_THAT(failures("capture>=0.99"), SizeIs(0));
+  EXPECT_THAT(failures("kld<=0.2"), SizeIs(0));
+  EXPECT_THAT(failures("ppl_ratio<=0.7"), SizeIs(0));
+  EXPECT_THAT(failures("loops<=0"),
+              ::testing::ElementsAre("best by capture: loops: expected <= 0, found 1"));
+  EXPECT_THAT(failures("each.capture>0.5"),
+              ::testing::ElementsAre("group 0: capture: expected > 0.5, found 0.333333"));
+  EXPECT_THAT(failures("top1>1"), SizeIs(1));
+}
+
+TEST_F(Evaluation, AGateOnWhatWasNotMeasuredIsAnError) {
+  const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  for (const char* gate : {"total_kld<1", "quant_kld<1", "each.total_ppl_ratio<2"}) {
+    const auto failed = FailedGates(summary, std::vector{*ParseGate(gate)});
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(failed.error().message, HasSubstr("expected --against SRC"));
+  }
+}
+
+TEST_F(Evaluation, WithoutGroupsThereIsOnlyQuantization) {
+  input_.groups.clear();
+  input_.reference = Player("reference", 0.625, {0, 1, 2, 3}, options_);
+  const EvalSummary summary = SummarizeEvaluation(input_, Run(), 4);
+  EXPECT_FALSE(summary.best_by_capture);
+  EXPECT_TRUE(summary.quantization);
+  EXPECT_EQ(summary.reference->likelihood.tokens, 12u);
+  EXPECT_FALSE(FailedGates(summary, std::vector{*ParseGate("kld<1")}));
+  EXPECT_TRUE(FailedGates(summary, std::vector{*ParseGate("quant_kld<1")}));
+}
+
+}  // namespace
+}  // namespace runtime

@@ -1,0 +1,157 @@
+// Hugging Face checkpoints and GGUF files: the same model from either.
+#include <gmock/gmock.h>
+
+#include "fixtures/gguf_writer.h"
+#include "libshard/convert/converter.h"
+#include "tests/runtime-shim/load/sample.h"
+
+namespace runtime {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+uint64_t Mapped(const Weights& weights) {
+  uint64_t bytes = 0;
+  for (const LoadedPart& part : weights.parts) bytes += part.mapped;
+  return bytes;
+}
+
+uint64_t Bytes(const Weights& weights) {
+  uint64_t bytes = 0;
+  for (const LoadedPart& part : weights.parts) bytes += part.bytes;
+  return bytes;
+}
+
+class LoadCheckpoint : public testing::Test {
+ protected:
+  fixtures::TempDir dir_;
+};
+
+TEST_F(LoadCheckpoint, EveryLayoutThatConvertsLoadsAsItsConversion) {
+  int loaded = 0;
+  for (const fixtures::Layout& layout : fixtures::AllLayouts()) {
+    if (shard::FindConverter(layout.family) == nullptr) continue;
+    SCOPED_TRACE(layout.name);
+    const fs::path source = dir_ / layout.name, gguf = dir_ / (layout.name + "-gguf");
+    ASSERT_TRUE(fixtures::MakeCheckpoint(layout.name, source));
+    if (!shard::PrepareGguf(tiny::Model(source), {})) continue;  // layouts that do not convert
+    WriteGguf(source, gguf, "exact");
+    const WeightsPtr checkpoint = Load(source), file = Load(gguf / "m.gguf");
+    ASSERT_EQ(checkpoint->sets.size(), 1u);
+    ASSERT_EQ(file->sets.size(), 1u);
+    ExpectSame(TrunkOf(*file), TrunkOf(*checkpoint));
+    ExpectSame(ExpertsOf(file->sets[0]), ExpertsOf(checkpoint->sets[0]));
+    EXPECT_EQ(file->moe_layers, checkpoint->moe_layers);
+    EXPECT_EQ(file->moe_layers.size(), checkpoint->sets[0].experts.size());
+    EXPECT_EQ(Mapped(*file), Bytes(*file));
+    fs::remove_all(source);
+    fs::remove_all(gguf);
+    ++loaded;
+  }
+  EXPECT_GE(loaded, 15);
+}
+
+TEST_F(LoadCheckpoint, TheTinyModelLoadsFromAllItsForms) {
+  WriteGguf(tiny::kSource, dir_ / "whole", "Q8_0");
+  WriteGguf(tiny::kSource, dir_ / "split", "Q8_0", 1u << 20);
+  const WeightsPtr whole = Load(dir_ / "whole"), split = Load(dir_ / "split");
+  ExpectSame(TrunkOf(*whole), TrunkOf(*split));
+  ExpectSame(ExpertsOf(whole->sets[0]), ExpertsOf(split->sets[0]));
+  std::string part;
+  for (const auto& entry : fs::directory_iterator(dir_ / "split"))
+    part = std::max(part, entry.path().string());
+  ExpectSame(ExpertsOf(whole->sets[0]), ExpertsOf(Load(part)->sets[0]));
+  EXPECT_EQ(whole->metadata.Architecture(), "qwen3moe");
+  EXPECT_EQ(whole->FindTrunk("output_norm.weight")->shape, (std::vector<uint64_t>{256}));
+  EXPECT_EQ(whole->FindTrunk("blk.0.ffn_up_exps.weight"), nullptr);
+  EXPECT_FALSE(whole->plan);
+}
+
+TEST_F(LoadCheckpoint, AGgufIsMappedAndAskedForNothingElse) {
+  WriteGguf(tiny::kSource, dir_ / "whole", "Q4_K_M");
+  const WeightsPtr weights = Load(dir_ / "whole/m.gguf");
+  ASSERT_EQ(weights->parts.size(), 2u);
+  EXPECT_EQ(weights->parts[0].label, "trunk");
+  EXPECT_EQ(weights->parts[1].label, "model");
+  EXPECT_EQ(weights->parts[1].tensors, weights->sets[0].tensors.size());
+  EXPECT_EQ(weights->parts[1].bytes, weights->sets[0].bytes());
+  EXPECT_EQ(Mapped(*weights), Bytes(*weights));
+  EXPECT_EQ(weights->memory.size(), 1u);
+}
+
+TEST_F(LoadCheckpoint, RowsInPlaceAreMappedAndScatteredExpertsCopied) {
+  const WeightsPtr weights = Load(tiny::kSource);
+  EXPECT_GT(weights->parts[0].mapped, 0u);
+  EXPECT_LT(weights->parts[0].mapped, weights->parts[0].bytes);  // norms and routers become F32
+  EXPECT_EQ(weights->parts[1].mapped, 0u);
+}
+
+TEST_F(LoadCheckpoint, AnyNumberOfThreadsGivesTheSameBytes) {
+  LoadOptions one, many;
+  one.jobs = 1;
+  many.jobs = 7;
+  const WeightsPtr a = Load(tiny::kSource, one), b = Load(tiny::kSource, many);
+  ExpectSame(TrunkOf(*a), TrunkOf(*b));
+  ExpectSame(ExpertsOf(a->sets[0]), ExpertsOf(b->sets[0]));
+}
+
+TEST_F(LoadCheckpoint, BlocksForMultiTokenPredictionAreLeftOut) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("glm-4.5", dir_ / "glm"));
+  WriteGguf(dir_ / "glm", dir_ / "gguf", "exact");
+  for (const fs::path& source : {dir_ / "glm", dir_ / "gguf"}) {
+    const WeightsPtr weights = Load(source);
+    EXPECT_THAT(weights->notes, Contains(HasSubstr("1 block for multi-token prediction")));
+    const uint32_t layers = fixtures::FindLayout("glm-4.5")->layers;
+    EXPECT_LT(weights->moe_layers.rbegin()->first, layers);
+    for (const auto& [key, slice] : TrunkOf(*weights))
+      EXPECT_THAT(key.first, testing::Not(HasSubstr("nextn")));
+  }
+}
+
+TEST_F(LoadCheckpoint, WithoutAPlanEverythingIsEligible) {
+  const WeightsPtr weights = Load(tiny::kSource);
+  EXPECT_EQ(EligibleExperts(*weights, -1, false), weights->sets[0].experts);
+  EXPECT_EQ(EligibleExperts(*weights, 1, true), weights->sets[0].experts);
+  EXPECT_EQ(shard::FormatIds(weights->sets[0].experts.at(2)), "0-15");
+}
+
+TEST_F(LoadCheckpoint, GroupsOfAModelThatIsNotSplitAreRefused) {
+  EXPECT_EQ(Refusal(tiny::kSource, Groups({0})).code, shard::Code::kInvalidArgument);
+  LoadOptions overlay;
+  overlay.overlay_version = "one";
+  EXPECT_THAT(Refusal(tiny::kSource, overlay).message,
+              HasSubstr("found a model that is not split"));
+}
+
+TEST_F(LoadCheckpoint, AnIndexAloneHasNothingToLoad) {
+  fs::copy(tiny::kSource / "model.safetensors.index.json", dir_.path());
+  fs::copy(tiny::kSource / "config.json", dir_.path());
+  EXPECT_EQ(Refusal(dir_ / "model.safetensors.index.json").code, shard::Code::kNotFound);
+}
+
+TEST_F(LoadCheckpoint, FamiliesWithoutConversionAreRefusedByName) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("dbrx", dir_ / "dbrx"));
+  const shard::Error error = Refusal(dir_ / "dbrx");
+  EXPECT_EQ(error.code, shard::Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("dbrx"));
+}
+
+// The type of the tensor in the file, found by its name and shape, becomes another of the same
+// size.
+TEST_F(LoadCheckpoint, ATypeWithoutADecoderIsRefusedByTensorAndType) {
+  WriteGguf(tiny::kSource, dir_ / "whole", "Q8_0");
+  std::string bytes = sample::ReadFile(dir_ / "whole/m.gguf");
+  const std::string name = "output_norm.weight";
+  const size_t at = bytes.find(name) + name.size() + 4 + 8;  // one dimension of 8 bytes
+  ASSERT_EQ(bytes[at], 0);                                   // F32
+  bytes[at] = 26;                                            // I32
+  fixtures::WriteFile(dir_ / "whole/m.gguf", bytes);
+  const shard::Error error = Refusal(dir_ / "whole/m.gguf");
+  EXPECT_EQ(error.code, shard::Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("\"output_norm.weight\": type: expected one that can be "
+                                       "decoded, found i32"));
+}
+
+}  // namespace
+}  // namespace runtime

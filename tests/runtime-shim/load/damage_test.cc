@@ -1,0 +1,310 @@
+// Distributions that are not what their manifest says, or lack what is asked for.
+#include <gmock/gmock.h>
+
+#include "libshard/format/gguf.h"
+#include "tests/manifest/find_bundle.h"
+#include "tests/runtime-shim/load/sample.h"
+
+namespace runtime {
+namespace {
+
+using shard::Code;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Each case with safetensors and with GGUF bundles.
+class LoadDamage : public testing::TestWithParam<const char*> {
+ protected:
+  fs::path Split(const std::string& name, SplitOptions options = {},
+                 const fs::path& source = tiny::kSource) {
+    options.recipe = GetParam();
+    WriteSplit(source, dir_ / name, options);
+    return dir_ / name;
+  }
+  std::string File(const std::string& stem) const {
+    return stem + (*GetParam() == '\0' ? ".safetensors" : ".gguf");
+  }
+  static void FlipLastBit(const fs::path& file) {
+    std::string bytes = sample::ReadFile(file);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    fixtures::WriteFile(file, bytes);
+  }
+  template <class Edit>
+  static void EditManifest(const fs::path& split, const Edit& edit) {
+    manifest::Manifest manifest = *manifest::ReadManifest(split.string());
+    edit(manifest);
+    fixtures::WriteFile(split / "distribution.json", WriteManifest(manifest));
+  }
+  static LoadOptions Overlay(const std::string& version) {
+    LoadOptions options;
+    options.overlay_version = version;
+    return options;
+  }
+  fixtures::TempDir dir_;
+};
+
+TEST_P(LoadDamage, ATamperedPartIsRefusedByName) {
+  const fs::path split = Split("split");
+  const std::string file = File("groups/001/experts");
+  FlipLastBit(split / file);
+  const shard::Error error = Refusal(split);
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(file), HasSubstr("sha256")));
+  EXPECT_THAT(error.hint, HasSubstr("moepack verify"));
+  EXPECT_EQ(Load(split, Groups({0}))->sets.size(), 2u);  // what is not loaded is not read
+  EXPECT_EQ(Load(split, Unverified())->sets.size(), 3u);
+}
+
+TEST_P(LoadDamage, APartOfAnotherSizeIsRefusedBeforeItIsRead) {
+  const fs::path split = Split("split"), file = split / File("overlays/one/experts");
+  fixtures::WriteFile(file, sample::ReadFile(file) + "more");
+  const shard::Error error = Refusal(split);
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(File("overlays/one/experts")), HasSubstr("size")));
+}
+
+TEST_P(LoadDamage, VersionsAreThoseOfPartitionAndOverlay) {
+  const fs::path split = Split("split");
+  EditManifest(split, [](manifest::Manifest& m) { m.versions.shard = "0123456789abcdef"; });
+  EXPECT_THAT(Refusal(split).message, HasSubstr("distribution.json: versions: shard"));
+  EditManifest(split, [](manifest::Manifest& m) {
+    m.versions = manifest::ComputeVersions(m.versions.model, m.plan);
+    m.versions.replica = "0123456789abcdef";
+  });
+  const shard::Error error = Refusal(split);
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr("versions: replica"));
+}
+
+TEST_P(LoadDamage, APartOfAnotherPartitionIsSeenInItsHeader) {
+  const fs::path split = Split("split"), other = Split("other", {.groups = 4});
+  fs::copy_file(other / File("groups/001/experts"), split / File("groups/001/experts"),
+                fs::copy_options::overwrite_existing);
+  for (const bool verify : {true, false}) {
+    LoadOptions options;
+    options.verify = verify;
+    const shard::Error error = Refusal(split, options);
+    EXPECT_EQ(error.code, Code::kMismatch);
+    EXPECT_THAT(error.message, HasSubstr(File("groups/001/experts")));
+  }
+}
+
+// The same names, types and shapes: only what the file says of its model tells them apart.
+TEST_P(LoadDamage, APartOfAnotherModelIsSeenInItsHeader) {
+  fixtures::Options seed;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "a", seed));
+  seed.seed = 2;
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "b", seed));
+  for (const char* revision : {"", "main"}) {
+    const fs::path split =
+        Split("split" + std::string(revision), {.revision = revision}, dir_ / "a");
+    const fs::path other =
+        Split("other" + std::string(revision), {.revision = revision}, dir_ / "b");
+    fs::copy_file(other / File("groups/001/experts"), split / File("groups/001/experts"),
+                  fs::copy_options::overwrite_existing);
+    EXPECT_EQ(Refusal(split).code, Code::kMismatch);
+    const shard::Error error = Refusal(split, Unverified());
+    EXPECT_EQ(error.code, Code::kMismatch);
+    EXPECT_THAT(error.message,
+                AllOf(HasSubstr(File("groups/001/experts")), HasSubstr("moepack.model: expected")));
+  }
+}
+
+TEST_P(LoadDamage, AMissingGroupIsAnsweredWithTheExistingOnes) {
+  const fs::path split = Split("split", {.groups = 3});
+  shard::Error error = Refusal(split, Groups({7}));
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("group: expected 0 to 2, found 7"));
+  const fs::path some =
+      Split("some", {.groups = 3, .parts = {"trunk,group:0,group:2,overlay,assets"}});
+  error = Refusal(some, Groups({0, 1}));
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message, HasSubstr("group: expected one of 0,2, found 1"));
+  EXPECT_THAT(error.hint, HasSubstr("shard-experts --only"));
+  EXPECT_EQ(Refusal(some, Groups({0, 3})).code, Code::kInvalidArgument);
+  const WeightsPtr weights = Load(some);
+  EXPECT_EQ(weights->sets.size(), 3u);
+  EXPECT_THAT(weights->notes, testing::Contains("group 1 is not in this distribution"));
+}
+
+TEST_P(LoadDamage, PartsThatWereLeftOutAreNamed) {
+  const auto refusal = [&](const std::string& name, const std::string& parts) {
+    const shard::Error error = Refusal(Split(name, {.parts = {parts}}));
+    EXPECT_EQ(error.code, Code::kNotFound);
+    EXPECT_THAT(error.hint, HasSubstr("--only"));
+    return error.message;
+  };
+  EXPECT_THAT(refusal("a", "trunk,group:0,group:1,assets"), HasSubstr("overlay one: expected"));
+  EXPECT_THAT(refusal("b", "trunk,overlay,assets"), HasSubstr("groups: expected"));
+  const std::string trunk = *GetParam() == '\0' ? "trunk: expected" : "head: expected";
+  EXPECT_THAT(refusal("c", "group:0,group:1,overlay,assets"), HasSubstr(trunk));
+  EXPECT_EQ(Load(dir_ / "a", Groups({}, false))->sets.size(), 2u);
+}
+
+TEST_P(LoadDamage, AFileThatIsGoneIsNamed) {
+  const fs::path split = Split("split");
+  fs::remove(split / File("groups/001/experts"));
+  for (const bool verify : {true, false}) {
+    LoadOptions options;
+    options.verify = verify;
+    const shard::Error error = Refusal(split, options);
+    EXPECT_EQ(error.code, Code::kNotFound);
+    EXPECT_THAT(error.message, HasSubstr(File("groups/001/experts")));
+  }
+}
+
+TEST_P(LoadDamage, AnOverlayIsTheOneOfTheManifest) {
+  const fs::path split = Split("split");
+  EXPECT_EQ(Load(split, Overlay("one"))->sets.size(), 3u);
+  shard::Error error = Refusal(split, Overlay("two"));
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.message, HasSubstr("overlay \"two\": expected in the manifest, found only "));
+  EXPECT_EQ(error.hint, "");
+  fs::create_directories(split / "overlays/two");
+  EXPECT_THAT(Refusal(split, Overlay("two")).hint, HasSubstr("the manifest is older"));
+  EXPECT_EQ(Refusal(split, Overlay("../overlays/two")).hint, "");
+  const fs::path plain = Split("plain", {.overlay = ""});
+  EXPECT_EQ(Load(plain)->sets.size(), 2u);
+  EXPECT_THAT(Refusal(plain, Overlay("two")).message, HasSubstr("in the manifest, found none"));
+}
+
+TEST_P(LoadDamage, AnOverlayOfAnotherModelIsRefused) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "other"));
+  const WeightsPtr weights = Load(Split("split"));
+  const auto overlay = LoadOverlay(Split("dist", {}, dir_ / "other").string(), "one", {}, *weights);
+  ASSERT_FALSE(overlay);
+  EXPECT_EQ(overlay.error().code, Code::kMismatch);
+  EXPECT_THAT(overlay.error().message, HasSubstr("model version: expected"));
+}
+
+TEST_P(LoadDamage, ATamperedOverlayIsRefusedWhenItIsSwappedIn) {
+  const fs::path split = Split("split");
+  const WeightsPtr weights = Load(split);
+  FlipLastBit(split / File("overlays/one/experts"));
+  const auto overlay = LoadOverlay(split.string(), "one", {}, *weights);
+  ASSERT_FALSE(overlay);
+  EXPECT_EQ(overlay.error().code, Code::kMismatch);
+}
+
+TEST_P(LoadDamage, ALinkThatLeadsOutIsNotFollowed) {
+  const fs::path split = Split("split"), file = split / File("trunk/trunk");
+  fs::rename(file, dir_ / "outside");
+  fs::create_symlink(dir_ / "outside", file);
+  EXPECT_EQ(Refusal(split).code, Code::kCorrupt);
+  EXPECT_EQ(Refusal(split, Unverified()).code, Code::kCorrupt);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, LoadDamage, testing::Values("", "exact"), [](const auto& test) {
+  return *test.param == '\0' ? "Safetensors" : "Gguf";
+});
+
+class LoadDamagedGguf : public testing::Test {
+ protected:
+  fixtures::TempDir dir_;
+};
+
+TEST_F(LoadDamagedGguf, APartOfAnotherRecipeIsSeenInItsHeader) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "Q8_0"});
+  WriteSplit(tiny::kSource, dir_ / "b", {.recipe = "Q4_K_M"});
+  fs::copy_file(dir_ / "b/groups/001/experts.gguf", dir_ / "a/groups/001/experts.gguf",
+                fs::copy_options::overwrite_existing);
+  const shard::Error error = Refusal(dir_ / "a", Unverified());
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr("groups/001/experts.gguf"));
+}
+
+TEST_F(LoadDamagedGguf, ExpertsMustBeThoseOfThePlan) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
+  manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
+  for (manifest::BundleRecord& bundle : manifest.bundles) {
+    if (bundle.group != 1) continue;
+    for (manifest::TensorRecord& tensor : bundle.tensors) {
+      if (!tensor.experts.empty()) tensor.experts[0] = 0;
+    }
+  }
+  fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
+  const shard::Error error = Refusal(dir_ / "a", Unverified());
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr("as the plan says, found \"0,"));
+}
+
+// A file of no tensors that calls itself the routers of this model.
+TEST_F(LoadDamagedGguf, ARouterHasARowForEveryExpertOfThePlan) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
+  manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
+  shard::GgufMetadata metadata;
+  metadata.Set("moepack.model", shard::GgufValue::String(manifest.versions.model));
+  metadata.Set("moepack.role", shard::GgufValue::String("routers"));
+  fixtures::WriteFile(dir_ / "a/routers/routers.gguf", shard::BuildGgufHeader(metadata, {}));
+  for (manifest::BundleRecord& bundle : manifest.bundles) {
+    if (bundle.role == shard::Role::kRouters) bundle.tensors.clear();
+  }
+  fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
+  const shard::Error error = Refusal(dir_ / "a", Unverified());
+  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_THAT(error.message, HasSubstr("router of layer 0: expected 16 rows as the plan has "
+                                       "experts, found 0"));
+}
+
+TEST_F(LoadDamagedGguf, ATensorIsInOneFileOfAPart) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
+  manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
+  manifest::BundleRecord again = *FindBundle(manifest, "trunk/trunk.gguf");
+  fs::copy_file(dir_ / "a/trunk/trunk.gguf", dir_ / "a/trunk/again.gguf");
+  again.file = "trunk/again.gguf";
+  manifest.bundles.push_back(again);
+  fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
+  const shard::Error error = Refusal(dir_ / "a");
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("expected once, found twice"));
+}
+
+TEST_F(LoadDamagedGguf, ANodeWhoseFileMakesNoSenseIsRefused) {
+  WriteGguf(tiny::kSource, dir_ / "gguf", "exact");
+  for (const char* text : {"[]", "{}", R"({"group": 1, "versions": []})"}) {
+    fixtures::WriteFile(dir_ / "gguf/moepack_node.json", text);
+    const shard::Error error = Refusal(dir_ / "gguf");
+    EXPECT_EQ(error.code, Code::kCorrupt) << text;
+    EXPECT_THAT(error.message, HasSubstr("moepack_node.json"));
+  }
+}
+
+class LoadDamagedSafetensors : public LoadDamagedGguf {};
+
+TEST_F(LoadDamagedSafetensors, ATamperedAssetIsRefused) {
+  WriteSplit(tiny::kSource, dir_ / "a");
+  fixtures::WriteFile(dir_ / "a/assets/config.json",
+                      sample::ReadFile(dir_ / "a/assets/config.json") + " ");
+  EXPECT_THAT(Refusal(dir_ / "a").message, HasSubstr("assets/config.json: size"));
+}
+
+TEST_F(LoadDamagedSafetensors, WithoutItsConfigItCannotBeUnderstood) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.parts = {"trunk,group:0,group:1,overlay"}});
+  const shard::Error error = Refusal(dir_ / "a");
+  EXPECT_EQ(error.code, Code::kNotFound);
+  EXPECT_THAT(error.hint, HasSubstr("--only assets"));
+  LoadOptions options;
+  options.model.config_file = (tiny::kSource / "config.json").string();
+  EXPECT_THAT(Refusal(dir_ / "a", options).message, HasSubstr("tokenizer"));
+}
+
+TEST_F(LoadDamagedSafetensors, ExpertsMustBeThoseOfThePlan) {
+  WriteSplit(tiny::kSource, dir_ / "a", {.overlay = ""});
+  manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
+  std::swap(manifest.plan.groups[0].owned[0], manifest.plan.groups[1].owned[0]);
+  manifest.versions = manifest::ComputeVersions(manifest.versions.model, manifest.plan);
+  fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
+  EXPECT_EQ(Refusal(dir_ / "a").code, Code::kMismatch);
+}
+
+TEST_F(LoadDamagedSafetensors, MessagesNameTheDistributionAndNotItsRestoredCheckpoint) {
+  ASSERT_TRUE(fixtures::MakeCheckpoint("dbrx", dir_ / "dbrx"));
+  WriteSplit(dir_ / "dbrx", dir_ / "a");
+  const shard::Error error = Refusal(dir_ / "a");
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, StartsWith((dir_ / "a").string() + ": "));
+}
+
+}  // namespace
+}  // namespace runtime

@@ -1,0 +1,52 @@
+#include "runtime-shim/load/gguf_blocks.h"
+
+#include <gmock/gmock.h>
+
+namespace runtime {
+namespace {
+
+shard::GgufMetadata Metadata(uint32_t blocks, uint32_t nextn) {
+  shard::GgufMetadata metadata;
+  metadata.Set("general.architecture", shard::GgufValue::String("glm4moe"));
+  metadata.Set("glm4moe.block_count", shard::GgufValue::U32(blocks));
+  metadata.Set("glm4moe.nextn_predict_layers", shard::GgufValue::U32(nextn));
+  metadata.Set("glm4moe.expert_count", shard::GgufValue::U32(8));
+  metadata.Set("glm4moe.expert_used_count", shard::GgufValue::U32(2));
+  return metadata;
+}
+
+TEST(LoadGgufBlocks, NumbersOfBlocksAreReadFromNames) {
+  EXPECT_EQ(BlockOf("blk.12.ffn_up_exps.weight"), 12);
+  EXPECT_EQ(BlockOf("output.weight"), -1);
+  EXPECT_EQ(BlockOf("blk.x.weight"), -1);
+  EXPECT_GT(BlockOf("blk.18446744073709551615.weight"), 4096);
+}
+
+TEST(LoadGgufBlocks, TheLastBlocksDoNotRun) {
+  const auto blocks = RunningBlocks::Of("m", Metadata(5, 2));
+  ASSERT_TRUE(blocks) << blocks.error().message;
+  EXPECT_TRUE(blocks->Runs("token_embd.weight"));
+  EXPECT_TRUE(blocks->Runs("blk.2.attn_norm.weight"));
+  EXPECT_FALSE(blocks->Runs("blk.3.attn_norm.weight"));
+  Weights weights;
+  blocks->AddNote(weights);
+  EXPECT_THAT(weights.notes,
+              testing::ElementsAre("2 blocks for multi-token prediction: not loaded"));
+  shard::Plan plan;
+  plan.layers = plan.top_k = {{2, 8}, {3, 8}};
+  plan.groups.resize(1);
+  plan.groups[0].owned = plan.overlay = {{2, {0}}, {3, {0}}};
+  plan = blocks->Trim(plan);
+  EXPECT_EQ(plan.layers.size(), 1u);
+  EXPECT_EQ(plan.overlay.size(), 1u);
+  EXPECT_EQ(plan.groups[0].owned.size(), 1u);
+}
+
+TEST(LoadGgufBlocks, MoreSuchBlocksThanThereAreBlocksAreRefused) {
+  const auto blocks = RunningBlocks::Of("m", Metadata(2, 2));
+  ASSERT_FALSE(blocks);
+  EXPECT_EQ(blocks.error().code, shard::Code::kCorrupt);
+}
+
+}  // namespace
+}  // namespace runtime

@@ -1,0 +1,147 @@
+#include "runtime-shim/load/tensor_placer.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "libshard/convert/row_reader.h"
+
+namespace runtime {
+namespace {
+
+using testing::HasSubstr;
+
+class LoadTensorPlacer : public testing::Test {
+ protected:
+  LoadTensorPlacer() : numbers_(3000) {
+    for (size_t i = 0; i < numbers_.size(); ++i) numbers_[i] = static_cast<float>(i);
+    source_.Add(0, 0, std::as_bytes(std::span(numbers_)));
+  }
+
+  // F32 rows of 10 values made of these ranges of values.
+  shard::OutputTensor Tensor(const std::vector<std::pair<uint64_t, uint64_t>>& ranges) {
+    shard::OutputTensor tensor;
+    tensor.entry.name = "t";
+    tensor.entry.format = quant::FindFormat("f32");
+    for (const auto& [first, count] : ranges) {
+      tensor.sources.push_back({0, first * 4, count * 4});
+      tensor.entry.bytes += count * 4;
+    }
+    tensor.entry.shape = {tensor.entry.bytes / 40, 10};
+    return tensor;
+  }
+
+  // From F32 rows of 10 values.
+  static shard::Encoding Floats(const char* to) {
+    shard::Encoding encoding;
+    encoding.from = quant::FindFormat("f32");
+    encoding.to = quant::FindFormat(to);
+    encoding.row_values = 10;
+    return encoding;
+  }
+
+  shard::Status Place(shard::OutputTensor tensor) {
+    TensorPlacer placer("model");
+    SHARD_CHECK(placer.Place(std::move(tensor), source_, {tensors_, memory_, counts_}));
+    LoadOptions options;
+    options.jobs = 2;
+    return placer.Run(options);
+  }
+
+  std::vector<float> Values() const {
+    std::vector<float> values(tensors_.back().bytes.size() / 4);
+    std::memcpy(values.data(), tensors_.back().bytes.data(), values.size() * 4);
+    return values;
+  }
+
+  std::vector<float> numbers_;
+  SourceBytes source_;
+  std::vector<HostTensor> tensors_;
+  std::vector<std::shared_ptr<const void>> memory_;
+  LoadedPart counts_;
+};
+
+TEST_F(LoadTensorPlacer, BytesThatLieTogetherAreMapped) {
+  ASSERT_TRUE(Place(Tensor({{10, 20}, {30, 10}})));
+  EXPECT_EQ(tensors_[0].bytes.data(), std::as_bytes(std::span(numbers_)).data() + 40);
+  EXPECT_EQ(counts_.mapped, 120u);
+  EXPECT_TRUE(memory_.empty());
+}
+
+TEST_F(LoadTensorPlacer, OthersAreCopiedInTheirOrder) {
+  ASSERT_TRUE(Place(Tensor({{30, 10}, {10, 10}})));
+  EXPECT_EQ(Values()[0], 30);
+  EXPECT_EQ(Values()[10], 10);
+  EXPECT_EQ(counts_.mapped, 0u);
+  EXPECT_EQ(counts_.bytes, 80u);
+  EXPECT_EQ(memory_.size(), 1u);
+}
+
+TEST_F(LoadTensorPlacer, BytesAtAnOddPlaceAreCopiedToAnEvenOne) {
+  shard::OutputTensor tensor = Tensor({{0, 10}});
+  tensor.sources[0].offset = 2;
+  ASSERT_TRUE(Place(tensor));
+  EXPECT_EQ(counts_.mapped, 0u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensors_[0].bytes.data()) % 4, 0u);
+  EXPECT_EQ(
+      std::memcmp(tensors_[0].bytes.data(), std::as_bytes(std::span(numbers_)).data() + 2, 40), 0);
+}
+
+TEST_F(LoadTensorPlacer, RowsAreEncodedAlsoWhenTheirRangesAreCut) {
+  shard::OutputTensor tensor = Tensor({{100, 30}, {0, 10}, {50, 20}});
+  tensor.entry.format = quant::FindFormat("bf16");
+  tensor.entry.bytes /= 2;
+  tensor.encoding = std::make_shared<const shard::Encoding>(Floats("bf16"));
+  ASSERT_TRUE(Place(tensor));
+  ASSERT_EQ(tensors_[0].bytes.size(), 120u);
+  std::vector<float> decoded(60);
+  quant::FindFormat("bf16")->decode(tensors_[0].bytes, decoded);
+  EXPECT_EQ(decoded[0], 100);
+  EXPECT_EQ(decoded[30], 0);
+  EXPECT_EQ(decoded[40], 50);
+  EXPECT_EQ(decoded[59], 69);
+}
+
+TEST_F(LoadTensorPlacer, RowsOfAReaderAreMadeForTheRangesThatAreAskedFor) {
+  shard::OutputTensor tensor = Tensor({{0, 20}});
+  tensor.sources = {shard::RowRange(7, 1, 0), shard::RowRange(2, 1, 1)};
+  const auto rows = shard::PlainRows(quant::FindFormat("f32"), 0, 0, 300, 10);
+  shard::Encoding encoding = Floats("f32");
+  encoding.reader = shard::SelectedRows(rows, {2, 1, 0}, 3);
+  tensor.encoding = std::make_shared<const shard::Encoding>(encoding);
+  ASSERT_TRUE(Place(tensor));
+  EXPECT_EQ(Values()[0], 70);  // of rows 6 to 8 in reverse, the second
+  EXPECT_EQ(Values()[10], 0);  // of rows 0 to 2, the last
+}
+
+TEST_F(LoadTensorPlacer, LiteralsStandInNoSource) {
+  shard::OutputTensor tensor = Tensor({});
+  tensor.entry.bytes = 4;
+  tensor.entry.shape = {1};
+  const float value = 5;
+  tensor.literal.assign(reinterpret_cast<const char*>(&value), 4);
+  ASSERT_TRUE(Place(tensor));
+  EXPECT_EQ(Values(), (std::vector<float>{5}));
+}
+
+TEST_F(LoadTensorPlacer, MissingBytesNameTheTensor) {
+  const shard::Status placed = Place(Tensor({{2995, 10}}));
+  ASSERT_FALSE(placed);
+  EXPECT_EQ(placed.error().code, shard::Code::kMismatch);
+  EXPECT_THAT(placed.error().message, HasSubstr("model: tensor \"t\": 20 bytes at 12000"));
+}
+
+TEST_F(LoadTensorPlacer, TypesWithoutADecoderAreRefused) {
+  shard::OutputTensor tensor = Tensor({{0, 10}});
+  for (const quant::Format* format :
+       {static_cast<const quant::Format*>(nullptr), quant::FindFormat("iq2_xxs")}) {
+    tensor.entry.format = format;
+    const shard::Status placed = Place(tensor);
+    ASSERT_FALSE(placed);
+    EXPECT_EQ(placed.error().code, shard::Code::kUnsupported);
+    EXPECT_THAT(placed.error().message, HasSubstr(format == nullptr ? "not known" : "iq2_xxs"));
+  }
+}
+
+}  // namespace
+}  // namespace runtime

@@ -1,0 +1,149 @@
+#include "runtime-shim/load/whole_tensors.h"
+
+#include <gmock/gmock.h>
+
+#include <deque>
+
+#include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
+#include "libshard/format/safetensors.h"
+
+namespace runtime {
+namespace {
+
+using shard::Code;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Parts with tensors of one byte per value, numbered from the part's `first`.
+class LoadWholeTensors : public testing::Test {
+ protected:
+  struct Stored {
+    std::string name;
+    std::vector<uint64_t> shape;
+    shard::ExpertIds experts = {};
+  };
+
+  LoadWholeTensors() {
+    family_.rules = {
+        {.pattern = "layers.{L}.experts.{E}.up", .part = shard::Part::kExpert, .role = "up"},
+        {.pattern = "layers.{L}.packed",
+         .part = shard::Part::kExpert,
+         .role = "up",
+         .expert_axis = 0},
+        {.pattern = "layers.{L}.inner",
+         .part = shard::Part::kExpert,
+         .role = "up",
+         .expert_axis = 1},
+        {.pattern = "{**}"}};
+  }
+
+  OpenedPart Part(const std::vector<Stored>& tensors, char first, const char* dtype = "F8_E4M3") {
+    OpenedPart part;
+    std::string bytes;
+    for (const Stored& stored : tensors) {
+      manifest::PartTensor tensor;
+      tensor.entry.name = stored.name;
+      tensor.entry.dtype = dtype;
+      tensor.entry.format = quant::FindSafetensorsFormat(dtype);
+      tensor.entry.shape = stored.shape;
+      tensor.entry.offset = bytes.size();
+      tensor.entry.bytes = tensor.entry.Elements();
+      for (uint64_t i = 0; i < tensor.entry.bytes; ++i)
+        bytes += static_cast<char>(first + static_cast<char>(bytes.size()));
+      records_.push_back({});
+      records_.back().experts = stored.experts;
+      tensor.record = &records_.back();
+      part.bundle.tensors.push_back(tensor);
+    }
+    const auto path = dir_ / std::string(1, first);
+    fixtures::WriteFile(path, bytes);
+    part.bundle.source.path = path;
+    part.file = std::make_shared<const shard::MappedFile>(*shard::MappedFile::Open(path));
+    return part;
+  }
+
+  shard::Error Refusal(const std::vector<OpenedPart>& parts) {
+    shard::FamilyMatcher matcher(family_, 2);
+    WholeTensors tensors(path_, layers_, matcher);
+    for (const OpenedPart& part : parts) {
+      if (auto added = tensors.Add(part); !added) return added.error();
+    }
+    if (auto added = tensors.AddAbsent(); !added) return added.error();
+    ADD_FAILURE() << "expected a refusal";
+    return {Code::kIo, ""};
+  }
+
+  shard::Family family_;
+  const std::string path_ = "dist";
+  shard::LayerCounts layers_ = {{0, 4}, {1, 3}};
+  std::deque<manifest::TensorRecord> records_;
+  fixtures::TempDir dir_;
+};
+
+TEST_F(LoadWholeTensors, PackedTensorsGetTheirAxisBackAndAbsentExpertsAPlace) {
+  const OpenedPart trunk = Part({{"norm", {2}}}, 'A');
+  const OpenedPart group =
+      Part({{"layers.0.packed", {2, 3}, {1, 3}}, {"layers.1.experts.2.up", {5}, {2}}}, 'a');
+  shard::FamilyMatcher matcher(family_, 2);
+  WholeTensors tensors(path_, layers_, matcher);
+  ASSERT_TRUE(tensors.Add(trunk));
+  ASSERT_TRUE(tensors.Add(group));
+  ASSERT_TRUE(tensors.AddAbsent());
+  const auto header = tensors.LayOut();
+  ASSERT_TRUE(header);
+  const auto parsed =
+      shard::ParseSafetensors("x", std::as_bytes(std::span(*header)), tensors.file_size());
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < parsed->tensors.size(); ++i) {
+    names.push_back(parsed->tensors[i].name);
+    EXPECT_EQ(parsed->tensors[i].offset, tensors.tensors()[i].entry.offset);
+  }
+  EXPECT_THAT(names, ElementsAre("norm", "layers.0.packed", "layers.1.experts.2.up",
+                                 "layers.1.experts.0.up", "layers.1.experts.1.up"));
+  EXPECT_THAT(parsed->tensors[1].shape, ElementsAre(4, 3));
+
+  SourceBytes bytes;
+  tensors.Locate(group, bytes);
+  std::vector<ByteView> views;
+  const uint64_t packed = parsed->tensors[1].offset;
+  ASSERT_TRUE(bytes.Find({0, packed + 9, 3}, views));  // expert 3 is the second of the part
+  EXPECT_EQ(views[0].data(), group.file->bytes().data() + 3);
+  EXPECT_FALSE(bytes.Find({0, packed + 6, 3}, views));  // expert 2
+}
+
+TEST_F(LoadWholeTensors, ExpertsAlongAnInnerAxisAreRefusedByName) {
+  const shard::Error error = Refusal({Part({{"layers.0.inner", {3, 2}, {0, 1}}}, 'a')});
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("\"layers.0.inner\": expert axis"));
+}
+
+TEST_F(LoadWholeTensors, AnAxisThatDoesNotFitItsExpertsIsRefused) {
+  const Stored wrong[] = {{"layers.0.packed", {3, 2}, {0, 1}},  // no multiple
+                          {"layers.0.packed", {2, 2}, {0, 4}},  // an id that the layer lacks
+                          {"layers.7.packed", {2, 2}, {0, 1}},  // no layer with experts
+                          {"layers.0.packed", {}, {0}}};        // no axis
+  for (const Stored& stored : wrong)
+    EXPECT_EQ(Refusal({Part({stored}, 'a')}).code, Code::kMismatch);
+}
+
+TEST_F(LoadWholeTensors, PartsThatDisagreeAboutATensorAreRefused) {
+  const OpenedPart group = Part({{"layers.0.packed", {2, 3}, {0, 1}}}, 'a');
+  const OpenedPart wider = Part({{"layers.0.packed", {2, 4}, {2, 3}}}, 'b');
+  const OpenedPart typed = Part({{"layers.0.packed", {2, 3}, {2, 3}}}, 'c', "F8_E5M2");
+  for (const OpenedPart* other : {&wider, &typed}) {
+    const shard::Error error = Refusal({group, *other});
+    EXPECT_EQ(error.code, Code::kMismatch);
+    EXPECT_THAT(error.message, HasSubstr("as another part has"));
+  }
+}
+
+TEST_F(LoadWholeTensors, SizesThatAreTooLargeToCountAreRefused) {
+  OpenedPart part = Part({{"layers.0.packed", {1, 1}, {0}}}, 'a');
+  part.bundle.tensors[0].entry.shape = {uint64_t{1} << 62, 1};
+  EXPECT_EQ(Refusal({part}).code, Code::kMismatch);
+}
+
+}  // namespace
+}  // namespace runtime

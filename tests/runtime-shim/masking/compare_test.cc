@@ -1,0 +1,93 @@
+#include "runtime-shim/masking/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/runtime-shim/fake_session.h"
+
+namespace runtime {
+namespace {
+
+TEST(CompareLogits, MeasuresTheLargestDifferenceAgainstTheLargestLogit) {
+  const std::vector<float> expected = {1, -8, 2}, actual = {1, -8.5f, 2.25f};
+  const LogitsDifference difference = CompareLogits(expected, actual);
+  EXPECT_FALSE(difference.same_bits);
+  EXPECT_DOUBLE_EQ(difference.largest, 0.5);
+  EXPECT_DOUBLE_EQ(difference.relative, 0.0625);
+}
+
+TEST(CompareLogits, SeesTheSignOfZeroInTheBitsAlone) {
+  const LogitsDifference difference =
+      CompareLogits(std::vector<float>{0.0f}, std::vector<float>{-0.0f});
+  EXPECT_FALSE(difference.same_bits);
+  EXPECT_EQ(difference.relative, 0);
+  EXPECT_TRUE(CompareLogits(std::vector<float>{3}, std::vector<float>{3}).same_bits);
+}
+
+std::vector<float> Plain(uint32_t position, uint32_t) {
+  return {4, static_cast<float>(position), 0, 0};
+}
+
+// As Plain, a little off from position 2 on, and with another favourite at position 5.
+std::vector<float> Other(uint32_t position, uint32_t token) {
+  std::vector<float> logits = Plain(position, token);
+  if (position >= 2) logits[2] += 0.25f;
+  if (position == 5) logits[3] = 9;
+  return logits;
+}
+
+std::vector<uint32_t> Tokens(size_t count) { return std::vector<uint32_t>(count, 1); }
+
+TEST(SideBySide, EqualSessionsHaveNothingToReport) {
+  FakeSession a(Plain), b(Plain);
+  SideBySide both(a, b, 0);
+  ASSERT_TRUE(both.Feed(Tokens(40)));
+  EXPECT_EQ(both.findings().positions, 40u);
+  EXPECT_TRUE(both.findings().worst.same_bits);
+  EXPECT_FALSE(both.findings().failure);
+  EXPECT_FALSE(both.findings().greedy);
+}
+
+TEST(SideBySide, NamesTheFirstPositionsAndTheWorst) {
+  FakeSession a(Plain), b(Other);
+  SideBySide both(a, b, 0);
+  ASSERT_TRUE(both.Feed(Tokens(3)));
+  ASSERT_TRUE(both.Feed(Tokens(30)));
+  const SideBySide::Findings& found = both.findings();
+  EXPECT_EQ(found.failure, 2u);
+  ASSERT_TRUE(found.greedy);
+  EXPECT_EQ(found.greedy->position, 5u);
+  EXPECT_EQ(found.greedy->expected, 1u);
+  EXPECT_EQ(found.greedy->actual, 3u);
+  EXPECT_EQ(found.worst_position, 5u);
+  EXPECT_DOUBLE_EQ(found.worst.largest, 9);
+  EXPECT_FALSE(found.worst.same_bits);
+}
+
+TEST(SideBySide, DifferencesWithinTheToleranceAreNotFailures) {
+  FakeSession a(Plain), b(Other);
+  SideBySide both(a, b, 0.1);
+  ASSERT_TRUE(both.Feed(Tokens(10)));
+  EXPECT_EQ(both.findings().failure, 5u);
+}
+
+TEST(SideBySide, GivesTheLogitsAfterTheLastToken) {
+  FakeSession a(Plain), b(Other);
+  SideBySide both(a, b, 0);
+  ASSERT_TRUE(both.Feed(Tokens(20)));
+  EXPECT_EQ(both.logits()[1], 19);
+}
+
+TEST(SideBySide, OtherVocabulariesAndErrorsOfEitherSideEndIt) {
+  FakeSession a(Plain), narrow([](uint32_t, uint32_t) { return std::vector<float>(3); });
+  const auto fed = SideBySide(a, narrow, 0).Feed(Tokens(2));
+  ASSERT_FALSE(fed);
+  EXPECT_EQ(fed.error().code, shard::Code::kMismatch);
+  EXPECT_EQ(fed.error().message, "vocabulary: expected 4 tokens, found 3");
+  FakeSession b(Plain), full(Plain, 1);
+  EXPECT_FALSE(SideBySide(b, full, 0).Feed(Tokens(2)));
+}
+
+}  // namespace
+}  // namespace runtime

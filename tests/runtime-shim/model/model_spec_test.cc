@@ -1,0 +1,229 @@
+#include "runtime-shim/model/model_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace runtime {
+namespace {
+
+using shard::GgufMetadata;
+using shard::GgufValue;
+using testing::HasSubstr;
+
+GgufMetadata Keys(const std::string& architecture) {
+  GgufMetadata keys;
+  const auto set = [&](const std::string& key, GgufValue value) {
+    keys.Set(architecture + "." + key, std::move(value));
+  };
+  keys.Set("general.architecture", GgufValue::String(architecture));
+  set("block_count", GgufValue::U32(8));
+  set("context_length", GgufValue::U32(2048));
+  set("embedding_length", GgufValue::U32(256));
+  set("attention.head_count", GgufValue::U32(8));
+  set("attention.head_count_kv", GgufValue::U32(2));
+  set("attention.layer_norm_rms_epsilon", GgufValue::F32(1e-5f));
+  set("expert_count", GgufValue::U32(16));
+  set("expert_used_count", GgufValue::U32(2));
+  return keys;
+}
+
+ModelSpec Read(const GgufMetadata& keys) {
+  auto spec = ReadModelSpec("m.gguf", keys);
+  EXPECT_TRUE(spec.has_value()) << (spec ? "" : spec.error().message);
+  return spec ? *spec : ModelSpec{};
+}
+
+std::string MessageOf(const GgufMetadata& keys) {
+  const auto spec = ReadModelSpec("m.gguf", keys);
+  return spec ? "no error" : spec.error().message;
+}
+
+TEST(ModelSpec, TakesWidthsFromTheEmbeddingWhereKeysAreAbsent) {
+  const ModelSpec spec = Read(Keys("qwen3moe"));
+  EXPECT_EQ(spec.layers, 8u);
+  EXPECT_EQ(spec.key_width, 32u);
+  EXPECT_EQ(spec.value_width, 32u);
+  EXPECT_EQ(spec.rope.dims, 32u);
+  EXPECT_EQ(spec.rope.pairing, Pairing::kHalves);
+  EXPECT_FLOAT_EQ(spec.attention_scale, 1 / std::sqrt(32.0f));
+  ASSERT_EQ(spec.layer.size(), 8u);
+  EXPECT_EQ(spec.layer[7].router.top_k, 2u);
+  EXPECT_EQ(spec.layer[7].router.gating, shard::Gating::kSoftmax);
+  EXPECT_TRUE(spec.layer[7].router.normalize);
+}
+
+TEST(ModelSpec, LeavesOutBlocksForMultiTokenPrediction) {
+  GgufMetadata keys = Keys("glm4moe");
+  keys.Set("glm4moe.nextn_predict_layers", GgufValue::U32(1));
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.layers, 7u);
+  EXPECT_EQ(spec.layer.size(), 7u);
+}
+
+TEST(ModelSpec, ReadsTopKOfEachLayer) {
+  GgufMetadata keys = Keys("qwen3moe");
+  const std::vector<uint32_t> counts = {1, 2, 3, 4, 5, 6, 7, 8};
+  keys.Set("qwen3moe.expert_used_count", GgufValue::U32s(counts));
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.layer[0].router.top_k, 1u);
+  EXPECT_EQ(spec.layer[7].router.top_k, 8u);
+}
+
+TEST(ModelSpec, GivesEachFamilyItsRouting) {
+  struct Case {
+    const char* architecture;
+    shard::Gating gating;
+    bool normalize;
+  };
+  const Case cases[] = {
+      {"llama", shard::Gating::kSoftmax, true},
+      {"qwen2moe", shard::Gating::kSoftmax, false},
+      {"qwen3moe", shard::Gating::kSoftmax, true},
+      {"olmoe", shard::Gating::kSoftmax, false},
+      {"glm4moe", shard::Gating::kSigmoid, false},
+      {"gpt-oss", shard::Gating::kSoftmaxAfterTopK, false},
+      {"phimoe", shard::Gating::kSoftmax, true},
+      {"llama4", shard::Gating::kSigmoidAfterTopK, false},
+      {"granitemoe", shard::Gating::kSoftmax, true},
+      {"minimax-m2", shard::Gating::kSigmoid, true},
+  };
+  for (const Case& one : cases) {
+    GgufMetadata keys = Keys(one.architecture);
+    const std::string prefix = std::string(one.architecture) + ".";
+    if (prefix == "minimax-m2.") keys.Set(prefix + "expert_gating_func", GgufValue::U32(2));
+    if (prefix == "granitemoe.") keys.Set(prefix + "logit_scale", GgufValue::F32(8));
+    if (prefix == "gpt-oss.") keys.Set(prefix + "attention.sliding_window", GgufValue::U32(128));
+    const ModelSpec spec = Read(keys);
+    ASSERT_FALSE(spec.layer.empty()) << one.architecture;
+    EXPECT_EQ(spec.layer[0].router.gating, one.gating) << one.architecture;
+    EXPECT_EQ(spec.layer[0].router.normalize, one.normalize) << one.architecture;
+  }
+}
+
+TEST(ModelSpec, GptOssAlternatesWindowAndFullAttention) {
+  GgufMetadata keys = Keys("gpt-oss");
+  keys.Set("gpt-oss.attention.sliding_window", GgufValue::U32(128));
+  const ModelSpec spec = Read(keys);
+  EXPECT_EQ(spec.layer[0].window, 128u);
+  EXPECT_EQ(spec.layer[1].window, 0u);
+  EXPECT_EQ(spec.layer[2].window, 128u);
+  EXPECT_EQ(spec.expert_activation, Activation::kClampedSilu);
+  EXPECT_STREQ(spec.second_norm, "post_attention_norm");
+}
+
+TEST(ModelSpec, Llama4LeavesRotationOutInEveryFourthLayerAndChunksTheOthers) {
+  const ModelSpec spec = Read(Keys("llama4"));
+  EXPECT_TRUE(spec.layer[0].rope);
+  EXPECT_EQ(spec.layer[0].chunk, 8192u);
+  EXPECT_FALSE(spec.layer[3].rope);
+  EXPECT_EQ(spec.layer[3].chunk, 0u);
+  EXPECT_TRUE(spec.weigh_inputs);
+  EXPECT_TRUE(spec.norm_heads_after_rope);
+  GgufMetadata maverick = Keys("llama4");
+  maverick.Set("llama4.expert_count", GgufValue::U32(128));
+  EXPECT_FALSE(Read(maverick).norm_heads_after_rope);
+}
+
+GgufMetadata Latent() {
+  GgufMetadata keys = Keys("deepseek2");
+  keys.Set("deepseek2.attention.key_length_mla", GgufValue::U32(48));
+  keys.Set("deepseek2.attention.value_length_mla", GgufValue::U32(24));
+  keys.Set("deepseek2.attention.kv_lora_rank", GgufValue::U32(64));
+  keys.Set("deepseek2.rope.dimension_count", GgufValue::U32(16));
+  return keys;
+}
+
+TEST(ModelSpec, DeepseekHasOneLatentKeyHead) {
+  const ModelSpec spec = Read(Latent());
+  EXPECT_EQ(spec.key_heads, 1u);
+  EXPECT_EQ(spec.key_width, 48u);
+  EXPECT_EQ(spec.latent, (ModelSpec::Latent{64, 32, 24}));
+  EXPECT_FLOAT_EQ(spec.attention_scale, 1 / std::sqrt(48.0f));
+  EXPECT_EQ(spec.rope.pairing, Pairing::kNeighbours);
+}
+
+// With YaRN and a logarithmic multiplier m the magnitude 1 + 0.1 m ln(factor) is squared into the
+// attention scale and the rotation has none.
+TEST(ModelSpec, DeepseekPutsYarnsMagnitudeIntoTheAttentionScale) {
+  GgufMetadata keys = Latent();
+  keys.Set("deepseek2.rope.scaling.type", GgufValue::String("yarn"));
+  keys.Set("deepseek2.rope.scaling.factor", GgufValue::F32(40));
+  keys.Set("deepseek2.rope.scaling.yarn_log_multiplier", GgufValue::F32(0.1f));
+  const ModelSpec spec = Read(keys);
+  const float magnitude = 1 + 0.1f * std::log(40.0f);
+  EXPECT_NEAR(spec.rope.attention_factor, 1, 1e-6);
+  EXPECT_NEAR(spec.attention_scale, magnitude * magnitude / std::sqrt(48.0f), 1e-6);
+}
+
+TEST(ModelSpec, YarnWithoutAMultiplierScalesTheRotation) {
+  GgufMetadata keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.rope.scaling.type", GgufValue::String("yarn"));
+  keys.Set("qwen3moe.rope.scaling.factor", GgufValue::F32(4));
+  const ModelSpec spec = Read(keys);
+  EXPECT_NEAR(spec.rope.attention_factor, 1 + 0.1 * std::log(4.0), 1e-6);
+  EXPECT_EQ(spec.rope.yarn_mix, 1);
+  EXPECT_EQ(spec.rope.frequency_scale, 0.25f);
+}
+
+TEST(ModelSpec, RefusesArchitecturesThatDoNotRun) {
+  const auto spec = ReadModelSpec("m.gguf", Keys("qwen3next"));
+  ASSERT_FALSE(spec.has_value());
+  EXPECT_EQ(spec.error().code, shard::Code::kUnsupported);
+  EXPECT_EQ(spec.error().message,
+            "m.gguf: architecture: expected one that the runtime shim runs, found \"qwen3next\"");
+  EXPECT_THAT(spec.error().hint, HasSubstr("qwen3moe (Qwen3-MoE)"));
+}
+
+TEST(ModelSpec, NamesTheKeyThatIsMissingOrMakesNoSense) {
+  GgufMetadata keys = Keys("qwen3moe");
+  keys.Remove("qwen3moe.embedding_length");
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3moe.embedding_length: expected a number, found no such key");
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.attention.head_count_kv", GgufValue::U32(3));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3moe.attention.head_count_kv: expected a divisor of 8, found 3");
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.attention.head_count", GgufValue::U32(0));
+  EXPECT_EQ(MessageOf(keys), "m.gguf: qwen3moe.attention.head_count: expected at least 1, found 0");
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.attention.head_count", GgufValue::U32(1u << 24));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3moe.attention.head_count: expected at most 65535, found 16777216");
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.rope.freq_base", GgufValue::F32(0));
+  EXPECT_EQ(MessageOf(keys), "m.gguf: qwen3moe.rope.freq_base: expected more than 1, found 0");
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.rope.dimension_count", GgufValue::U32(7));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3moe.rope.dimension_count: expected an even number, found 7");
+  for (const char* architecture : {"llama", "qwen3moe", "llama4", "phimoe"}) {
+    keys = Keys(architecture);
+    keys.Set(std::string(architecture) + ".rope.dimension_count", GgufValue::U32(34));
+    EXPECT_THAT(MessageOf(keys), HasSubstr("rope.dimension_count: expected at most 32, the width "
+                                           "of a head, found 34"));
+  }
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.nextn_predict_layers", GgufValue::U32(8));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3moe.nextn_predict_layers: expected fewer than 8, found 8");
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.block_count", GgufValue::U32(1u << 30));
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: qwen3moe.block_count: expected a number up to 16777216, found 1073741824");
+  keys = Keys("qwen3moe");
+  keys.Set("qwen3moe.attention.layer_norm_rms_epsilon", GgufValue::F32(NAN));
+  EXPECT_THAT(MessageOf(keys), HasSubstr("expected a finite f32, found nan"));
+  keys = Keys("minimax-m2");
+  EXPECT_EQ(MessageOf(keys),
+            "m.gguf: minimax-m2.expert_gating_func: expected a gating function, found none");
+}
+
+TEST(ModelSpec, DeclinesUndividedLatentAttention) {
+  EXPECT_THAT(MessageOf(Keys("deepseek2")), HasSubstr("undivided attn_kv_b"));
+}
+
+}  // namespace
+}  // namespace runtime

@@ -1,0 +1,30 @@
+#include "runtime-shim/profile/identity.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "libshard/stats/statistics_file.h"
+#include "runtime-shim/model/model_spec.h"
+#include "tests/runtime-shim/support/tiny_weights.h"
+
+namespace runtime {
+namespace {
+
+// Strings of GGUF are any bytes. Statistics of such a model were refused when they were written.
+TEST(ModelIdentity, ANameThatIsNotUtf8HasEscapesAndCanBeWritten) {
+  const auto weights = TinyWeights("qwen3moe");
+  weights->metadata.Set("general.name", shard::GgufValue::String("tiny \xff"));
+  const auto spec = ReadModelSpec("tiny", weights->metadata);
+  ASSERT_TRUE(spec) << spec.error().message;
+  const auto model = IdentifyModel(*weights, *spec);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->name, "tiny \\xff");
+  const shard::Statistics statistics = shard::EmptyStatistics(*model);
+  const auto read = shard::StatisticsFromJson("s", shard::StatisticsToJson(statistics));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_TRUE(*read == statistics);
+}
+
+}  // namespace
+}  // namespace runtime

@@ -1,0 +1,104 @@
+#include "runtime-shim/tokenizer/pre_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace runtime {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<std::string> Words(std::string_view id, std::string_view text) {
+  const auto found = PreTokenizer::Find(id);
+  if (!found) return {found.error().message};
+  const auto words = found->Split(text);
+  if (!words) return {words.error().message};
+  return {words->begin(), words->end()};
+}
+
+TEST(PreTokenizer, EveryIdCompilesAndLosesNothing) {
+  const std::string text = "Don't\r\n\r\n  stop: 12345 \u4e2d\u6587ab\u0301 !!\t\u0001~~ \u3000 x ";
+  for (const std::string_view id : PreTokenizer::Ids()) {
+    std::string joined;
+    for (const std::string& word : Words(id, text)) joined += word;
+    EXPECT_EQ(joined, text) << id;
+    EXPECT_THAT(Words(id, ""), IsEmpty()) << id;
+  }
+  EXPECT_GT(PreTokenizer::Ids().size(), 30u);
+}
+
+TEST(PreTokenizer, UnknownIdsAreRefusedByName) {
+  const auto found = PreTokenizer::Find("gemma4\n");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, shard::Code::kUnsupported);
+  EXPECT_THAT(found.error().message, HasSubstr("tokenizer.ggml.pre"));
+  EXPECT_THAT(found.error().message, HasSubstr("\"gemma4\\x0a\""));
+  EXPECT_THAT(found.error().hint, HasSubstr("--tokens"));
+}
+
+TEST(PreTokenizer, Gpt2TakesOneSpaceIntoAWordAndNumbersWhole) {
+  EXPECT_THAT(Words("gpt-2", "I'm  12345 it'S\n\n x"),
+              ElementsAre("I", "'m", " ", " 12345", " it", "'", "S", "\n\n", " x"));
+}
+
+TEST(PreTokenizer, StarcoderTakesDigitsOneByOne) {
+  EXPECT_THAT(Words("starcoder", "a 12b"), ElementsAre("a", " ", "1", "2", "b"));
+  EXPECT_THAT(Words("qwen2", "a 12b"), ElementsAre("a", " ", "1", "2", "b"));
+}
+
+TEST(PreTokenizer, Llama3TakesThreeDigitsAndContractionsOfAnyCase) {
+  EXPECT_THAT(Words("llama-bpe", "IT'S 12345!\r\n x"),
+              ElementsAre("IT", "'S", " ", "123", "45", "!\r\n", " x"));
+}
+
+TEST(PreTokenizer, OfThe35thQwenMarksBelongToWords) {
+  EXPECT_THAT(Words("qwen2", "a\u0301b"), ElementsAre("a", "\u0301b"));
+  EXPECT_THAT(Words("qwen35", "a\u0301b"), ElementsAre("a\u0301b"));
+}
+
+TEST(PreTokenizer, Gpt4oCutsWhereCapitalsBegin) {
+  EXPECT_THAT(Words("gpt-4o", "camelCase HTTPServer's a/b//\n"),
+              ElementsAre("camel", "Case", " HTTPServer's", " a", "/b", "//\n"));
+  EXPECT_THAT(Words("tekken", "it's 12"), ElementsAre("it", "'s", " ", "1", "2"));
+}
+
+TEST(PreTokenizer, KimiTakesHanApart) {
+  EXPECT_THAT(Words("kimi-k2", "ab\u4e2d\u6587cd's \u3042"),
+              ElementsAre("ab", "\u4e2d\u6587", "cd's", " \u3042"));
+}
+
+TEST(PreTokenizer, DeepSeek3JoinsPunctuationWithLetters) {
+  EXPECT_THAT(Words("deepseek-v3", "x.foo 1234\u4e2d\u6587?~ ok"),
+              ElementsAre("x", ".foo", " ", "123", "4", "\u4e2d\u6587", "?~", " ok"));
+}
+
+TEST(PreTokenizer, DeepSeekLlmCutsStepByStep) {
+  EXPECT_THAT(Words("deepseek-llm", "one two\n\u4e2d 123  "),
+              ElementsAre("one", " two", "\n", "\u4e2d", " ", "123", "  "));
+}
+
+TEST(PreTokenizer, DefaultCutsNumbersInThrees) {
+  EXPECT_THAT(Words("default", "a 1234$"), ElementsAre("a", " ", "123", "4", "$"));
+}
+
+TEST(PreTokenizer, TheVowelSeparatorIsNotASpace) {
+  EXPECT_THAT(Words("gpt-2", "a\u180e\u180e"), ElementsAre("a", "\u180e\u180e"));
+  EXPECT_THAT(Words("gpt-2", "a\u3000\u3000"), ElementsAre("a", "\u3000\u3000"));
+}
+
+TEST(PreTokenizer, LongRunsOfOneCharacterTakeLittleTime) {
+  for (const std::string_view id : PreTokenizer::Ids()) {
+    const auto found = PreTokenizer::Find(id);
+    ASSERT_TRUE(found);
+    for (const char* unit : {"a", "A", " ", "\n", "'", "1", "~", "\u4e2d", "\u0301", "\r \t"}) {
+      std::string text;
+      while (text.size() < 300'000) text += unit;
+      EXPECT_TRUE(found->Split(text + "x")) << id << " and " << unit;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace runtime
