@@ -1,10 +1,9 @@
 #include "manifest/document/manifest.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
 #include "manifest/document/manifest_json.h"
 
 namespace manifest {
@@ -32,9 +31,8 @@ uint64_t Manifest::BytesOf(shard::Role role, int group) const {
   return bytes;
 }
 
-Result<std::string> ReadManifestText(const std::string& directory) {
-  const std::string path = (std::filesystem::path(directory) / kManifestFile).string();
-  Result<std::string> text = shard::ReadTextFile(path, kMaxManifestBytes);
+Result<std::string> ReadManifestText(const shard::SourceTree& tree) {
+  Result<std::string> text = tree.ReadText(kManifestFile, kMaxManifestBytes);
   if (text || text.error().code != shard::Code::kNotFound) return text;
   shard::Error error = std::move(text).error();
   if (error.hint.empty())
@@ -42,9 +40,13 @@ Result<std::string> ReadManifestText(const std::string& directory) {
   return error;
 }
 
+Result<Manifest> ReadManifest(const shard::SourceTree& tree) {
+  SHARD_TRY(const std::string text, ReadManifestText(tree));
+  return ParseManifest(tree.NameOf(kManifestFile), text);
+}
+
 Result<Manifest> ReadManifest(const std::string& directory) {
-  SHARD_TRY(const std::string text, ReadManifestText(directory));
-  return ParseManifest((std::filesystem::path(directory) / kManifestFile).string(), text);
+  return ReadManifest(shard::LocalTree(directory));
 }
 
 Versions ComputeVersions(const std::string& model_version, const shard::Plan& plan) {

@@ -6,6 +6,7 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
 
 namespace manifest {
@@ -14,7 +15,7 @@ namespace manifest {
 // when moepack_node.json beside them lists them, and after each was compared with its digest there
 // (kMismatch): who makes a directory cannot have other files read by pointing at them. `report` is
 // told of these bytes; nothing else is read but headers.
-shard::Result<shard::MoeModel> OpenModelOrNode(const std::string& source,
+shard::Result<shard::MoeModel> OpenModelOrNode(const shard::Source& source,
                                                const shard::ModelOptions& options,
                                                const shard::ByteReport& report = {});
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/file.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/base/staging.h"
 #include "manifest/document/manifest.h"
 
@@ -27,14 +27,17 @@ struct Asset {
 // from a manifest, or copied into a node: no name of a file of weights or of an index is one.
 bool IsAssetName(std::string_view name);
 
-// The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
-// and files over 256 MB are no assets. Refuses links that leave the directory.
-Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
+// The assets of a checkpoint, sorted by name; folders are not looked into. Weights, indexes and
+// files over 256 MB are no assets.
+Result<std::vector<Asset>> ListAssets(const shard::SourceTree& checkpoint);
 
-// Copies all of them from a directory to assets/ of what is being written, and says what they are.
-// One that has another size than when it was listed is kCorrupt.
-Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from,
-                                            shard::StagingDirectory& to,
+// Copies all of them from `folder` of a tree ("" for a checkpoint) to assets/ of what is being
+// written, and says what they are. One that has another size than when it was listed is kCorrupt.
+struct AssetFolder {
+  const shard::SourceTree& tree;
+  std::string_view folder;  // "", or ends in '/'
+};
+Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, shard::StagingDirectory& to,
                                             const std::vector<Asset>& assets);
 
 }  // namespace manifest

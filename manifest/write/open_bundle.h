@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/gguf_metadata.h"
 #include "manifest/document/manifest.h"
@@ -26,16 +27,16 @@ struct OpenedBundle {
 
 // Reads the file's own header and compares it with the manifest (kMismatch). `file` is the number
 // it gets among the sources. Borrows the record.
-Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
-                                uint32_t file);
+Result<OpenedBundle> OpenBundle(const shard::SourceTreePtr& distribution,
+                                const BundleRecord& bundle, uint32_t file);
 
 // The same, and what the file says of itself: model, role, group, overlay and experts (kMismatch,
 // with the first thing that is not as the manifest says).
-Status CheckHeader(const std::string& distribution, const Manifest& manifest,
+Status CheckHeader(const shard::SourceTree& distribution, const Manifest& manifest,
                    const BundleRecord& bundle);
 
 // Alignment of the tensors in a GGUF bundle, by its own header.
-Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle);
+Result<uint64_t> AlignmentOf(const shard::SourceTree& distribution, const BundleRecord& bundle);
 
 // Hint of errors that verify explains. Where the distribution is known, NameDamaged makes a command
 // of it, and leaves every other error as it is.

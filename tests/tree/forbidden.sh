@@ -29,6 +29,11 @@ forbid "finish it, or open an issue" '\<(TODO|FIXME|XXX|HACK)\>' $folders
 # One place matches names against what the user wrote on the command line.
 forbid "std::regex is slow and recurses" '# *include *<regex>' quant manifest \
   $(find libshard \( -name '*.cc' -o -name '*.h' \) ! -name 'recipe_regex.cc')
+# What is read of a checkpoint or distribution has a tree that says what may be opened. The three
+# open a file that an option named, or that moepack has just linked.
+forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard manifest runtime-shim \
+  tools \( -name '*.cc' -o -name '*.h' \) ! -path 'libshard/base/*' ! -name side_files.cc \
+  ! -name link_file.cc ! -name node_files.cc)
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
   quant libshard manifest runtime-shim
 forbid "libraries do not print" '\<std::(cout|cerr|clog)\>|\<f?printf\(' \

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
 
 namespace shard {
 namespace {
@@ -20,7 +21,7 @@ void Write(const fs::path& path, const std::string& text) {
 
 GgufMetadata KeysOf(const fs::path& root, const ModelNames& names = {"", "a-family"}) {
   GgufMetadata metadata;
-  const Status status = AddGeneralKeys(root, "arch", names, metadata);
+  const Status status = AddGeneralKeys(LocalTree(root), "arch", names, metadata);
   EXPECT_TRUE(status) << status.error().message;
   return metadata;
 }

@@ -110,7 +110,7 @@ sample::Distribution MakeFrom(const shard::MoeModel& model, const shard::Plan& p
     sample::AddBundle(out, role, group, TensorsOf(model, plan, role, group, &begin));
     Pad(out, begin);
   }
-  const auto assets = ListAssets(model.checkpoint().root());
+  const auto assets = ListAssets(*model.checkpoint().tree());
   for (const Asset& asset : assets.value()) {
     sample::AddAsset(out, asset.name, sample::ReadFile(model.checkpoint().root() / asset.name));
   }
