@@ -93,7 +93,7 @@ TEST(GeneralKeys, SamplingHasTheTypesOfLlamaCpp) {
   EXPECT_EQ(*metadata.Find("general.sampling.penalty_repeat"), GgufValue::F32(1.05f));
   Write(dir / "generation_config.json", R"({"top_k": "many"})");
   GgufMetadata broken;
-  EXPECT_THAT(AddGeneralKeys(dir.path(), "arch", {}, broken).error().message,
+  EXPECT_THAT(AddGeneralKeys(LocalTree(dir.path()), "arch", {}, broken).error().message,
               HasSubstr("generation_config.json: top_k: expected a whole number"));
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/file.h"
 #include "libshard/base/local_tree.h"
 
 namespace shard {
