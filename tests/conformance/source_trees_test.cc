@@ -116,7 +116,8 @@ TEST_F(SourceTrees, ADistributionIsWrittenFromMemoryAndProvenAgainstTheDisk) {
 
 TEST_F(SourceTrees, AFileThatTheTreeDoesNotHaveIsNamedByItsAddress) {
   auto without = std::make_shared<MemoryTree>(kAddress);
-  for (const std::string& name : *tree_->List("", "")) {
+  const auto names = tree_->List("", "");
+  for (const std::string& name : *names) {
     if (name != kShard) without->Add(name, *tree_->Open(name));
   }
   const auto model = MoeModel::Open(Source{kAddress, without, ""});
