@@ -85,11 +85,7 @@ Status ReadAt(int fd, const fs::path& path, uint64_t offset, std::span<std::byte
         pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return IoError(path, Cat("read at offset ", offset + done), errno);
-    if (got == 0) {
-      return Error{Code::kCorrupt,
-                   Cat(path.string(), ": read at offset ", offset, ": expected ", out.size(),
-                       " bytes, found ", done, " before the end of the file")};
-    }
+    if (got == 0) return EndsEarly(path.string(), offset, out.size(), done);
     done += static_cast<size_t>(got);
   }
   return Ok();

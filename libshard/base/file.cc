@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include "libshard/base/descriptor.h"
-#include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 
 namespace shard {
@@ -18,29 +17,9 @@ namespace {
 
 constexpr int kNoDescriptor = -1;
 
-FileIdentity IdentityOf(const struct stat& info) {
-  return {.device = info.st_dev,
-          .inode = info.st_ino,
-          .size = static_cast<uint64_t>(info.st_size),
-          .modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
-}
-
-struct OpenedFile {
-  int fd;
-  FileIdentity identity;
-};
-
-// O_NONBLOCK keeps a pipe in the place of a file from blocking the open; it changes nothing for
-// regular files.
-Result<OpenedFile> OpenForReading(const fs::path& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return IoError(path, "open", errno);
-  struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    return Error{Code::kInvalidArgument, Cat(path.string(), ": expected a regular file")};
-  }
-  return OpenedFile{fd, IdentityOf(info)};
+std::string IdentityOf(const struct stat& info) {
+  const int64_t modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  return Cat(info.st_dev, " ", info.st_ino, " ", info.st_size, " ", modified_ns);
 }
 
 }  // namespace
@@ -49,24 +28,33 @@ std::string ErrnoText(int error) { return std::generic_category().message(error)
 
 // ---- InputFile
 
+// O_NONBLOCK keeps a pipe in the place of a file from blocking the open; it changes nothing for
+// regular files.
 Result<InputFile> InputFile::Open(const fs::path& path) {
-  SHARD_TRY(const OpenedFile opened, OpenForReading(path));
   InputFile file;
-  file.path_ = path;
-  file.fd_ = opened.fd;
-  file.identity_ = opened.identity;
+  file.name_ = path.string();
+  file.fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file.fd_ < 0) return IoError(path, "open", errno);
+  struct stat info;
+  if (fstat(file.fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    return Error{Code::kInvalidArgument, Cat(file.name_, ": expected a regular file")};
+  }
+  file.size_ = static_cast<uint64_t>(info.st_size);
+  file.identity_ = IdentityOf(info);
   return file;
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, kNoDescriptor)),
-      identity_(other.identity_) {}
+    : name_(std::move(other.name_)),
+      identity_(std::move(other.identity_)),
+      size_(other.size_),
+      fd_(std::exchange(other.fd_, kNoDescriptor)) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
+  std::swap(name_, other.name_);
   std::swap(identity_, other.identity_);
+  std::swap(size_, other.size_);
+  std::swap(fd_, other.fd_);
   return *this;
 }
 
@@ -75,18 +63,17 @@ InputFile::~InputFile() {
 }
 
 Status InputFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
-  return shard::ReadAt(fd_, path_, offset, out);
+  return shard::ReadAt(fd_, name_, offset, out);
 }
 
 Status InputFile::CheckUnchanged() const {
   struct stat by_descriptor;
   struct stat by_path;
-  if (fstat(fd_, &by_descriptor) != 0 || stat(path_.c_str(), &by_path) != 0) {
-    return IoError(path_, "check that the file is unchanged", errno);
+  if (fstat(fd_, &by_descriptor) != 0 || stat(name_.c_str(), &by_path) != 0) {
+    return IoError(name_, "check that the file is unchanged", errno);
   }
   if (IdentityOf(by_descriptor) == identity_ && IdentityOf(by_path) == identity_) return Ok();
-  return Error{Code::kCorrupt, Cat(path_.string(), ": the file was changed while it was read"),
-               "wait until whatever writes it (a download?) is done, then run the command again"};
+  return ChangedWhileRead(name_);
 }
 
 // ---- AtomicFile
@@ -147,14 +134,7 @@ Status AtomicFile::Commit() {
 
 Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit) {
   SHARD_TRY(const InputFile file, InputFile::Open(path));
-  if (file.size() > limit) {
-    return Error{Code::kCorrupt, Cat(path.string(), ": file size: expected at most ", limit,
-                                     " bytes, found ", file.size())};
-  }
-  std::string text(file.size(), '\0');
-  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(text))));
-  SHARD_CHECK(CheckNoLfsPointer(path.string(), text));
-  return text;
+  return ReadText(file, limit);
 }
 
 Status WriteTextFile(const fs::path& path, std::string_view text) {

@@ -1,4 +1,4 @@
-// Files: mapped for reading headers, read at offsets for bulk data, written beside the target and
+// Local files: read at offsets, mapped where they are used as memory, written beside the target and
 // renamed.
 #pragma once
 
@@ -8,71 +8,59 @@
 #include <string>
 #include <string_view>
 
+#include "libshard/base/byte_source.h"
 #include "libshard/base/result.h"
 
 namespace shard {
 
 namespace fs = std::filesystem;
 
-// What identifies the content of an open file cheaply: if it is the same before and after, nobody
-// replaced or wrote it. The time of the last status change does not count: it moves when a link to
-// the file comes or goes, as happens while other nodes are assembled. So nobody notices a writer
-// who writes as many bytes and sets the time of modification back; digests notice that.
-struct FileIdentity {
-  uint64_t device = 0, inode = 0, size = 0;
-  int64_t modified_ns = 0;
-  bool operator==(const FileIdentity&) const = default;
-};
-
-// An open descriptor for reading at offsets; move-only, closes on destruction. Safe to use from
-// several threads.
-class InputFile {
+// A local file, open for reading. Move-only, closes on destruction. Its identity is made of device,
+// inode, size and time of modification. The time of the last status change does not count: it moves
+// when a link to the file comes or goes, as happens while other nodes are assembled. So nobody
+// notices a writer who writes as many bytes and sets the time of modification back; digests notice
+// that.
+class InputFile final : public ByteSource {
  public:
   // Refuses directories, devices and pipes.
   static Result<InputFile> Open(const fs::path& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
-  ~InputFile();
+  ~InputFile() override;
 
-  const fs::path& path() const { return path_; }
-  uint64_t size() const { return identity_.size; }
-  int descriptor() const { return fd_; }
-  const FileIdentity& identity() const { return identity_; }
-
-  // Fills `out` from `offset`; a short file is kCorrupt, a failing read is kIo, both with the
-  // offset.
-  Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
-  // kCorrupt if the file behind the path or the descriptor is no longer the one that was opened.
-  Status CheckUnchanged() const;
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return size_; }
+  const std::string& identity() const override { return identity_; }
+  std::optional<int> descriptor() const override { return fd_; }
+  // One pread, unless the system cuts it short.
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
+  // Looks at the file behind the descriptor and at the one behind the path.
+  Status CheckUnchanged() const override;
 
  private:
   InputFile() = default;
-  fs::path path_;
+  std::string name_, identity_;
+  uint64_t size_ = 0;
   int fd_ = -1;
-  FileIdentity identity_;
 };
 
-// A read-only private mapping of a whole file; move-only. The descriptor is closed at once. Empty
-// files map to no bytes.
+// The bytes of a source as memory; move-only. A source with a descriptor is mapped, read-only and
+// private, and what happens when it is cut meanwhile is said in mapped_file.h. One without is read
+// whole. An empty source has no bytes.
 class MappedFile {
  public:
-  static Result<MappedFile> Open(const fs::path& path);
+  static Result<MappedFile> Map(const ByteSource& source);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  const fs::path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
-  // The identity at the moment of mapping.
-  const FileIdentity& identity() const { return identity_; }
 
  private:
   MappedFile() = default;
-  fs::path path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
-  FileIdentity identity_;
 };
 
 // Refuses paths that hold anything but a regular file, because a rename would remove it. Writes
@@ -95,7 +83,7 @@ class AtomicFile {
   int fd_ = -1;
 };
 
-// Reads a small text file whole; more than `limit` bytes is kCorrupt.
+// ReadText of a file that the user named, or that moepack wrote.
 Result<std::string> ReadTextFile(const fs::path& path, uint64_t limit);
 // Writes an AtomicFile in one call.
 Status WriteTextFile(const fs::path& path, std::string_view text);

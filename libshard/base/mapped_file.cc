@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "libshard/base/descriptor.h"
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 
@@ -25,8 +26,8 @@ struct MappedRange {
   std::atomic<bool> vanished{false};        // some page was replaced by zeros
   MappedRange* next = nullptr;              // set before the range is published
   // Not for the handler; guarded by RangesMutex.
-  fs::path path;
-  FileIdentity identity;
+  std::string path;
+  struct stat mapped = {};  // what the file was
 };
 
 static_assert(std::atomic<uintptr_t>::is_always_lock_free);
@@ -89,17 +90,17 @@ MappedRange* FreeRange() {
   return range;
 }
 
-void Register(const MappedFile& file) {
+void Register(std::span<const std::byte> bytes, const std::string& path, const struct stat& info) {
   const std::lock_guard lock(RangesMutex());
   static const bool installed = (InstallHandler(), true);
   static_cast<void>(installed);
   MappedRange* const range = FreeRange();
-  range->path = file.path();
-  range->identity = file.identity();
+  range->path = path;
+  range->mapped = info;
   range->vanished = false;
-  const auto begin = reinterpret_cast<uintptr_t>(file.bytes().data());
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
   range->begin = begin;
-  range->end = begin + file.bytes().size();
+  range->end = begin + bytes.size();
 }
 
 void Unregister(const std::byte* data) {
@@ -116,8 +117,8 @@ void Unregister(const std::byte* data) {
 bool WasCut(const MappedRange& range) {
   struct stat now;
   if (stat(range.path.c_str(), &now) != 0) return false;
-  return now.st_dev == range.identity.device && now.st_ino == range.identity.inode &&
-         static_cast<uint64_t>(now.st_size) < range.identity.size;
+  return now.st_dev == range.mapped.st_dev && now.st_ino == range.mapped.st_ino &&
+         now.st_size < range.mapped.st_size;
 }
 
 }  // namespace
@@ -128,47 +129,54 @@ Status CheckMappedFiles() {
     if (range->end.load() == 0) continue;
     // The last bytes of a page that is still there become zeros without a signal.
     if (WasCut(*range)) {
-      return Error{Code::kCorrupt,
-                   Cat(range->path.string(), ": the file was cut while it was read"),
+      return Error{Code::kCorrupt, Cat(range->path, ": the file was cut while it was read"),
                    "do not write to a model while it is loaded; copy or download it again"};
     }
     if (range->vanished.load()) {
-      return Error{Code::kIo, Cat(range->path.string(), ": a page of the file could not be read"),
+      return Error{Code::kIo, Cat(range->path, ": a page of the file could not be read"),
                    "the file was cut, or its disk or network fails"};
     }
   }
   return Ok();
 }
 
-Result<MappedFile> MappedFile::Open(const fs::path& path) {
-  SHARD_TRY(const InputFile opened, InputFile::Open(path));
-  MappedFile file;
-  file.path_ = path;
-  file.identity_ = opened.identity();
-  if (opened.size() == 0) return file;
+namespace {
+
+// Of `source`, or anonymous without a descriptor.
+Result<void*> MapMemory(const ByteSource& source) {
+  const std::optional<int> fd = source.descriptor();
   void* const address =
-      mmap(nullptr, opened.size(), PROT_READ, MAP_PRIVATE, opened.descriptor(), 0);
-  if (address == MAP_FAILED) {
-    if (errno == ENOMEM) throw std::bad_alloc();
-    return Error{Code::kIo, Cat(path.string(), ": map: ", ErrnoText(errno))};
-  }
+      fd ? mmap(nullptr, source.size(), PROT_READ, MAP_PRIVATE, *fd, 0)
+         : mmap(nullptr, source.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address != MAP_FAILED) return address;
+  if (errno == ENOMEM) throw std::bad_alloc();
+  return Error{Code::kIo, Cat(source.name(), ": map: ", ErrnoText(errno))};
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::Map(const ByteSource& source) {
+  MappedFile file;
+  if (source.size() == 0) return file;
+  SHARD_TRY(void* const address, MapMemory(source));
   file.data_ = static_cast<const std::byte*>(address);
-  file.size_ = opened.size();
-  Register(file);
+  file.size_ = source.size();
+  if (const std::optional<int> fd = source.descriptor()) {
+    struct stat info;
+    if (fstat(*fd, &info) != 0) return IoError(source.name(), "look it up", errno);
+    Register(file.bytes(), source.name(), info);
+    return file;
+  }
+  SHARD_CHECK(source.ReadAt(0, {static_cast<std::byte*>(address), file.size_}));
   return file;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      identity_(other.identity_) {}
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
-  std::swap(identity_, other.identity_);
   return *this;
 }
 

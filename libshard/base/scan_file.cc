@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
 
 namespace shard {
 namespace {
@@ -27,42 +29,33 @@ PageBuffer::PageBuffer(size_t bytes) : size_(AlignUp(std::max<size_t>(bytes, 1),
 
 void PageBuffer::Free::operator()(std::byte* data) const { std::free(data); }
 
-Result<ScanFile> ScanFile::Open(const fs::path& path, bool cold) {
-  SHARD_TRY(InputFile file, InputFile::Open(path));
-  ScanFile scan(std::move(file));
-  scan.cold_ = cold;
+ScanFile::ScanFile(const ByteSource& source, bool cold) : source_(source), cold_(cold) {
+  const std::optional<int> fd = source.descriptor();
+  if (!fd) return;
   if (cold) {
     // Only clean pages can be dropped. Neither call can be relied on, and neither is: direct reads
     // ask the device whatever the cache has.
-    (void)fdatasync(scan.file_.descriptor());
-    (void)posix_fadvise(scan.file_.descriptor(), 0, 0, POSIX_FADV_DONTNEED);
+    (void)fdatasync(*fd);
+    (void)posix_fadvise(*fd, 0, 0, POSIX_FADV_DONTNEED);
   }
-  scan.direct_fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
-  return scan;
-}
-
-ScanFile::ScanFile(ScanFile&& other) noexcept
-    : file_(std::move(other.file_)),
-      cold_(other.cold_),
-      direct_bytes_(other.direct_bytes_),
-      direct_fd_(std::exchange(other.direct_fd_, -1)) {}
-
-ScanFile::~ScanFile() {
-  if (direct_fd_ >= 0) close(direct_fd_);
+  // The same file once more, whatever stands under its name by now.
+  const std::string same = Cat("/proc/self/fd/", *fd);
+  direct_ = Descriptor(open(same.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
 }
 
 // Bytes that the page cache had, without waiting for the disk.
 size_t ScanFile::ReadCached(uint64_t offset, std::span<std::byte> out) const {
+  const std::optional<int> fd = source_.descriptor();
+  if (!fd) return 0;
   const iovec target = {out.data(), out.size()};
-  const ssize_t got =
-      preadv2(file_.descriptor(), &target, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  const ssize_t got = preadv2(*fd, &target, 1, static_cast<off_t>(offset), RWF_NOWAIT);
   return got < 0 ? 0 : static_cast<size_t>(got);
 }
 
 // Bytes that came around the page cache; 0 when this file system or place cannot do it.
 size_t ScanFile::ReadDirect(uint64_t offset, std::span<std::byte> out) const {
-  if (direct_fd_ < 0) return 0;
-  const ssize_t got = pread(direct_fd_, out.data(), out.size(), static_cast<off_t>(offset));
+  if (!direct_.valid()) return 0;
+  const ssize_t got = pread(direct_.get(), out.data(), out.size(), static_cast<off_t>(offset));
   return got < 0 ? 0 : static_cast<size_t>(got);
 }
 
@@ -78,19 +71,18 @@ Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
     done = std::max(done, from + direct);
   }
   if (done >= wanted) return Ok();
-  return file_.ReadAt(offset + done, whole.subspan(done, wanted - done));
+  return source_.ReadAt(offset + done, whole.subspan(done, wanted - done));
 }
 
-Result<std::string> Sha256OfFile(const fs::path& path,
-                                 const std::function<void(uint64_t bytes)>& read) {
+Result<std::string> Sha256Of(const ByteSource& source,
+                             const std::function<void(uint64_t bytes)>& read) {
   constexpr size_t kBuffer = 1u << 20;
-  SHARD_TRY(const InputFile file, InputFile::Open(path));
   Sha256 hash;
   std::vector<std::byte> buffer(kBuffer);
-  for (uint64_t at = 0; at < file.size(); at += kBuffer) {
+  for (uint64_t at = 0; at < source.size(); at += kBuffer) {
     SHARD_CHECK(CheckInterrupt());
-    const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, file.size() - at));
-    SHARD_CHECK(file.ReadAt(at, piece));
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, source.size() - at));
+    SHARD_CHECK(source.ReadAt(at, piece));
     hash.Update(piece);
     if (read) read(piece.size());
   }

@@ -8,8 +8,10 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
-#include "libshard/base/file.h"
+#include "libshard/base/byte_source.h"
+#include "libshard/base/descriptor.h"
 #include "libshard/base/result.h"
 
 namespace shard {
@@ -29,37 +31,34 @@ class PageBuffer {
   size_t size_;
 };
 
-// Move-only, used by one thread.
+// Move-only, used by one thread. Borrows the source; one without a descriptor is simply read.
 class ScanFile {
  public:
   // `cold`: what the page cache has is written to the device and dropped, and reads bypass the
   // cache. Where the file system has no direct reads, dropping is all that can be done. Caches
   // below the file system (of a disk, a host, a server) are out of reach.
-  static Result<ScanFile> Open(const fs::path& path, bool cold = false);
-  ScanFile(ScanFile&& other) noexcept;
-  ScanFile& operator=(ScanFile&&) = delete;
-  ~ScanFile();
+  explicit ScanFile(const ByteSource& source, bool cold = false);
 
-  // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of InputFile::ReadAt.
-  // REQUIRES: `offset` is a multiple of the page size, `wanted` fits into the buffer.
+  // Fills the first `wanted` bytes of `buffer` from `offset`, with the errors of
+  // ByteSource::ReadAt. REQUIRES: `offset` is a multiple of the page size, `wanted` fits into the
+  // buffer.
   Status Read(uint64_t offset, size_t wanted, PageBuffer& buffer);
   // The number of bytes that were read past the page cache.
   uint64_t direct_bytes() const { return direct_bytes_; }
 
  private:
-  explicit ScanFile(InputFile file) : file_(std::move(file)) {}
   size_t ReadCached(uint64_t offset, std::span<std::byte> out) const;
   size_t ReadDirect(uint64_t offset, std::span<std::byte> out) const;
 
-  InputFile file_;
-  bool cold_ = false;
+  const ByteSource& source_;
+  bool cold_;
   uint64_t direct_bytes_ = 0;
-  int direct_fd_ = -1;  // -1 where the file system has no direct reads
+  Descriptor direct_;  // not valid where there are no direct reads
 };
 
-// SHA-256 of a whole file, read once from front to back; stops at an interrupt. `read`, if it is
+// SHA-256 of a whole source, read once from front to back; stops at an interrupt. `read`, if it is
 // not empty, is told how many bytes each step took.
-Result<std::string> Sha256OfFile(const fs::path& path,
-                                 const std::function<void(uint64_t bytes)>& read = {});
+Result<std::string> Sha256Of(const ByteSource& source,
+                             const std::function<void(uint64_t bytes)>& read = {});
 
 }  // namespace shard

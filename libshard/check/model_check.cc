@@ -19,7 +19,8 @@ Result<ModelPromise> PromiseOf(const MoeModel& model, const CheckOptions& option
   if (model.checkpoint().is_gguf()) {
     return ReadGgufPromise(model.checkpoint().metadata(), model.config());
   }
-  SHARD_TRY(const HfConfig config, HfConfig::Read(model.config_path().string()));
+  SHARD_TRY(const HfConfig config,
+            HfConfig::Parse(model.config_path().string(), model.config_text()));
   return ReadPromise(config, options.defaults, model.config(), model.family(), findings);
 }
 
@@ -49,17 +50,18 @@ Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const Mode
 
 namespace {
 
-// None for a config alone, which has no tensors to list. The file of a family is not known here.
+// None for what list-tensors could not be given: a config alone, which has no tensors to list, and
+// a checkpoint that was put together in memory. The file of a family is not known here.
 std::string CheckHint(const MoeModel& model) {
   const auto path = [](const fs::path& of) {
     const std::string text = of.string();
     return Cat(text.starts_with('-') ? "./" : "", text);
   };
-  if (model.checkpoint().promised()) return "";
+  const SourceTree& tree = *model.checkpoint().tree();
+  if (model.checkpoint().promised() || !tree.LocalPath("")) return "";
   const fs::path& config = model.config_path();
   std::vector<std::string> words = {"moepack", "list-tensors", path(model.checkpoint().source())};
-  const bool beside =
-      model.checkpoint().is_gguf() || config.parent_path() == model.checkpoint().root();
+  const bool beside = model.checkpoint().is_gguf() || config == tree.NameOf("config.json");
   if (!beside) words.insert(words.end(), {"--config", path(config)});
   words.emplace_back("--check");
   return Cat("`", ShellCommand(words), "` names everything that disagrees");

@@ -11,9 +11,10 @@
 
 namespace shard {
 
-// The config that `source` is or holds when it has no tensors: a .json file that is not an index,
-// or a directory with config.json and neither safetensors, index nor GGUF.
-std::optional<fs::path> ConfigAlone(const fs::path& source);
+// The file that is the config of `source` when it has no tensors: a .json file that is not an index,
+// or config.json of a tree with neither safetensors, index nor GGUF. None otherwise, also where the
+// tree cannot be read: opening the checkpoint says why.
+std::optional<std::string> ConfigAlone(const Source& source);
 
 struct PromisedModel {
   MoeModel model;  // model.checkpoint().promised()
@@ -22,7 +23,7 @@ struct PromisedModel {
   std::string stored, unfollowed;
 };
 // kUnsupported as for a checkpoint, and when the config does not give the size of the experts.
-Result<PromisedModel> OpenPromised(const fs::path& source, const fs::path& config,
+Result<PromisedModel> OpenPromised(const Source& source, const std::string& config,
                                    const ModelOptions& options);
 
 }  // namespace shard

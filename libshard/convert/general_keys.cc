@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "libshard/base/descriptor.h"
 #include "libshard/base/text.h"
 #include "libshard/convert/model_card.h"
 #include "libshard/model/hf_config.h"
@@ -15,6 +14,7 @@ namespace shard {
 namespace {
 
 constexpr uint64_t kMaxCardBytes = 16u << 20;
+constexpr const char* kCard = "README.md";
 constexpr std::string_view kHub = "https://huggingface.co/";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -97,11 +97,12 @@ void AddCard(const ModelCard& card, GgufMetadata& metadata) {
 }
 
 // What the model's makers recommend for sampling.
-Status AddSampling(const fs::path& root, GgufMetadata& metadata) {
-  const fs::path path = root / "generation_config.json";
-  SHARD_TRY(const bool there, IsThere(path));
+Status AddSampling(const SourceTree& tree, GgufMetadata& metadata) {
+  const std::string name = "generation_config.json";
+  SHARD_TRY(const bool there, tree.Has(name));
   if (!there) return Ok();
-  SHARD_TRY(const HfConfig config, HfConfig::Read(path.string()));
+  SHARD_TRY(const std::string text, tree.ReadText(name, kMaxConfigBytes));
+  SHARD_TRY(const HfConfig config, HfConfig::Parse(tree.NameOf(name), text));
   SHARD_TRY(const std::optional<uint32_t> top_k, config.FindU32({"top_k"}));
   if (top_k && *top_k <= INT32_MAX) {
     metadata.Set("general.sampling.top_k", GgufValue::I32(static_cast<int32_t>(*top_k)));
@@ -151,15 +152,15 @@ std::string TitleOf(std::string_view name) {
   return Join(words, " ");
 }
 
-Status AddGeneralKeys(const fs::path& root, std::string_view architecture, const ModelNames& names,
-                      GgufMetadata& metadata) {
+Status AddGeneralKeys(const SourceTree& tree, std::string_view architecture,
+                      const ModelNames& names, GgufMetadata& metadata) {
   metadata.Set("general.architecture", GgufValue::String(architecture));
   metadata.Set("general.type", GgufValue::String("model"));
-  SHARD_CHECK(AddSampling(root, metadata));
+  SHARD_CHECK(AddSampling(tree, metadata));
   ModelCard card;
-  SHARD_TRY(const bool has_card, IsThere(root / "README.md"));
+  SHARD_TRY(const bool has_card, tree.Has(kCard));
   if (has_card) {
-    SHARD_TRY(const std::string text, ReadTextFile(root / "README.md", kMaxCardBytes));
+    SHARD_TRY(const std::string text, tree.ReadText(kCard, kMaxCardBytes));
     card = ParseModelCard(text);
   }
   const std::string name = NameOf(card, names);

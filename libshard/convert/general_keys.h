@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/file.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/convert/gguf_model.h"
 
 namespace shard {
@@ -21,8 +21,8 @@ struct ModelNames {
 // Writes general.architecture and general.type, and whatever the names, the front matter of
 // README.md and generation_config.json give of general.name, .license*, .tags, .languages,
 // .base_model.*, .dataset.*, .sampling.*.
-Status AddGeneralKeys(const fs::path& root, std::string_view architecture, const ModelNames& names,
-                      GgufMetadata& metadata);
+Status AddGeneralKeys(const SourceTree& tree, std::string_view architecture,
+                      const ModelNames& names, GgufMetadata& metadata);
 
 // general.size_label: "8x1.3M", experts and the parameters of all else with one expert of each
 // layer.

@@ -32,7 +32,7 @@ class Conversion {
     WarnOfTowers();
     if (!family_.keeps_mtp) WarnOfMtp();
     SHARD_CHECK(CheckLayers());
-    SHARD_CHECK(AddGeneralKeys(root(), family_.architecture, Names(), out_.metadata));
+    SHARD_CHECK(AddGeneralKeys(*tree(), family_.architecture, Names(), out_.metadata));
     SHARD_CHECK(AddTensors());
     SHARD_CHECK(AddArchKeys());
     SHARD_CHECK(CompareWithModel());
@@ -57,7 +57,7 @@ class Conversion {
   }
 
  private:
-  const fs::path& root() const { return model_.checkpoint().root(); }
+  const SourceTreePtr& tree() const { return model_.checkpoint().tree(); }
 
   ModelNames Names() const {
     ModelNames names{"", model_.family().name};
@@ -67,7 +67,8 @@ class Conversion {
   }
 
   Status ReadConfig() {
-    SHARD_TRY(const HfConfig config, HfConfig::Read(model_.config_path().string()));
+    SHARD_TRY(const HfConfig config,
+              HfConfig::Parse(model_.config_path().string(), model_.config_text()));
     SHARD_TRY(config_, config.WithDefaults(family_.defaults));
     SHARD_TRY(shape_, ReadShape(config_));
     SHARD_TRY(weights_, ReadWeightConfig(config_));
@@ -199,13 +200,13 @@ class Conversion {
   }
 
   Status AddTokenizer() {
-    SHARD_TRY(const TokenizerFiles files, TokenizerFiles::Read(root()));
+    SHARD_TRY(const TokenizerFiles files, TokenizerFiles::Read(tree()));
     SHARD_TRY(const Vocabulary vocabulary,
               family_.vocabulary({files, shape_.vocabulary, family_.pre, options_.pre}));
-    SHARD_CHECK(CheckDistinct(root().string(), vocabulary));
+    SHARD_CHECK(CheckDistinct(tree()->name(), vocabulary));
     if (!vocabulary.warning.empty()) out_.warnings.push_back(vocabulary.warning);
     if (const size_t padding = CountPadding(vocabulary)) {
-      out_.notes.push_back(Cat(root().string(), ": the tokenizer has ",
+      out_.notes.push_back(Cat(tree()->name(), ": the tokenizer has ",
                                vocabulary.tokens.size() - padding, " tokens for ",
                                vocabulary.tokens.size(), " rows of the embedding; the others ",
                                "become [PAD<id>]"));

@@ -2,48 +2,49 @@
 
 #include <algorithm>
 
-#include "libshard/base/descriptor.h"
+#include "libshard/base/inside_path.h"
 #include "libshard/base/limits.h"
-#include "libshard/base/not_fetched.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf_set.h"
-#include "libshard/format/linked_checkpoint.h"
 #include "libshard/format/read_header.h"
 
 namespace shard {
 namespace {
 
 // A path given by the user that is no checkpoint gets the reason, not just "not found".
-Error NoCheckpoint(const fs::path& source) {
-  std::error_code error;
+Error NoCheckpoint(const Source& source) {
   const std::string expected =
       ": expected model.safetensors.index.json, *.safetensors or *.gguf, found ";
-  if (fs::exists(source / "distribution.json", error)) {
+  const Result<bool> distribution = source.tree->Has("distribution.json");
+  if (source.file.empty() && distribution && *distribution) {
     return Error{Code::kInvalidArgument,
-                 Cat(source.string(), expected, "a distribution that moepack wrote"),
+                 Cat(source.named.string(), expected, "a distribution that moepack wrote"),
                  "name the checkpoint it was made from, or use verify, diff or assemble"};
   }
-  return Error{Code::kNotFound, Cat(source.string(), expected, "none of them")};
+  return Error{Code::kNotFound, Cat(source.named.string(), expected, "none of them")};
 }
+
+constexpr std::string_view kSafetensorsSuffix = ".safetensors";
 
 }  // namespace
 
 // Gathers files and tensors, then hands out a finished Checkpoint.
 class CheckpointBuilder {
  public:
-  CheckpointBuilder(const fs::path& source, const fs::path& root) {
-    out_.source_ = source;
-    out_.root_ = root;
+  explicit CheckpointBuilder(const Source& source) {
+    out_.source_ = source.named;
+    out_.tree_ = source.tree;
   }
 
   // Room for as many tensors, where the number is known.
   void Reserve(size_t tensors) { out_.tensors_.reserve(tensors); }
 
   Status AddFile(const std::string& name) {
-    SHARD_TRY(const InputFile file, InputFile::Open(out_.root_ / name));
-    SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(file, file.path().string()));
-    return Append(name, file, header.data_start, header.tensors);
+    SHARD_TRY(const ByteSourcePtr file, out_.tree_->Open(name));
+    SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(*file, file->name()));
+    return Append(name, *file, header.data_start, header.tensors);
   }
 
   // All parts of one model, in order; the metadata of the first counts.
@@ -52,11 +53,11 @@ class CheckpointBuilder {
     std::vector<GgufMetadata> metadata;
     std::vector<GgufPart> parts;
     for (const std::string& name : names) {
-      SHARD_TRY(const InputFile file, InputFile::Open(out_.root_ / name));
-      SHARD_TRY(GgufHeader header, ReadGgufHeader(file, file.path().string()));
-      parts.push_back({.path = file.path(), .tensors = header.tensors.size()});
+      SHARD_TRY(const ByteSourcePtr file, out_.tree_->Open(name));
+      SHARD_TRY(GgufHeader header, ReadGgufHeader(*file, file->name()));
+      parts.push_back({.path = file->name(), .tensors = header.tensors.size()});
       metadata.push_back(std::move(header.metadata));
-      SHARD_CHECK(Append(name, file, header.data_start, header.tensors));
+      SHARD_CHECK(Append(name, *file, header.data_start, header.tensors));
     }
     for (size_t i = 0; i < parts.size(); ++i) parts[i].metadata = &metadata[i];
     SHARD_CHECK(CheckGgufSet(parts));
@@ -79,7 +80,7 @@ class CheckpointBuilder {
     for (const auto& [tensor, file] : index.file_of) {
       if (out_.Find(tensor) != nullptr) continue;
       return Error{Code::kCorrupt,
-                   Cat((out_.root_ / index.shards[file]).string(), ": tensor ", Quoted(tensor),
+                   Cat(out_.tree_->NameOf(index.shards[file]), ": tensor ", Quoted(tensor),
                        ": expected by ", index.path.filename().string(),
                        ", found no such tensor in the file")};
     }
@@ -94,8 +95,7 @@ class CheckpointBuilder {
   void AddNames(const CheckpointIndex& index) {
     out_.names_only_ = true;
     for (const std::string& name : index.shards) {
-      out_.files_.push_back(
-          {.path = out_.root_ / name, .name = name, .header_sha256 = {}, .identity = {}});
+      AddNamed(name);
     }
     for (const auto& [tensor, file] : index.file_of) {
       TensorEntry entry;
@@ -105,10 +105,9 @@ class CheckpointBuilder {
     }
   }
 
-  void AddPromised(const fs::path& config, std::vector<TensorEntry> tensors) {
+  void AddPromised(const std::string& config, std::vector<TensorEntry> tensors) {
     out_.promised_ = true;
-    out_.files_.push_back(
-        {.path = config, .name = config.filename().string(), .header_sha256 = {}, .identity = {}});
+    AddNamed(config);
     uint64_t offset = 0;
     for (TensorEntry& tensor : tensors) {
       tensor.offset = offset;
@@ -142,23 +141,32 @@ class CheckpointBuilder {
   Checkpoint Take() && { return std::move(out_); }
 
  private:
-  Status Append(const std::string& name, const InputFile& file, uint64_t data_start,
+  // A file of which no more than the name is known.
+  void AddNamed(const std::string& name) {
+    SourceFile file;
+    file.path = out_.tree_->NameOf(name);
+    file.name = name;
+    file.tree = out_.tree_;
+    out_.files_.push_back(std::move(file));
+  }
+
+  Status Append(const std::string& name, const ByteSource& file, uint64_t data_start,
                 std::vector<TensorEntry>& tensors) {
     if (!IsSafeRelativePath(name)) {
-      return Error{
-          Code::kUnsupported,
-          Cat(out_.root_.string(), ": name of a file: expected UTF-8 of at most ", kMaxPath,
-              " bytes without control characters and \"\\\", found ", Quoted(name)),
-          "rename the file: distribution.json could not name it"};
+      return Error{Code::kUnsupported,
+                   Cat(out_.tree_->name(), ": name of a file: expected UTF-8 of at most ", kMaxPath,
+                       " bytes without control characters and \"\\\", found ", Quoted(name)),
+                   "rename the file: distribution.json could not name it"};
     }
     SHARD_TRY(std::string sha256, Sha256OfStart(file, data_start));
     const auto number = static_cast<uint32_t>(out_.files_.size());
-    out_.files_.push_back({.path = file.path(),
+    out_.files_.push_back({.path = file.name(),
                            .name = name,
                            .size = file.size(),
                            .data_start = data_start,
                            .header_sha256 = std::move(sha256),
-                           .identity = file.identity()});
+                           .identity = file.identity(),
+                           .tree = out_.tree_});
     for (TensorEntry& tensor : tensors) {
       tensor.file = number;
       out_.tensors_.push_back(std::move(tensor));
@@ -171,10 +179,10 @@ class CheckpointBuilder {
 
 namespace {
 
-Status CheckShardsPresent(const fs::path& root, const CheckpointIndex& index) {
+Status CheckShardsPresent(const SourceTree& tree, const CheckpointIndex& index) {
   std::vector<std::string> missing;
   for (const std::string& shard : index.shards) {
-    SHARD_TRY(const bool there, IsThere(root / shard));
+    SHARD_TRY(const bool there, tree.Has(shard));
     if (!there) missing.push_back(shard);
   }
   if (missing.empty()) return Ok();
@@ -182,132 +190,102 @@ Status CheckShardsPresent(const fs::path& root, const CheckpointIndex& index) {
   const auto tensor =
       std::find_if(index.file_of.begin(), index.file_of.end(),
                    [&](const auto& entry) { return index.shards[entry.second] == missing[0]; });
-  return Error{
-      Code::kNotFound,
-      Cat((root / missing[0]).string(), ": expected ", index.shards.size(), " shards named by ",
-          index.path.filename().string(), ", found ", index.shards.size() - missing.size(), " (",
-          missing.size(), " missing, this one with ", Quoted(tensor->first), ")"),
-      "finish the download; list-tensors also takes the index file alone"};
+  return Error{Code::kNotFound,
+               Cat(tree.NameOf(missing[0]), ": expected ", index.shards.size(), " shards named by ",
+                   index.path.filename().string(), ", found ", index.shards.size() - missing.size(),
+                   " (", missing.size(), " missing, this one with ", Quoted(tensor->first), ")"),
+               "finish the download; list-tensors also takes the index file alone"};
 }
 
-Status WarnOfGguf(const fs::path& root, CheckpointBuilder& builder) {
-  SHARD_TRY(const std::vector<std::string> names, ListFiles(root, ".gguf"));
+Status WarnOfGguf(const SourceTree& tree, CheckpointBuilder& builder) {
+  SHARD_TRY(const std::vector<std::string> names, tree.List("", ".gguf"));
   for (const std::string& name : names) {
-    builder.Warn(Cat((root / name).string(), ": left out, as there are safetensors beside it"));
+    builder.Warn(Cat(tree.NameOf(name), ": left out, as there are safetensors beside it"));
   }
   return Ok();
 }
 
-Result<Checkpoint> OpenIndexed(const fs::path& source, const fs::path& root,
-                               const fs::path& index_path) {
-  SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(index_path));
-  CheckpointBuilder builder(source, root);
+Result<Checkpoint> OpenIndexed(const Source& source, const CheckpointIndex& index) {
+  CheckpointBuilder builder(source);
   builder.Reserve(index.file_of.size());
-  SHARD_CHECK(CheckShardsPresent(root, index));
-  for (const std::string& shard : index.shards) {
-    SHARD_CHECK(CheckInside(root, shard));
-    SHARD_CHECK(builder.AddFile(shard));
-  }
+  SHARD_CHECK(CheckShardsPresent(*source.tree, index));
+  for (const std::string& shard : index.shards) SHARD_CHECK(builder.AddFile(shard));
   SHARD_CHECK(builder.IndexNames());
   SHARD_CHECK(builder.CheckAgainst(index));
-  SHARD_TRY(const std::vector<std::string> present, ListSafetensors(root));
+  SHARD_TRY(const std::vector<std::string> present, source.tree->List("", kSafetensorsSuffix));
   for (const std::string& name : present) {
     if (std::binary_search(index.shards.begin(), index.shards.end(), name)) continue;
-    builder.Warn(Cat((root / name).string(), ": not named by ", index_path.filename().string(),
+    builder.Warn(Cat(source.tree->NameOf(name), ": not named by ", index.path.filename().string(),
                      ", left out"));
   }
-  SHARD_CHECK(WarnOfGguf(root, builder));
+  SHARD_CHECK(WarnOfGguf(*source.tree, builder));
   return std::move(builder).Take();
 }
 
-// Where the parts of a GGUF set may lie.
-enum class PartLinks : uint8_t { kInside, kAnywhere };
-
-// A file named by the user may be a link to anywhere; what is found beside it may not, unless the
-// caller vouches for it.
-Result<Checkpoint> OpenGguf(const fs::path& source, const fs::path& root,
-                            const std::vector<std::string>& parts, PartLinks links) {
-  SHARD_CHECK(CheckGgufPartsPresent(root, parts));
-  const bool named = parts.size() == 1 && source != root;
-  for (const std::string& part : parts) {
-    if (!named && links == PartLinks::kInside) SHARD_CHECK(CheckInside(root, part));
-  }
-  CheckpointBuilder builder(source, root);
+Result<Checkpoint> OpenGguf(const Source& source, const std::vector<std::string>& parts) {
+  SHARD_CHECK(CheckGgufPartsPresent(*source.tree, parts));
+  CheckpointBuilder builder(source);
   SHARD_CHECK(builder.AddGguf(parts));
   SHARD_CHECK(builder.IndexNames());
   return std::move(builder).Take();
 }
 
-Result<Checkpoint> OpenAllSafetensors(const fs::path& directory,
-                                      const std::vector<std::string>& names) {
-  CheckpointBuilder builder(directory, directory);
-  for (const std::string& name : names) {
-    SHARD_CHECK(CheckInside(directory, name));
-    SHARD_CHECK(builder.AddFile(name));
-  }
+Result<Checkpoint> OpenSafetensors(const Source& source, const std::vector<std::string>& names) {
+  CheckpointBuilder builder(source);
+  for (const std::string& name : names) SHARD_CHECK(builder.AddFile(name));
   SHARD_CHECK(builder.IndexNames());
-  SHARD_CHECK(WarnOfGguf(directory, builder));
+  if (source.file.empty()) SHARD_CHECK(WarnOfGguf(*source.tree, builder));
   return std::move(builder).Take();
 }
 
-Result<Checkpoint> OpenDirectory(const fs::path& directory, PartLinks links) {
-  SHARD_TRY(const std::optional<fs::path> index, FindCheckpointIndex(directory));
-  if (index) return OpenIndexed(directory, directory, *index);
-  SHARD_TRY(const std::vector<std::string> names, ListSafetensors(directory));
-  if (!names.empty()) return OpenAllSafetensors(directory, names);
-  SHARD_TRY(const std::vector<std::string> parts, FindGgufModel(directory));
-  if (parts.empty()) return NoCheckpoint(directory);
-  return OpenGguf(directory, directory, parts, links);
+Result<Checkpoint> OpenTree(const Source& source) {
+  SHARD_TRY(const std::optional<std::string> name, FindCheckpointIndex(*source.tree));
+  if (name) {
+    SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(*source.tree, *name));
+    return OpenIndexed(source, index);
+  }
+  SHARD_TRY(const std::vector<std::string> names, source.tree->List("", kSafetensorsSuffix));
+  if (!names.empty()) return OpenSafetensors(source, names);
+  SHARD_TRY(const std::vector<std::string> parts, FindGgufModel(*source.tree));
+  if (parts.empty()) return NoCheckpoint(source);
+  return OpenGguf(source, parts);
 }
 
-// With all shards beside it an index stands for its directory; without any of them it is read for
-// its names.
-Result<Checkpoint> OpenIndexFile(const fs::path& source, const fs::path& root) {
-  SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(source));
+// With all shards beside it an index stands for its tree; without any of them it is read for its
+// names.
+Result<Checkpoint> OpenIndexFile(const Source& source) {
+  SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(*source.tree, source.file));
   bool any = false;
   for (const std::string& shard : index.shards) {
-    SHARD_TRY(const bool there, IsThere(root / shard));
+    SHARD_TRY(const bool there, source.tree->Has(shard));
     any = any || there;
   }
-  if (any) return OpenIndexed(source, root, source);
-  CheckpointBuilder builder(source, root);
+  if (any) return OpenIndexed(source, index);
+  CheckpointBuilder builder(source);
   builder.AddNames(index);
-  SHARD_CHECK(builder.IndexNames());
-  return std::move(builder).Take();
-}
-
-Result<Checkpoint> OpenAny(const fs::path& source, PartLinks links) {
-  std::error_code error;
-  SHARD_TRY(const bool there, IsThere(source));
-  if (!there) {
-    return Error{Code::kNotFound, Cat(source.string(), ": no such file or directory"),
-                 RemoteSourceHint(source.string())};
-  }
-  if (fs::is_directory(source, error)) return OpenDirectory(source, links);
-  const fs::path root = source.has_parent_path() ? source.parent_path() : fs::path(".");
-  const std::string name = source.filename().string();
-  if (name.ends_with(".index.json")) return OpenIndexFile(source, root);
-  if (name.ends_with(".gguf")) return OpenGguf(source, root, GgufPartsOf(name), links);
-  if (!name.ends_with(".safetensors")) return NoCheckpoint(source);
-  CheckpointBuilder builder(source, root);
-  SHARD_CHECK(builder.AddFile(name));
   SHARD_CHECK(builder.IndexNames());
   return std::move(builder).Take();
 }
 
 }  // namespace
 
+Result<Checkpoint> Checkpoint::Open(const Source& source) {
+  const std::string& name = source.file;
+  if (name.empty()) return OpenTree(source);
+  if (name.ends_with(".index.json")) return OpenIndexFile(source);
+  if (name.ends_with(".gguf")) return OpenGguf(source, GgufPartsOf(name));
+  if (name.ends_with(kSafetensorsSuffix)) return OpenSafetensors(source, {name});
+  return NoCheckpoint(source);
+}
+
 Result<Checkpoint> Checkpoint::Open(const fs::path& source) {
-  return OpenAny(source, PartLinks::kInside);
+  SHARD_TRY(const Source local, LocalSource(source));
+  return Open(local);
 }
 
-Result<Checkpoint> OpenLinkedCheckpoint(const fs::path& source) {
-  return OpenAny(source, PartLinks::kAnywhere);
-}
-
-Result<Checkpoint> Checkpoint::Promised(const fs::path& source, const fs::path& config,
+Result<Checkpoint> Checkpoint::Promised(const Source& source, const std::string& config,
                                         std::vector<TensorEntry> tensors) {
-  CheckpointBuilder builder(source, config.has_parent_path() ? config.parent_path() : ".");
+  CheckpointBuilder builder(source);
   builder.AddPromised(config, std::move(tensors));
   SHARD_CHECK(builder.IndexNames());
   return std::move(builder).Take();
@@ -321,18 +299,18 @@ const TensorEntry* Checkpoint::Find(std::string_view name) const {
 
 void Checkpoint::ForgetTensors() {
   tensors_ = {};
-  by_name_ = {};
+  by_name_ = ProbeTable<uint32_t>(kNoTensor);
 }
 
 Status Checkpoint::CheckUnchanged() const {
-  for (const SourceFile& source : files_) {
-    SHARD_TRY(const InputFile file, InputFile::Open(source.path));
-    if (file.identity() == source.identity) continue;
-    return Error{Code::kCorrupt,
-                 Cat(source.path.string(), ": the file was changed while it was read"),
-                 "wait until whatever writes it (a download?) is done, then run the command again"};
-  }
+  for (const SourceFile& file : files_) SHARD_CHECK(OpenUnchanged(file));
   return Ok();
+}
+
+Result<ByteSourcePtr> OpenUnchanged(const SourceFile& file) {
+  SHARD_TRY(ByteSourcePtr source, file.tree->Open(file.name));
+  if (source->identity() != file.identity) return ChangedWhileRead(source->name());
+  return source;
 }
 
 }  // namespace shard

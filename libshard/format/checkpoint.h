@@ -1,4 +1,4 @@
-// A checkpoint on disk: one or many safetensors or GGUF files and one tensor table over them.
+// A checkpoint: one or many safetensors or GGUF files of a tree and one tensor table over them.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +9,46 @@
 #include "libshard/base/file.h"
 #include "libshard/base/probe_table.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/format/tensor.h"
 
 namespace shard {
 
 struct SourceFile {
-  fs::path path;
-  std::string name;  // relative to the checkpoint's directory, '/' between parts
+  fs::path path;  // what messages call it; it is opened through `tree`
+  std::string name;
   uint64_t size = 0;
   uint64_t data_start = 0;
   std::string header_sha256;  // of the bytes before the tensor data
-  FileIdentity identity;
+  std::string identity;       // ByteSource::identity when its header was read
+  SourceTreePtr tree;
 };
+
+// kCorrupt when it is not the file whose header was read.
+Result<ByteSourcePtr> OpenUnchanged(const SourceFile& file);
 
 // Headers only: opening reads no tensor data. Copyable plain data afterwards.
 class Checkpoint {
  public:
-  // `source` is a directory (with *.safetensors.index.json, or just *.safetensors), one
-  // .safetensors file, or an index file on its own (names_only() is then true: shapes, types and
-  // sizes are unknown); or a .gguf, any part of a GGUF set, or a directory with one of them and no
-  // safetensors. Refused: an index that names a file outside the directory by "..", absolute path
-  // or symlink (the blobs of a Hugging Face cache are allowed), a shard that is missing, index and
-  // headers that disagree, one tensor in two shards, parts that do not belong together.
+  // `source` is a tree (with *.safetensors.index.json, or just *.safetensors), one .safetensors
+  // file, or an index file on its own (names_only() is then true: shapes, types and sizes are
+  // unknown); or a .gguf, any part of a GGUF set, or a tree with one of them and no safetensors.
+  // Refused: an index that names a file outside the tree, a file that the tree's rule forbids, a
+  // shard that is missing, index and headers that disagree, one tensor in two shards, parts that do
+  // not belong together.
+  static Result<Checkpoint> Open(const Source& source);
+  // Of this machine.
   static Result<Checkpoint> Open(const fs::path& source);
 
-  // Stands for the checkpoint of `config`, which is all there is of it: `tensors` as the config
-  // promises them. They lie in no file, so nothing can be read of them; their offsets are set here.
-  static Result<Checkpoint> Promised(const fs::path& source, const fs::path& config,
+  // Stands for the checkpoint of `config`, a file of the source's tree and all there is of it:
+  // `tensors` as the config promises them. They lie in no file, so nothing can be read of them;
+  // their offsets are set here.
+  static Result<Checkpoint> Promised(const Source& source, const std::string& config,
                                      std::vector<TensorEntry> tensors);
 
-  // The directory with config.json and the tokenizer.
-  const fs::path& root() const { return root_; }
+  // With the weights, config.json and the tokenizer.
+  const SourceTreePtr& tree() const { return tree_; }
   // What the user named.
   const fs::path& source() const { return source_; }
   const std::vector<SourceFile>& files() const { return files_; }
@@ -64,7 +72,8 @@ class Checkpoint {
   Status CheckUnchanged() const;
 
  private:
-  fs::path root_, source_;
+  SourceTreePtr tree_;
+  fs::path source_;
   std::vector<SourceFile> files_;
   std::vector<TensorEntry> tensors_;
   static constexpr uint32_t kNoTensor = UINT32_MAX;

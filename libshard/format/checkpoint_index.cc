@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "libshard/base/inside_path.h"
 #include "libshard/base/json.h"
-#include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
@@ -102,80 +102,29 @@ class IndexReader : public JsonEvents {
 
 }  // namespace
 
-Result<std::vector<std::string>> ListFiles(const fs::path& directory, std::string_view suffix) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    std::string name = it->path().filename().string();
-    std::error_code status_error;
-    if (name.ends_with(suffix) && !it->is_directory(status_error)) names.push_back(std::move(name));
-  }
-  if (error) return Error{Code::kIo, Cat(directory.string(), ": list: ", error.message())};
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-bool HoldsPath(const fs::path& outer, const fs::path& inner) {
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
-bool IsSafeRelativePath(std::string_view path) {
-  const bool strange = std::any_of(path.begin(), path.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20 || byte == 0x7f || c == '\\';
-  });
-  if (strange || path.size() > kMaxPath || !IsUtf8(path)) return false;
-  const std::vector<std::string> parts = Split(path, '/');
-  return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
-    return part.empty() || part == "." || part == "..";
-  });
-}
-
 const std::string* CheckpointIndex::FileOf(const std::string& tensor) const {
   const auto found = file_of.find(tensor);
   return found == file_of.end() ? nullptr : &shards[found->second];
 }
 
-Result<CheckpointIndex> ReadCheckpointIndex(const fs::path& path) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxIndexBytes));
-  IndexReader reader(path);
-  SHARD_CHECK(StreamJson(path.string(), text, reader));
+Result<CheckpointIndex> ReadCheckpointIndex(const SourceTree& tree, const std::string& file) {
+  SHARD_TRY(const std::string text, tree.ReadText(file, kMaxIndexBytes));
+  const std::string where = tree.NameOf(file);
+  IndexReader reader(where);
+  SHARD_CHECK(StreamJson(where, text, reader));
   return std::move(reader).Take();
 }
 
-Result<std::optional<fs::path>> FindCheckpointIndex(const fs::path& directory) {
-  SHARD_TRY(const std::vector<std::string> names, ListFiles(directory, kIndexSuffix));
-  if (names.empty()) return std::optional<fs::path>();
+Result<std::optional<std::string>> FindCheckpointIndex(const SourceTree& tree) {
+  SHARD_TRY(const std::vector<std::string> names, tree.List("", kIndexSuffix));
+  if (names.empty()) return std::optional<std::string>();
   const std::string usual = Cat("model", kIndexSuffix);
-  if (std::find(names.begin(), names.end(), usual) != names.end()) {
-    return std::optional(directory / usual);
-  }
-  if (names.size() == 1) return std::optional(directory / names[0]);
+  if (std::find(names.begin(), names.end(), usual) != names.end()) return std::optional(usual);
+  if (names.size() == 1) return std::optional(names[0]);
   return Error{Code::kInvalidArgument,
-               Cat(directory.string(), ": expected one *", kIndexSuffix, ", found ", names.size(),
-                   ": ", Join(names, ", ")),
+               Cat(tree.name(), ": expected one *", kIndexSuffix, ", found ", names.size(), ": ",
+                   Join(names, ", ")),
                "name the index file itself instead of the directory"};
-}
-
-Result<std::vector<std::string>> ListSafetensors(const fs::path& directory) {
-  return ListFiles(directory, ".safetensors");
-}
-
-Status CheckInside(const fs::path& directory, const std::string& name) {
-  std::error_code error;
-  const fs::path file = directory / name;
-  const fs::path real_directory = fs::canonical(directory, error);
-  const fs::path real = fs::canonical(file, error);
-  if (error) return Error{Code::kNotFound, Cat(file.string(), ": ", error.message())};
-  if (HoldsPath(real_directory, real)) return Ok();
-  // models--owner--name/snapshots/<revision>/file -> ../../blobs/<digest>: the cache of
-  // huggingface_hub.
-  const fs::path snapshots = real_directory.parent_path();
-  if (snapshots.filename() == "snapshots" && HoldsPath(snapshots.parent_path() / "blobs", real)) {
-    return Ok();
-  }
-  return Error{Code::kCorrupt, Cat(file.string(), ": expected a file inside ", directory.string(),
-                                   ", found a link to ", real.string())};
 }
 
 }  // namespace shard

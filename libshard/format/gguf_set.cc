@@ -4,9 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "libshard/base/descriptor.h"
 #include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
 
 namespace shard {
 namespace {
@@ -96,8 +94,8 @@ std::vector<std::string> GgufPartsOf(const std::string& file_name) {
   return names;
 }
 
-Result<std::vector<std::string>> FindGgufModel(const fs::path& directory) {
-  SHARD_TRY(const std::vector<std::string> names, ListFiles(directory, kSuffix));
+Result<std::vector<std::string>> FindGgufModel(const SourceTree& tree) {
+  SHARD_TRY(const std::vector<std::string> names, tree.List("", kSuffix));
   std::map<std::string, std::string> models;  // what they have in common -> one of their files
   for (const std::string& name : names) {
     const std::optional<GgufPartName> part = ParseGgufPartName(name);
@@ -110,21 +108,21 @@ Result<std::vector<std::string>> FindGgufModel(const fs::path& directory) {
     if (found.size() < kMaxListed) found.push_back(Quoted(model));
   }
   if (found.size() < models.size()) found.push_back("...");
-  return Error{Code::kInvalidArgument,
-               Cat(directory.string(), ": expected one GGUF model, found ", models.size(), ": ",
-                   Join(found, ", ")),
-               "name one of the files instead of the directory"};
+  return Error{
+      Code::kInvalidArgument,
+      Cat(tree.name(), ": expected one GGUF model, found ", models.size(), ": ", Join(found, ", ")),
+      "name one of the files instead of the directory"};
 }
 
-Status CheckGgufPartsPresent(const fs::path& directory, const std::vector<std::string>& parts) {
+Status CheckGgufPartsPresent(const SourceTree& tree, const std::vector<std::string>& parts) {
   std::vector<std::string> missing;
   for (const std::string& part : parts) {
-    SHARD_TRY(const bool there, IsThere(directory / part));
+    SHARD_TRY(const bool there, tree.Has(part));
     if (!there) missing.push_back(part);
   }
   if (missing.empty()) return Ok();
   return Error{Code::kNotFound,
-               Cat((directory / missing[0]).string(), ": expected ", parts.size(), " parts, found ",
+               Cat(tree.NameOf(missing[0]), ": expected ", parts.size(), " parts, found ",
                    parts.size() - missing.size(), " (", missing.size(), " missing)"),
                "finish the download: a set is only read whole"};
 }

@@ -10,6 +10,7 @@
 
 #include "libshard/base/file.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/format/gguf_metadata.h"
 
 namespace shard {
@@ -32,16 +33,16 @@ std::string GgufPartFileName(const std::string& prefix, uint32_t index, uint32_t
 // not a part.
 std::vector<std::string> GgufPartsOf(const std::string& file_name);
 
-// The parts of the one model in `directory`; empty when it has no *.gguf. kInvalidArgument, with
-// the models that are there, when it has several.
-Result<std::vector<std::string>> FindGgufModel(const fs::path& directory);
+// The parts of the one model directly in the tree; empty when it has no *.gguf. kInvalidArgument,
+// with the models that are there, when it has several.
+Result<std::vector<std::string>> FindGgufModel(const SourceTree& tree);
 
 // kNotFound, naming the first part that is missing.
-Status CheckGgufPartsPresent(const fs::path& directory, const std::vector<std::string>& parts);
+Status CheckGgufPartsPresent(const SourceTree& tree, const std::vector<std::string>& parts);
 
 // What a part says about itself.
 struct GgufPart {
-  fs::path path;
+  fs::path path;  // what messages call it
   const GgufMetadata* metadata = nullptr;
   uint64_t tensors = 0;
 };

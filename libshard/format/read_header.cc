@@ -15,13 +15,13 @@ namespace {
 // Holds the header of most models; of others it is read again in growing pieces.
 constexpr uint64_t kFirstPiece = 1u << 20;
 
-Result<std::vector<std::byte>> ReadFirst(const InputFile& file, uint64_t bytes) {
+Result<std::vector<std::byte>> ReadFirst(const ByteSource& file, uint64_t bytes) {
   std::vector<std::byte> out(std::min(bytes, file.size()));
   SHARD_CHECK(file.ReadAt(0, out));
   return out;
 }
 
-Status CheckFetched(const InputFile& file, const std::string& name) {
+Status CheckFetched(const ByteSource& file, const std::string& name) {
   constexpr uint64_t kMaxPointer = 1024;
   if (file.size() > kMaxPointer) return Ok();
   SHARD_TRY(const std::vector<std::byte> bytes, ReadFirst(file, kMaxPointer));
@@ -30,7 +30,7 @@ Status CheckFetched(const InputFile& file, const std::string& name) {
 
 }  // namespace
 
-Result<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file, const std::string& name) {
+Result<SafetensorsHeader> ReadSafetensorsHeader(const ByteSource& file, const std::string& name) {
   SHARD_CHECK(CheckFetched(file, name));
   SHARD_TRY(std::vector<std::byte> bytes, ReadFirst(file, kSafetensorsLengthBytes));
   if (bytes.size() == kSafetensorsLengthBytes) {
@@ -43,7 +43,7 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file, const std
   return ParseSafetensors(name, bytes, file.size());
 }
 
-Result<GgufHeader> ReadGgufHeader(const InputFile& file, const std::string& name) {
+Result<GgufHeader> ReadGgufHeader(const ByteSource& file, const std::string& name) {
   SHARD_CHECK(CheckFetched(file, name));
   for (uint64_t piece = kFirstPiece;;) {
     SHARD_TRY(const std::vector<std::byte> bytes, ReadFirst(file, piece));
@@ -58,7 +58,7 @@ Result<GgufHeader> ReadGgufHeader(const InputFile& file, const std::string& name
   }
 }
 
-Result<std::string> Sha256OfStart(const InputFile& file, uint64_t bytes) {
+Result<std::string> Sha256OfStart(const ByteSource& file, uint64_t bytes) {
   Sha256 sha256;
   std::vector<std::byte> buffer(std::min(kFirstPiece, bytes));
   for (uint64_t at = 0; at < bytes;) {

@@ -1,7 +1,9 @@
 #include "libshard/format/side_files.h"
 
-#include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
+#include <iterator>
+#include <vector>
+
+#include "libshard/base/file.h"
 
 namespace shard {
 namespace {
@@ -15,32 +17,36 @@ constexpr const char* kNames[] = {"config.json",       "generation_config.json",
                                   "chat_template.json"};
 
 // No value for a file that is not there or cannot be opened; whoever reads it reports that.
-std::optional<FileIdentity> IdentityAt(const fs::path& path) {
+std::optional<std::string> IdentityOf(const SourceTree& tree, const std::string& file) {
+  const auto source = tree.Open(file);
+  return source ? std::optional((*source)->identity()) : std::nullopt;
+}
+
+std::optional<std::string> IdentityAt(const std::string& path) {
   const auto file = InputFile::Open(path);
   return file ? std::optional(file->identity()) : std::nullopt;
 }
 
 }  // namespace
 
-SideFiles SideFiles::Note(const fs::path& source, const std::string& config_file) {
-  std::error_code ignored;
-  const fs::path root = fs::is_directory(source, ignored) ? source : source.parent_path();
+SideFiles SideFiles::Note(const SourceTreePtr& tree, const std::string& config_file) {
   SideFiles noted;
-  for (const char* name : kNames) noted.files_[root / name] = IdentityAt(root / name);
-  if (!config_file.empty()) noted.files_[config_file] = IdentityAt(config_file);
-  const auto indexes = ListFiles(root.empty() ? "." : root, ".index.json");
-  if (!indexes) return noted;
-  for (const std::string& name : *indexes) noted.files_[root / name] = IdentityAt(root / name);
+  noted.tree_ = tree;
+  noted.config_file_ = config_file;
+  if (!config_file.empty()) noted.config_ = IdentityAt(config_file);
+  std::vector<std::string> names(std::begin(kNames), std::end(kNames));
+  const auto indexes = tree->List("", ".index.json");
+  if (indexes) names.insert(names.end(), indexes->begin(), indexes->end());
+  for (const std::string& name : names) noted.files_[name] = IdentityOf(*tree, name);
   return noted;
 }
 
 Status SideFiles::CheckUnchanged() const {
-  for (const auto& [path, identity] : files_) {
-    if (IdentityAt(path) == identity) continue;
-    return Error{Code::kCorrupt, Cat(path.string(), ": the file was changed while it was read"),
-                 "wait until whatever writes it (a download?) is done, then run the command again"};
+  for (const auto& [name, identity] : files_) {
+    if (IdentityOf(*tree_, name) != identity) return ChangedWhileRead(tree_->NameOf(name));
   }
-  return Ok();
+  if (config_file_.empty() || IdentityAt(config_file_) == config_) return Ok();
+  return ChangedWhileRead(config_file_);
 }
 
 }  // namespace shard

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "libshard/base/file.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 
 namespace shard {
 
@@ -15,13 +15,19 @@ namespace shard {
 // everything that was read in between, however often, came from one state.
 class SideFiles {
  public:
-  // `source` as for Checkpoint::Open; `config_file` as for ModelOptions.
-  static SideFiles Note(const fs::path& source, const std::string& config_file = "");
+  // `config_file` as for ModelOptions.
+  static SideFiles Note(const SourceTreePtr& tree, const std::string& config_file = "");
   // kCorrupt if one of them has changed, is gone or is new.
   Status CheckUnchanged() const;
 
  private:
-  std::map<fs::path, std::optional<FileIdentity>> files_;
+  // None for what is not there or cannot be opened; whoever reads it says so.
+  using Identity = std::optional<std::string>;
+
+  SourceTreePtr tree_;
+  std::map<std::string, Identity> files_;  // of the tree
+  std::string config_file_;                // that the user named; "" for none
+  Identity config_;
 };
 
 }  // namespace shard

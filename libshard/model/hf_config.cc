@@ -62,11 +62,6 @@ Result<HfConfig> HfConfig::Parse(const std::string& where, std::string_view text
   return config;
 }
 
-Result<HfConfig> HfConfig::Read(const std::string& path) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxConfigBytes));
-  return Parse(path, text);
-}
-
 Result<HfConfig> HfConfig::WithDefaults(std::string_view json) const {
   HfConfig config = *this;
   if (json.empty()) return config;

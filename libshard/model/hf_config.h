@@ -26,7 +26,6 @@ using ConfigKeys = std::initializer_list<const char*>;
 // A field that is null is absent.
 class HfConfig {
  public:
-  static Result<HfConfig> Read(const std::string& path);
   static Result<HfConfig> Parse(const std::string& where, std::string_view text);
 
   // Fields that are absent under all their names are looked up in `json`, an object.

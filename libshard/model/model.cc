@@ -4,16 +4,15 @@
 #include <map>
 #include <set>
 
-#include "libshard/base/descriptor.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "libshard/model/family_find.h"
 #include "libshard/model/gguf_config.h"
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/hf_config.h"
 #include "libshard/model/layer_experts.h"
-#include "libshard/model/linked_model.h"
 
 namespace shard {
 namespace {
@@ -40,14 +39,10 @@ class ModelBuilder {
   Status ReadConfig(const ModelOptions& options) {
     model_.warnings_ = model_.checkpoint_.warnings();
     if (model_.checkpoint_.is_gguf()) return ReadGguf(options);
-    const bool given = !options.config_file.empty();
-    model_.config_path_ =
-        given ? fs::path(options.config_file) : model_.checkpoint_.root() / "config.json";
-    SHARD_TRY(const bool there, IsThere(model_.config_path_));
-    if (!given && !there) return Ok();
-    SHARD_TRY(const std::string text, ReadTextFile(model_.config_path_, kMaxConfigBytes));
-    SHARD_TRY(model_.config_, ParseModelConfig(model_.config_path_.string(), text));
-    model_.config_sha256_ = Sha256Hex(text);
+    SHARD_TRY(const bool there, ReadConfigText(options));
+    if (!there) return Ok();
+    SHARD_TRY(model_.config_, ParseModelConfig(model_.config_path_.string(), model_.config_text_));
+    model_.config_sha256_ = Sha256Hex(model_.config_text_);
     model_.has_config_ = true;
     return Ok();
   }
@@ -205,12 +200,12 @@ class ModelBuilder {
   Status SampleWeights() {
     Sha256 hash;
     for (const SourceFile& source : model_.checkpoint_.files()) {
-      SHARD_TRY(const InputFile file, InputFile::Open(source.path));
+      SHARD_TRY(const ByteSourcePtr file, OpenUnchanged(source));
       const uint64_t data = source.size - source.data_start;
       std::vector<std::byte> page(std::min(kSampleBytes, data));
       for (uint64_t i = 0; i < kSamples; ++i) {
         const uint64_t at = (data - page.size()) / (kSamples - 1) * i;
-        SHARD_CHECK(file.ReadAt(source.data_start + at, page));
+        SHARD_CHECK(file->ReadAt(source.data_start + at, page));
         hash.Update(page);
       }
     }
@@ -234,6 +229,24 @@ class ModelBuilder {
       if (tensor.rule->pattern.ends_with(".bias")) bias = RouterBias::kLogits;
     }
     return bias;
+  }
+
+  // The file that the user named, or config.json beside the weights, which may be absent; a config
+  // alone is the checkpoint's only file.
+  Result<bool> ReadConfigText(const ModelOptions& options) {
+    const Checkpoint& checkpoint = model_.checkpoint_;
+    const SourceTree& tree = *checkpoint.tree();
+    if (!options.config_file.empty()) {
+      model_.config_path_ = options.config_file;
+      SHARD_TRY(model_.config_text_, ReadTextFile(options.config_file, kMaxConfigBytes));
+      return true;
+    }
+    const std::string name = checkpoint.promised() ? checkpoint.files()[0].name : "config.json";
+    model_.config_path_ = tree.NameOf(name);
+    SHARD_TRY(const bool there, tree.Has(name));
+    if (!there) return false;
+    SHARD_TRY(model_.config_text_, tree.ReadText(name, kMaxConfigBytes));
+    return true;
   }
 
   // The first file's header takes the place of config.json.
@@ -269,6 +282,11 @@ class ModelBuilder {
 };
 
 Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
+  SHARD_TRY(const Source local, LocalSource(source));
+  return Open(local, options);
+}
+
+Result<MoeModel> MoeModel::Open(const Source& source, const ModelOptions& options) {
   SHARD_TRY(Checkpoint checkpoint, Checkpoint::Open(source));
   return Of(std::move(checkpoint), options);
 }
@@ -284,11 +302,6 @@ Result<MoeModel> MoeModel::Of(Checkpoint checkpoint, const ModelOptions& options
   SHARD_CHECK(builder.CheckConfig());
   if (options.sample_weights && builder.can_be_read()) SHARD_CHECK(builder.SampleWeights());
   return std::move(builder).Take();
-}
-
-Result<MoeModel> OpenLinkedModel(const fs::path& source, const ModelOptions& options) {
-  SHARD_TRY(Checkpoint checkpoint, OpenLinkedCheckpoint(source));
-  return MoeModel::Of(std::move(checkpoint), options);
 }
 
 const MoeLayer* MoeModel::FindLayer(uint32_t layer) const {

@@ -49,6 +49,8 @@ class MoeModel {
   // with the same tensors, expert axes as long as the layer's expert count, count as config.json
   // says. With a names-only checkpoint the shape checks are left out. The config of a GGUF model is
   // its metadata, its family GgufFamily() unless another is named; --config is refused for it.
+  static Result<MoeModel> Open(const Source& source, const ModelOptions& options = {});
+  // Of this machine.
   static Result<MoeModel> Open(const fs::path& source, const ModelOptions& options = {});
 
   // The same for a checkpoint that is open.
@@ -60,6 +62,8 @@ class MoeModel {
   bool has_config() const { return has_config_; }
   // Where config() was read from: config.json, or the first file of a GGUF model.
   const fs::path& config_path() const { return config_path_; }
+  // config.json as it was read; "" without one.
+  const std::string& config_text() const { return config_text_; }
   // Same order as Checkpoint::tensors().
   const std::vector<ModelTensor>& tensors() const { return tensors_; }
   const TensorEntry& entry(const ModelTensor& tensor) const {
@@ -88,7 +92,7 @@ class MoeModel {
   ModelConfig config_;
   bool has_config_ = false;
   fs::path config_path_;
-  std::string config_sha256_, sample_sha256_;
+  std::string config_text_, config_sha256_, sample_sha256_;
   std::vector<ModelTensor> tensors_;
   std::vector<MoeLayer> layers_;
   std::vector<std::string> warnings_;

@@ -98,7 +98,7 @@ Status OutputStream::Append(std::span<const std::byte> bytes) {
   return Take(bytes);
 }
 
-Status OutputStream::AppendCopy(const InputFile& source, uint64_t offset,
+Status OutputStream::AppendCopy(const ByteSource& source, uint64_t offset,
                                 std::span<const std::byte> bytes) {
   SHARD_CHECK(WriteOrShare(source, offset, bytes));
   return Take(bytes);
@@ -115,15 +115,16 @@ Status OutputStream::Write(uint64_t position, std::span<const std::byte> bytes) 
   return fd_.valid() ? WriteAt(fd_.get(), path_, position, bytes) : Ok();
 }
 
-Status OutputStream::WriteOrShare(const InputFile& source, uint64_t offset,
+Status OutputStream::WriteOrShare(const ByteSource& source, uint64_t offset,
                                   std::span<const std::byte> bytes) {
   const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
   const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
+  const std::optional<int> from = source.descriptor();
   const bool shareable =
-      fd_.valid() && can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
+      fd_.valid() && from && can_share_ && middle > 0 && offset % kBlock == position_ % kBlock;
   if (shareable) {
     file_clone_range range{};
-    range.src_fd = source.descriptor();
+    range.src_fd = *from;
     range.src_offset = offset + head;
     range.src_length = middle;
     range.dest_offset = position_ + head;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/byte_source.h"
 #include "libshard/base/descriptor.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
@@ -39,7 +40,7 @@ class OutputStream {
   Status Append(std::span<const std::byte> bytes);
   // The same for bytes that were read from `source` at `offset`: shares the blocks instead of
   // writing them where the file system can.
-  Status AppendCopy(const InputFile& source, uint64_t offset, std::span<const std::byte> bytes);
+  Status AppendCopy(const ByteSource& source, uint64_t offset, std::span<const std::byte> bytes);
 
   // Flushes to disk. REQUIRES: all bytes were appended.
   Result<FileDigests> Finish();
@@ -57,7 +58,7 @@ class OutputStream {
   Status Pad();
   Status Take(std::span<const std::byte> bytes);
   Status Write(uint64_t position, std::span<const std::byte> bytes);
-  Status WriteOrShare(const InputFile& source, uint64_t offset, std::span<const std::byte> bytes);
+  Status WriteOrShare(const ByteSource& source, uint64_t offset, std::span<const std::byte> bytes);
   void StartWriteback();
 
   const OutputFile& layout_;

@@ -60,15 +60,11 @@ Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory
                "free some space or choose another disk; nothing was written"};
 }
 
-Result<std::vector<InputFile>> OpenSources(const std::vector<SourceFile>& sources) {
-  std::vector<InputFile> files;
+Result<std::vector<ByteSourcePtr>> OpenSources(const std::vector<SourceFile>& sources) {
+  std::vector<ByteSourcePtr> files;
   files.reserve(sources.size());
   for (const SourceFile& source : sources) {
-    SHARD_TRY(InputFile file, InputFile::Open(source.path));
-    if (file.identity() != source.identity) {
-      return Error{Code::kCorrupt,
-                   Cat(source.path.string(), ": the file was changed after its header was read")};
-    }
+    SHARD_TRY(ByteSourcePtr file, OpenUnchanged(source));
     files.push_back(std::move(file));
   }
   return files;
@@ -134,7 +130,7 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<InputFile>& f
     SHARD_TRY(result.files[i], streams[i].Finish());
     return Ok();
   }));
-  for (const InputFile& file : files) SHARD_CHECK(file.CheckUnchanged());
+  for (const ByteSourcePtr& file : files) SHARD_CHECK(file->CheckUnchanged());
   return std::move(result);
 }
 
@@ -142,7 +138,7 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<InputFile>& f
 Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
                            StagingDirectory& staging, const PackOptions& options) {
   SHARD_CHECK(CheckSpace(outputs, staging));
-  SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
+  SHARD_TRY(const std::vector<ByteSourcePtr> files, OpenSources(sources));
   SHARD_TRY(Journal journal, staging.OpenJournal());
   for (const OutputFile& output : outputs) staging.Expect(output.path);
   SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.files(), journal));
@@ -160,9 +156,7 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
     hash.Update(std::as_bytes(std::span(text.data(), text.size())));
   };
   for (const SourceFile& file : sources) {
-    const FileIdentity& id = file.identity;
-    add(Cat(file.name, "\n", id.device, " ", id.inode, " ", id.size, " ", id.modified_ns, " ", "\n",
-            file.header_sha256, "\n"));
+    add(Cat(file.name, "\n", file.identity, "\n", file.header_sha256, "\n"));
   }
   for (const OutputFile& output : outputs) {
     add(Cat(output.path, "\n", output.size, "\n", output.prefix));
@@ -185,7 +179,7 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
 Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,
                                                const std::vector<OutputFile>& outputs,
                                                const PackOptions& options) {
-  SHARD_TRY(const std::vector<InputFile> files, OpenSources(sources));
+  SHARD_TRY(const std::vector<ByteSourcePtr> files, OpenSources(sources));
   std::vector<OutputStream> streams;
   streams.reserve(outputs.size());
   for (const OutputFile& output : outputs) streams.push_back(OutputStream::HashOnly(output));

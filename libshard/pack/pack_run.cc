@@ -84,7 +84,7 @@ Status PackRun::Read(const std::vector<SourceRange>& ranges, std::vector<std::by
   uint64_t at = 0;
   for (const SourceRange& range : ranges) {
     const auto piece = std::span(out).subspan(at, range.bytes);
-    SHARD_CHECK(sources_[range.file].ReadAt(range.offset, piece));
+    SHARD_CHECK(sources_[range.file]->ReadAt(range.offset, piece));
     at += range.bytes;
   }
   return Ok();
@@ -112,7 +112,7 @@ Status PackRun::Append(const PackUnit& unit, const Worker& worker) {
       continue;
     }
     const SourceRange& range = unit.reads[0];
-    SHARD_CHECK(stream.AppendCopy(sources_[range.file], range.offset, worker.read));
+    SHARD_CHECK(stream.AppendCopy(*sources_[range.file], range.offset, worker.read));
   }
   return Ok();
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/pack/encode_rows.h"
 #include "libshard/pack/output_stream.h"
@@ -22,7 +22,7 @@ namespace shard {
 // everything it is given.
 class PackRun {
  public:
-  PackRun(const std::vector<InputFile>& sources, std::vector<OutputStream>& streams,
+  PackRun(const std::vector<ByteSourcePtr>& sources, std::vector<OutputStream>& streams,
           PackSchedule& schedule, const PackOptions& options)
       : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
 
@@ -56,7 +56,7 @@ class PackRun {
   Status Append(const PackUnit& unit, const Worker& worker);
   void Finish(const PackUnit& unit, const Status& status, const Worker& worker);
 
-  const std::vector<InputFile>& sources_;
+  const std::vector<ByteSourcePtr>& sources_;
   std::vector<OutputStream>& streams_;
   PackSchedule& schedule_;
   const PackOptions& options_;

@@ -179,7 +179,7 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   Json& named = document["model"] = Json::object();
   named["version"] = model.Version("");
   named["family"] = model.family().name;
-  named["source"] = DirectoryName(model.checkpoint().root());
+  named["source"] = DirectoryName(model.checkpoint().tree()->name());
   document["partition"] = PartitionToJson(plan);
   document["overlays"] = OverlaysToJson(plan);
   return document;

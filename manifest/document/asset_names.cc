@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "libshard/format/checkpoint_index.h"
+#include "libshard/base/inside_path.h"
 
 namespace manifest {
 namespace {

@@ -3,17 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "libshard/base/descriptor.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"
 
 namespace manifest {
-
-namespace fs = shard::fs;
 
 namespace {
 
@@ -28,17 +24,15 @@ struct OtherThing {
   const char* hint;
 };
 
-std::optional<OtherThing> OtherThingAt(const std::string& path) {
+std::optional<OtherThing> OtherThingAt(const shard::SourceTree& tree) {
   constexpr const char* kModelHint =
       "list-tensors, plan, quantize, run and profile take it; build splits it into a distribution";
-  if (IsNodeDirectory(path)) {
+  if (const auto node = tree.Has(kNodeFile); node && *node) {
     return OtherThing{"a node", "name the distribution that it was assembled from"};
   }
-  std::error_code error;
-  const bool file = fs::is_regular_file(path, error);
   const auto holds = [&](std::string_view suffix) {
-    if (file) return path.ends_with(suffix);
-    const auto names = shard::ListFiles(path, suffix);
+    if (tree.name().ends_with(suffix)) return true;
+    const auto names = tree.List("", suffix);
     return names.has_value() && !names->empty();
   };
   if (holds(".gguf")) return OtherThing{"a GGUF model", kModelHint};
@@ -56,15 +50,15 @@ uint64_t Manifest::BytesOf(shard::Role role, int group) const {
   return bytes;
 }
 
-Result<std::string> ReadManifestText(const std::string& directory) {
-  const std::string path = (fs::path(directory) / kManifestFile).string();
-  if (const auto there = shard::IsThere(path); there && !*there) {
-    if (const auto other = OtherThingAt(directory))
+Result<std::string> ReadManifestText(const shard::SourceTree& tree) {
+  if (const auto there = tree.Has(kManifestFile); !there || !*there) {
+    if (const auto other = OtherThingAt(tree)) {
       return shard::Error{shard::Code::kInvalidArgument,
-                          shard::Cat(directory, " is ", other->what, ", not a distribution"),
+                          shard::Cat(tree.name(), " is ", other->what, ", not a distribution"),
                           other->hint};
+    }
   }
-  Result<std::string> text = shard::ReadTextFile(path, kMaxManifestBytes);
+  Result<std::string> text = tree.ReadText(kManifestFile, kMaxManifestBytes);
   if (text || text.error().code != shard::Code::kNotFound) return text;
   shard::Error error = std::move(text).error();
   if (error.hint.empty())
@@ -72,9 +66,13 @@ Result<std::string> ReadManifestText(const std::string& directory) {
   return error;
 }
 
+Result<Manifest> ReadManifest(const shard::SourceTree& tree) {
+  SHARD_TRY(const std::string text, ReadManifestText(tree));
+  return ParseManifest(tree.NameOf(kManifestFile), text);
+}
+
 Result<Manifest> ReadManifest(const std::string& directory) {
-  SHARD_TRY(const std::string text, ReadManifestText(directory));
-  return ParseManifest((fs::path(directory) / kManifestFile).string(), text);
+  return ReadManifest(shard::LocalTree(directory));
 }
 
 Versions ComputeVersions(const std::string& model_version, const shard::Plan& plan) {

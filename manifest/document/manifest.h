@@ -11,6 +11,7 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
@@ -115,7 +116,8 @@ std::string WriteManifest(const Manifest& manifest);
 // The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
 // Paths of bundles and assets are checked to be relative, without "." or ".." parts.
 Result<Manifest> ParseManifest(const std::string& where, std::string_view text);
-// Reads <directory>/distribution.json.
+// Reads distribution.json of a tree, or of a directory of this machine.
+Result<Manifest> ReadManifest(const shard::SourceTree& tree);
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // Digests of what each version stands for (docs/distribution-format.md, "Versions").

@@ -66,8 +66,8 @@ Result<std::string> HexField(const shard::JsonFields& fields, const char* key, s
 // A whole number of at most `limit`.
 Result<uint64_t> NumberField(const shard::JsonFields& fields, const char* key, uint64_t limit);
 
-// The text of <directory>/distribution.json.
-Result<std::string> ReadManifestText(const std::string& directory);
+// The text of distribution.json.
+Result<std::string> ReadManifestText(const shard::SourceTree& tree);
 
 // ParseManifest without shard::CheckPlan, for the verifier, which reports every broken rule.
 Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text);

@@ -5,9 +5,10 @@
 #include <system_error>
 #include <unordered_set>
 
-#include "libshard/base/file.h"
+#include "libshard/base/inside_path.h"
 #include "libshard/base/json.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
@@ -198,9 +199,9 @@ Result<std::string> ReadableNodeText(const NodeRecord& record) {
 }
 
 Result<NodeRecord> ReadNodeRecord(const std::string& directory) {
-  const fs::path path = fs::path(directory) / kNodeFile;
-  SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxNodeFileBytes));
-  return ParseNodeRecord(path.string(), text);
+  const shard::LocalTree tree(directory);
+  SHARD_TRY(const std::string text, tree.ReadText(kNodeFile, kMaxNodeFileBytes));
+  return ParseNodeRecord(tree.NameOf(kNodeFile), text);
 }
 
 bool IsNodeDirectory(const std::string& directory) {
@@ -211,19 +212,19 @@ bool IsNodeDirectory(const std::string& directory) {
 
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
                      shard::ByteProgress& progress) {
-  const fs::path path = fs::path(directory) / file.file;
-  std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
-  if (!error && size != file.size) {
-    return Error{Code::kMismatch,
-                 Cat(path.string(), ": size: expected ", file.size, " bytes, found ", size),
-                 DamagedNodeHint(directory)};
+  const shard::LocalTree tree(directory, shard::LinkRule::kAnywhere);
+  SHARD_TRY(const shard::ByteSourcePtr source, tree.Open(file.file));
+  if (source->size() != file.size) {
+    return Error{
+        Code::kMismatch,
+        Cat(source->name(), ": size: expected ", file.size, " bytes, found ", source->size()),
+        DamagedNodeHint(directory)};
   }
   SHARD_TRY(const std::string sha256,
-            shard::Sha256OfFile(path, [&](uint64_t bytes) { progress.Add(bytes); }));
+            shard::Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
   if (sha256 == file.sha256) return shard::Ok();
   return Error{Code::kMismatch,
-               Cat(path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
+               Cat(source->name(), ": sha256: expected ", file.sha256, ", found ", sha256),
                DamagedNodeHint(directory)};
 }
 

@@ -8,8 +8,8 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/json.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
 #include "libshard/model/config.h"
 #include "libshard/model/expert_name.h"
 #include "libshard/model/family_find.h"
@@ -74,58 +74,57 @@ Status CheckForSafetensors(const std::string& distribution, const AssembleOption
                   "leave it out: such a node is always one checkpoint in Hugging Face's layout");
 }
 
-Error WrongDigest(const std::string& distribution, const AssetRecord& asset,
+Error WrongDigest(const shard::SourceTree& distribution, const AssetRecord& asset,
                   const std::string& found) {
   return Error{
       Code::kMismatch,
-      Cat(distribution, "/", asset.file, ": sha256: expected ", asset.sha256, ", found ", found),
+      Cat(distribution.NameOf(asset.file), ": sha256: expected ", asset.sha256, ", found ", found),
       kDamagedHint};
 }
 
-// Assets are read later, under the same names.
-Status CheckAssetsInside(const std::string& distribution, const Manifest& manifest) {
-  for (const AssetRecord& asset : manifest.assets) {
-    SHARD_CHECK(shard::CheckInside(distribution, asset.file));
-  }
+// Those that cannot be opened end the run before anything is written.
+Status CheckAssets(const shard::SourceTree& distribution, const Manifest& manifest) {
+  for (const AssetRecord& asset : manifest.assets) SHARD_CHECK(distribution.Open(asset.file));
   return Ok();
 }
 
 // The text of config.json.
-Result<std::string> ReadConfigAsset(const std::string& distribution, const Manifest& manifest) {
+Result<std::string> ReadConfigAsset(const shard::SourceTree& distribution,
+                                    const Manifest& manifest) {
   const AssetRecord* config = nullptr;
   for (const AssetRecord& asset : manifest.assets) {
     if (asset.file == kConfigAsset) config = &asset;
   }
   if (config == nullptr) {
-    return Error{Code::kNotFound,
-                 Cat(distribution, ": ", kConfigAsset, ": expected it in the manifest, found none"),
-                 "add the assets with shard-experts --only assets"};
+    return Error{
+        Code::kNotFound,
+        Cat(distribution.name(), ": ", kConfigAsset, ": expected it in the manifest, found none"),
+        "add the assets with shard-experts --only assets"};
   }
-  const fs::path path = fs::path(distribution) / kConfigAsset;
-  SHARD_TRY(std::string text, shard::ReadTextFile(path, shard::kMaxConfigBytes));
+  SHARD_TRY(std::string text, distribution.ReadText(kConfigAsset, shard::kMaxConfigBytes));
   const std::string sha256 = shard::Sha256Hex(text);
   if (sha256 != config->sha256) return WrongDigest(distribution, *config, sha256);
   return text;
 }
 
-Result<Node> PrepareNode(const std::string& distribution, Manifest manifest,
+Result<Node> PrepareNode(const shard::SourceTreePtr& distribution, Manifest manifest,
                          const AssembleOptions& options) {
   Node node;
   node.manifest = std::move(manifest);
   const shard::Plan& plan = node.manifest.plan;
-  const fs::path config_path = fs::path(distribution) / kConfigAsset;
-  SHARD_CHECK(CheckAssetsInside(distribution, node.manifest));
-  SHARD_TRY(const std::string text, ReadConfigAsset(distribution, node.manifest));
-  SHARD_TRY(node.config, shard::ParseModelConfig(config_path.string(), text));
+  const std::string config_path = distribution->NameOf(kConfigAsset);
+  SHARD_CHECK(CheckAssets(*distribution, node.manifest));
+  SHARD_TRY(const std::string text, ReadConfigAsset(*distribution, node.manifest));
+  SHARD_TRY(node.config, shard::ParseModelConfig(config_path, text));
   shard::Family from_file;
   const shard::Family* family = &from_file;
   if (options.family_file.empty()) {
-    SHARD_TRY(family, shard::FindFamily(config_path.string(), node.config));
+    SHARD_TRY(family, shard::FindFamily(config_path, node.config));
   } else {
     SHARD_TRY(from_file, shard::ReadFamilyFile(options.family_file));
   }
   const shard::Routing routing = shard::ResolveRouting(*family, node.config);
-  SHARD_TRY(node.node_config, MakeNodeConfig({config_path.string(), text, node.config, routing},
+  SHARD_TRY(node.node_config, MakeNodeConfig({config_path, text, node.config, routing},
                                              plan, options.group));
   shard::FamilyMatcher matcher(*family, node.config.layers);
   SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
@@ -185,12 +184,11 @@ bool NamesAnExpert(std::string_view text) {
 }
 
 // Lists of modules in quantization settings may name experts, whose numbers change in a node.
-Status NoteNamedExperts(const Node& node, const std::string& distribution,
+Status NoteNamedExperts(const Node& node, const shard::SourceTree& distribution,
                         std::vector<std::string>& notes) {
   for (const AssetRecord& asset : node.manifest.assets) {
     if (asset.file != kConfigAsset && asset.file != "assets/hf_quant_config.json") continue;
-    SHARD_TRY(const std::string text,
-              shard::ReadTextFile(fs::path(distribution) / asset.file, shard::kMaxConfigBytes));
+    SHARD_TRY(const std::string text, distribution.ReadText(asset.file, shard::kMaxConfigBytes));
     if (!NamesAnExpert(text)) continue;
     notes.push_back(Cat(asset.file.substr(kAssetDirectory.size()),
                         " names single experts (of a quantization?) by their numbers in the whole "
@@ -201,7 +199,7 @@ Status NoteNamedExperts(const Node& node, const std::string& distribution,
 }
 
 // Assets and index; their digests are added to `digests` by name.
-Status WriteSmallFiles(const Node& node, const std::string& distribution,
+Status WriteSmallFiles(const Node& node, const shard::SourceTree& distribution,
                        shard::StagingDirectory& to, std::map<std::string, std::string>& digests) {
   for (const AssetRecord& asset : node.manifest.assets) {
     const std::string name = asset.file.substr(kAssetDirectory.size());
@@ -210,8 +208,7 @@ Status WriteSmallFiles(const Node& node, const std::string& distribution,
       digests[name] = shard::Sha256Hex(node.node_config.text);
       continue;
     }
-    const fs::path path = fs::path(distribution) / asset.file;
-    SHARD_TRY(const std::string text, shard::ReadTextFile(path, kMaxAssetBytes));
+    SHARD_TRY(const std::string text, distribution.ReadText(asset.file, kMaxAssetBytes));
     const std::string sha256 = shard::Sha256Hex(text);
     if (sha256 != asset.sha256) return WrongDigest(distribution, asset, sha256);
     SHARD_CHECK(to.WriteText(name, text));
@@ -225,7 +222,8 @@ Status WriteSmallFiles(const Node& node, const std::string& distribution,
 Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manifest manifest,
                                           const NodeRecord& record, const std::string& out,
                                           const AssembleOptions& options) {
-  SHARD_TRY(Node node, PrepareNode(distribution, std::move(manifest), options));
+  const auto tree = std::make_shared<const shard::LocalTree>(distribution);
+  SHARD_TRY(Node node, PrepareNode(tree, std::move(manifest), options));
   SHARD_CHECK(CheckOutsideDistribution(out, distribution, InputsOf(node, distribution)));
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {
@@ -235,7 +233,7 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   report.files = ListFiles(node);
   report.experts = node.parts.experts;
   report.notes = node.node_config.notes;
-  SHARD_CHECK(NoteNamedExperts(node, distribution, report.notes));
+  SHARD_CHECK(NoteNamedExperts(node, *tree, report.notes));
   const std::vector<AssembleReport::File> files = report.files;
   SHARD_TRY(const std::string planned, NodeText(record, files, {}));
   report.files.push_back({kNodeFile, planned.size()});
@@ -253,7 +251,7 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   for (size_t i = 0; i < parts.files.size(); ++i) {
     digests[parts.files[i].path] = packed.files[i].sha256;
   }
-  SHARD_CHECK(WriteSmallFiles(node, distribution, staging, digests));
+  SHARD_CHECK(WriteSmallFiles(node, *tree, staging, digests));
   SHARD_TRY(const std::string text, NodeText(record, files, digests));
   SHARD_CHECK(staging.WriteText(kNodeFile, text));
   SHARD_CHECK(staging.Publish(options.force));
@@ -264,9 +262,9 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
 Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
                                 const AssembleOptions& options) {
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
-  SHARD_TRY(const std::string text, ReadManifestText(distribution));
-  SHARD_TRY(Manifest manifest,
-            ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
+  const shard::LocalTree tree(distribution);
+  SHARD_TRY(const std::string text, ReadManifestText(tree));
+  SHARD_TRY(Manifest manifest, ParseManifest(tree.NameOf(kManifestFile), text));
   SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
   const NodeRecord record = DescribeNode(manifest, shard::Sha256Hex(text), options.group);
   SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <system_error>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "libshard/convert/gguf_cut.h"
-#include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/read_header.h"
@@ -50,35 +51,34 @@ std::string NameOf(const AssembleOptions& options) {
   return options.name.empty() ? "node" : options.name;
 }
 
-Result<shard::GgufMetadata> ReadHead(const std::string& distribution, const Manifest& manifest) {
+Result<shard::GgufMetadata> ReadHead(const shard::SourceTree& distribution,
+                                     const Manifest& manifest) {
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role != shard::Role::kHead) continue;
-    SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
-    const fs::path path = fs::path(distribution) / bundle.file;
-    SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
-    SHARD_TRY(const std::string sha256, shard::Sha256OfStart(file, file.size()));
+    SHARD_TRY(const shard::ByteSourcePtr file, distribution.Open(bundle.file));
+    SHARD_TRY(const std::string sha256, shard::Sha256OfStart(*file, file->size()));
     if (sha256 != bundle.sha256) {
       return Error{Code::kMismatch,
-                   Cat(path.string(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
+                   Cat(file->name(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
                    kDamagedHint};
     }
-    SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(file, path.string()));
+    SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(*file, file->name()));
     return std::move(header.metadata);
   }
   return Error{Code::kNotFound,
-               Cat(distribution, ": head: expected a file in the manifest, found none"),
+               Cat(distribution.name(), ": head: expected a file in the manifest, found none"),
                "add it with shard-experts --only trunk"};
 }
 
-Status CutHead(const std::string& distribution, const Manifest& manifest, uint32_t group,
+Status CutHead(const shard::SourceTree& distribution, const Manifest& manifest, uint32_t group,
                GgufNode& node) {
-  SHARD_TRY(node.experts, EligibleCount(distribution, manifest.plan, group));
+  SHARD_TRY(node.experts, EligibleCount(distribution.name(), manifest.plan, group));
   SHARD_TRY(node.metadata, ReadHead(distribution, manifest));
   shard::ExpertCut cut{.experts = node.experts, .eligible = {}};
   for (const auto& [layer, unused] : manifest.plan.layers) {
     cut.eligible[layer] = shard::Eligible(manifest.plan, group, layer);
   }
-  return shard::CutMetadata(distribution, cut, node.metadata, node.notes);
+  return shard::CutMetadata(distribution.name(), cut, node.metadata, node.notes);
 }
 
 shard::OutputTensor WholeTensor(const PartTensor& tensor, GgufNode& node) {
@@ -165,8 +165,9 @@ void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& di
 Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manifest,
                           const AssembleOptions& options) {
   GgufNode node;
-  SHARD_CHECK(CutHead(distribution, manifest, options.group, node));
-  SHARD_TRY(node.sources, OpenNodeFiles(distribution, manifest, options.group));
+  const auto tree = std::make_shared<const shard::LocalTree>(distribution);
+  SHARD_CHECK(CutHead(*tree, manifest, options.group, node));
+  SHARD_TRY(node.sources, OpenNodeFiles(tree, manifest, options.group));
   SHARD_TRY(std::vector<shard::OutputTensor> experts,
             MergeAll(distribution, manifest, options.group, node));
   if (options.layout == NodeLayout::kSingle) {

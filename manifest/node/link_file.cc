@@ -65,7 +65,7 @@ Result<shard::Descriptor> Create(const Target& to) {
 Status Reflink(const fs::path& from, const Target& to) {
   SHARD_TRY(const shard::InputFile source, shard::InputFile::Open(from));
   SHARD_TRY(const shard::Descriptor fd, Create(to));
-  if (ioctl(fd.get(), FICLONE, source.descriptor()) == 0) {
+  if (ioctl(fd.get(), FICLONE, *source.descriptor()) == 0) {
     return shard::FlushToDisk(fd.get(), to.path());
   }
   const int error = errno;

@@ -6,6 +6,7 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
@@ -50,16 +51,16 @@ Error WrongTensor(const shard::fs::path& path, const std::string& tensor, std::s
                kDamagedHint};
 }
 
-Result<std::string> Xxh3OfRange(const shard::fs::path& path, const shard::TensorEntry& entry,
+Result<std::string> Xxh3OfRange(const shard::SourceFile& source, const shard::TensorEntry& entry,
                                 shard::ByteProgress& progress) {
   constexpr size_t kBuffer = 1u << 20;
-  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+  SHARD_TRY(const shard::ByteSourcePtr file, shard::OpenUnchanged(source));
   std::vector<std::byte> buffer(std::min<uint64_t>(kBuffer, entry.bytes));
   shard::Xxh3 hash;
   for (uint64_t at = 0; at < entry.bytes; at += kBuffer) {
     SHARD_CHECK(shard::CheckInterrupt());
     const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, entry.bytes - at));
-    SHARD_CHECK(file.ReadAt(entry.offset + at, piece));
+    SHARD_CHECK(file->ReadAt(entry.offset + at, piece));
     hash.Update(piece);
     progress.Add(piece.size());
   }
@@ -107,7 +108,7 @@ Status CheckAlike(const std::string& distribution, const PartTensor& a, const Pa
 
 }  // namespace
 
-Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest& manifest,
+Result<NodeFiles> OpenNodeFiles(const shard::SourceTreePtr& distribution, const Manifest& manifest,
                                 uint32_t group) {
   NodeFiles out;
   bool found_group = false;
@@ -128,7 +129,7 @@ Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest&
   }
   if (!out.trunk_files.empty() && found_group && overlay) return out;
   return Error{Code::kNotFound,
-               Cat(distribution, ": ",
+               Cat(distribution->name(), ": ",
                    out.trunk_files.empty() ? "trunk"
                    : !found_group          ? Cat("group ", group)
                                            : "overlay",
@@ -154,9 +155,10 @@ Status CheckFileDigests(const std::vector<PromisedFile>& files, const shard::Pac
   const size_t jobs = shard::ThreadsForFiles(options.jobs);
   return shard::ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const PromisedFile& file = files[i];
+    SHARD_TRY(const shard::InputFile opened,
+              shard::InputFile::Open(file.copy.empty() ? file.path : file.copy));
     SHARD_TRY(const std::string sha256,
-              shard::Sha256OfFile(file.copy.empty() ? file.path : file.copy,
-                                  [&](uint64_t bytes) { progress.Add(bytes); }));
+              shard::Sha256Of(opened, [&](uint64_t bytes) { progress.Add(bytes); }));
     if (sha256 == file.sha256) return Ok();
     return Error{Code::kMismatch,
                  Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
@@ -247,10 +249,10 @@ Status CheckCutTensors(const std::vector<PartTensor>& tensors,
   const size_t jobs = shard::ThreadsForFiles(options.jobs);
   return shard::ParallelFor(tensors.size(), jobs, [&](size_t i) -> Status {
     const PartTensor& tensor = tensors[i];
-    const shard::fs::path& path = sources[tensor.entry.file].path;
-    SHARD_TRY(const std::string xxh3, Xxh3OfRange(path, tensor.entry, progress));
+    const shard::SourceFile& source = sources[tensor.entry.file];
+    SHARD_TRY(const std::string xxh3, Xxh3OfRange(source, tensor.entry, progress));
     if (xxh3 == tensor.record->xxh3) return Ok();
-    return WrongTensor(path, tensor.entry.name, tensor.record->xxh3, xxh3);
+    return WrongTensor(source.path, tensor.entry.name, tensor.record->xxh3, xxh3);
   });
 }
 

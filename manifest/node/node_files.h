@@ -27,7 +27,7 @@ struct NodeFiles {
 
 // Opens trunk, group and overlay.
 // kNotFound for a part that is not there. Borrows the manifest.
-Result<NodeFiles> OpenNodeFiles(const std::string& distribution, const Manifest& manifest,
+Result<NodeFiles> OpenNodeFiles(const shard::SourceTreePtr& distribution, const Manifest& manifest,
                                 uint32_t group);
 
 // A file and the SHA-256 that the manifest promises. Where a copy is read instead, errors use the

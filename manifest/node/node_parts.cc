@@ -23,13 +23,17 @@ constexpr const char* kExpertsFile = "model-00002-of-00002.safetensors";
 
 class NodeCutter {
  public:
-  NodeCutter(const std::string& distribution, const Manifest& manifest,
+  NodeCutter(const shard::SourceTreePtr& distribution, const Manifest& manifest,
              shard::FamilyMatcher& matcher, uint32_t group)
-      : distribution_(distribution), manifest_(manifest), matcher_(matcher), group_(group) {}
+      : tree_(distribution),
+        distribution_(distribution->name()),
+        manifest_(manifest),
+        matcher_(matcher),
+        group_(group) {}
 
   Result<NodeParts> Cut() {
     SHARD_TRY(out_.experts, EligibleCount(distribution_, manifest_.plan, group_));
-    SHARD_TRY(NodeFiles files, OpenNodeFiles(distribution_, manifest_, group_));
+    SHARD_TRY(NodeFiles files, OpenNodeFiles(tree_, manifest_, group_));
     trunk_tensors_ = std::move(files.trunk);
     expert_tensors_ = std::move(files.experts);
     out_.sources = std::move(files.sources);
@@ -180,7 +184,8 @@ class NodeCutter {
                  kDamagedHint};
   }
 
-  const std::string& distribution_;
+  const shard::SourceTreePtr& tree_;
+  const std::string& distribution_;  // its name
   const Manifest& manifest_;
   shard::FamilyMatcher& matcher_;
   uint32_t group_;
@@ -193,7 +198,7 @@ class NodeCutter {
 
 }  // namespace
 
-Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
+Result<NodeParts> CutNode(const shard::SourceTreePtr& distribution, const Manifest& manifest,
                           shard::FamilyMatcher& matcher, uint32_t group) {
   return NodeCutter(distribution, manifest, matcher, group).Cut();
 }

@@ -25,7 +25,7 @@ struct NodeParts {
 
 // `matcher` belongs to the model's family and is borrowed for the call. Each file's own header is
 // compared with the manifest, which must outlive the result.
-Result<NodeParts> CutNode(const std::string& distribution, const Manifest& manifest,
+Result<NodeParts> CutNode(const shard::SourceTreePtr& distribution, const Manifest& manifest,
                           shard::FamilyMatcher& matcher, uint32_t group);
 
 }  // namespace manifest

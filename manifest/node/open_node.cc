@@ -1,12 +1,11 @@
 #include "manifest/node/open_node.h"
 
-#include <system_error>
+#include <optional>
 #include <vector>
 
-#include "libshard/base/descriptor.h"
-#include "libshard/format/checkpoint_index.h"
+#include "libshard/base/inside_path.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/format/gguf_set.h"
-#include "libshard/model/linked_model.h"
 #include "manifest/document/node_record.h"
 
 namespace manifest {
@@ -14,32 +13,21 @@ namespace {
 
 namespace fs = shard::fs;
 
-struct Place {
-  fs::path directory;
-  std::vector<std::string> names;  // of the GGUF files that would be opened
-};
-
-Result<Place> Find(const fs::path& source) {
-  std::error_code error;
-  if (fs::is_directory(source, error)) {
-    SHARD_TRY(std::vector<std::string> names, shard::ListFiles(source, ".gguf"));
-    return Place{source, std::move(names)};
+// Of the GGUF files that would be opened, those that lead out of the directory. Files that are not
+// there, or cannot be followed, are left to whoever opens them.
+Result<std::vector<std::string>> FilesOutside(const fs::path& directory,
+                                              const shard::Source& source) {
+  std::vector<std::string> names = shard::GgufPartsOf(source.file);
+  if (source.file.empty()) {
+    SHARD_TRY(names, source.tree->List("", ".gguf"));
+  } else if (names.size() == 1) {
+    names.clear();  // a user may name any file
   }
-  Place place{source.has_parent_path() ? source.parent_path() : ".",
-              shard::GgufPartsOf(source.filename().string())};
-  if (place.names.size() == 1) place.names.clear();  // a user may name any file
-  return place;
-}
-
-// Those that lead out of the directory. Files that are not there, or cannot be followed, are left
-// to whoever opens them.
-std::vector<std::string> FilesOutside(const Place& place) {
-  std::vector<std::string> outside;
-  for (const std::string& name : place.names) {
-    const Status inside = shard::CheckInside(place.directory, name);
-    if (!inside && inside.error().code == shard::Code::kCorrupt) outside.push_back(name);
-  }
-  return outside;
+  std::erase_if(names, [&](const std::string& name) {
+    const Status inside = shard::CheckInside(directory, name);
+    return inside || inside.error().code != shard::Code::kCorrupt;
+  });
+  return names;
 }
 
 // Every one of them is what the record says.
@@ -61,18 +49,21 @@ Status CheckVouchedFor(const std::string& directory, const NodeRecord& record,
 
 }  // namespace
 
-Result<shard::MoeModel> OpenModelOrNode(const std::string& source,
+Result<shard::MoeModel> OpenModelOrNode(const shard::Source& source,
                                         const shard::ModelOptions& options,
                                         const shard::ByteReport& report) {
-  SHARD_TRY(const Place place, Find(source));
-  const std::vector<std::string> outside = FilesOutside(place);
+  const std::optional<fs::path> local = source.tree->LocalPath("");
+  if (!local) return shard::MoeModel::Open(source, options);
+  SHARD_TRY(const std::vector<std::string> outside, FilesOutside(*local, source));
   if (outside.empty()) return shard::MoeModel::Open(source, options);
-  SHARD_TRY(const bool node, shard::IsThere(place.directory / kNodeFile));
+  SHARD_TRY(const bool node, source.tree->Has(kNodeFile));
   if (!node) return shard::MoeModel::Open(source, options);
-  const std::string directory = place.directory.string();
+  const std::string directory = local->string();
   SHARD_TRY(const NodeRecord record, ReadNodeRecord(directory));
   SHARD_CHECK(CheckVouchedFor(directory, record, outside, report));
-  return shard::OpenLinkedModel(source, options);
+  SHARD_TRY(const shard::Source linked,
+            shard::LocalSource(source.named, shard::LinkRule::kPartsAnywhere));
+  return shard::MoeModel::Open(linked, options);
 }
 
 }  // namespace manifest

@@ -6,6 +6,7 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
 
 namespace manifest {
@@ -14,7 +15,7 @@ namespace manifest {
 // when moepack_node.json beside them lists them, and after each was compared with its digest there
 // (kMismatch): so that whoever makes a directory cannot have other files read by pointing at them.
 // `report` counts these bytes; apart from them only headers are read.
-shard::Result<shard::MoeModel> OpenModelOrNode(const std::string& source,
+shard::Result<shard::MoeModel> OpenModelOrNode(const shard::Source& source,
                                                const shard::ModelOptions& options,
                                                const shard::ByteReport& report = {});
 

@@ -1,10 +1,12 @@
 #include "manifest/verify/requantize.h"
 
 #include <map>
+#include <memory>
 #include <set>
 #include <system_error>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "libshard/format/gguf.h"
 #include "libshard/model/gguf_experts.h"
@@ -148,12 +150,13 @@ Status Decide(const WriteOptions& options, Requantized& out) {
 
 Result<Requantized> Prepare(const std::string& distribution, const WriteOptions& options) {
   Requantized out;
-  SHARD_TRY(const std::string text, ReadManifestText(distribution));
-  SHARD_TRY(out.manifest, ParseManifest((fs::path(distribution) / kManifestFile).string(), text));
+  const auto tree = std::make_shared<const shard::LocalTree>(distribution);
+  SHARD_TRY(const std::string text, ReadManifestText(*tree));
+  SHARD_TRY(out.manifest, ParseManifest(tree->NameOf(kManifestFile), text));
   SHARD_CHECK(CheckWhole(distribution, out.manifest));
   for (const BundleRecord& record : out.manifest.bundles) {
     SHARD_TRY(OpenedBundle opened,
-              OpenBundle(distribution, record, static_cast<uint32_t>(out.bundles.size())));
+              OpenBundle(tree, record, static_cast<uint32_t>(out.bundles.size())));
     out.bundles.push_back(std::move(opened));
   }
   SHARD_CHECK(Decide(options, out));
@@ -239,8 +242,8 @@ Result<WriteReport> Requantize(const std::string& distribution, const std::strin
   for (size_t i = 0; i < files.size(); ++i) {
     manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
   }
-  SHARD_TRY(manifest.assets,
-            CopyAssets(fs::path(distribution) / "assets", staging, model.plan.assets));
+  const shard::LocalTree tree(distribution);
+  SHARD_TRY(manifest.assets, CopyAssets({tree, kAssetDirectory}, staging, model.plan.assets));
   SHARD_TRY(manifest.created, SourceDateEpoch());
   manifest.recipe = model.plan.recipe;
   manifest.command = options.command;

@@ -19,7 +19,7 @@ class SourceReader {
  private:
   Status Fetch(const SourceSlices& slices, uint64_t offset, std::span<std::byte> out);
 
-  const shard::InputFile* file_ = nullptr;
+  const shard::ByteSource* file_ = nullptr;
   uint64_t window_offset_ = 0, window_bytes_ = 0;
   std::vector<std::byte> window_;
 };

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
@@ -120,7 +120,8 @@ bool VerifyReport::passed() const {
 
 Result<VerifyReport> VerifyDistribution(const std::string& directory,
                                         const VerifyOptions& options) {
-  SHARD_TRY(const std::string text, ReadManifestText(directory));
+  const shard::LocalTree tree(directory);
+  SHARD_TRY(const std::string text, ReadManifestText(tree));
   VerifyReport report;
   report.cold = options.cold;
   CheckManifestDigest(text, options, report);
@@ -150,7 +151,7 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
   if (!options.against.empty()) {
     SHARD_CHECK(CheckAgainst(*manifest, directory, files, options, report));
   } else if (options.digests) {
-    SHARD_CHECK(CheckBytes(directory, files, options, report));
+    SHARD_CHECK(CheckBytes(tree, files, options, report));
   }
   for (const CheckedFile& file : files) {
     if (file.bundle != nullptr) report.tensors += file.bundle->tensors.size();

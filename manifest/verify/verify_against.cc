@@ -1,6 +1,7 @@
 // Against the source: what the source, the recorded plan and the recorded recipe give is made
 // again, and everything is compared with it, the model's description, files, headers, padding and
 // bytes.
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/verify/remake.h"
 #include "manifest/verify/verify_source_rules.h"
@@ -21,11 +22,7 @@ class AgainstSource {
  public:
   AgainstSource(const Manifest& manifest, const std::string& directory,
                 std::vector<CheckedFile>& files, const VerifyOptions& options, VerifyReport& report)
-      : manifest_(manifest),
-        directory_(directory),
-        files_(files),
-        options_(options),
-        report_(report) {
+      : manifest_(manifest), tree_(directory), files_(files), options_(options), report_(report) {
     if (manifest.is_gguf()) options_.digests = true;  // they carry the comparison
   }
 
@@ -41,11 +38,11 @@ class AgainstSource {
     SHARD_TRY(const SourceFiles sources, MatchSources(manifest_, model, files_, report_.findings));
     if (expected) {
       const bool same = report_.findings.size() == before;
-      SHARD_CHECK(CheckLayout(directory_, files_, {expected->files, same}, report_.findings));
+      SHARD_CHECK(CheckLayout(tree_, files_, {expected->files, same}, report_.findings));
       RuleFindings assets("source-assets", report_.findings);
       CheckAssetList(manifest_, expected->assets, assets);
     }
-    SHARD_CHECK(CheckBytes(directory_, files_, options_, report_));
+    SHARD_CHECK(CheckBytes(tree_, files_, options_, report_));
     if (expected && manifest_.is_gguf()) {
       SHARD_CHECK(CheckGgufBytes(files_, expected->files, model, options_, report_));
     }
@@ -104,14 +101,14 @@ class AgainstSource {
   uint64_t Alignment() const {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr || file.bundle->format != "gguf" || !file.readable) continue;
-      auto alignment = AlignmentOf(directory_, *file.bundle);
+      auto alignment = AlignmentOf(tree_, *file.bundle);
       if (alignment) return *alignment;
     }
     return shard::kGgufDefaultAlignment;
   }
 
   const Manifest& manifest_;
-  const std::string& directory_;
+  const shard::LocalTree tree_;
   std::vector<CheckedFile>& files_;
   VerifyOptions options_;
   VerifyReport& report_;

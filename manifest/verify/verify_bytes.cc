@@ -27,7 +27,7 @@ constexpr size_t kChunk = 1u << 20;
 
 // What all workers share.
 struct Pass {
-  std::string directory;
+  const shard::SourceTree& tree;
   VerifyOptions options;
   std::atomic<uint64_t> source_bytes{0}, cold_bytes{0};
   uint64_t done = 0, total = 0;
@@ -64,6 +64,9 @@ std::vector<Piece> PiecesOf(const CheckedFile& file) {
   return pieces;
 }
 
+// The last part of a path or address.
+std::string FileName(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
 // Reads one file from front to back.
 class FileCheck {
  public:
@@ -76,19 +79,19 @@ class FileCheck {
         compare_(file.sources.empty() ? 0 : kChunk) {}
 
   Status Run() {
-    const auto path = std::filesystem::path(pass_.directory) / checked_.file;
-    auto file = shard::ScanFile::Open(path, pass_.options.cold);
-    if (!file) return Unreadable(file.error());
+    const Result<shard::ByteSourcePtr> source = pass_.tree.Open(checked_.file);
+    if (!source) return Unreadable(source.error());
+    shard::ScanFile file(**source, pass_.options.cold);
     for (uint64_t offset = 0; offset < checked_.size; offset += kChunk) {
       SHARD_CHECK(shard::CheckInterrupt());
       const std::span<std::byte> chunk =
           buffer_.bytes().first(std::min<uint64_t>(kChunk, checked_.size - offset));
-      Status read = file->Read(offset, chunk.size(), buffer_);
+      Status read = file.Read(offset, chunk.size(), buffer_);
       if (!read) return Unreadable(read.error());
       SHARD_CHECK(Take(offset, chunk));
       pass_.Advance(chunk.size());
     }
-    pass_.cold_bytes += file->direct_bytes();
+    pass_.cold_bytes += file.direct_bytes();
     SHARD_CHECK(Take(checked_.size, {}));  // tensors without bytes at the end
     FinishFile();
     return shard::Ok();
@@ -145,11 +148,11 @@ class FileCheck {
     if (!differs_at_) return;
     const char* rule = piece.tensor == nullptr ? "source-assets" : "source-bytes";
     RuleFindings(rule, findings_)
-        .Error(Cat("byte ", *differs_at_, " (", piece.offset + *differs_at_,
-                   " of the file): expected ", static_cast<int>(expected_), " as in ",
-                   Quoted(piece.source->file->path().filename().string()), ", found ",
-                   static_cast<int>(found_)),
-               checked_.file, name);
+        .Error(
+            Cat("byte ", *differs_at_, " (", piece.offset + *differs_at_,
+                " of the file): expected ", static_cast<int>(expected_), " as in ",
+                Quoted(FileName(piece.source->file->name())), ", found ", static_cast<int>(found_)),
+            checked_.file, name);
     differs_at_.reset();
   }
 
@@ -178,11 +181,9 @@ class FileCheck {
 
 }  // namespace
 
-Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
+Status CheckBytes(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report) {
-  Pass pass;
-  pass.directory = directory;
-  pass.options = options;
+  Pass pass{.tree = tree, .options = options, .mutex = {}};
   std::vector<size_t> order;
   for (size_t i = 0; i < files.size(); ++i) {
     if (!files[i].readable) continue;

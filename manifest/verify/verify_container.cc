@@ -99,18 +99,16 @@ Words WordsOf(const shard::GgufMetadata& metadata) {
   return words;
 }
 
-Status CheckSafetensors(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
-                        RuleFindings& findings) {
-  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+Status CheckSafetensors(const shard::ByteSource& file, const Manifest& manifest,
+                        const BundleRecord& bundle, RuleFindings& findings) {
   SHARD_TRY(const shard::SafetensorsHeader header, shard::ReadSafetensorsHeader(file, bundle.file));
   CompareTensors(bundle, header.tensors, findings);
   CompareMetadata(manifest, bundle, header.metadata, findings);
   return shard::Ok();
 }
 
-Status CheckGguf(const fs::path& path, const Manifest& manifest, const BundleRecord& bundle,
-                 RuleFindings& findings) {
-  SHARD_TRY(const shard::InputFile file, shard::InputFile::Open(path));
+Status CheckGguf(const shard::ByteSource& file, const Manifest& manifest,
+                 const BundleRecord& bundle, RuleFindings& findings) {
   SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(file, bundle.file));
   CompareTensors(bundle, header.tensors, findings);
   CompareMetadata(manifest, bundle, WordsOf(header.metadata), findings);
@@ -119,17 +117,17 @@ Status CheckGguf(const fs::path& path, const Manifest& manifest, const BundleRec
 
 }  // namespace
 
-Status CheckContainer(const fs::path& root, const Manifest& manifest, const BundleRecord& bundle,
-                      RuleFindings& findings) {
-  const fs::path path = root / bundle.file;
-  if (bundle.format == "safetensors") return CheckSafetensors(path, manifest, bundle, findings);
-  if (bundle.format == "gguf") return CheckGguf(path, manifest, bundle, findings);
+Status CheckContainer(const shard::SourceTree& tree, const Manifest& manifest,
+                      const BundleRecord& bundle, RuleFindings& findings) {
+  SHARD_TRY(const shard::ByteSourcePtr file, tree.Open(bundle.file));
+  if (bundle.format == "safetensors") return CheckSafetensors(*file, manifest, bundle, findings);
+  if (bundle.format == "gguf") return CheckGguf(*file, manifest, bundle, findings);
   findings.Error(Cat("format: expected safetensors or gguf, found ", Quoted(bundle.format)),
                  bundle.file);
   return shard::Ok();
 }
 
-Status CheckHeader(const std::string& distribution, const Manifest& manifest,
+Status CheckHeader(const shard::SourceTree& distribution, const Manifest& manifest,
                    const BundleRecord& bundle) {
   Findings found;
   RuleFindings findings("container-header", found);
@@ -137,10 +135,9 @@ Status CheckHeader(const std::string& distribution, const Manifest& manifest,
   if (found.empty()) return shard::Ok();
   const Finding& first = found[0];
   const std::string tensor = first.tensor.empty() ? "" : Cat("tensor ", Quoted(first.tensor), ": ");
-  return shard::Error{
-      shard::Code::kMismatch,
-      Cat((fs::path(distribution) / bundle.file).string(), ": ", tensor, first.message),
-      kDamagedHint};
+  return shard::Error{shard::Code::kMismatch,
+                      Cat(distribution.NameOf(bundle.file), ": ", tensor, first.message),
+                      kDamagedHint};
 }
 
 }  // namespace manifest

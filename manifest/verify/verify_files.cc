@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/verify/verify_rules.h"
 
@@ -87,11 +87,11 @@ void CheckFiles(const std::string& directory, const Manifest& manifest,
   for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
   CheckDirectory(directory, {std::move(listed), false, harmless}, files, findings);
   std::error_code error;
-  const fs::path root = fs::canonical(directory, error);
+  const shard::LocalTree tree(fs::canonical(directory, error));
   RuleFindings container("container-header", findings);
   for (const CheckedFile& file : files) {
     if (file.bundle == nullptr || !file.readable) continue;
-    Status status = CheckContainer(root, manifest, *file.bundle, container);
+    Status status = CheckContainer(tree, manifest, *file.bundle, container);
     if (!status) container.Error(status.error().message, file.file);
   }
 }

@@ -39,7 +39,7 @@ class LayoutCheck {
     }
   }
 
-  Status Run(const std::string& directory, bool compare_records) {
+  Status Run(const shard::SourceTree& tree, bool compare_records) {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr) continue;
       const auto found = expected_.find(file.file);
@@ -54,7 +54,7 @@ class LayoutCheck {
       }
       met_.insert(file.file);
       if (compare_records) CompareRecords(*expected, *file.bundle);
-      if (file.readable) SHARD_CHECK(CompareHeader(directory, *expected));
+      if (file.readable) SHARD_CHECK(CompareHeader(tree, *expected));
     }
     CheckAllMet();
     return shard::Ok();
@@ -98,13 +98,12 @@ class LayoutCheck {
   }
 
   // The bytes in front of the tensors: they are not free, for a header may hold anything.
-  Status CompareHeader(const std::string& directory, const OutputFile& expected) {
-    SHARD_TRY(const shard::InputFile file,
-              shard::InputFile::Open(shard::fs::path(directory) / expected.path));
-    std::string found(std::min<uint64_t>(expected.prefix.size(), file.size()), '\0');
-    SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(found))));
+  Status CompareHeader(const shard::SourceTree& tree, const OutputFile& expected) {
+    SHARD_TRY(const shard::ByteSourcePtr file, tree.Open(expected.path));
+    std::string found(std::min<uint64_t>(expected.prefix.size(), file->size()), '\0');
+    SHARD_CHECK(file->ReadAt(0, std::as_writable_bytes(std::span(found))));
     if (found == expected.prefix) return shard::Ok();
-    if (expected.path.ends_with(".gguf") && CompareMetadata(directory, expected)) {
+    if (expected.path.ends_with(".gguf") && CompareMetadata(*file, expected)) {
       return shard::Ok();
     }
     const auto place =
@@ -116,10 +115,8 @@ class LayoutCheck {
   }
 
   // Names the keys that differ; false when none does.
-  bool CompareMetadata(const std::string& directory, const OutputFile& expected) {
-    const auto file = shard::InputFile::Open(shard::fs::path(directory) / expected.path);
-    if (!file) return false;
-    const auto found = shard::ReadGgufHeader(*file, expected.path);
+  bool CompareMetadata(const shard::ByteSource& file, const OutputFile& expected) {
+    const auto found = shard::ReadGgufHeader(file, expected.path);
     const auto wanted =
         shard::ParseGguf(expected.path, std::as_bytes(std::span(expected.prefix)), expected.size);
     if (!found || !wanted) return false;
@@ -154,9 +151,9 @@ class LayoutCheck {
 
 }  // namespace
 
-Status CheckLayout(const std::string& directory, const std::vector<CheckedFile>& files,
+Status CheckLayout(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
                    const LayoutSource& source, Findings& findings) {
-  return LayoutCheck(files, source.files, findings).Run(directory, source.compare_records);
+  return LayoutCheck(files, source.files, findings).Run(tree, source.compare_records);
 }
 
 void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,

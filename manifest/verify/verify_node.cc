@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
-#include "libshard/model/linked_model.h"
 #include "libshard/model/model.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"
@@ -91,13 +91,20 @@ void CheckExperts(const NodeRecord& record, const shard::MoeModel& model, RuleFi
   }
 }
 
+Result<shard::MoeModel> OpenNodeModel(const std::string& directory, shard::LinkRule links,
+                                      const shard::ModelOptions& options) {
+  SHARD_TRY(const shard::Source source, shard::LocalSource(directory, links));
+  return shard::MoeModel::Open(source, options);
+}
+
 // The files are one complete split set or checkpoint, whose counts are those of its tensors.
 void CheckModel(const std::string& directory, const NodeRecord& record,
                 const VerifyOptions& options, VerifyReport& report) {
   const shard::ModelOptions model_options = {
       .family_file = options.family_file, .config_file = "", .sample_weights = false};
-  const auto model = record.has_digests() ? shard::OpenLinkedModel(directory, model_options)
-                                          : shard::MoeModel::Open(directory, model_options);
+  const auto links =
+      record.has_digests() ? shard::LinkRule::kPartsAnywhere : shard::LinkRule::kInside;
+  const auto model = OpenNodeModel(directory, links, model_options);
   report.rules.insert(report.rules.end(), {kModelRule, kExpertsRule});
   if (!model) {
     RuleFindings(kModelRule, report.findings).Error(model.error().message, kNodeFile);
@@ -125,7 +132,8 @@ Status CheckAllFiles(const std::string& directory, const NodeRecord& record,
   report.files = files.size();
   if (!options.digests) return shard::Ok();
   report.rules.insert(report.rules.end(), {"file-sha256", "assets-sha256"});
-  return CheckBytes(directory, files, options, report);
+  const shard::LocalTree tree(directory, shard::LinkRule::kAnywhere);
+  return CheckBytes(tree, files, options, report);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "libshard/base/file.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
 #include "manifest/verify/verify.h"
 
@@ -64,7 +64,7 @@ std::string PartText(shard::Role role, int group);
 // row the slices `ids`, `slice` bytes long. A whole tensor is one row of one slice. This is
 // geometry and not a list of ranges, because an inner expert axis means millions of ranges.
 struct SourceSlices {
-  const shard::InputFile* file = nullptr;  // null: nothing to compare with
+  const shard::ByteSource* file = nullptr;  // null: nothing to compare with
   uint64_t offset = 0, row = 0, slice = 0;
   shard::ExpertIds ids = {0};
 };
@@ -100,12 +100,13 @@ void CheckFiles(const std::string& directory, const Manifest& manifest,
 
 // verify_container.cc: the header of one bundle against the manifest. An Error when it cannot be
 // read.
-Status CheckContainer(const shard::fs::path& root, const Manifest& manifest,
+Status CheckContainer(const shard::SourceTree& tree, const Manifest& manifest,
                       const BundleRecord& bundle, RuleFindings& findings);
 
-// verify_bytes.cc: reads every readable file once; hashes it, and compares it with its sources.
+// verify_bytes.cc: reads every readable file of a tree once; hashes it, and compares it with its
+// sources.
 inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "assets-sha256"};
-Status CheckBytes(const std::string& directory, const std::vector<CheckedFile>& files,
+Status CheckBytes(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report);
 
 // verify_against.cc: everything that the source can show. An Error when the source cannot be read

@@ -29,7 +29,7 @@ class Matcher {
 
   // The geometry of one tensor; without a file when it is not the source's.
   SourceSlices Match(const BundleRecord& bundle, const TensorRecord& tensor,
-                     const std::vector<shard::InputFile>& shards) {
+                     const std::vector<shard::ByteSourcePtr>& shards) {
     const std::string& name = tensor.source.empty() ? tensor.name : tensor.source;
     const shard::TensorEntry* entry = model_.checkpoint().Find(name);
     if (entry == nullptr) {
@@ -110,11 +110,11 @@ class Matcher {
   }
 
   SourceSlices Geometry(const ModelTensor& known, const ExpertIds& ids,
-                        const std::vector<shard::InputFile>& shards) const {
+                        const std::vector<shard::ByteSourcePtr>& shards) const {
     const shard::TensorEntry& entry = model_.entry(known);
     SourceSlices out;
     if (entry.bytes == 0) return out;
-    out.file = &shards[entry.file];
+    out.file = shards[entry.file].get();
     out.offset = entry.offset;
     out.row = out.slice = entry.bytes;
     if (!known.packed_expert() || known.axis < 0) return out;
@@ -134,24 +134,24 @@ class Matcher {
 };
 
 // Assets are copies of files beside the checkpoint, under the same name.
-void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::InputFile>& opened,
+void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::ByteSourcePtr>& opened,
                 RuleFindings& findings) {
-  auto source =
-      shard::InputFile::Open(model.checkpoint().root() / file.file.substr(kAssetDirectory.size()));
-  if (!source) {
+  const auto found = model.checkpoint().tree()->Open(file.file.substr(kAssetDirectory.size()));
+  if (!found) {
     findings.Error(
-        Cat("asset: expected the same file in the source, found none: ", source.error().message),
+        Cat("asset: expected the same file in the source, found none: ", found.error().message),
         file.file);
     return;
   }
+  const shard::ByteSourcePtr& source = *found;
   if (source->size() != file.size) {
     findings.Error(
         Cat("asset: expected ", source->size(), " bytes as in the source, found ", file.size),
         file.file);
     return;
   }
-  opened.push_back(std::move(source).value());
-  file.sources = {{&opened.back(), 0, file.size, file.size}};
+  opened.push_back(source);
+  file.sources = {{source.get(), 0, file.size, file.size}};
   if (file.size == 0) file.sources.clear();
 }
 
@@ -161,10 +161,9 @@ Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model
                                  std::vector<CheckedFile>& files, Findings& findings) {
   SourceFiles sources;
   for (const shard::SourceFile& file : model.checkpoint().files()) {
-    SHARD_TRY(shard::InputFile opened, shard::InputFile::Open(file.path));
+    SHARD_TRY(shard::ByteSourcePtr opened, shard::OpenUnchanged(file));
     sources.shards.push_back(std::move(opened));
   }
-  sources.assets.reserve(files.size());  // CheckedFile::sources points into it
   Matcher matcher(manifest, model, findings);
   RuleFindings asset_findings("source-assets", findings);
   for (CheckedFile& file : files) {

@@ -90,7 +90,8 @@ Status CheckSourceDigests(const Manifest& manifest, const MoeModel& model, size_
   SHARD_CHECK(shard::ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const auto record = records.find(files[i].name);
     if (record == records.end() || record->second->sha256.empty()) return shard::Ok();
-    SHARD_TRY(digests[i], shard::Sha256OfFile(files[i].path));
+    SHARD_TRY(const shard::ByteSourcePtr source, shard::OpenUnchanged(files[i]));
+    SHARD_TRY(digests[i], shard::Sha256Of(*source));
     return shard::Ok();
   }));
   for (size_t i = 0; i < files.size(); ++i) {

@@ -15,8 +15,8 @@ inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors",
                                                "source-bytes", "source-assets"};
 // Files of the source, open while their bytes are compared.
 struct SourceFiles {
-  std::vector<shard::InputFile> shards;  // same order as Checkpoint::files()
-  std::vector<shard::InputFile> assets;
+  std::vector<shard::ByteSourcePtr> shards;  // same order as Checkpoint::files()
+  std::vector<shard::ByteSourcePtr> assets;
 };
 // verify_source_model.cc. Reads source files whole where the manifest has their SHA-256.
 Status CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model, size_t jobs,
@@ -34,7 +34,7 @@ struct LayoutSource {
   const std::vector<shard::OutputFile>& files;
   bool compare_records = true;  // false: a finding says already that the tensors are others
 };
-Status CheckLayout(const std::string& directory, const std::vector<CheckedFile>& files,
+Status CheckLayout(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
                    const LayoutSource& source, Findings& findings);
 // Checks that every asset of the source is there.
 void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,

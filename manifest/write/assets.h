@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/file.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/base/staging.h"
 #include "manifest/document/asset_names.h"
 #include "manifest/document/manifest.h"
@@ -22,14 +22,17 @@ struct Asset {
   uint64_t size = 0;
 };
 
-// The assets in `directory`, sorted by name; subdirectories are not looked into. Weights, indexes
-// and files over 256 MB are not assets. Refuses links that leave the directory.
-Result<std::vector<Asset>> ListAssets(const shard::fs::path& directory);
+// The assets of a checkpoint, sorted by name; folders are not looked into. Weights, indexes and
+// files over 256 MB are not assets.
+Result<std::vector<Asset>> ListAssets(const shard::SourceTree& checkpoint);
 
-// Copies all of them from a directory to assets/ of the output, and returns their records. A file
-// whose size has changed since it was listed is kCorrupt.
-Result<std::vector<AssetRecord>> CopyAssets(const shard::fs::path& from,
-                                            shard::StagingDirectory& to,
+// Copies all of them from `folder` of a tree ("" for a checkpoint) to assets/ of the output, and
+// returns their records. A file whose size has changed since it was listed is kCorrupt.
+struct AssetFolder {
+  const shard::SourceTree& tree;
+  std::string_view folder;  // "", or ends in '/'
+};
+Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, shard::StagingDirectory& to,
                                             const std::vector<Asset>& assets);
 
 }  // namespace manifest

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
@@ -113,12 +114,13 @@ bool SamePart(const BundleRecord& record, shard::Role role, int group) {
 // A reader that needs pages needs them in every part that stays and every part that is added.
 Status CheckSameAlignment(const std::string& out, const Manifest& existing,
                           const std::vector<shard::OutputFile>& files, uint64_t expected) {
+  const shard::LocalTree tree(out);
   for (const BundleRecord& record : existing.bundles) {
     const bool replaced = std::any_of(files.begin(), files.end(), [&](const auto& file) {
       return SamePart(record, file.role, file.group);
     });
     if (replaced) continue;
-    const Result<uint64_t> found = AlignmentOf(out, record);
+    const Result<uint64_t> found = AlignmentOf(tree, record);
     if (!found && found.error().code != Code::kNotFound) return found.error();
     if (!found || *found == expected) continue;  // a copy of some parts lacks the others
     return Error{
@@ -187,7 +189,8 @@ Status AddToExisting(const shard::InsideDirectory& directory, shard::StagingDire
 Status HashSources(const std::vector<shard::SourceFile>& sources, size_t jobs,
                    std::vector<SourceRecord>& records) {
   return shard::ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
-    SHARD_TRY(records[i].sha256, shard::Sha256OfFile(sources[i].path));
+    SHARD_TRY(const shard::ByteSourcePtr source, shard::OpenUnchanged(sources[i]));
+    SHARD_TRY(records[i].sha256, shard::Sha256Of(*source));
     return Ok();
   });
 }
@@ -207,20 +210,25 @@ Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord
   return Ok();
 }
 
-// Makes `fresh` the manifest of the distribution that is there with the new parts in it. Returns
-// the files that it does not name any more.
-Result<std::set<std::string>> Merge(const std::string& out, const shard::MoeModel& model,
-                                    Manifest existing, Manifest& fresh) {
-  std::set<std::string> unused = ListedFiles(existing);
-  ReplaceParts(std::move(fresh.bundles), existing.bundles);
+// The manifest of the distribution that is there with the new parts in it.
+struct Merged {
+  Manifest manifest;
+  std::set<std::string> unused;  // files that were named before and are no longer
+};
+
+Result<Merged> Merge(const std::string& out, const shard::MoeModel& model, Manifest existing,
+                     Manifest fresh) {
+  Merged merged{std::move(existing), {}};
+  Manifest& manifest = merged.manifest;
+  merged.unused = ListedFiles(manifest);
+  ReplaceParts(std::move(fresh.bundles), manifest.bundles);
   // The assets are one part: a selection has all of them or none.
-  if (!fresh.assets.empty()) existing.assets = std::move(fresh.assets);
-  SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, existing.model.source));
-  fresh = std::move(existing);
-  SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(model.checkpoint().root()));
-  fresh.complete = ListsEveryPart(fresh, !all_assets.empty());
-  for (const std::string& file : ListedFiles(fresh)) unused.erase(file);
-  return unused;
+  if (!fresh.assets.empty()) manifest.assets = std::move(fresh.assets);
+  SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, manifest.model.source));
+  SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(*model.checkpoint().tree()));
+  manifest.complete = ListsEveryPart(manifest, !all_assets.empty());
+  for (const std::string& file : ListedFiles(manifest)) merged.unused.erase(file);
+  return merged;
 }
 
 // Tables of a hundred thousand tensors that are freed stay with the process otherwise, beside those
@@ -241,9 +249,14 @@ std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files
 }  // namespace
 
 Status CheckTarget(const shard::MoeModel& model, const std::string& out) {
+  const shard::SourceTree& tree = *model.checkpoint().tree();
+  const std::optional<fs::path> directory = tree.LocalPath("");
+  if (!directory) return Ok();
   std::vector<fs::path> inputs;
-  for (const shard::SourceFile& file : model.checkpoint().files()) inputs.push_back(file.path);
-  return CheckOutputApart(out, model.checkpoint().root(), inputs);
+  for (const shard::SourceFile& file : model.checkpoint().files()) {
+    inputs.push_back(*tree.LocalPath(file.name));
+  }
+  return CheckOutputApart(out, *directory, inputs);
 }
 
 Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& plan,
@@ -251,11 +264,10 @@ Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& 
   const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
   SHARD_CHECK(CheckTarget(model, out));
   const shard::SideFiles noted = options.side_files.value_or(
-      shard::SideFiles::Note(model.checkpoint().source(), model.config_path().string()));
+      shard::SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
-  Manifest& fresh = report.manifest;
-  fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
+  Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
   if (!options.gguf) FreeTensors(model);  // what is copied needs them no more
   fresh.command = options.command;
   fresh.recipe = files.recipe;
@@ -284,14 +296,15 @@ Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& 
   if (options.hash_source) {
     SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));
   }
-  SHARD_TRY(fresh.assets, CopyAssets(model.checkpoint().root(), staging, files.assets));
+  SHARD_TRY(fresh.assets, CopyAssets({*model.checkpoint().tree(), ""}, staging, files.assets));
   for (const AssetRecord& asset : fresh.assets) written.push_back(asset.file);
   SHARD_CHECK(noted.CheckUnchanged());
 
   if (existing) {
-    SHARD_TRY(const std::set<std::string> unused, Merge(out, model, *std::move(existing), fresh));
-    SHARD_CHECK(ReadBackManifest(fresh));
-    SHARD_CHECK(AddToExisting(*directory, staging, fresh, written, unused));
+    SHARD_TRY(Merged merged, Merge(out, model, *std::move(existing), std::move(fresh)));
+    SHARD_CHECK(ReadBackManifest(merged.manifest));
+    SHARD_CHECK(AddToExisting(*directory, staging, merged.manifest, written, merged.unused));
+    report.manifest = std::move(merged.manifest);
     report.warnings = staging.warnings();
     return report;
   }
@@ -301,6 +314,7 @@ Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& 
   staging.Expect(kManifestFile);
   SHARD_CHECK(WriteManifestFile(staging.files(), fresh));
   SHARD_CHECK(staging.Publish(options.force));
+  report.manifest = std::move(fresh);
   report.warnings = staging.warnings();
   return report;
 }

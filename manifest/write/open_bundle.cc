@@ -3,7 +3,6 @@
 #include <map>
 
 #include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
 #include "libshard/format/read_header.h"
 
 namespace manifest {
@@ -11,7 +10,6 @@ namespace manifest {
 namespace {
 
 using shard::Cat;
-namespace fs = shard::fs;
 
 struct Header {
   std::vector<shard::TensorEntry> tensors;
@@ -22,8 +20,8 @@ struct Header {
 
 constexpr const char* kModelKey = "moepack.model";
 
-Result<Header> ReadHeader(const shard::InputFile& file, const std::string& format) {
-  const std::string name = file.path().string();
+Result<Header> ReadHeader(const shard::ByteSource& file, const std::string& format) {
+  const std::string& name = file.name();
   if (format == "gguf") {
     SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(file, name));
     const std::string model(header.metadata.String(kModelKey).value_or(""));
@@ -40,20 +38,19 @@ bool SameAsRecord(const TensorRecord* record, const shard::TensorEntry& entry) {
 
 }  // namespace
 
-Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
-                                uint32_t file) {
-  SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
-  const fs::path path = fs::path(distribution) / bundle.file;
-  SHARD_TRY(const shard::InputFile opened, shard::InputFile::Open(path));
-  SHARD_TRY(Header header, ReadHeader(opened, bundle.format));
-  SHARD_TRY(std::string sha256, shard::Sha256OfStart(opened, header.data_start));
+Result<OpenedBundle> OpenBundle(const shard::SourceTreePtr& distribution,
+                                const BundleRecord& bundle, uint32_t file) {
+  SHARD_TRY(const shard::ByteSourcePtr opened, distribution->Open(bundle.file));
+  SHARD_TRY(Header header, ReadHeader(*opened, bundle.format));
+  SHARD_TRY(std::string sha256, shard::Sha256OfStart(*opened, header.data_start));
   OpenedBundle out;
-  out.source = {.path = path,
+  out.source = {.path = opened->name(),
                 .name = bundle.file,
-                .size = opened.size(),
+                .size = opened->size(),
                 .data_start = header.data_start,
                 .header_sha256 = std::move(sha256),
-                .identity = opened.identity()};
+                .identity = opened->identity(),
+                .tree = distribution};
   out.metadata = std::move(header.metadata);
   out.model = std::move(header.model);
   std::map<std::string_view, const TensorRecord*> records;
@@ -63,7 +60,7 @@ Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRec
     const TensorRecord* record = found == records.end() ? nullptr : found->second;
     if (!SameAsRecord(record, entry) || header.tensors.size() != records.size()) {
       return shard::Error{shard::Code::kMismatch,
-                          Cat(path.string(), ": tensor ", shard::Quoted(entry.name),
+                          Cat(opened->name(), ": tensor ", shard::Quoted(entry.name),
                               ": expected as the manifest says, found otherwise"),
                           kDamagedHint};
     }
@@ -73,11 +70,9 @@ Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRec
   return out;
 }
 
-Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle) {
-  SHARD_CHECK(shard::CheckInside(distribution, bundle.file));
-  const fs::path path = fs::path(distribution) / bundle.file;
-  SHARD_TRY(const shard::InputFile opened, shard::InputFile::Open(path));
-  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(opened, path.string()));
+Result<uint64_t> AlignmentOf(const shard::SourceTree& distribution, const BundleRecord& bundle) {
+  SHARD_TRY(const shard::ByteSourcePtr opened, distribution.Open(bundle.file));
+  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(*opened, opened->name()));
   return header.alignment;
 }
 

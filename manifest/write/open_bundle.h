@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/format/checkpoint.h"
 #include "libshard/format/gguf_metadata.h"
 #include "manifest/document/damaged.h"
@@ -27,10 +28,10 @@ struct OpenedBundle {
 
 // Reads the file's own header and compares it with the manifest (kMismatch). `file` is the number
 // it gets among the sources. Borrows the record.
-Result<OpenedBundle> OpenBundle(const std::string& distribution, const BundleRecord& bundle,
-                                uint32_t file);
+Result<OpenedBundle> OpenBundle(const shard::SourceTreePtr& distribution,
+                                const BundleRecord& bundle, uint32_t file);
 
 // Alignment of the tensors in a GGUF bundle, by its own header.
-Result<uint64_t> AlignmentOf(const std::string& distribution, const BundleRecord& bundle);
+Result<uint64_t> AlignmentOf(const shard::SourceTree& distribution, const BundleRecord& bundle);
 
 }  // namespace manifest

@@ -7,8 +7,8 @@
 
 #include "libshard/base/descriptor.h"
 #include "libshard/base/inside_directory.h"
+#include "libshard/base/inside_path.h"
 #include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
 #include "manifest/document/manifest.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"

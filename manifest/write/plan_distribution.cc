@@ -55,7 +55,7 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
     SHARD_TRY(out.files, shard::SliceSafetensors(model, plan, options.slice));
   }
   if (options.slice.parts.WantsAssets()) {
-    SHARD_TRY(out.assets, ListAssets(model.checkpoint().root()));
+    SHARD_TRY(out.assets, ListAssets(*model.checkpoint().tree()));
   }
   if (!out.files.empty() || !out.assets.empty()) return out;
   return Error{

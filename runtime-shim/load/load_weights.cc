@@ -1,7 +1,7 @@
 #include <set>
 #include <string_view>
 
-#include "libshard/base/descriptor.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/gguf_blocks.h"
@@ -19,8 +19,9 @@ using shard::Error;
 
 namespace {
 
-shard::Result<bool> IsDistribution(const std::string& source) {
-  return shard::IsThere(shard::fs::path(source) / manifest::kManifestFile);
+shard::Result<bool> IsDistribution(const shard::Source& source) {
+  if (!source.file.empty()) return false;
+  return source.tree->Has(manifest::kManifestFile);
 }
 
 shard::Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
@@ -61,10 +62,16 @@ shard::Status CheckSets(const Weights& weights) {
   return shard::Ok();
 }
 
-shard::Result<Weights> LoadDistribution(const std::string& source, const LoadOptions& options) {
+shard::Result<Split> OpenSplit(const shard::Source& source) {
   Split split;
-  split.path = source;
-  SHARD_TRY(split.manifest, manifest::ReadManifest(source));
+  split.tree = source.tree;
+  split.path = source.named.string();
+  SHARD_TRY(split.manifest, manifest::ReadManifest(*source.tree));
+  return split;
+}
+
+shard::Result<Weights> LoadDistribution(const shard::Source& source, const LoadOptions& options) {
+  SHARD_TRY(Split split, OpenSplit(source));
   SHARD_CHECK(SelectParts(options, split));
   Weights out;
   out.notes = split.parts.notes;
@@ -72,7 +79,7 @@ shard::Result<Weights> LoadDistribution(const std::string& source, const LoadOpt
   out.shard_version = split.manifest.versions.shard;
   out.replica_version = split.manifest.versions.replica;
   SHARD_CHECK(LoadParts(split, options, out));
-  SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(source, out.metadata));
+  SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(split.path, out.metadata));
   out.plan = blocks.Trim(std::move(split.manifest.plan));
   SHARD_CHECK(CheckRouters(out));
   return out;
@@ -82,10 +89,16 @@ shard::Result<Weights> LoadDistribution(const std::string& source, const LoadOpt
 
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options) {
+  SHARD_TRY(const shard::Source local, shard::LocalSource(source));
+  return LoadWeights(local, options);
+}
+
+shard::Result<std::shared_ptr<const Weights>> LoadWeights(const shard::Source& source,
+                                                          const LoadOptions& options) {
   SHARD_TRY(const bool distribution, IsDistribution(source));
   shard::Result<Weights> loaded =
       distribution ? LoadDistribution(source, options) : LoadPlainModel(source, options);
-  if (!loaded) return manifest::NameDamaged(source, std::move(loaded).error());
+  if (!loaded) return manifest::NameDamaged(source.named.string(), std::move(loaded).error());
   Weights weights = *std::move(loaded);
   SHARD_CHECK(CheckSets(weights));
   return std::make_shared<const Weights>(std::move(weights));
@@ -93,9 +106,8 @@ shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& sou
 
 shard::Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
                                      const LoadOptions& options, const Weights& weights) {
-  Split split;
-  split.path = distribution;
-  SHARD_TRY(split.manifest, manifest::ReadManifest(distribution));
+  SHARD_TRY(const shard::Source source, shard::LocalSource(distribution));
+  SHARD_TRY(Split split, OpenSplit(source));
   const std::string& model = split.manifest.versions.model;
   if (model != weights.model_version) {
     return Error{Code::kMismatch, Cat(distribution, ": model version: expected ",

@@ -9,8 +9,8 @@ shard::Result<std::vector<OpenedPart>> PartOpener::Open(const Bundles& files) {
   std::vector<OpenedPart> parts;
   for (const manifest::BundleRecord* record : files) {
     OpenedPart part;
-    SHARD_TRY(part.bundle, manifest::OpenBundle(split_.path, *record, 0));
-    SHARD_CHECK(manifest::CheckHeader(split_.path, split_.manifest, *record));
+    SHARD_TRY(part.bundle, manifest::OpenBundle(split_.tree, *record, 0));
+    SHARD_CHECK(manifest::CheckHeader(*split_.tree, split_.manifest, *record));
     SHARD_TRY(part.file, MapAgain(part.bundle.source));
     // With a revision, files do not carry the version that the manifest gives the model.
     if (record->role != shard::Role::kHead && first_.empty()) {

@@ -1,11 +1,8 @@
 // Digests of what is loaded. Unlike verify, parts that are not loaded may be absent or damaged.
-#include <system_error>
-
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/part_selection.h"
 
@@ -41,18 +38,15 @@ shard::Status CheckVersions(const Split& split) {
   return shard::Ok();
 }
 
-shard::Status CheckFile(const std::string& directory, const Promise& promise,
+shard::Status CheckFile(const shard::SourceTree& tree, const Promise& promise,
                         shard::ByteProgress& progress) {
-  SHARD_CHECK(shard::CheckInside(directory, *promise.file));
-  const shard::fs::path path = shard::fs::path(directory) / *promise.file;
-  std::error_code error;
-  const uint64_t size = shard::fs::file_size(path, error);
-  if (!error && size != promise.size)
-    return Differs(path.string() + ": size", Cat(promise.size, " bytes"), size);
+  SHARD_TRY(const shard::ByteSourcePtr source, tree.Open(*promise.file));
+  if (source->size() != promise.size)
+    return Differs(source->name() + ": size", Cat(promise.size, " bytes"), source->size());
   SHARD_TRY(const std::string sha256,
-            shard::Sha256OfFile(path, [&](uint64_t bytes) { progress.Add(bytes); }));
+            shard::Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
   if (sha256 != *promise.sha256)
-    return Differs(path.string() + ": sha256", *promise.sha256, sha256);
+    return Differs(source->name() + ": sha256", *promise.sha256, sha256);
   return shard::Ok();
 }
 
@@ -78,8 +72,9 @@ shard::Status CheckDigests(const Split& split, const LoadOptions& options) {
   uint64_t total = 0;  // of sizes that the parser has bounded by what a file can hold
   for (const Promise& promise : promises) total += promise.size;
   shard::ByteProgress progress(options.progress, total);
-  return shard::ParallelFor(promises.size(), shard::ThreadsForFiles(options.jobs),
-                            [&](size_t i) { return CheckFile(split.path, promises[i], progress); });
+  return shard::ParallelFor(promises.size(), shard::ThreadsForFiles(options.jobs), [&](size_t i) {
+    return CheckFile(*split.tree, promises[i], progress);
+  });
 }
 
 }  // namespace runtime

@@ -1,7 +1,6 @@
 #include "runtime-shim/load/part_selection.h"
 
 #include <algorithm>
-#include <system_error>
 
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
@@ -79,10 +78,8 @@ shard::Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
 
 // Directories of overlays are named by their version.
 bool HasOverlayDirectory(const Split& split, const std::string& version) {
-  const shard::fs::path name(version);
-  std::error_code error;
-  return name.filename() == name && version != ".." &&
-         shard::fs::is_directory(shard::fs::path(split.path) / "overlays" / name, error);
+  const auto files = split.tree->List(Cat("overlays/", version), "");
+  return files && !files->empty();
 }
 
 shard::Status AddOverlay(const std::string& version, Split& split) {

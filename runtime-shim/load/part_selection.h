@@ -7,6 +7,7 @@
 
 #include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/model/weights.h"
 
@@ -34,7 +35,8 @@ struct SelectedParts {
 // A distribution and what of it is loaded. Not moved once made: the selection points into the
 // manifest.
 struct Split {
-  std::string path;
+  shard::SourceTreePtr tree;
+  std::string path;  // what messages call it
   manifest::Manifest manifest;
   SelectedParts parts;
 };

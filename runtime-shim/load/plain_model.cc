@@ -2,9 +2,8 @@
 
 #include <optional>
 
-#include "libshard/base/descriptor.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
-#include "libshard/model/linked_model.h"
 #include "libshard/recipe/quantize.h"
 #include "manifest/document/node_record.h"
 #include "runtime-shim/load/placed_model.h"
@@ -26,17 +25,15 @@ shard::Status CheckOptions(const std::string& source, const LoadOptions& options
 
 // What a node's directory says of itself; its files are verified before any of them is opened.
 // Older nodes list no files.
-shard::Result<std::optional<manifest::NodeRecord>> ReadNode(const std::string& source,
+shard::Result<std::optional<manifest::NodeRecord>> ReadNode(const shard::SourceTree& tree,
                                                             const LoadOptions& options) {
-  std::error_code error;
-  const shard::fs::path path(source);
-  const shard::fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
-  const shard::fs::path directory = shard::fs::is_directory(path, error) ? path : parent;
-  SHARD_TRY(const bool there, shard::IsThere(directory / manifest::kNodeFile));
-  if (!there) return std::optional<manifest::NodeRecord>();
-  SHARD_TRY(manifest::NodeRecord node, manifest::ReadNodeRecord(directory.string()));
+  const std::optional<shard::fs::path> directory = tree.LocalPath("");
+  SHARD_TRY(const bool there, tree.Has(manifest::kNodeFile));
+  if (!directory || !there) return std::optional<manifest::NodeRecord>();
+  const std::string path = directory->string();
+  SHARD_TRY(manifest::NodeRecord node, manifest::ReadNodeRecord(path));
   if (options.verify) {
-    SHARD_CHECK(manifest::CheckNodeFiles(directory.string(), node, options.jobs, options.progress));
+    SHARD_CHECK(manifest::CheckNodeFiles(path, node, options.jobs, options.progress));
   }
   return std::optional(std::move(node));
 }
@@ -53,17 +50,21 @@ shard::Status CheckListed(const shard::Checkpoint& checkpoint, const manifest::N
   return shard::Ok();
 }
 
-shard::Result<shard::MoeModel> Open(const std::string& source, const LoadOptions& options,
+shard::Result<shard::MoeModel> Open(const shard::Source& source, const LoadOptions& options,
                                     const std::optional<manifest::NodeRecord>& node) {
   shard::ModelOptions model_options = options.model;
   model_options.sample_weights = false;
   const bool listed = node && node->has_digests();
-  SHARD_TRY(shard::MoeModel model, listed ? shard::OpenLinkedModel(source, model_options)
-                                          : shard::MoeModel::Open(source, model_options));
+  shard::Source opened = source;
+  if (listed) {
+    SHARD_TRY(opened, shard::LocalSource(source.named, shard::LinkRule::kPartsAnywhere));
+  }
+  SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(opened, model_options));
   if (listed) SHARD_CHECK(CheckListed(model.checkpoint(), *node));
   if (!model.checkpoint().names_only()) return model;
   return Error{Code::kNotFound,
-               Cat(source, ": expected the files that the index names, found the index alone")};
+               Cat(source.named.string(),
+                   ": expected the files that the index names, found the index alone")};
 }
 
 // A node's experts are renumbered, so it has no group of the model; it says which it was.
@@ -98,21 +99,22 @@ shard::Result<shard::GgufModel> ViewOf(const shard::MoeModel& model, Weights& ou
 
 }  // namespace
 
-shard::Result<Weights> LoadPlainModel(const std::string& source, const LoadOptions& options) {
-  SHARD_CHECK(CheckOptions(source, options));
-  SHARD_TRY(const std::optional<manifest::NodeRecord> node, ReadNode(source, options));
+shard::Result<Weights> LoadPlainModel(const shard::Source& source, const LoadOptions& options) {
+  const std::string path = source.named.string();
+  SHARD_CHECK(CheckOptions(path, options));
+  SHARD_TRY(const std::optional<manifest::NodeRecord> node, ReadNode(*source.tree, options));
   SHARD_TRY(const shard::MoeModel model, Open(source, options, node));
   Weights out;
-  out.path = source;
+  out.path = path;
   ExpertSet& set = out.sets.emplace_back();
   set.label = "model";
   SHARD_TRY(shard::GgufModel gguf, ViewOf(model, out));
-  SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(source, gguf.metadata));
+  SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(path, gguf.metadata));
   if (node) DescribeNode(*node, out);
   SourceBytes bytes;
   SHARD_CHECK(MapFiles(model.checkpoint(), bytes, out));
   const RunningModel running{gguf, blocks};
-  TensorPlacer placer(source);
+  TensorPlacer placer(path);
   SHARD_CHECK(PlaceTrunk(running, bytes, placer, out));
   set.experts = AllExperts(running);
   LoadedPart counts{.label = set.label};

@@ -2,13 +2,12 @@
 // distribution, which is one of them.
 #pragma once
 
-#include <string>
-
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "runtime-shim/model/weights.h"
 
 namespace runtime {
 
-shard::Result<Weights> LoadPlainModel(const std::string& source, const LoadOptions& options);
+shard::Result<Weights> LoadPlainModel(const shard::Source& source, const LoadOptions& options);
 
 }  // namespace runtime

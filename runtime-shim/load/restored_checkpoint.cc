@@ -1,19 +1,16 @@
 #include "runtime-shim/load/restored_checkpoint.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <cstring>
 #include <memory>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/file.h"
+#include "libshard/base/memory_tree.h"
 #include "libshard/base/text.h"
-#include "libshard/format/checkpoint_index.h"
 #include "libshard/model/config.h"
 #include "libshard/model/family_find.h"
 #include "libshard/recipe/quantize.h"
 #include "manifest/write/assets.h"
-#include "runtime-shim/load/scratch_directory.h"
 #include "runtime-shim/load/whole_tensors.h"
 
 namespace runtime {
@@ -21,40 +18,48 @@ namespace runtime {
 using shard::Cat;
 using shard::Code;
 using shard::Error;
-namespace fs = shard::fs;
 
 namespace {
 
 constexpr const char* kConfig = "config.json";
+constexpr const char* kWeights = "model.safetensors";
 constexpr uint64_t kMaxConfigBytes = 16u << 20;
-// Tensors that conversion reads itself: the lengths of a packed matrix.
-constexpr uint64_t kReadAtOnce = 64;
 
-// A new file that is written at offsets.
-class SparseFile {
+// The file that all tensors would be in. What no loaded part has cannot be read of it.
+class RestoredFile final : public shard::ByteSource {
  public:
-  static shard::Result<SparseFile> Create(const fs::path& path, uint64_t size) {
-    SparseFile file(path, open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (file.fd_ < 0 || ftruncate(file.fd_, static_cast<off_t>(size)) != 0) {
-      return Error{Code::kIo, Cat(path.string(), ": ", size, " bytes: ", shard::ErrnoText(errno)),
-                   "set TMPDIR to a directory that can hold a sparse file of the model's size"};
+  RestoredFile(std::string name, uint64_t size, std::string header)
+      : name_(std::move(name)),
+        header_(std::move(header)),
+        identity_(shard::Sha256Hex(header_)),
+        size_(size) {
+    bytes_.Add(0, 0, std::as_bytes(std::span(header_)));
+  }
+  RestoredFile(const RestoredFile&) = delete;
+  RestoredFile& operator=(const RestoredFile&) = delete;
+
+  SourceBytes& bytes() { return bytes_; }
+
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return size_; }
+  const std::string& identity() const override { return identity_; }
+  shard::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    std::vector<ByteView> views;
+    auto found = bytes_.Find({0, offset, out.size()}, views);
+    if (!found) return std::move(found).error().Within(name_);
+    for (const ByteView view : views) {
+      std::memcpy(out.data(), view.data(), view.size());
+      out = out.subspan(view.size());
     }
-    return file;
+    return shard::Ok();
   }
-  SparseFile(SparseFile&& other) noexcept
-      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
-  SparseFile& operator=(SparseFile&&) = delete;
-  ~SparseFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  shard::Status Write(uint64_t offset, ByteView bytes) const {
-    return shard::WriteAt(fd_, path_, offset, bytes);
-  }
+  // Whoever computes from the parts asks CheckMappedFiles.
+  shard::Status CheckUnchanged() const override { return shard::Ok(); }
 
  private:
-  SparseFile(fs::path path, int fd) : path_(std::move(path)), fd_(fd) {}
-  fs::path path_;
-  int fd_;
+  std::string name_, header_, identity_;
+  uint64_t size_;
+  SourceBytes bytes_;
 };
 
 // The family that the model's names follow, without its tensors.
@@ -77,45 +82,28 @@ class CheckpointRestorer {
       : split_(split), options_(options) {}
 
   shard::Result<RestoredCheckpoint> Run() {
-    SHARD_TRY(const ScratchDirectory scratch, ScratchDirectory::Make());
-    auto done = Restore(scratch.path());
-    if (done) return std::move(out_);
-    // Nobody knows the temporary file, which is gone when the message is read.
-    Error error = std::move(done).error();
-    const std::string there = scratch.path().string();
-    for (size_t at; (at = error.message.find(there)) != std::string::npos;) {
-      error.message.replace(at, there.size(), split_.path);
-    }
-    if (error.hint.find(there) != std::string::npos) error.hint.clear();
-    return error;
-  }
-
- private:
-  shard::Status Restore(const fs::path& to) {
-    SHARD_CHECK(CopyAssets(to));
+    SHARD_CHECK(AddAssets());
     SHARD_CHECK(OpenParts());
-    SHARD_CHECK(WriteTensors(to));
+    SHARD_CHECK(AddTensors());
     shard::ModelOptions options = options_;
     options.sample_weights = false;
-    SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(to, options));
+    const shard::Source source{split_.path, tree_, ""};
+    SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(source, options));
     out_.model_ = std::make_unique<shard::MoeModel>(std::move(model));
     SHARD_TRY(shard::TypedGguf typed, shard::PrepareGguf(*out_.model_, {}));
     out_.notes_ = shard::GgufNotes(typed);
     out_.gguf_ = std::move(typed.model);
-    return shard::Ok();
+    return std::move(out_);
   }
 
+ private:
   // Config and tokenizer, which lie below assets/ in a distribution.
-  shard::Status CopyAssets(const fs::path& to) {
-    bool config = false;
+  shard::Status AddAssets() {
     for (const manifest::AssetRecord& asset : split_.manifest.assets) {
-      const std::string name = asset.file.substr(manifest::kAssetDirectory.size());
-      config = config || name == kConfig;
-      SHARD_CHECK(shard::CheckInside(split_.path, asset.file));
-      const fs::path from = fs::path(split_.path) / asset.file;
-      SHARD_TRY(const std::string text, shard::ReadTextFile(from, manifest::kMaxAssetBytes));
-      SHARD_CHECK(shard::WriteTextFile(to / name, text));
+      SHARD_TRY(shard::ByteSourcePtr source, split_.tree->Open(asset.file));
+      tree_->Add(asset.file.substr(manifest::kAssetDirectory.size()), std::move(source));
     }
+    SHARD_TRY(const bool config, tree_->Has(kConfig));
     if (config || !options_.config_file.empty()) return shard::Ok();
     return Error{
         Code::kNotFound,
@@ -133,12 +121,13 @@ class CheckpointRestorer {
     return shard::Ok();
   }
 
-  shard::Status WriteTensors(const fs::path& to) {
-    const std::string config_path =
-        options_.config_file.empty() ? (to / kConfig).string() : options_.config_file;
-    SHARD_TRY(const std::string text, shard::ReadTextFile(config_path, kMaxConfigBytes));
-    SHARD_TRY(const shard::ModelConfig config, shard::ParseModelConfig(config_path, text));
-    SHARD_TRY(const auto family, FamilyOf(config_path, config, options_));
+  shard::Status AddTensors() {
+    const bool given = !options_.config_file.empty();
+    const std::string where = given ? options_.config_file : tree_->NameOf(kConfig);
+    SHARD_TRY(const std::string text, given ? shard::ReadTextFile(where, kMaxConfigBytes)
+                                            : tree_->ReadText(kConfig, kMaxConfigBytes));
+    SHARD_TRY(const shard::ModelConfig config, shard::ParseModelConfig(where, text));
+    SHARD_TRY(const auto family, FamilyOf(where, config, options_));
     shard::FamilyMatcher matcher(*family, config.layers);
     WholeTensors tensors(split_.path, split_.manifest.plan.layers, matcher);
     for (const OpenedPart& part : out_.trunk_) SHARD_CHECK(tensors.Add(part));
@@ -146,33 +135,32 @@ class CheckpointRestorer {
       for (const OpenedPart& part : files) SHARD_CHECK(tensors.Add(part));
     }
     SHARD_CHECK(tensors.AddAbsent());
-    SHARD_CHECK(WriteFile(to / "model.safetensors", tensors));
-    Locate(tensors);
-    return shard::Ok();
-  }
-
-  static shard::Status WriteFile(const fs::path& path, WholeTensors& tensors) {
-    SHARD_TRY(const std::string header, tensors.LayOut());
-    SHARD_TRY(const SparseFile file, SparseFile::Create(path, tensors.file_size()));
-    SHARD_CHECK(file.Write(0, std::as_bytes(std::span(header))));
-    for (const WholeTensor& tensor : tensors.tensors()) {
-      if (tensor.entry.bytes > kReadAtOnce || tensor.sample.size() != tensor.entry.bytes) continue;
-      SHARD_CHECK(file.Write(tensor.entry.offset, tensor.sample));
-    }
+    SHARD_TRY(std::string header, tensors.LayOut());
+    const auto file = std::make_shared<RestoredFile>(Cat(split_.path, "/", kWeights),
+                                                     tensors.file_size(), std::move(header));
+    tree_->Add(kWeights, file);
+    Locate(tensors, file->bytes());
     return shard::Ok();
   }
 
   // Each set reads its experts from its own files, also those that another set has too.
-  void Locate(const WholeTensors& tensors) {
-    for (const OpenedPart& part : out_.trunk_) tensors.Locate(part, out_.trunk_bytes_);
+  void Locate(const WholeTensors& tensors, SourceBytes& all) {
+    tensors.LocateSmall(all);
+    const auto locate = [&](const std::vector<OpenedPart>& parts, SourceBytes& bytes) {
+      for (const OpenedPart& part : parts) {
+        tensors.Locate(part, bytes);
+        tensors.Locate(part, all);
+      }
+    };
+    locate(out_.trunk_, out_.trunk_bytes_);
     for (const auto& files : out_.sets_) {
-      SourceBytes& bytes = out_.bytes_.emplace_back(out_.trunk_bytes_);
-      for (const OpenedPart& part : files) tensors.Locate(part, bytes);
+      locate(files, out_.bytes_.emplace_back(out_.trunk_bytes_));
     }
   }
 
   const Split& split_;
   const shard::ModelOptions& options_;
+  const std::shared_ptr<shard::MemoryTree> tree_ = std::make_shared<shard::MemoryTree>(split_.path);
   RestoredCheckpoint out_;
 };
 

@@ -1,6 +1,7 @@
 // A safetensors distribution as the checkpoint that it was cut from, so that it is understood and
 // converted as one: every tensor has its name and its whole shape, and the bytes of experts are
-// looked up in the part that is asked for. On disk there are headers only.
+// looked up in the part that is asked for. It lies in memory: a header, and where the parts have
+// the bytes behind it.
 #pragma once
 
 #include <deque>
@@ -18,10 +19,9 @@ namespace runtime {
 
 class RestoredCheckpoint {
  public:
-  // Writes a sparse file with the headers and config and tokenizer into a temporary directory
-  // (TMPDIR), opens and converts it, and removes the directory. Experts that no loaded part holds
-  // get the shape of their neighbours and no bytes. kUnsupported for experts along an inner axis.
-  // Borrows the split.
+  // Experts that no loaded part holds get the shape of their neighbours and no bytes, but for
+  // tensors of a few numbers that say how others are packed (WholeTensors::LocateSmall).
+  // kUnsupported for experts along an inner axis. Borrows the split.
   static shard::Result<RestoredCheckpoint> Open(const Split& split,
                                                 const shard::ModelOptions& options);
 

@@ -8,13 +8,8 @@
 namespace runtime {
 
 shard::Result<FilePtr> MapAgain(const shard::SourceFile& file) {
-  SHARD_TRY(shard::MappedFile mapped, shard::MappedFile::Open(file.path));
-  if (!(mapped.identity() == file.identity)) {
-    return shard::Error{
-        shard::Code::kCorrupt,
-        shard::Cat(file.path.string(), ": expected the file whose header was read, found another"),
-        "do not write to a model while it is loaded"};
-  }
+  SHARD_TRY(const shard::ByteSourcePtr source, shard::OpenUnchanged(file));
+  SHARD_TRY(shard::MappedFile mapped, shard::MappedFile::Map(*source));
   return std::make_shared<const shard::MappedFile>(std::move(mapped));
 }
 

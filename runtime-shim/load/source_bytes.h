@@ -20,7 +20,7 @@ namespace runtime {
 using ByteView = std::span<const std::byte>;
 using FilePtr = std::shared_ptr<const shard::MappedFile>;
 
-// Maps a file whose header was read before. kCorrupt when it is no longer the same file.
+// Maps a file whose header was read before, with the errors of shard::OpenUnchanged.
 shard::Result<FilePtr> MapAgain(const shard::SourceFile& file);
 
 class SourceBytes {

@@ -14,6 +14,8 @@ using shard::Error;
 
 namespace {
 
+constexpr uint64_t kSmallTensor = 64;
+
 // `part` of `held` slices, as long as `count` of them; none on overflow or a remainder.
 std::optional<uint64_t> Stretch(uint64_t part, uint64_t held, uint64_t count) {
   if (held == 0 || part % held != 0) return std::nullopt;
@@ -119,6 +121,14 @@ shard::Result<std::string> WholeTensors::LayOut() {
     file_size_ += tensor.entry.bytes;
   }
   return header;
+}
+
+void WholeTensors::LocateSmall(SourceBytes& bytes) const {
+  for (const WholeTensor& tensor : tensors_) {
+    const bool whole = tensor.sample.size() == tensor.entry.bytes;
+    if (whole && tensor.entry.bytes <= kSmallTensor)
+      bytes.Add(0, tensor.entry.offset, tensor.sample);
+  }
 }
 
 void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {

@@ -40,6 +40,9 @@ class WholeTensors {
 
   const std::vector<WholeTensor>& tensors() const { return tensors_; }
   uint64_t file_size() const { return file_size_; }
+  // Where the bytes of small tensors lie, which conversion reads itself: the lengths of a packed
+  // matrix. Those of absent experts are their neighbours'.
+  void LocateSmall(SourceBytes& bytes) const;
   // Where the tensors of a part lie in the restored file. REQUIRES: the part was added.
   void Locate(const OpenedPart& part, SourceBytes& bytes) const;
 

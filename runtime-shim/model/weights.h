@@ -13,6 +13,7 @@
 
 #include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"
@@ -86,6 +87,9 @@ struct LoadOptions {
 //   kMismatch         a digest, version or header that is not the manifest's
 //   kUnsupported      families without conversion, types without a decoder
 //   kInvalidArgument  groups or an overlay of a model that is not split, or beyond its plan
+shard::Result<std::shared_ptr<const Weights>> LoadWeights(const shard::Source& source,
+                                                          const LoadOptions& options);
+// Of this machine.
 shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                           const LoadOptions& options);
 // Another overlay of the same model, to be put in place of the one that was loaded: of `weights`

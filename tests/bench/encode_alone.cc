@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "libshard/base/file.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "libshard/format/gguf.h"
@@ -57,12 +58,12 @@ void AddTiles(const shard::TensorEntry& entry, std::vector<Tile>& tiles) {
 
 Result<std::vector<Tile>> TilesOf(const fs::path& output) {
   std::vector<Tile> tiles;
-  std::set<std::pair<uint64_t, uint64_t>> seen;  // one file may have several names
+  std::set<std::string> seen;  // one file may have several names
   for (const auto& entry : fs::recursive_directory_iterator(output)) {
     if (!entry.is_regular_file() || entry.path().extension() != ".gguf") continue;
     SHARD_TRY(shard::InputFile input, shard::InputFile::Open(entry.path()));
-    if (!seen.insert({input.identity().device, input.identity().inode}).second) continue;
-    SHARD_TRY(shard::MappedFile file, shard::MappedFile::Open(entry.path()));
+    if (!seen.insert(input.identity()).second) continue;
+    SHARD_TRY(shard::MappedFile file, shard::MappedFile::Map(input));
     SHARD_TRY(shard::GgufHeader header,
               shard::ParseGguf(entry.path().string(), file.bytes(), file.bytes().size()));
     for (const shard::TensorEntry& tensor : header.tensors) AddTiles(tensor, tiles);
@@ -83,7 +84,8 @@ Result<Sample> EncodeAlone(const fs::path& output, const fs::path& source, size_
   if (tiles.empty()) {
     return Error{Code::kNotFound, Cat(output.string(), ": expected encoded tensors, found none")};
   }
-  SHARD_TRY(shard::MappedFile file, shard::MappedFile::Open(source));
+  SHARD_TRY(const shard::InputFile input, shard::InputFile::Open(source));
+  SHARD_TRY(shard::MappedFile file, shard::MappedFile::Map(input));
   // The middle of the file: past the header, in the experts.
   const std::span<const std::byte> bytes =
       file.bytes().subspan(file.bytes().size() / 2).first(file.bytes().size() / 4 & ~size_t{1});

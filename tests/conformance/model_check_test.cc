@@ -139,7 +139,7 @@ TEST_F(RealModels, ConfigsAgreeWithThemselves) {
     if (!model) continue;  // listed in real_checkpoints_test.cc
     const Result<const Family*> family = FindFamily(file.string(), *model);
     if (!family) continue;
-    const auto config = HfConfig::Read(file.string());
+    const auto config = HfConfig::Parse(file.string(), ReadTextFile(file, kMaxConfigBytes).value());
     ASSERT_TRUE(config) << config.error().message;
     const auto findings = CheckConfig(*config, *model, **family);
     ASSERT_TRUE(findings) << findings.error().message;

@@ -11,6 +11,7 @@
 
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
@@ -51,9 +52,9 @@ std::string Differences(const Table& promised, const Table& real) {
 }
 
 Result<PromisedModel> PromisedOf(const std::string& config, const fixtures::TempDir& dir) {
-  const fs::path path = dir.path() / "config.json";
-  std::ofstream(path) << config;
-  return OpenPromised(dir.path(), path, {.family_file = {}, .config_file = {}});
+  std::ofstream(dir / "config.json") << config;
+  SHARD_TRY(const Source source, LocalSource(dir.path()));
+  return OpenPromised(source, "config.json", {.family_file = {}, .config_file = {}});
 }
 
 Table TableOf(const PromisedModel& promised) {
@@ -155,7 +156,8 @@ class RealConfigs : public ::testing::Test {
 
   Result<PromisedModel> Open(const std::string& folder) const {
     const fs::path config = root_ / folder / "config.json";
-    return OpenPromised(config, config, {.family_file = {}, .config_file = {}});
+    SHARD_TRY(const Source source, LocalSource(config));
+    return OpenPromised(source, source.file, {.family_file = {}, .config_file = {}});
   }
 
   fs::path root_;

@@ -13,9 +13,9 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/file.h"
+#include "libshard/base/inside_path.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/utf8.h"
-#include "libshard/format/checkpoint_index.h"
 #include "libshard/format/gguf.h"
 #include "libshard/format/safetensors.h"
 #include "libshard/plan/plan.h"

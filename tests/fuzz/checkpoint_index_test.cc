@@ -4,6 +4,8 @@
 #include <set>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/inside_path.h"
+#include "libshard/base/local_tree.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -37,7 +39,7 @@ std::string IndexProblem(const shard::CheckpointIndex& index) {
 std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
   if (!fuzz::WriteInput(dir / kName, input)) return "cannot write the input";
-  const auto index = shard::ReadCheckpointIndex(dir / kName);
+  const auto index = shard::ReadCheckpointIndex(shard::LocalTree(dir.path()), kName);
   return index ? IndexProblem(*index) : fuzz::ErrorProblem(index.error(), kName);
 }
 

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/file.h"
 #include "libshard/format/read_header.h"
 #include "runtime-shim/tokenizer/pre_tokenizer.h"
 #include "runtime-shim/tokenizer/tokenizer.h"

@@ -28,6 +28,11 @@ forbid "finish it, or open an issue" '\<(TODO|FIXME|XXX|HACK)\>' $folders
 forbid "use libshard/base/regex.h: std::regex is slow and recurses" '# *include *<regex>' $folders
 forbid "PCRE2 is reached through libshard/base/regex.h" '# *include *<pcre2' \
   $(find $folders \( -name '*.cc' -o -name '*.h' \) ! -path libshard/base/regex.cc)
+# What is read of a checkpoint or distribution has a tree that says what may be opened. The three
+# open a file that an option named, or that moepack has just linked.
+forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard manifest runtime-shim \
+  tools \( -name '*.cc' -o -name '*.h' \) ! -path 'libshard/base/*' ! -name side_files.cc \
+  ! -name link_file.cc ! -name node_files.cc)
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
   quant libshard manifest runtime-shim
 forbid "libraries do not print" '\<std::(cout|cerr|clog)\>|\<f?printf\(' \

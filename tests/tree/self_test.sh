@@ -76,6 +76,8 @@ fresh && echo '# never -ffast-math' >CMakeLists.txt && passes forbidden.sh
 fresh && echo '// TODO: later' >tools/later.cc && fails forbidden.sh tools/later.cc:1
 fresh && echo '#include <regex>' >libshard/r.cc && fails forbidden.sh libshard/r.cc:1
 fresh && echo '  std::exit(1);' >manifest/e.cc && fails forbidden.sh manifest/e.cc:1
+fresh && echo "  InputFile::Open(root / name);" >manifest/o.cc &&
+  fails forbidden.sh "through its SourceTree"
 fresh && echo '  std::printf("x");' >libshard/p.cc && fails forbidden.sh libshard/p.cc:1
 fresh && touch libshard/utils.h && fails forbidden.sh libshard/utils.h
 

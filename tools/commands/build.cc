@@ -10,6 +10,7 @@
 #include "tools/commands/write_command.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
+#include "tools/options/source.h"
 #include "tools/reports/output.h"
 #include "tools/reports/verify_report.h"
 #include "tools/reports/write_report.h"
@@ -123,9 +124,10 @@ Json Document(const Outcome& outcome) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
   arguments.write.side_files =
-      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
-  SHARD_TRY(shard::MoeModel model, OpenModel(arguments.source));
+      shard::SideFiles::Note(source.tree, arguments.source.model.config_file);
+  SHARD_TRY(shard::MoeModel model, OpenModel(source, arguments.source));
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(shard::PlanWarnings(model, plan));

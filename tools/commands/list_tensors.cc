@@ -13,6 +13,7 @@
 #include "tools/exit_code.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
+#include "tools/options/source.h"
 #include "tools/options/tensor_filter.h"
 #include "tools/reports/check_report.h"
 #include "tools/reports/model_summary.h"
@@ -186,7 +187,8 @@ Result<int> PrintSummary(const Arguments& arguments, const shard::MoeModel& mode
 }
 
 // A config without tensors.
-Result<int> RunPromised(const Arguments& arguments, const shard::fs::path& config) {
+Result<int> RunPromised(const Arguments& arguments, const shard::Source& source,
+                        const std::string& config) {
   if (!arguments.summary) {
     return shard::Error{
         shard::Code::kNotFound,
@@ -194,23 +196,23 @@ Result<int> RunPromised(const Arguments& arguments, const shard::fs::path& confi
         "a config is enough for list-tensors --summary"};
   }
   if (!arguments.source.model.config_file.empty()) {
-    return shard::Error{
-        shard::Code::kInvalidArgument,
-        shard::Cat("--config has no effect: SRC is a config alone, ", config.string()),
-        "leave it out, or name the other config as SRC"};
+    return shard::Error{shard::Code::kInvalidArgument,
+                        shard::Cat("--config has no effect: SRC is a config alone, ",
+                                   source.tree->NameOf(config)),
+                        "leave it out, or name the other config as SRC"};
   }
   SHARD_TRY(const shard::PromisedModel promised,
-            shard::OpenPromised(arguments.source.source, config, arguments.source.model));
+            shard::OpenPromised(source, config, arguments.source.model));
   return PrintSummary(arguments, promised.model, &promised);
 }
 
 Result<int> Run(Arguments& arguments) {
   arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
-  if (const auto config = shard::ConfigAlone(arguments.source.source)) {
-    return RunPromised(arguments, *config);
-  }
-  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
+  if (const auto config = shard::ConfigAlone(source))
+    return RunPromised(arguments, source, *config);
+  SHARD_TRY(const shard::MoeModel model, OpenModel(source, arguments.source));
   if (arguments.check) return RunCheck(model, arguments.json);
   if (arguments.summary) {
     return PrintSummary(arguments, model, nullptr);

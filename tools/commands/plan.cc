@@ -129,7 +129,8 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   SHARD_CHECK(CheckOutput(arguments));
   SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
-  SHARD_CHECK(CheckNotInput(arguments, model.checkpoint().root()));
+  const auto root = model.checkpoint().tree()->LocalPath("");
+  SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
   SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
   SHARD_TRY(const auto bytes, Sizes(model, plan));
   PrintWarnings(shard::PlanWarnings(model, plan));

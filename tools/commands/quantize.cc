@@ -16,6 +16,7 @@
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
 #include "tools/options/options.h"
+#include "tools/options/source.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
 #include "tools/reports/table.h"
@@ -137,7 +138,9 @@ Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
                    const std::vector<shard::OutputFile>& files) {
   const fs::path directory = fs::absolute(arguments.out).lexically_normal().parent_path();
   std::vector<fs::path> inputs = {arguments.quantize.options.imatrix_file, model.config_path()};
-  for (const shard::SourceFile& file : model.checkpoint().files()) inputs.push_back(file.path);
+  for (const shard::SourceFile& file : model.checkpoint().files()) {
+    if (const auto path = file.tree->LocalPath(file.name)) inputs.push_back(*path);
+  }
   for (const shard::OutputFile& file : files) {
     const fs::path path = directory / file.path;
     std::error_code error;
@@ -184,9 +187,9 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   if (!problem.empty()) {
     return shard::Error{shard::Code::kInvalidArgument, Cat("--output: ", problem)};
   }
-  const auto noted =
-      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
-  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
+  const auto noted = shard::SideFiles::Note(source.tree, arguments.source.model.config_file);
+  SHARD_TRY(const shard::MoeModel model, OpenModel(source, arguments.source));
   if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
     return shard::Error{shard::Code::kInvalidArgument,
                         Cat("--model-id has no effect: ", arguments.source.source,

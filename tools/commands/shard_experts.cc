@@ -6,6 +6,7 @@
 #include "tools/commands/write_command.h"
 #include "tools/exit_code.h"
 #include "tools/interrupt.h"
+#include "tools/options/source.h"
 #include "tools/reports/output.h"
 #include "tools/reports/write_report.h"
 #include "tools/sections.h"
@@ -37,9 +38,10 @@ std::vector<std::string> RecordCommand(const Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
   arguments.write.side_files =
-      shard::SideFiles::Note(arguments.source.source, arguments.source.model.config_file);
-  SHARD_TRY(shard::MoeModel model, OpenModel(arguments.source));
+      shard::SideFiles::Note(source.tree, arguments.source.model.config_file);
+  SHARD_TRY(shard::MoeModel model, OpenModel(source, arguments.source));
   SHARD_TRY(const shard::Plan plan, FindPlan(model, arguments));
   SHARD_TRY(arguments.write.slice.parts, shard::ParseParts(arguments.only, plan.groups.size()));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));

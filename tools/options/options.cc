@@ -8,6 +8,7 @@
 #include "libshard/base/utf8.h"
 #include "libshard/plan/partition.h"
 #include "manifest/node/open_node.h"
+#include "tools/options/source.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
 #include "tools/sections.h"
@@ -29,11 +30,11 @@ std::string PartitionProblem(const std::string& text) {
 }
 
 // A node's trunk may be elsewhere: then its digest is checked first.
-Result<shard::MoeModel> OpenWithProgress(const SourceArguments& arguments) {
+Result<shard::MoeModel> OpenWithProgress(const shard::Source& source,
+                                         const shard::ModelOptions& options) {
   Progress progress("checking");
   return manifest::OpenModelOrNode(
-      arguments.source, arguments.model,
-      [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
+      source, options, [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
 }
 
 }  // namespace
@@ -97,10 +98,15 @@ void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {
   AddModelOptions(app, arguments.model);
 }
 
-Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
-  SHARD_TRY(shard::MoeModel model, OpenWithProgress(arguments));
+Result<shard::MoeModel> OpenModel(const shard::Source& source, const SourceArguments& arguments) {
+  SHARD_TRY(shard::MoeModel model, OpenWithProgress(source, arguments.model));
   PrintWarnings(model.warnings());
   return model;
+}
+
+Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
+  SHARD_TRY(const shard::Source source, OpenSource(arguments.source));
+  return OpenModel(source, arguments);
 }
 
 void AddJobs(CLI::App& app, size_t& jobs) {

@@ -27,7 +27,9 @@ struct SourceArguments {
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
 // --family and --config, without the argument SRC.
 void AddModelOptions(CLI::App& app, shard::ModelOptions& options);
-// Opens the model and prints its warnings.
+// Opens the model and prints its warnings. `source` is what OpenSource gave for it, where something
+// else is asked of it too.
+Result<shard::MoeModel> OpenModel(const shard::Source& source, const SourceArguments& arguments);
 Result<shard::MoeModel> OpenModel(const SourceArguments& arguments);
 
 void AddJobs(CLI::App& app, size_t& jobs);

@@ -137,7 +137,8 @@ Status Check(const HfConfig& config, const HfShape& shape, const std::vector<Ggu
 }  // namespace
 
 Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) {
-  SHARD_TRY(const HfConfig config, HfConfig::Read(model.config_path().string()));
+  SHARD_TRY(const HfConfig config,
+            HfConfig::Parse(model.config_path().string(), model.config_text()));
   SHARD_TRY(const std::optional<uint32_t> query_rank, config.FindU32({"q_lora_rank"}));
   HfFamily family;
   family.architecture = kArchitecture;

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "libshard/base/descriptor.h"
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
@@ -17,6 +16,7 @@ constexpr size_t kMaxTemplates = 1024;
 constexpr size_t kMaxName = 256;
 constexpr const char* kJinja = "chat_template.jinja";
 constexpr const char* kJson = "chat_template.json";
+constexpr const char* kAdditional = "additional_chat_templates";
 constexpr const char* kKey = "tokenizer.chat_template";
 
 struct Template {
@@ -57,19 +57,12 @@ Result<std::vector<Template>> FromJson(const std::string& where, const Json& val
 }
 
 // additional_chat_templates/<name>.jinja, by name.
-Status ReadAdditional(const fs::path& folder, std::vector<Template>& templates) {
-  SHARD_TRY(const bool there, IsThere(folder));
-  if (!there) return Ok();
-  std::error_code error;
-  std::vector<fs::path> paths;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() == ".jinja") paths.push_back(it->path());
-  }
-  if (error) return IoError(folder, "list", error.value());
-  std::sort(paths.begin(), paths.end());
-  for (const fs::path& path : paths) {
-    SHARD_TRY(std::string text, ReadTextFile(path, kMaxTemplateBytes));
-    templates.push_back({path.stem().string(), std::move(text)});
+Status ReadAdditional(const SourceTree& tree, std::vector<Template>& templates) {
+  constexpr std::string_view kSuffix = ".jinja";
+  SHARD_TRY(const std::vector<std::string> files, tree.List(kAdditional, kSuffix));
+  for (const std::string& file : files) {
+    SHARD_TRY(std::string text, tree.ReadText(Cat(kAdditional, "/", file), kMaxTemplateBytes));
+    templates.push_back({file.substr(0, file.size() - kSuffix.size()), std::move(text)});
   }
   return Ok();
 }
@@ -81,14 +74,15 @@ Result<std::vector<Template>> ReadTemplates(const TokenizerFiles& files) {
     return FromJson(files.PathOf("tokenizer_config.json"), *value);
   }
   if (files.HasFile(kJinja)) {
-    SHARD_TRY(std::string text, ReadTextFile(files.PathOf(kJinja), kMaxTemplateBytes));
+    SHARD_TRY(std::string text, files.tree().ReadText(kJinja, kMaxTemplateBytes));
     templates.push_back({"default", std::move(text)});
-    SHARD_CHECK(ReadAdditional(files.root() / "additional_chat_templates", templates));
+    SHARD_CHECK(ReadAdditional(files.tree(), templates));
     return templates;
   }
   if (!files.HasFile(kJson)) return templates;
   const std::string path = files.PathOf(kJson);
-  SHARD_TRY(const Json document, ReadJsonFile(path, kMaxTemplateBytes));
+  SHARD_TRY(const std::string text, files.tree().ReadText(kJson, kMaxTemplateBytes));
+  SHARD_TRY(const Json document, ParseJson(path, text));
   const auto value = document.is_object() ? document.find("chat_template") : document.end();
   if (value == document.end() || value->is_null()) return templates;
   return FromJson(path, *value);
@@ -98,8 +92,8 @@ Result<std::vector<Template>> ReadTemplates(const TokenizerFiles& files) {
 
 namespace {
 
-Status CheckTemplates(const fs::path& root, const std::vector<Template>& templates) {
-  const std::string where = Cat(root.string(), ": chat templates: ");
+Status CheckTemplates(const SourceTree& tree, const std::vector<Template>& templates) {
+  const std::string where = Cat(tree.name(), ": chat templates: ");
   if (templates.size() > kMaxTemplates) {
     return Error{Code::kCorrupt,
                  Cat(where, "expected at most ", kMaxTemplates, ", found ", templates.size())};
@@ -120,7 +114,7 @@ Status CheckTemplates(const fs::path& root, const std::vector<Template>& templat
 
 Status AddChatTemplate(const TokenizerFiles& files, GgufMetadata& metadata) {
   SHARD_TRY(const std::vector<Template> templates, ReadTemplates(files));
-  SHARD_CHECK(CheckTemplates(files.root(), templates));
+  SHARD_CHECK(CheckTemplates(files.tree(), templates));
   std::vector<std::string> names;
   for (const Template& chat : templates) {
     const std::string name = KeyName(chat.name);

@@ -101,7 +101,7 @@ Result<std::vector<std::string>> ReadMergesText(const TokenizerFiles& files, con
                                      "found none")};
   }
   const std::string path = files.PathOf("merges.txt");
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxMergesBytes));
+  SHARD_TRY(const std::string text, files.tree().ReadText("merges.txt", kMaxMergesBytes));
   MergeList merges(path, model);
   bool first = true;
   for (std::string& line : Split(text, '\n')) {

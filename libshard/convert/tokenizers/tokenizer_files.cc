@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/descriptor.h"
 #include "libshard/base/json_values.h"
 #include "libshard/base/text.h"
 
@@ -16,9 +15,8 @@ constexpr uint64_t kMaxTokenizerBytes = 256u << 20;
 constexpr size_t kMaxValues = 1u << 22, kMaxAddedTokens = 1u << 18;
 // All files that HasFile is asked for. None of them may count as absent because it cannot be read.
 constexpr const char* kNames[] = {
-    "tokenizer.json",      "tokenizer_config.json", "added_tokens.json",
-    "merges.txt",          "tokenizer.model",       "tiktoken.model",
-    "chat_template.jinja", "chat_template.json",    "additional_chat_templates"};
+    "tokenizer.json",  "tokenizer_config.json", "added_tokens.json",   "merges.txt",
+    "tokenizer.model", "tiktoken.model",        "chat_template.jinja", "chat_template.json"};
 constexpr size_t kSafeDigits = 18;  // so many always fit 64 bits
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -29,8 +27,9 @@ const Json* Member(const Json* object, const char* key) {
   return found == object->end() || found->is_null() ? nullptr : &*found;
 }
 
-Result<std::shared_ptr<const Json>> ReadObject(const std::string& path) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxTokenizerBytes));
+Result<std::shared_ptr<const Json>> ReadObject(const SourceTree& tree, const std::string& name) {
+  const std::string path = tree.NameOf(name);
+  SHARD_TRY(const std::string text, tree.ReadText(name, kMaxTokenizerBytes));
   SHARD_CHECK(CheckJsonValues(path, text, kMaxValues));
   SHARD_TRY(Json json, ParseTokenizerJson(path, text));
   if (!json.is_object()) {
@@ -95,26 +94,24 @@ Result<Json> ParseTokenizerJson(const std::string& where, std::string_view text)
   return ParseJson(where, out);
 }
 
-bool TokenizerFiles::HasFile(const char* name) const {
-  std::error_code error;
-  return fs::exists(root_ / name, error);
-}
-
 const Json* TokenizerFiles::Tokenizer(const char* key) const {
   return Member(tokenizer_.get(), key);
 }
 
 const Json* TokenizerFiles::Config(const char* key) const { return Member(config_.get(), key); }
 
-Result<TokenizerFiles> TokenizerFiles::Read(const fs::path& root) {
-  for (const char* name : kNames) SHARD_CHECK(IsThere(root / name));
+Result<TokenizerFiles> TokenizerFiles::Read(const SourceTreePtr& tree) {
   TokenizerFiles files;
-  files.root_ = root;
+  files.tree_ = tree;
+  for (const char* name : kNames) {
+    SHARD_TRY(const bool there, tree->Has(name));
+    if (there) files.present_.insert(name);
+  }
   if (files.HasFile("tokenizer.json")) {
-    SHARD_TRY(files.tokenizer_, ReadObject(files.PathOf("tokenizer.json")));
+    SHARD_TRY(files.tokenizer_, ReadObject(*tree, "tokenizer.json"));
   }
   if (files.HasFile("tokenizer_config.json")) {
-    SHARD_TRY(files.config_, ReadObject(files.PathOf("tokenizer_config.json")));
+    SHARD_TRY(files.config_, ReadObject(*tree, "tokenizer_config.json"));
   }
   SHARD_CHECK(files.ReadAdded());
   SHARD_CHECK(files.ReadDecoder());
@@ -155,7 +152,7 @@ Status TokenizerFiles::ReadDecoder() {
 
 Status TokenizerFiles::ReadExtra() {
   const std::string path = PathOf("added_tokens.json");
-  SHARD_TRY(const std::shared_ptr<const Json> json, ReadObject(path));
+  SHARD_TRY(const std::shared_ptr<const Json> json, ReadObject(*tree_, "added_tokens.json"));
   SHARD_CHECK(CheckTokenCount(path, json->size()));
   for (const auto& [text, id] : json->items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= UINT32_MAX) {

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "libshard/base/file.h"
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 
 namespace shard {
 
@@ -24,11 +25,11 @@ struct AddedToken {
 class TokenizerFiles {
  public:
   // Reads tokenizer.json, tokenizer_config.json and added_tokens.json, those that are there.
-  static Result<TokenizerFiles> Read(const fs::path& root);
+  static Result<TokenizerFiles> Read(const SourceTreePtr& tree);
 
-  const fs::path& root() const { return root_; }
-  std::string PathOf(const char* name) const { return (root_ / name).string(); }
-  bool HasFile(const char* name) const;
+  const SourceTree& tree() const { return *tree_; }
+  std::string PathOf(const char* name) const { return tree_->NameOf(name); }
+  bool HasFile(const std::string& name) const { return present_.contains(name); }
 
   // Objects; null when the file is not there.
   const Json* tokenizer() const { return tokenizer_.get(); }  // tokenizer.json
@@ -49,7 +50,8 @@ class TokenizerFiles {
   Status ReadDecoder();
   Status ReadExtra();
 
-  fs::path root_;
+  SourceTreePtr tree_;
+  std::set<std::string> present_;  // of the names that HasFile is asked for
   std::shared_ptr<const Json> tokenizer_, config_;
   std::vector<AddedToken> added_, decoder_, extra_;
 };

@@ -42,7 +42,7 @@ Status AddLater(const TokenizerFiles& files, Vocabulary& vocabulary) {
 
 Result<Vocabulary> ReadModel(const VocabularyRequest& request) {
   const std::string path = request.files.PathOf(kModelFile);
-  SHARD_TRY(const std::string bytes, ReadTextFile(path, kMaxModelBytes));
+  SHARD_TRY(const std::string bytes, request.files.tree().ReadText(kModelFile, kMaxModelBytes));
   SHARD_TRY(const std::vector<SentencePiece> pieces, ParseSentencePieces(path, bytes));
   Vocabulary vocabulary = PaddedSpm(request.tokens);
   for (size_t id = 0; id < pieces.size(); ++id) {

@@ -63,8 +63,9 @@ Result<RankedToken> ParseLine(const std::string& where, std::string_view line, u
   return RankedToken{std::move(bytes), static_cast<uint32_t>(*rank)};
 }
 
-Result<std::vector<RankedToken>> ReadRanks(const std::string& path, uint32_t tokens) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxFileBytes));
+Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, uint32_t tokens) {
+  const std::string path = tree.NameOf(kRanksFile);
+  SHARD_TRY(const std::string text, tree.ReadText(kRanksFile, kMaxFileBytes));
   std::vector<RankedToken> ranked;
   size_t number = 0;
   for (std::string& line : Split(text, '\n')) {
@@ -159,7 +160,7 @@ Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request) {
   const TokenizerFiles& files = request.files;
   if (files.tokenizer() != nullptr || !files.HasFile(kRanksFile)) return ReadBpe(request);
   const std::string path = files.PathOf(kRanksFile);
-  SHARD_TRY(const std::vector<RankedToken> ranked, ReadRanks(path, request.tokens));
+  SHARD_TRY(const std::vector<RankedToken> ranked, ReadRanks(files.tree(), request.tokens));
   Vocabulary vocabulary = PaddedVocabulary(request.tokens);
   vocabulary.model = "gpt2";
   vocabulary.pre = request.given_pre.empty() ? std::string(request.family_pre) : request.given_pre;

@@ -266,10 +266,10 @@ Result<std::vector<uint64_t>> ReadShapeTensor(const WeightSource& source,
                                               const TensorEntry& entry) {
   SHARD_CHECK(CheckPartType(source, entry, {"I32", "I64"}));
   SHARD_CHECK(CheckPartShape(source, entry, {2}));
-  SHARD_TRY(const InputFile file, InputFile::Open(source.checkpoint.files()[entry.file].path));
+  SHARD_TRY(const ByteSourcePtr file, OpenUnchanged(source.checkpoint.files()[entry.file]));
   std::byte bytes[2 * sizeof(int64_t)];
   const auto read = std::span(bytes).first(entry.bytes);
-  SHARD_CHECK(file.ReadAt(entry.offset, read));
+  SHARD_CHECK(file->ReadAt(entry.offset, read));
   std::vector<uint64_t> shape;
   for (size_t i = 0; i < 2; ++i) {
     const int64_t value = entry.dtype == "I64" ? LoadLe<int64_t>(read.subspan(i * sizeof(int64_t)))

@@ -14,6 +14,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/file.h"
+#include "libshard/base/memory_tree.h"
 
 namespace shard {
 namespace {
@@ -26,6 +27,11 @@ void Put(const fs::path& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+Result<MappedFile> Map(const fs::path& path) {
+  SHARD_TRY(const InputFile file, InputFile::Open(path));
+  return MappedFile::Map(file);
+}
+
 // How many bytes are not zero, which reads every page.
 size_t CountNonZero(std::span<const std::byte> bytes) {
   return static_cast<size_t>(std::count_if(bytes.begin(), bytes.end(),
@@ -36,19 +42,26 @@ TEST(MappedFile, ShowsTheBytesAndTakesEmptyFiles) {
   const fixtures::TempDir dir;
   Put(dir / "f", "abc");
   Put(dir / "empty", "");
-  const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
+  const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   EXPECT_EQ(mapped->text(), "abc");
-  const Result<MappedFile> empty = MappedFile::Open(dir / "empty");
+  const Result<MappedFile> empty = Map(dir / "empty");
   ASSERT_TRUE(empty);
   EXPECT_TRUE(empty->bytes().empty());
+  EXPECT_TRUE(CheckMappedFiles());
+}
+
+TEST(MappedFile, HoldsTheBytesOfASourceThatIsNoFile) {
+  const Result<MappedFile> held = MappedFile::Map(MemorySource("memory", "abc"));
+  ASSERT_TRUE(held);
+  EXPECT_EQ(held->text(), "abc");
   EXPECT_TRUE(CheckMappedFiles());
 }
 
 TEST(MappedFile, KeepsItsBytesWhenTheFileIsReplaced) {
   const fixtures::TempDir dir;
   Put(dir / "f", "old text");
-  const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
+  const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   ASSERT_TRUE(WriteTextFile(dir / "f", "new"));
   EXPECT_EQ(mapped->text(), "old text");
@@ -59,7 +72,7 @@ TEST(MappedFile, IsZerosAndAnErrorWhereTheFileWasCut) {
   const fixtures::TempDir dir;
   Put(dir / "f", std::string(16 * kPage, 'a'));
   {
-    const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
+    const Result<MappedFile> mapped = Map(dir / "f");
     ASSERT_TRUE(mapped);
     EXPECT_TRUE(CheckMappedFiles());
     fs::resize_file(dir / "f", 5 * kPage);
@@ -76,7 +89,7 @@ TEST(MappedFile, IsZerosAndAnErrorWhereTheFileWasCut) {
 TEST(MappedFile, NoticesACutInsideItsLastPage) {
   const fixtures::TempDir dir;
   Put(dir / "f", std::string(kPage, 'a'));
-  const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
+  const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   fs::resize_file(dir / "f", kPage - 1);
   EXPECT_EQ(CheckMappedFiles().error().code, Code::kCorrupt);
@@ -86,7 +99,7 @@ TEST(MappedFile, NoticesACutInsideItsLastPage) {
 TEST(MappedFile, RemembersAPageThatVanished) {
   const fixtures::TempDir dir;
   Put(dir / "f", std::string(2 * kPage, 'a'));
-  const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
+  const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   fs::resize_file(dir / "f", 0);
   EXPECT_EQ(CountNonZero(mapped->bytes()), 0u);
@@ -100,7 +113,7 @@ TEST(MappedFile, RemembersAPageThatVanished) {
 TEST(MappedFile, MayVanishUnderSeveralThreadsAtOnce) {
   const fixtures::TempDir dir;
   Put(dir / "f", std::string(512 * kPage, 'a'));
-  const Result<MappedFile> mapped = MappedFile::Open(dir / "f");
+  const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   fs::resize_file(dir / "f", 0);
   {
@@ -121,18 +134,18 @@ TEST(MappedFile, MayVanishUnderSeveralThreadsAtOnce) {
 TEST(MappedFile, ReusesWhatItKnewOfClosedMappings) {
   const fixtures::TempDir dir;
   Put(dir / "f", "abc");
-  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(MappedFile::Open(dir / "f"));
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Map(dir / "f"));
   EXPECT_TRUE(CheckMappedFiles());
 }
 
 TEST(MappedFileDeathTest, ABusErrorElsewhereStillEndsTheProcess) {
   const fixtures::TempDir dir;
   Put(dir / "f", std::string(kPage, 'a'));
-  const Result<MappedFile> ours = MappedFile::Open(dir / "f");
+  const Result<MappedFile> ours = Map(dir / "f");
   ASSERT_TRUE(ours);
   const Result<InputFile> file = InputFile::Open(dir / "f");
   ASSERT_TRUE(file);
-  void* const foreign = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, file->descriptor(), 0);
+  void* const foreign = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, *file->descriptor(), 0);
   ASSERT_NE(foreign, MAP_FAILED);
   fs::resize_file(dir / "f", 0);
   const auto read = [&] { return *static_cast<const volatile char*>(foreign); };

@@ -8,6 +8,9 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
+#include "libshard/base/memory_tree.h"
 
 namespace shard {
 namespace {
@@ -22,13 +25,13 @@ std::string Put(const fs::path& path, size_t bytes) {
 }
 
 std::string Scan(const fs::path& path, size_t bytes) {
-  auto file = ScanFile::Open(path);
-  EXPECT_TRUE(file);
+  const InputFile source = InputFile::Open(path).value();
+  ScanFile file(source);
   PageBuffer buffer(kChunk);
   std::string text;
   for (size_t offset = 0; offset < bytes; offset += kChunk) {
     const size_t wanted = std::min(kChunk, bytes - offset);
-    const Status read = file->Read(offset, wanted, buffer);
+    const Status read = file.Read(offset, wanted, buffer);
     EXPECT_TRUE(read) << read.error().message;
     text.append(reinterpret_cast<const char*>(buffer.bytes().data()), wanted);
   }
@@ -55,16 +58,25 @@ TEST(ScanFile, ReadsTheSameBytesFromCacheAndDisk) {
   }
 }
 
-TEST(ScanFile, PastTheEndIsCorruptAndAbsentIsNotFound) {
+TEST(ScanFile, PastTheEndIsCorrupt) {
   const fixtures::TempDir dir;
   Put(dir / "f", 5000);
-  auto file = ScanFile::Open(dir / "f");
-  ASSERT_TRUE(file);
+  const InputFile source = InputFile::Open(dir / "f").value();
+  ScanFile file(source);
   PageBuffer buffer(kChunk);
-  const Status read = file->Read(4096, 1000, buffer);
+  const Status read = file.Read(4096, 1000, buffer);
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().code, Code::kCorrupt);
-  EXPECT_EQ(ScanFile::Open(dir / "g").error().code, Code::kNotFound);
+}
+
+TEST(ScanFile, ReadsASourceThatIsNoFile) {
+  const MemorySource source("memory", std::string(5000, 'x'));
+  ScanFile file(source);
+  PageBuffer buffer(kChunk);
+  ASSERT_TRUE(file.Read(4096, 904, buffer));
+  EXPECT_EQ(buffer.bytes()[903], std::byte{'x'});
+  EXPECT_EQ(file.direct_bytes(), 0u);
+  EXPECT_EQ(*Sha256Of(source), Sha256Hex(std::string(5000, 'x')));
 }
 
 TEST(PageBuffer, StartsOnAPageAndHoldsWholePages) {

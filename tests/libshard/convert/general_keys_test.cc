@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
 
 namespace shard {
 namespace {
@@ -20,7 +21,7 @@ void Write(const fs::path& path, const std::string& text) {
 
 GgufMetadata KeysOf(const fs::path& root, const ModelNames& names = {"", "a-family"}) {
   GgufMetadata metadata;
-  const Status status = AddGeneralKeys(root, "arch", names, metadata);
+  const Status status = AddGeneralKeys(LocalTree(root), "arch", names, metadata);
   EXPECT_TRUE(status) << status.error().message;
   return metadata;
 }
@@ -92,7 +93,7 @@ TEST(GeneralKeys, SamplingHasTheTypesOfLlamaCpp) {
   EXPECT_EQ(*metadata.Find("general.sampling.penalty_repeat"), GgufValue::F32(1.05f));
   Write(dir / "generation_config.json", R"({"top_k": "many"})");
   GgufMetadata broken;
-  EXPECT_THAT(AddGeneralKeys(dir.path(), "arch", {}, broken).error().message,
+  EXPECT_THAT(AddGeneralKeys(LocalTree(dir.path()), "arch", {}, broken).error().message,
               HasSubstr("generation_config.json: top_k: expected a whole number"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
 
 namespace shard {
 namespace {
@@ -17,7 +18,7 @@ TEST(CheckpointIndex, ListsEachShardOnceAndInOrder) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::WriteFile(dir / "i.json", R"({"metadata": {"total_size": 7},
       "weight_map": {"c": "b.safetensors", "a": "b.safetensors", "b": "a.safetensors"}})"));
-  const auto index = ReadCheckpointIndex(dir / "i.json");
+  const auto index = ReadCheckpointIndex(LocalTree(dir.path()), "i.json");
   ASSERT_TRUE(index) << index.error().message;
   EXPECT_EQ(index->path, dir / "i.json");
   EXPECT_THAT(index->shards, ElementsAre("a.safetensors", "b.safetensors"));
@@ -34,7 +35,7 @@ TEST(CheckpointIndex, AcceptsATotalSizeThatIsNotANumber) {
     ASSERT_TRUE(fixtures::WriteFile(
         dir / "i.json",
         std::string(R"({"weight_map": {"a": "a.safetensors"}, "metadata": )") + metadata + "}"));
-    const auto index = ReadCheckpointIndex(dir / "i.json");
+    const auto index = ReadCheckpointIndex(LocalTree(dir.path()), "i.json");
     ASSERT_TRUE(index) << index.error().message;
     EXPECT_EQ(index->total_size, std::nullopt) << metadata;
   }
@@ -42,29 +43,11 @@ TEST(CheckpointIndex, AcceptsATotalSizeThatIsNotANumber) {
 
 TEST(CheckpointIndex, TheUsualNameWinsOverOthers) {
   const fixtures::TempDir dir;
-  EXPECT_EQ(*FindCheckpointIndex(dir.path()), std::nullopt);
+  EXPECT_EQ(*FindCheckpointIndex(LocalTree(dir.path())), std::nullopt);
   ASSERT_TRUE(fixtures::WriteFile(dir / "b.safetensors.index.json", "{}"));
-  EXPECT_EQ(*FindCheckpointIndex(dir.path()), dir / "b.safetensors.index.json");
+  EXPECT_EQ(*FindCheckpointIndex(LocalTree(dir.path())), "b.safetensors.index.json");
   ASSERT_TRUE(fixtures::WriteFile(dir / "model.safetensors.index.json", "{}"));
-  EXPECT_EQ(*FindCheckpointIndex(dir.path()), dir / "model.safetensors.index.json");
-}
-
-TEST(CheckpointIndex, OnlyFilesOfTheDirectoryItselfAreListed) {
-  const fixtures::TempDir dir;
-  fs::create_directories(dir / "d.safetensors");
-  for (const char* name : {"b.safetensors", "a.safetensors", "a.safetensors.index.json",
-                           "d.safetensors/c.safetensors"}) {
-    ASSERT_TRUE(fixtures::WriteFile(dir / name, ""));
-  }
-  EXPECT_THAT(*ListSafetensors(dir.path()), ElementsAre("a.safetensors", "b.safetensors"));
-}
-
-TEST(CheckpointIndex, ADirectoryThatCannotBeListedIsAnInputOutputError) {
-  const fixtures::TempDir dir;
-  const auto names = ListSafetensors(dir / "absent");
-  ASSERT_FALSE(names);
-  EXPECT_EQ(names.error().code, Code::kIo);
-  EXPECT_THAT(names.error().message, HasSubstr("absent: list: No such file"));
+  EXPECT_EQ(*FindCheckpointIndex(LocalTree(dir.path())), "model.safetensors.index.json");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "fixtures/gguf_writer.h"
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 
 namespace shard {
@@ -46,14 +47,16 @@ TEST(GgufSet, APartStandsForItsSet) {
 
 TEST(GgufSet, ADirectoryHasOneModelOrNone) {
   const TempDir dir;
-  EXPECT_THAT(*FindGgufModel(dir.path()), IsEmpty());
+  EXPECT_THAT(*FindGgufModel(LocalTree(dir.path())), IsEmpty());
   Touch(dir / "m-00002-of-00003.gguf");
   Touch(dir / "notes.txt");
-  EXPECT_EQ(FindGgufModel(dir.path())->size(), 3u);
-  EXPECT_EQ(CheckGgufPartsPresent(dir.path(), *FindGgufModel(dir.path())).error().code,
+  EXPECT_EQ(FindGgufModel(LocalTree(dir.path()))->size(), 3u);
+  EXPECT_EQ(CheckGgufPartsPresent(LocalTree(dir.path()), *FindGgufModel(LocalTree(dir.path())))
+                .error()
+                .code,
             Code::kNotFound);
   Touch(dir / "m-00001-of-00002.gguf");
-  const auto two = FindGgufModel(dir.path());
+  const auto two = FindGgufModel(LocalTree(dir.path()));
   ASSERT_FALSE(two);
   EXPECT_EQ(two.error().code, Code::kInvalidArgument);
   EXPECT_THAT(two.error().message, HasSubstr("\"m in 2 parts\", \"m in 3 parts\""));
@@ -62,7 +65,7 @@ TEST(GgufSet, ADirectoryHasOneModelOrNone) {
 TEST(GgufSet, ManyModelsAreNotAllListed) {
   const TempDir dir;
   for (int i = 0; i < 20; ++i) Touch(dir / Cat("model", i, ".gguf"));
-  const auto many = FindGgufModel(dir.path());
+  const auto many = FindGgufModel(LocalTree(dir.path()));
   ASSERT_FALSE(many);
   EXPECT_THAT(many.error().message, HasSubstr("found 20"));
   EXPECT_THAT(many.error().message, HasSubstr(", ..."));

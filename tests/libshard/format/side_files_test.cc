@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
 
 namespace shard {
 namespace {
@@ -28,20 +30,21 @@ class SideFilesTest : public testing::Test {
     EXPECT_THAT(status.error().message, HasSubstr(name + ": the file was changed while it was"));
   }
   fixtures::TempDir dir_;
+  const SourceTreePtr tree_ = std::make_shared<LocalTree>(dir_.path());
 };
 
 TEST_F(SideFilesTest, AFileThatIsRewrittenGoneOrNewIsNoticed) {
-  const SideFiles before = SideFiles::Note(dir_.path());
+  const SideFiles before = SideFiles::Note(tree_);
   EXPECT_TRUE(before.CheckUnchanged());
   for (const char* name : {"config.json", "m.safetensors.index.json", "tokenizer.json"}) {
-    const SideFiles noted = SideFiles::Note(dir_.path());
+    const SideFiles noted = SideFiles::Note(tree_);
     Put(dir_ / name, "{ }");
     ExpectChanged(noted, name);
   }
-  const SideFiles noted = SideFiles::Note(dir_.path());
+  const SideFiles noted = SideFiles::Note(tree_);
   Put(dir_ / "tokenizer.model", "x");
   ExpectChanged(noted, "tokenizer.model");
-  const SideFiles with_model = SideFiles::Note(dir_.path());
+  const SideFiles with_model = SideFiles::Note(tree_);
   fs::remove(dir_ / "tokenizer.model");
   ExpectChanged(with_model, "tokenizer.model");
 }
@@ -51,17 +54,17 @@ TEST_F(SideFilesTest, ALinkThatLeadsElsewhereIsNoticed) {
   fs::rename(dir_ / "config.json", dir_ / "blob-1");
   Put(dir_ / "blob-2", "{}");
   fs::create_symlink("blob-1", dir_ / "config.json");
-  const SideFiles noted = SideFiles::Note(dir_.path());
+  const SideFiles noted = SideFiles::Note(tree_);
   EXPECT_TRUE(noted.CheckUnchanged());
   fs::remove(dir_ / "config.json");
   fs::create_symlink("blob-2", dir_ / "config.json");
   ExpectChanged(noted, "config.json");
 }
 
-TEST_F(SideFilesTest, TheConfigMayLieElsewhereAndTheSourceBeOneFile) {
+TEST_F(SideFilesTest, TheConfigMayLieElsewhere) {
   Put(dir_ / "model.gguf", "x");
   Put(dir_ / "other.json", "{}");
-  const SideFiles noted = SideFiles::Note(dir_ / "model.gguf", (dir_ / "other.json").string());
+  const SideFiles noted = SideFiles::Note(tree_, (dir_ / "other.json").string());
   Put(dir_ / "model.gguf", "xx");
   EXPECT_TRUE(noted.CheckUnchanged()) << "weights are checked elsewhere";
   Put(dir_ / "other.json", "{ }");

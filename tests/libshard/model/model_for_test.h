@@ -6,20 +6,27 @@
 #include <utility>
 #include <vector>
 
+#include "libshard/base/file.h"
+#include "libshard/base/memory_tree.h"
+#include "libshard/model/hf_config.h"
 #include "libshard/model/model.h"
 
 namespace shard {
 
 class ModelForTest {
  public:
-  explicit ModelForTest(ModelConfig config = {}) { model_.config_ = std::move(config); }
+  explicit ModelForTest(ModelConfig config = {}) {
+    model_.config_ = std::move(config);
+    Root("model");
+  }
 
   ModelForTest& Root(const std::string& root) {
-    model_.checkpoint_.root_ = root;
+    model_.checkpoint_.tree_ = std::make_shared<const MemoryTree>(root);
     return *this;
   }
   ModelForTest& ConfigPath(const std::string& path) {
     model_.config_path_ = path;
+    model_.config_text_ = ReadTextFile(path, kMaxConfigBytes).value();
     model_.has_config_ = true;
     return *this;
   }

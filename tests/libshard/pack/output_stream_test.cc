@@ -8,6 +8,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/file.h"
 
 namespace shard {
 namespace {

@@ -324,14 +324,19 @@ TEST_F(PackTest, RefusesBeforeTheFirstByteWhenTheDiskIsTooSmall) {
 }
 
 TEST(PackIdentity, DependsOnLayoutAndSources) {
-  const std::vector<SourceFile> sources = {
-      {.path = "a", .name = "a", .size = 1, .data_start = 0, .header_sha256 = "h", .identity = {}}};
+  const std::vector<SourceFile> sources = {{.path = "a",
+                                            .name = "a",
+                                            .size = 1,
+                                            .data_start = 0,
+                                            .header_sha256 = "h",
+                                            .identity = {},
+                                            .tree = {}}};
   OutputFile file;
   file.path = "trunk";
   const std::string before = PackIdentity(sources, {file});
   EXPECT_EQ(PackIdentity(sources, {file}), before);
   std::vector<SourceFile> touched = sources;
-  touched[0].identity.modified_ns = 1;
+  touched[0].identity = "other";
   EXPECT_NE(PackIdentity(touched, {file}), before);
   file.prefix = "x";
   EXPECT_NE(PackIdentity(sources, {file}), before);

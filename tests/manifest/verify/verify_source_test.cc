@@ -110,9 +110,10 @@ sample::Distribution MakeFrom(const shard::MoeModel& model, const shard::Plan& p
     sample::AddBundle(out, role, group, TensorsOf(model, plan, role, group, &begin));
     Pad(out, begin);
   }
-  const auto assets = ListAssets(model.checkpoint().root());
+  const shard::SourceTree& tree = *model.checkpoint().tree();
+  const auto assets = ListAssets(tree);
   for (const Asset& asset : assets.value()) {
-    sample::AddAsset(out, asset.name, sample::ReadFile(model.checkpoint().root() / asset.name));
+    sample::AddAsset(out, asset.name, *tree.ReadText(asset.name, asset.size));
   }
   return out;
 }

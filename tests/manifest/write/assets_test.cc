@@ -7,6 +7,7 @@
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
+#include "libshard/base/local_tree.h"
 #include "tests/manifest/document/sample.h"
 
 namespace manifest {
@@ -19,7 +20,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<std::string> AssetNames(const fs::path& directory) {
-  const auto assets = ListAssets(directory);
+  const auto assets = ListAssets(shard::LocalTree(directory));
   EXPECT_TRUE(assets) << assets.error().message;
   std::vector<std::string> names;
   if (!assets) return names;
@@ -58,7 +59,7 @@ TEST(ListAssets, TakesWhatRepositoriesKeepBesideTheWeightsSortedByName) {
   const fixtures::TempDir dir;
   Touch(dir.path(), names);
   EXPECT_EQ(AssetNames(dir.path()), names);
-  const auto assets = ListAssets(dir.path());
+  const auto assets = ListAssets(shard::LocalTree(dir.path()));
   ASSERT_TRUE(assets);
   for (const Asset& asset : *assets) EXPECT_EQ(asset.size, asset.name.size()) << asset.name;
 }
@@ -91,7 +92,7 @@ TEST(ListAssets, RefusesALinkOutOfTheDirectory) {
   fs::create_directory(dir / "model");
   Touch(dir.path(), {"secret", "model/config.json"});
   fs::create_symlink(dir / "secret", dir / "model/tokenizer.json");
-  const auto assets = ListAssets(dir / "model");
+  const auto assets = ListAssets(shard::LocalTree(dir / "model"));
   ASSERT_FALSE(assets);
   EXPECT_EQ(assets.error().code, Code::kCorrupt);
   EXPECT_THAT(assets.error().message, HasSubstr("tokenizer.json"));
@@ -110,7 +111,7 @@ TEST(ListAssets, FollowsLinksInsideTheDirectoryAndIntoTheBlobsOfACache) {
 
 TEST(ListAssets, AMissingDirectoryIsAnError) {
   const fixtures::TempDir dir;
-  const auto assets = ListAssets(dir / "nowhere");
+  const auto assets = ListAssets(shard::LocalTree(dir / "nowhere"));
   ASSERT_FALSE(assets);
   EXPECT_EQ(assets.error().code, Code::kIo);
   EXPECT_THAT(assets.error().message, HasSubstr("nowhere"));
@@ -123,7 +124,8 @@ TEST(CopyAssets, CopiesByteForByteAndReturnsTheDigest) {
   fixtures::WriteFile(dir / "from/LICENSE", bytes);
   auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
   ASSERT_TRUE(staging) << staging.error().message;
-  const auto records = CopyAssets(dir / "from", *staging, {{"LICENSE", bytes.size()}});
+  const auto records =
+      CopyAssets({shard::LocalTree(dir / "from"), ""}, *staging, {{"LICENSE", bytes.size()}});
   ASSERT_TRUE(records) << records.error().message;
   ASSERT_EQ(records->size(), 1u);
   EXPECT_EQ(records->front().file, "assets/LICENSE");
@@ -137,10 +139,10 @@ TEST(CopyAssets, FailsWhereAFileIsGoneOrHasAnotherSizeThanBefore) {
   fixtures::WriteFile(dir / "from/LICENSE", "text");
   auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
   ASSERT_TRUE(staging) << staging.error().message;
-  const auto gone = CopyAssets(dir / "from", *staging, {{"NOTICE", 4}});
+  const auto gone = CopyAssets({shard::LocalTree(dir / "from"), ""}, *staging, {{"NOTICE", 4}});
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, Code::kNotFound);
-  const auto changed = CopyAssets(dir / "from", *staging, {{"LICENSE", 5}});
+  const auto changed = CopyAssets({shard::LocalTree(dir / "from"), ""}, *staging, {{"LICENSE", 5}});
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().code, Code::kCorrupt);
 }

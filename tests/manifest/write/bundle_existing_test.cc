@@ -8,6 +8,7 @@
 #include "fixtures/memory_temp.h"
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/system_calls.h"
+#include "libshard/base/local_tree.h"
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"
 #include "tests/manifest/document/tiny_distribution.h"
@@ -301,7 +302,7 @@ TEST_F(ExistingOutput, WhatChangedSinceTheModelWasOpenedIsAnErrorToo) {
   const fixtures::TempDir source;
   fs::copy(tiny::kSource, source / "tiny");
   WriteOptions options = tiny::Only();
-  options.side_files = shard::SideFiles::Note(source / "tiny");
+  options.side_files = shard::SideFiles::Note(std::make_shared<shard::LocalTree>(source / "tiny"));
   const shard::MoeModel model = tiny::Model(source / "tiny");
   const fs::path config = source / "tiny/config.json";
   fixtures::WriteFile(config, sample::ReadFile(config) + "\n");

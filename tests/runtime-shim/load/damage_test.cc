@@ -162,6 +162,7 @@ TEST_P(LoadDamage, AnOverlayIsTheOneOfTheManifest) {
   EXPECT_THAT(error.message, HasSubstr("overlay \"two\": expected in the manifest, found only "));
   EXPECT_EQ(error.hint, "");
   fs::create_directories(split / "overlays/two");
+  ASSERT_TRUE(fixtures::WriteFile(split / "overlays/two/experts.gguf", "GGUF"));
   EXPECT_THAT(Refusal(split, Overlay("two")).hint, HasSubstr("the manifest is older"));
   EXPECT_EQ(Refusal(split, Overlay("../overlays/two")).hint, "");
   const fs::path plain = Split("plain", {.overlay = ""});

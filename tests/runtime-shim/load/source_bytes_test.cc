@@ -4,6 +4,8 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
+#include "runtime-shim/load/source_bytes.h"
 
 namespace runtime {
 namespace {
@@ -64,8 +66,9 @@ TEST(LoadSourceBytes, AFileThatChangedAfterItsHeaderWasReadIsRefused) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "file", "before");
   shard::SourceFile file;
-  file.path = dir / "file";
-  file.identity = shard::MappedFile::Open(file.path)->identity();
+  file.name = "file";
+  file.tree = std::make_shared<shard::LocalTree>(dir.path());
+  file.identity = file.tree->Open("file").value()->identity();
   EXPECT_TRUE(MapAgain(file));
   fixtures::WriteFile(dir / "file", "after it");
   const auto mapped = MapAgain(file);

@@ -6,6 +6,7 @@
 
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
+#include "libshard/base/memory_tree.h"
 #include "libshard/format/safetensors.h"
 
 namespace runtime {
@@ -56,10 +57,9 @@ class LoadWholeTensors : public testing::Test {
       tensor.record = &records_.back();
       part.bundle.tensors.push_back(tensor);
     }
-    const auto path = dir_ / std::string(1, first);
-    fixtures::WriteFile(path, bytes);
-    part.bundle.source.path = path;
-    part.file = std::make_shared<const shard::MappedFile>(*shard::MappedFile::Open(path));
+    const shard::MemorySource source(std::string(1, first), bytes);
+    part.bundle.source.path = source.name();
+    part.file = std::make_shared<const shard::MappedFile>(*shard::MappedFile::Map(source));
     return part;
   }
 

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/convert/tokenizers/chat_template.h"
 
 namespace shard {
@@ -22,7 +24,8 @@ class ChatTemplateTest : public testing::Test {
   }
   Result<GgufMetadata> Read() const {
     GgufMetadata metadata;
-    SHARD_TRY(const TokenizerFiles files, TokenizerFiles::Read(dir_.path()));
+    SHARD_TRY(const TokenizerFiles files,
+              TokenizerFiles::Read(std::make_shared<LocalTree>(dir_.path())));
     SHARD_CHECK(AddChatTemplate(files, metadata));
     return metadata;
   }

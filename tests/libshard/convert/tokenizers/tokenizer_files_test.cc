@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
 
 namespace shard {
 namespace {
@@ -20,7 +22,7 @@ class TokenizerFilesTest : public testing::Test {
     std::ofstream(dir_ / name, std::ios::binary) << text;
   }
   std::string ErrorOf() const {
-    const auto files = TokenizerFiles::Read(dir_.path());
+    const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir_.path()));
     EXPECT_FALSE(files);
     return files ? "" : files.error().message;
   }
@@ -42,7 +44,7 @@ TEST(TokenizerJson, IntegersOfAnyLengthAreAllowed) {
 }
 
 TEST_F(TokenizerFilesTest, AllOfThemMayBeAbsent) {
-  const auto files = TokenizerFiles::Read(dir_.path());
+  const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir_.path()));
   ASSERT_TRUE(files) << files.error().message;
   EXPECT_EQ(files->tokenizer(), nullptr);
   EXPECT_EQ(files->config(), nullptr);
@@ -55,7 +57,7 @@ TEST_F(TokenizerFilesTest, ReadsAddedTokensFromAllThree) {
   Write("tokenizer_config.json", R"({"unk_token": null, "added_tokens_decoder":
     {"9": {"content": "nine"}, "8": {"content": "eight", "special": true}}})");
   Write("added_tokens.json", R"({"b": 5, "a": 4})");
-  const auto files = TokenizerFiles::Read(dir_.path());
+  const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir_.path()));
   ASSERT_TRUE(files) << files.error().message;
   ASSERT_EQ(files->added().size(), 1u);
   EXPECT_EQ(files->added()[0].id, 7u);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
 
 namespace shard {
@@ -31,7 +32,7 @@ SpecialTokens Read(const Texts& texts) {
   if (!texts.tokenizer_config.empty()) {
     std::ofstream(dir / "tokenizer_config.json") << texts.tokenizer_config;
   }
-  const auto files = TokenizerFiles::Read(dir.path());
+  const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir.path()));
   EXPECT_TRUE(files) << files.error().message;
   const auto special =
       ReadSpecialTokens(*files, HfConfig::Parse("config.json", texts.config).value(), texts.tokens);
@@ -56,7 +57,7 @@ std::string Template(const std::vector<std::string>& single, const std::vector<s
 TEST(SpecialTokens, AFamilysTextsCountWhereNothingElseDoes) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "tokenizer.json") << "{" << kAdded << "}";
-  const auto files = TokenizerFiles::Read(dir.path());
+  const auto files = TokenizerFiles::Read(std::make_shared<LocalTree>(dir.path()));
   SpecialTokens special;
   special.ids["eos"] = 9;
   SetByText(*files, {{"bos", "<s>"}, {"eos", "</s>"}, {"eot", "<none>"}, {"eom", "<end>"}}, 5,

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
 namespace shard {
@@ -28,7 +29,8 @@ Result<Vocabulary> Read(const Files& files) {
   std::ofstream(dir / "tiktoken.model") << files.ranks;
   std::ofstream(dir / "tokenizer_config.json") << files.config;
   if (!files.tokenizer.empty()) std::ofstream(dir / "tokenizer.json") << files.tokenizer;
-  SHARD_TRY(const TokenizerFiles read, TokenizerFiles::Read(dir.path()));
+  SHARD_TRY(const TokenizerFiles read,
+            TokenizerFiles::Read(std::make_shared<LocalTree>(dir.path())));
   return ReadTiktokenOrBpe({read, files.tokens, "kimi-k2", files.pre});
 }
 
