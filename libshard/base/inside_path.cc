@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "libshard/base/json.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
+#include "libshard/base/utf8.h"
 
 namespace shard {
 

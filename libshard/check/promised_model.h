@@ -11,9 +11,9 @@
 
 namespace shard {
 
-// The file that is the config of `source` when it has no tensors: a .json file that is not an index,
-// or config.json of a tree with neither safetensors, index nor GGUF. None otherwise, also where the
-// tree cannot be read: opening the checkpoint says why.
+// The file that is the config of `source` when it has no tensors: a .json file that is not an
+// index, or config.json of a tree with neither safetensors, index nor GGUF. None otherwise, also
+// where the tree cannot be read: opening the checkpoint says why.
 std::optional<std::string> ConfigAlone(const Source& source);
 
 struct PromisedModel {

@@ -79,10 +79,10 @@ class CheckpointBuilder {
     }
     for (const auto& [tensor, file] : index.file_of) {
       if (out_.Find(tensor) != nullptr) continue;
-      return Error{Code::kCorrupt,
-                   Cat(out_.tree_->NameOf(index.shards[file]), ": tensor ", Quoted(tensor),
-                       ": expected by ", index.path.filename().string(),
-                       ", found no such tensor in the file")};
+      return Error{
+          Code::kCorrupt,
+          Cat(out_.tree_->NameOf(index.shards[file]), ": tensor ", Quoted(tensor), ": expected by ",
+              index.path.filename().string(), ", found no such tensor in the file")};
     }
     if (index.total_size && *index.total_size != total) {
       out_.warnings_.push_back(Cat(index.path.string(), ": total_size: expected ", total,

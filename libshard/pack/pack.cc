@@ -115,7 +115,7 @@ Result<StartedRun> StartRun(const std::vector<OutputFile>& outputs,
   return run;
 }
 
-Result<PackResult> FinishRun(StartedRun started, const std::vector<InputFile>& files,
+Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr>& files,
                              const std::vector<OutputFile>& outputs,
                              std::vector<OutputStream>& streams, const PackOptions& options) {
   PackResult& result = started.result;

@@ -124,8 +124,8 @@ Result<Node> PrepareNode(const shard::SourceTreePtr& distribution, Manifest mani
     SHARD_TRY(from_file, shard::ReadFamilyFile(options.family_file));
   }
   const shard::Routing routing = shard::ResolveRouting(*family, node.config);
-  SHARD_TRY(node.node_config, MakeNodeConfig({config_path, text, node.config, routing},
-                                             plan, options.group));
+  SHARD_TRY(node.node_config,
+            MakeNodeConfig({config_path, text, node.config, routing}, plan, options.group));
   shard::FamilyMatcher matcher(*family, node.config.layers);
   SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
   return node;

@@ -196,10 +196,10 @@ Result<int> RunPromised(const Arguments& arguments, const shard::Source& source,
         "a config is enough for list-tensors --summary"};
   }
   if (!arguments.source.model.config_file.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        shard::Cat("--config has no effect: SRC is a config alone, ",
-                                   source.tree->NameOf(config)),
-                        "leave it out, or name the other config as SRC"};
+    return shard::Error{
+        shard::Code::kInvalidArgument,
+        shard::Cat("--config has no effect: SRC is a config alone, ", source.tree->NameOf(config)),
+        "leave it out, or name the other config as SRC"};
   }
   SHARD_TRY(const shard::PromisedModel promised,
             shard::OpenPromised(source, config, arguments.source.model));

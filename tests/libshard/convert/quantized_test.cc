@@ -47,7 +47,7 @@ Result<MoeModel> Bf16FileOf(const MoeModel& model, const fs::path& directory) {
   QuantizeOptions options;
   options.recipe.recipe = "BF16";
   SHARD_TRY(const TypedGguf typed, PrepareGguf(model, options));
-  SHARD_TRY(const std::vector<OutputFile> files, WholeGguf(typed.model, {.stem = "bf16"}));
+  SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, {.stem = "bf16"}));
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Start(directory.string(), "test"));
   SHARD_TRY(const PackResult packed, Pack(model.checkpoint().files(), files, staging, {}));
   SHARD_CHECK(staging.Publish(/*force=*/false));
