@@ -298,7 +298,7 @@ const TensorEntry* Checkpoint::Find(std::string_view name) const {
 }
 
 void Checkpoint::ForgetTensors() {
-  tensors_ = {};
+  std::vector<TensorEntry>().swap(tensors_);  // = {} would keep the memory
   by_name_ = ProbeTable<uint32_t>(kNoTensor);
 }
 

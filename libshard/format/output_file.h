@@ -59,12 +59,12 @@ struct OutputTensor {
   TensorEntry entry;  // name, dtype, shape, bytes; `offset` is from the start of the output file
   std::vector<SourceRange> sources;  // concatenated they are the tensor
   int layer = -1;
-  ExpertIds
-      experts;  // ids held, in their order along the expert axis; empty for tensors without experts
-  std::string source_tensor;                 // the name in the source, "" when it is the same
-  std::shared_ptr<const Encoding> encoding;  // null: the sources' bytes as they are
   bool inspected = false;  // copied values of a plain float type are looked through for NaN
-  std::string literal;     // the bytes of a tensor that stands in no source
+  // The ids held, in their order along the expert axis; empty for tensors without experts.
+  ExpertIds experts;
+  std::string source_tensor;                   // the name in the source, "" when it is the same
+  std::shared_ptr<const Encoding> encoding;    // null: the sources' bytes as they are
+  std::shared_ptr<const std::string> literal;  // the bytes of a tensor that stands in no source
 
   const std::string& SourceName() const {
     return source_tensor.empty() ? entry.name : source_tensor;

@@ -318,7 +318,7 @@ uint32_t MoeModel::max_experts() const {
 
 void MoeModel::ForgetTensors() {
   checkpoint_.ForgetTensors();
-  tensors_ = {};
+  std::vector<ModelTensor>().swap(tensors_);
 }
 
 std::string MoeModel::Version(const std::string& revision) const {

@@ -143,7 +143,7 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<O
   for (const OutputFile& output : outputs) staging.Expect(output.path);
   SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.files(), journal));
   SHARD_TRY(StartedRun run, StartRun(outputs, streams, options));
-  for (OutputFile& output : outputs) output.prefix = {};
+  for (OutputFile& output : outputs) std::string().swap(output.prefix);
   return FinishRun(std::move(run), files, outputs, streams, options);
 }
 
@@ -164,7 +164,7 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
       for (const SourceRange& range : tensor.sources) {
         add(Cat(range.file, " ", range.offset, " ", range.bytes, "\n"));
       }
-      add(tensor.literal);
+      if (tensor.literal) add(*tensor.literal);
       if (!tensor.encoding) continue;
       const Encoding& encoding = *tensor.encoding;
       add(Cat(encoding.from->name, " ", encoding.to->name, " ", encoding.row_values, " ",

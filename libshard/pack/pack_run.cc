@@ -101,7 +101,7 @@ bool PackRun::WaitForTurn(const PackUnit& unit) {
 std::span<const std::byte> PackRun::Made(const PackUnit& unit, const Worker& worker) {
   if (unit.tensor == nullptr) return worker.read;
   if (unit.tensor->encoding) return worker.encoded;
-  return std::as_bytes(std::span(unit.tensor->literal.data(), unit.tensor->literal.size()));
+  return std::as_bytes(std::span(unit.tensor->literal->data(), unit.tensor->literal->size()));
 }
 
 Status PackRun::Append(const PackUnit& unit, const Worker& worker) {

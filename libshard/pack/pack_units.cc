@@ -66,7 +66,7 @@ uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
 size_t CountItems(const OutputFile& output) {
   size_t count = 0;
   for (const OutputTensor& tensor : output.tensors) {
-    count += tensor.sources.size() + (tensor.literal.empty() ? 0 : 1);
+    count += tensor.sources.size() + (tensor.literal ? 1 : 0);
   }
   return count;
 }
@@ -76,10 +76,10 @@ void AddItems(const OutputFile& output, size_t first, uint32_t index, std::vecto
   uint64_t end = 0;  // of the bytes before, in the output
   for (size_t i = first; i < output.tensors.size(); ++i) {
     const OutputTensor& tensor = output.tensors[i];
-    const bool copied = !tensor.encoding && tensor.literal.empty();
+    const bool copied = !tensor.encoding && !tensor.literal;
     uint64_t row = 0;
     bool joins = tensor.entry.offset == end;
-    if (!tensor.literal.empty()) out.push_back({{}, &tensor, 0, nullptr, false, index});
+    if (tensor.literal) out.push_back({{}, &tensor, 0, nullptr, false, index});
     for (const SourceRange& range : tensor.sources) {
       if (range.bytes == 0) continue;
       out.push_back({range, copied ? nullptr : &tensor, row,

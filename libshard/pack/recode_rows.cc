@@ -117,7 +117,7 @@ std::shared_ptr<const Importance> ImportanceOf(const OutputTensor& tensor) {
 }  // namespace
 
 Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uint64_t number) {
-  if (!second.encoding || (!first.encoding && first.literal.empty())) {
+  if (!second.encoding || (!first.encoding && !first.literal)) {
     second.sources = first.sources;
     second.literal = first.literal;
     if (!second.encoding) second.encoding = first.encoding;

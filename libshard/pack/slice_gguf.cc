@@ -182,7 +182,9 @@ ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment) {
 Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format* type) {
   OutputTensor out = Named(tensor);
   out.sources = tensor.sources;
-  out.literal = tensor.literal;
+  if (!tensor.literal.empty()) {
+    out.literal = std::make_shared<const std::string>(tensor.literal);
+  }
   if (tensor.experts > 0) {
     out.experts.resize(tensor.experts);
     std::iota(out.experts.begin(), out.experts.end(), 0u);

@@ -32,7 +32,7 @@ BundleRecord DescribeBundle(shard::OutputFile file, const shard::FileDigests& di
   record.format = format;
   record.size = file.size;
   record.sha256 = digests.sha256;
-  file.prefix = {};  // as long as the names of all tensors
+  std::string().swap(file.prefix);  // as long as the names of all tensors
   record.tensors.reserve(file.tensors.size());
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     record.tensors.push_back(

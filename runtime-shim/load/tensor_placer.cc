@@ -84,10 +84,10 @@ shard::Status TensorPlacer::Place(OutputTensor tensor, const SourceBytes& source
     std::span<std::byte> to = buffer->bytes().first(tensor.entry.bytes);
     placed.bytes = to;
     part.memory.push_back(buffer);
-    if (tensor.literal.empty()) {
+    if (!tensor.literal) {
       AddPieces(tensors_.emplace_back(std::move(tensor)), source, to);
     } else {
-      CopyInto(std::as_bytes(std::span(tensor.literal)), to);
+      CopyInto(std::as_bytes(std::span(*tensor.literal)), to);
     }
   }
   part.tensors.push_back(std::move(placed));
@@ -109,7 +109,7 @@ shard::Status TensorPlacer::Find(const OutputTensor& tensor, const SourceBytes& 
 // The whole tensor in one place as it is; empty when it has to be made.
 shard::Result<ByteView> TensorPlacer::FindMapped(const OutputTensor& tensor,
                                                  const SourceBytes& source) const {
-  if (tensor.encoding || !tensor.literal.empty()) return ByteView();
+  if (tensor.encoding || tensor.literal) return ByteView();
   std::vector<ByteView> views;
   for (const SourceRange& range : tensor.sources) {
     SHARD_CHECK(Find(tensor, source, {&range, 1}, views));

@@ -342,7 +342,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Statistics) {
   const fixtures::TempDir dir;
   int accepted = 0, refused = 0;
   for (int round = 0; round < 40; ++round) {
-    shard::Statistics statistics = runtime::SampleStatistics();
+    shard::Statistics statistics = shard::SampleStatistics();
     for (auto& session : statistics.sessions) session.name += AnyText(random, 6);
     const std::string path = dir / (round % 2 == 0 ? "s.json" : "s.bin");
     std::filesystem::remove(path);

@@ -11,6 +11,7 @@
 #include "fixtures/generator.h"
 #include "libshard/convert/converter.h"
 #include "libshard/model/config_fields.h"
+#include "libshard/model/family_find.h"
 #include "runtime-shim/model/model_spec.h"
 #include "runtime-shim/model/weights.h"
 #include "tests/tools/run_moepack.h"

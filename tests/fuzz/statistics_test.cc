@@ -14,7 +14,7 @@ constexpr const char* kWhere = "damaged.stats";
 constexpr size_t kHeaderBytes = 36;
 
 std::vector<std::string> Seeds() {
-  const shard::Statistics statistics = runtime::SampleStatistics();
+  const shard::Statistics statistics = shard::SampleStatistics();
   return {shard::WriteJson(shard::StatisticsToJson(statistics)),
           shard::StatisticsToBinary(statistics).substr(kHeaderBytes)};
 }

@@ -219,13 +219,13 @@ TEST(PackSchedule, EncodesExpertsThatTwoOutputsHoldOnce) {
 TEST(PackSchedule, ATensorOfNoSourceIsAUnitWithoutReads) {
   OutputFile file;
   file.tensors.resize(1);
-  file.tensors[0].literal = "abcd";
+  file.tensors[0].literal = std::make_shared<const std::string>("abcd");
   const std::vector<OutputFile> outputs = {file};
   PackSchedule schedule(outputs, {0}, {100, 100});
   const PackUnit* unit = schedule.Start();
   ASSERT_NE(unit, nullptr);
   EXPECT_TRUE(unit->reads.empty());
-  EXPECT_EQ(unit->tensor->literal, "abcd");
+  EXPECT_EQ(*unit->tensor->literal, "abcd");
 }
 
 TEST(PackSchedule, StartsAtTheFirstUnfinishedTensor) {

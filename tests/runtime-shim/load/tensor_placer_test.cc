@@ -119,7 +119,8 @@ TEST_F(LoadTensorPlacer, LiteralsStandInNoSource) {
   tensor.entry.bytes = 4;
   tensor.entry.shape = {1};
   const float value = 5;
-  tensor.literal.assign(reinterpret_cast<const char*>(&value), 4);
+  tensor.literal =
+      std::make_shared<const std::string>(reinterpret_cast<const char*>(&value), size_t{4});
   ASSERT_TRUE(Place(tensor));
   EXPECT_EQ(Values(), (std::vector<float>{5}));
 }

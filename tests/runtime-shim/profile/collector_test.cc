@@ -32,7 +32,7 @@ class Collector : public ::testing::Test {
   const shard::PhaseTally& Tally(shard::Phase phase) const {
     return collector_.statistics().sessions.back().phases[static_cast<size_t>(phase)];
   }
-  StatisticsCollector collector_{SampleModel(), kBos};
+  StatisticsCollector collector_{shard::SampleModel(), kBos};
 };
 
 TEST_F(Collector, AddsWhatTokensChose) {

@@ -23,7 +23,7 @@ Selection TwoOfFour(uint32_t token) { return {{token % 4, (token + 1) % 4}, {0.7
 class Profile : public ::testing::Test {
  protected:
   Profile() {
-    shard::ModelIdentity model = SampleModel();
+    shard::ModelIdentity model = shard::SampleModel();
     model.layers = {{0, 4, 2}};
     collector_ = std::make_unique<StatisticsCollector>(model, std::nullopt);
     collector_->StartSession("s", "", "fake", "f32");
