@@ -57,6 +57,8 @@ Status LocalTree::CheckRule(const std::string& file) const {
 
 Result<ByteSourcePtr> LocalTree::Open(const std::string& file) const {
   SHARD_CHECK(CheckRule(file));
+  // What is not there is said by opening it, and a link to nothing by looking it up.
+  if (const auto there = IsThere(directory_ / file); !there) return there.error();
   SHARD_TRY(InputFile opened, InputFile::Open(directory_ / file));
   return ByteSourcePtr(std::make_shared<const InputFile>(std::move(opened)));
 }

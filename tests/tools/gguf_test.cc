@@ -252,14 +252,16 @@ TEST_F(Gguf, AGgufSourceCannotBecomeSafetensors) {
   EXPECT_EQ(workspace_.Moepack("quantize fixtures/tiny-moe --recipe BF16 -o b.gguf").status, 0);
   const ToolRun run = workspace_.Moepack("build b.gguf --groups 2 --format safetensors -o out");
   EXPECT_EQ(run.status, 4);
-  EXPECT_THAT(run.err, HasSubstr("expected gguf for a GGUF source, found safetensors"));
+  EXPECT_THAT(run.err,
+              HasSubstr("--format safetensors cannot be written from b.gguf, which is GGUF"));
 }
 
 TEST_F(Gguf, OptionsAboutTypesAreRefusedForSafetensors) {
   const ToolRun run = workspace_.Moepack(
       "build fixtures/tiny-moe --groups 2 --format safetensors --quantize Q8_0 -o out");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("expected gguf with options that choose types"));
+  EXPECT_THAT(run.err,
+              HasSubstr("--format safetensors cannot be used with options that choose types"));
 }
 
 TEST_F(Gguf, PartsOfAnotherRecipeDoNotGoTogether) {

@@ -22,7 +22,7 @@ class InterruptedRuntime : public testing::TestWithParam<int> {
 
   void ExpectNothingIsLeft(std::vector<std::string> arguments) const {
     const InterruptedRun run =
-        Interrupt(workspace_, std::move(arguments), GetParam(), HasTemporaryFiles);
+        Interrupt(workspace_, std::move(arguments), GetParam(), ReadsWeights);
     EXPECT_TRUE(run.reached);
     EXPECT_TRUE(run.ended);
     EXPECT_EQ(run.status, 130);
@@ -33,12 +33,11 @@ class InterruptedRuntime : public testing::TestWithParam<int> {
   Workspace workspace_;
 };
 
-// A distribution as safetensors: loading makes a stand-in for the checkpoint, in a directory for
-// temporary files, and check assembles each node in another.
+// check assembles each node in a directory for temporary files.
 TEST_P(InterruptedRuntime, CheckRemovesTheNodeThatItAssembled) {
-  const auto node = [](const std::filesystem::path& scratch) {
+  const auto node = [](const RunningMoepack& running) {
     std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(scratch, ignored)) {
+    for (const auto& entry : std::filesystem::directory_iterator(running.scratch, ignored)) {
       if (std::filesystem::exists(entry.path() / "node", ignored)) return true;
     }
     return false;

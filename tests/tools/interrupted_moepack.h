@@ -27,11 +27,17 @@ struct InterruptedRun {
   std::vector<std::string> left;  // in its TMPDIR
 };
 
+// What a test sees of a running moepack.
+struct RunningMoepack {
+  pid_t process = 0;
+  const std::filesystem::path& scratch;  // its TMPDIR
+};
+
 // Runs moepack in the workspace with a TMPDIR of its own, sends `signal` as soon as `moment` is
-// true of that directory, and waits for the end.
+// true, and waits for the end.
 inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::string> arguments,
                                 int signal,
-                                const std::function<bool(const std::filesystem::path&)>& moment) {
+                                const std::function<bool(const RunningMoepack&)>& moment) {
   constexpr auto kPatience = std::chrono::seconds(20);
   const fixtures::TempDir scratch, logs;
   const std::string log = (logs / "err").string();
@@ -50,7 +56,7 @@ inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::str
   const auto end = std::chrono::steady_clock::now() + kPatience;
   int status = 0;
   while (!run.ended && std::chrono::steady_clock::now() < end) {
-    if (!run.reached && moment(scratch.path())) {
+    if (!run.reached && moment({child, scratch.path()})) {
       run.reached = true;
       kill(child, signal);
     }
@@ -68,9 +74,16 @@ inline InterruptedRun Interrupt(const Workspace& workspace, std::vector<std::str
   return run;
 }
 
-// A moment: something lies in the directory for temporary files.
-inline bool HasTemporaryFiles(const std::filesystem::path& scratch) {
-  return !std::filesystem::is_empty(scratch);
+// A moment: it has opened a file of weights.
+inline bool ReadsWeights(const RunningMoepack& running) {
+  std::error_code error;
+  const std::filesystem::path files = "/proc/" + std::to_string(running.process) + "/fd";
+  for (std::filesystem::directory_iterator it(files, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(*it, gone).extension() == ".safetensors") return true;
+  }
+  return false;
 }
 
 }  // namespace cli
