@@ -73,6 +73,7 @@ Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
   }
   digests_.Truncate(expected.size());
   flushed_ = position_;
+  if (digests_.size() != expected.size()) return false;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (digests_[i] != expected[i]) return false;
   }

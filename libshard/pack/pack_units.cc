@@ -171,7 +171,8 @@ struct ItemLists {
   std::vector<size_t> begin;    // of each output's items, and at last the end
 };
 
-// Appends the items of an output; returns whether other outputs may have a part in them.
+// Collects the items of all outputs in `out`, and in `shareable` the indexes of those that other
+// outputs may want too.
 void CollectItems(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                   ItemLists& out, std::vector<uint32_t>& shareable) {
   size_t most = 0;
