@@ -8,10 +8,7 @@
 
 #include "libshard/base/result.h"
 
-namespace cli {
-
-using shard::Result;
-using shard::Status;
+namespace moepack::cli {
 
 struct Command {
   const char* name;
@@ -51,4 +48,4 @@ const Command* FindCommand(Commands commands, std::string_view name);
 // Parses the command line, runs the command, prints errors; returns the exit status.
 int RunCommandLine(Commands commands, int argc, const char* const* argv);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -11,13 +11,8 @@
 #include "tools/reports/output.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Quoted;
 
 int Finish(const Result<int>& result) {
   if (result.has_value()) return *result;
@@ -108,7 +103,7 @@ Status CheckSwitches(const CLI::App& app) {
       return Error{Code::kInvalidArgument,
                    Cat(option->get_name(), " and --", off.front(), " cannot be used together")};
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // Called while the parser's exception is handled.
@@ -197,4 +192,4 @@ int RunCommandLine(Commands commands, int argc, const char* const* argv) {
   return RunCommand(*command, argc - 1, argv + 1);
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,7 +4,7 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 
-namespace cli {
+namespace moepack::cli {
 
 CommandLine::CommandLine(std::string_view verb) : words_{"moepack", std::string(verb)} {}
 
@@ -17,7 +17,7 @@ void CommandLine::Add(std::string_view option, std::string_view value) {
 }
 
 void CommandLine::AddPath(std::string_view path) {
-  words_.push_back(shard::Cat(path.starts_with('-') ? "./" : "", path));
+  words_.push_back(Cat(path.starts_with('-') ? "./" : "", path));
 }
 
 void CommandLine::AddPath(std::string_view option, std::string_view path) {
@@ -26,15 +26,15 @@ void CommandLine::AddPath(std::string_view option, std::string_view path) {
   AddPath(path);
 }
 
-std::string CommandLine::Text() const { return shard::ShellCommand(words_); }
+std::string CommandLine::Text() const { return ShellCommand(words_); }
 
 std::string FreePath(const std::string& path) {
   std::error_code ignored;
   std::string free = path;
-  for (uint64_t number = 2; shard::fs::exists(shard::fs::symlink_status(free, ignored)); ++number) {
-    free = shard::Cat(path, "-", number);
+  for (uint64_t number = 2; fs::exists(fs::symlink_status(free, ignored)); ++number) {
+    free = Cat(path, "-", number);
   }
   return free;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cli {
+namespace moepack::cli {
 
 class CommandLine {
  public:
@@ -29,4 +29,4 @@ class CommandLine {
 // `path`, or the first of path-2, path-3, ... that does not exist yet.
 std::string FreePath(const std::string& path);
 
-}  // namespace cli
+}  // namespace moepack::cli

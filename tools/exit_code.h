@@ -6,29 +6,29 @@
 
 #include "libshard/base/result.h"
 
-namespace cli {
+namespace moepack::cli {
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitInternal = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitMismatch = 6;
 
-constexpr int ExitCode(shard::Code code) {
+constexpr int ExitCode(Code code) {
   switch (code) {
-    case shard::Code::kInvalidArgument:
+    case Code::kInvalidArgument:
       return kExitUsage;
-    case shard::Code::kCorrupt:
+    case Code::kCorrupt:
       return 3;
-    case shard::Code::kUnsupported:
+    case Code::kUnsupported:
       return 4;
-    case shard::Code::kIo:
-    case shard::Code::kNotFound:
+    case Code::kIo:
+    case Code::kNotFound:
       return 5;
-    case shard::Code::kMismatch:
+    case Code::kMismatch:
       return kExitMismatch;
-    case shard::Code::kUnavailable:
+    case Code::kUnavailable:
       return 7;
-    case shard::Code::kInterrupted:
+    case Code::kInterrupted:
       return 130;
   }
   return kExitInternal;
@@ -53,4 +53,4 @@ inline constexpr std::array kExitMeanings = {
     ExitMeaning{130, "interrupted"},
 };
 
-}  // namespace cli
+}  // namespace moepack::cli

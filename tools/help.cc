@@ -9,10 +9,8 @@
 #include "tools/reports/table.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
 
 constexpr size_t kWidth = 100;
 
@@ -35,7 +33,7 @@ OptionHelp Describe(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
-  help.label = shard::Join(names, ", ");
+  help.label = moepack::Join(names, ", ");
   if (!value.empty()) help.label += " " + value;
   return help;
 }
@@ -172,4 +170,4 @@ std::string MarkdownReference(Commands commands) {
 
 std::string VersionText() { return "moepack " MOEPACK_VERSION "\n"; }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,7 +5,7 @@
 
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // What moepack does and which commands it has.
 std::string OverviewText(Commands commands);
@@ -17,4 +17,4 @@ std::string UsageLine(const Command& command, const CLI::App& app);
 std::string MarkdownReference(Commands commands);
 std::string VersionText();
 
-}  // namespace cli
+}  // namespace moepack::cli

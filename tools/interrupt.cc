@@ -4,15 +4,15 @@
 
 #include "libshard/base/parallel.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
-void RequestInterrupt(int) { shard::InterruptRequested() = true; }
+void RequestInterrupt(int) { InterruptRequested() = true; }
 
 }  // namespace
 
 void StopBetweenPieces() {
-  shard::InterruptRequested() = false;  // constructs it before a handler can run
+  InterruptRequested() = false;  // constructs it before a handler can run
   struct sigaction action = {};
   action.sa_handler = RequestInterrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -20,4 +20,4 @@ void StopBetweenPieces() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -2,10 +2,10 @@
 // stop between two pieces of work and keep what can be resumed.
 #pragma once
 
-namespace cli {
+namespace moepack::cli {
 
-// After this call the first SIGINT or SIGTERM sets shard::InterruptRequested, the second one kills.
-// Commands that only read do not call this and end at the first.
+// After this call the first SIGINT or SIGTERM sets InterruptRequested, the second one
+// kills. Commands that only read do not call this and end at the first.
 void StopBetweenPieces();
 
-}  // namespace cli
+}  // namespace moepack::cli

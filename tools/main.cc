@@ -14,19 +14,19 @@
 namespace {
 
 // In the order in which help lists them.
-const cli::Command* const kCommands[] = {
-    &cli::kListTensors,   //
-    &cli::kPlan,          //
-    &cli::kShardExperts,  //
-    &cli::kQuantize,      //
-    &cli::kBuild,         //
-    &cli::kVerify,        //
-    &cli::kDiff,          //
-    &cli::kAssemble,      //
-    &cli::kRun,           //
-    &cli::kCheck,         //
-    &cli::kProfile,       //
-    &cli::kEval,          //
+const moepack::cli::Command* const kCommands[] = {
+    &moepack::cli::kListTensors,   //
+    &moepack::cli::kPlan,          //
+    &moepack::cli::kShardExperts,  //
+    &moepack::cli::kQuantize,      //
+    &moepack::cli::kBuild,         //
+    &moepack::cli::kVerify,        //
+    &moepack::cli::kDiff,          //
+    &moepack::cli::kAssemble,      //
+    &moepack::cli::kRun,           //
+    &moepack::cli::kCheck,         //
+    &moepack::cli::kProfile,       //
+    &moepack::cli::kEval,          //
 };
 
 }  // namespace
@@ -38,11 +38,11 @@ int main(int argc, char** argv) {
   // A write beyond `ulimit -f` is then an error like any other (EFBIG).
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return cli::RunCommandLine(kCommands, argc, argv);
+    return moepack::cli::RunCommandLine(kCommands, argc, argv);
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory\nhint: try a smaller --memory or fewer --jobs\n", stderr);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: internal: %s\n", shard::Shown(error.what()).c_str());
+    std::fprintf(stderr, "error: internal: %s\n", moepack::Shown(error.what()).c_str());
   }
-  return cli::kExitInternal;
+  return moepack::cli::kExitInternal;
 }

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-namespace cli {
+namespace moepack::cli {
 
 enum class Section : uint8_t {
   kInput,
@@ -33,4 +33,4 @@ inline void StartSection(CLI::App& app, Section section) {
   app.option_defaults()->group(kSectionTitles[static_cast<size_t>(section)]);
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,7 +4,7 @@
 
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 std::array<std::string, 256> MakeAlphabet() {
@@ -67,4 +67,4 @@ std::string UnspellBytes(std::string_view text) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace shard {
+namespace moepack {
 
 // The character of each byte, in UTF-8.
 const std::array<std::string, 256>& ByteAlphabet();
@@ -17,4 +17,4 @@ std::string SpellBytes(std::string_view bytes);
 // The reverse; a character outside the alphabet stands for itself.
 std::string UnspellBytes(std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-namespace shard {
+namespace moepack {
 
 using ByteReport = std::function<void(uint64_t done, uint64_t total)>;
 
@@ -32,4 +32,4 @@ class ByteProgress {
   uint64_t done_ = 0;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 Result<std::string> ReadText(const ByteSource& source, uint64_t limit) {
   if (source.size() > limit) {
@@ -26,4 +26,4 @@ Error EndsEarly(const std::string& name, uint64_t offset, uint64_t wanted, uint6
                               " bytes, found ", found, " before the end of the file")};
 }
 
-}  // namespace shard
+}  // namespace moepack

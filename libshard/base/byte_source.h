@@ -10,7 +10,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // Read-only; used by several threads at once. A local file is an InputFile (file.h).
 class ByteSource {
@@ -45,4 +45,4 @@ Error ChangedWhileRead(const std::string& name);
 // kCorrupt: of `wanted` bytes at `offset` only `found` are there.
 Error EndsEarly(const std::string& name, uint64_t offset, uint64_t wanted, uint64_t found);
 
-}  // namespace shard
+}  // namespace moepack

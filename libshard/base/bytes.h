@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace shard {
+namespace moepack {
 
 static_assert(std::endian::native == std::endian::little,
               "moepack reads and writes little-endian files in place");
@@ -50,4 +50,4 @@ inline uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-}  // namespace shard
+}  // namespace moepack

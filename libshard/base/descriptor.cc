@@ -10,7 +10,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 bool MayUse(const fs::path& path, int mode) {
@@ -91,4 +91,4 @@ Status ReadAt(int fd, const fs::path& path, uint64_t offset, std::span<std::byte
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // Owns a file descriptor; move-only.
 class Descriptor {
@@ -42,4 +42,4 @@ Result<bool> IsThere(const std::filesystem::path& path);
 // Fills `out` with pread. A file that ends before `out` is full is kCorrupt.
 Status ReadAt(int fd, const std::filesystem::path& path, uint64_t offset, std::span<std::byte> out);
 
-}  // namespace shard
+}  // namespace moepack

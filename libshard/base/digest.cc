@@ -8,7 +8,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 struct Xxh3::State {
   XXH3_state_t* hash = XXH3_createState();
@@ -35,7 +35,7 @@ void Xxh3::Update(std::span<const std::byte> bytes) {
 std::string Xxh3::Hex() const {
   XXH128_canonical_t canonical;
   XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state_->hash));
-  return shard::Hex(canonical.digest, sizeof(canonical.digest));
+  return moepack::Hex(canonical.digest, sizeof(canonical.digest));
 }
 
 struct Sha256::State {
@@ -82,4 +82,4 @@ std::string Sha256Hex(std::string_view text) {
   return Sha256Hex(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace shard {
+namespace moepack {
 
 // Streaming XXH3-128. The text is the canonical (big-endian) form in 32 hexadecimal digits, as
 // `xxhsum -H2` prints it.
@@ -67,4 +67,4 @@ std::string Xxh3Hex(std::span<const std::byte> bytes);
 std::string Sha256Hex(std::string_view text);
 std::string Sha256Hex(std::span<const std::byte> bytes);
 
-}  // namespace shard
+}  // namespace moepack

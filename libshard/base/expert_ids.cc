@@ -7,7 +7,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using IdRange = std::pair<uint32_t, uint32_t>;  // first and last id, both included
@@ -168,4 +168,4 @@ Result<LayerExperts> LayerExpertsFromJson(const std::string& where, const Json& 
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

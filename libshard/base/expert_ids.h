@@ -10,7 +10,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // Ascending, no duplicates.
 using ExpertIds = std::vector<uint32_t>;
@@ -40,4 +40,4 @@ Json LayerExpertsToJson(const LayerExperts& experts, const LayerCounts& layers);
 Result<LayerExperts> LayerExpertsFromJson(const std::string& where, const Json& value,
                                           const LayerCounts& layers);
 
-}  // namespace shard
+}  // namespace moepack

@@ -12,7 +12,7 @@
 #include "libshard/base/descriptor.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr int kNoDescriptor = -1;
@@ -63,7 +63,7 @@ InputFile::~InputFile() {
 }
 
 Status InputFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
-  return shard::ReadAt(fd_, name_, offset, out);
+  return moepack::ReadAt(fd_, name_, offset, out);
 }
 
 Status InputFile::CheckUnchanged() const {
@@ -182,4 +182,4 @@ Result<uint64_t> FreeBytes(const fs::path& path) {
   return uint64_t{info.f_bavail} * info.f_frsize;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "libshard/base/byte_source.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 namespace fs = std::filesystem;
 
@@ -99,4 +99,4 @@ Result<uint64_t> FreeBytes(const fs::path& path);
 // The operating system's reason: "No space left on device".
 std::string ErrnoText(int error);
 
-}  // namespace shard
+}  // namespace moepack

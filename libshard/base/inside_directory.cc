@@ -13,7 +13,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -320,4 +320,4 @@ Error InsideDirectory::Failed(const std::string& name, std::string_view action, 
   return IoError(path_ / name, action, error);
 }
 
-}  // namespace shard
+}  // namespace moepack

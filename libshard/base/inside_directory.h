@@ -13,7 +13,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // A directory that is held open; move-only. Names are relative to it, with '/' between parts, none
 // of them empty, "." or "..". Every part is opened from the descriptor of the one before
@@ -93,4 +93,4 @@ class InsideDirectory {
 // other names.
 std::string_view TemporaryOf(std::string_view name);
 
-}  // namespace shard
+}  // namespace moepack

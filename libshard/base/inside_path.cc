@@ -7,7 +7,7 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 
 namespace fs = std::filesystem;
 
@@ -47,4 +47,4 @@ Status CheckInside(const fs::path& directory, const std::string& name) {
                                    ", found a link to ", real.string())};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // True for a relative path with '/' between parts, none of them empty, "." or "..".
 bool StaysBelow(std::string_view path);
@@ -23,4 +23,4 @@ bool HoldsPath(const std::filesystem::path& outer, const std::filesystem::path& 
 // Hugging Face cache that `directory` is a snapshot of). kNotFound if it is not there.
 Status CheckInside(const std::filesystem::path& directory, const std::string& name);
 
-}  // namespace shard
+}  // namespace moepack

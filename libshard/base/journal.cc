@@ -7,7 +7,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kMaxOutputs = 1u << 20;
@@ -56,4 +56,4 @@ Status Journal::Append(std::string_view line) {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -12,7 +12,7 @@
 #include "libshard/base/inside_directory.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 inline constexpr uint64_t kMaxJournal = uint64_t{1} << 30;  // bytes that are read
 
@@ -38,4 +38,4 @@ class Journal {
   std::vector<std::vector<std::string>> finished_;
 };
 
-}  // namespace shard
+}  // namespace moepack

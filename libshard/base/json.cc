@@ -11,7 +11,7 @@
 #include "libshard/base/probe_table.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kMaxDepth = 32;
@@ -263,6 +263,11 @@ Result<Json> ReadJsonFile(const std::string& path, uint64_t limit) {
   return ParseJson(path, text);
 }
 
+std::string TextMember(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 std::string WriteJson(const Json& document) {
   std::string out;
   WriteValue(document, 0, out);
@@ -333,4 +338,4 @@ Result<const Json*> JsonFields::Array(const char* key) const {
   return &object_.at(key);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // A parsed document; objects keep the order of their keys.
 using Json = nlohmann::ordered_json;
@@ -39,6 +39,9 @@ Status StreamJson(const std::string& where, std::string_view text, JsonEvents& e
 Result<Json> ParseJson(const std::string& where, std::string_view text);
 // Reads and parses a file of at most `limit` bytes.
 Result<Json> ReadJsonFile(const std::string& path, uint64_t limit = 256u << 20);
+
+// The text of an optional member; "" if it is absent or no text.
+std::string TextMember(const Json& object, const char* key);
 
 // Writes two spaces of indentation, LF and a final newline. Arrays of scalars stay on one line, and
 // keys keep their order.
@@ -74,4 +77,4 @@ class JsonFields {
 // A short rendering of a value for messages: `"abc"`, `12`, `an object of 3 keys`.
 std::string DescribeJson(const Json& value);
 
-}  // namespace shard
+}  // namespace moepack

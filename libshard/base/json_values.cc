@@ -2,7 +2,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 // Every value but the first follows one of these, or is closed behind an opening bracket.
 Status CheckJsonValues(const std::string& where, std::string_view text, size_t most) {
@@ -23,4 +23,4 @@ Status CheckJsonValues(const std::string& where, std::string_view text, size_t m
                                    " values in one document, found ", values)};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,10 +8,10 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // kCorrupt when `text` has more than `most` values: scalars, keys, objects and arrays. For text
 // that is not JSON the count means nothing; the parser refuses it.
 Status CheckJsonValues(const std::string& where, std::string_view text, size_t most);
 
-}  // namespace shard
+}  // namespace moepack

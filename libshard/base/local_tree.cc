@@ -9,7 +9,7 @@
 #include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 LocalTree::LocalTree(fs::path directory, LinkRule links, std::string named)
     : directory_(std::move(directory)),
@@ -82,4 +82,4 @@ Result<Source> LocalSource(const fs::path& path, LinkRule links) {
   return Source{path, std::make_shared<const LocalTree>(directory, links, file), file};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 
 #include "libshard/base/source_tree.h"
 
-namespace shard {
+namespace moepack {
 
 // What may be opened besides files inside the directory. Links to the blobs of the Hugging Face
 // cache that the directory is a snapshot of count as inside.
@@ -47,4 +47,4 @@ class LocalTree final : public SourceTree {
 // this name.
 Result<Source> LocalSource(const std::filesystem::path& path, LinkRule links = LinkRule::kInside);
 
-}  // namespace shard
+}  // namespace moepack

@@ -15,7 +15,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 namespace {
 
@@ -186,4 +186,4 @@ MappedFile::~MappedFile() {
   munmap(const_cast<std::byte*>(data_), size_);
 }
 
-}  // namespace shard
+}  // namespace moepack

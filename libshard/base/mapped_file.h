@@ -11,10 +11,10 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // kCorrupt when a file that this process has mapped was cut since, kIo when a page of one could not
 // be read: then nothing computed from it may be used. Takes one system call per mapped file.
 Status CheckMappedFiles();
 
-}  // namespace shard
+}  // namespace moepack

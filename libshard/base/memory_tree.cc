@@ -8,7 +8,7 @@
 #include "libshard/base/inside_path.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 MemorySource::MemorySource(std::string name, std::string bytes)
     : name_(std::move(name)), bytes_(std::move(bytes)), identity_(Sha256Hex(bytes_)) {}
@@ -57,4 +57,4 @@ Result<ByteSourcePtr> MemoryTree::Open(const std::string& file) const {
   return Error{Code::kNotFound, Cat(NameOf(file), ": open: no such file")};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 
 #include "libshard/base/source_tree.h"
 
-namespace shard {
+namespace moepack {
 
 // Bytes in memory as a source; its identity is their digest.
 class MemorySource final : public ByteSource {
@@ -50,4 +50,4 @@ class MemoryTree final : public SourceTree {
   std::map<std::string, ByteSourcePtr> files_;
 };
 
-}  // namespace shard
+}  // namespace moepack

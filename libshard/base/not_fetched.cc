@@ -6,7 +6,7 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md; older clients wrote the other name.
@@ -98,4 +98,4 @@ std::string RemoteSourceHint(const std::string& source) {
   return "if this is a model of the Hugging Face Hub: " + DownloadHint(*hub);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // kNotFound, with a hint that says how to fetch the file, when `beginning` is that of a Git LFS
 // pointer: the small text that a clone has in place of a large file.
@@ -19,4 +19,4 @@ Status CheckNoLfsPointer(const std::string& path, std::span<const std::byte> beg
 // "owner/name", "https://..." or "s3://..." first; "" for anything else.
 std::string RemoteSourceHint(const std::string& source);
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 
 size_t CoreCount() {
   cpu_set_t cores;
@@ -82,4 +82,4 @@ Status ParallelFor(size_t count, size_t jobs, const std::function<Status(size_t)
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

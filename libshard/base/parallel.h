@@ -9,7 +9,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // Keeps the first exception of several threads. An exception that left a thread would end the
 // process; the one to expect is out of memory.
@@ -60,4 +60,4 @@ size_t ThreadsForFiles(size_t jobs);
 std::atomic<bool>& InterruptRequested();
 Status CheckInterrupt();
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 uint64_t Seed() {
@@ -22,4 +22,4 @@ KeyHash HashOf(std::string_view key) {
   return {hash.high64, hash.low64};
 }
 
-}  // namespace shard
+}  // namespace moepack

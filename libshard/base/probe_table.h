@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 
 struct KeyHash {
   uint64_t place = 0, rest = 0;
@@ -51,4 +51,4 @@ class ProbeTable {
   std::vector<Value> slots_;
 };
 
-}  // namespace shard
+}  // namespace moepack

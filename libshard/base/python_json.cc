@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kInfinity = "Infinity";
@@ -69,4 +69,4 @@ std::string WritePythonJson(const Json& document) {
   return text;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/json.h"
 
-namespace shard {
+namespace moepack {
 
 // Infinity and -Infinity become strings, which are an error only where we expect a number
 // (time_step_limit of Nemotron-3-Super has one). NaN is always a mistake and is refused. Everything
@@ -16,4 +16,4 @@ Result<Json> ParsePythonJson(const std::string& where, std::string_view text);
 // Like WriteJson, but writes those strings as bare words again.
 std::string WritePythonJson(const Json& document);
 
-}  // namespace shard
+}  // namespace moepack

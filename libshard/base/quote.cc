@@ -7,11 +7,10 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kMaxQuoted = 200;
-constexpr std::string_view kHexDigits = "0123456789abcdef";
 
 bool IsPlainAscii(char c) { return c >= 0x20 && c < 0x7f; }
 
@@ -19,8 +18,7 @@ void AppendHex(std::string_view bytes, std::string& out) {
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
     out += "\\x";
-    out += kHexDigits[byte >> 4];
-    out += kHexDigits[byte & 15];
+    out += Hex(&byte, 1);
   }
 }
 
@@ -149,4 +147,4 @@ std::string MarkdownCode(std::string_view text) {
   return Cat(fence, space, cell, space, fence);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 
 // `text` on one line, for cells of tables and for messages: control characters and bytes that are
 // not UTF-8 are escaped as in \x1b, and so is what would begin a workflow command in a GitHub log.
@@ -29,4 +29,4 @@ std::string ShellCommand(const std::vector<std::string>& words);
 std::string MarkdownText(std::string_view text);
 std::string MarkdownCode(std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

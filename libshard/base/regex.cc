@@ -9,7 +9,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kMaxPattern = 4096;
@@ -72,8 +72,9 @@ struct Regex::Matcher::Room {
 
 Result<Regex> Regex::Compile(std::string_view pattern, const RegexOptions& options) {
   if (pattern.empty() || pattern.size() > kMaxPattern) {
-    return Error{shard::Code::kInvalidArgument, Cat("regular expression: expected 1 to ",
-                                                    kMaxPattern, " bytes, found ", pattern.size())};
+    return Error{
+        moepack::Code::kInvalidArgument,
+        Cat("regular expression: expected 1 to ", kMaxPattern, " bytes, found ", pattern.size())};
   }
   int error = 0;
   size_t offset = 0;
@@ -83,7 +84,7 @@ Result<Regex> Regex::Compile(std::string_view pattern, const RegexOptions& optio
   compiled->code.reset(pcre2_compile(Bytes(pattern), pattern.size(), FlagsOf(options.syntax),
                                      &error, &offset, nullptr));
   if (compiled->code == nullptr) {
-    return Error{shard::Code::kInvalidArgument,
+    return Error{moepack::Code::kInvalidArgument,
                  Cat("regular expression ", Quoted(pattern),
                      ": expected a valid one, found at byte ", offset, ": ", MessageOf(error))};
   }
@@ -111,7 +112,7 @@ Result<std::optional<Regex::Match>> Regex::Matcher::Run(std::string_view text, s
                                 room_->data.get(), room_->context.get());
   if (found == PCRE2_ERROR_NOMATCH) return std::optional<Match>();
   if (found < 0) {
-    return Error{shard::Code::kInvalidArgument,
+    return Error{moepack::Code::kInvalidArgument,
                  Cat("regular expression ", Quoted(code.pattern), ": expected at most ",
                      code.options.max_steps, " steps and ", code.options.max_heap_kib / 1024,
                      " MiB for a text of ", text.size(), " bytes, found: ", MessageOf(found))};
@@ -120,4 +121,4 @@ Result<std::optional<Regex::Match>> Regex::Matcher::Run(std::string_view text, s
   return std::optional(Match{range[0], range[1]});
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 enum class RegexSyntax : uint8_t {
   // For expressions that users write: as llama.cpp's std::regex reads them, and what PCRE2 knows
@@ -66,4 +66,4 @@ class Regex {
   std::shared_ptr<const Code> code_;
 };
 
-}  // namespace shard
+}  // namespace moepack

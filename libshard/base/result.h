@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-namespace shard {
+namespace moepack {
 
 // What went wrong, in the classes that decide the exit status (tools/exit_code.h).
 enum class Code {
@@ -84,7 +84,7 @@ class [[nodiscard]] Result {
 using Status = Result<Unit>;
 inline Status Ok() { return Unit{}; }
 
-}  // namespace shard
+}  // namespace moepack
 
 #define SHARD_CAT_INNER(a, b) a##b
 #define SHARD_CAT(a, b) SHARD_CAT_INNER(a, b)

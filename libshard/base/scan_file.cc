@@ -15,7 +15,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -89,4 +89,4 @@ Result<std::string> Sha256Of(const ByteSource& source,
   return hash.Finish();
 }
 
-}  // namespace shard
+}  // namespace moepack

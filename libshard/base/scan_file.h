@@ -14,7 +14,7 @@
 #include "libshard/base/descriptor.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // Memory that starts on a page boundary, as direct reads need; its size is rounded up to whole
 // pages.
@@ -61,4 +61,4 @@ class ScanFile {
 Result<std::string> Sha256Of(const ByteSource& source,
                              const std::function<void(uint64_t bytes)>& read = {});
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,11 +3,11 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 Result<std::string> SourceTree::ReadText(const std::string& file, uint64_t limit) const {
   SHARD_TRY(const ByteSourcePtr source, Open(file));
-  return shard::ReadText(*source, limit);
+  return moepack::ReadText(*source, limit);
 }
 
 Error LeadsOutside(const std::string& tree, const std::string& file) {
@@ -15,4 +15,4 @@ Error LeadsOutside(const std::string& tree, const std::string& file) {
           Cat(tree, ": name of a file: expected one inside of it, found ", Quoted(file))};
 }
 
-}  // namespace shard
+}  // namespace moepack

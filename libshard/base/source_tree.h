@@ -13,7 +13,7 @@
 #include "libshard/base/byte_source.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // Names of files are relative to the tree, with '/' between parts. A tree has a rule of its own of
 // what may be opened; no rule allows a name that leads out of the tree by its spelling. Used by
@@ -54,4 +54,4 @@ struct Source {
   std::string file;  // "" when the tree as a whole was named
 };
 
-}  // namespace shard
+}  // namespace moepack

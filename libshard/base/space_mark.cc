@@ -1,6 +1,6 @@
 #include "libshard/base/space_mark.h"
 
-namespace shard {
+namespace moepack {
 
 std::string MarksToSpaces(std::string_view text) {
   std::string out;
@@ -15,4 +15,4 @@ std::string MarksToSpaces(std::string_view text) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-namespace shard {
+namespace moepack {
 
 inline constexpr std::string_view kSpaceMark = "\u2581";
 
 // "\u2581a\u2581b" -> " a b".
 std::string MarksToSpaces(std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

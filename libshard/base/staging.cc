@@ -10,7 +10,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using Kind = InsideDirectory::Kind;
@@ -289,4 +289,4 @@ void StagingDirectory::MendReplaced(const std::string& name) {
       ": looks like what an earlier run replaced, but is left alone: ", mended.error().message));
 }
 
-}  // namespace shard
+}  // namespace moepack

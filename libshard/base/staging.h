@@ -13,7 +13,7 @@
 #include "libshard/base/journal.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // What an output may replace: only what moepack wrote.
 struct OwnOutput {
@@ -99,4 +99,4 @@ class StagingDirectory {
   bool begun_ = false, keep_ = false, published_ = false, resumed_ = false;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <limits>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kHexDigits = "0123456789abcdef";
@@ -135,6 +135,8 @@ std::vector<std::string> Split(std::string_view text, char separator) {
   return out;
 }
 
+std::string FileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 std::string Hex(const unsigned char* data, size_t size) {
   std::string out;
   out.reserve(2 * size);
@@ -145,4 +147,4 @@ std::string Hex(const unsigned char* data, size_t size) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

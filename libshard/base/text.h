@@ -11,7 +11,7 @@
 
 #include "libshard/base/quote.h"
 
-namespace shard {
+namespace moepack {
 
 // Cat("tensor ", name, ": ", 3) -> "tensor x: 3".
 template <class... Parts>
@@ -43,6 +43,8 @@ std::string Lower(std::string_view text);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> Split(std::string_view text, char separator);
 // Hexadecimal, lower case, two digits per byte.
+// What a path ends in: "c" of "a/b/c".
+std::string FileName(const std::string& path);
 std::string Hex(const unsigned char* data, size_t size);
 
-}  // namespace shard
+}  // namespace moepack

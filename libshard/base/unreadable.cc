@@ -2,7 +2,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 Error Unreadable(const std::string& where, const std::string& what, const std::string& reason) {
   return {Code::kUnsupported,
@@ -10,4 +10,4 @@ Error Unreadable(const std::string& where, const std::string& what, const std::s
               " that can be read, found one that our own reader refuses: ", reason)};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,10 +5,10 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // kUnsupported: "<where>: expected <what> that can be read, found one that our own reader refuses:
 // <reason>".
 Error Unreadable(const std::string& where, const std::string& what, const std::string& reason);
 
-}  // namespace shard
+}  // namespace moepack

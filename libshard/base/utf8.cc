@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Bytes of the character that starts with `lead`, 0 for what starts none.
@@ -92,4 +92,4 @@ size_t UnfinishedBytes(std::string_view text) {
   return 0;
 }
 
-}  // namespace shard
+}  // namespace moepack

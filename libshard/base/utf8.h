@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-namespace shard {
+namespace moepack {
 
 // The character at the start of `text`, which is not empty.
 struct Character {
@@ -33,4 +33,4 @@ std::string_view WholeCharacters(std::string_view text, size_t limit);
 // Bytes at the end that begin a character and do not end it: 0 to 3.
 size_t UnfinishedBytes(std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/check/layer_names.h"
 #include "libshard/check/module.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using Expected = std::optional<Dims>;
@@ -144,4 +144,4 @@ std::optional<Dims> ExpectedShapes::Of(const ShapeQuestion& question) const {
   return Reader(promise_, latent_).Of(question);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/check/promise.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 // Dimensions, slowest first; 0 stands for an unknown one, which fits everything. `why` names the
 // fields they come from. Linear layers are [out, in]; quantized ones keep several values in one
@@ -41,4 +41,4 @@ class ExpectedShapes {
   const bool latent_;
 };
 
-}  // namespace shard
+}  // namespace moepack

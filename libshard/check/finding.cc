@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 std::string_view FindingKindName(FindingKind kind) {
   constexpr std::array<std::string_view, 5> kNames = {"config", "missing", "extra", "misshapen",
@@ -22,4 +22,4 @@ std::string LayersText(const ExpertIds& layers) {
   return Cat(layers.size() == 1 ? "layer " : "layers ", FormatIds(layers));
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 
 #include "libshard/base/expert_ids.h"
 
-namespace shard {
+namespace moepack {
 
 enum class FindingKind : uint8_t { kConfig, kMissing, kExtra, kMisshapen, kConversion };
 std::string_view FindingKindName(FindingKind kind);  // "config", "missing", ...
@@ -27,4 +27,4 @@ std::string FindingText(const CheckFinding& finding);
 // "layer 3", "layers 3-5,7".
 std::string LayersText(const ExpertIds& layers);
 
-}  // namespace shard
+}  // namespace moepack

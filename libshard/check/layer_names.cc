@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/family_pattern.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // The place of the first component that is `number`; npos when there is none.
@@ -164,4 +164,4 @@ void LayerNames::Check(std::vector<CheckFinding>& findings) const {
   for (const auto& [kind, layers] : Kinds()) CheckKind(layers, findings);
 }
 
-}  // namespace shard
+}  // namespace moepack

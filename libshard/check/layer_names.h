@@ -13,7 +13,7 @@
 #include "libshard/check/promise.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 // ModelTensor::leaf, even where the family spells it out ("mlp.gate.weight").
 std::string_view LeafOf(const MoeModel& model, const ModelTensor& tensor);
@@ -63,4 +63,4 @@ class LayerNames {
   std::map<uint32_t, Layer> layers_;
 };
 
-}  // namespace shard
+}  // namespace moepack

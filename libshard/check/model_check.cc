@@ -9,7 +9,7 @@
 #include "libshard/check/promise.h"
 #include "libshard/check/shapes.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kNamedFindings = 5;
@@ -82,4 +82,4 @@ Status RequirePromised(const MoeModel& model, const CheckOptions& options) {
                CheckHint(model)};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/model/hf_config.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 struct CheckOptions {
   // A JSON object with the fields that the family's config class fills in. If it is "", they are
@@ -33,4 +33,4 @@ Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const Mode
 // kCorrupt with the first findings and the number of the others, unless the model is as promised.
 Status RequirePromised(const MoeModel& model, const CheckOptions& options);
 
-}  // namespace shard
+}  // namespace moepack

@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 const std::unordered_map<std::string_view, Module>& Modules() {
@@ -79,4 +79,4 @@ std::optional<Module> ModuleOf(std::string_view role, std::string_view name) {
   return ModuleNamed(name);
 }
 
-}  // namespace shard
+}  // namespace moepack

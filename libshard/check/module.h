@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace shard {
+namespace moepack {
 
 enum class Module : uint8_t {
   kGate,     // [width, hidden]
@@ -32,4 +32,4 @@ std::optional<Module> ModuleNamed(std::string_view name);
 // Experts say it by the role of their row, as their projections have many names.
 std::optional<Module> ModuleOf(std::string_view role, std::string_view name);
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/check/layer_names.h"
 #include "libshard/model/family_pattern.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // What a layer has, as bits.
@@ -281,4 +281,4 @@ void CheckPresence(const MoeModel& model, const ModelPromise& promise, bool mtp_
   Presence(model, promise, findings).Check(mtp_may_lack);
 }
 
-}  // namespace shard
+}  // namespace moepack

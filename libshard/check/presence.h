@@ -8,11 +8,11 @@
 #include "libshard/check/promise.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 // With `mtp_may_lack`, blocks for multi-token prediction that the config announces may be missing,
 // as they are in many published checkpoints.
 void CheckPresence(const MoeModel& model, const ModelPromise& promise, bool mtp_may_lack,
                    std::vector<CheckFinding>& findings);
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr ConfigKeys kHeadSizeKeys = {"head_dim", "attention_head_dim"};
@@ -194,4 +194,4 @@ Result<ModelPromise> ReadPromise(const HfConfig& raw, std::string_view defaults,
   return promise;
 }
 
-}  // namespace shard
+}  // namespace moepack

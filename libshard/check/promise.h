@@ -15,7 +15,7 @@
 #include "libshard/model/family.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 
 struct LayerPromise {
   std::optional<bool> moe;
@@ -67,4 +67,4 @@ ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& mo
 Status ReadLayerKinds(const HfConfig& raw, const HfConfig& config, ModelPromise& promise,
                       std::vector<CheckFinding>& findings);
 
-}  // namespace shard
+}  // namespace moepack

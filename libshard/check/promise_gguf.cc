@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/check/promise.h"
 
-namespace shard {
+namespace moepack {
 
 ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model) {
   const std::string prefix = metadata.Architecture() + ".";
@@ -28,4 +28,4 @@ ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& mo
   return promise;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include "libshard/base/text.h"
 #include "libshard/check/promise.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Lists with one entry per layer whose entries name kinds of attention (and of whole layers).
@@ -236,4 +236,4 @@ Status ReadLayerKinds(const HfConfig& raw, const HfConfig& config, ModelPromise&
   return LayerKinds(raw, config, promise, findings).Read();
 }
 
-}  // namespace shard
+}  // namespace moepack

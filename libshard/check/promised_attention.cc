@@ -5,7 +5,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Kinds whose tensors are those of ordinary attention.
@@ -154,4 +154,4 @@ std::vector<PromisedTensor> AttentionOutline::Linear() const {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "libshard/check/promise.h"
 
-namespace shard {
+namespace moepack {
 
 struct PromisedTensor {
   std::string name;             // after the layer: "self_attn.q_proj.weight"
@@ -50,4 +50,4 @@ class AttentionOutline {
   IndexerSizes indexer_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/model/family_find.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kConfig = "config.json";
@@ -61,4 +61,4 @@ Result<PromisedModel> OpenPromised(const Source& source, const std::string& conf
                        std::move(promised.unfollowed)};
 }
 
-}  // namespace shard
+}  // namespace moepack

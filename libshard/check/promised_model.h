@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 // The file that is the config of `source` when it has no tensors: a .json file that is not an
 // index, or config.json of a tree with neither safetensors, index nor GGUF. None otherwise, also
@@ -26,4 +26,4 @@ struct PromisedModel {
 Result<PromisedModel> OpenPromised(const Source& source, const std::string& config,
                                    const ModelOptions& options);
 
-}  // namespace shard
+}  // namespace moepack

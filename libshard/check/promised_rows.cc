@@ -7,7 +7,7 @@
 #include "libshard/base/text.h"
 #include "libshard/check/module.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kLeaf = ".{W}";
@@ -127,4 +127,4 @@ std::string Spelled(std::string_view pattern, uint32_t layer, uint32_t expert) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 // Patterns with {L} and, for explicit experts, {E}, spelled out to the leaf.
 struct PromisedRows {
@@ -27,4 +27,4 @@ struct PromisedRows {
 // `pattern` with numbers for {L} and {E}.
 std::string Spelled(std::string_view pattern, uint32_t layer, uint32_t expert = 0);
 
-}  // namespace shard
+}  // namespace moepack

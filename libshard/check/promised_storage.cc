@@ -10,7 +10,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/weight_config.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 std::optional<std::string> DtypeOf(const std::string& word) {
@@ -60,4 +60,4 @@ Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& m
   return storage;
 }
 
-}  // namespace shard
+}  // namespace moepack

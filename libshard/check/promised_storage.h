@@ -10,7 +10,7 @@
 #include "libshard/model/family.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 
 struct PromisedStorage {
   std::string plain = "BF16";                  // dtype of what is not quantized
@@ -24,4 +24,4 @@ struct PromisedStorage {
 Result<PromisedStorage> ReadStorage(const HfConfig& config, const ModelConfig& model,
                                     const Family& family);
 
-}  // namespace shard
+}  // namespace moepack

@@ -12,7 +12,7 @@
 #include "libshard/check/promised_storage.h"
 #include "quant/format.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Far above any model: Kimi-K2 has 140,000 tensors and 10^12 weights.
@@ -352,4 +352,4 @@ Result<PromisedTensors> PromiseTensors(const HfConfig& config, const ModelConfig
   return Promiser(config, model, family, promise).Run();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/format/tensor.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 struct PromisedTensors {
   // Names are those of the family's rows.
@@ -27,4 +27,4 @@ struct PromisedTensors {
 Result<PromisedTensors> PromiseTensors(const HfConfig& config, const ModelConfig& model,
                                        const Family& family, const ModelPromise& promise);
 
-}  // namespace shard
+}  // namespace moepack

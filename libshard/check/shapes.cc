@@ -11,7 +11,7 @@
 #include "libshard/check/layer_names.h"
 #include "libshard/check/module.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 bool IsInteger(const TensorEntry& entry) {
@@ -128,4 +128,4 @@ void CheckShapes(const MoeModel& model, const ModelPromise& promise,
   Shapes(model, promise).Check(findings);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 
 #include "libshard/format/gguf_metadata.h"
 
-namespace shard {
+namespace moepack {
 
 // Writes "<architecture>.<name>" keys with exactly the type that the runtime reads them as: it
 // refuses a file whose u32 is an i32, or whose f32 is an f64. Borrows the metadata.
@@ -39,4 +39,4 @@ class ArchKeys {
   GgufMetadata& metadata_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint32_t kMaxVocabulary = 1u << 24;
@@ -126,4 +126,4 @@ Status CheckSquareHeads(const HfConfig& config, const HfShape& shape) {
                kNoGgufHint};
 }
 
-}  // namespace shard
+}  // namespace moepack

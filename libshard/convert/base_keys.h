@@ -8,7 +8,7 @@
 #include "libshard/convert/routing_keys.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 
 inline constexpr const char* kNoGgufHint =
     "GGUF cannot hold this model; safetensors output (--format safetensors) still works";
@@ -36,4 +36,4 @@ Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
 // kUnsupported for heads of another size than hidden size / heads, for runtimes that read no other.
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 
-}  // namespace shard
+}  // namespace moepack

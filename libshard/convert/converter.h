@@ -9,7 +9,7 @@
 #include "libshard/convert/gguf_model.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 struct GgufConverter {
   std::string_view family;        // Family::name
@@ -26,4 +26,4 @@ const GgufConverter* FindConverter(std::string_view family);
 // for families without a converter, for what conversion does not support, and without tensors.
 Status CheckByConversion(const MoeModel& model);
 
-}  // namespace shard
+}  // namespace moepack

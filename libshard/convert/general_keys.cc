@@ -10,7 +10,7 @@
 #include "libshard/convert/model_card.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxCardBytes = 16u << 20;
@@ -181,4 +181,4 @@ void AddSizeLabel(const std::vector<GgufTensor>& tensors, GgufMetadata& metadata
                GgufValue::String(experts > 0 ? Cat(experts, "x", size) : size));
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/base/source_tree.h"
 #include "libshard/convert/gguf_model.h"
 
-namespace shard {
+namespace moepack {
 
 // What a model may be called if its card does not say. The name of the folder is not used: the same
 // files give the same bytes wherever they lie.
@@ -35,4 +35,4 @@ std::string_view NameOfId(std::string_view id);
 // ("v0.1") and numbers stay.
 std::string TitleOf(std::string_view name);
 
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/gguf_routing.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // The score of a group is the sum of its two best experts.
@@ -229,4 +229,4 @@ Status CutMetadata(const std::string& where, const ExpertCut& cut, GgufMetadata&
   return KeyCutter(where, cut, metadata, notes).Run();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/gguf_experts.h"
 
-namespace shard {
+namespace moepack {
 
 // Rewrites every key of the table for a file that holds only the experts of `cut`: expert_count,
 // expert_used_count (with expert_feed_forward_length made explicit where a runtime would divide by
@@ -22,4 +22,4 @@ namespace shard {
 Status CutMetadata(const std::string& where, const ExpertCut& cut, GgufMetadata& metadata,
                    std::vector<std::string>& notes);
 
-}  // namespace shard
+}  // namespace moepack

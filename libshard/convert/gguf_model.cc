@@ -6,7 +6,7 @@
 #include "libshard/convert/converter.h"
 #include "libshard/convert/row_reader.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kSplitKeys = "split.", kAlignmentKey = "general.alignment";
@@ -104,4 +104,4 @@ Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options) {
   return converter->convert(model, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

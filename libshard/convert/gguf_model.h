@@ -12,7 +12,7 @@
 #include "libshard/format/output_file.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 struct GgufTensor {
   std::string name;             // llama.cpp's
@@ -68,4 +68,4 @@ struct ConvertOptions {
 // Its readers borrow the model's checkpoint.
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
 
-}  // namespace shard
+}  // namespace moepack

@@ -12,7 +12,7 @@
 #include "libshard/convert/tokenizers/special_tokens.h"
 #include "libshard/model/gguf_config.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // One conversion; the steps fill `out_` in the order of a file.
@@ -287,4 +287,4 @@ Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
   return conversion.Run();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -13,7 +13,7 @@
 #include "libshard/convert/tokenizers/special_tokens.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
-namespace shard {
+namespace moepack {
 
 struct HfFamily {
   std::string_view architecture;  // general.architecture
@@ -65,4 +65,4 @@ void AddFusedExpertRows(HfFamily& family, const char* at);
 Result<GgufModel> ConvertHf(const MoeModel& model, const HfFamily& family,
                             const ConvertOptions& options);
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kFence = "---";
@@ -75,4 +75,4 @@ ModelCard ParseModelCard(std::string_view text) {
   return card;
 }
 
-}  // namespace shard
+}  // namespace moepack

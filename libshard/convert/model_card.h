@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 
 // Top-level keys with a scalar or a list of scalars, as text: `no` is the language, not a truth
 // value. Nested maps and block text are left out.
@@ -18,4 +18,4 @@ using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
 // of the model.
 ModelCard ParseModelCard(std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

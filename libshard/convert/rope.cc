@@ -7,7 +7,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kSections = 4;  // the runtime asks for exactly so many
@@ -188,4 +188,4 @@ Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSu
   return tensors;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/convert/arch_keys.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 
 // What a family's runtime understands.
 struct RopeSupport {
@@ -40,4 +40,4 @@ struct RopeTensor {
 Result<std::vector<RopeTensor>> RopeTensors(const HfConfig& config, const RopeSupport& support,
                                             uint32_t head_size);
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_routing.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Null for an architecture whose graph routes by no rule that we know.
@@ -77,4 +77,4 @@ Status CheckGraphRouting(const HfConfig& config, const Routing& model, const Ggu
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/model/hf_config.h"
 #include "libshard/model/routing.h"
 
-namespace shard {
+namespace moepack {
 
 // What AddBaseKeys and the routing keys ask of the model.
 struct RoutingToWrite {
@@ -30,4 +30,4 @@ void AddWeightKeys(const Routing& routing, ArchKeys& keys);
 Status CheckGraphRouting(const HfConfig& config, const Routing& model, const GgufMetadata& metadata,
                          std::vector<std::string>& warnings);
 
-}  // namespace shard
+}  // namespace moepack

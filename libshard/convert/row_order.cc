@@ -2,7 +2,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Rows beyond this would not fit SourceRange::order beside the number of the tensor.
@@ -188,4 +188,4 @@ Result<std::vector<uint64_t>> AppendRows(const std::string& where, const TensorE
   return inner;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "libshard/format/output_file.h"
 
-namespace shard {
+namespace moepack {
 
 // Which rows of a source matrix go into the target, and in which order.
 enum class RowOrder : uint8_t {
@@ -80,4 +80,4 @@ Result<std::vector<uint64_t>> AppendRows(const std::string& where, const TensorE
                                          const RowPlacement& placement,
                                          std::vector<SourceRange>& sources);
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 class Plain : public RowReader {
@@ -293,4 +293,4 @@ RowReaderPtr SelectedRows(RowReaderPtr base, std::vector<uint64_t> rows, uint64_
   return std::make_shared<Selected>(std::move(base), std::move(rows), period);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -15,7 +15,7 @@
 #include "libshard/format/output_file.h"
 #include "quant/format.h"
 
-namespace shard {
+namespace moepack {
 
 // Rows [first, first + count) of a reader, and the bytes of the ranges that its AddReads gives for
 // them, one after the other.
@@ -112,4 +112,4 @@ RowReaderPtr SelectedColumns(RowReaderPtr base, std::vector<uint32_t> columns);
 enum class ValueChange : uint8_t { kPlusOne, kMinusExp };
 RowReaderPtr ChangedValues(RowReaderPtr base, ValueChange change);
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/row_reader.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Rows that are transposed at once: so many floats are a cache line of the result.
@@ -218,4 +218,4 @@ RowReaderPtr ChangedValues(RowReaderPtr base, ValueChange change) {
   return std::make_shared<Changed>(std::move(base), change);
 }
 
-}  // namespace shard
+}  // namespace moepack

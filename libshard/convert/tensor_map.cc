@@ -11,7 +11,7 @@
 #include "libshard/convert/weights/weight_modules.h"
 #include "libshard/format/gguf.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kOutput = "output.weight", kEmbedding = "token_embd.weight";
@@ -251,4 +251,4 @@ Result<std::vector<GgufTensor>> MapTensors(const MoeModel& model, const TensorMa
   return Mapper(model, options).Map();
 }
 
-}  // namespace shard
+}  // namespace moepack

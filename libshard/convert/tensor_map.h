@@ -12,7 +12,7 @@
 #include "libshard/model/model.h"
 #include "libshard/model/weight_config.h"
 
-namespace shard {
+namespace moepack {
 
 // One row of a family's table. `source` is the name without the family's prefix, `target` the GGUF
 // name. {L} and {E} stand for the numbers of layer and expert; {W} at the end for "weight", which
@@ -52,4 +52,4 @@ bool IsForcedF32(std::string_view name, size_t dimensions);
 // missing or whose shape does not fit. Reads no tensor data but the shapes of packed integers.
 Result<std::vector<GgufTensor>> MapTensors(const MoeModel& model, const TensorMapOptions& options);
 
-}  // namespace shard
+}  // namespace moepack

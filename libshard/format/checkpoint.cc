@@ -10,7 +10,7 @@
 #include "libshard/format/gguf_set.h"
 #include "libshard/format/read_header.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // A path given by the user that is no checkpoint gets the reason, not just "not found".
@@ -313,4 +313,4 @@ Result<ByteSourcePtr> OpenUnchanged(const SourceFile& file) {
   return source;
 }
 
-}  // namespace shard
+}  // namespace moepack

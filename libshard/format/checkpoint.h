@@ -13,7 +13,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/format/tensor.h"
 
-namespace shard {
+namespace moepack {
 
 struct SourceFile {
   fs::path path;  // what messages call it; it is opened through `tree`
@@ -86,4 +86,4 @@ class Checkpoint {
   friend class ModelForTest;  // tests/libshard/model/model_for_test.h: models without files
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxIndexBytes = 256u << 20;
@@ -127,4 +127,4 @@ Result<std::optional<std::string>> FindCheckpointIndex(const SourceTree& tree) {
                "name the index file itself instead of the directory"};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
 
-namespace shard {
+namespace moepack {
 
 struct CheckpointIndex {
   fs::path path;                            // what messages call it
@@ -28,4 +28,4 @@ Result<CheckpointIndex> ReadCheckpointIndex(const SourceTree& tree, const std::s
 // none.
 Result<std::optional<std::string>> FindCheckpointIndex(const SourceTree& tree);
 
-}  // namespace shard
+}  // namespace moepack

@@ -19,7 +19,7 @@
 #include "libshard/base/utf8.h"
 #include "libshard/format/gguf_cursor.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
@@ -50,9 +50,9 @@ std::string DescribeType(uint32_t id) {
 }
 
 // Reads one header from front to back.
-class HeaderReader {
+class GgufHeaderReader {
  public:
-  HeaderReader(const std::string& path, std::span<const std::byte> file, uint64_t file_size)
+  GgufHeaderReader(const std::string& path, std::span<const std::byte> file, uint64_t file_size)
       : in_(path, file, file_size) {}
 
   Result<GgufHeader> Read();
@@ -91,7 +91,7 @@ class HeaderReader {
   uint64_t tensors_ = 0, pairs_ = 0;
 };
 
-Status HeaderReader::ReadVersion() {
+Status GgufHeaderReader::ReadVersion() {
   SHARD_TRY(const auto magic, in_.Take("magic", kMagic.size()));
   const std::string_view found(reinterpret_cast<const char*>(magic.data()), magic.size());
   if (found != kMagic) return in_.Corrupt(Cat("magic: expected \"GGUF\", found ", Quoted(found)));
@@ -108,7 +108,7 @@ Status HeaderReader::ReadVersion() {
   return in_.Unsupported(text, "convert the model again with a current llama.cpp");
 }
 
-Status HeaderReader::ReadCounts() {
+Status GgufHeaderReader::ReadCounts() {
   SHARD_TRY(tensors_, in_.Number<uint64_t>("number of tensors"));
   SHARD_TRY(pairs_, in_.Number<uint64_t>("number of keys"));
   if (pairs_ > in_.left() / kLeastPair) {
@@ -122,7 +122,7 @@ Status HeaderReader::ReadCounts() {
   return Ok();
 }
 
-Result<GgufType> HeaderReader::ReadValueType(const char* what) {
+Result<GgufType> GgufHeaderReader::ReadValueType(const char* what) {
   SHARD_TRY(const uint32_t type, in_.Number<uint32_t>(what));
   const auto last = static_cast<uint32_t>(GgufType::kF64);
   if (type > last) {
@@ -131,7 +131,7 @@ Result<GgufType> HeaderReader::ReadValueType(const char* what) {
   return static_cast<GgufType>(type);
 }
 
-Status HeaderReader::CheckBools(uint64_t count) {
+Status GgufHeaderReader::CheckBools(uint64_t count) {
   SHARD_TRY(const auto bytes, in_.Take("value", count));
   for (const std::byte byte : bytes) {
     if (byte <= std::byte{1}) continue;
@@ -140,7 +140,7 @@ Status HeaderReader::CheckBools(uint64_t count) {
   return Ok();
 }
 
-Status HeaderReader::SkipArray() {
+Status GgufHeaderReader::SkipArray() {
   SHARD_TRY(const GgufType element, ReadValueType("element type"));
   if (element == GgufType::kArray) {
     return in_.Corrupt("element type: expected a plain type, found an array of arrays");
@@ -161,7 +161,7 @@ Status HeaderReader::SkipArray() {
   return Ok();
 }
 
-Status HeaderReader::SkipValue(GgufType type) {
+Status GgufHeaderReader::SkipValue(GgufType type) {
   if (type == GgufType::kArray) return SkipArray();
   if (type == GgufType::kBool) return CheckBools(1);
   if (type == GgufType::kString) {
@@ -173,7 +173,7 @@ Status HeaderReader::SkipValue(GgufType type) {
 }
 
 // No name twice. Sorting, unlike hashing, takes no longer for names that were chosen to collide.
-Status HeaderReader::CheckNames(const char* kind) {
+Status GgufHeaderReader::CheckNames(const char* kind) {
   std::sort(names_.begin(), names_.end(), [](const Named& a, const Named& b) {
     return a.name != b.name ? a.name < b.name : a.at < b.at;
   });
@@ -188,7 +188,7 @@ Status HeaderReader::CheckNames(const char* kind) {
   return Ok();
 }
 
-Result<GgufEntry> HeaderReader::ReadPair() {
+Result<GgufEntry> GgufHeaderReader::ReadPair() {
   const uint64_t at = in_.position();
   SHARD_TRY(const std::string_view key, in_.String("name", kMaxKey));
   if (key.empty()) return in_.Corrupt("name: expected text, found none");
@@ -203,7 +203,7 @@ Result<GgufEntry> HeaderReader::ReadPair() {
   return entry;
 }
 
-Status HeaderReader::ReadPairs() {
+Status GgufHeaderReader::ReadPairs() {
   std::vector<GgufEntry> entries;
   for (uint64_t i = 0; i < pairs_; ++i) {
     in_.At("key", i);
@@ -215,7 +215,7 @@ Status HeaderReader::ReadPairs() {
   return Ok();
 }
 
-Status HeaderReader::SetAlignment(const GgufValue& value) {
+Status GgufHeaderReader::SetAlignment(const GgufValue& value) {
   if (value.type != GgufType::kU32) {
     return in_.Corrupt(Cat("expected a u32, found a value of type ", GgufTypeName(value.type)));
   }
@@ -225,7 +225,7 @@ Status HeaderReader::SetAlignment(const GgufValue& value) {
 }
 
 // Slowest dimension first, as everywhere here.
-Result<std::vector<uint64_t>> HeaderReader::ReadShape() {
+Result<std::vector<uint64_t>> GgufHeaderReader::ReadShape() {
   SHARD_TRY(const uint32_t dimensions, in_.Number<uint32_t>("number of dimensions"));
   if (dimensions > kMaxGgufDimensions) {
     return in_.Corrupt(
@@ -247,7 +247,7 @@ Result<std::vector<uint64_t>> HeaderReader::ReadShape() {
   return shape;
 }
 
-Status HeaderReader::SetBytes(uint32_t type, TensorEntry& entry) {
+Status GgufHeaderReader::SetBytes(uint32_t type, TensorEntry& entry) {
   // Ids from 2^31 on would be negative as an int.
   constexpr uint32_t kNoType = std::numeric_limits<int>::max();
   entry.format = quant::FindGgmlFormat(static_cast<int>(std::min(type, kNoType)));
@@ -271,7 +271,7 @@ Status HeaderReader::SetBytes(uint32_t type, TensorEntry& entry) {
   return Ok();
 }
 
-Result<HeaderReader::RawTensor> HeaderReader::ReadTensor() {
+Result<GgufHeaderReader::RawTensor> GgufHeaderReader::ReadTensor() {
   const uint64_t at = in_.position();
   RawTensor tensor{.entry = {}, .info_at = at};
   SHARD_TRY(const std::string_view name, in_.String("name", kMaxGgufTensorName));
@@ -290,7 +290,7 @@ Result<HeaderReader::RawTensor> HeaderReader::ReadTensor() {
 }
 
 // Every tensor must begin where the padding of the one before it ends.
-Status HeaderReader::PlaceTensors(std::vector<RawTensor>& tensors) {
+Status GgufHeaderReader::PlaceTensors(std::vector<RawTensor>& tensors) {
   const uint64_t aligned = AlignUp(in_.position(), out_.alignment);
   out_.data_start = std::min(aligned, in_.file_size());
   uint64_t next = 0;
@@ -316,7 +316,7 @@ Status HeaderReader::PlaceTensors(std::vector<RawTensor>& tensors) {
   return Ok();
 }
 
-Result<GgufHeader> HeaderReader::Read() {
+Result<GgufHeader> GgufHeaderReader::Read() {
   SHARD_CHECK(ReadVersion());
   SHARD_CHECK(ReadCounts());
   SHARD_CHECK(ReadPairs());
@@ -336,10 +336,10 @@ Result<GgufHeader> HeaderReader::Read() {
 
 Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
                              uint64_t file_size, uint64_t* needed) {
-  HeaderReader reader(path, file, file_size);
+  GgufHeaderReader reader(path, file, file_size);
   Result<GgufHeader> header = reader.Read();
   if (needed != nullptr) *needed = reader.needed();
   return header;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -13,7 +13,7 @@
 #include "libshard/format/output_file.h"
 #include "libshard/format/tensor.h"
 
-namespace shard {
+namespace moepack {
 
 inline constexpr size_t kMaxGgufTensorName = 63;
 inline constexpr size_t kMaxGgufDimensions = 4;  // of a tensor
@@ -53,4 +53,4 @@ std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry
 void LayOutGguf(OutputFile& file, const GgufMetadata& metadata,
                 uint64_t alignment = kGgufDefaultAlignment);
 
-}  // namespace shard
+}  // namespace moepack

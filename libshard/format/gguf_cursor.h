@@ -10,7 +10,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 // A cursor over the header in `file`, the first bytes of a file of `file_size`. Reading outside it
 // is an error that names the place set by At; needed() tells whether more of the file would have
@@ -95,4 +95,4 @@ class GgufCursor {
   PlaceInFile place_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/bytes.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 struct TypeRow {
@@ -29,7 +29,7 @@ constexpr std::array<TypeRow, 13> kTypes = {{{"u8", 1},
                                              {"f64", 8}}};
 
 // An array is its element type, its count, its elements.
-constexpr size_t kCountAt = 4, kElementsAt = 12, kLengthBytes = 8;
+constexpr size_t kCountAt = 4, kElementsAt = 12, kStringLengthBytes = 8;
 
 std::span<const std::byte> BytesOf(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -54,11 +54,6 @@ GgufValue Array(GgufType element, std::span<const T> values) {
   GgufValue out = ArrayStart(element, values.size());
   out.bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   return out;
-}
-
-void AppendString(std::string& out, std::string_view text) {
-  AppendLe<uint64_t>(out, text.size());
-  out += text;
 }
 
 template <class T>
@@ -95,6 +90,11 @@ std::optional<uint64_t> LoadUint(GgufType type, std::span<const std::byte> bytes
 
 }  // namespace
 
+void AppendGgufString(std::string& out, std::string_view text) {
+  AppendLe<uint64_t>(out, text.size());
+  out += text;
+}
+
 std::string_view GgufTypeName(GgufType type) {
   const auto id = static_cast<size_t>(type);
   return id < kTypes.size() ? kTypes[id].name : "unknown";
@@ -115,13 +115,13 @@ GgufValue GgufValue::Bool(bool value) {
 
 GgufValue GgufValue::String(std::string_view text) {
   GgufValue out{.type = GgufType::kString, .bytes = {}};
-  AppendString(out.bytes, text);
+  AppendGgufString(out.bytes, text);
   return out;
 }
 
 GgufValue GgufValue::Strings(const std::vector<std::string>& texts) {
   GgufValue out = ArrayStart(GgufType::kString, texts.size());
-  for (const std::string& text : texts) AppendString(out.bytes, text);
+  for (const std::string& text : texts) AppendGgufString(out.bytes, text);
   return out;
 }
 
@@ -151,8 +151,8 @@ std::optional<bool> GgufValue::AsBool() const {
 }
 
 std::optional<std::string_view> GgufValue::AsString() const {
-  if (type != GgufType::kString || bytes.size() < kLengthBytes) return std::nullopt;
-  return std::string_view(bytes).substr(kLengthBytes);
+  if (type != GgufType::kString || bytes.size() < kStringLengthBytes) return std::nullopt;
+  return std::string_view(bytes).substr(kStringLengthBytes);
 }
 
 std::optional<GgufType> GgufValue::ElementType() const {
@@ -184,9 +184,9 @@ std::optional<std::vector<std::string_view>> GgufValue::AsStrings() const {
   if (ElementType() != GgufType::kString) return std::nullopt;
   std::vector<std::string_view> out;
   std::string_view rest = std::string_view(bytes).substr(kElementsAt);
-  while (rest.size() >= kLengthBytes) {
+  while (rest.size() >= kStringLengthBytes) {
     const auto length = LoadLe<uint64_t>(BytesOf(rest));
-    rest.remove_prefix(kLengthBytes);
+    rest.remove_prefix(kStringLengthBytes);
     assert(length <= rest.size());
     out.push_back(rest.substr(0, length));
     rest.remove_prefix(out.back().size());
@@ -228,4 +228,4 @@ std::string GgufMetadata::Architecture() const {
   return std::string(String("general.architecture").value_or(""));
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 
 // Ids as the format has them (https://github.com/ggml-org/ggml, docs/gguf.md,
 // gguf_metadata_value_type).
@@ -65,6 +65,9 @@ struct GgufValue {
   std::optional<std::vector<std::string_view>> AsStrings() const;  // borrows
 };
 
+// A string as the format has it: its length as a u64, then its bytes.
+void AppendGgufString(std::string& out, std::string_view text);
+
 struct GgufEntry {
   std::string key;
   GgufValue value;
@@ -94,4 +97,4 @@ class GgufMetadata {
   std::vector<GgufEntry> entries_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kSuffix = ".gguf", kOf = "-of-";
@@ -148,4 +148,4 @@ Status CheckGgufSet(const std::vector<GgufPart>& parts) {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

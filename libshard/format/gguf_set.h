@@ -13,7 +13,7 @@
 #include "libshard/base/source_tree.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace shard {
+namespace moepack {
 
 // Metadata keys of parts: u16, counted from 0; u16; i32, the tensors of all parts.
 inline constexpr std::string_view kSplitNoKey = "split.no";
@@ -51,4 +51,4 @@ struct GgufPart {
 // but split.no. A file on its own must not be one part of several.
 Status CheckGgufSet(const std::vector<GgufPart>& parts);
 
-}  // namespace shard
+}  // namespace moepack

@@ -1,18 +1,13 @@
 #include "libshard/base/bytes.h"
 #include "libshard/format/gguf.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint32_t kVersion = 3;
 
-void AppendString(std::string& out, std::string_view text) {
-  AppendLe<uint64_t>(out, text.size());
-  out += text;
-}
-
 void AppendTensor(std::string& out, const TensorEntry& tensor, uint64_t offset) {
-  AppendString(out, tensor.name);
+  AppendGgufString(out, tensor.name);
   AppendLe<uint32_t>(out, static_cast<uint32_t>(tensor.shape.size()));
   for (auto at = tensor.shape.rbegin(); at != tensor.shape.rend(); ++at)
     AppendLe<uint64_t>(out, *at);
@@ -34,7 +29,7 @@ std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry
   AppendLe<uint64_t>(out, tensors.size());
   AppendLe<uint64_t>(out, metadata.entries().size());
   for (const GgufEntry& entry : metadata.entries()) {
-    AppendString(out, entry.key);
+    AppendGgufString(out, entry.key);
     AppendLe<uint32_t>(out, static_cast<uint32_t>(entry.value.type));
     out += entry.value.bytes;
   }
@@ -59,4 +54,4 @@ void LayOutGguf(OutputFile& file, const GgufMetadata& metadata, uint64_t alignme
   }
 }
 
-}  // namespace shard
+}  // namespace moepack

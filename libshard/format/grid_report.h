@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace shard {
+namespace moepack {
 
 // Blocks whose codes are the source's and whose scales are as near to the source's as the target
 // allows.
@@ -28,4 +28,4 @@ struct ValueReport {
   GridReport grid;
 };
 
-}  // namespace shard
+}  // namespace moepack

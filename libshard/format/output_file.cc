@@ -1,6 +1,6 @@
 #include "libshard/format/output_file.h"
 
-namespace shard {
+namespace moepack {
 
 std::string_view RoleName(Role role) {
   switch (role) {
@@ -20,4 +20,4 @@ std::string_view RoleName(Role role) {
   return "";
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -13,7 +13,7 @@
 #include "libshard/format/tensor.h"
 #include "quant/format.h"
 
-namespace shard {
+namespace moepack {
 
 // `bytes` bytes at `offset` of source file `file`.
 struct SourceRange {
@@ -85,4 +85,4 @@ struct OutputFile {
   uint64_t size = 0;  // of the whole file
 };
 
-}  // namespace shard
+}  // namespace moepack

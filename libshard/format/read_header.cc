@@ -9,7 +9,7 @@
 #include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Holds the header of most models; of others it is read again in growing pieces.
@@ -70,4 +70,4 @@ Result<std::string> Sha256OfStart(const ByteSource& file, uint64_t bytes) {
   return sha256.Finish();
 }
 
-}  // namespace shard
+}  // namespace moepack

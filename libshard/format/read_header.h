@@ -10,7 +10,7 @@
 #include "libshard/format/gguf.h"
 #include "libshard/format/safetensors.h"
 
-namespace shard {
+namespace moepack {
 
 // GGUF files do not say how long their header is; a longer one is kCorrupt.
 inline constexpr uint64_t kMaxGgufHeader = 256u << 20;
@@ -22,4 +22,4 @@ Result<GgufHeader> ReadGgufHeader(const ByteSource& file, const std::string& nam
 // The digest of the first `bytes` bytes: those before the tensor data, or all.
 Result<std::string> Sha256OfStart(const ByteSource& file, uint64_t bytes);
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kLengthBytes = kSafetensorsLengthBytes;
@@ -28,9 +28,9 @@ struct RawEntry {
 };
 
 // Follows the three levels of a header: names, fields of an entry, numbers of an array.
-class HeaderReader : public JsonEvents {
+class SafetensorsHeaderReader : public JsonEvents {
  public:
-  explicit HeaderReader(std::string where) : where_(std::move(where)) {}
+  explicit SafetensorsHeaderReader(std::string where) : where_(std::move(where)) {}
 
   std::vector<RawEntry>& entries() { return entries_; }
   std::map<std::string, std::string>& metadata() { return metadata_; }
@@ -257,7 +257,7 @@ Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<co
     return Error{Code::kCorrupt, Cat(where, ": expected '{' as the first byte, found ",
                                      text.empty() ? "an empty header" : Quoted(text.substr(0, 1)))};
   }
-  HeaderReader reader(where);
+  SafetensorsHeaderReader reader(where);
   SHARD_CHECK(StreamJson(where, text, reader));
 
   SafetensorsHeader header;
@@ -309,4 +309,4 @@ std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
   return std::move(writer).Finish(data_start_residue);
 }
 
-}  // namespace shard
+}  // namespace moepack

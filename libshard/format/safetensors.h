@@ -12,7 +12,7 @@
 #include "libshard/base/result.h"
 #include "libshard/format/tensor.h"
 
-namespace shard {
+namespace moepack {
 
 inline constexpr uint64_t kSafetensorsLengthBytes = 8;  // in front of the header
 // The format's own cap on the header.
@@ -52,4 +52,4 @@ std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
                                    const std::map<std::string, std::string>& metadata,
                                    uint64_t data_start_residue = 0);
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include "libshard/base/file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kNames[] = {"config.json",       "generation_config.json",
@@ -49,4 +49,4 @@ Status SideFiles::CheckUnchanged() const {
   return ChangedWhileRead(config_file_);
 }
 
-}  // namespace shard
+}  // namespace moepack

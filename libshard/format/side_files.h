@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
 
-namespace shard {
+namespace moepack {
 
 // The state of these files before the first of them was read. If it is the same at the end,
 // everything that was read in between, however often, came from one state.
@@ -30,4 +30,4 @@ class SideFiles {
   Identity config_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 
 #include "quant/format.h"
 
-namespace shard {
+namespace moepack {
 
 struct TensorEntry {
   std::string name;
@@ -27,4 +27,4 @@ struct TensorEntry {
   }
 };
 
-}  // namespace shard
+}  // namespace moepack

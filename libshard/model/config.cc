@@ -11,18 +11,18 @@
 #include "libshard/base/text.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using Field = HfConfig::Field;
 
-const Json* Member(const Json& object, const char* key) {
+const Json* FindMember(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
 }
 
 const Json* ObjectMember(const Json& object, const char* key) {
-  const Json* member = Member(object, key);
+  const Json* member = FindMember(object, key);
   return member != nullptr && member->is_object() ? member : nullptr;
 }
 
@@ -98,7 +98,7 @@ Result<uint32_t> ConfigReader::Largest(ConfigKeys keys, uint64_t limit) const {
 
 Result<std::string> ConfigReader::Text(const Json& object, const std::string& path,
                                        const char* key) const {
-  const Json* value = Member(object, key);
+  const Json* value = FindMember(object, key);
   if (value == nullptr || value->is_null()) return std::string();
   if (!value->is_string()) return Wrong({value, path + key}, "a string");
   return value->get<std::string>();
@@ -106,7 +106,7 @@ Result<std::string> ConfigReader::Text(const Json& object, const std::string& pa
 
 Result<std::string> ConfigReader::FirstArchitecture(const Json& object,
                                                     const std::string& path) const {
-  const Json* list = Member(object, "architectures");
+  const Json* list = FindMember(object, "architectures");
   if (list == nullptr || list->is_null()) return std::string();
   if (!list->is_array() || (!list->empty() && !list->front().is_string())) {
     return Wrong({list, path + "architectures"}, "a list of names");
@@ -219,7 +219,7 @@ uint32_t SmallestGroupBits(const Json& groups) {
   uint32_t smallest = 0;
   for (const auto& [name, group] : groups.items()) {
     const Json* weights = group.is_object() ? ObjectMember(group, "weights") : nullptr;
-    const Json* bits = weights == nullptr ? nullptr : Member(*weights, "num_bits");
+    const Json* bits = weights == nullptr ? nullptr : FindMember(*weights, "num_bits");
     if (bits == nullptr || !bits->is_number_unsigned() || bits->get<uint64_t>() > 64) continue;
     const auto width = bits->get<uint32_t>();
     if (smallest == 0 || width < smallest) smallest = width;
@@ -242,7 +242,7 @@ Status ConfigReader::ReadQuantization(ModelConfig& config) const {
     config.quant_bits = SmallestGroupBits(*groups);
   }
   for (const char* key : {"bits", "w_bit"}) {
-    const Json* bits = Member(quantization, key);
+    const Json* bits = FindMember(quantization, key);
     if (config.quant_bits != 0 || bits == nullptr || bits->is_null()) continue;
     SHARD_TRY(config.quant_bits, Number({bits, Cat(field->path, ".", key)}, *bits, 64));
   }
@@ -293,4 +293,4 @@ Result<ModelConfig> ReadModelConfig(const std::string& path) {
   return ParseModelConfig(path, text);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 // Bounds of what a config or GGUF metadata may say.
 inline constexpr uint64_t kMaxModelCount = 1u << 20;  // layers, experts
@@ -50,4 +50,4 @@ Result<ModelConfig> ReadModelConfig(const std::string& path);
 // usual in the family. `bias` is the family's; the tensors decide (MoeModel::routing).
 Routing ResolveRouting(const Family& family, const ModelConfig& config);
 
-}  // namespace shard
+}  // namespace moepack

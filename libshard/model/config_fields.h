@@ -4,7 +4,7 @@
 
 #include "libshard/model/hf_config.h"
 
-namespace shard::fields {
+namespace moepack::fields {
 
 // Sizes. Published configs: docs/families.md names one of each family.
 inline constexpr ConfigKeys kLayers = {"num_hidden_layers", "n_layers", "num_layers", "n_layer"};
@@ -45,4 +45,4 @@ inline constexpr ConfigKeys kNormalize = {"norm_topk_prob", "norm_expert_weight"
 inline constexpr ConfigKeys kScale = {"routed_scaling_factor", "moe_routed_scaling_factor",
                                       "moe_router_scaling_factor"};
 
-}  // namespace shard::fields
+}  // namespace moepack::fields

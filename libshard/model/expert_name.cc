@@ -5,7 +5,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 Result<std::string> RenumberExpert(FamilyMatcher& matcher, const std::string& name, uint32_t id) {
   std::vector<std::string> parts = Split(name, '.');
@@ -25,4 +25,4 @@ Result<std::string> RenumberExpert(FamilyMatcher& matcher, const std::string& na
                                        "last number of the name, found another number there")};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,11 +7,11 @@
 #include "libshard/base/result.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 // `name` with the expert id replaced: "model.layers.3.mlp.experts.17.up_proj.weight" and 4 ->
 // "model.layers.3.mlp.experts.4.up_proj.weight". The id is the last number between dots. It is
 // kUnsupported if the family does not read the new name as the same tensor of expert `id`.
 Result<std::string> RenumberExpert(FamilyMatcher& matcher, const std::string& name, uint32_t id);
 
-}  // namespace shard
+}  // namespace moepack

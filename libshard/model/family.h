@@ -10,7 +10,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/routing.h"
 
-namespace shard {
+namespace moepack {
 
 enum class Part : uint8_t { kTrunk, kRouter, kShared, kExpert };
 std::string_view PartName(Part part);  // "trunk", "router", "shared", "expert"
@@ -147,4 +147,4 @@ class FamilyMatcher {
 // fault.
 Result<Family> ReadFamilyFile(const std::string& path);
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/config.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // As many tell which family comes closest; a hostile file may have a million.
@@ -143,4 +143,4 @@ Result<const Family*> FindFamilyByNames(const std::string& where,
   return UnknownNames(where, names);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 // The family of a config. kUnsupported, with one sentence why, for models that have no routed
 // experts (dense, RWKV, Mamba: nothing to split) and for architectures we do not know (hint:
@@ -21,4 +21,4 @@ Result<const Family*> FindFamily(const std::string& where, const ModelConfig& co
 Result<const Family*> FindFamilyByNames(const std::string& where,
                                         const std::vector<std::string_view>& names);
 
-}  // namespace shard
+}  // namespace moepack

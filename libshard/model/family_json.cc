@@ -8,10 +8,10 @@
 #include "libshard/base/text.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 16u << 20;
+constexpr uint64_t kMaxFamilyBytes = 16u << 20;
 constexpr size_t kMaxRules = 10'000;
 constexpr size_t kMaxPatternLength = 1000;
 constexpr uint64_t kMaxAxis = 7;
@@ -109,7 +109,7 @@ Result<Routing> ReadRouting(const std::string& where, const JsonFields& fields) 
 }  // namespace
 
 Result<Family> ReadFamilyFile(const std::string& path) {
-  SHARD_TRY(const Json document, ReadJsonFile(path, kMaxFileBytes));
+  SHARD_TRY(const Json document, ReadJsonFile(path, kMaxFamilyBytes));
   if (!document.is_object()) {
     return Bad(path, Cat("expected an object, found ", DescribeJson(document)));
   }
@@ -139,4 +139,4 @@ Result<Family> ReadFamilyFile(const std::string& path) {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 
 #include "libshard/model/family_pattern.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Stands for a component of digits in shapes.
@@ -213,4 +213,4 @@ TensorClass FamilyMatcher::Classify(std::string_view name) {
   return result;
 }
 
-}  // namespace shard
+}  // namespace moepack

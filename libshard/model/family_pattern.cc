@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // The last part of the names of a linear layer's tensors, over the formats we have seen.
@@ -146,4 +146,4 @@ std::string RuleProblem(const TensorRule& rule) {
   return "";
 }
 
-}  // namespace shard
+}  // namespace moepack

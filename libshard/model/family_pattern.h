@@ -7,7 +7,7 @@
 
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 // One component of a pattern.
 struct Token {
@@ -33,4 +33,4 @@ struct WeightLeaf {
 // Null when `name` is not in kWeightLeaves.
 const WeightLeaf* FindLeaf(std::string_view name);
 
-}  // namespace shard
+}  // namespace moepack

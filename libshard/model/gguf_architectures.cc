@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr GraphRouting kSoftmaxNormalized = {.gating = Gating::kSoftmax, .normalize = true};
@@ -118,4 +118,4 @@ Error UnknownArchitecture(const std::string& where, std::string_view architectur
       "what else depends on its number of experts is not known; quantize writes it whole"};
 }
 
-}  // namespace shard
+}  // namespace moepack

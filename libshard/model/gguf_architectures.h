@@ -11,7 +11,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/routing.h"
 
-namespace shard {
+namespace moepack {
 
 // Models that llama.cpp knows by their size, for want of a key.
 struct ModelShape {
@@ -53,4 +53,4 @@ inline bool IsMoeArchitecture(std::string_view name) { return FindArchitecture(n
 // Why a file of such an architecture cannot be cut; `where` names it.
 Error UnknownArchitecture(const std::string& where, std::string_view architecture);
 
-}  // namespace shard
+}  // namespace moepack

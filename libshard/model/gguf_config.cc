@@ -8,13 +8,13 @@
 #include "libshard/model/gguf_keys.h"
 #include "libshard/model/gguf_routing.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
-class ConfigReader {
+class GgufConfigReader {
  public:
-  ConfigReader(const std::string& where, const GgufMetadata& metadata,
-               std::vector<std::string>& warnings)
+  GgufConfigReader(const std::string& where, const GgufMetadata& metadata,
+                   std::vector<std::string>& warnings)
       : where_(where), metadata_(metadata), warnings_(warnings), keys_(where, metadata) {}
 
   Result<ModelConfig> Read();
@@ -32,7 +32,7 @@ class ConfigReader {
   ModelConfig out_;
 };
 
-Status ConfigReader::ReadSizes() {
+Status GgufConfigReader::ReadSizes() {
   SHARD_TRY(const uint32_t blocks, keys_.Number("block_count", kMaxLayers));
   SHARD_TRY(out_.mtp_layers, keys_.Number("nextn_predict_layers", kMaxModelCount));
   if (blocks == 0) return keys_.Wrong("block_count", "at least one layer");
@@ -45,7 +45,7 @@ Status ConfigReader::ReadSizes() {
   return Ok();
 }
 
-Status ConfigReader::ReadExperts() {
+Status GgufConfigReader::ReadExperts() {
   out_.expert_count_key = keys_.Key("expert_count");
   const GgufValue* count = keys_.Find("expert_count");
   if (count != nullptr && count->type == GgufType::kArray) {
@@ -79,7 +79,7 @@ Status ConfigReader::ReadExperts() {
 }
 
 // Some loaders share the dense width among the experts used where no width is given.
-Status ConfigReader::ReadWidth() {
+Status GgufConfigReader::ReadWidth() {
   SHARD_TRY(out_.expert_intermediate_size,
             keys_.Largest("expert_feed_forward_length", kMaxModelWidth));
   if (out_.expert_intermediate_size != 0) return Ok();
@@ -91,7 +91,7 @@ Status ConfigReader::ReadWidth() {
   return Ok();
 }
 
-Status ConfigReader::ReadShared() {
+Status GgufConfigReader::ReadShared() {
   SHARD_TRY(out_.shared_experts, keys_.Largest("expert_shared_count", kMaxModelCount));
   SHARD_TRY(const uint32_t width,
             keys_.Largest("expert_shared_feed_forward_length", kMaxModelWidth));
@@ -99,7 +99,7 @@ Status ConfigReader::ReadShared() {
   return Ok();
 }
 
-Result<ModelConfig> ConfigReader::Read() {
+Result<ModelConfig> GgufConfigReader::Read() {
   if (keys_.architecture().empty()) {
     return Error{Code::kCorrupt,
                  Cat(where_, ": key general.architecture: expected a name, found none"),
@@ -123,7 +123,7 @@ Result<ModelConfig> ConfigReader::Read() {
 
 Result<ModelConfig> ReadGgufConfig(const std::string& where, const GgufMetadata& metadata,
                                    std::vector<std::string>& warnings) {
-  return ConfigReader(where, metadata, warnings).Read();
+  return GgufConfigReader(where, metadata, warnings).Read();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/config.h"
 
-namespace shard {
+namespace moepack {
 
 // `where` names the file in errors. Routing is that of llama.cpp's graph for the architecture: a
 // key where the graph reads one, else what is built into it (for architectures we do not know,
@@ -18,4 +18,4 @@ namespace shard {
 Result<ModelConfig> ReadGgufConfig(const std::string& where, const GgufMetadata& metadata,
                                    std::vector<std::string>& warnings);
 
-}  // namespace shard
+}  // namespace moepack

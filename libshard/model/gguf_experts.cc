@@ -7,7 +7,7 @@
 
 #include "libshard/model/family_pattern.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kBlock = "blk.";
@@ -167,4 +167,4 @@ bool IsLegacyExpert(std::string_view name) {
   return parts[0] == "ffn_gate" || parts[0] == "ffn_up" || parts[0] == "ffn_down";
 }
 
-}  // namespace shard
+}  // namespace moepack

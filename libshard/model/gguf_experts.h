@@ -14,7 +14,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 // The family of every GGUF source: rows for expert tensors and routers, then the trunk. Its last
 // row takes any name, see IsKnownTrunk.
@@ -35,4 +35,4 @@ struct ExpertCut {
   std::map<uint32_t, ExpertIds> eligible;  // layer -> ids kept, ascending
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/config.h"
 
-namespace shard {
+namespace moepack {
 
 Error GgufKeys::Wrong(std::string_view name, const std::string& expected) const {
   const GgufValue* value = Find(name);
@@ -49,4 +49,4 @@ Result<uint32_t> GgufKeys::Vocabulary() const {
   return static_cast<uint32_t>(tokens->Count());  // at most 2^30
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace shard {
+namespace moepack {
 
 // Takes names without the architecture. Borrows both; `where` names the file in errors, which are
 // kCorrupt.
@@ -42,4 +42,4 @@ class GgufKeys {
   std::string architecture_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/model/gguf_experts.h"
 #include "libshard/model/gguf_keys.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kGatingKey = "expert_gating_func";
@@ -131,4 +131,4 @@ Status CheckExpertKeys(const std::string& where, const GgufMetadata& metadata) {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/routing.h"
 
-namespace shard {
+namespace moepack {
 
 // A key where the graph reads one, else what it has built in. Of architectures without a row in
 // gguf_architectures.cc only what the keys say; `warnings` tells where that leaves something open.
@@ -28,4 +28,4 @@ bool IsKnownExpertKey(std::string_view name);
 // are picked.
 Status CheckExpertKeys(const std::string& where, const GgufMetadata& metadata);
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/base/python_json.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr int kMaxNesting = 4;
@@ -216,4 +216,4 @@ Result<HfConfig> HfConfig::Rope() const {
   return rope;
 }
 
-}  // namespace shard
+}  // namespace moepack

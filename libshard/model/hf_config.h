@@ -13,7 +13,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 inline constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
@@ -78,4 +78,4 @@ class HfConfig {
   std::shared_ptr<const Json> defaults_;
 };
 
-}  // namespace shard
+}  // namespace moepack

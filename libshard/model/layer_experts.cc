@@ -5,7 +5,7 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // A scale that all experts of a packed tensor share: it has no expert axis, whatever the rule says.
@@ -164,4 +164,4 @@ Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

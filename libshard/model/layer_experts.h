@@ -13,7 +13,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 // Where along `shape` a rule's expert axis lies; -1 counts from the end. No value when the shape
 // has no such axis.
@@ -58,4 +58,4 @@ class LayerExpertTable {
   std::map<uint32_t, Layer> layers_;
 };
 
-}  // namespace shard
+}  // namespace moepack

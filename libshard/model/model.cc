@@ -14,7 +14,7 @@
 #include "libshard/model/hf_config.h"
 #include "libshard/model/layer_experts.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kVersionDigits = 16;
@@ -329,4 +329,4 @@ std::string MoeModel::Version(const std::string& revision) const {
   return Sha256Hex(facts).substr(0, kVersionDigits);
 }
 
-}  // namespace shard
+}  // namespace moepack

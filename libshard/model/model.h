@@ -12,7 +12,7 @@
 #include "libshard/model/config.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 struct ModelTensor {
   uint32_t index = 0;  // into Checkpoint::tensors()
@@ -116,4 +116,4 @@ struct ParameterCount {
 // All zero for a names-only checkpoint.
 ParameterCount CountParameters(const MoeModel& model);
 
-}  // namespace shard
+}  // namespace moepack

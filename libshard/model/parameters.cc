@@ -4,7 +4,7 @@
 
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kDefaultPackedBits = 4;
@@ -89,4 +89,4 @@ ParameterCount CountParameters(const MoeModel& model) {
   return count;
 }
 
-}  // namespace shard
+}  // namespace moepack

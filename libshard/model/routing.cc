@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Ids: llama.cpp's llama_expert_gating_func_type. dots.llm1 names the selection method, noaux_tc,
@@ -77,4 +77,4 @@ float ScaleOf(const Routing& routing) {
   return scale == 0 ? 1.0f : static_cast<float>(scale);
 }
 
-}  // namespace shard
+}  // namespace moepack

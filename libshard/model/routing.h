@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace shard {
+namespace moepack {
 
 // What turns the logits of a router into weights. The "after" functions see the chosen logits
 // alone; with them experts are chosen by their logits.
@@ -82,4 +82,4 @@ Routing Overlay(Routing usual, const StatedRouting& stated);
 // The factor of the chosen weights: 1 where `scale` changes nothing.
 float ScaleOf(const Routing& routing);
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxBlock = 1u << 20;
@@ -169,4 +169,4 @@ Result<WeightConfig> ReadWeightConfig(const HfConfig& config) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

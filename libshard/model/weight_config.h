@@ -7,7 +7,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 
 // Fields that a method does not use stay 0.
 struct WeightConfig {
@@ -27,4 +27,4 @@ struct WeightConfig {
 // another type or out of range.
 Result<WeightConfig> ReadWeightConfig(const HfConfig& config);
 
-}  // namespace shard
+}  // namespace moepack

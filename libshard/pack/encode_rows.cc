@@ -7,7 +7,7 @@
 #include "libshard/convert/row_reader.h"
 #include "quant/magnitude.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Values that are decoded and encoded before the next, at least one row: as F32 they stay in a
@@ -147,4 +147,4 @@ Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const Sou
   return report;
 }
 
-}  // namespace shard
+}  // namespace moepack

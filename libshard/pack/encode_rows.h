@@ -10,7 +10,7 @@
 #include "libshard/format/grid_report.h"
 #include "libshard/pack/slice.h"
 
-namespace shard {
+namespace moepack {
 
 // F32, F16 and BF16: the types in which NaN and infinity can be seen by their bits.
 bool IsPlainFloat(const quant::Format* format);
@@ -33,4 +33,4 @@ class RowEncoder {
   std::vector<float> rows_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -12,7 +12,7 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kBlock = 4096;
@@ -204,4 +204,4 @@ Result<FileDigests> OutputStream::Finish() {
   return FileDigests{sha256_.Finish(), std::move(digests_)};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -16,7 +16,7 @@
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice.h"
 
-namespace shard {
+namespace moepack {
 
 // Borrows the layout and the journal. Used by one thread at a time.
 class OutputStream {
@@ -76,4 +76,4 @@ class OutputStream {
   Xxh3List digests_;  // of finished tensors
 };
 
-}  // namespace shard
+}  // namespace moepack

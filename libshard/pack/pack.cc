@@ -11,7 +11,7 @@
 #include "libshard/pack/pack_run.h"
 #include "libshard/pack/pack_units.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Large enough for full disk speed, small enough to stay in the second-level cache between reading,
@@ -201,4 +201,4 @@ Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<Outp
   return result;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -15,7 +15,7 @@
 #include "libshard/format/grid_report.h"
 #include "libshard/pack/slice.h"
 
-namespace shard {
+namespace moepack {
 
 struct FileDigests {
   std::string sha256;  // of the whole file
@@ -63,4 +63,4 @@ Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& so
                                                const std::vector<OutputFile>& outputs,
                                                const PackOptions& options);
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/convert/row_reader.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // How long a waiting worker sleeps before it looks for an interrupt.
@@ -137,4 +137,4 @@ void PackRun::Finish(const PackUnit& unit, const Status& status, const Worker& w
   changed_.notify_all();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -16,7 +16,7 @@
 #include "libshard/pack/pack.h"
 #include "libshard/pack/pack_units.h"
 
-namespace shard {
+namespace moepack {
 
 // Workers that take units from the schedule until it is finished or one of them fails. Borrows
 // everything it is given.
@@ -70,4 +70,4 @@ class PackRun {
   GridReport grid_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "libshard/convert/row_reader.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // A source range (or a literal tensor) as one output after another asks for it.
@@ -280,4 +280,4 @@ void PackSchedule::Done(const PackUnit& unit) {
   --remaining_;
 }
 
-}  // namespace shard
+}  // namespace moepack

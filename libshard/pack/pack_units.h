@@ -8,7 +8,7 @@
 
 #include "libshard/pack/slice.h"
 
-namespace shard {
+namespace moepack {
 
 // One step. What it makes of its reads are the next bytes of every target.
 struct PackUnit {
@@ -62,4 +62,4 @@ class PackSchedule {
   size_t remaining_ = 0;
 };
 
-}  // namespace shard
+}  // namespace moepack

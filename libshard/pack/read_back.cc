@@ -7,7 +7,7 @@
 #include "libshard/base/unreadable.h"
 #include "libshard/format/read_header.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kGgufMagic = "GGUF";
@@ -55,4 +55,4 @@ Status ReadBackHeaders(const std::vector<OutputFile>& files) {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

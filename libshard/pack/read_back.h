@@ -7,10 +7,10 @@
 #include "libshard/base/result.h"
 #include "libshard/pack/slice.h"
 
-namespace shard {
+namespace moepack {
 
 // The headers of files that were laid out. kUnsupported, with the reader's reason, when one would
 // be refused or read as something else.
 Status ReadBackHeaders(const std::vector<OutputFile>& files);
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include "libshard/convert/row_reader.h"
 #include "libshard/pack/encode_rows.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 uint64_t RowsOf(const OutputTensor& tensor) {
@@ -139,4 +139,4 @@ Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uin
   return second;
 }
 
-}  // namespace shard
+}  // namespace moepack

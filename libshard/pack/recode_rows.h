@@ -7,11 +7,11 @@
 #include "libshard/base/result.h"
 #include "libshard/pack/slice.h"
 
-namespace shard {
+namespace moepack {
 
 // `first` is a tensor as it was made of its sources, `second` the same tensor made of the file that
 // holds `first`. Gives `second` from the sources of `first`: its rows are encoded as `first`,
 // decoded, and encoded again. `number` is another one for every tensor of a packing run.
 Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uint64_t number);
 
-}  // namespace shard
+}  // namespace moepack

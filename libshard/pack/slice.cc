@@ -8,7 +8,7 @@
 #include "libshard/format/safetensors.h"
 #include "libshard/pack/slice_parts.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Tensors of one part of the distribution before they are cut into files.
@@ -213,4 +213,4 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
   return files;
 }
 
-}  // namespace shard
+}  // namespace moepack

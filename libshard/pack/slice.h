@@ -13,7 +13,7 @@
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"
 
-namespace shard {
+namespace moepack {
 
 // Which parts of a distribution to write. Default: all.
 struct PartSelection {
@@ -49,4 +49,4 @@ std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t
 // extents can share them.
 void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata);
 
-}  // namespace shard
+}  // namespace moepack

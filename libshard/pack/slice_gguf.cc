@@ -10,7 +10,7 @@
 #include "libshard/pack/encode_rows.h"
 #include "libshard/pack/slice_parts.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxSplitFiles = 65535;  // split.count is a u16
@@ -272,4 +272,4 @@ Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgu
   return files;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -13,7 +13,7 @@
 #include "libshard/pack/slice_parts.h"
 #include "libshard/plan/plan.h"
 
-namespace shard {
+namespace moepack {
 
 struct GgufSlicing {
   const GgufModel& model;
@@ -55,4 +55,4 @@ Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format*
 Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format* type,
                                    const ExpertIds& ids);
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options) {
   std::vector<ExpertPart> parts;
@@ -53,4 +53,4 @@ std::string PartFileName(const PartFile& part, size_t number, size_t count) {
   return Cat(stem, "-", ZeroPadded(number, 5), "-of-", ZeroPadded(count, 5), part.extension);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
 
-namespace shard {
+namespace moepack {
 
 // A part of a distribution that holds experts.
 struct ExpertPart {
@@ -39,4 +39,4 @@ struct PartFile {
 };
 std::string PartFileName(const PartFile& part, size_t number, size_t count);
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/text.h"
 #include "libshard/plan/plan_steps.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // The first id of run `group` when `experts` ids are cut into runs whose lengths differ by at most
@@ -132,4 +132,4 @@ Status PartitionExperts(const PlanOptions& options, Plan& plan) {
   return choice->partition->make({options.groups, choice->file}, plan);
 }
 
-}  // namespace shard
+}  // namespace moepack

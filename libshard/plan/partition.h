@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 
-namespace shard {
+namespace moepack {
 
 // What a partition is made from besides the layers of the model. What one more partition needs,
 // such as statistics, gets a member here; the command that knows it sets it.
@@ -40,4 +40,4 @@ struct PartitionChoice {
 // What `text` asks for: "modulo", "explicit:groups.json". kInvalidArgument lists the partitions.
 Result<PartitionChoice> ParsePartition(std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

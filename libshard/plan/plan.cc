@@ -3,7 +3,7 @@
 #include "libshard/base/text.h"
 #include "libshard/plan/plan_steps.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 Status CheckTopKKnown(const MoeModel& model) {
@@ -63,4 +63,4 @@ std::map<uint32_t, uint32_t> TopKOf(const MoeModel& model) {
   return top_k;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 struct GroupPlan {
   LayerExperts owned;  // held by this group alone (and by the overlay, if it replicates them)
@@ -77,4 +77,4 @@ Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model);
 LayerCounts LayerCountsOf(const MoeModel& model);
 std::map<uint32_t, uint32_t> TopKOf(const MoeModel& model);
 
-}  // namespace shard
+}  // namespace moepack

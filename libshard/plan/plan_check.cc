@@ -6,7 +6,7 @@
 #include "libshard/base/text.h"
 #include "libshard/plan/plan_steps.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kMaxLabel = 64;
@@ -176,4 +176,4 @@ Status CheckPlan(const std::string& where, const Plan& plan) {
                    "several"};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/base/text.h"
 #include "libshard/plan/plan_steps.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // What a group holds in a layer before any fill.
@@ -80,4 +80,4 @@ bool IsUniform(const Plan& plan) {
   return true;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -19,7 +19,7 @@
 #include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kFormatName = "moepack-plan";
@@ -231,4 +231,4 @@ Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model) {
   return ParsePlan(path, text, model);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/base/text.h"
 #include "libshard/plan/plan_steps.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // {"version": "generalists-1", "layers": {"*": "3,97", "7": "1-2"}}.
@@ -28,4 +28,4 @@ Status ReadOverlayFile(const std::string& path, Plan& plan) {
   return AsUserMistake(ApplyOverlay(path, document, plan));
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 
-namespace shard {
+namespace moepack {
 
 // Sets scheme, groups[].owned and remainder by the row of partition.h that is asked for.
 // REQUIRES: plan.layers is set.
@@ -45,4 +45,4 @@ Result<T> AsUserMistake(Result<T> result) {
   return error;
 }
 
-}  // namespace shard
+}  // namespace moepack

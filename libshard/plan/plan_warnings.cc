@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/plan/plan_steps.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Below these shares published splits lost quality; they are signs to measure, not limits.
@@ -148,4 +148,4 @@ std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/base/utf8.h"
 #include "libshard/recipe/recipe_types.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // What llama-quantize keeps of a text that it writes into a key.
@@ -202,4 +202,4 @@ void NoteImatrix(const Imatrix& imatrix, GgufMetadata& metadata) {
   metadata.Set("quantize.imatrix.chunks_count", GgufValue::U32(imatrix.chunks));
 }
 
-}  // namespace shard
+}  // namespace moepack

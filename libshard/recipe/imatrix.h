@@ -13,7 +13,7 @@
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
 
-namespace shard {
+namespace moepack {
 
 // Of one weight matrix (or of each expert of a packed one).
 struct ImatrixEntry {
@@ -57,4 +57,4 @@ Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model);
 // quantize.imatrix.* as llama-quantize writes them.
 void NoteImatrix(const Imatrix& imatrix, GgufMetadata& metadata);
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/text.h"
 #include "libshard/recipe/imatrix_read.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint32_t kMaxName = 1024;
@@ -104,4 +104,4 @@ Result<Imatrix> ParseLegacyImatrix(const std::string& path, std::span<const std:
   return LegacyReader(path, file).Read();
 }
 
-}  // namespace shard
+}  // namespace moepack

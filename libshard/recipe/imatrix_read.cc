@@ -15,7 +15,7 @@
 #include "libshard/base/text.h"
 #include "libshard/format/gguf.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
@@ -134,4 +134,4 @@ Result<Imatrix> ReadImatrix(const std::string& path) {
   return ParseImatrix(path, std::as_bytes(std::span(text)));
 }
 
-}  // namespace shard
+}  // namespace moepack

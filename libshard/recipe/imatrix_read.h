@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "libshard/recipe/imatrix.h"
 
-namespace shard {
+namespace moepack {
 
 // Either format; `path` is for messages, and its last component becomes Imatrix::file. The bytes
 // may be hostile. On success there is an entry, every entry has equally many sums for each of its
@@ -19,4 +19,4 @@ Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte>
 // the number of calls, and experts without data hold ones. Entries are not checked further.
 Result<Imatrix> ParseLegacyImatrix(const std::string& path, std::span<const std::byte> file);
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/general_keys.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Fallbacks of one kind are one note with a count, not one per layer.
@@ -80,4 +80,4 @@ std::vector<std::string> GgufNotes(const TypedGguf& typed) {
   return notes;
 }
 
-}  // namespace shard
+}  // namespace moepack

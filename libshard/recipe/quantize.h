@@ -13,7 +13,7 @@
 #include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe.h"
 
-namespace shard {
+namespace moepack {
 
 struct QuantizeOptions {
   RecipeOptions recipe;      // without a name and `pure`: the profile "exact"
@@ -39,4 +39,4 @@ Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& opti
 // knows nothing of, entries that name no tensor, what the conversion left out.
 std::vector<std::string> GgufNotes(const TypedGguf& typed);
 
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "libshard/recipe/recipe_profile.h"
 #include "libshard/recipe/recipe_types.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // The recipe itself: one of three ways to a type.
@@ -188,4 +188,4 @@ Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model)
   return result;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "libshard/convert/gguf_model.h"
 
-namespace shard {
+namespace moepack {
 
 struct RecipeOptions {
   std::string recipe;  // a name of AllRecipes(), "" with `pure`
@@ -49,4 +49,4 @@ struct RecipeResult {
 // (without allow_requantize) or cannot be decoded, and names that a recipe's rules cannot read.
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model);
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr ProfileTypes kExact = {};
@@ -180,4 +180,4 @@ int FileTypeOf(const quant::Format& type) {
   return typical == nullptr ? 0 : typical->file_type;
 }
 
-}  // namespace shard
+}  // namespace moepack

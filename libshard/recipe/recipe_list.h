@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "quant/format.h"
 
-namespace shard {
+namespace moepack {
 
 // Where a rule of llama-quantize holds. In docs/quantization.md a matrix is number i of n.
 enum class RuleCase : uint8_t {
@@ -61,4 +61,4 @@ Result<const Recipe*> RequireRecipe(std::string_view name);
 // general.file_type of a model that is mostly `type`; that of F32 for types without one.
 int FileTypeOf(const quant::Format& type);
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/base/text.h"
 #include "libshard/recipe/recipe_types.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 enum class Category : uint8_t {
@@ -224,4 +224,4 @@ Status LlamaRules::CheckLayer(const GgufTensor& tensor) const {
                                        facts_.layers, " as block_count says")};
 }
 
-}  // namespace shard
+}  // namespace moepack

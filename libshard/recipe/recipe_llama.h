@@ -13,7 +13,7 @@
 #include "libshard/recipe/recipe.h"
 #include "libshard/recipe/recipe_list.h"
 
-namespace shard {
+namespace moepack {
 
 // Indices of the tensors in the order in which the rules count them: those outside of blocks first,
 // then block by block, by name within each.
@@ -67,4 +67,4 @@ class LlamaRules {
   uint64_t v_seen_ = 0, down_seen_ = 0;
 };
 
-}  // namespace shard
+}  // namespace moepack

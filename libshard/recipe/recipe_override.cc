@@ -6,7 +6,7 @@
 #include "libshard/recipe/recipe_llama.h"
 #include "libshard/recipe/recipe_types.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Far above the longest published recipes, which have a rule per tensor.
@@ -170,4 +170,4 @@ Status TypeOverrides::CheckAllUsed() const {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

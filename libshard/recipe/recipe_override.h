@@ -13,7 +13,7 @@
 #include "libshard/convert/gguf_model.h"
 #include "libshard/recipe/recipe.h"
 
-namespace shard {
+namespace moepack {
 
 // One rule. The first that matches a tensor decides.
 struct TypeOverride {
@@ -57,4 +57,4 @@ Result<std::vector<TypeOverride>> ParseTensorTypes(const std::vector<std::string
 // The rules of one such text as they stand there, without comments.
 std::vector<std::string> SplitTensorTypes(std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

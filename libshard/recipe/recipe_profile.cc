@@ -3,7 +3,7 @@
 #include "libshard/recipe/recipe_llama.h"
 #include "libshard/recipe/recipe_types.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 struct Column {
@@ -33,4 +33,4 @@ const quant::Format* ProfileType(const ProfileTypes& profile, const GgufTensor& 
   return tensor.KeepsGrid(grid) ? grid : KeptType(tensor);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include "libshard/recipe/recipe.h"
 #include "libshard/recipe/recipe_list.h"
 
-namespace shard {
+namespace moepack {
 
 // Which of the profile's columns in docs/quantization.md is the tensor's: "trunk", "gate, up".
 std::string ProfileColumn(const ProfileTypes& profile, const GgufTensor& tensor);
@@ -15,4 +15,4 @@ std::string ProfileColumn(const ProfileTypes& profile, const GgufTensor& tensor)
 // Before the fallback.
 const quant::Format* ProfileType(const ProfileTypes& profile, const GgufTensor& tensor);
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/recipe/recipe_types.h"
 #include "quant/format.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kNoRepack = "--no-repack";
@@ -119,4 +119,4 @@ Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view
   return options;
 }
 
-}  // namespace shard
+}  // namespace moepack

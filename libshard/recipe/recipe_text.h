@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "libshard/recipe/recipe.h"
 
-namespace shard {
+namespace moepack {
 
 // Everything in the options that decides types and bytes: "Q4_K_M --experts-type q5_K". Rules of
 // several lines, or with comments, are written one after the other on this line.
@@ -20,4 +20,4 @@ std::string RecipeText(const RecipeOptions& options);
 // without it. Elsewhere it is set.
 Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

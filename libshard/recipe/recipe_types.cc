@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Tensors that llama-quantize leaves unchanged although they are matrices (llama.cpp v0.5.0,
@@ -120,4 +120,4 @@ const quant::Format* FallbackFor(const quant::Format* wanted, uint64_t row_value
   return row_values % instead->block_values == 0 ? instead : KnownType("f16");
 }
 
-}  // namespace shard
+}  // namespace moepack

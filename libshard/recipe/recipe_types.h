@@ -10,7 +10,7 @@
 #include "libshard/convert/gguf_model.h"
 #include "libshard/recipe/recipe.h"
 
-namespace shard {
+namespace moepack {
 
 // Whether a recipe has a say: a matrix (leading ones not counted) whose name ends in "weight", is
 // not on llama-quantize's list of tensors left unchanged, and is neither fixed nor a literal.
@@ -34,4 +34,4 @@ bool IsQuantized(const quant::Format& format);
 // instead (types of 256 to types of 32), and F16 when that does not fit either.
 const quant::Format* FallbackFor(const quant::Format* wanted, uint64_t row_values);
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 
 #include "libshard/recipe/recipe_types.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Of a model that has an importance matrix. Types with one value per block have no use for it.
@@ -43,4 +43,4 @@ std::vector<TensorType> ListTypes(const TypedGguf& typed) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

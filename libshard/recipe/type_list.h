@@ -8,7 +8,7 @@
 
 #include "libshard/recipe/quantize.h"
 
-namespace shard {
+namespace moepack {
 
 struct TensorType {
   std::string name, source;  // in the GGUF; in the source, "" for a tensor that stands in none
@@ -25,4 +25,4 @@ struct TensorType {
 // In the order of the GGUF's tensors. REQUIRES: the types are chosen.
 std::vector<TensorType> ListTypes(const TypedGguf& typed);
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 std::vector<double> Ranks(std::span<const double> values) {
@@ -66,4 +66,4 @@ std::optional<double> RankCorrelation(std::span<const double> a, std::span<const
   return xy / std::sqrt(xx * yy);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 
 // The p-quantile, 0 <= p <= 1, of values in ascending order: linear between the two nearest ranks,
 // as numpy.quantile does by default. 0 for no values.
@@ -22,4 +22,4 @@ double StandardError(std::span<const double> values);
 // fewer than two pairs or one side is constant. REQUIRES: same size.
 std::optional<double> RankCorrelation(std::span<const double> a, std::span<const double> b);
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 void Add(const ExpertTally& from, ExpertTally& to) {
@@ -111,4 +111,4 @@ TotalTally AddUp(const Statistics& statistics, const std::string* bucket) {
   return total;
 }
 
-}  // namespace shard
+}  // namespace moepack

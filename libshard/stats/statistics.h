@@ -10,7 +10,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 inline constexpr uint32_t kMaxStatisticsLayers = 65536;
 inline constexpr uint32_t kMaxStatisticsExperts = 4096;  // of one layer
@@ -98,4 +98,4 @@ struct TotalTally {
 };
 TotalTally AddUp(const Statistics& statistics, const std::string* bucket = nullptr);
 
-}  // namespace shard
+}  // namespace moepack

@@ -15,7 +15,7 @@
 #include "libshard/base/utf8.h"
 #include "libshard/stats/statistics_file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kHeaderBytes = 36;
@@ -275,4 +275,4 @@ Result<Statistics> StatisticsFromBinary(const std::string& where,
   return statistics;
 }
 
-}  // namespace shard
+}  // namespace moepack

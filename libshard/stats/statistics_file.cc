@@ -8,7 +8,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Enough for ten thousand sessions of a large model.
@@ -171,4 +171,4 @@ Status WriteStatistics(const std::string& path, const Statistics& statistics) {
   return WriteTextFile(path, bytes);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "libshard/stats/statistics.h"
 
-namespace shard {
+namespace moepack {
 
 inline constexpr uint32_t kStatisticsVersion = 1;
 inline constexpr std::string_view kStatisticsFormat = "moepack-statistics";
@@ -37,4 +37,4 @@ Status WriteStatistics(const std::string& path, const Statistics& statistics);
 // The bytes that WriteStatistics would write.
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics);
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/base/text.h"
 #include "libshard/stats/statistics_file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // A column of a layer's table: one array per member of ExpertTally.
@@ -221,4 +221,4 @@ Result<Statistics> StatisticsFromJson(const std::string& where, const Json& docu
   return statistics;
 }
 
-}  // namespace shard
+}  // namespace moepack

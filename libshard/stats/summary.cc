@@ -6,7 +6,7 @@
 
 #include "libshard/stats/quantile.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr double kPeakQuantile = 0.995;
@@ -92,4 +92,4 @@ StatisticsSummary Summarize(const Statistics& statistics) {
   return summary;
 }
 
-}  // namespace shard
+}  // namespace moepack

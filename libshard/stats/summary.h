@@ -9,7 +9,7 @@
 
 #include "libshard/stats/statistics.h"
 
-namespace shard {
+namespace moepack {
 
 struct LayerSummary {
   uint32_t layer = 0, experts = 0;
@@ -49,4 +49,4 @@ struct StatisticsSummary {
 
 StatisticsSummary Summarize(const Statistics& statistics);
 
-}  // namespace shard
+}  // namespace moepack

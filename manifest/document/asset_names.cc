@@ -5,7 +5,7 @@
 
 #include "libshard/base/inside_path.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 // What Hugging Face repositories keep beside the weights.
@@ -49,11 +49,11 @@ constexpr std::array<std::string_view, 4> kOtherEnds = {".index.json", ".safeten
 bool IsAssetName(std::string_view name) {
   const bool other = std::any_of(kOtherEnds.begin(), kOtherEnds.end(),
                                  [&](std::string_view end) { return name.ends_with(end); });
-  if (other || name.find('/') != name.npos || !shard::IsSafeRelativePath(name)) return false;
+  if (other || name.find('/') != name.npos || !IsSafeRelativePath(name)) return false;
   if (std::find(kNames.begin(), kNames.end(), name) != kNames.end()) return true;
   return std::any_of(kPatterns.begin(), kPatterns.end(), [&](const NamePattern& pattern) {
     return name.starts_with(pattern.prefix) && name.ends_with(pattern.suffix);
   });
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace manifest {
+namespace moepack::manifest {
 
 // Where they are in a distribution.
 inline constexpr std::string_view kAssetDirectory = "assets/";
@@ -12,4 +12,4 @@ inline constexpr std::string_view kAssetDirectory = "assets/";
 // from a manifest, or copied into a node: no name of a file of weights or of an index is one.
 bool IsAssetName(std::string_view name);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

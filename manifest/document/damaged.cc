@@ -3,19 +3,19 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 const char* const kDamagedHint = "the distribution is damaged";
 
 std::string VerifyCommand(const std::string& path) {
-  const std::string word = shard::Cat(path.starts_with('-') ? "./" : "", path);
-  return shard::Cat("`", shard::ShellCommand({"moepack", "verify", word}), "`");
+  const std::string word = Cat(path.starts_with('-') ? "./" : "", path);
+  return Cat("`", ShellCommand({"moepack", "verify", word}), "`");
 }
 
-shard::Error NameDamaged(const std::string& distribution, shard::Error error) {
+Error NameDamaged(const std::string& distribution, Error error) {
   if (error.hint != kDamagedHint) return error;
-  error.hint = shard::Cat(kDamagedHint, ": ", VerifyCommand(distribution), " says where");
+  error.hint = Cat(kDamagedHint, ": ", VerifyCommand(distribution), " says where");
   return error;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

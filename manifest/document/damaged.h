@@ -5,13 +5,13 @@
 
 #include "libshard/base/result.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // Hint of errors that verify explains. Where the distribution is known, NameDamaged makes a command
 // of it, and leaves every other error as it is.
 extern const char* const kDamagedHint;
-shard::Error NameDamaged(const std::string& distribution, shard::Error error);
+Error NameDamaged(const std::string& distribution, Error error);
 // "`moepack verify PATH`", as /bin/sh reads it.
 std::string VerifyCommand(const std::string& path);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

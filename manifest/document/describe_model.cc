@@ -9,9 +9,9 @@
 #error "CMake defines MOEPACK_VERSION"
 #endif
 
-namespace manifest {
+namespace moepack::manifest {
 
-TensorRecord DescribeTensor(shard::OutputTensor tensor, std::string xxh3) {
+TensorRecord DescribeTensor(OutputTensor tensor, std::string xxh3) {
   return {.name = std::move(tensor.entry.name),
           .dtype = std::move(tensor.entry.dtype),
           .shape = std::move(tensor.entry.shape),
@@ -23,7 +23,7 @@ TensorRecord DescribeTensor(shard::OutputTensor tensor, std::string xxh3) {
           .source = std::move(tensor.source_tensor)};
 }
 
-BundleRecord DescribeBundle(shard::OutputFile file, const shard::FileDigests& digests,
+BundleRecord DescribeBundle(OutputFile file, const FileDigests& digests,
                             const std::string& format) {
   BundleRecord record;
   record.role = file.role;
@@ -44,16 +44,15 @@ BundleRecord DescribeBundle(shard::OutputFile file, const shard::FileDigests& di
 Result<uint64_t> SourceDateEpoch() {
   const char* text = std::getenv("SOURCE_DATE_EPOCH");
   if (text == nullptr) return uint64_t{0};
-  const auto seconds = shard::ParseUint(text);
+  const auto seconds = ParseUint(text);
   if (seconds) return *seconds;
-  return shard::Error{
-      shard::Code::kInvalidArgument,
-      shard::Cat("SOURCE_DATE_EPOCH: expected seconds since 1970, found ", shard::Quoted(text))};
+  return Error{Code::kInvalidArgument,
+               Cat("SOURCE_DATE_EPOCH: expected seconds since 1970, found ", Quoted(text))};
 }
 
-RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::TypedGguf& typed) {
+RecipeRecord DescribeRecipe(const QuantizeOptions& options, const TypedGguf& typed) {
   RecipeRecord record;
-  record.name = shard::RecipeText(options.recipe);
+  record.name = RecipeText(options.recipe);
   if (!typed.imatrix) return record;
   record.imatrix_file = typed.imatrix->file;
   record.imatrix_sha256 = typed.imatrix->sha256;
@@ -63,8 +62,8 @@ RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::
 namespace {
 
 // One group is no grouping: it is recorded only where the config states it.
-void SetGroups(const shard::MoeModel& model, ModelRecord& record) {
-  const shard::Routing& routing = model.routing();
+void SetGroups(const MoeModel& model, ModelRecord& record) {
+  const Routing& routing = model.routing();
   if (routing.groups <= 1 && !model.config().routing.groups) return;
   record.expert_groups = routing.groups;
   record.expert_groups_used = routing.groups_used;
@@ -74,10 +73,10 @@ void SetGroups(const shard::MoeModel& model, ModelRecord& record) {
 
 const char* ToolVersion() { return MOEPACK_VERSION; }
 
-Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
-                       const std::string& model_id, const std::string& revision) {
-  const shard::ModelConfig& config = model.config();
-  const shard::ParameterCount parameters = shard::CountParameters(model);
+Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::string& model_id,
+                       const std::string& revision) {
+  const ModelConfig& config = model.config();
+  const ParameterCount parameters = CountParameters(model);
   Manifest out;
   ModelRecord& record = out.model;
   record.id = model_id;
@@ -85,17 +84,17 @@ Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
   record.family = model.family().name;
   record.architecture = config.architecture;
   record.source_format = model.checkpoint().is_gguf() ? "gguf" : "safetensors";
-  for (const shard::SourceFile& file : model.checkpoint().files()) {
+  for (const SourceFile& file : model.checkpoint().files()) {
     record.source.push_back({file.name, file.size, file.header_sha256, ""});
   }
   record.layers = config.layers;
   record.moe_layers = plan.layers;
   record.top_k = plan.top_k;
-  for (const shard::MoeLayer& layer : model.layers()) record.mtp_layers += layer.mtp ? 1 : 0;
+  for (const MoeLayer& layer : model.layers()) record.mtp_layers += layer.mtp ? 1 : 0;
   record.hidden_size = config.hidden_size;
   record.expert_intermediate_size = config.expert_intermediate_size;
   record.vocab_size = config.vocab_size;
-  record.gating = shard::GatingName(model.routing().gating);
+  record.gating = GatingName(model.routing().gating);
   record.normalize = model.routing().normalize;
   record.scale = model.routing().scale;
   record.shared_experts = config.shared_experts;
@@ -108,4 +107,4 @@ Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
   return out;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

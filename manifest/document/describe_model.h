@@ -9,26 +9,25 @@
 #include "libshard/recipe/quantize.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // The version of this moepack.
 const char* ToolVersion();
 
 // Model facts, versions and plan, without bundles and assets.
-Manifest DescribeModel(const shard::MoeModel& model, const shard::Plan& plan,
-                       const std::string& model_id, const std::string& revision);
+Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::string& model_id,
+                       const std::string& revision);
 
 // A tensor or file as it was laid out, with the digests of what was written. Whoever needs the
 // layout no longer moves it in: that of a large model takes as much memory as its records.
-TensorRecord DescribeTensor(shard::OutputTensor tensor, std::string xxh3);
-BundleRecord DescribeBundle(shard::OutputFile file, const shard::FileDigests& digests,
-                            const std::string& format);
+TensorRecord DescribeTensor(OutputTensor tensor, std::string xxh3);
+BundleRecord DescribeBundle(OutputFile file, const FileDigests& digests, const std::string& format);
 
 // How the types of GGUF bundles were chosen.
-RecipeRecord DescribeRecipe(const shard::QuantizeOptions& options, const shard::TypedGguf& typed);
+RecipeRecord DescribeRecipe(const QuantizeOptions& options, const TypedGguf& typed);
 
 // SOURCE_DATE_EPOCH of the environment, 0 when it is not set (kInvalidArgument when it is not a
 // number).
 Result<uint64_t> SourceDateEpoch();
 
-}  // namespace manifest
+}  // namespace moepack::manifest

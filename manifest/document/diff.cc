@@ -12,11 +12,7 @@
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::ExpertIds;
-using shard::IdsOf;
+namespace moepack::manifest {
 
 namespace {
 
@@ -40,7 +36,7 @@ void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
 std::string PlaceText(int group) { return group < 0 ? "remainder" : Cat("group ", group); }
 
 // Who owns each expert of a layer; -1 is the remainder.
-std::map<uint32_t, int> Owners(const shard::Plan& plan, uint32_t layer) {
+std::map<uint32_t, int> Owners(const Plan& plan, uint32_t layer) {
   std::map<uint32_t, int> owners;
   for (uint32_t id : IdsOf(plan.remainder, layer)) owners[id] = -1;
   for (size_t group = 0; group < plan.groups.size(); ++group) {
@@ -67,21 +63,21 @@ void CompareOwners(const Manifest& a, const Manifest& b, Changes& changes) {
       if (now != after.end() && now->second != group) moved[{group, now->second}].push_back(id);
     }
     for (const auto& [places, ids] : moved) {
-      moves.Add(layer, {"partition", Cat("experts ", shard::FormatIds(ids)),
-                        PlaceText(places.first), PlaceText(places.second)});
+      moves.Add(layer, {"partition", Cat("experts ", FormatIds(ids)), PlaceText(places.first),
+                        PlaceText(places.second)});
     }
   }
   moves.MoveTo(changes);
 }
 
 void CompareFill(const Manifest& a, const Manifest& b, Changes& changes) {
-  static const shard::LayerExperts none;
+  static const LayerExperts none;
   LayerChanges fills;
   for (uint32_t layer : LayersOf(a, b)) {
     for (size_t group = 0; group < std::max(a.plan.groups.size(), b.plan.groups.size()); ++group) {
-      const auto fill = [&](const shard::Plan& plan) {
+      const auto fill = [&](const Plan& plan) {
         const bool known = group < plan.groups.size();
-        return shard::FormatIds(IdsOf(known ? plan.groups[group].fill : none, layer));
+        return FormatIds(IdsOf(known ? plan.groups[group].fill : none, layer));
       };
       if (fill(a.plan) == fill(b.plan)) continue;
       fills.Add(layer, {"partition", Cat("fill of group ", group), fill(a.plan), fill(b.plan)});
@@ -108,15 +104,15 @@ void CompareOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
   }
   LayerChanges overlays;
   for (uint32_t layer : LayersOf(a, b)) {
-    const std::string before = shard::FormatIds(IdsOf(a.plan.overlay, layer));
-    const std::string after = shard::FormatIds(IdsOf(b.plan.overlay, layer));
+    const std::string before = FormatIds(IdsOf(a.plan.overlay, layer));
+    const std::string after = FormatIds(IdsOf(b.plan.overlay, layer));
     if (before != after) overlays.Add(layer, {"overlay", "experts", before, after});
   }
   overlays.MoveTo(changes);
 }
 
 std::string TensorText(const TensorRecord& tensor) {
-  return Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3);
+  return Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3);
 }
 
 // A tensor that only stands elsewhere in the file has not changed.
@@ -191,4 +187,4 @@ DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 struct Change {
   // "model", "partition", "overlay", "routing", "bundle", "tensor", "asset", "tool", "other"; of
@@ -29,4 +29,4 @@ struct DiffReport {
 
 DiffReport DiffManifests(const Manifest& a, const Manifest& b);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -4,9 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace manifest {
-
-using shard::Cat;
+namespace moepack::manifest {
 
 namespace {
 
@@ -17,8 +15,8 @@ std::string ValueText(const Json& object, const std::string& key) {
                             : found->dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string LayersText(const shard::ExpertIds& layers) {
-  return Cat(layers.size() == 1 ? "layer " : "layers ", shard::FormatIds(layers));
+std::string LayersText(const ExpertIds& layers) {
+  return Cat(layers.size() == 1 ? "layer " : "layers ", FormatIds(layers));
 }
 
 }  // namespace
@@ -54,4 +52,4 @@ void LayerChanges::MoveTo(Changes& changes) {
   }
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -12,7 +12,7 @@
 #include "manifest/document/diff.h"
 #include "manifest/document/manifest_json.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 using Changes = std::vector<Change>;
 
@@ -48,7 +48,7 @@ class LayerChanges {
  private:
   using Key = std::array<std::string, 3>;
   std::map<Key, size_t> index_;
-  std::vector<std::pair<Change, shard::ExpertIds>> list_;
+  std::vector<std::pair<Change, ExpertIds>> list_;
 };
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -7,10 +7,10 @@
 
 #include "libshard/base/result.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // kInvalidArgument ("<path>: group: expected 0 to 2, found 3") unless `group` is below `groups`,
 // which is at least 1. Every command that takes a group calls this before it looks for files.
-shard::Status CheckGroup(const std::string& path, uint64_t group, size_t groups);
+Status CheckGroup(const std::string& path, uint64_t group, size_t groups);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

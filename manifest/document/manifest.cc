@@ -9,13 +9,13 @@
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/node_record.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 namespace {
 
-std::string VersionOf(const std::string& model_version, const shard::Json& section) {
-  const std::string text = section.dump(-1, ' ', false, shard::Json::error_handler_t::replace);
-  return shard::Sha256Hex(model_version + text).substr(0, 16);
+std::string VersionOf(const std::string& model_version, const moepack::Json& section) {
+  const std::string text = section.dump(-1, ' ', false, moepack::Json::error_handler_t::replace);
+  return Sha256Hex(model_version + text).substr(0, 16);
 }
 
 // What stands where a distribution was expected, if other commands take it.
@@ -24,7 +24,7 @@ struct OtherThing {
   const char* hint;
 };
 
-std::optional<OtherThing> OtherThingAt(const shard::SourceTree& tree) {
+std::optional<OtherThing> OtherThingAt(const SourceTree& tree) {
   constexpr const char* kModelHint =
       "list-tensors, plan, quantize, run and profile take it; build splits it into a distribution";
   if (const auto node = tree.Has(kNodeFile); node && *node) {
@@ -42,7 +42,7 @@ std::optional<OtherThing> OtherThingAt(const shard::SourceTree& tree) {
 
 }  // namespace
 
-uint64_t Manifest::BytesOf(shard::Role role, int group) const {
+uint64_t Manifest::BytesOf(Role role, int group) const {
   uint64_t bytes = 0;
   for (const BundleRecord& bundle : bundles) {
     if (bundle.role == role && (group < 0 || bundle.group == group)) bytes += bundle.size;
@@ -50,39 +50,38 @@ uint64_t Manifest::BytesOf(shard::Role role, int group) const {
   return bytes;
 }
 
-Result<std::string> ReadManifestText(const shard::SourceTree& tree) {
+Result<std::string> ReadManifestText(const SourceTree& tree) {
   if (const auto there = tree.Has(kManifestFile); !there || !*there) {
     if (const auto other = OtherThingAt(tree)) {
-      return shard::Error{shard::Code::kInvalidArgument,
-                          shard::Cat(tree.name(), " is ", other->what, ", not a distribution"),
-                          other->hint};
+      return Error{Code::kInvalidArgument,
+                   Cat(tree.name(), " is ", other->what, ", not a distribution"), other->hint};
     }
   }
   Result<std::string> text = tree.ReadText(kManifestFile, kMaxManifestBytes);
-  if (text || text.error().code != shard::Code::kNotFound) return text;
-  shard::Error error = std::move(text).error();
+  if (text || text.error().code != Code::kNotFound) return text;
+  Error error = std::move(text).error();
   if (error.hint.empty())
     error.hint = "name the directory of a distribution, as build and shard-experts write it";
   return error;
 }
 
-Result<Manifest> ReadManifest(const shard::SourceTree& tree) {
+Result<Manifest> ReadManifest(const SourceTree& tree) {
   SHARD_TRY(const std::string text, ReadManifestText(tree));
   return ParseManifest(tree.NameOf(kManifestFile), text);
 }
 
 Result<Manifest> ReadManifest(const std::string& directory) {
-  return ReadManifest(shard::LocalTree(directory));
+  return ReadManifest(LocalTree(directory));
 }
 
-Versions ComputeVersions(const std::string& model_version, const shard::Plan& plan) {
+Versions ComputeVersions(const std::string& model_version, const Plan& plan) {
   Versions versions;
   versions.model = model_version;
-  versions.shard = VersionOf(model_version, shard::PartitionToJson(plan));
+  versions.shard = VersionOf(model_version, PartitionToJson(plan));
   if (!plan.overlay_version.empty()) {
-    versions.replica = VersionOf(model_version, shard::OverlaysToJson(plan));
+    versions.replica = VersionOf(model_version, OverlaysToJson(plan));
   }
   return versions;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

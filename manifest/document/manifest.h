@@ -16,10 +16,7 @@
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
 
-namespace manifest {
-
-using shard::Result;
-using shard::Status;
+namespace moepack::manifest {
 
 inline constexpr const char* kFormatName = "moepack-distribution";
 inline constexpr unsigned kFormatMajor = 1, kFormatMinor = 0;
@@ -38,7 +35,7 @@ struct ModelRecord {
   std::string source_format;  // "safetensors" or "gguf"
   std::vector<SourceRecord> source;
   uint32_t layers = 0, mtp_layers = 0;
-  shard::LayerCounts moe_layers;       // layer -> experts
+  LayerCounts moe_layers;              // layer -> experts
   std::map<uint32_t, uint32_t> top_k;  // layer -> top-k
   uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
   std::string gating;
@@ -60,13 +57,12 @@ struct TensorRecord {
   uint64_t offset = 0, bytes = 0;  // from the start of the file
   std::string xxh3;                // XXH3-128 of the bytes, 32 digits
   int layer = -1;
-  shard::ExpertIds
-      experts;  // ids held, in order along the expert axis; empty for tensors without experts
+  ExpertIds experts;  // ids held, in order along the expert axis; empty for tensors without experts
   std::string source;  // name of the tensor in the source, "" when it is the same
 };
 
 struct BundleRecord {
-  shard::Role role = shard::Role::kTrunk;
+  Role role = Role::kTrunk;
   int group = -1;
   std::string file;    // relative path, '/' between parts
   std::string format;  // "safetensors" or "gguf"
@@ -91,7 +87,7 @@ struct AssetRecord {
 struct Manifest {
   ModelRecord model;
   Versions versions;
-  shard::Plan plan;  // partition and overlays
+  Plan plan;  // partition and overlays
   bool complete =
       true;  // false: some parts were left out (--only); the bundles listed are the ones there are
   std::vector<BundleRecord> bundles;
@@ -104,9 +100,9 @@ struct Manifest {
   // The fields of the document this was read from that this version does not know, or carries
   // without acting on them (stages, calibration, quality, routing.placement). WriteManifest writes
   // them back; UnknownFields (unknown_fields.h) says which are kept.
-  std::shared_ptr<const shard::Json> original;
+  std::shared_ptr<const moepack::Json> original;
 
-  uint64_t BytesOf(shard::Role role, int group = -1) const;
+  uint64_t BytesOf(Role role, int group = -1) const;
   // Whether the bundles are GGUF files; all bundles of a distribution have one format.
   bool is_gguf() const { return !bundles.empty() && bundles[0].format == "gguf"; }
 };
@@ -117,10 +113,10 @@ std::string WriteManifest(const Manifest& manifest);
 // Paths of bundles and assets are checked to be relative, without "." or ".." parts.
 Result<Manifest> ParseManifest(const std::string& where, std::string_view text);
 // Reads distribution.json of a tree, or of a directory of this machine.
-Result<Manifest> ReadManifest(const shard::SourceTree& tree);
+Result<Manifest> ReadManifest(const SourceTree& tree);
 Result<Manifest> ReadManifest(const std::string& directory);
 
 // Digests of what each version stands for (docs/distribution-format.md, "Versions").
-Versions ComputeVersions(const std::string& model_version, const shard::Plan& plan);
+Versions ComputeVersions(const std::string& model_version, const Plan& plan);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

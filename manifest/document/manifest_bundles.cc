@@ -8,22 +8,16 @@
 #include "manifest/document/asset_names.h"
 #include "manifest/document/manifest_json.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::JsonFields;
-using shard::Quoted;
+namespace moepack::manifest {
 
 namespace {
 
-constexpr std::array kRoles = {shard::Role::kHead,  shard::Role::kTrunk,   shard::Role::kRouters,
-                               shard::Role::kGroup, shard::Role::kOverlay, shard::Role::kRemainder};
+constexpr std::array kRoles = {Role::kHead,  Role::kTrunk,   Role::kRouters,
+                               Role::kGroup, Role::kOverlay, Role::kRemainder};
 
-Result<shard::Role> RoleFromText(const std::string& where, const std::string& text) {
-  for (shard::Role role : kRoles) {
-    if (shard::RoleName(role) == text) return role;
+Result<Role> RoleFromText(const std::string& where, const std::string& text) {
+  for (Role role : kRoles) {
+    if (RoleName(role) == text) return role;
   }
   return Error{
       Code::kUnsupported,
@@ -33,7 +27,7 @@ Result<shard::Role> RoleFromText(const std::string& where, const std::string& te
 }
 
 Error NotAnObject(const std::string& where, const Json& value) {
-  return {Code::kCorrupt, Cat(where, ": expected an object, found ", shard::DescribeJson(value))};
+  return {Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
 }
 
 Result<std::vector<uint64_t>> ShapeFromJson(const JsonFields& fields) {
@@ -41,9 +35,8 @@ Result<std::vector<uint64_t>> ShapeFromJson(const JsonFields& fields) {
   std::vector<uint64_t> shape;
   uint64_t elements = 1;
   for (const Json& item : *array) {
-    const auto product = item.is_number_unsigned()
-                             ? shard::CheckedMul(elements, item.get<uint64_t>())
-                             : std::optional<uint64_t>();
+    const auto product = item.is_number_unsigned() ? CheckedMul(elements, item.get<uint64_t>())
+                                                   : std::optional<uint64_t>();
     if (!product || shape.size() == kMaxDimensions) return fields.Wrong("shape", "a tensor shape");
     elements = *product;
     shape.push_back(item.get<uint64_t>());
@@ -59,14 +52,14 @@ const quant::Format* FormatOf(const BundleRecord& bundle, const std::string& dty
 // Shape and type must give the size where the type is known.
 Status CheckTensorSize(const std::string& where, const TensorRecord& tensor,
                        const quant::Format* format) {
-  if (format == nullptr) return shard::Ok();
+  if (format == nullptr) return Ok();
   uint64_t elements = 1;
   for (uint64_t dimension : tensor.shape) elements *= dimension;  // ShapeFromJson checked it
   const auto bytes = format->BytesFor(elements);
-  if (bytes == tensor.bytes) return shard::Ok();
+  if (bytes == tensor.bytes) return Ok();
   return Error{Code::kCorrupt,
                Cat(where, ": bytes: expected ", bytes ? Cat(*bytes) : "a multiple", " for ",
-                   tensor.dtype, " ", shard::FormatShape(tensor.shape), ", found ", tensor.bytes)};
+                   tensor.dtype, " ", FormatShape(tensor.shape), ", found ", tensor.bytes)};
 }
 
 Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
@@ -81,9 +74,9 @@ Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
   }
   SHARD_TRY(const std::string experts, fields.StringOr("experts", ""));
   SHARD_TRY(tensor.experts,
-            shard::ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
+            ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
   SHARD_TRY(tensor.source, fields.StringOr("source", ""));
-  return shard::Ok();
+  return Ok();
 }
 
 Result<TensorRecord> TensorFromJson(const std::string& where, const Json& value) {
@@ -98,7 +91,7 @@ Status CheckAssetPath(const std::string& where, const std::string& file) {
   SHARD_CHECK(CheckRelativePath(where, file));
   const bool known =
       file.starts_with(kAssetDirectory) && IsAssetName(file.substr(kAssetDirectory.size()));
-  if (known) return shard::Ok();
+  if (known) return Ok();
   return Error{Code::kCorrupt, Cat(where,
                                    ": file: expected assets/ and the name of a config, tokenizer, "
                                    "template, code or licence file, found ",
@@ -128,7 +121,7 @@ Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
     }
     end = tensor->offset + tensor->bytes;
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids_left) {
@@ -152,8 +145,8 @@ Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids
 }  // namespace
 
 Json BundleToJson(const BundleRecord& bundle) {
-  Json out = {{"role", std::string(shard::RoleName(bundle.role))}};
-  if (bundle.role == shard::Role::kGroup) out["group"] = bundle.group;
+  Json out = {{"role", std::string(RoleName(bundle.role))}};
+  if (bundle.role == Role::kGroup) out["group"] = bundle.group;
   out["file"] = bundle.file;
   out["format"] = bundle.format;
   out["size"] = bundle.size;
@@ -167,7 +160,7 @@ Json TensorToJson(const TensorRecord& tensor) {
   out["bytes"] = tensor.bytes;
   out["xxh3"] = tensor.xxh3;
   if (tensor.layer >= 0) out["layer"] = tensor.layer;
-  if (!tensor.experts.empty()) out["experts"] = shard::FormatIds(tensor.experts);
+  if (!tensor.experts.empty()) out["experts"] = FormatIds(tensor.experts);
   if (!tensor.source.empty()) out["source"] = tensor.source;
   return out;
 }
@@ -185,7 +178,7 @@ Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
   const JsonFields fields(value, Cat(where, " ", Quoted(bundle.file)));
   SHARD_TRY(const std::string role, fields.String("role"));
   SHARD_TRY(bundle.role, RoleFromText(fields.where(), role));
-  if (bundle.role == shard::Role::kGroup) {
+  if (bundle.role == Role::kGroup) {
     SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
     bundle.group = static_cast<int>(group);
   }
@@ -207,4 +200,4 @@ Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value) {
   return asset;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -5,13 +5,7 @@
 #include "libshard/base/text.h"
 #include "manifest/document/manifest_json.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::JsonFields;
-using shard::Quoted;
+namespace moepack::manifest {
 
 Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits) {
   SHARD_TRY(std::string text, fields.String(key));
@@ -35,7 +29,7 @@ Result<uint64_t> NumberField(const JsonFields& fields, const char* key, uint64_t
 }
 
 Status CheckRelativePath(const std::string& where, const std::string& path) {
-  if (shard::IsSafeRelativePath(path) && path != kManifestFile) return shard::Ok();
+  if (IsSafeRelativePath(path) && path != kManifestFile) return Ok();
   return Error{Code::kCorrupt,
                Cat(where,
                    ": file: expected a relative path inside the distribution with '/' between "
@@ -59,8 +53,7 @@ Json LayerNumbersToJson(const std::map<uint32_t, uint32_t>& numbers) {
 
 Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& where,
                                                           const Json& value,
-                                                          const shard::ExpertIds& layers,
-                                                          uint32_t limit) {
+                                                          const ExpertIds& layers, uint32_t limit) {
   const JsonFields fields(value, where);
   std::map<uint32_t, uint32_t> numbers;
   size_t used = value.contains("*") ? 1 : 0;
@@ -79,4 +72,4 @@ Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& whe
   return numbers;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,31 +8,25 @@
 #include "libshard/base/limits.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
-
-using shard::Json;
+namespace moepack::manifest {
 
 // Upper bounds for what a manifest may name; most come from libshard/base/limits.h. A
 // trillion-parameter model of explicit int4 experts needs about 60 MB.
 inline constexpr uint64_t kMaxManifestBytes = 512u << 20;
-inline constexpr uint32_t kMaxLayer = shard::kMaxLayers - 1;
-using shard::kMaxDimensions;
-using shard::kMaxExpertsInAll;
-using shard::kMaxExpertsPerLayer;
-using shard::kMaxFileBytes;
-using shard::kMaxTensorIds;
+inline constexpr uint32_t kMaxLayer = kMaxLayers - 1;
 
 Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
 
-// "format_version" must be <major>.<minor>: kCorrupt, or kUnsupported for another major version.
-Status CheckFormatVersion(const shard::JsonFields& fields, unsigned major);
+// "format" must be `name` and "format_version" <major>.<minor>: kCorrupt, or kUnsupported for
+// another major version.
+Status CheckFormat(const JsonFields& fields, const char* name, unsigned major);
 
 // The three versions of a distribution or node, and what "tool" says about the recipe.
 Json VersionsToJson(const Versions& versions);
-Result<Versions> VersionsFromJson(const shard::JsonFields& fields);
+Result<Versions> VersionsFromJson(const JsonFields& fields);
 void AppendRecipe(const RecipeRecord& recipe, Json& tool);
-Result<RecipeRecord> RecipeFromJson(const shard::JsonFields& tool);
+Result<RecipeRecord> RecipeFromJson(const JsonFields& tool);
 
 // Layer -> number. Written as {"*": n} when all layers have the same number, else one key per
 // layer.
@@ -41,8 +35,7 @@ Json LayerNumbersToJson(const std::map<uint32_t, uint32_t>& numbers);
 // {"*": n} or one number per layer, for exactly the layers `layers`, each at most `limit`.
 Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& where,
                                                           const Json& value,
-                                                          const shard::ExpertIds& layers,
-                                                          uint32_t limit);
+                                                          const ExpertIds& layers, uint32_t limit);
 
 // The masked-group policy; "placement" is the one that was read, by default {"rule": "hash"}.
 Json RoutingToJson(const Manifest& manifest);
@@ -61,18 +54,18 @@ Json HeadToJson(const Manifest& manifest);
 Json TailToJson(const Manifest& manifest);
 
 // Reads a field that must be this many lower-case hexadecimal digits.
-Result<std::string> HexField(const shard::JsonFields& fields, const char* key, size_t digits);
+Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits);
 
 // A whole number of at most `limit`.
-Result<uint64_t> NumberField(const shard::JsonFields& fields, const char* key, uint64_t limit);
+Result<uint64_t> NumberField(const JsonFields& fields, const char* key, uint64_t limit);
 
 // The text of distribution.json.
-Result<std::string> ReadManifestText(const shard::SourceTree& tree);
+Result<std::string> ReadManifestText(const SourceTree& tree);
 
-// ParseManifest without shard::CheckPlan, for the verifier, which reports every broken rule.
+// ParseManifest without CheckPlan, for the verifier, which reports every broken rule.
 Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text);
 
 // Refuses everything but a plain relative path that stays inside the distribution.
 Status CheckRelativePath(const std::string& where, const std::string& path);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -4,12 +4,7 @@
 #include "libshard/base/text.h"
 #include "manifest/document/manifest_json.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::JsonFields;
+namespace moepack::manifest {
 
 namespace {
 
@@ -20,16 +15,15 @@ Json SourceToJson(const SourceRecord& source) {
   return out;
 }
 
-shard::ExpertIds LayersOf(const shard::LayerCounts& counts) {
-  shard::ExpertIds layers;
+ExpertIds LayersOf(const LayerCounts& counts) {
+  ExpertIds layers;
   for (const auto& [layer, count] : counts) layers.push_back(layer);
   return layers;
 }
 
 Result<SourceRecord> SourceFromJson(const std::string& where, const Json& value) {
   if (!value.is_object()) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", shard::DescribeJson(value))};
+    return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
   }
   const JsonFields fields(value, where);
   SourceRecord source;
@@ -54,7 +48,7 @@ Status ReadText(const JsonFields& fields, ModelRecord& model) {
   if (fields.Has("scale")) {
     SHARD_TRY(model.scale, fields.Number("scale"));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Status ReadCounts(const JsonFields& fields, ModelRecord& model) {
@@ -76,14 +70,13 @@ Status ReadCounts(const JsonFields& fields, ModelRecord& model) {
   model.layers = static_cast<uint32_t>(layers);
   SHARD_TRY(model.parameters_total, fields.UnsignedOr("parameters_total", 0));
   SHARD_TRY(model.parameters_active, fields.UnsignedOr("parameters_active", 0));
-  return shard::Ok();
+  return Ok();
 }
 
 Status ReadExperts(const JsonFields& fields, ModelRecord& model) {
   const std::string& where = fields.where();
   SHARD_TRY(const std::string text, fields.String("moe_layers"));
-  SHARD_TRY(const shard::ExpertIds layers,
-            shard::ParseIds(Cat(where, ": moe_layers"), text, kMaxLayer));
+  SHARD_TRY(const ExpertIds layers, ParseIds(Cat(where, ": moe_layers"), text, kMaxLayer));
   SHARD_TRY(const Json* experts, fields.Object("experts"));
   SHARD_TRY(model.moe_layers,
             LayerNumbersFromJson(Cat(where, ": experts"), *experts, layers, kMaxExpertsPerLayer));
@@ -101,7 +94,7 @@ Status ReadExperts(const JsonFields& fields, ModelRecord& model) {
     return Error{Code::kCorrupt, Cat(where, ": experts: expected 1 to ", kMaxExpertsInAll,
                                      " in all layers together, found ", total)};
   }
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
@@ -114,8 +107,8 @@ Json ModelToJson(const ModelRecord& model) {
   for (const SourceRecord& source : model.source) sources.push_back(SourceToJson(source));
   out["layers"] = model.layers;
   out["mtp_layers"] = model.mtp_layers;
-  const shard::ExpertIds moe_layers = LayersOf(model.moe_layers);
-  out["moe_layers"] = shard::FormatIds(moe_layers);
+  const ExpertIds moe_layers = LayersOf(model.moe_layers);
+  out["moe_layers"] = FormatIds(moe_layers);
   out["experts"] = LayerNumbersToJson(model.moe_layers);
   std::map<uint32_t, uint32_t> top_k;  // with a number for every MoE layer, 0 where unknown
   for (uint32_t layer : moe_layers) {
@@ -151,4 +144,4 @@ Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value) {
   return model;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -6,24 +6,9 @@
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::JsonFields;
-using shard::Quoted;
+namespace moepack::manifest {
 
 namespace {
-
-Status CheckFormat(const JsonFields& fields) {
-  SHARD_TRY(const std::string format, fields.String("format"));
-  if (format != kFormatName) {
-    return Error{Code::kCorrupt, Cat(fields.where(), ": format: expected \"", kFormatName,
-                                     "\", found ", Quoted(format))};
-  }
-  return CheckFormatVersion(fields, kFormatMajor);
-}
 
 // A node that masked by another rule would compute something else, so other rules are not skipped.
 Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
@@ -39,12 +24,12 @@ Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
   }
   SHARD_TRY(const Json* placement, fields.Object("placement"));
   SHARD_CHECK(JsonFields(*placement, Cat(fields.where(), ": placement")).String("rule"));
-  shard::ExpertIds layers;
+  ExpertIds layers;
   for (const auto& [layer, count] : model.moe_layers) layers.push_back(layer);
   SHARD_TRY(const Json* value, fields.Object("top_k"));
   const std::string where = Cat(fields.where(), ": top_k");
   SHARD_TRY(const auto top_k, LayerNumbersFromJson(where, *value, layers, kMaxExpertsPerLayer));
-  if (top_k == model.top_k) return shard::Ok();
+  if (top_k == model.top_k) return Ok();
   return Error{Code::kCorrupt, Cat(where, ": expected that of \"model\", found other numbers")};
 }
 
@@ -66,7 +51,7 @@ Status ReadBundles(const JsonFields& fields, Manifest& manifest) {
     SHARD_TRY(AssetRecord asset, AssetFromJson(Cat(fields.where(), ": asset"), value));
     manifest.assets.push_back(std::move(asset));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Status CheckPathsDiffer(const std::string& where, const Manifest& manifest) {
@@ -79,7 +64,7 @@ Status CheckPathsDiffer(const std::string& where, const Manifest& manifest) {
     return Error{Code::kCorrupt,
                  Cat(where, ": file ", Quoted(path), ": expected once, found twice")};
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Status ReadTool(const JsonFields& fields, Manifest& manifest) {
@@ -88,13 +73,13 @@ Status ReadTool(const JsonFields& fields, Manifest& manifest) {
     SHARD_TRY(manifest.created, NumberField(fields, "created", kMaxFileBytes));
   }
   SHARD_TRY(manifest.recipe, RecipeFromJson(fields));
-  if (!fields.Has("command")) return shard::Ok();
+  if (!fields.Has("command")) return Ok();
   SHARD_TRY(const Json* command, fields.Array("command"));
   for (const Json& word : *command) {
     if (!word.is_string()) return fields.Wrong("command", "an array of strings");
     manifest.command.push_back(word.get<std::string>());
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Status CheckOptionalSections(const JsonFields& fields) {
@@ -102,7 +87,7 @@ Status CheckOptionalSections(const JsonFields& fields) {
   for (const char* section : {"calibration", "quality"}) {
     if (fields.Has(section)) SHARD_CHECK(fields.Object(section));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // Bundles are compared record by record, so that no second document as large as the first exists.
@@ -146,23 +131,28 @@ Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manife
   SHARD_TRY(manifest.model, ModelFromJson(Cat(where, ": model"), *model));
   SHARD_TRY(const Json* versions, fields.Object("versions"));
   SHARD_TRY(manifest.versions, VersionsFromJson(JsonFields(*versions, Cat(where, ": versions"))));
-  SHARD_TRY(manifest.plan, shard::UncheckedPlanFromJson(where, document, manifest.model.moe_layers,
-                                                        manifest.model.top_k));
+  SHARD_TRY(manifest.plan, UncheckedPlanFromJson(where, document, manifest.model.moe_layers,
+                                                 manifest.model.top_k));
   SHARD_TRY(const Json* routing, fields.Object("routing"));
   return CheckRouting(JsonFields(*routing, Cat(where, ": routing")), manifest.model);
 }
 
 }  // namespace
 
-Status CheckFormatVersion(const JsonFields& fields, unsigned major) {
+Status CheckFormat(const JsonFields& fields, const char* name, unsigned major) {
+  SHARD_TRY(const std::string format, fields.String("format"));
+  if (format != name) {
+    return Error{Code::kCorrupt,
+                 Cat(fields.where(), ": format: expected \"", name, "\", found ", Quoted(format))};
+  }
   SHARD_TRY(const std::string version, fields.String("format_version"));
-  const std::vector<std::string> parts = shard::Split(version, '.');
-  const auto found = shard::ParseUint(parts[0]);
-  if (parts.size() != 2 || !found || !shard::ParseUint(parts[1])) {
+  const std::vector<std::string> parts = moepack::Split(version, '.');
+  const auto found = ParseUint(parts[0]);
+  if (parts.size() != 2 || !found || !ParseUint(parts[1])) {
     return Error{Code::kCorrupt, Cat(fields.where(), ": format_version: expected \"1.0\", found ",
                                      Quoted(version))};
   }
-  if (*found == major) return shard::Ok();
+  if (*found == major) return Ok();
   return Error{
       Code::kUnsupported,
       Cat(fields.where(), ": format_version: expected ", major, ".x, found ", Quoted(version)),
@@ -192,14 +182,14 @@ Result<RecipeRecord> RecipeFromJson(const JsonFields& fields) {
 }
 
 Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text) {
-  SHARD_TRY(const Json document, shard::ParseJson(where, text));
+  SHARD_TRY(const Json document, ParseJson(where, text));
   if (!document.is_object()) {
     return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", shard::DescribeJson(document))};
+                 Cat(where, ": expected an object, found ", DescribeJson(document))};
   }
   const JsonFields fields(document, where);
   Manifest manifest;
-  SHARD_CHECK(CheckFormat(fields));
+  SHARD_CHECK(CheckFormat(fields, kFormatName, kFormatMajor));
   SHARD_CHECK(ReadHead(fields, document, manifest));
   SHARD_CHECK(CheckOptionalSections(fields));
   SHARD_TRY(manifest.complete, fields.BoolOr("complete", true));
@@ -213,8 +203,8 @@ Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view t
 
 Result<Manifest> ParseManifest(const std::string& where, std::string_view text) {
   SHARD_TRY(Manifest manifest, ParseUncheckedPlan(where, text));
-  SHARD_CHECK(shard::CheckPlan(where, manifest.plan));
+  SHARD_CHECK(CheckPlan(where, manifest.plan));
   return manifest;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -9,7 +9,7 @@
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 const Json& NoFields() {
@@ -90,10 +90,10 @@ class TextOut {
   std::string& text() { return text_; }
   // Hands over what there is, once it is much.
   Status Flush(size_t least = 1u << 18) {
-    if (text_.size() < least) return shard::Ok();
+    if (text_.size() < least) return Ok();
     SHARD_CHECK(sink_(text_));
     text_.clear();
-    return shard::Ok();
+    return Ok();
   }
 
  private:
@@ -114,7 +114,7 @@ Status AppendTensors(TextOut& to, const BundleRecord& bundle, const RecordIndex&
     SHARD_CHECK(to.Flush());
   }
   if (!bundle.tensors.empty()) out.append("\n").append(6, ' ');
-  return shard::Ok();
+  return Ok();
 }
 
 Status AppendBundle(TextOut& to, const BundleRecord& bundle, const Json& unknown) {
@@ -131,7 +131,7 @@ Status AppendBundle(TextOut& to, const BundleRecord& bundle, const Json& unknown
   out += "      \"tensors\": [";
   SHARD_CHECK(AppendTensors(to, bundle, IndexRecords(unknown, "tensors")));
   out += "]\n    }";
-  return shard::Ok();
+  return Ok();
 }
 
 Status AppendBundles(TextOut& to, const Manifest& manifest) {
@@ -146,7 +146,7 @@ Status AppendBundles(TextOut& to, const Manifest& manifest) {
     separator = ",\n";
   }
   out += manifest.bundles.empty() ? "],\n" : "\n  ],\n";
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
@@ -176,8 +176,8 @@ Json HeadToJson(const Manifest& manifest) {
   out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor);
   out["model"] = ModelToJson(manifest.model);
   out["versions"] = VersionsToJson(manifest.versions);
-  out["partition"] = shard::PartitionToJson(manifest.plan);
-  out["overlays"] = shard::OverlaysToJson(manifest.plan);
+  out["partition"] = PartitionToJson(manifest.plan);
+  out["overlays"] = OverlaysToJson(manifest.plan);
   out["routing"] = RoutingToJson(manifest);
   const Json& unknown = UnknownOf(manifest);
   for (const char* section : {"stages", "calibration", "quality"}) {
@@ -223,16 +223,16 @@ std::string WriteManifest(const Manifest& manifest) {
   std::string out;
   const Status done = StreamManifest(manifest, [&](std::string_view text) {
     out += text;
-    return shard::Ok();
+    return Ok();
   });
   assert(done);
   static_cast<void>(done);
   return out;
 }
 
-Status WriteManifestFile(const shard::InsideDirectory& directory, const Manifest& manifest) {
+Status WriteManifestFile(const InsideDirectory& directory, const Manifest& manifest) {
   return directory.WritePieces(
       kManifestFile, [&](const ManifestSink& sink) { return StreamManifest(manifest, sink); });
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -18,15 +18,10 @@
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::JsonFields;
-using shard::Quoted;
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 constexpr uint64_t kMaxNodeFileBytes = 64u << 20;  // one list of ids per layer, one line per file
 
@@ -46,39 +41,29 @@ Json ExpertsToJson(const NodeRecord& record) {
   return out;
 }
 
-Status CheckFormat(const JsonFields& fields) {
-  SHARD_TRY(const std::string format, fields.String("format"));
-  if (format != kNodeFormatName) {
-    return Error{Code::kCorrupt, Cat(fields.where(), ": format: expected \"", kNodeFormatName,
-                                     "\", found ", Quoted(format))};
-  }
-  return CheckFormatVersion(fields, kNodeFormatMajor);
-}
-
 Status ReadExperts(const JsonFields& fields, NodeRecord& record) {
   SHARD_TRY(const Json* experts, fields.Object("experts"));
   for (const auto& [layer, ids] : experts->items()) {
-    const bool known = layer == "*" || shard::ParseUint(layer).value_or(UINT64_MAX) <= kMaxLayer;
+    const bool known = layer == "*" || ParseUint(layer).value_or(UINT64_MAX) <= kMaxLayer;
     if (!known || !ids.is_string()) {
       return Error{Code::kCorrupt, Cat(fields.where(), ": experts: expected expert ids by layer, ",
-                                       "found ", Quoted(layer), ": ", shard::DescribeJson(ids))};
+                                       "found ", Quoted(layer), ": ", DescribeJson(ids))};
     }
-    SHARD_CHECK(shard::ParseIds(Cat(fields.where(), ": experts: layer ", layer),
-                                ids.get_ref<const std::string&>(), kMaxExpertsPerLayer - 1));
+    SHARD_CHECK(ParseIds(Cat(fields.where(), ": experts: layer ", layer),
+                         ids.get_ref<const std::string&>(), kMaxExpertsPerLayer - 1));
     record.experts[layer] = ids.get<std::string>();
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Result<NodeFileRecord> FileFromJson(const std::string& where, const Json& value) {
   if (!value.is_object()) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", shard::DescribeJson(value))};
+    return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
   }
   const JsonFields fields(value, where);
   NodeFileRecord out;
   SHARD_TRY(out.file, fields.String("file"));
-  const bool plain = shard::IsSafeRelativePath(out.file) && out.file.size() <= shard::kMaxPath &&
+  const bool plain = IsSafeRelativePath(out.file) && out.file.size() <= kMaxPath &&
                      out.file.find('/') == std::string::npos && out.file != kNodeFile;
   if (!plain) {
     return Error{Code::kCorrupt, Cat(where, ": file: expected the name of a file beside ",
@@ -100,7 +85,7 @@ Status ReadFiles(const JsonFields& fields, NodeRecord& record) {
     }
     record.files.push_back(std::move(file));
   }
-  if (!record.files.empty()) return shard::Ok();
+  if (!record.files.empty()) return Ok();
   return Error{Code::kCorrupt,
                Cat(fields.where(), ": files: expected the files of the node, found none")};
 }
@@ -128,14 +113,14 @@ const NodeFileRecord* NodeRecord::FindFile(std::string_view file) const {
 
 NodeRecord DescribeNode(const Manifest& manifest, const std::string& distribution_sha256,
                         uint32_t group) {
-  shard::LayerExperts eligible;
+  LayerExperts eligible;
   for (const auto& [layer, experts] : manifest.plan.layers) {
-    eligible[layer] = shard::Eligible(manifest.plan, group, layer);
+    eligible[layer] = Eligible(manifest.plan, group, layer);
   }
   NodeRecord record;
   record.versions = manifest.versions;
   record.group = group;
-  const Json experts = shard::LayerExpertsToJson(eligible, manifest.plan.layers);
+  const Json experts = LayerExpertsToJson(eligible, manifest.plan.layers);
   for (const auto& [layer, ids] : experts.items()) record.experts[layer] = ids.get<std::string>();
   record.distribution_sha256 = distribution_sha256;
   record.tool_version = ToolVersion();
@@ -163,18 +148,18 @@ std::string WriteNodeRecord(NodeRecord record) {
   for (const NodeFileRecord& file : record.files) {
     files.push_back({{"file", file.file}, {"size", file.size}, {"sha256", file.sha256}});
   }
-  return shard::WriteJson(document);
+  return WriteJson(document);
 }
 
 Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view text) {
-  SHARD_TRY(const Json document, shard::ParseJson(where, text));
+  SHARD_TRY(const Json document, ParseJson(where, text));
   if (!document.is_object()) {
     return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", shard::DescribeJson(document))};
+                 Cat(where, ": expected an object, found ", DescribeJson(document))};
   }
   const JsonFields fields(document, where);
   NodeRecord record;
-  SHARD_CHECK(CheckFormat(fields));
+  SHARD_CHECK(CheckFormat(fields, kNodeFormatName, kNodeFormatMajor));
   SHARD_TRY(const Json* versions, fields.Object("versions"));
   SHARD_TRY(record.versions, VersionsFromJson(JsonFields(*versions, Cat(where, ": versions"))));
   SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
@@ -188,18 +173,18 @@ Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view te
 Result<std::string> ReadableNodeText(const NodeRecord& record) {
   std::string text = WriteNodeRecord(record);
   if (text.size() > kMaxNodeFileBytes)
-    return shard::Unreadable(
+    return moepack::Unreadable(
         kNodeFile, "one",
         Cat("expected at most ", kMaxNodeFileBytes, " bytes, found ", text.size()));
   const Result<NodeRecord> read = ParseNodeRecord(kNodeFile, text);
-  if (!read) return shard::Unreadable(kNodeFile, "one", read.error().message);
+  if (!read) return moepack::Unreadable(kNodeFile, "one", read.error().message);
   if (WriteNodeRecord(*read) != text)
-    return shard::Unreadable(kNodeFile, "one", "it would read another record");
+    return moepack::Unreadable(kNodeFile, "one", "it would read another record");
   return text;
 }
 
 Result<NodeRecord> ReadNodeRecord(const std::string& directory) {
-  const shard::LocalTree tree(directory);
+  const LocalTree tree(directory);
   SHARD_TRY(const std::string text, tree.ReadText(kNodeFile, kMaxNodeFileBytes));
   return ParseNodeRecord(tree.NameOf(kNodeFile), text);
 }
@@ -211,9 +196,9 @@ bool IsNodeDirectory(const std::string& directory) {
 }
 
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
-                     shard::ByteProgress& progress) {
-  const shard::LocalTree tree(directory, shard::LinkRule::kAnywhere);
-  SHARD_TRY(const shard::ByteSourcePtr source, tree.Open(file.file));
+                     ByteProgress& progress) {
+  const LocalTree tree(directory, LinkRule::kAnywhere);
+  SHARD_TRY(const ByteSourcePtr source, tree.Open(file.file));
   if (source->size() != file.size) {
     return Error{
         Code::kMismatch,
@@ -221,21 +206,20 @@ Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
         DamagedNodeHint(directory)};
   }
   SHARD_TRY(const std::string sha256,
-            shard::Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
-  if (sha256 == file.sha256) return shard::Ok();
+            Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
+  if (sha256 == file.sha256) return Ok();
   return Error{Code::kMismatch,
                Cat(source->name(), ": sha256: expected ", file.sha256, ", found ", sha256),
                DamagedNodeHint(directory)};
 }
 
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
-                      const shard::ByteReport& report) {
+                      const ByteReport& report) {
   uint64_t total = 0;
   for (const NodeFileRecord& file : record.files) total += file.size;
-  shard::ByteProgress progress(report, total);
-  return shard::ParallelFor(record.files.size(), shard::ThreadsForFiles(jobs), [&](size_t i) {
-    return CheckNodeFile(directory, record.files[i], progress);
-  });
+  ByteProgress progress(report, total);
+  return ParallelFor(record.files.size(), ThreadsForFiles(jobs),
+                     [&](size_t i) { return CheckNodeFile(directory, record.files[i], progress); });
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -12,7 +12,7 @@
 #include "libshard/base/json.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 inline constexpr const char* kNodeFile = "moepack_node.json";
 inline constexpr const char* kNodeFormatName = "moepack-node";
@@ -45,7 +45,7 @@ NodeRecord DescribeNode(const Manifest& manifest, const std::string& distributio
                         uint32_t group);
 
 // "tool" of the node file: version, recipe and importance matrix.
-shard::Json NodeToolToJson(const NodeRecord& record);
+moepack::Json NodeToolToJson(const NodeRecord& record);
 
 // Canonical: fixed key order, files sorted by name. Equal records give equal bytes.
 std::string WriteNodeRecord(NodeRecord record);
@@ -64,10 +64,10 @@ bool IsNodeDirectory(const std::string& directory);
 // Compares the size and SHA-256 of one file, also through a link, with those on disk; kMismatch
 // when they differ.
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
-                     shard::ByteProgress& progress);
+                     ByteProgress& progress);
 // The same for every file of the record, several at a time; the first one that differs is the
 // error.
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
-                      const shard::ByteReport& report = {});
+                      const ByteReport& report = {});
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -3,10 +3,7 @@
 #include "libshard/base/text.h"
 #include "manifest/document/manifest_json.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::JsonFields;
+namespace moepack::manifest {
 
 namespace {
 
@@ -16,8 +13,7 @@ constexpr size_t kMaxParents = 16;
 
 Result<ParentRecord> ParentFromJson(const std::string& where, const Json& value) {
   if (!value.is_object()) {
-    return shard::Error{shard::Code::kCorrupt,
-                        Cat(where, ": expected an object, found ", shard::DescribeJson(value))};
+    return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(value))};
   }
   const JsonFields fields(value, where);
   ParentRecord parent;
@@ -59,4 +55,4 @@ void AddParent(const ParentRecord& parent, Manifest& manifest) {
   manifest.original = std::make_shared<const Json>(std::move(original));
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

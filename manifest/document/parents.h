@@ -8,7 +8,7 @@
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 struct ParentRecord {
   std::string manifest_sha256;  // of its distribution.json
@@ -21,4 +21,4 @@ Result<std::vector<ParentRecord>> ParentsOf(const Manifest& manifest);
 // Adds the last one.
 void AddParent(const ParentRecord& parent, Manifest& manifest);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -9,17 +9,15 @@
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 constexpr size_t kTensorsAtOnce = 64;  // as JSON each takes kilobytes
 constexpr size_t kSha256Digits = 64, kXxh3Digits = 32;
 
-Error Refused(const std::string& reason) { return shard::Unreadable(kManifestFile, "one", reason); }
+Error Refused(const std::string& reason) {
+  return moepack::Unreadable(kManifestFile, "one", reason);
+}
 
 // Everything but the tensors.
 Manifest WithoutTensors(const Manifest& manifest) {
@@ -52,7 +50,7 @@ Status ReadBackHead(const Manifest& manifest) {
   if (WriteManifest(*read) != text) return Refused("it would read something else");
   // Text of both is alike where bytes that are not UTF-8 were replaced.
   if (HeadToJson(*read) == HeadToJson(manifest) && TailToJson(*read) == TailToJson(manifest))
-    return shard::Ok();
+    return Ok();
   return Refused("text that is no UTF-8 would be lost");
 }
 
@@ -66,16 +64,16 @@ class TensorsBack {
     Json& list = value["tensors"] = Json::array();
     for (const TensorRecord& tensor : tensors) list.push_back(TensorToJson(tensor));
     const auto document =
-        shard::ParseJson(kManifestFile, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+        ParseJson(kManifestFile, value.dump(-1, ' ', false, Json::error_handler_t::replace));
     if (!document) return Refused(document.error().message);
     const auto read = BundleFromJson("bundle", *document, ids_left);
     if (!read) return Refused(read.error().message);
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (TensorToJson(read->tensors[i]) != list[i]) {
-        return Refused(Cat("tensor ", shard::Quoted(tensors[i].name), " would be another"));
+        return Refused(Cat("tensor ", Quoted(tensors[i].name), " would be another"));
       }
     }
-    return shard::Ok();
+    return Ok();
   }
 
  private:
@@ -94,17 +92,17 @@ Status ReadBackManifest(const Manifest& manifest) {
       SHARD_CHECK(back.Read(std::span(bundle.tensors).subspan(at, count), ids_left));
     }
   }
-  return shard::Ok();
+  return Ok();
 }
 
-Status ReadBackPlanned(const Manifest& manifest, const std::vector<shard::OutputFile>& files,
+Status ReadBackPlanned(const Manifest& manifest, const std::vector<OutputFile>& files,
                        const std::string& format) {
-  SHARD_CHECK(shard::ReadBackHeaders(files));
+  SHARD_CHECK(ReadBackHeaders(files));
   const std::string sha256(kSha256Digits, '0'), xxh3(kXxh3Digits, '0');
   Manifest head = WithoutTensors(manifest);
   head.bundles.clear();
   uint64_t ids_left = kMaxTensorIds;
-  for (const shard::OutputFile& file : files) {
+  for (const OutputFile& file : files) {
     BundleRecord& bundle = head.bundles.emplace_back();
     bundle.role = file.role;
     bundle.group = file.group;
@@ -124,4 +122,4 @@ Status ReadBackPlanned(const Manifest& manifest, const std::vector<shard::Output
   return ReadBackHead(head);
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

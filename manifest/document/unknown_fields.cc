@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 // The same layers may be spelled "*" in one file and one by one in another, so a layer key that the
@@ -92,4 +92,4 @@ void KeepUnknown(const Json& unknown, Json& target) {
   for (const auto* entry : fresh) Append(target, entry->first, entry->second);
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,9 +8,7 @@
 
 #include "libshard/base/json.h"
 
-namespace manifest {
-
-using shard::Json;
+namespace moepack::manifest {
 
 // `document` without what `known` (the canonical form of the same object) says. Objects are
 // compared in depth. In arrays of records (objects with a "file" or "name"), the records with
@@ -29,4 +27,4 @@ const char* RecordKey(const Json& record);
 using RecordIndex = std::unordered_map<std::string, const Json*>;
 RecordIndex IndexRecords(const Json& parent, const char* key);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -23,15 +23,10 @@
 #include "manifest/write/assets.h"
 #include "manifest/write/output_path.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Json;
-using shard::Ok;
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 constexpr const char* kConfigAsset = "assets/config.json";
 constexpr const char* kIndexName = "model.safetensors.index.json";
@@ -39,7 +34,7 @@ constexpr const char* kIndexName = "model.safetensors.index.json";
 // Everything about the node that is decided before bytes move.
 struct Node {
   Manifest manifest;
-  shard::ModelConfig config;
+  ModelConfig config;
   NodeConfig node_config;
   NodeParts parts;
 };
@@ -63,18 +58,18 @@ Status CheckForGguf(const std::string& distribution, const AssembleOptions& opti
 }
 
 Status CheckForSafetensors(const std::string& distribution, const AssembleOptions& options) {
-  const char* option = options.layout                                      ? "--layout"
-                       : options.link                                      ? "--link"
-                       : !options.name.empty()                             ? "--name"
-                       : options.max_part_size > 0                         ? "--max-part-size"
-                       : options.alignment != shard::kGgufDefaultAlignment ? "--alignment"
-                                                                           : nullptr;
+  const char* option = options.layout                               ? "--layout"
+                       : options.link                               ? "--link"
+                       : !options.name.empty()                      ? "--name"
+                       : options.max_part_size > 0                  ? "--max-part-size"
+                       : options.alignment != kGgufDefaultAlignment ? "--alignment"
+                                                                    : nullptr;
   if (option == nullptr) return Ok();
   return NoEffect(option, Cat(": ", distribution, " has safetensors bundles"),
                   "leave it out: such a node is always one checkpoint in Hugging Face's layout");
 }
 
-Error WrongDigest(const shard::SourceTree& distribution, const AssetRecord& asset,
+Error WrongDigest(const SourceTree& distribution, const AssetRecord& asset,
                   const std::string& found) {
   return Error{
       Code::kMismatch,
@@ -83,14 +78,13 @@ Error WrongDigest(const shard::SourceTree& distribution, const AssetRecord& asse
 }
 
 // Those that cannot be opened end the run before anything is written.
-Status CheckAssets(const shard::SourceTree& distribution, const Manifest& manifest) {
+Status CheckAssets(const SourceTree& distribution, const Manifest& manifest) {
   for (const AssetRecord& asset : manifest.assets) SHARD_CHECK(distribution.Open(asset.file));
   return Ok();
 }
 
 // The text of config.json.
-Result<std::string> ReadConfigAsset(const shard::SourceTree& distribution,
-                                    const Manifest& manifest) {
+Result<std::string> ReadConfigAsset(const SourceTree& distribution, const Manifest& manifest) {
   const AssetRecord* config = nullptr;
   for (const AssetRecord& asset : manifest.assets) {
     if (asset.file == kConfigAsset) config = &asset;
@@ -101,32 +95,32 @@ Result<std::string> ReadConfigAsset(const shard::SourceTree& distribution,
         Cat(distribution.name(), ": ", kConfigAsset, ": expected it in the manifest, found none"),
         "add the assets with shard-experts --only assets"};
   }
-  SHARD_TRY(std::string text, distribution.ReadText(kConfigAsset, shard::kMaxConfigBytes));
-  const std::string sha256 = shard::Sha256Hex(text);
+  SHARD_TRY(std::string text, distribution.ReadText(kConfigAsset, moepack::kMaxConfigBytes));
+  const std::string sha256 = Sha256Hex(text);
   if (sha256 != config->sha256) return WrongDigest(distribution, *config, sha256);
   return text;
 }
 
-Result<Node> PrepareNode(const shard::SourceTreePtr& distribution, Manifest manifest,
+Result<Node> PrepareNode(const SourceTreePtr& distribution, Manifest manifest,
                          const AssembleOptions& options) {
   Node node;
   node.manifest = std::move(manifest);
-  const shard::Plan& plan = node.manifest.plan;
+  const Plan& plan = node.manifest.plan;
   const std::string config_path = distribution->NameOf(kConfigAsset);
   SHARD_CHECK(CheckAssets(*distribution, node.manifest));
   SHARD_TRY(const std::string text, ReadConfigAsset(*distribution, node.manifest));
-  SHARD_TRY(node.config, shard::ParseModelConfig(config_path, text));
-  shard::Family from_file;
-  const shard::Family* family = &from_file;
+  SHARD_TRY(node.config, ParseModelConfig(config_path, text));
+  Family from_file;
+  const Family* family = &from_file;
   if (options.family_file.empty()) {
-    SHARD_TRY(family, shard::FindFamily(config_path, node.config));
+    SHARD_TRY(family, FindFamily(config_path, node.config));
   } else {
-    SHARD_TRY(from_file, shard::ReadFamilyFile(options.family_file));
+    SHARD_TRY(from_file, ReadFamilyFile(options.family_file));
   }
-  const shard::Routing routing = shard::ResolveRouting(*family, node.config);
+  const Routing routing = ResolveRouting(*family, node.config);
   SHARD_TRY(node.node_config,
             MakeNodeConfig({config_path, text, node.config, routing}, plan, options.group));
-  shard::FamilyMatcher matcher(*family, node.config.layers);
+  FamilyMatcher matcher(*family, node.config.layers);
   SHARD_TRY(node.parts, CutNode(distribution, node.manifest, matcher, options.group));
   return node;
 }
@@ -142,11 +136,11 @@ std::vector<fs::path> InputsOf(const Node& node, const std::string& distribution
   return inputs;
 }
 
-std::string IndexText(const std::vector<shard::OutputFile>& files) {
+std::string IndexText(const std::vector<OutputFile>& files) {
   uint64_t total = 0;
   std::map<std::string, std::string> file_of;
-  for (const shard::OutputFile& file : files) {
-    for (const shard::OutputTensor& tensor : file.tensors) {
+  for (const OutputFile& file : files) {
+    for (const OutputTensor& tensor : file.tensors) {
       total += tensor.entry.bytes;
       file_of[tensor.entry.name] = file.path;
     }
@@ -158,12 +152,12 @@ std::string IndexText(const std::vector<shard::OutputFile>& files) {
   Json index = Json::object();
   index["metadata"] = {{"total_size", total}};
   index["weight_map"] = std::move(weight_map);
-  return shard::WriteJson(index);
+  return WriteJson(index);
 }
 
 std::vector<AssembleReport::File> ListFiles(const Node& node) {
   std::vector<AssembleReport::File> files;
-  for (const shard::OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
+  for (const OutputFile& file : node.parts.files) files.push_back({file.path, file.size});
   for (const AssetRecord& asset : node.manifest.assets) {
     const uint64_t bytes = asset.file == kConfigAsset ? node.node_config.text.size() : asset.size;
     files.push_back({asset.file.substr(kAssetDirectory.size()), bytes});
@@ -184,11 +178,11 @@ bool NamesAnExpert(std::string_view text) {
 }
 
 // Lists of modules in quantization settings may name experts, whose numbers change in a node.
-Status NoteNamedExperts(const Node& node, const shard::SourceTree& distribution,
+Status NoteNamedExperts(const Node& node, const SourceTree& distribution,
                         std::vector<std::string>& notes) {
   for (const AssetRecord& asset : node.manifest.assets) {
     if (asset.file != kConfigAsset && asset.file != "assets/hf_quant_config.json") continue;
-    SHARD_TRY(const std::string text, distribution.ReadText(asset.file, shard::kMaxConfigBytes));
+    SHARD_TRY(const std::string text, distribution.ReadText(asset.file, moepack::kMaxConfigBytes));
     if (!NamesAnExpert(text)) continue;
     notes.push_back(Cat(asset.file.substr(kAssetDirectory.size()),
                         " names single experts (of a quantization?) by their numbers in the whole "
@@ -199,30 +193,30 @@ Status NoteNamedExperts(const Node& node, const shard::SourceTree& distribution,
 }
 
 // Assets and index; their digests are added to `digests` by name.
-Status WriteSmallFiles(const Node& node, const shard::SourceTree& distribution,
-                       shard::StagingDirectory& to, std::map<std::string, std::string>& digests) {
+Status WriteSmallFiles(const Node& node, const SourceTree& distribution, StagingDirectory& to,
+                       std::map<std::string, std::string>& digests) {
   for (const AssetRecord& asset : node.manifest.assets) {
     const std::string name = asset.file.substr(kAssetDirectory.size());
     if (asset.file == kConfigAsset) {
       SHARD_CHECK(to.WriteText(name, node.node_config.text));
-      digests[name] = shard::Sha256Hex(node.node_config.text);
+      digests[name] = Sha256Hex(node.node_config.text);
       continue;
     }
     SHARD_TRY(const std::string text, distribution.ReadText(asset.file, kMaxAssetBytes));
-    const std::string sha256 = shard::Sha256Hex(text);
+    const std::string sha256 = Sha256Hex(text);
     if (sha256 != asset.sha256) return WrongDigest(distribution, asset, sha256);
     SHARD_CHECK(to.WriteText(name, text));
     digests[name] = sha256;
   }
   const std::string index = IndexText(node.parts.files);
-  digests[kIndexName] = shard::Sha256Hex(index);
+  digests[kIndexName] = Sha256Hex(index);
   return to.WriteText(kIndexName, index);
 }
 
 Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manifest manifest,
                                           const NodeRecord& record, const std::string& out,
                                           const AssembleOptions& options) {
-  const auto tree = std::make_shared<const shard::LocalTree>(distribution);
+  const auto tree = std::make_shared<const LocalTree>(distribution);
   SHARD_TRY(Node node, PrepareNode(tree, std::move(manifest), options));
   SHARD_CHECK(CheckOutsideDistribution(out, distribution, InputsOf(node, distribution)));
   std::error_code error;
@@ -241,11 +235,9 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
 
   NodeParts& parts = node.parts;
   SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack));
-  const std::string identity = shard::PackIdentity(parts.sources, parts.files);
-  SHARD_TRY(shard::StagingDirectory staging,
-            shard::StagingDirectory::Start(out, identity, OwnOutput()));
-  SHARD_TRY(const shard::PackResult packed,
-            shard::Pack(parts.sources, parts.files, staging, options.pack));
+  const std::string identity = PackIdentity(parts.sources, parts.files);
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Start(out, identity, OwnOutput()));
+  SHARD_TRY(const PackResult packed, Pack(parts.sources, parts.files, staging, options.pack));
   SHARD_CHECK(CheckCopied(parts.files, packed.files, parts.digests, parts.sources));
   std::map<std::string, std::string> digests;
   for (size_t i = 0; i < parts.files.size(); ++i) {
@@ -262,11 +254,11 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
 Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
                                 const AssembleOptions& options) {
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
-  const shard::LocalTree tree(distribution);
+  const LocalTree tree(distribution);
   SHARD_TRY(const std::string text, ReadManifestText(tree));
   SHARD_TRY(Manifest manifest, ParseManifest(tree.NameOf(kManifestFile), text));
   SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
-  const NodeRecord record = DescribeNode(manifest, shard::Sha256Hex(text), options.group);
+  const NodeRecord record = DescribeNode(manifest, Sha256Hex(text), options.group);
   SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)
                                  : CheckForSafetensors(distribution, options));
   if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, record, out, options);
@@ -288,4 +280,4 @@ Result<AssembleReport> AssembleNode(const std::string& distribution, const std::
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -14,7 +14,7 @@
 #include "libshard/pack/slice.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // A split set that shares the trunk's file with other nodes, or one file with everything.
 enum class NodeLayout : uint8_t { kSplit, kSingle };
@@ -30,10 +30,10 @@ struct AssembleOptions {
   uint64_t max_part_size = 0;        // GGUF split sets: of each file of experts; 0: one file
   // GGUF: the alignment of tensors in the files that are written; the trunk of a split set keeps
   // its own.
-  uint64_t alignment = shard::kGgufDefaultAlignment;
+  uint64_t alignment = kGgufDefaultAlignment;
   std::string name;         // GGUF: <name>-00001-of-00003.gguf, or <name>.gguf; "": node
-  std::string family_file;  // safetensors: as in shard::ModelOptions, for models split with one
-  shard::PackOptions pack;
+  std::string family_file;  // safetensors: as in ModelOptions, for models split with one
+  PackOptions pack;
   bool force = false;    // replace an existing output
   bool dry_run = false;  // say what would be written
 };
@@ -59,4 +59,4 @@ struct AssembleReport {
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -19,14 +19,10 @@
 #include "manifest/node/node_files.h"
 #include "manifest/write/output_path.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Ok;
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 // A file of the distribution that goes into the node unchanged.
 struct LinkedFile {
@@ -37,11 +33,11 @@ struct LinkedFile {
 
 // Everything about the node that is decided before bytes move.
 struct GgufNode {
-  shard::GgufMetadata metadata;
+  GgufMetadata metadata;
   std::vector<std::string> notes;
   uint32_t experts = 0;
   NodeFiles sources;
-  std::vector<shard::OutputFile> files;
+  std::vector<OutputFile> files;
   std::vector<LinkedFile> links;
   std::map<std::string, std::string> digests;  // of tensors that are copied whole
   std::string model_file;
@@ -51,18 +47,17 @@ std::string NameOf(const AssembleOptions& options) {
   return options.name.empty() ? "node" : options.name;
 }
 
-Result<shard::GgufMetadata> ReadHead(const shard::SourceTree& distribution,
-                                     const Manifest& manifest) {
+Result<GgufMetadata> ReadHead(const SourceTree& distribution, const Manifest& manifest) {
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (bundle.role != shard::Role::kHead) continue;
-    SHARD_TRY(const shard::ByteSourcePtr file, distribution.Open(bundle.file));
-    SHARD_TRY(const std::string sha256, shard::Sha256OfStart(*file, file->size()));
+    if (bundle.role != Role::kHead) continue;
+    SHARD_TRY(const ByteSourcePtr file, distribution.Open(bundle.file));
+    SHARD_TRY(const std::string sha256, Sha256OfStart(*file, file->size()));
     if (sha256 != bundle.sha256) {
       return Error{Code::kMismatch,
                    Cat(file->name(), ": sha256: expected ", bundle.sha256, ", found ", sha256),
                    kDamagedHint};
     }
-    SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(*file, file->name()));
+    SHARD_TRY(GgufHeader header, ReadGgufHeader(*file, file->name()));
     return std::move(header.metadata);
   }
   return Error{Code::kNotFound,
@@ -70,19 +65,19 @@ Result<shard::GgufMetadata> ReadHead(const shard::SourceTree& distribution,
                "add it with shard-experts --only trunk"};
 }
 
-Status CutHead(const shard::SourceTree& distribution, const Manifest& manifest, uint32_t group,
+Status CutHead(const SourceTree& distribution, const Manifest& manifest, uint32_t group,
                GgufNode& node) {
   SHARD_TRY(node.experts, EligibleCount(distribution.name(), manifest.plan, group));
   SHARD_TRY(node.metadata, ReadHead(distribution, manifest));
-  shard::ExpertCut cut{.experts = node.experts, .eligible = {}};
+  ExpertCut cut{.experts = node.experts, .eligible = {}};
   for (const auto& [layer, unused] : manifest.plan.layers) {
-    cut.eligible[layer] = shard::Eligible(manifest.plan, group, layer);
+    cut.eligible[layer] = Eligible(manifest.plan, group, layer);
   }
-  return shard::CutMetadata(distribution.name(), cut, node.metadata, node.notes);
+  return CutMetadata(distribution.name(), cut, node.metadata, node.notes);
 }
 
-shard::OutputTensor WholeTensor(const PartTensor& tensor, GgufNode& node) {
-  shard::OutputTensor out;
+OutputTensor WholeTensor(const PartTensor& tensor, GgufNode& node) {
+  OutputTensor out;
   out.entry = tensor.entry;
   out.sources = {{tensor.entry.file, tensor.entry.offset, tensor.entry.bytes}};
   out.layer = tensor.record->layer;
@@ -92,72 +87,72 @@ shard::OutputTensor WholeTensor(const PartTensor& tensor, GgufNode& node) {
 
 // The packed tensors of group and overlay, merged in ascending id, in the order of the group's
 // file.
-Result<std::vector<shard::OutputTensor>> MergeAll(const std::string& distribution,
-                                                  const Manifest& manifest, uint32_t group,
-                                                  GgufNode& node) {
+Result<std::vector<OutputTensor>> MergeAll(const std::string& distribution,
+                                           const Manifest& manifest, uint32_t group,
+                                           GgufNode& node) {
   std::map<std::string, std::vector<const PartTensor*>> by_name;
   for (const PartTensor& part : node.sources.experts) by_name[part.entry.name].push_back(&part);
-  std::vector<shard::OutputTensor> out;
+  std::vector<OutputTensor> out;
   for (const PartTensor& part : node.sources.experts) {
     const std::vector<const PartTensor*>& parts = by_name[part.entry.name];
     if (parts[0] != &part) continue;
     const auto layer = static_cast<uint32_t>(part.record->layer);
-    const shard::ExpertIds ids = shard::Eligible(manifest.plan, group, layer);
-    SHARD_TRY(shard::OutputTensor merged, MergeExperts(distribution, parts, ids));
+    const ExpertIds ids = Eligible(manifest.plan, group, layer);
+    SHARD_TRY(OutputTensor merged, MergeExperts(distribution, parts, ids));
     if (ids == part.record->experts) node.digests[part.entry.name] = part.record->xxh3;
     out.push_back(std::move(merged));
   }
   return out;
 }
 
-void LayOutSingle(std::vector<shard::OutputTensor> experts, const AssembleOptions& options,
+void LayOutSingle(std::vector<OutputTensor> experts, const AssembleOptions& options,
                   GgufNode& node) {
-  shard::OutputFile file;
+  OutputFile file;
   file.path = NameOf(options) + ".gguf";
   for (const PartTensor& tensor : node.sources.trunk) {
     file.tensors.push_back(WholeTensor(tensor, node));
   }
-  for (shard::OutputTensor& tensor : experts) file.tensors.push_back(std::move(tensor));
-  shard::LayOutGguf(file, node.metadata, options.alignment);
+  for (OutputTensor& tensor : experts) file.tensors.push_back(std::move(tensor));
+  LayOutGguf(file, node.metadata, options.alignment);
   node.model_file = file.path;
   node.files.push_back(std::move(file));
 }
 
-shard::GgufMetadata ExpertsMetadata(const GgufNode& node, size_t number) {
-  shard::GgufMetadata metadata;
-  metadata.Set("general.architecture", shard::GgufValue::String(node.metadata.Architecture()));
-  metadata.Set(shard::kSplitNoKey, shard::GgufValue::U16(static_cast<uint16_t>(number)));
+GgufMetadata ExpertsMetadata(const GgufNode& node, size_t number) {
+  GgufMetadata metadata;
+  metadata.Set("general.architecture", GgufValue::String(node.metadata.Architecture()));
+  metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(number)));
   return metadata;
 }
 
 // Head, the trunk's files as they are, experts. The trunk's files say by themselves which of the
 // set they are, and nothing else.
-void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& distribution,
+void LayOutSplit(std::vector<OutputTensor> experts, const std::string& distribution,
                  const AssembleOptions& options, GgufNode& node) {
   const size_t tensors = node.sources.trunk.size() + experts.size();
-  const shard::ContainerCost cost = shard::GgufCost(ExpertsMetadata(node, 0), options.alignment);
-  std::vector<std::vector<shard::OutputTensor>> lists =
-      shard::CutBySize(std::move(experts), options.max_part_size, cost);
+  const ContainerCost cost = GgufCost(ExpertsMetadata(node, 0), options.alignment);
+  std::vector<std::vector<OutputTensor>> lists =
+      CutBySize(std::move(experts), options.max_part_size, cost);
   const size_t first_experts = 1 + node.sources.trunk_files.size();
   const size_t count = first_experts + lists.size();
   const auto file_name = [&](size_t number) {
-    return shard::GgufPartFileName(NameOf(options), static_cast<uint32_t>(number),
-                                   static_cast<uint32_t>(count));
+    return GgufPartFileName(NameOf(options), static_cast<uint32_t>(number),
+                            static_cast<uint32_t>(count));
   };
-  shard::OutputFile head;
+  OutputFile head;
   head.path = node.model_file = file_name(0);
-  shard::SetSplitKeys(0, count, tensors, node.metadata);
-  shard::LayOutGguf(head, node.metadata, options.alignment);
+  SetSplitKeys(0, count, tensors, node.metadata);
+  LayOutGguf(head, node.metadata, options.alignment);
   node.files.push_back(std::move(head));
   for (size_t i = 0; i < node.sources.trunk_files.size(); ++i) {
     const BundleRecord& trunk = *node.sources.trunk_files[i];
     node.links.push_back({fs::path(distribution) / trunk.file, file_name(i + 1), &trunk});
   }
   for (size_t i = 0; i < lists.size(); ++i) {
-    shard::OutputFile file;
+    OutputFile file;
     file.path = file_name(first_experts + i);
     file.tensors = std::move(lists[i]);
-    shard::LayOutGguf(file, ExpertsMetadata(node, first_experts + i), options.alignment);
+    LayOutGguf(file, ExpertsMetadata(node, first_experts + i), options.alignment);
     node.files.push_back(std::move(file));
   }
 }
@@ -165,10 +160,10 @@ void LayOutSplit(std::vector<shard::OutputTensor> experts, const std::string& di
 Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manifest,
                           const AssembleOptions& options) {
   GgufNode node;
-  const auto tree = std::make_shared<const shard::LocalTree>(distribution);
+  const auto tree = std::make_shared<const LocalTree>(distribution);
   SHARD_CHECK(CutHead(*tree, manifest, options.group, node));
   SHARD_TRY(node.sources, OpenNodeFiles(tree, manifest, options.group));
-  SHARD_TRY(std::vector<shard::OutputTensor> experts,
+  SHARD_TRY(std::vector<OutputTensor> experts,
             MergeAll(distribution, manifest, options.group, node));
   if (options.layout == NodeLayout::kSingle) {
     LayOutSingle(std::move(experts), options, node);
@@ -180,7 +175,7 @@ Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manif
 
 AssembleReport Describe(const GgufNode& node) {
   AssembleReport report;
-  for (const shard::OutputFile& file : node.files) report.files.push_back({file.path, file.size});
+  for (const OutputFile& file : node.files) report.files.push_back({file.path, file.size});
   for (const LinkedFile& link : node.links) {
     report.files.push_back({link.name, link.bundle->size});
   }
@@ -195,9 +190,8 @@ AssembleReport Describe(const GgufNode& node) {
 // Links the trunk into the staged node and compares what is there then with the manifest, together
 // with the files that experts were taken from. A hard link changes its source's status, which
 // packing minds, so that this comes after it.
-Status LinkFiles(const GgufNode& node, shard::StagingDirectory& staging,
-                 const AssembleOptions& options, std::vector<PromisedFile> promised,
-                 AssembleReport& report) {
+Status LinkFiles(const GgufNode& node, StagingDirectory& staging, const AssembleOptions& options,
+                 std::vector<PromisedFile> promised, AssembleReport& report) {
   const LinkKind kind = options.link.value_or(LinkKind::kAuto);
   for (const LinkedFile& link : node.links) {
     const fs::path to = staging.path() / link.name;
@@ -215,8 +209,7 @@ Status LinkFiles(const GgufNode& node, shard::StagingDirectory& staging,
   return CheckFileDigests(promised, options.pack);
 }
 
-std::map<std::string, std::string> DigestsOf(const GgufNode& node,
-                                             const shard::PackResult& packed) {
+std::map<std::string, std::string> DigestsOf(const GgufNode& node, const PackResult& packed) {
   std::map<std::string, std::string> digests;
   for (size_t i = 0; i < node.files.size(); ++i) {
     digests[node.files[i].path] = packed.files[i].sha256;
@@ -232,7 +225,7 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
                                         const AssembleOptions& options) {
   SHARD_TRY(GgufNode node, PlanNode(distribution, manifest, options));
   std::vector<fs::path> inputs;
-  for (const shard::SourceFile& file : node.sources.sources) inputs.push_back(file.path);
+  for (const SourceFile& file : node.sources.sources) inputs.push_back(file.path);
   SHARD_CHECK(CheckOutsideDistribution(out, distribution, inputs));
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {
@@ -244,11 +237,9 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   report.files.push_back({kNodeFile, planned.size()});
   if (options.dry_run) return report;
 
-  const std::string identity = shard::PackIdentity(node.sources.sources, node.files);
-  SHARD_TRY(shard::StagingDirectory staging,
-            shard::StagingDirectory::Start(out, identity, OwnOutput()));
-  SHARD_TRY(const shard::PackResult packed,
-            shard::Pack(node.sources.sources, node.files, staging, options.pack));
+  const std::string identity = PackIdentity(node.sources.sources, node.files);
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Start(out, identity, OwnOutput()));
+  SHARD_TRY(const PackResult packed, Pack(node.sources.sources, node.files, staging, options.pack));
   SHARD_CHECK(LinkFiles(node, staging, options, ExpertFiles(distribution, manifest, options.group),
                         report));
   SHARD_CHECK(CheckCopied(node.files, packed.files, node.digests, node.sources.sources));
@@ -259,4 +250,4 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

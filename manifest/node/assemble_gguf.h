@@ -7,13 +7,13 @@
 #include "manifest/document/node_record.h"
 #include "manifest/node/assemble.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // AssembleNode for GGUF bundles; `record` is the node's, without its files. REQUIRES: options.group
 // is a group of the plan. In addition to what AssembleNode refuses, refuses what a stock llama.cpp
-// would get wrong with fewer experts (shard::CutMetadata).
+// would get wrong with fewer experts (CutMetadata).
 Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const Manifest& manifest,
                                         const NodeRecord& record, const std::string& out,
                                         const AssembleOptions& options);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

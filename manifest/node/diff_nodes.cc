@@ -9,10 +9,8 @@
 #include "manifest/document/diff_steps.h"
 #include "manifest/document/node_record.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
-
-using shard::Cat;
 
 constexpr const char* kOtherLayers = "*";
 
@@ -39,7 +37,7 @@ void CompareExperts(const NodeRecord& a, const NodeRecord& b, Changes& changes) 
   std::set<uint32_t> layers;
   for (const NodeRecord* record : {&a, &b}) {
     for (const auto& [layer, ids] : record->experts) {
-      const std::optional<uint64_t> number = shard::ParseUint(layer);
+      const std::optional<uint64_t> number = ParseUint(layer);
       if (number) layers.insert(static_cast<uint32_t>(*number));
     }
   }
@@ -73,4 +71,4 @@ DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b) {
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

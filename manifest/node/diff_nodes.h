@@ -4,9 +4,9 @@
 #include "manifest/document/diff.h"
 #include "manifest/document/node_record.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // By what their moepack_node.json say.
 DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -14,21 +14,17 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Ok;
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 constexpr size_t kCopyBytes = 1u << 20;
 
 // A name in a directory that is held open: nothing else can be written, whatever is swapped
 // meanwhile.
 struct Target {
-  const shard::InsideDirectory& directory;
+  const InsideDirectory& directory;
   const std::string& name;
   fs::path path() const { return directory.path() / name; }
 };
@@ -45,7 +41,7 @@ Status Hardlink(const fs::path& from, const Target& to) {
   if (error) return CannotLink(to, LinkKind::kHardlink, error.message());
   if (linkat(AT_FDCWD, whole.c_str(), to.directory.descriptor(), to.name.c_str(), 0) == 0)
     return Ok();
-  return CannotLink(to, LinkKind::kHardlink, shard::ErrnoText(errno));
+  return CannotLink(to, LinkKind::kHardlink, ErrnoText(errno));
 }
 
 Status Symlink(const fs::path& from, const Target& to, const fs::path& home) {
@@ -55,44 +51,43 @@ Status Symlink(const fs::path& from, const Target& to, const fs::path& home) {
   if (error) return CannotLink(to, LinkKind::kSymlink, error.message());
   const fs::path relative = target.lexically_relative(directory);
   if (symlinkat(relative.c_str(), to.directory.descriptor(), to.name.c_str()) == 0) return Ok();
-  return CannotLink(to, LinkKind::kSymlink, shard::ErrnoText(errno));
+  return CannotLink(to, LinkKind::kSymlink, ErrnoText(errno));
 }
 
-Result<shard::Descriptor> Create(const Target& to) {
+Result<Descriptor> Create(const Target& to) {
   return to.directory.OpenFile(to.name, O_WRONLY | O_CREAT | O_EXCL);
 }
 
 Status Reflink(const fs::path& from, const Target& to) {
-  SHARD_TRY(const shard::InputFile source, shard::InputFile::Open(from));
-  SHARD_TRY(const shard::Descriptor fd, Create(to));
+  SHARD_TRY(const InputFile source, InputFile::Open(from));
+  SHARD_TRY(const Descriptor fd, Create(to));
   if (ioctl(fd.get(), FICLONE, *source.descriptor()) == 0) {
-    return shard::FlushToDisk(fd.get(), to.path());
+    return FlushToDisk(fd.get(), to.path());
   }
   const int error = errno;
   SHARD_CHECK(to.directory.Remove(to.name));
-  return CannotLink(to, LinkKind::kReflink, shard::ErrnoText(error));
+  return CannotLink(to, LinkKind::kReflink, ErrnoText(error));
 }
 
 Status Copy(const fs::path& from, const Target& to) {
-  SHARD_TRY(const shard::InputFile source, shard::InputFile::Open(from));
-  SHARD_TRY(const uint64_t available, shard::FreeBytes(to.path()));
+  SHARD_TRY(const InputFile source, InputFile::Open(from));
+  SHARD_TRY(const uint64_t available, FreeBytes(to.path()));
   if (available < source.size()) {
-    return Error{
-        Code::kIo,
-        Cat(to.path().string(), ": free space: expected ", shard::FormatBytes(source.size()),
-            " for a copy of the trunk, found ", shard::FormatBytes(available)),
-        "free some space, or assemble on the distribution's own file system, where the "
-        "trunk can be linked"};
+    return Error{Code::kIo,
+                 Cat(to.path().string(), ": free space: expected ", FormatBytes(source.size()),
+                     " for a copy of the trunk, found ", FormatBytes(available)),
+                 "free some space, or assemble on the distribution's own file system, where the "
+                 "trunk can be linked"};
   }
-  SHARD_TRY(const shard::Descriptor fd, Create(to));
+  SHARD_TRY(const Descriptor fd, Create(to));
   std::vector<std::byte> buffer(std::min<uint64_t>(kCopyBytes, source.size()));
   for (uint64_t at = 0; at < source.size(); at += kCopyBytes) {
-    SHARD_CHECK(shard::CheckInterrupt());
+    SHARD_CHECK(CheckInterrupt());
     const auto piece = std::span(buffer).first(std::min<uint64_t>(kCopyBytes, source.size() - at));
     SHARD_CHECK(source.ReadAt(at, piece));
-    SHARD_CHECK(shard::WriteAt(fd.get(), to.path(), at, piece));
+    SHARD_CHECK(WriteAt(fd.get(), to.path(), at, piece));
   }
-  return shard::FlushToDisk(fd.get(), to.path());
+  return FlushToDisk(fd.get(), to.path());
 }
 
 Status LinkAs(const fs::path& from, const Target& to, const fs::path& home, LinkKind kind) {
@@ -117,7 +112,7 @@ const char* LinkName(LinkKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-Result<LinkKind> LinkFile(const fs::path& from, const shard::InsideDirectory& directory,
+Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory,
                           const std::string& name, const NodeLink& link) {
   const Target to{directory, name};
   LinkKind kind = link.kind;
@@ -131,4 +126,4 @@ Result<LinkKind> LinkFile(const fs::path& from, const shard::InsideDirectory& di
   return kind;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -7,13 +7,8 @@
 #include "libshard/base/python_json.h"
 #include "libshard/base/text.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Json;
 
 // The object that holds the last part of "text_config.num_experts"; null when the path leads
 // nowhere.
@@ -29,7 +24,7 @@ Json* ParentOf(Json& root, const std::vector<std::string>& path) {
 
 // How many of `eligible` lie in each of `groups` equal runs of `experts` ids; empty when the
 // numbers differ.
-bool EqualShares(const shard::ExpertIds& eligible, uint32_t experts, uint32_t groups) {
+bool EqualShares(const ExpertIds& eligible, uint32_t experts, uint32_t groups) {
   if (experts % groups != 0 || eligible.size() % groups != 0) return false;
   std::vector<size_t> shares(groups, 0);
   for (const uint32_t id : eligible) ++shares[id / (experts / groups)];
@@ -38,9 +33,9 @@ bool EqualShares(const shard::ExpertIds& eligible, uint32_t experts, uint32_t gr
          std::all_of(shares.begin(), shares.end(), [&](size_t count) { return count == share; });
 }
 
-bool KeepsRoutingGroups(const shard::Routing& routing, const shard::Plan& plan, size_t group) {
+bool KeepsRoutingGroups(const Routing& routing, const Plan& plan, size_t group) {
   return std::all_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
-    const shard::ExpertIds eligible = shard::Eligible(plan, group, layer.first);
+    const ExpertIds eligible = Eligible(plan, group, layer.first);
     const uint64_t reachable = eligible.size() / routing.groups * std::max(1u, routing.groups_used);
     return EqualShares(eligible, layer.second, routing.groups) && routing.top_k <= reachable;
   });
@@ -70,19 +65,18 @@ void SetOneGroup(Json& document, Json& parent) {
 
 }  // namespace
 
-shard::Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const shard::Plan& plan,
-                                         size_t group) {
+Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan, size_t group) {
   const auto& [where, text, config, routing] = source;
-  SHARD_TRY(Json document, shard::ParsePythonJson(where, text));
-  const std::vector<std::string> path = shard::Split(config.expert_count_key, '.');
+  SHARD_TRY(Json document, ParsePythonJson(where, text));
+  const std::vector<std::string> path = moepack::Split(config.expert_count_key, '.');
   Json* parent = ParentOf(document, path);
   if (parent == nullptr || !parent->contains(path.back())) {
     return Error{Code::kCorrupt, Cat(where, ": ", config.expert_count_key,
                                      ": expected the number of experts, found nothing")};
   }
-  const uint64_t experts = shard::Eligible(plan, group, plan.layers.begin()->first).size();
+  const uint64_t experts = Eligible(plan, group, plan.layers.begin()->first).size();
   const Json before = (*parent)[path.back()];
-  for (const char* key : shard::ExpertCountKeys()) {
+  for (const char* key : ExpertCountKeys()) {
     const auto count = parent->find(key);
     if (count != parent->end() && *count == before) SetCount(*count, experts);
   }
@@ -93,8 +87,8 @@ shard::Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const shar
                             " groups of the router evenly; n_group and "
                             "topk_group are now 1, so that all of its experts compete"));
   }
-  out.text = shard::WritePythonJson(document);
+  out.text = WritePythonJson(document);
   return out;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

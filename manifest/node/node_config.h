@@ -8,7 +8,7 @@
 #include "libshard/model/config.h"
 #include "libshard/plan/plan.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 struct NodeConfig {
   std::string text;                // the new config.json
@@ -17,15 +17,14 @@ struct NodeConfig {
 
 struct ConfigOfModel {
   const std::string& where;
-  const std::string& text;           // the source's config.json
-  const shard::ModelConfig& config;  // what was read from it
-  const shard::Routing& routing;     // with what is usual in the family
+  const std::string& text;    // the source's config.json
+  const ModelConfig& config;  // what was read from it
+  const Routing& routing;     // with what is usual in the family
 };
 
 // Routing groups (more than one) are kept when every layer keeps the same number of experts, at
 // least 2, of each and top-k still fits; otherwise n_group and topk_group become 1 and a note says
 // so.
-shard::Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const shard::Plan& plan,
-                                         size_t group);
+Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan, size_t group);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -11,19 +11,13 @@
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::ExpertIds;
-using shard::Ok;
-
 const PartTensor* HolderOf(std::span<const PartTensor* const> parts, uint32_t id) {
   for (const PartTensor* part : parts) {
-    if (shard::Contains(part->record->experts, id)) return part;
+    if (Contains(part->record->experts, id)) return part;
   }
   return nullptr;
 }
@@ -40,25 +34,25 @@ bool SameShapes(const PartTensor& a, const PartTensor& b) {
 }
 
 std::string Where(const std::string& distribution, const PartTensor& tensor) {
-  return Cat(distribution, ": tensor ", shard::Quoted(tensor.entry.name));
+  return Cat(distribution, ": tensor ", Quoted(tensor.entry.name));
 }
 
-Error WrongTensor(const shard::fs::path& path, const std::string& tensor, std::string_view expected,
+Error WrongTensor(const fs::path& path, const std::string& tensor, std::string_view expected,
                   std::string_view found) {
   return Error{Code::kMismatch,
-               Cat(path.string(), ": tensor ", shard::Quoted(tensor), ": xxh3-128: expected ",
-                   expected, ", found ", found),
+               Cat(path.string(), ": tensor ", Quoted(tensor), ": xxh3-128: expected ", expected,
+                   ", found ", found),
                kDamagedHint};
 }
 
-Result<std::string> Xxh3OfRange(const shard::SourceFile& source, const shard::TensorEntry& entry,
-                                shard::ByteProgress& progress) {
+Result<std::string> Xxh3OfRange(const SourceFile& source, const TensorEntry& entry,
+                                ByteProgress& progress) {
   constexpr size_t kBuffer = 1u << 20;
-  SHARD_TRY(const shard::ByteSourcePtr file, shard::OpenUnchanged(source));
+  SHARD_TRY(const ByteSourcePtr file, OpenUnchanged(source));
   std::vector<std::byte> buffer(std::min<uint64_t>(kBuffer, entry.bytes));
-  shard::Xxh3 hash;
+  Xxh3 hash;
   for (uint64_t at = 0; at < entry.bytes; at += kBuffer) {
-    SHARD_CHECK(shard::CheckInterrupt());
+    SHARD_CHECK(CheckInterrupt());
     const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, entry.bytes - at));
     SHARD_CHECK(file->ReadAt(entry.offset + at, piece));
     hash.Update(piece);
@@ -68,7 +62,7 @@ Result<std::string> Xxh3OfRange(const shard::SourceFile& source, const shard::Te
 }
 
 // A step of its own in the line that packing draws.
-shard::ByteReport ReportOf(const shard::PackOptions& options) {
+ByteReport ReportOf(const PackOptions& options) {
   if (!options.progress) return {};
   return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
 }
@@ -87,7 +81,7 @@ Status CheckHolds(const std::string& distribution, const PartTensor& tensor) {
   if (!shape.empty() && shape[0] != 0 && shape[0] % held == 0) return Ok();
   return Error{Code::kMismatch,
                Cat(Where(distribution, tensor), ": shape: expected ", held,
-                   " experts along the first axis, found ", shard::FormatShape(shape)),
+                   " experts along the first axis, found ", FormatShape(shape)),
                kDamagedHint};
 }
 
@@ -108,15 +102,15 @@ Status CheckAlike(const std::string& distribution, const PartTensor& a, const Pa
 
 }  // namespace
 
-Result<NodeFiles> OpenNodeFiles(const shard::SourceTreePtr& distribution, const Manifest& manifest,
+Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifest& manifest,
                                 uint32_t group) {
   NodeFiles out;
   bool found_group = false;
   bool overlay = manifest.plan.overlay_version.empty();
   for (const BundleRecord& bundle : manifest.bundles) {
-    const bool trunk = bundle.role == shard::Role::kTrunk;
-    const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
-    const bool replicated = bundle.role == shard::Role::kOverlay;
+    const bool trunk = bundle.role == Role::kTrunk;
+    const bool own = bundle.role == Role::kGroup && bundle.group == static_cast<int>(group);
+    const bool replicated = bundle.role == Role::kOverlay;
     found_group = found_group || own;
     overlay = overlay || replicated;
     if (trunk) out.trunk_files.push_back(&bundle);
@@ -141,24 +135,23 @@ std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Man
                                       uint32_t group) {
   std::vector<PromisedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
-    const bool own = bundle.role == shard::Role::kGroup && bundle.group == static_cast<int>(group);
-    if (!own && bundle.role != shard::Role::kOverlay) continue;
-    files.push_back({shard::fs::path(distribution) / bundle.file, bundle.size, bundle.sha256});
+    const bool own = bundle.role == Role::kGroup && bundle.group == static_cast<int>(group);
+    if (!own && bundle.role != Role::kOverlay) continue;
+    files.push_back({fs::path(distribution) / bundle.file, bundle.size, bundle.sha256});
   }
   return files;
 }
 
-Status CheckFileDigests(const std::vector<PromisedFile>& files, const shard::PackOptions& options) {
+Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options) {
   uint64_t total = 0;
   for (const PromisedFile& file : files) total += file.size;
-  shard::ByteProgress progress(ReportOf(options), total);
-  const size_t jobs = shard::ThreadsForFiles(options.jobs);
-  return shard::ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
+  ByteProgress progress(ReportOf(options), total);
+  const size_t jobs = ThreadsForFiles(options.jobs);
+  return ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const PromisedFile& file = files[i];
-    SHARD_TRY(const shard::InputFile opened,
-              shard::InputFile::Open(file.copy.empty() ? file.path : file.copy));
+    SHARD_TRY(const InputFile opened, InputFile::Open(file.copy.empty() ? file.path : file.copy));
     SHARD_TRY(const std::string sha256,
-              shard::Sha256Of(opened, [&](uint64_t bytes) { progress.Add(bytes); }));
+              Sha256Of(opened, [&](uint64_t bytes) { progress.Add(bytes); }));
     if (sha256 == file.sha256) return Ok();
     return Error{Code::kMismatch,
                  Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
@@ -166,16 +159,15 @@ Status CheckFileDigests(const std::vector<PromisedFile>& files, const shard::Pac
   });
 }
 
-Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Plan& plan,
-                               uint32_t group) {
+Result<uint32_t> EligibleCount(const std::string& distribution, const Plan& plan, uint32_t group) {
   const uint32_t first_layer = plan.layers.begin()->first;
-  const auto count = static_cast<uint32_t>(shard::Eligible(plan, group, first_layer).size());
+  const auto count = static_cast<uint32_t>(Eligible(plan, group, first_layer).size());
   if (count == 0) {
     return Error{Code::kUnsupported, Cat(distribution, ": group ", group, ": layer ", first_layer,
                                          ": expected at least one eligible expert, found none")};
   }
   for (const auto& [layer, unused] : plan.layers) {
-    const size_t eligible = shard::Eligible(plan, group, layer).size();
+    const size_t eligible = Eligible(plan, group, layer).size();
     if (eligible == count) continue;
     return Error{
         Code::kUnsupported,
@@ -186,9 +178,8 @@ Result<uint32_t> EligibleCount(const std::string& distribution, const shard::Pla
   return count;
 }
 
-Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
-                                         std::span<const PartTensor* const> parts,
-                                         const ExpertIds& ids) {
+Result<OutputTensor> MergeExperts(const std::string& distribution,
+                                  std::span<const PartTensor* const> parts, const ExpertIds& ids) {
   const PartTensor& first = *parts[0];
   for (const PartTensor* part : parts) SHARD_CHECK(CheckHolds(distribution, *part));
   if (ids.empty()) {
@@ -197,7 +188,7 @@ Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
                      first.record->layer),
                  kDamagedHint};
   }
-  shard::OutputTensor out;
+  OutputTensor out;
   out.entry = first.entry;
   out.entry.bytes = 0;
   out.layer = first.record->layer;
@@ -215,7 +206,7 @@ Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
     const auto local =
         static_cast<uint32_t>(std::lower_bound(held.begin(), held.end(), id) - held.begin());
     const auto count = static_cast<uint32_t>(held.size());
-    for (const shard::SourceRange& range : shard::SliceAxis(holder->entry, 0, count, {local})) {
+    for (const SourceRange& range : SliceAxis(holder->entry, 0, count, {local})) {
       out.sources.push_back(range);
       out.entry.bytes += range.bytes;
     }
@@ -224,13 +215,12 @@ Result<shard::OutputTensor> MergeExperts(const std::string& distribution,
   return out;
 }
 
-Status CheckCopied(const std::vector<shard::OutputFile>& files,
-                   const std::vector<shard::FileDigests>& found,
+Status CheckCopied(const std::vector<OutputFile>& files, const std::vector<FileDigests>& found,
                    const std::map<std::string, std::string>& expected,
-                   const std::vector<shard::SourceFile>& sources) {
+                   const std::vector<SourceFile>& sources) {
   for (size_t f = 0; f < files.size(); ++f) {
     for (size_t t = 0; t < files[f].tensors.size(); ++t) {
-      const shard::OutputTensor& tensor = files[f].tensors[t];
+      const OutputTensor& tensor = files[f].tensors[t];
       const auto promised = expected.find(tensor.entry.name);
       if (promised == expected.end() || promised->second == found[f].tensors[t]) continue;
       return WrongTensor(sources[tensor.sources[0].file].path, tensor.SourceName(),
@@ -241,15 +231,14 @@ Status CheckCopied(const std::vector<shard::OutputFile>& files,
 }
 
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,
-                       const std::vector<shard::SourceFile>& sources,
-                       const shard::PackOptions& options) {
+                       const std::vector<SourceFile>& sources, const PackOptions& options) {
   uint64_t total = 0;
   for (const PartTensor& tensor : tensors) total += tensor.entry.bytes;
-  shard::ByteProgress progress(ReportOf(options), total);
-  const size_t jobs = shard::ThreadsForFiles(options.jobs);
-  return shard::ParallelFor(tensors.size(), jobs, [&](size_t i) -> Status {
+  ByteProgress progress(ReportOf(options), total);
+  const size_t jobs = ThreadsForFiles(options.jobs);
+  return ParallelFor(tensors.size(), jobs, [&](size_t i) -> Status {
     const PartTensor& tensor = tensors[i];
-    const shard::SourceFile& source = sources[tensor.entry.file];
+    const SourceFile& source = sources[tensor.entry.file];
     SHARD_TRY(const std::string xxh3, Xxh3OfRange(source, tensor.entry, progress));
     if (xxh3 == tensor.record->xxh3) return Ok();
     return WrongTensor(source.path, tensor.entry.name, tensor.record->xxh3, xxh3);
@@ -266,4 +255,4 @@ Result<std::string> NodeText(NodeRecord record, const std::vector<AssembleReport
   return ReadableNodeText(record);
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

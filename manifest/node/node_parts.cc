@@ -9,22 +9,16 @@
 #include "libshard/model/layer_experts.h"
 #include "manifest/node/node_files.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::ExpertIds;
-using shard::Ok;
 
 constexpr const char* kTrunkFile = "model-00001-of-00002.safetensors";
 constexpr const char* kExpertsFile = "model-00002-of-00002.safetensors";
 
 class NodeCutter {
  public:
-  NodeCutter(const shard::SourceTreePtr& distribution, const Manifest& manifest,
-             shard::FamilyMatcher& matcher, uint32_t group)
+  NodeCutter(const SourceTreePtr& distribution, const Manifest& manifest, FamilyMatcher& matcher,
+             uint32_t group)
       : tree_(distribution),
         distribution_(distribution->name()),
         manifest_(manifest),
@@ -39,23 +33,21 @@ class NodeCutter {
     out_.sources = std::move(files.sources);
     trunk_.path = kTrunkFile;
     experts_.path = kExpertsFile;
-    experts_.role = shard::Role::kGroup;
+    experts_.role = Role::kGroup;
     for (const PartTensor& tensor : trunk_tensors_) SHARD_CHECK(AddTrunkTensor(tensor));
     SHARD_CHECK(AddExperts());
-    for (shard::OutputFile* file : {&trunk_, &experts_}) {
-      shard::LayOutSafetensors(*file, {{"format", "pt"}});
+    for (OutputFile* file : {&trunk_, &experts_}) {
+      LayOutSafetensors(*file, {{"format", "pt"}});
       out_.files.push_back(std::move(*file));
     }
     return std::move(out_);
   }
 
  private:
-  ExpertIds EligibleIn(uint32_t layer) const {
-    return shard::Eligible(manifest_.plan, group_, layer);
-  }
+  ExpertIds EligibleIn(uint32_t layer) const { return Eligible(manifest_.plan, group_, layer); }
 
-  shard::OutputTensor Whole(const PartTensor& tensor, const std::string& name) {
-    shard::OutputTensor out;
+  OutputTensor Whole(const PartTensor& tensor, const std::string& name) {
+    OutputTensor out;
     out.entry = tensor.entry;
     out.entry.name = name;
     out.sources = {{tensor.entry.file, tensor.entry.offset, tensor.entry.bytes}};
@@ -66,12 +58,12 @@ class NodeCutter {
 
   // Router rows are cut to the eligible experts; everything else is copied unchanged.
   Status AddTrunkTensor(const PartTensor& tensor) {
-    const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
-    const bool by_expert = found.rule != nullptr && found.rule->expert_axis != shard::kNoAxis;
+    const TensorClass found = matcher_.Classify(tensor.entry.name);
+    const bool by_expert = found.rule != nullptr && found.rule->expert_axis != kNoAxis;
     const auto layer = manifest_.plan.layers.find(static_cast<uint32_t>(found.layer));
     if (found.rule != nullptr && found.rule->holds_expert_ids) {
       return Error{Code::kUnsupported,
-                   Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name),
+                   Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
                        ": expected a router that scores experts, found a table that gives tokens "
                        "fixed experts, some of which are not on this node")};
     }
@@ -82,19 +74,17 @@ class NodeCutter {
     return AddRouterRows(tensor, *found.rule, layer->first, layer->second);
   }
 
-  Status AddRouterRows(const PartTensor& tensor, const shard::TensorRule& rule, uint32_t layer,
+  Status AddRouterRows(const PartTensor& tensor, const TensorRule& rule, uint32_t layer,
                        uint32_t experts) {
-    const auto axis = shard::AxisIn(tensor.entry.shape, rule.expert_axis);
+    const auto axis = AxisIn(tensor.entry.shape, rule.expert_axis);
     const uint64_t length = axis ? tensor.entry.shape[*axis] : 0;
     if (length == 0 || length % experts != 0) {
-      return Error{Code::kMismatch,
-                   Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name), ": expected ",
-                       experts, " rows, found ", length)};
+      return Error{Code::kMismatch, Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
+                                        ": expected ", experts, " rows, found ", length)};
     }
-    shard::OutputTensor out;
+    OutputTensor out;
     out.entry = tensor.entry;
-    out.sources =
-        shard::SliceAxis(tensor.entry, static_cast<int>(*axis), experts, EligibleIn(layer));
+    out.sources = SliceAxis(tensor.entry, static_cast<int>(*axis), experts, EligibleIn(layer));
     out.entry.shape[*axis] = length / experts * out_.experts;
     out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
     out_.cut.push_back(tensor);
@@ -110,7 +100,7 @@ class NodeCutter {
     for (const PartTensor& tensor : expert_tensors_) {
       const std::vector<const PartTensor*>& parts = by_name[tensor.entry.name];
       if (parts[0] != &tensor) continue;
-      const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
+      const TensorClass found = matcher_.Classify(tensor.entry.name);
       const Status added = found.rule != nullptr && found.expert >= 0 ? AddExplicit(tensor, found)
                                                                       : AddPacked(parts, found);
       if (!added) return added;
@@ -138,39 +128,38 @@ class NodeCutter {
     return Ok();
   }
 
-  Status AddExplicit(const PartTensor& tensor, const shard::TensorClass& found) {
+  Status AddExplicit(const PartTensor& tensor, const TensorClass& found) {
     const ExpertIds eligible = EligibleIn(static_cast<uint32_t>(found.layer));
     const auto id = static_cast<uint32_t>(found.expert);
     const auto at = std::lower_bound(eligible.begin(), eligible.end(), id);
     if (at == eligible.end() || *at != id) return NotEligible(tensor, id);
     const auto local = static_cast<uint32_t>(at - eligible.begin());
-    SHARD_TRY(const std::string name, shard::RenumberExpert(matcher_, tensor.entry.name, local));
+    SHARD_TRY(const std::string name, RenumberExpert(matcher_, tensor.entry.name, local));
     ++tensors_of_[static_cast<uint32_t>(found.layer)][local];
     experts_.tensors.push_back(Whole(tensor, name));
     return Ok();
   }
 
-  Status AddPacked(const std::vector<const PartTensor*>& parts, const shard::TensorClass& found) {
+  Status AddPacked(const std::vector<const PartTensor*>& parts, const TensorClass& found) {
     const PartTensor& first = *parts[0];
     const bool one_for_all = first.record->experts.empty() && first.entry.Elements() == 1;
     if (one_for_all) {
       experts_.tensors.push_back(Whole(first, first.entry.name));
       return Ok();
     }
-    if (found.rule == nullptr || found.layer < 0 || found.rule->expert_axis == shard::kNoAxis) {
-      return Error{Code::kMismatch, Cat(distribution_, ": tensor ", shard::Quoted(first.entry.name),
+    if (found.rule == nullptr || found.layer < 0 || found.rule->expert_axis == kNoAxis) {
+      return Error{Code::kMismatch, Cat(distribution_, ": tensor ", Quoted(first.entry.name),
                                         ": expected an expert tensor, found a name that no rule "
                                         "of the family reads as one")};
     }
-    const auto axis = shard::AxisIn(first.entry.shape, found.rule->expert_axis);
+    const auto axis = AxisIn(first.entry.shape, found.rule->expert_axis);
     if (axis != size_t{0}) {
-      return Error{Code::kUnsupported,
-                   Cat(distribution_, ": tensor ", shard::Quoted(first.entry.name),
-                       ": expected experts along axis 0, found axis ",
-                       axis ? Cat(*axis) : Cat(found.rule->expert_axis))};
+      return Error{Code::kUnsupported, Cat(distribution_, ": tensor ", Quoted(first.entry.name),
+                                           ": expected experts along axis 0, found axis ",
+                                           axis ? Cat(*axis) : Cat(found.rule->expert_axis))};
     }
     const auto layer = static_cast<uint32_t>(found.layer);
-    SHARD_TRY(shard::OutputTensor out, MergeExperts(distribution_, parts, EligibleIn(layer)));
+    SHARD_TRY(OutputTensor out, MergeExperts(distribution_, parts, EligibleIn(layer)));
     packed_layers_.insert(layer);
     for (const PartTensor* part : parts) out_.cut.push_back(*part);
     experts_.tensors.push_back(std::move(out));
@@ -179,18 +168,18 @@ class NodeCutter {
 
   Error NotEligible(const PartTensor& tensor, uint32_t id) const {
     return Error{Code::kMismatch,
-                 Cat(distribution_, ": tensor ", shard::Quoted(tensor.entry.name), ": expert ", id,
+                 Cat(distribution_, ": tensor ", Quoted(tensor.entry.name), ": expert ", id,
                      ": expected the experts that the plan gives this node, found others"),
                  kDamagedHint};
   }
 
-  const shard::SourceTreePtr& tree_;
+  const SourceTreePtr& tree_;
   const std::string& distribution_;  // its name
   const Manifest& manifest_;
-  shard::FamilyMatcher& matcher_;
+  FamilyMatcher& matcher_;
   uint32_t group_;
   std::vector<PartTensor> trunk_tensors_, expert_tensors_;
-  shard::OutputFile trunk_, experts_;
+  OutputFile trunk_, experts_;
   std::map<uint32_t, std::map<uint32_t, size_t>> tensors_of_;  // layer -> expert of the node
   std::set<uint32_t> packed_layers_;
   NodeParts out_;
@@ -198,9 +187,9 @@ class NodeCutter {
 
 }  // namespace
 
-Result<NodeParts> CutNode(const shard::SourceTreePtr& distribution, const Manifest& manifest,
-                          shard::FamilyMatcher& matcher, uint32_t group) {
+Result<NodeParts> CutNode(const SourceTreePtr& distribution, const Manifest& manifest,
+                          FamilyMatcher& matcher, uint32_t group) {
   return NodeCutter(distribution, manifest, matcher, group).Cut();
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

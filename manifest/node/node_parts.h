@@ -13,11 +13,11 @@
 #include "manifest/document/manifest.h"
 #include "manifest/write/open_bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 struct NodeParts {
-  std::vector<shard::SourceFile> sources;      // the distribution's files that the node needs
-  std::vector<shard::OutputFile> files;        // trunk and experts
+  std::vector<SourceFile> sources;             // the distribution's files that the node needs
+  std::vector<OutputFile> files;               // trunk and experts
   std::map<std::string, std::string> digests;  // output tensor -> XXH3-128, for those copied whole
   std::vector<PartTensor> cut;  // of which only some experts are taken; CheckCutTensors
   uint32_t experts = 0;         // eligible per layer
@@ -25,7 +25,7 @@ struct NodeParts {
 
 // `matcher` belongs to the model's family and is borrowed for the call. Each file's own header is
 // compared with the manifest, which must outlive the result.
-Result<NodeParts> CutNode(const shard::SourceTreePtr& distribution, const Manifest& manifest,
-                          shard::FamilyMatcher& matcher, uint32_t group);
+Result<NodeParts> CutNode(const SourceTreePtr& distribution, const Manifest& manifest,
+                          FamilyMatcher& matcher, uint32_t group);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,62 +8,60 @@
 #include "libshard/format/gguf_set.h"
 #include "manifest/document/node_record.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 // Of the GGUF files that would be opened, those that lead out of the directory. Files that are not
 // there, or cannot be followed, are left to whoever opens them.
 Result<std::vector<std::string>> FilesOutside(const fs::path& directory,
-                                              const shard::Source& source) {
-  std::vector<std::string> names = shard::GgufPartsOf(source.file);
+                                              const moepack::Source& source) {
+  std::vector<std::string> names = GgufPartsOf(source.file);
   if (source.file.empty()) {
     SHARD_TRY(names, source.tree->List("", ".gguf"));
   } else if (names.size() == 1) {
     names.clear();  // a user may name any file
   }
   std::erase_if(names, [&](const std::string& name) {
-    const Status inside = shard::CheckInside(directory, name);
-    return inside || inside.error().code != shard::Code::kCorrupt;
+    const Status inside = CheckInside(directory, name);
+    return inside || inside.error().code != Code::kCorrupt;
   });
   return names;
 }
 
 // Every one of them is what the record says.
 Status CheckVouchedFor(const std::string& directory, const NodeRecord& record,
-                       const std::vector<std::string>& names, const shard::ByteReport& report) {
+                       const std::vector<std::string>& names, const ByteReport& report) {
   uint64_t total = 0;
   std::vector<const NodeFileRecord*> files;
   for (const std::string& name : names) {
     files.push_back(record.FindFile(name));
-    if (files.back() == nullptr) return shard::CheckInside(directory, name);
+    if (files.back() == nullptr) return CheckInside(directory, name);
     total += files.back()->size;
   }
-  shard::ByteProgress progress(report, total);
+  ByteProgress progress(report, total);
   for (const NodeFileRecord* file : files) {
     SHARD_CHECK(CheckNodeFile(directory, *file, progress));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
-Result<shard::MoeModel> OpenModelOrNode(const shard::Source& source,
-                                        const shard::ModelOptions& options,
-                                        const shard::ByteReport& report) {
+Result<MoeModel> OpenModelOrNode(const moepack::Source& source, const ModelOptions& options,
+                                 const ByteReport& report) {
   const std::optional<fs::path> local = source.tree->LocalPath("");
-  if (!local) return shard::MoeModel::Open(source, options);
+  if (!local) return MoeModel::Open(source, options);
   SHARD_TRY(const std::vector<std::string> outside, FilesOutside(*local, source));
-  if (outside.empty()) return shard::MoeModel::Open(source, options);
+  if (outside.empty()) return MoeModel::Open(source, options);
   SHARD_TRY(const bool node, source.tree->Has(kNodeFile));
-  if (!node) return shard::MoeModel::Open(source, options);
+  if (!node) return MoeModel::Open(source, options);
   const std::string directory = local->string();
   SHARD_TRY(const NodeRecord record, ReadNodeRecord(directory));
   SHARD_CHECK(CheckVouchedFor(directory, record, outside, report));
-  SHARD_TRY(const shard::Source linked,
-            shard::LocalSource(source.named, shard::LinkRule::kPartsAnywhere));
-  return shard::MoeModel::Open(linked, options);
+  SHARD_TRY(const moepack::Source linked, LocalSource(source.named, LinkRule::kPartsAnywhere));
+  return MoeModel::Open(linked, options);
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

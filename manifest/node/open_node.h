@@ -9,14 +9,13 @@
 #include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // As MoeModel::Open. GGUF files that lead out of the directory they are found in are opened only
 // when moepack_node.json beside them lists them, and after each was compared with its digest there
 // (kMismatch): so that whoever makes a directory cannot have other files read by pointing at them.
 // `report` counts these bytes; apart from them only headers are read.
-shard::Result<shard::MoeModel> OpenModelOrNode(const shard::Source& source,
-                                               const shard::ModelOptions& options,
-                                               const shard::ByteReport& report = {});
+Result<MoeModel> OpenModelOrNode(const moepack::Source& source, const ModelOptions& options,
+                                 const ByteReport& report = {});
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -15,12 +15,7 @@
 #include "manifest/document/parents.h"
 #include "manifest/verify/requantize.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Quoted;
+namespace moepack::manifest {
 
 namespace {
 
@@ -31,7 +26,7 @@ Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions&
   if (recipe.imatrix_file.empty()) return std::string();
   std::string others;
   for (const std::string& file : options.imatrix_files) {
-    SHARD_TRY(const shard::Imatrix imatrix, shard::ReadImatrix(file));
+    SHARD_TRY(const Imatrix imatrix, ReadImatrix(file));
     if (imatrix.sha256 == recipe.imatrix_sha256) return file;
     others += Cat(others.empty() ? "" : ", ", file, " with ", imatrix.sha256);
   }
@@ -47,14 +42,14 @@ Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions&
 }
 
 // `text` is one step of a recipe.
-Result<shard::QuantizeOptions> StepOf(const std::string& where, std::string_view text,
-                                      const RecipeRecord& recipe, const RemakeOptions& options) {
-  shard::QuantizeOptions step;
+Result<QuantizeOptions> StepOf(const std::string& where, std::string_view text,
+                               const RecipeRecord& recipe, const RemakeOptions& options) {
+  QuantizeOptions step;
   if (text.ends_with(kNoMtp)) {
     step.convert.mtp = false;
     text.remove_suffix(kNoMtp.size());
   }
-  SHARD_TRY(step.recipe, shard::ParseRecipeText(where, text));
+  SHARD_TRY(step.recipe, ParseRecipeText(where, text));
   SHARD_TRY(step.imatrix_file, FindImatrix(recipe, options));
   step.imatrix_name = recipe.imatrix_file;
   step.convert.pre = options.pre;
@@ -74,10 +69,10 @@ Result<std::string> OwnRecipe(const std::string& where, const std::string& recip
 }
 
 // Role and group -> tensors in each of its files.
-using Division = std::map<std::pair<shard::Role, int>, std::vector<size_t>>;
+using Division = std::map<std::pair<moepack::Role, int>, std::vector<size_t>>;
 
 Division DivisionOf(const Manifest& manifest) {
-  std::map<std::pair<shard::Role, int>, std::vector<const BundleRecord*>> parts;
+  std::map<std::pair<Role, int>, std::vector<const BundleRecord*>> parts;
   for (const BundleRecord& bundle : manifest.bundles) {
     parts[{bundle.role, bundle.group}].push_back(&bundle);
   }
@@ -91,33 +86,31 @@ Division DivisionOf(const Manifest& manifest) {
 }
 
 // Lays a file out anew after it was cut. Only trunk files count themselves.
-Status LayOutAgain(const shard::OutputFile& whole, size_t number, uint64_t alignment,
-                   shard::OutputFile& file) {
+Status LayOutAgain(const OutputFile& whole, size_t number, uint64_t alignment, OutputFile& file) {
   const auto prefix = std::as_bytes(std::span(whole.prefix));
   if (!whole.path.ends_with(".gguf")) {
-    SHARD_TRY(const shard::SafetensorsHeader header,
-              shard::ParseSafetensors(whole.path, prefix, whole.size));
-    shard::LayOutSafetensors(file, header.metadata);
-    return shard::Ok();
+    SHARD_TRY(const SafetensorsHeader header, ParseSafetensors(whole.path, prefix, whole.size));
+    LayOutSafetensors(file, header.metadata);
+    return Ok();
   }
-  SHARD_TRY(shard::GgufHeader header, shard::ParseGguf(whole.path, prefix, whole.size));
-  if (whole.role == shard::Role::kTrunk) {
-    header.metadata.Set(shard::kSplitNoKey, shard::GgufValue::U16(static_cast<uint16_t>(number)));
+  SHARD_TRY(GgufHeader header, ParseGguf(whole.path, prefix, whole.size));
+  if (whole.role == Role::kTrunk) {
+    header.metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(number)));
   }
-  shard::LayOutGguf(file, header.metadata, alignment);
-  return shard::Ok();
+  LayOutGguf(file, header.metadata, alignment);
+  return Ok();
 }
 
 // `whole` as files of so many tensors each; what the counts do not cover goes into the last.
-Status Divide(shard::OutputFile whole, const std::vector<size_t>& counts, uint64_t alignment,
-              std::vector<shard::OutputFile>& out) {
-  const shard::fs::path path = whole.path;
+Status Divide(OutputFile whole, const std::vector<size_t>& counts, uint64_t alignment,
+              std::vector<OutputFile>& out) {
+  const fs::path path = whole.path;
   const std::string directory = path.parent_path().string(), stem = path.stem().string();
   const std::string extension = path.extension().string();
   auto next = whole.tensors.begin();
   for (size_t i = 0; i < counts.size(); ++i) {
-    shard::OutputFile file;
-    file.path = shard::PartFileName({directory, stem, extension}, i + 1, counts.size());
+    OutputFile file;
+    file.path = PartFileName({directory, stem, extension}, i + 1, counts.size());
     file.role = whole.role;
     file.group = whole.group;
     const auto left = static_cast<size_t>(whole.tensors.end() - next);
@@ -128,15 +121,14 @@ Status Divide(shard::OutputFile whole, const std::vector<size_t>& counts, uint64
     SHARD_CHECK(LayOutAgain(whole, i + 1, alignment, file));
     out.push_back(std::move(file));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // Where a part is cut into files is the writer's choice, and recorded.
-Status DivideAll(const Manifest& manifest, uint64_t alignment,
-                 std::vector<shard::OutputFile>& files) {
+Status DivideAll(const Manifest& manifest, uint64_t alignment, std::vector<OutputFile>& files) {
   const Division division = DivisionOf(manifest);
-  std::vector<shard::OutputFile> out;
-  for (shard::OutputFile& file : files) {
+  std::vector<OutputFile> out;
+  for (OutputFile& file : files) {
     const auto known = division.find({file.role, file.group});
     if (known == division.end() || known->second.size() < 2) {
       out.push_back(std::move(file));
@@ -145,20 +137,19 @@ Status DivideAll(const Manifest& manifest, uint64_t alignment,
     }
   }
   files = std::move(out);
-  return shard::Ok();
+  return Ok();
 }
 
 bool HasRemainder(const Manifest& manifest) {
-  return std::any_of(
-      manifest.bundles.begin(), manifest.bundles.end(),
-      [](const BundleRecord& bundle) { return bundle.role == shard::Role::kRemainder; });
+  return std::any_of(manifest.bundles.begin(), manifest.bundles.end(),
+                     [](const BundleRecord& bundle) { return bundle.role == Role::kRemainder; });
 }
 
 }  // namespace
 
-Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
-                                                    const RemakeOptions& options) {
-  std::vector<shard::QuantizeOptions> steps;
+Result<std::vector<QuantizeOptions>> StepsOf(const Manifest& manifest,
+                                             const RemakeOptions& options) {
+  std::vector<QuantizeOptions> steps;
   std::vector<RecipeRecord> recipes;
   SHARD_TRY(const std::vector<ParentRecord> parents, ParentsOf(manifest));
   for (const ParentRecord& parent : parents) recipes.push_back(parent.recipe);
@@ -170,7 +161,7 @@ Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
     if (i > 0) {
       SHARD_TRY(text, OwnRecipe(where, recipes[i].name, recipes[i - 1].name));
     }
-    SHARD_TRY(shard::QuantizeOptions step, StepOf(where, text, recipes[i], options));
+    SHARD_TRY(QuantizeOptions step, StepOf(where, text, recipes[i], options));
     steps.push_back(std::move(step));
   }
   const bool wanted = std::any_of(recipes.begin(), recipes.end(), [](const RecipeRecord& recipe) {
@@ -183,15 +174,15 @@ Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
   return steps;
 }
 
-Result<WritePlan> Remake(const Manifest& manifest, const shard::MoeModel& model,
-                         const std::vector<shard::QuantizeOptions>& steps) {
+Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
+                         const std::vector<QuantizeOptions>& steps) {
   WriteOptions write;
   write.model_id = manifest.model.id;
   write.slice.keep_remainder = HasRemainder(manifest);
   if (manifest.is_gguf()) write.gguf = steps.front();
-  shard::Plan plan = manifest.plan;
-  plan.layers = shard::LayerCountsOf(model);
-  plan.top_k = shard::TopKOf(model);
+  Plan plan = manifest.plan;
+  plan.layers = LayerCountsOf(model);
+  plan.top_k = TopKOf(model);
   SHARD_TRY(WritePlan made, PlanDistribution(model, plan, write));
   SHARD_CHECK(DivideAll(manifest, write.gguf ? write.gguf->alignment : 0, made.files));
   for (size_t i = 1; i < steps.size(); ++i) {
@@ -204,4 +195,4 @@ Result<WritePlan> Remake(const Manifest& manifest, const shard::MoeModel& model,
   return made;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -11,26 +11,26 @@
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // What neither the source nor the manifest says: where importance matrices are, and how the model
 // was opened.
 struct RemakeOptions {
-  std::vector<std::string> imatrix_files;             // those of all steps, in any order
-  std::string pre;                                    // shard::ConvertOptions::pre
-  uint64_t alignment = shard::kGgufDefaultAlignment;  // of GGUF bundles
+  std::vector<std::string> imatrix_files;      // those of all steps, in any order
+  std::string pre;                             // ConvertOptions::pre
+  uint64_t alignment = kGgufDefaultAlignment;  // of GGUF bundles
 };
 
 // The steps of the distribution: its own recipe, after those of its parents if it has any.
 // kCorrupt, naming the field, for a recipe that no writer would record; kInvalidArgument for an
 // importance matrix that is not among the files.
-Result<std::vector<shard::QuantizeOptions>> StepsOf(const Manifest& manifest,
-                                                    const RemakeOptions& options);
+Result<std::vector<QuantizeOptions>> StepsOf(const Manifest& manifest,
+                                             const RemakeOptions& options);
 
 // Every file of the plan, with its container's header and the bytes of its tensors as a recipe, and
 // the assets. Parts are divided into files as the manifest has them. REQUIRES: the layers of the
 // plan have no more experts than those of the model.
-Result<WritePlan> Remake(const Manifest& manifest, const shard::MoeModel& model,
-                         const std::vector<shard::QuantizeOptions>& steps);
+Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
+                         const std::vector<QuantizeOptions>& steps);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

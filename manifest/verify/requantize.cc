@@ -22,24 +22,18 @@
 #include "manifest/write/open_bundle.h"
 #include "manifest/write/output_path.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::GgufTensor;
-using shard::Ok;
-using shard::Role;
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 // Everything that is decided before bytes move.
 struct Requantized {
   Manifest manifest;
   std::vector<OpenedBundle> bundles;    // same order as in the manifest
-  shard::TypedGguf typed;               // the whole model as the parts show it
+  TypedGguf typed;                      // the whole model as the parts show it
   std::map<std::string, size_t> index;  // tensor name -> typed.model.tensors
-  std::vector<shard::SourceFile> sources;
+  std::vector<SourceFile> sources;
   WritePlan plan;
 };
 
@@ -71,14 +65,13 @@ Status CheckIntact(const std::string& distribution, size_t jobs) {
 }
 
 // The tensor of the whole model of which `part` is a piece.
-GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest,
-                   shard::FamilyMatcher& matcher) {
+GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest, FamilyMatcher& matcher) {
   GgufTensor tensor;
   tensor.name = tensor.source_tensor = part.entry.name;
   tensor.shape = part.entry.shape;
   tensor.stored = tensor.type = part.entry.format;
   tensor.layer = part.record->layer;
-  const shard::TensorClass found = matcher.Classify(tensor.name);
+  const TensorClass found = matcher.Classify(tensor.name);
   if (found.rule != nullptr) tensor.part = found.rule->part;
   const auto layer = manifest.plan.layers.find(static_cast<uint32_t>(tensor.layer));
   if (!part.record->experts.empty() && layer != manifest.plan.layers.end()) {
@@ -89,7 +82,7 @@ GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest,
 }
 
 void CollectModel(Requantized& out) {
-  shard::FamilyMatcher matcher(shard::GgufFamily(), out.manifest.model.layers);
+  FamilyMatcher matcher(GgufFamily(), out.manifest.model.layers);
   for (size_t i = 0; i < out.bundles.size(); ++i) {
     OpenedBundle& bundle = out.bundles[i];
     out.sources.push_back(bundle.source);
@@ -102,8 +95,7 @@ void CollectModel(Requantized& out) {
   }
 }
 
-Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized& model,
-                                       Role role) {
+Result<OutputTensor> EncodePart(const PartTensor& part, const Requantized& model, Role role) {
   const size_t whole = model.index.at(part.entry.name);
   GgufTensor tensor = model.typed.model.tensors[whole];
   tensor.shape = part.entry.shape;
@@ -115,7 +107,7 @@ Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized
       model.typed.recipe.overlay_types[whole] != nullptr) {
     type = model.typed.recipe.overlay_types[whole];
   }
-  SHARD_TRY(shard::OutputTensor out, shard::EncodeTensor(tensor, type));
+  SHARD_TRY(OutputTensor out, EncodeTensor(tensor, type));
   out.experts = part.record->experts;
   if (!part.record->source.empty()) out.SetSourceName(part.record->source);
   return out;
@@ -124,17 +116,16 @@ Result<shard::OutputTensor> EncodePart(const PartTensor& part, const Requantized
 Status LayOut(uint64_t alignment, Requantized& model) {
   for (size_t i = 0; i < model.bundles.size(); ++i) {
     const BundleRecord& record = model.manifest.bundles[i];
-    shard::OutputFile file;
+    OutputFile file;
     file.path = record.file;
     file.role = record.role;
     file.group = record.group;
     for (const PartTensor& part : model.bundles[i].tensors) {
-      SHARD_TRY(shard::OutputTensor tensor, EncodePart(part, model, record.role));
+      SHARD_TRY(OutputTensor tensor, EncodePart(part, model, record.role));
       file.tensors.push_back(std::move(tensor));
     }
     const bool head = record.role == Role::kHead;
-    shard::LayOutGguf(file, head ? model.typed.model.metadata : model.bundles[i].metadata,
-                      alignment);
+    LayOutGguf(file, head ? model.typed.model.metadata : model.bundles[i].metadata, alignment);
     model.plan.files.push_back(std::move(file));
   }
   return Ok();
@@ -144,13 +135,13 @@ Status LayOut(uint64_t alignment, Requantized& model) {
 Status Decide(const WriteOptions& options, Requantized& out) {
   out.plan.plan = out.manifest.plan;
   CollectModel(out);
-  SHARD_CHECK(shard::ChooseTypes(*options.gguf, out.typed));
+  SHARD_CHECK(ChooseTypes(*options.gguf, out.typed));
   return LayOut(options.gguf->alignment, out);
 }
 
 Result<Requantized> Prepare(const std::string& distribution, const WriteOptions& options) {
   Requantized out;
-  const auto tree = std::make_shared<const shard::LocalTree>(distribution);
+  const auto tree = std::make_shared<const LocalTree>(distribution);
   SHARD_TRY(const std::string text, ReadManifestText(*tree));
   SHARD_TRY(out.manifest, ParseManifest(tree->NameOf(kManifestFile), text));
   SHARD_CHECK(CheckWhole(distribution, out.manifest));
@@ -160,22 +151,22 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
     out.bundles.push_back(std::move(opened));
   }
   SHARD_CHECK(Decide(options, out));
-  AddParent({shard::Sha256Hex(text), out.manifest.recipe}, out.manifest);
+  AddParent({Sha256Hex(text), out.manifest.recipe}, out.manifest);
   for (const AssetRecord& asset : out.manifest.assets) {
     out.plan.assets.push_back({asset.file.substr(asset.file.find('/') + 1), asset.size});
   }
-  out.plan.notes = shard::GgufNotes(out.typed);
-  if (options.list_types) out.plan.types = shard::ListTypes(out.typed);
+  out.plan.notes = GgufNotes(out.typed);
+  if (options.list_types) out.plan.types = ListTypes(out.typed);
   out.plan.recipe = DescribeRecipe(*options.gguf, out.typed);
   out.plan.recipe.name = RequantizedRecipe(out.plan.recipe.name, out.manifest.recipe.name);
   return out;
 }
 
 // The same as OpenBundle gives for the file when it is written.
-Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const shard::OutputFile& file,
+Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const OutputFile& file,
                                   uint32_t number) {
-  SHARD_TRY(shard::GgufHeader header,
-            shard::ParseGguf(file.path, std::as_bytes(std::span(file.prefix)), file.size));
+  SHARD_TRY(GgufHeader header,
+            ParseGguf(file.path, std::as_bytes(std::span(file.prefix)), file.size));
   OpenedBundle out;
   out.metadata = std::move(header.metadata);
   for (size_t i = 0; i < file.tensors.size(); ++i) {
@@ -189,17 +180,17 @@ Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const shard::Outpu
 
 std::string RequantizedRecipe(const std::string& own, const std::string& before) {
   // Numbers that were rounded before are others than those of the source.
-  return before == shard::RecipeText({}) ? own : Cat(own, " of ", before);
+  return before == RecipeText({}) ? own : Cat(own, " of ", before);
 }
 
 Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
-                                     const std::vector<shard::OutputFile>& before,
+                                     const std::vector<OutputFile>& before,
                                      const WriteOptions& options) {
   Requantized out;
   out.manifest = manifest;
   out.manifest.bundles.clear();
-  for (const shard::OutputFile& file : before) {
-    const shard::FileDigests none{"", shard::Xxh3List(file.tensors.size())};
+  for (const OutputFile& file : before) {
+    const FileDigests none{"", Xxh3List(file.tensors.size())};
     out.manifest.bundles.push_back(DescribeBundle(file, none, "gguf"));
   }
   for (size_t i = 0; i < before.size(); ++i) {
@@ -210,9 +201,9 @@ Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
   SHARD_CHECK(Decide(options, out));
   uint64_t number = 0;
   for (size_t i = 0; i < before.size(); ++i) {
-    std::vector<shard::OutputTensor>& tensors = out.plan.files[i].tensors;
+    std::vector<OutputTensor>& tensors = out.plan.files[i].tensors;
     for (size_t t = 0; t < tensors.size(); ++t) {
-      SHARD_TRY(tensors[t], shard::Recoded(before[i].tensors[t], std::move(tensors[t]), ++number));
+      SHARD_TRY(tensors[t], Recoded(before[i].tensors[t], std::move(tensors[t]), ++number));
     }
   }
   return std::move(out.plan);
@@ -224,25 +215,25 @@ Result<WriteReport> Requantize(const std::string& distribution, const std::strin
                                const WriteOptions& options) {
   SHARD_CHECK(CheckOutsideDistribution(out, distribution));
   SHARD_TRY(Requantized model, Prepare(distribution, options));
-  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(out, OwnOutput()));
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(out, OwnOutput()));
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {
     SHARD_CHECK(CheckReplaceable(out, options.force));
   }
   SHARD_CHECK(CheckIntact(distribution, options.pack.jobs));
   if (options.notes && !model.plan.notes.empty()) options.notes(model.plan.notes);
-  std::vector<shard::OutputFile>& files = model.plan.files;
+  std::vector<OutputFile>& files = model.plan.files;
   SHARD_CHECK(ReadBackPlanned(model.manifest, files, "gguf"));
-  SHARD_CHECK(staging.Begin(shard::PackIdentity(model.sources, files)));
+  SHARD_CHECK(staging.Begin(PackIdentity(model.sources, files)));
   WriteReport report;
-  SHARD_TRY(report.pack, shard::Pack(model.sources, files, staging, options.pack));
+  SHARD_TRY(report.pack, Pack(model.sources, files, staging, options.pack));
   report.manifest = std::move(model.manifest);
   Manifest& manifest = report.manifest;
   manifest.bundles.clear();
   for (size_t i = 0; i < files.size(); ++i) {
     manifest.bundles.push_back(DescribeBundle(files[i], report.pack.files[i], "gguf"));
   }
-  const shard::LocalTree tree(distribution);
+  const LocalTree tree(distribution);
   SHARD_TRY(manifest.assets, CopyAssets({tree, kAssetDirectory}, staging, model.plan.assets));
   SHARD_TRY(manifest.created, SourceDateEpoch());
   manifest.recipe = model.plan.recipe;
@@ -271,4 +262,4 @@ Result<WriteReport> RequantizeDistribution(const std::string& distribution, cons
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -9,7 +9,7 @@
 #include "libshard/recipe/quantize.h"
 #include "manifest/write/bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // Uses these WriteOptions: gguf (required), pack, force, command, notes. Types are chosen as for
 // the whole model. kUnsupported for safetensors bundles, which keep their source's bytes, and for
@@ -24,7 +24,7 @@ std::string RequantizedRecipe(const std::string& own, const std::string& before)
 // The files that requantizing a distribution of the files `before` gives, with their bytes made
 // from the sources of `before`. `manifest` has the model and the plan.
 Result<WritePlan> RequantizeInMemory(const Manifest& manifest,
-                                     const std::vector<shard::OutputFile>& before,
+                                     const std::vector<OutputFile>& before,
                                      const WriteOptions& options);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 constexpr uint64_t kWindow = 1u << 20;
@@ -39,7 +39,7 @@ Status SourceReader::Read(const SourceSlices& slices, uint64_t position, std::sp
     position += bytes;
     out = out.subspan(bytes);
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Status SourceReader::Fetch(const SourceSlices& slices, uint64_t offset, std::span<std::byte> out) {
@@ -56,7 +56,7 @@ Status SourceReader::Fetch(const SourceSlices& slices, uint64_t offset, std::spa
   if (out.size() > window_bytes_)
     return slices.file->ReadAt(offset, out);  // reports the short file
   std::memcpy(out.data(), window_.data() + (offset - window_offset_), out.size());
-  return shard::Ok();
+  return Ok();
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -7,7 +7,7 @@
 #include "libshard/base/result.h"
 #include "manifest/verify/verify_rules.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // Keeps a window of the source, so that slices of a few bytes (an inner expert axis) do not cost a
 // system call each.
@@ -19,9 +19,9 @@ class SourceReader {
  private:
   Status Fetch(const SourceSlices& slices, uint64_t offset, std::span<std::byte> out);
 
-  const shard::ByteSource* file_ = nullptr;
+  const ByteSource* file_ = nullptr;
   uint64_t window_offset_ = 0, window_bytes_ = 0;
   std::vector<std::byte> window_;
 };
 
-}  // namespace manifest
+}  // namespace moepack::manifest

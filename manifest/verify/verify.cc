@@ -12,10 +12,7 @@
 #include "manifest/document/parents.h"
 #include "manifest/verify/verify_rules.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::Code;
+namespace moepack::manifest {
 
 namespace {
 
@@ -26,8 +23,8 @@ constexpr size_t kMaxFindingsPerRule = 20;
 // What was asked for by --group: the parts that every node has, these groups, and the small files.
 bool IsChosen(const BundleRecord& bundle, const std::vector<uint32_t>& groups) {
   if (groups.empty()) return true;
-  if (bundle.role == shard::Role::kRemainder) return false;
-  return bundle.role != shard::Role::kGroup ||
+  if (bundle.role == Role::kRemainder) return false;
+  return bundle.role != Role::kGroup ||
          std::find(groups.begin(), groups.end(), static_cast<uint32_t>(bundle.group)) !=
              groups.end();
 }
@@ -67,19 +64,19 @@ Status CheckGroups(const std::string& directory, const Manifest& manifest,
     SHARD_CHECK(CheckGroup(directory, group, manifest.plan.groups.size()));
     const bool there =
         std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
-          return bundle.role == shard::Role::kGroup && static_cast<uint32_t>(bundle.group) == group;
+          return bundle.role == Role::kGroup && static_cast<uint32_t>(bundle.group) == group;
         });
-    const bool holds = shard::CountIds(shard::HeldBy(manifest.plan.groups[group])) > 0;
+    const bool holds = CountIds(HeldBy(manifest.plan.groups[group])) > 0;
     if (!there && holds) {
       findings.Error(Cat("group ", group, ": expected a file in the manifest, found none"));
     }
   }
-  return shard::Ok();
+  return Ok();
 }
 
 void CheckManifestDigest(const std::string& text, const VerifyOptions& options,
                          VerifyReport& report) {
-  report.manifest_sha256 = shard::Sha256Hex(text);
+  report.manifest_sha256 = Sha256Hex(text);
   if (options.digest.empty()) return;
   report.rules.push_back(kDigestRule);
   if (options.digest == report.manifest_sha256) return;
@@ -120,7 +117,7 @@ bool VerifyReport::passed() const {
 
 Result<VerifyReport> VerifyDistribution(const std::string& directory,
                                         const VerifyOptions& options) {
-  const shard::LocalTree tree(directory);
+  const LocalTree tree(directory);
   SHARD_TRY(const std::string text, ReadManifestText(tree));
   VerifyReport report;
   report.cold = options.cold;
@@ -161,4 +158,4 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

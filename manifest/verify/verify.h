@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 enum class Severity : uint8_t { kNote, kWarning, kError };
 
@@ -26,10 +26,10 @@ struct VerifyOptions {
   bool whole = false;       // a distribution that says it lacks parts is an error
   bool digests = true;      // hash every file; false: structure and semantics only
   std::string against;      // the source checkpoint, "" for none
-  std::string family_file;  // for the source, as in shard::ModelOptions
+  std::string family_file;  // for the source, as in ModelOptions
   std::string config_file;
   std::vector<std::string> imatrix_files;  // that the recipes of GGUF bundles were given
-  std::string pre;                         // shard::ConvertOptions::pre, as when it was written
+  std::string pre;                         // ConvertOptions::pre, as when it was written
   std::string digest;                      // SHA-256 that distribution.json must have, "" for any
   std::vector<uint32_t> groups;            // only these; the others need not be there. Empty: all
   bool cold = false;                       // read past the page cache
@@ -51,4 +51,4 @@ struct VerifyReport {
 // wrong with the distribution is a finding.
 Result<VerifyReport> VerifyDistribution(const std::string& directory, const VerifyOptions& options);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

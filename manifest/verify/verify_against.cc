@@ -7,10 +7,7 @@
 #include "manifest/verify/verify_source_rules.h"
 #include "manifest/write/open_bundle.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::Code;
+namespace moepack::manifest {
 
 namespace {
 
@@ -27,9 +24,9 @@ class AgainstSource {
   }
 
   Status Run() {
-    SHARD_TRY(const shard::MoeModel model,
-              shard::MoeModel::Open(options_.against, {.family_file = options_.family_file,
-                                                       .config_file = options_.config_file}));
+    SHARD_TRY(const MoeModel model,
+              MoeModel::Open(options_.against, {.family_file = options_.family_file,
+                                                .config_file = options_.config_file}));
     AddRules(kSourceRules, report_);
     RuleFindings facts("source-model", report_.findings);
     SHARD_CHECK(CheckSourceModel(manifest_, model, options_.jobs, facts));
@@ -51,10 +48,10 @@ class AgainstSource {
 
  private:
   // None, with a finding, when the manifest's own statements do not allow it.
-  Result<std::optional<WritePlan>> MakeAgain(const shard::MoeModel& model, RuleFindings& findings) {
+  Result<std::optional<WritePlan>> MakeAgain(const MoeModel& model, RuleFindings& findings) {
     const std::optional<WritePlan> none;
     if (!SameLayers(manifest_, model)) return none;
-    SHARD_TRY(const std::optional<std::vector<shard::QuantizeOptions>> steps, Steps(findings));
+    SHARD_TRY(const std::optional<std::vector<QuantizeOptions>> steps, Steps(findings));
     if (!steps) return none;
     Result<WritePlan> made = Remake(manifest_, model, *steps);
     if (made) {
@@ -67,23 +64,23 @@ class AgainstSource {
     return none;
   }
 
-  Result<std::optional<std::vector<shard::QuantizeOptions>>> Steps(RuleFindings& findings) {
+  Result<std::optional<std::vector<QuantizeOptions>>> Steps(RuleFindings& findings) {
     if (!manifest_.is_gguf()) {
       if (!options_.imatrix_files.empty() || !options_.pre.empty()) return NothingToMake();
       if (!manifest_.recipe.name.empty() || !manifest_.recipe.imatrix_file.empty()) {
         findings.Error(Cat("tool.recipe: expected none for safetensors bundles, found ",
-                           shard::Quoted(manifest_.recipe.name)));
+                           Quoted(manifest_.recipe.name)));
       }
-      return std::optional(std::vector<shard::QuantizeOptions>());
+      return std::optional(std::vector<QuantizeOptions>());
     }
     auto steps = StepsOf(manifest_, {options_.imatrix_files, options_.pre, Alignment()});
     if (steps) return std::optional(std::move(steps).value());
     if (steps.error().code != Code::kCorrupt) return std::move(steps).error();
     findings.Error(steps.error().message);
-    return std::optional<std::vector<shard::QuantizeOptions>>();
+    return std::optional<std::vector<QuantizeOptions>>();
   }
 
-  shard::Error NothingToMake() const {
+  Error NothingToMake() const {
     return {Code::kInvalidArgument,
             Cat(options_.pre.empty() ? "--imatrix" : "--pre",
                 " has no effect: the distribution has safetensors bundles"),
@@ -104,11 +101,11 @@ class AgainstSource {
       auto alignment = AlignmentOf(tree_, *file.bundle);
       if (alignment) return *alignment;
     }
-    return shard::kGgufDefaultAlignment;
+    return kGgufDefaultAlignment;
   }
 
   const Manifest& manifest_;
-  const shard::LocalTree tree_;
+  const LocalTree tree_;
   std::vector<CheckedFile>& files_;
   VerifyOptions options_;
   VerifyReport& report_;
@@ -122,4 +119,4 @@ Status CheckAgainst(const Manifest& manifest, const std::string& directory,
   return AgainstSource(manifest, directory, files, options, report).Run();
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,39 +8,34 @@
 #include "libshard/base/text.h"
 #include "manifest/verify/verify_rules.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
-using shard::Cat;
-using shard::ExpertIds;
-using shard::IdsOf;
-using shard::Role;
-
-shard::ExpertIds PartExperts(const shard::Plan& plan, Role role, int group, uint32_t layer) {
+ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer) {
   if (role == Role::kOverlay) return IdsOf(plan.overlay, layer);
   if (role == Role::kRemainder) return IdsOf(plan.remainder, layer);
   if (role != Role::kGroup || group < 0 || static_cast<size_t>(group) >= plan.groups.size()) {
     return {};
   }
-  const shard::GroupPlan& own = plan.groups[static_cast<size_t>(group)];
-  return shard::Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
+  const GroupPlan& own = plan.groups[static_cast<size_t>(group)];
+  return Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
 }
 
 std::string PartText(Role role, int group) {
-  return role == Role::kGroup ? Cat("group ", group) : std::string(shard::RoleName(role));
+  return role == Role::kGroup ? Cat("group ", group) : std::string(RoleName(role));
 }
 
 namespace {
 
 using PartKey = std::pair<Role, int>;
 
-bool HoldsAny(const shard::Plan& plan, const PartKey& part) {
+bool HoldsAny(const Plan& plan, const PartKey& part) {
   return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
     return !PartExperts(plan, part.first, part.second, layer.first).empty();
   });
 }
 
 // Parts that a complete distribution has. The remainder is there only when asked for.
-std::vector<PartKey> ExpectedParts(const shard::Plan& plan, bool gguf) {
+std::vector<PartKey> ExpectedParts(const Plan& plan, bool gguf) {
   std::vector<PartKey> parts = {{Role::kTrunk, -1}};
   if (gguf) parts = {{Role::kHead, -1}, {Role::kTrunk, -1}, {Role::kRouters, -1}};
   for (size_t group = 0; group < plan.groups.size(); ++group) {
@@ -60,15 +55,15 @@ void CheckComplete(const Manifest& manifest, RuleFindings& findings) {
   }
   if (absent.empty()) return;
   if (!manifest.complete) {
-    findings.Note(Cat("a part of a distribution; absent: ", shard::Join(absent, ", ")));
+    findings.Note(Cat("a part of a distribution; absent: ", moepack::Join(absent, ", ")));
     return;
   }
   findings.Error(
-      Cat("parts: expected a file for each, found none for ", shard::Join(absent, ", ")));
+      Cat("parts: expected a file for each, found none for ", moepack::Join(absent, ", ")));
 }
 
 void CheckTensorIds(const Manifest& manifest, RuleFindings& findings) {
-  const shard::LayerCounts& layers = manifest.plan.layers;
+  const LayerCounts& layers = manifest.plan.layers;
   for (const BundleRecord& bundle : manifest.bundles) {
     for (const TensorRecord& tensor : bundle.tensors) {
       if (tensor.experts.empty()) continue;
@@ -93,12 +88,11 @@ void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
     for (const TensorRecord& tensor : bundle.tensors) {
       if (trunk && !tensor.experts.empty()) {
         findings.Error(
-            Cat("experts: expected none in the trunk, found ", shard::FormatIds(tensor.experts)),
+            Cat("experts: expected none in the trunk, found ", FormatIds(tensor.experts)),
             bundle.file, tensor.name);
       } else if (!trunk && tensor.layer < 0) {
-        findings.Error(
-            Cat("layer: expected one in ", shard::RoleName(bundle.role), " files, found none"),
-            bundle.file, tensor.name);
+        findings.Error(Cat("layer: expected one in ", RoleName(bundle.role), " files, found none"),
+                       bundle.file, tensor.name);
       }
     }
   }
@@ -107,11 +101,11 @@ void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
 // Same for all experts of a layer: "model.layers.3.mlp.experts.5.up_proj.weight" and the same with
 // 6 both give "model.layers.*.mlp.experts.*.up_proj.weight".
 std::string NameShape(const std::string& name) {
-  std::vector<std::string> parts = shard::Split(name, '.');
+  std::vector<std::string> parts = moepack::Split(name, '.');
   for (std::string& part : parts) {
-    if (shard::ParseUint(part)) part.assign(1, '*');
+    if (ParseUint(part)) part.assign(1, '*');
   }
-  return shard::Join(parts, ".");
+  return moepack::Join(parts, ".");
 }
 
 // What the tensors of the bundles say: for each part, layer and expert, how often it has each shape
@@ -152,8 +146,8 @@ void CheckHeldIds(const Manifest& manifest, const Holdings& holdings, RuleFindin
       const ExpertIds expected = PartExperts(manifest.plan, part.first, part.second, layer);
       if (found == expected) continue;
       findings.Error(Cat(PartText(part.first, part.second), ", layer ", layer,
-                         ": experts: expected \"", shard::FormatIds(expected), "\", found \"",
-                         shard::FormatIds(found), "\""));
+                         ": experts: expected \"", FormatIds(expected), "\", found \"",
+                         FormatIds(found), "\""));
     }
   }
 }
@@ -166,8 +160,7 @@ void CheckHeldTensors(const Holdings& holdings, RuleFindings& findings) {
       const uint32_t count = found == shapes.end() ? 0 : found->second;
       if (count == 1) continue;
       findings.Error(Cat(PartText(part.first, part.second), ", layer ", layer, ", expert ", expert,
-                         ": tensor ", shard::Quoted(shape), ": expected once, found ", count,
-                         " times"));
+                         ": tensor ", Quoted(shape), ": expected once, found ", count, " times"));
     }
   }
 }
@@ -178,7 +171,7 @@ void CheckHoldings(const Manifest& manifest, RuleFindings& findings) {
   CheckHeldTensors(holdings, findings);
 }
 
-constexpr std::array kRules = {
+constexpr std::array kBundleRules = {
     StructureRule{"part-files-complete", CheckComplete},
     StructureRule{"expert-ids-in-range", CheckTensorIds},
     StructureRule{"trunk-has-no-experts", CheckTrunk},
@@ -187,6 +180,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const StructureRule> BundleRules() { return kRules; }
+std::span<const StructureRule> BundleRules() { return kBundleRules; }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -15,10 +15,8 @@
 #include "manifest/verify/source_reader.h"
 #include "manifest/verify/verify_rules.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
-using shard::Cat;
-using shard::Quoted;
 using Bytes = std::span<const std::byte>;
 
 namespace {
@@ -27,7 +25,7 @@ constexpr size_t kChunk = 1u << 20;
 
 // What all workers share.
 struct Pass {
-  const shard::SourceTree& tree;
+  const SourceTree& tree;
   VerifyOptions options;
   std::atomic<uint64_t> source_bytes{0}, cold_bytes{0};
   uint64_t done = 0, total = 0;
@@ -79,11 +77,11 @@ class FileCheck {
         compare_(file.sources.empty() ? 0 : kChunk) {}
 
   Status Run() {
-    const Result<shard::ByteSourcePtr> source = pass_.tree.Open(checked_.file);
+    const Result<ByteSourcePtr> source = pass_.tree.Open(checked_.file);
     if (!source) return Unreadable(source.error());
-    shard::ScanFile file(**source, pass_.options.cold);
+    ScanFile file(**source, pass_.options.cold);
     for (uint64_t offset = 0; offset < checked_.size; offset += kChunk) {
-      SHARD_CHECK(shard::CheckInterrupt());
+      SHARD_CHECK(CheckInterrupt());
       const std::span<std::byte> chunk =
           buffer_.bytes().first(std::min<uint64_t>(kChunk, checked_.size - offset));
       Status read = file.Read(offset, chunk.size(), buffer_);
@@ -94,13 +92,13 @@ class FileCheck {
     pass_.cold_bytes += file.direct_bytes();
     SHARD_CHECK(Take(checked_.size, {}));  // tensors without bytes at the end
     FinishFile();
-    return shard::Ok();
+    return Ok();
   }
 
  private:
-  Status Unreadable(const shard::Error& error) {
+  Status Unreadable(const Error& error) {
     RuleFindings("file-readable", findings_).Error(error.message, checked_.file);
-    return shard::Ok();
+    return Ok();
   }
 
   // Hands `chunk`, the file's bytes from `offset` on, to the pieces it belongs to.
@@ -114,24 +112,24 @@ class FileCheck {
       if (from < to) {
         SHARD_CHECK(TakePiece(piece, from - piece.offset, chunk.subspan(from - offset, to - from)));
       }
-      if (piece.offset + piece.bytes > end) return shard::Ok();
+      if (piece.offset + piece.bytes > end) return Ok();
       FinishPiece(piece);
     }
-    return shard::Ok();
+    return Ok();
   }
 
   Status TakePiece(const Piece& piece, uint64_t position, Bytes bytes) {
     if (pass_.options.digests && piece.tensor != nullptr) xxh3_.Update(bytes);
-    if (piece.source == nullptr || differs_at_) return shard::Ok();
+    if (piece.source == nullptr || differs_at_) return Ok();
     const std::span<std::byte> expected(compare_.data(), bytes.size());
     SHARD_CHECK(reader_.Read(*piece.source, position, expected));
     pass_.source_bytes += bytes.size();
-    if (std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0) return shard::Ok();
+    if (std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0) return Ok();
     const auto place = std::mismatch(bytes.begin(), bytes.end(), expected.begin());
     differs_at_ = position + static_cast<uint64_t>(place.first - bytes.begin());
     expected_ = *place.second;
     found_ = *place.first;
-    return shard::Ok();
+    return Ok();
   }
 
   void FinishPiece(const Piece& piece) {
@@ -170,18 +168,18 @@ class FileCheck {
   Findings& findings_;
   std::vector<Piece> pieces_;  // by offset
   size_t next_ = 0;            // the first piece that is not finished
-  shard::PageBuffer buffer_;
+  PageBuffer buffer_;
   std::vector<std::byte> compare_;
   SourceReader reader_;
-  shard::Sha256 sha256_;
-  shard::Xxh3 xxh3_;
+  Sha256 sha256_;
+  Xxh3 xxh3_;
   std::optional<uint64_t> differs_at_;  // first difference of the piece being read
   std::byte expected_{}, found_{};
 };
 
 }  // namespace
 
-Status CheckBytes(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
+Status CheckBytes(const SourceTree& tree, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report) {
   Pass pass{.tree = tree, .options = options, .mutex = {}};
   std::vector<size_t> order;
@@ -193,8 +191,8 @@ Status CheckBytes(const shard::SourceTree& tree, const std::vector<CheckedFile>&
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return files[a].size > files[b].size; });
   std::vector<Findings> found(files.size());  // per file, so that the report has a fixed order
-  const size_t jobs = shard::ThreadsForFiles(options.jobs);
-  SHARD_CHECK(shard::ParallelFor(order.size(), jobs, [&](size_t i) {
+  const size_t jobs = ThreadsForFiles(options.jobs);
+  SHARD_CHECK(ParallelFor(order.size(), jobs, [&](size_t i) {
     return FileCheck(pass, files[order[i]], found[order[i]]).Run();
   }));
   for (Findings& findings : found) {
@@ -203,7 +201,7 @@ Status CheckBytes(const shard::SourceTree& tree, const std::vector<CheckedFile>&
   report.bytes += pass.done;
   report.source_bytes += pass.source_bytes;
   report.cold_bytes += pass.cold_bytes;
-  return shard::Ok();
+  return Ok();
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -10,11 +10,9 @@
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/open_bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 namespace fs = std::filesystem;
-using shard::Cat;
-using shard::Quoted;
 
 namespace {
 
@@ -22,20 +20,20 @@ using Words = std::map<std::string, std::string>;
 
 std::string TensorText(const std::string& dtype, const std::vector<uint64_t>& shape,
                        uint64_t offset, uint64_t bytes) {
-  return Cat(dtype, " ", shard::FormatShape(shape), ", ", bytes, " bytes at ", offset);
+  return Cat(dtype, " ", FormatShape(shape), ", ", bytes, " bytes at ", offset);
 }
 
-void CompareTensors(const BundleRecord& bundle, const std::vector<shard::TensorEntry>& tensors,
+void CompareTensors(const BundleRecord& bundle, const std::vector<TensorEntry>& tensors,
                     RuleFindings& findings) {
-  std::unordered_map<std::string_view, const shard::TensorEntry*> entries;
-  for (const shard::TensorEntry& entry : tensors) entries[entry.name] = &entry;
+  std::unordered_map<std::string_view, const TensorEntry*> entries;
+  for (const TensorEntry& entry : tensors) entries[entry.name] = &entry;
   for (const TensorRecord& tensor : bundle.tensors) {
     const auto found = entries.find(tensor.name);
     if (found == entries.end()) {
       findings.Error("tensor: expected in the file's header, found none", bundle.file, tensor.name);
       continue;
     }
-    const shard::TensorEntry& entry = *found->second;
+    const TensorEntry& entry = *found->second;
     const bool same = entry.dtype == tensor.dtype && entry.shape == tensor.shape &&
                       entry.offset == tensor.offset && entry.bytes == tensor.bytes;
     if (!same) {
@@ -47,7 +45,7 @@ void CompareTensors(const BundleRecord& bundle, const std::vector<shard::TensorE
     }
     entries.erase(found);
   }
-  for (const shard::TensorEntry& entry : tensors) {
+  for (const TensorEntry& entry : tensors) {
     if (!entries.contains(entry.name)) continue;
     findings.Error("tensor: expected in the manifest, found only in the file", bundle.file,
                    entry.name);
@@ -55,26 +53,26 @@ void CompareTensors(const BundleRecord& bundle, const std::vector<shard::TensorE
 }
 
 std::string ExpertsText(const Manifest& manifest, const BundleRecord& bundle) {
-  shard::LayerExperts experts;
+  LayerExperts experts;
   for (const auto& [layer, count] : manifest.plan.layers) {
     experts[layer] = PartExperts(manifest.plan, bundle.role, bundle.group, layer);
   }
-  return shard::LayerExpertsToJson(experts, manifest.plan.layers).dump();
+  return LayerExpertsToJson(experts, manifest.plan.layers).dump();
 }
 
 // A bundle must say by itself what it is, in the words of the manifest.
 void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const Words& metadata,
                      RuleFindings& findings) {
-  if (bundle.role == shard::Role::kHead) return;  // the source's own metadata
+  if (bundle.role == Role::kHead) return;  // the source's own metadata
   Words expected;
   // Files carry the version without a revision; with one, only the source can tell.
   if (manifest.model.revision.empty()) expected["moepack.model"] = manifest.versions.model;
-  expected["moepack.role"] = shard::RoleName(bundle.role);
-  if (bundle.role == shard::Role::kGroup) expected["moepack.group"] = Cat(bundle.group);
-  if (bundle.role == shard::Role::kOverlay) {
+  expected["moepack.role"] = RoleName(bundle.role);
+  if (bundle.role == Role::kGroup) expected["moepack.group"] = Cat(bundle.group);
+  if (bundle.role == Role::kOverlay) {
     expected["moepack.overlay"] = manifest.plan.overlay_version;
   }
-  if (bundle.role >= shard::Role::kGroup) {
+  if (bundle.role >= Role::kGroup) {
     expected["moepack.experts"] = ExpertsText(manifest, bundle);
   }
   for (const auto& [key, value] : expected) {
@@ -87,9 +85,9 @@ void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const
 }
 
 // The moepack.* keys of a GGUF file as words.
-Words WordsOf(const shard::GgufMetadata& metadata) {
+Words WordsOf(const GgufMetadata& metadata) {
   Words words;
-  for (const shard::GgufEntry& entry : metadata.entries()) {
+  for (const GgufEntry& entry : metadata.entries()) {
     if (const auto text = entry.value.AsString()) {
       words[entry.key] = std::string(*text);
     } else if (const auto number = entry.value.AsUint()) {
@@ -99,45 +97,44 @@ Words WordsOf(const shard::GgufMetadata& metadata) {
   return words;
 }
 
-Status CheckSafetensors(const shard::ByteSource& file, const Manifest& manifest,
+Status CheckSafetensors(const ByteSource& file, const Manifest& manifest,
                         const BundleRecord& bundle, RuleFindings& findings) {
-  SHARD_TRY(const shard::SafetensorsHeader header, shard::ReadSafetensorsHeader(file, bundle.file));
+  SHARD_TRY(const SafetensorsHeader header, ReadSafetensorsHeader(file, bundle.file));
   CompareTensors(bundle, header.tensors, findings);
   CompareMetadata(manifest, bundle, header.metadata, findings);
-  return shard::Ok();
+  return Ok();
 }
 
-Status CheckGguf(const shard::ByteSource& file, const Manifest& manifest,
-                 const BundleRecord& bundle, RuleFindings& findings) {
-  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(file, bundle.file));
+Status CheckGguf(const ByteSource& file, const Manifest& manifest, const BundleRecord& bundle,
+                 RuleFindings& findings) {
+  SHARD_TRY(const GgufHeader header, ReadGgufHeader(file, bundle.file));
   CompareTensors(bundle, header.tensors, findings);
   CompareMetadata(manifest, bundle, WordsOf(header.metadata), findings);
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
-Status CheckContainer(const shard::SourceTree& tree, const Manifest& manifest,
-                      const BundleRecord& bundle, RuleFindings& findings) {
-  SHARD_TRY(const shard::ByteSourcePtr file, tree.Open(bundle.file));
+Status CheckContainer(const SourceTree& tree, const Manifest& manifest, const BundleRecord& bundle,
+                      RuleFindings& findings) {
+  SHARD_TRY(const ByteSourcePtr file, tree.Open(bundle.file));
   if (bundle.format == "safetensors") return CheckSafetensors(*file, manifest, bundle, findings);
   if (bundle.format == "gguf") return CheckGguf(*file, manifest, bundle, findings);
   findings.Error(Cat("format: expected safetensors or gguf, found ", Quoted(bundle.format)),
                  bundle.file);
-  return shard::Ok();
+  return Ok();
 }
 
-Status CheckHeader(const shard::SourceTree& distribution, const Manifest& manifest,
+Status CheckHeader(const SourceTree& distribution, const Manifest& manifest,
                    const BundleRecord& bundle) {
   Findings found;
   RuleFindings findings("container-header", found);
   SHARD_CHECK(CheckContainer(distribution, manifest, bundle, findings));
-  if (found.empty()) return shard::Ok();
+  if (found.empty()) return Ok();
   const Finding& first = found[0];
   const std::string tensor = first.tensor.empty() ? "" : Cat("tensor ", Quoted(first.tensor), ": ");
-  return shard::Error{shard::Code::kMismatch,
-                      Cat(distribution.NameOf(bundle.file), ": ", tensor, first.message),
-                      kDamagedHint};
+  return Error{Code::kMismatch, Cat(distribution.NameOf(bundle.file), ": ", tensor, first.message),
+               kDamagedHint};
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -4,11 +4,11 @@
 #include "libshard/base/source_tree.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // Reads the file's own header and compares with the manifest: tensors, model, role, group, overlay
 // and experts (kMismatch, with the first thing that is not as the manifest says).
-Status CheckHeader(const shard::SourceTree& distribution, const Manifest& manifest,
+Status CheckHeader(const SourceTree& distribution, const Manifest& manifest,
                    const BundleRecord& bundle);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -7,10 +7,9 @@
 #include "libshard/base/text.h"
 #include "manifest/verify/verify_rules.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 namespace fs = std::filesystem;
-using shard::Cat;
 
 namespace {
 
@@ -87,7 +86,7 @@ void CheckFiles(const std::string& directory, const Manifest& manifest,
   for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
   CheckDirectory(directory, {std::move(listed), false, harmless}, files, findings);
   std::error_code error;
-  const shard::LocalTree tree(fs::canonical(directory, error));
+  const LocalTree tree(fs::canonical(directory, error));
   RuleFindings container("container-header", findings);
   for (const CheckedFile& file : files) {
     if (file.bundle == nullptr || !file.readable) continue;
@@ -96,4 +95,4 @@ void CheckFiles(const std::string& directory, const Manifest& manifest,
   }
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,15 +8,13 @@
 #include "libshard/pack/pack.h"
 #include "manifest/verify/verify_source_rules.h"
 
-namespace manifest {
-
-using shard::Cat;
+namespace moepack::manifest {
 
 namespace {
 
 // The tensors that differ; if none does, it is what lies between them.
-void CompareFile(const BundleRecord& bundle, const shard::OutputFile& expected,
-                 const shard::FileDigests& digests, RuleFindings& findings) {
+void CompareFile(const BundleRecord& bundle, const OutputFile& expected, const FileDigests& digests,
+                 RuleFindings& findings) {
   bool same_tensors = expected.tensors.size() == bundle.tensors.size();
   for (size_t i = 0; i < std::min(expected.tensors.size(), bundle.tensors.size()); ++i) {
     const TensorRecord& found = bundle.tensors[i];
@@ -35,28 +33,28 @@ void CompareFile(const BundleRecord& bundle, const shard::OutputFile& expected,
 }  // namespace
 
 Status CheckGgufBytes(const std::vector<CheckedFile>& files,
-                      const std::vector<shard::OutputFile>& expected, const shard::MoeModel& model,
+                      const std::vector<OutputFile>& expected, const MoeModel& model,
                       const VerifyOptions& options, VerifyReport& report) {
   std::map<std::string_view, const BundleRecord*> bundles;
   for (const CheckedFile& file : files) {
     if (file.bundle != nullptr) bundles[file.file] = file.bundle;
   }
-  std::vector<shard::OutputFile> listed;  // a distribution may lack parts on purpose
-  for (const shard::OutputFile& file : expected) {
+  std::vector<OutputFile> listed;  // a distribution may lack parts on purpose
+  for (const OutputFile& file : expected) {
     if (bundles.contains(file.path)) listed.push_back(file);
   }
-  shard::PackOptions pack;
+  PackOptions pack;
   pack.jobs = options.jobs;
-  SHARD_TRY(const std::vector<shard::FileDigests> digests,
-            shard::DigestOutputs(model.checkpoint().files(), listed, pack));
+  SHARD_TRY(const std::vector<FileDigests> digests,
+            DigestOutputs(model.checkpoint().files(), listed, pack));
   RuleFindings findings("source-bytes", report.findings);
   for (size_t i = 0; i < listed.size(); ++i) {
     CompareFile(*bundles.at(listed[i].path), listed[i], digests[i], findings);
-    for (const shard::OutputTensor& tensor : listed[i].tensors) {
+    for (const OutputTensor& tensor : listed[i].tensors) {
       report.source_bytes += tensor.entry.bytes;
     }
   }
-  return shard::Ok();
+  return Ok();
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -11,19 +11,15 @@
 #include "manifest/document/describe_model.h"
 #include "manifest/verify/verify_source_rules.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::OutputFile;
-using shard::Quoted;
+namespace moepack::manifest {
 
 namespace {
 
 // Everything that a record says of a tensor but the digest.
 std::string TextOf(const TensorRecord& tensor) {
-  std::string text = Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", ", tensor.bytes,
-                         " bytes at ", tensor.offset, ", layer ", tensor.layer, ", experts \"",
-                         shard::FormatIds(tensor.experts), "\"");
+  std::string text =
+      Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes, " bytes at ",
+          tensor.offset, ", layer ", tensor.layer, ", experts \"", FormatIds(tensor.experts), "\"");
   if (!tensor.source.empty()) text += Cat(", source ", Quoted(tensor.source));
   return text;
 }
@@ -39,7 +35,7 @@ class LayoutCheck {
     }
   }
 
-  Status Run(const shard::SourceTree& tree, bool compare_records) {
+  Status Run(const SourceTree& tree, bool compare_records) {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr) continue;
       const auto found = expected_.find(file.file);
@@ -57,7 +53,7 @@ class LayoutCheck {
       if (file.readable) SHARD_CHECK(CompareHeader(tree, *expected));
     }
     CheckAllMet();
-    return shard::Ok();
+    return Ok();
   }
 
  private:
@@ -98,33 +94,33 @@ class LayoutCheck {
   }
 
   // The bytes in front of the tensors: they are not free, for a header may hold anything.
-  Status CompareHeader(const shard::SourceTree& tree, const OutputFile& expected) {
-    SHARD_TRY(const shard::ByteSourcePtr file, tree.Open(expected.path));
+  Status CompareHeader(const SourceTree& tree, const OutputFile& expected) {
+    SHARD_TRY(const ByteSourcePtr file, tree.Open(expected.path));
     std::string found(std::min<uint64_t>(expected.prefix.size(), file->size()), '\0');
     SHARD_CHECK(file->ReadAt(0, std::as_writable_bytes(std::span(found))));
-    if (found == expected.prefix) return shard::Ok();
+    if (found == expected.prefix) return Ok();
     if (expected.path.ends_with(".gguf") && CompareMetadata(*file, expected)) {
-      return shard::Ok();
+      return Ok();
     }
     const auto place =
         std::mismatch(found.begin(), found.end(), expected.prefix.begin(), expected.prefix.end());
     headers_.Error(Cat("header: byte ", place.first - found.begin(),
                        ": expected the header that the source gives, found another"),
                    expected.path);
-    return shard::Ok();
+    return Ok();
   }
 
   // Names the keys that differ; false when none does.
-  bool CompareMetadata(const shard::ByteSource& file, const OutputFile& expected) {
-    const auto found = shard::ReadGgufHeader(file, expected.path);
+  bool CompareMetadata(const ByteSource& file, const OutputFile& expected) {
+    const auto found = ReadGgufHeader(file, expected.path);
     const auto wanted =
-        shard::ParseGguf(expected.path, std::as_bytes(std::span(expected.prefix)), expected.size);
+        ParseGguf(expected.path, std::as_bytes(std::span(expected.prefix)), expected.size);
     if (!found || !wanted) return false;
-    std::map<std::string_view, std::pair<const shard::GgufValue*, const shard::GgufValue*>> keys;
-    for (const shard::GgufEntry& entry : wanted->metadata.entries()) {
+    std::map<std::string_view, std::pair<const GgufValue*, const GgufValue*>> keys;
+    for (const GgufEntry& entry : wanted->metadata.entries()) {
       keys[entry.key].first = &entry.value;
     }
-    for (const shard::GgufEntry& entry : found->metadata.entries()) {
+    for (const GgufEntry& entry : found->metadata.entries()) {
       keys[entry.key].second = &entry.value;
     }
     bool differs = false;
@@ -144,14 +140,14 @@ class LayoutCheck {
 
   const std::vector<CheckedFile>& files_;
   std::map<std::string, const OutputFile*> expected_;
-  std::map<std::pair<shard::Role, int>, std::vector<const OutputFile*>> parts_;
+  std::map<std::pair<Role, int>, std::vector<const OutputFile*>> parts_;
   std::set<std::string> met_;
   RuleFindings tensors_, headers_;
 };
 
 }  // namespace
 
-Status CheckLayout(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
+Status CheckLayout(const SourceTree& tree, const std::vector<CheckedFile>& files,
                    const LayoutSource& source, Findings& findings) {
   return LayoutCheck(files, source.files, findings).Run(tree, source.compare_records);
 }
@@ -168,4 +164,4 @@ void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
   }
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

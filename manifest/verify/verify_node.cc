@@ -11,14 +11,10 @@
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/assets.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Quoted;
-
-constexpr const char* kSchemaRule = "node-schema";
+constexpr const char* kNodeSchemaRule = "node-schema";
 constexpr const char* kModelRule = "node-model";
 constexpr const char* kExpertsRule = "node-experts";
 
@@ -28,10 +24,9 @@ Status CheckOptions(const std::string& directory, const VerifyOptions& options) 
                        : !options.groups.empty()  ? "--group"
                        : !options.digest.empty()  ? "--digest"
                                                   : nullptr;
-  if (option == nullptr) return shard::Ok();
-  return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(option, " has no effect: ", directory, " is a node"),
-                      "verify the distribution that the node was assembled from"};
+  if (option == nullptr) return Ok();
+  return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", directory, " is a node"),
+               "verify the distribution that the node was assembled from"};
 }
 
 bool IsWeightFile(std::string_view name) {
@@ -67,13 +62,13 @@ std::string IdsOfLayer(const NodeRecord& record, uint32_t layer, std::set<std::s
 }
 
 // Each MoE layer of the model has as many experts as the list that numbers them.
-void CheckExperts(const NodeRecord& record, const shard::MoeModel& model, RuleFindings& findings) {
+void CheckExperts(const NodeRecord& record, const MoeModel& model, RuleFindings& findings) {
   std::set<std::string> known = {"*"};
-  for (const shard::MoeLayer& layer : model.layers()) {
+  for (const MoeLayer& layer : model.layers()) {
     const std::string text = IdsOfLayer(record, layer.layer, known);
-    const auto ids = shard::ParseIds("", text, kMaxExpertsPerLayer - 1);
+    const auto ids = ParseIds("", text, kMaxExpertsPerLayer - 1);
     const std::string where = Cat("experts: layer ", layer.layer, ": ");
-    if (!ids || shard::FormatIds(*ids) != text) {
+    if (!ids || FormatIds(*ids) != text) {
       findings.Error(
           Cat(where, "expected ascending ids in canonical spelling, found ", Quoted(text)),
           kNodeFile);
@@ -91,19 +86,18 @@ void CheckExperts(const NodeRecord& record, const shard::MoeModel& model, RuleFi
   }
 }
 
-Result<shard::MoeModel> OpenNodeModel(const std::string& directory, shard::LinkRule links,
-                                      const shard::ModelOptions& options) {
-  SHARD_TRY(const shard::Source source, shard::LocalSource(directory, links));
-  return shard::MoeModel::Open(source, options);
+Result<MoeModel> OpenNodeModel(const std::string& directory, LinkRule links,
+                               const ModelOptions& options) {
+  SHARD_TRY(const moepack::Source source, LocalSource(directory, links));
+  return MoeModel::Open(source, options);
 }
 
 // The files are one complete split set or checkpoint, whose counts are those of its tensors.
 void CheckModel(const std::string& directory, const NodeRecord& record,
                 const VerifyOptions& options, VerifyReport& report) {
-  const shard::ModelOptions model_options = {
+  const ModelOptions model_options = {
       .family_file = options.family_file, .config_file = "", .sample_weights = false};
-  const auto links =
-      record.has_digests() ? shard::LinkRule::kPartsAnywhere : shard::LinkRule::kInside;
+  const auto links = record.has_digests() ? LinkRule::kPartsAnywhere : LinkRule::kInside;
   const auto model = OpenNodeModel(directory, links, model_options);
   report.rules.insert(report.rules.end(), {kModelRule, kExpertsRule});
   if (!model) {
@@ -118,21 +112,21 @@ void CheckModel(const std::string& directory, const NodeRecord& record,
 Status CheckAllFiles(const std::string& directory, const NodeRecord& record,
                      const VerifyOptions& options, VerifyReport& report) {
   if (!record.has_digests()) {
-    RuleFindings(kSchemaRule, report.findings)
+    RuleFindings(kNodeSchemaRule, report.findings)
         .Warning(
             "files: expected the digests of the node's files, found none: an older moepack "
             "assembled it, so only its structure is verified",
             kNodeFile);
-    return shard::Ok();
+    return Ok();
   }
   std::vector<BundleRecord> bundles;
   std::vector<CheckedFile> files;
   CheckFilesOfNode(directory, record, bundles, files, report.findings);
   report.rules.insert(report.rules.end(), std::begin(kDirectoryRules), std::end(kDirectoryRules));
   report.files = files.size();
-  if (!options.digests) return shard::Ok();
+  if (!options.digests) return Ok();
   report.rules.insert(report.rules.end(), {"file-sha256", "assets-sha256"});
-  const shard::LocalTree tree(directory, shard::LinkRule::kAnywhere);
+  const LocalTree tree(directory, LinkRule::kAnywhere);
   return CheckBytes(tree, files, options, report);
 }
 
@@ -142,11 +136,11 @@ Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOption
   SHARD_CHECK(CheckOptions(directory, options));
   VerifyReport report;
   report.cold = options.cold;
-  report.rules.push_back(kSchemaRule);
+  report.rules.push_back(kNodeSchemaRule);
   const auto record = ReadNodeRecord(directory);
   if (!record) {
     if (record.error().code != Code::kCorrupt) return record.error();
-    RuleFindings(kSchemaRule, report.findings).Error(record.error().message, kNodeFile);
+    RuleFindings(kNodeSchemaRule, report.findings).Error(record.error().message, kNodeFile);
     return report;
   }
   SHARD_CHECK(CheckAllFiles(directory, *record, options, report));
@@ -155,4 +149,4 @@ Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOption
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

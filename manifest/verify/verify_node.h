@@ -6,10 +6,10 @@
 
 #include "manifest/verify/verify.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // Like VerifyDistribution. Only the options `digests`, `jobs`, `progress` and `family_file` are for
 // nodes; kInvalidArgument with the others, which need a distribution.
 Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOptions& options);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -1,27 +1,23 @@
-// Rules about who holds what. shard::CheckPlan stops at the first broken rule; a verifier has to
+// Rules about who holds what. moepack::CheckPlan stops at the first broken rule; a verifier has to
 // name them all.
 #include <array>
 
 #include "libshard/base/text.h"
 #include "manifest/verify/verify_rules.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::ExpertIds;
-using shard::IdsOf;
+namespace moepack::manifest {
 
 namespace {
 
 // For each expert of a layer, in how many of the groups and the remainder it is.
-std::vector<uint32_t> HolderCounts(const shard::Plan& plan, uint32_t layer, uint32_t experts) {
+std::vector<uint32_t> HolderCounts(const Plan& plan, uint32_t layer, uint32_t experts) {
   std::vector<uint32_t> holders(experts);
   const auto count = [&](const ExpertIds& ids) {
     for (uint32_t id : ids) {
       if (id < experts) ++holders[id];
     }
   };
-  for (const shard::GroupPlan& group : plan.groups) count(IdsOf(group.owned, layer));
+  for (const GroupPlan& group : plan.groups) count(IdsOf(group.owned, layer));
   count(IdsOf(plan.remainder, layer));
   return holders;
 }
@@ -40,7 +36,7 @@ void CheckAccounted(const Manifest& manifest, RuleFindings& findings) {
                                     [](uint32_t count) { return count == 0; });
     if (lost.empty()) continue;
     findings.Error(Cat("layer ", layer, ": expected every expert in a group or the remainder, ",
-                       "found ", shard::FormatIds(lost), " in none"));
+                       "found ", FormatIds(lost), " in none"));
   }
 }
 
@@ -50,46 +46,45 @@ void CheckNoDuplicates(const Manifest& manifest, RuleFindings& findings) {
                                      [](uint32_t count) { return count > 1; });
     if (twice.empty()) continue;
     findings.Error(Cat("layer ", layer, ": expected every expert in one group or the remainder, ",
-                       "found ", shard::FormatIds(twice), " in several"));
+                       "found ", FormatIds(twice), " in several"));
   }
 }
 
 void CheckFill(const Manifest& manifest, RuleFindings& findings) {
-  const shard::Plan& plan = manifest.plan;
+  const Plan& plan = manifest.plan;
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     for (const auto& [layer, fill] : plan.groups[group].fill) {
       const ExpertIds held =
-          shard::Union(IdsOf(plan.groups[group].owned, layer), IdsOf(plan.remainder, layer));
-      const ExpertIds wrong = shard::Difference(fill, shard::Difference(fill, held));
+          Union(IdsOf(plan.groups[group].owned, layer), IdsOf(plan.remainder, layer));
+      const ExpertIds wrong = moepack::Difference(fill, moepack::Difference(fill, held));
       if (wrong.empty()) continue;
       findings.Error(Cat("group ", group, ", layer ", layer,
-                         ": fill: expected experts of other groups, found ",
-                         shard::FormatIds(wrong)));
+                         ": fill: expected experts of other groups, found ", FormatIds(wrong)));
     }
   }
 }
 
 void CheckOverlay(const Manifest& manifest, RuleFindings& findings) {
-  const bool ids = shard::CountIds(manifest.plan.overlay) != 0;
+  const bool ids = CountIds(manifest.plan.overlay) != 0;
   const bool version = !manifest.plan.overlay_version.empty();
   if (ids != version) {
     findings.Error(Cat("overlay: expected a version and expert ids, or neither, found ",
                        ids ? "ids without a version" : "a version without ids"));
   }
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (bundle.role != shard::Role::kOverlay) continue;
+    if (bundle.role != Role::kOverlay) continue;
     const std::string directory = Cat("overlays/", manifest.plan.overlay_version, "/");
     if (version && bundle.file.starts_with(directory)) continue;
-    findings.Error(Cat("overlay: expected a file below ", shard::Quoted(directory), ", found ",
-                       shard::Quoted(bundle.file)),
-                   bundle.file);
+    findings.Error(
+        Cat("overlay: expected a file below ", Quoted(directory), ", found ", Quoted(bundle.file)),
+        bundle.file);
   }
 }
 
 void CheckEligible(const Manifest& manifest, RuleFindings& findings) {
   for (const auto& [layer, top_k] : manifest.plan.top_k) {
     for (size_t group = 0; group < manifest.plan.groups.size(); ++group) {
-      const size_t eligible = shard::Eligible(manifest.plan, group, layer).size();
+      const size_t eligible = Eligible(manifest.plan, group, layer).size();
       if (eligible >= top_k) continue;
       findings.Error(Cat("group ", group, ", layer ", layer,
                          ": eligible experts: expected at least ", top_k, " (top-k), found ",
@@ -99,12 +94,12 @@ void CheckEligible(const Manifest& manifest, RuleFindings& findings) {
 }
 
 void CheckUniform(const Manifest& manifest, RuleFindings& findings) {
-  const shard::Plan& plan = manifest.plan;
+  const Plan& plan = manifest.plan;
   if (!plan.uniform || plan.groups.empty() || plan.layers.empty()) return;
-  const size_t expected = shard::Eligible(plan, 0, plan.layers.begin()->first).size();
+  const size_t expected = Eligible(plan, 0, plan.layers.begin()->first).size();
   for (const auto& [layer, experts] : plan.layers) {
     for (size_t group = 0; group < plan.groups.size(); ++group) {
-      const size_t found = shard::Eligible(plan, group, layer).size();
+      const size_t found = Eligible(plan, group, layer).size();
       if (found == expected) continue;
       findings.Error(Cat("group ", group, ", layer ", layer, ": eligible experts: expected ",
                          expected, " as in every group and layer, found ", found));
@@ -116,15 +111,15 @@ void CheckVersions(const Manifest& manifest, RuleFindings& findings) {
   const Versions expected = ComputeVersions(manifest.versions.model, manifest.plan);
   if (manifest.versions.shard != expected.shard) {
     findings.Error(Cat("shard version: expected ", expected.shard, ", found ",
-                       shard::Quoted(manifest.versions.shard)));
+                       Quoted(manifest.versions.shard)));
   }
   if (manifest.versions.replica != expected.replica) {
-    findings.Error(Cat("replica version: expected ", shard::Quoted(expected.replica), ", found ",
-                       shard::Quoted(manifest.versions.replica)));
+    findings.Error(Cat("replica version: expected ", Quoted(expected.replica), ", found ",
+                       Quoted(manifest.versions.replica)));
   }
 }
 
-constexpr std::array kRules = {
+constexpr std::array kPlanRules = {
     StructureRule{"expert-accounted", CheckAccounted},
     StructureRule{"no-duplicate-experts", CheckNoDuplicates},
     StructureRule{"fill-not-owned", CheckFill},
@@ -136,6 +131,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const StructureRule> PlanRules() { return kRules; }
+std::span<const StructureRule> PlanRules() { return kPlanRules; }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

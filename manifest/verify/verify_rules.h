@@ -11,7 +11,7 @@
 #include "libshard/model/model.h"
 #include "manifest/verify/verify.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 using Findings = std::vector<Finding>;
 
@@ -56,17 +56,17 @@ std::span<const StructureRule> PlanRules();    // verify_plan.cc
 std::span<const StructureRule> BundleRules();  // verify_bundles.cc
 
 // The ids that a part (role, and group for kGroup) should hold in a layer.
-shard::ExpertIds PartExperts(const shard::Plan& plan, shard::Role role, int group, uint32_t layer);
+ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer);
 // "trunk", "group 1", "overlay".
-std::string PartText(shard::Role role, int group);
+std::string PartText(Role role, int group);
 
 // Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, of each
 // row the slices `ids`, `slice` bytes long. A whole tensor is one row of one slice. This is
 // geometry and not a list of ranges, because an inner expert axis means millions of ranges.
 struct SourceSlices {
-  const shard::ByteSource* file = nullptr;  // null: nothing to compare with
+  const ByteSource* file = nullptr;  // null: nothing to compare with
   uint64_t offset = 0, row = 0, slice = 0;
-  shard::ExpertIds ids = {0};
+  ExpertIds ids = {0};
 };
 
 // One file of the distribution: a bundle or an asset.
@@ -100,13 +100,13 @@ void CheckFiles(const std::string& directory, const Manifest& manifest,
 
 // verify_container.cc: the header of one bundle against the manifest. An Error when it cannot be
 // read.
-Status CheckContainer(const shard::SourceTree& tree, const Manifest& manifest,
-                      const BundleRecord& bundle, RuleFindings& findings);
+Status CheckContainer(const SourceTree& tree, const Manifest& manifest, const BundleRecord& bundle,
+                      RuleFindings& findings);
 
 // verify_bytes.cc: reads every readable file of a tree once; hashes it, and compares it with its
 // sources.
 inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "assets-sha256"};
-Status CheckBytes(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
+Status CheckBytes(const SourceTree& tree, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report);
 
 // verify_against.cc: everything that the source can show. An Error when the source cannot be read
@@ -115,4 +115,4 @@ Status CheckAgainst(const Manifest& manifest, const std::string& directory,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,
                     VerifyReport& report);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,16 +8,9 @@
 #include "manifest/verify/verify_source_rules.h"
 #include "manifest/write/assets.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 namespace fs = std::filesystem;
-using shard::Cat;
-using shard::ExpertIds;
-using shard::ModelTensor;
-using shard::MoeModel;
-using shard::Part;
-using shard::Quoted;
-using shard::Role;
 
 namespace {
 
@@ -29,9 +22,9 @@ class Matcher {
 
   // The geometry of one tensor; without a file when it is not the source's.
   SourceSlices Match(const BundleRecord& bundle, const TensorRecord& tensor,
-                     const std::vector<shard::ByteSourcePtr>& shards) {
+                     const std::vector<ByteSourcePtr>& shards) {
     const std::string& name = tensor.source.empty() ? tensor.name : tensor.source;
-    const shard::TensorEntry* entry = model_.checkpoint().Find(name);
+    const TensorEntry* entry = model_.checkpoint().Find(name);
     if (entry == nullptr) {
       findings_.Error(Cat("tensor: expected one of the source, found ", Quoted(name)), bundle.file,
                       tensor.name);
@@ -65,7 +58,7 @@ class Matcher {
 
  private:
   uint32_t ExpertsOf(const ModelTensor& tensor) const {
-    const shard::MoeLayer* layer =
+    const MoeLayer* layer =
         tensor.layer < 0 ? nullptr : model_.FindLayer(static_cast<uint32_t>(tensor.layer));
     return layer == nullptr ? 0 : layer->experts;
   }
@@ -77,7 +70,7 @@ class Matcher {
         PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
     if (tensor.expert < 0) return tensor.axis < 0 ? ExpertIds() : ids;
     const auto expert = static_cast<uint32_t>(tensor.expert);
-    return shard::Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
+    return Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
   }
 
   bool Belongs(const ModelTensor& tensor, Role role, int group) const {
@@ -85,24 +78,22 @@ class Matcher {
     if (tensor.layer < 0) return false;
     const ExpertIds ids =
         PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
-    return tensor.expert < 0 ? !ids.empty()
-                             : shard::Contains(ids, static_cast<uint32_t>(tensor.expert));
+    return tensor.expert < 0 ? !ids.empty() : Contains(ids, static_cast<uint32_t>(tensor.expert));
   }
 
   bool SameTensor(const BundleRecord& bundle, const TensorRecord& tensor, const ModelTensor& known,
                   const ExpertIds& ids) {
-    const shard::TensorEntry& entry = model_.entry(known);
+    const TensorEntry& entry = model_.entry(known);
     std::vector<uint64_t> shape = entry.shape;
     const uint32_t experts = ExpertsOf(known);
     if (known.packed_expert() && known.axis >= 0 && experts != 0) {
       uint64_t& axis = shape[static_cast<size_t>(known.axis)];
       axis = axis / experts * ids.size();
     }
-    const std::string expected = Cat(entry.dtype, " ", shard::FormatShape(shape), ", layer ",
-                                     known.layer, ", experts \"", shard::FormatIds(ids), "\"");
-    const std::string found =
-        Cat(tensor.dtype, " ", shard::FormatShape(tensor.shape), ", layer ", tensor.layer,
-            ", experts \"", shard::FormatIds(tensor.experts), "\"");
+    const std::string expected = Cat(entry.dtype, " ", FormatShape(shape), ", layer ", known.layer,
+                                     ", experts \"", FormatIds(ids), "\"");
+    const std::string found = Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", layer ",
+                                  tensor.layer, ", experts \"", FormatIds(tensor.experts), "\"");
     if (expected == found) return true;
     findings_.Error(Cat("tensor: expected ", expected, ", found ", found), bundle.file,
                     tensor.name);
@@ -110,8 +101,8 @@ class Matcher {
   }
 
   SourceSlices Geometry(const ModelTensor& known, const ExpertIds& ids,
-                        const std::vector<shard::ByteSourcePtr>& shards) const {
-    const shard::TensorEntry& entry = model_.entry(known);
+                        const std::vector<ByteSourcePtr>& shards) const {
+    const TensorEntry& entry = model_.entry(known);
     SourceSlices out;
     if (entry.bytes == 0) return out;
     out.file = shards[entry.file].get();
@@ -134,7 +125,7 @@ class Matcher {
 };
 
 // Assets are copies of files beside the checkpoint, under the same name.
-void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::ByteSourcePtr>& opened,
+void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<ByteSourcePtr>& opened,
                 RuleFindings& findings) {
   const auto found = model.checkpoint().tree()->Open(file.file.substr(kAssetDirectory.size()));
   if (!found) {
@@ -143,7 +134,7 @@ void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::Byt
         file.file);
     return;
   }
-  const shard::ByteSourcePtr& source = *found;
+  const ByteSourcePtr& source = *found;
   if (source->size() != file.size) {
     findings.Error(
         Cat("asset: expected ", source->size(), " bytes as in the source, found ", file.size),
@@ -160,8 +151,8 @@ void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<shard::Byt
 Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model,
                                  std::vector<CheckedFile>& files, Findings& findings) {
   SourceFiles sources;
-  for (const shard::SourceFile& file : model.checkpoint().files()) {
-    SHARD_TRY(shard::ByteSourcePtr opened, shard::OpenUnchanged(file));
+  for (const SourceFile& file : model.checkpoint().files()) {
+    SHARD_TRY(ByteSourcePtr opened, OpenUnchanged(file));
     sources.shards.push_back(std::move(opened));
   }
   Matcher matcher(manifest, model, findings);
@@ -181,4 +172,4 @@ Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model
   return sources;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

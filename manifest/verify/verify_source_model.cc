@@ -9,16 +9,12 @@
 #include "manifest/document/manifest_json.h"
 #include "manifest/verify/verify_source_rules.h"
 
-namespace manifest {
-
-using shard::Cat;
-using shard::MoeModel;
-using shard::Quoted;
+namespace moepack::manifest {
 
 namespace {
 
 // Conversion to GGUF may leave blocks for multi-token prediction out.
-bool IsLeftOut(const Manifest& manifest, const shard::MoeLayer& layer) {
+bool IsLeftOut(const Manifest& manifest, const MoeLayer& layer) {
   return manifest.is_gguf() && layer.mtp && !manifest.plan.layers.contains(layer.layer);
 }
 
@@ -27,7 +23,7 @@ void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& 
     findings.Error(Cat("experts per layer: expected those of the source (", model.layers().size(),
                        " layers), found others (", manifest.plan.layers.size(), " layers)"));
   }
-  for (const shard::MoeLayer& layer : model.layers()) {
+  for (const MoeLayer& layer : model.layers()) {
     if (IsLeftOut(manifest, layer)) continue;
     const auto found = manifest.model.top_k.find(layer.layer);
     const uint32_t top_k = found == manifest.model.top_k.end() ? 0 : found->second;
@@ -40,7 +36,7 @@ void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& 
 void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
   std::map<std::string, const SourceRecord*> records;
   for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
-  for (const shard::SourceFile& file : model.checkpoint().files()) {
+  for (const SourceFile& file : model.checkpoint().files()) {
     const auto record = records.find(file.name);
     if (record == records.end()) {
       findings.Error(
@@ -68,7 +64,7 @@ void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& f
       ModelToJson(DescribeModel(model, manifest.plan, record.id, record.revision).model);
   const Json found = ModelToJson(record);
   const auto text = [](const Json& fields, const std::string& key) {
-    return fields.contains(key) ? shard::DescribeJson(fields[key]) : "none";
+    return fields.contains(key) ? DescribeJson(fields[key]) : "none";
   };
   Json keys = expected;
   keys.update(found);
@@ -85,28 +81,28 @@ Status CheckSourceDigests(const Manifest& manifest, const MoeModel& model, size_
                           RuleFindings& findings) {
   std::map<std::string, const SourceRecord*> records;
   for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
-  const std::vector<shard::SourceFile>& files = model.checkpoint().files();
+  const std::vector<SourceFile>& files = model.checkpoint().files();
   std::vector<std::string> digests(files.size());
-  SHARD_CHECK(shard::ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
+  SHARD_CHECK(ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const auto record = records.find(files[i].name);
-    if (record == records.end() || record->second->sha256.empty()) return shard::Ok();
-    SHARD_TRY(const shard::ByteSourcePtr source, shard::OpenUnchanged(files[i]));
-    SHARD_TRY(digests[i], shard::Sha256Of(*source));
-    return shard::Ok();
+    if (record == records.end() || record->second->sha256.empty()) return Ok();
+    SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(files[i]));
+    SHARD_TRY(digests[i], Sha256Of(*source));
+    return Ok();
   }));
   for (size_t i = 0; i < files.size(); ++i) {
     if (digests[i].empty() || digests[i] == records[files[i].name]->sha256) continue;
     findings.Error(Cat("source file ", Quoted(files[i].name), ": sha256: expected ", digests[i],
                        " (the source), found ", records[files[i].name]->sha256));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
 bool SameLayers(const Manifest& manifest, const MoeModel& model) {
-  shard::LayerCounts counts = shard::LayerCountsOf(model);
-  for (const shard::MoeLayer& layer : model.layers()) {
+  LayerCounts counts = LayerCountsOf(model);
+  for (const MoeLayer& layer : model.layers()) {
     if (IsLeftOut(manifest, layer)) counts.erase(layer.layer);
   }
   return manifest.plan.layers == counts;
@@ -125,4 +121,4 @@ Status CheckSourceModel(const Manifest& manifest, const MoeModel& model, size_t 
   return CheckSourceDigests(manifest, model, jobs, findings);
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

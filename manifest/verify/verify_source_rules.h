@@ -8,33 +8,33 @@
 #include "manifest/verify/verify_rules.h"
 #include "manifest/write/assets.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // verify_source.cc: what the distribution should hold, from the source.
 inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-headers",
                                                "source-bytes", "source-assets"};
 // Files of the source, open while their bytes are compared.
 struct SourceFiles {
-  std::vector<shard::ByteSourcePtr> shards;  // same order as Checkpoint::files()
-  std::vector<shard::ByteSourcePtr> assets;
+  std::vector<ByteSourcePtr> shards;  // same order as Checkpoint::files()
+  std::vector<ByteSourcePtr> assets;
 };
 // verify_source_model.cc. Reads source files whole where the manifest has their SHA-256.
-Status CheckSourceModel(const Manifest& manifest, const shard::MoeModel& model, size_t jobs,
+Status CheckSourceModel(const Manifest& manifest, const MoeModel& model, size_t jobs,
                         RuleFindings& findings);
 // Whether the layers with experts are those of the source; if not, nothing can be made again.
-bool SameLayers(const Manifest& manifest, const shard::MoeModel& model);
+bool SameLayers(const Manifest& manifest, const MoeModel& model);
 // Fills CheckedFile::sources; with GGUF bundles those of assets only. An Error when a file of the
 // source cannot be opened.
-Result<SourceFiles> MatchSources(const Manifest& manifest, const shard::MoeModel& model,
+Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model,
                                  std::vector<CheckedFile>& files, Findings& findings);
 
 // verify_layout.cc: names, records and headers of the bundles against the files that the source
 // gives.
 struct LayoutSource {
-  const std::vector<shard::OutputFile>& files;
+  const std::vector<OutputFile>& files;
   bool compare_records = true;  // false: a finding says already that the tensors are others
 };
-Status CheckLayout(const shard::SourceTree& tree, const std::vector<CheckedFile>& files,
+Status CheckLayout(const SourceTree& tree, const std::vector<CheckedFile>& files,
                    const LayoutSource& source, Findings& findings);
 // Checks that every asset of the source is there.
 void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
@@ -43,7 +43,7 @@ void CheckAssetList(const Manifest& manifest, const std::vector<Asset>& assets,
 // verify_gguf_source.cc: makes the bytes of GGUF bundles again from the source, in memory, and
 // compares digests.
 Status CheckGgufBytes(const std::vector<CheckedFile>& files,
-                      const std::vector<shard::OutputFile>& expected, const shard::MoeModel& model,
+                      const std::vector<OutputFile>& expected, const MoeModel& model,
                       const VerifyOptions& options, VerifyReport& report);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

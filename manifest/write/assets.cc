@@ -7,27 +7,21 @@
 #include "libshard/base/inside_path.h"
 #include "libshard/base/text.h"
 
-namespace manifest {
-namespace {
+namespace moepack::manifest {
+namespace {}  // namespace
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-
-}  // namespace
-
-Result<std::vector<Asset>> ListAssets(const shard::SourceTree& checkpoint) {
+Result<std::vector<Asset>> ListAssets(const SourceTree& checkpoint) {
   SHARD_TRY(const std::vector<std::string> names, checkpoint.List("", ""));
   std::vector<Asset> assets;
   for (const std::string& name : names) {
     if (!IsAssetName(name)) continue;
-    SHARD_TRY(const shard::ByteSourcePtr source, checkpoint.Open(name));
+    SHARD_TRY(const ByteSourcePtr source, checkpoint.Open(name));
     if (source->size() <= kMaxAssetBytes) assets.push_back({name, source->size()});
   }
   return assets;
 }
 
-Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, shard::StagingDirectory& to,
+Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, StagingDirectory& to,
                                             const std::vector<Asset>& assets) {
   std::vector<AssetRecord> records;
   for (const Asset& asset : assets) {
@@ -41,9 +35,9 @@ Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, shard::Stag
                    "the file was changed meanwhile: run the command again"};
     }
     SHARD_CHECK(to.WriteText(file, text));
-    records.push_back({file, asset.size, shard::Sha256Hex(text)});
+    records.push_back({file, asset.size, Sha256Hex(text)});
   }
   return records;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -13,7 +13,7 @@
 #include "manifest/document/asset_names.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 inline constexpr uint64_t kMaxAssetBytes = 256u << 20;
 
@@ -24,15 +24,15 @@ struct Asset {
 
 // The assets of a checkpoint, sorted by name; folders are not looked into. Weights, indexes and
 // files over 256 MB are not assets.
-Result<std::vector<Asset>> ListAssets(const shard::SourceTree& checkpoint);
+Result<std::vector<Asset>> ListAssets(const SourceTree& checkpoint);
 
 // Copies all of them from `folder` of a tree ("" for a checkpoint) to assets/ of the output, and
 // returns their records. A file whose size has changed since it was listed is kCorrupt.
 struct AssetFolder {
-  const shard::SourceTree& tree;
+  const SourceTree& tree;
   std::string_view folder;  // "", or ends in '/'
 };
-Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, shard::StagingDirectory& to,
+Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, StagingDirectory& to,
                                             const std::vector<Asset>& assets);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -21,27 +21,23 @@
 #include "manifest/write/open_bundle.h"
 #include "manifest/write/output_path.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Ok;
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 // Whether `manifest` lists a bundle for every part of its plan, and the assets if there are any.
 bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
-  const auto has = [&](shard::Role role, int group) {
+  const auto has = [&](Role role, int group) {
     return std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
       return bundle.role == role && bundle.group == group;
     });
   };
   for (size_t g = 0; g < manifest.plan.groups.size(); ++g) {
-    if (!has(shard::Role::kGroup, static_cast<int>(g))) return false;
+    if (!has(Role::kGroup, static_cast<int>(g))) return false;
   }
-  const bool overlay = manifest.plan.overlay_version.empty() || has(shard::Role::kOverlay, -1);
-  return has(shard::Role::kTrunk, -1) && overlay && has_assets == !manifest.assets.empty();
+  const bool overlay = manifest.plan.overlay_version.empty() || has(Role::kOverlay, -1);
+  return has(Role::kTrunk, -1) && overlay && has_assets == !manifest.assets.empty();
 }
 
 std::string OrNone(const std::string& version) { return version.empty() ? "none" : version; }
@@ -99,22 +95,22 @@ std::set<std::string> ListedFiles(const Manifest& manifest) {
 }
 
 // What is written to or removed from the distribution that is there must not lie behind a link.
-Status CheckNoLinks(const shard::InsideDirectory& directory, const Manifest& existing,
-                    const std::vector<shard::OutputFile>& files) {
+Status CheckNoLinks(const InsideDirectory& directory, const Manifest& existing,
+                    const std::vector<OutputFile>& files) {
   std::set<std::string> names = ListedFiles(existing);
-  for (const shard::OutputFile& file : files) names.insert(file.path);
+  for (const OutputFile& file : files) names.insert(file.path);
   for (const std::string& name : names) SHARD_CHECK(directory.KindOf(name));
   return Ok();
 }
 
-bool SamePart(const BundleRecord& record, shard::Role role, int group) {
+bool SamePart(const BundleRecord& record, Role role, int group) {
   return record.role == role && record.group == group;
 }
 
 // A reader that needs pages needs them in every part that stays and every part that is added.
 Status CheckSameAlignment(const std::string& out, const Manifest& existing,
-                          const std::vector<shard::OutputFile>& files, uint64_t expected) {
-  const shard::LocalTree tree(out);
+                          const std::vector<OutputFile>& files, uint64_t expected) {
+  const LocalTree tree(out);
   for (const BundleRecord& record : existing.bundles) {
     const bool replaced = std::any_of(files.begin(), files.end(), [&](const auto& file) {
       return SamePart(record, file.role, file.group);
@@ -134,8 +130,8 @@ Status CheckSameAlignment(const std::string& out, const Manifest& existing,
 
 // By part and not by file name: a part that is cut into files of another size is the same part.
 Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
-                        const std::vector<shard::OutputFile>& files, bool force) {
-  for (const shard::OutputFile& file : files) {
+                        const std::vector<OutputFile>& files, bool force) {
+  for (const OutputFile& file : files) {
     const auto there = std::find_if(
         existing.bundles.begin(), existing.bundles.end(),
         [&](const BundleRecord& record) { return SamePart(record, file.role, file.group); });
@@ -148,13 +144,13 @@ Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
 }
 
 // The directory that parts are added to, when it can take them.
-Result<shard::InsideDirectory> OpenExisting(const fs::path& target, const Manifest& existing,
-                                            const std::vector<shard::OutputFile>& files,
-                                            const WriteOptions& options) {
+Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& existing,
+                                     const std::vector<OutputFile>& files,
+                                     const WriteOptions& options) {
   const std::string out = target.string();
   SHARD_CHECK(CheckPartsAreNew(out, existing, files, options.force));
   if (options.gguf) SHARD_CHECK(CheckSameAlignment(out, existing, files, options.gguf->alignment));
-  SHARD_TRY(shard::InsideDirectory directory, shard::InsideDirectory::Open(target));
+  SHARD_TRY(InsideDirectory directory, InsideDirectory::Open(target));
   SHARD_CHECK(CheckNoLinks(directory, existing, files));
   return directory;
 }
@@ -175,7 +171,7 @@ void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& re
 // Moves what was staged into the distribution in `directory`. Its manifest comes when all of them,
 // and the directories that were made for them, are on the disk, so that it never names a file that
 // is not there; `unused` files, which it does not name any more, go last.
-Status AddToExisting(const shard::InsideDirectory& directory, shard::StagingDirectory& staging,
+Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging,
                      const Manifest& merged, const std::vector<std::string>& files,
                      const std::set<std::string>& unused) {
   SHARD_CHECK(staging.MoveInto(directory, files));
@@ -186,11 +182,11 @@ Status AddToExisting(const shard::InsideDirectory& directory, shard::StagingDire
 }
 
 // SHA-256 of every source file, each read once from front to back.
-Status HashSources(const std::vector<shard::SourceFile>& sources, size_t jobs,
+Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
                    std::vector<SourceRecord>& records) {
-  return shard::ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
-    SHARD_TRY(const shard::ByteSourcePtr source, shard::OpenUnchanged(sources[i]));
-    SHARD_TRY(records[i].sha256, shard::Sha256Of(*source));
+  return ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
+    SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(sources[i]));
+    SHARD_TRY(records[i].sha256, Sha256Of(*source));
     return Ok();
   });
 }
@@ -203,7 +199,7 @@ Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord
     if (records[i].sha256.empty()) records[i].sha256 = fresh[i].sha256;
     if (records[i].sha256 == fresh[i].sha256) continue;
     return Error{Code::kMismatch,
-                 Cat(out, ": source file ", shard::Quoted(records[i].file), ": SHA-256: expected ",
+                 Cat(out, ": source file ", Quoted(records[i].file), ": SHA-256: expected ",
                      records[i].sha256, ", found ", fresh[i].sha256),
                  "the parts that are there were made from other weights"};
   }
@@ -216,7 +212,7 @@ struct Merged {
   std::set<std::string> unused;  // files that were named before and are no longer
 };
 
-Result<Merged> Merge(const std::string& out, const shard::MoeModel& model, Manifest existing,
+Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest existing,
                      Manifest fresh) {
   Merged merged{std::move(existing), {}};
   Manifest& manifest = merged.manifest;
@@ -235,36 +231,36 @@ Result<Merged> Merge(const std::string& out, const shard::MoeModel& model, Manif
 // that come after them.
 void ReturnFreedMemory() { malloc_trim(0); }
 
-void FreeTensors(shard::MoeModel& model) {
+void FreeTensors(MoeModel& model) {
   model.ForgetTensors();
   ReturnFreedMemory();
 }
 
-std::string StagingIdentity(const shard::MoeModel& model, const WritePlan& files) {
-  std::string identity = shard::PackIdentity(model.checkpoint().files(), files.files);
+std::string StagingIdentity(const MoeModel& model, const WritePlan& files) {
+  std::string identity = PackIdentity(model.checkpoint().files(), files.files);
   for (const Asset& asset : files.assets) identity += Cat(asset.name, " ", asset.size, "\n");
-  return shard::Sha256Hex(identity);
+  return Sha256Hex(identity);
 }
 
 }  // namespace
 
-Status CheckTarget(const shard::MoeModel& model, const std::string& out) {
-  const shard::SourceTree& tree = *model.checkpoint().tree();
+Status CheckTarget(const MoeModel& model, const std::string& out) {
+  const SourceTree& tree = *model.checkpoint().tree();
   const std::optional<fs::path> directory = tree.LocalPath("");
   if (!directory) return Ok();
   std::vector<fs::path> inputs;
-  for (const shard::SourceFile& file : model.checkpoint().files()) {
+  for (const SourceFile& file : model.checkpoint().files()) {
     inputs.push_back(*tree.LocalPath(file.name));
   }
   return CheckOutputApart(out, *directory, inputs);
 }
 
-Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& plan,
-                                      const std::string& out, const WriteOptions& options) {
-  const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
+Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const std::string& out,
+                                      const WriteOptions& options) {
+  const std::vector<SourceFile>& sources = model.checkpoint().files();
   SHARD_CHECK(CheckTarget(model, out));
-  const shard::SideFiles noted = options.side_files.value_or(
-      shard::SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
+  const SideFiles noted = options.side_files.value_or(
+      SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
@@ -276,16 +272,16 @@ Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& 
   SHARD_CHECK(ReadBackPlanned(fresh, files.files, format));
   const fs::path target = TargetOf(out, options);
   // What is there is looked at under the lock: another run may be about to change it.
-  SHARD_TRY(shard::StagingDirectory staging, shard::StagingDirectory::Open(target, OwnOutput()));
+  SHARD_TRY(StagingDirectory staging, StagingDirectory::Open(target, OwnOutput()));
   SHARD_TRY(std::optional<Manifest> existing, FindExisting(out, fresh, options));
-  std::optional<shard::InsideDirectory> directory;
+  std::optional<InsideDirectory> directory;
   if (existing) {
     SHARD_TRY(directory, OpenExisting(target, *existing, files.files, options));
   }
   if (options.notes && !files.notes.empty()) options.notes(files.notes);
 
   SHARD_CHECK(staging.Begin(StagingIdentity(model, files)));
-  SHARD_TRY(report.pack, shard::Pack(sources, files.files, staging, options.pack));
+  SHARD_TRY(report.pack, Pack(sources, files.files, staging, options.pack));
   std::vector<std::string> written;
   for (size_t i = 0; i < files.files.size(); ++i) {
     written.push_back(files.files[i].path);
@@ -319,4 +315,4 @@ Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& 
   return report;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -17,18 +17,18 @@
 #include "manifest/document/manifest.h"
 #include "manifest/write/assets.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 struct WriteOptions {
-  shard::SliceOptions slice;
-  std::optional<shard::QuantizeOptions> gguf;  // GGUF bundles; none: safetensors
-  shard::PackOptions pack;
+  SliceOptions slice;
+  std::optional<QuantizeOptions> gguf;  // GGUF bundles; none: safetensors
+  PackOptions pack;
   std::string model_id, revision;
   bool hash_source = false;  // read every source file once more for its SHA-256
   bool force = false;        // replace an existing output
   bool list_types = false;   // fill WritePlan::types
   // Noted before the model was opened; if there is none, when the writing starts.
-  std::optional<shard::SideFiles> side_files;
+  std::optional<SideFiles> side_files;
   std::vector<std::string> command;
   // Gets what a user should know about types and conversion, before the work starts; may be empty.
   std::function<void(const std::vector<std::string>&)> notes;
@@ -36,34 +36,34 @@ struct WriteOptions {
 
 // The file list with exact sizes, before anything is written (--dry-run).
 struct WritePlan {
-  std::vector<shard::OutputFile> files;
+  std::vector<OutputFile> files;
   std::vector<Asset> assets;
-  shard::Plan plan;                      // without layers that the bundles leave out
-  RecipeRecord recipe;                   // of GGUF bundles
-  std::vector<std::string> notes;        // as WriteOptions::notes
-  std::vector<shard::TensorType> types;  // of the whole model as GGUF; if asked for
+  Plan plan;                       // without layers that the bundles leave out
+  RecipeRecord recipe;             // of GGUF bundles
+  std::vector<std::string> notes;  // as WriteOptions::notes
+  std::vector<TensorType> types;   // of the whole model as GGUF; if asked for
   // Tensor files and assets; distribution.json and README.md are added to them.
   uint64_t total_bytes() const;
 };
-Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
                                    const WriteOptions& options);
 
 struct WriteReport {
   Manifest manifest;
-  shard::PackResult pack;
+  PackResult pack;
   std::vector<std::string> warnings;  // about what was left on the disk
 };
 
 // The values of `out` that WriteDistribution always refuses: the source, and what holds it.
-Status CheckTarget(const shard::MoeModel& model, const std::string& out);
+Status CheckTarget(const MoeModel& model, const std::string& out);
 
 // Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the
 // same model and partition at `out` is extended. Refuses an `out` that is, or holds, the source.
 // Whoever does not need the model any more moves it in: its tensors are then freed in time.
-Result<WriteReport> WriteDistribution(shard::MoeModel model, const shard::Plan& plan,
-                                      const std::string& out, const WriteOptions& options);
+Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const std::string& out,
+                                      const WriteOptions& options);
 
 // The README.md of a distribution, from its manifest.
 std::string DistributionReadme(const Manifest& manifest);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

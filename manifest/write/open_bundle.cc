@@ -5,44 +5,42 @@
 #include "libshard/base/text.h"
 #include "libshard/format/read_header.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 namespace {
 
-using shard::Cat;
-
 struct Header {
-  std::vector<shard::TensorEntry> tensors;
-  shard::GgufMetadata metadata;
+  std::vector<TensorEntry> tensors;
+  GgufMetadata metadata;
   uint64_t data_start = 0;
   std::string model;
 };
 
 constexpr const char* kModelKey = "moepack.model";
 
-Result<Header> ReadHeader(const shard::ByteSource& file, const std::string& format) {
+Result<Header> ReadHeader(const ByteSource& file, const std::string& format) {
   const std::string& name = file.name();
   if (format == "gguf") {
-    SHARD_TRY(shard::GgufHeader header, shard::ReadGgufHeader(file, name));
+    SHARD_TRY(GgufHeader header, ReadGgufHeader(file, name));
     const std::string model(header.metadata.String(kModelKey).value_or(""));
     return Header{std::move(header.tensors), std::move(header.metadata), header.data_start, model};
   }
-  SHARD_TRY(shard::SafetensorsHeader header, shard::ReadSafetensorsHeader(file, name));
+  SHARD_TRY(SafetensorsHeader header, ReadSafetensorsHeader(file, name));
   return Header{std::move(header.tensors), {}, header.data_start, header.metadata[kModelKey]};
 }
 
-bool SameAsRecord(const TensorRecord* record, const shard::TensorEntry& entry) {
+bool SameAsRecord(const TensorRecord* record, const TensorEntry& entry) {
   return record != nullptr && record->offset == entry.offset && record->shape == entry.shape &&
          record->dtype == entry.dtype;
 }
 
 }  // namespace
 
-Result<OpenedBundle> OpenBundle(const shard::SourceTreePtr& distribution,
-                                const BundleRecord& bundle, uint32_t file) {
-  SHARD_TRY(const shard::ByteSourcePtr opened, distribution->Open(bundle.file));
+Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleRecord& bundle,
+                                uint32_t file) {
+  SHARD_TRY(const ByteSourcePtr opened, distribution->Open(bundle.file));
   SHARD_TRY(Header header, ReadHeader(*opened, bundle.format));
-  SHARD_TRY(std::string sha256, shard::Sha256OfStart(*opened, header.data_start));
+  SHARD_TRY(std::string sha256, Sha256OfStart(*opened, header.data_start));
   OpenedBundle out;
   out.source = {.path = opened->name(),
                 .name = bundle.file,
@@ -55,14 +53,14 @@ Result<OpenedBundle> OpenBundle(const shard::SourceTreePtr& distribution,
   out.model = std::move(header.model);
   std::map<std::string_view, const TensorRecord*> records;
   for (const TensorRecord& record : bundle.tensors) records[record.name] = &record;
-  for (shard::TensorEntry& entry : header.tensors) {
+  for (TensorEntry& entry : header.tensors) {
     const auto found = records.find(entry.name);
     const TensorRecord* record = found == records.end() ? nullptr : found->second;
     if (!SameAsRecord(record, entry) || header.tensors.size() != records.size()) {
-      return shard::Error{shard::Code::kMismatch,
-                          Cat(opened->name(), ": tensor ", shard::Quoted(entry.name),
-                              ": expected as the manifest says, found otherwise"),
-                          kDamagedHint};
+      return Error{Code::kMismatch,
+                   Cat(opened->name(), ": tensor ", Quoted(entry.name),
+                       ": expected as the manifest says, found otherwise"),
+                   kDamagedHint};
     }
     entry.file = file;
     out.tensors.push_back({record, std::move(entry)});
@@ -70,10 +68,10 @@ Result<OpenedBundle> OpenBundle(const shard::SourceTreePtr& distribution,
   return out;
 }
 
-Result<uint64_t> AlignmentOf(const shard::SourceTree& distribution, const BundleRecord& bundle) {
-  SHARD_TRY(const shard::ByteSourcePtr opened, distribution.Open(bundle.file));
-  SHARD_TRY(const shard::GgufHeader header, shard::ReadGgufHeader(*opened, opened->name()));
+Result<uint64_t> AlignmentOf(const SourceTree& distribution, const BundleRecord& bundle) {
+  SHARD_TRY(const ByteSourcePtr opened, distribution.Open(bundle.file));
+  SHARD_TRY(const GgufHeader header, ReadGgufHeader(*opened, opened->name()));
   return header.alignment;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

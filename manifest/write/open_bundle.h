@@ -11,27 +11,27 @@
 #include "manifest/document/damaged.h"
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // A tensor of the distribution: what the manifest says about it, and where it is.
 struct PartTensor {
   const TensorRecord* record = nullptr;
-  shard::TensorEntry entry;
+  TensorEntry entry;
 };
 
 struct OpenedBundle {
-  shard::SourceFile source;
+  SourceFile source;
   std::vector<PartTensor> tensors;  // in file order; entry.file is `file`
-  shard::GgufMetadata metadata;     // of GGUF files
+  GgufMetadata metadata;            // of GGUF files
   std::string model;                // moepack.model; "" in a head
 };
 
 // Reads the file's own header and compares it with the manifest (kMismatch). `file` is the number
 // it gets among the sources. Borrows the record.
-Result<OpenedBundle> OpenBundle(const shard::SourceTreePtr& distribution,
-                                const BundleRecord& bundle, uint32_t file);
+Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleRecord& bundle,
+                                uint32_t file);
 
 // Alignment of the tensors in a GGUF bundle, by its own header.
-Result<uint64_t> AlignmentOf(const shard::SourceTree& distribution, const BundleRecord& bundle);
+Result<uint64_t> AlignmentOf(const SourceTree& distribution, const BundleRecord& bundle);
 
-}  // namespace manifest
+}  // namespace moepack::manifest

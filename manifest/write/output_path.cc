@@ -14,15 +14,11 @@
 #include "manifest/document/node_record.h"
 #include "manifest/write/assets.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Quoted;
-using Kind = shard::InsideDirectory::Kind;
+using Kind = moepack::InsideDirectory::Kind;
 
 namespace {
 
@@ -38,15 +34,15 @@ Error NotApart(const std::string& out, const std::string& why) {
 Result<fs::path> Canonical(const fs::path& path) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(path, error);
-  if (error) return shard::IoError(path, "follow the path", error.value());
+  if (error) return IoError(path, "follow the path", error.value());
   return whole;
 }
 
-Error NotOurs(const shard::InsideDirectory& directory, const std::string& what) {
+Error NotOurs(const InsideDirectory& directory, const std::string& what) {
   return Error{Code::kInvalidArgument, Cat(directory.path().string(), " holds ", what), kForceHint};
 }
 
-Result<std::set<std::string>> FilesOfDistribution(const shard::InsideDirectory& directory) {
+Result<std::set<std::string>> FilesOfDistribution(const InsideDirectory& directory) {
   SHARD_TRY(const std::string text, directory.ReadText(kManifestFile, kMaxManifestBytes));
   SHARD_TRY(const Manifest manifest,
             ParseManifest((directory.path() / kManifestFile).string(), text));
@@ -70,7 +66,7 @@ bool IsWeights(std::string_view name) {
 
 // What shard-experts --only calls the part that has files of this name; "" for other names.
 std::string PartOf(const std::string& name) {
-  const std::vector<std::string> words = shard::Split(name, '/');
+  const std::vector<std::string> words = moepack::Split(name, '/');
   const std::string& directory = words[0];
   if (words.size() < 2) return "";
   if (directory == "assets")
@@ -79,7 +75,7 @@ std::string PartOf(const std::string& name) {
   if (directory == "trunk" || directory == "remainder") return directory;
   if (directory == "head" || directory == "routers") return "trunk";
   if (directory == "overlays") return "overlay";
-  const auto group = directory == "groups" ? shard::ParseUint(words[1]) : std::nullopt;
+  const auto group = directory == "groups" ? ParseUint(words[1]) : std::nullopt;
   return group ? Cat("group:", *group) : "";
 }
 
@@ -94,20 +90,20 @@ std::string HintOfUnlisted(const std::string& name) {
 }
 
 // Also knows what a killed run left of a file that it was about to replace.
-Status CheckNames(const shard::InsideDirectory& directory,
+Status CheckNames(const InsideDirectory& directory,
                   const std::function<bool(const std::string&)>& known) {
   SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());
   for (const std::string& name : names) {
-    if (known(name) || known(std::string(shard::TemporaryOf(name)))) continue;
+    if (known(name) || known(std::string(TemporaryOf(name)))) continue;
     return Error{
         Code::kInvalidArgument,
         Cat(directory.path().string(), " holds ", Quoted(name), ", which moepack did not write"),
         HintOfUnlisted(name)};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-Status CheckDistribution(const shard::InsideDirectory& directory) {
+Status CheckDistribution(const InsideDirectory& directory) {
   const auto files = FilesOfDistribution(directory);
   if (!files) {
     return NotOurs(directory, Cat("a ", kManifestFile,
@@ -116,7 +112,7 @@ Status CheckDistribution(const shard::InsideDirectory& directory) {
   return CheckNames(directory, [&](const std::string& name) { return files->contains(name); });
 }
 
-Status CheckNode(const shard::InsideDirectory& directory) {
+Status CheckNode(const InsideDirectory& directory) {
   const std::string where = (directory.path() / kNodeFile).string();
   const auto text = directory.ReadText(kNodeFile, kMaxManifestBytes);
   const auto node = text ? ParseNodeRecord(where, *text) : Result<NodeRecord>(text.error());
@@ -130,25 +126,24 @@ Status CheckNode(const shard::InsideDirectory& directory) {
   });
 }
 
-Status CheckOwn(const shard::InsideDirectory& directory) {
+Status CheckOwn(const InsideDirectory& directory) {
   SHARD_TRY(const Kind manifest, directory.KindOf(kManifestFile));
   if (manifest == Kind::kFile) return CheckDistribution(directory);
   SHARD_TRY(const Kind node, directory.KindOf(kNodeFile));
   if (node == Kind::kFile) return CheckNode(directory);
-  SHARD_TRY(const std::vector<shard::InsideDirectory::Entry> entries, directory.List());
-  return entries.empty() ? shard::Ok()
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, directory.List());
+  return entries.empty() ? Ok()
                          : Status(NotOurs(directory, "something that moepack did not write"));
 }
 
 }  // namespace
 
-shard::OwnOutput OwnOutput() { return {CheckOwn, {kManifestFile, kNodeFile}}; }
+moepack::OwnOutput OwnOutput() { return {CheckOwn, {kManifestFile, kNodeFile}}; }
 
-shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
-                               const std::vector<fs::path>& files) {
+Status CheckOutputApart(const std::string& out, const fs::path& source,
+                        const std::vector<fs::path>& files) {
   if (out.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        "--output is empty: it takes the name of a directory"};
+    return Error{Code::kInvalidArgument, "--output is empty: it takes the name of a directory"};
   }
   std::error_code error;
   SHARD_TRY(const fs::path input, Canonical(source));
@@ -156,37 +151,37 @@ shard::Status CheckOutputApart(const std::string& out, const fs::path& source,
   std::string why;
   if (output == input) {
     why = "is the input itself";
-  } else if (shard::HoldsPath(output, input)) {
+  } else if (HoldsPath(output, input)) {
     why = Cat("holds the input ", input.string());
-  } else if (shard::HoldsPath(input, output) && fs::exists(output, error) &&
+  } else if (HoldsPath(input, output) && fs::exists(output, error) &&
              !fs::is_directory(output, error)) {
     why = Cat("is a file of the input ", input.string());
   }
   for (const fs::path& file : files) {
     SHARD_TRY(const fs::path whole, Canonical(file));
-    const bool holds = shard::HoldsPath(output, whole);
+    const bool holds = HoldsPath(output, whole);
     if (why.empty() && holds) why = Cat("holds ", file.string(), ", which is read");
   }
-  return why.empty() ? shard::Ok() : Status(NotApart(out, why));
+  return why.empty() ? Ok() : Status(NotApart(out, why));
 }
 
-shard::Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
-                                       const std::vector<fs::path>& files) {
+Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
+                                const std::vector<fs::path>& files) {
   SHARD_CHECK(CheckOutputApart(out, distribution, files));
   SHARD_TRY(const fs::path input, Canonical(distribution));
   SHARD_TRY(const fs::path output, Canonical(out));
-  if (!shard::HoldsPath(input, output)) return shard::Ok();
+  if (!HoldsPath(input, output)) return Ok();
   return NotApart(out, Cat("lies inside the input ", input.string()));
 }
 
-shard::Status CheckReplaceable(const std::string& out, bool force) {
+Status CheckReplaceable(const std::string& out, bool force) {
   if (!force) {
     return Error{Code::kInvalidArgument, Cat(out, " already exists"),
                  "--force replaces what moepack wrote there; or choose another output"};
   }
   fs::path path = fs::absolute(out).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  SHARD_TRY(const auto parent, shard::InsideDirectory::Open(path.parent_path()));
+  SHARD_TRY(const auto parent, InsideDirectory::Open(path.parent_path()));
   SHARD_TRY(const Kind kind, parent.KindOf(path.filename().string()));
   if (kind != Kind::kDirectory) {
     return Error{Code::kInvalidArgument,
@@ -198,10 +193,10 @@ shard::Status CheckReplaceable(const std::string& out, bool force) {
   return CheckOwn(directory);
 }
 
-shard::Status CheckDryOutput(const std::string& out) {
+Status CheckDryOutput(const std::string& out) {
   std::error_code error;
   const bool taken = fs::exists(fs::symlink_status(out, error));
-  return taken ? CheckReplaceable(out, true) : shard::Ok();
+  return taken ? CheckReplaceable(out, true) : Ok();
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -4,45 +4,41 @@
 #include "manifest/document/describe_model.h"
 #include "manifest/write/bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-
-Status PlanGguf(const shard::MoeModel& model, const shard::Plan& plan, const WriteOptions& options,
+Status PlanGguf(const MoeModel& model, const Plan& plan, const WriteOptions& options,
                 WritePlan& out) {
   const std::string& architecture = model.config().architecture;
-  if (model.checkpoint().is_gguf() && !shard::IsMoeArchitecture(architecture)) {
-    return shard::UnknownArchitecture(model.checkpoint().source().string(), architecture);
+  if (model.checkpoint().is_gguf() && !IsMoeArchitecture(architecture)) {
+    return UnknownArchitecture(model.checkpoint().source().string(), architecture);
   }
-  shard::QuantizeOptions quantize = *options.gguf;
+  QuantizeOptions quantize = *options.gguf;
   quantize.model_id = options.model_id;
-  SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, quantize));
-  out.notes = shard::GgufNotes(typed);
-  if (options.list_types) out.types = shard::ListTypes(typed);
+  SHARD_TRY(const TypedGguf typed, PrepareGguf(model, quantize));
+  out.notes = GgufNotes(typed);
+  if (options.list_types) out.types = ListTypes(typed);
   out.recipe = DescribeRecipe(*options.gguf, typed);
   if (!options.gguf->convert.mtp) out.recipe.name += " --no-mtp";
-  out.plan = shard::PlanFor(typed.model, plan);
-  const shard::GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types,
-                                   options.gguf->alignment};
-  auto files = shard::SliceGguf(slicing, out.plan, options.slice);
+  out.plan = moepack::PlanFor(typed.model, plan);
+  const GgufSlicing slicing{typed.model, model.Version(""), typed.recipe.overlay_types,
+                            options.gguf->alignment};
+  auto files = SliceGguf(slicing, out.plan, options.slice);
   if (!files) return std::move(files).error().Within(model.checkpoint().source().string());
   out.files = std::move(files).value();
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
 uint64_t WritePlan::total_bytes() const {
   uint64_t total = 0;
-  for (const shard::OutputFile& file : files) total += file.size;
+  for (const OutputFile& file : files) total += file.size;
   for (const Asset& asset : assets) total += asset.size;
   return total;
 }
 
-Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Plan& plan,
+Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
                                    const WriteOptions& options) {
   WritePlan out;
   out.plan = plan;
@@ -52,7 +48,7 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
     return Error{Code::kUnsupported, Cat("--format safetensors cannot be written from ",
                                          model.checkpoint().source().string(), ", which is GGUF")};
   } else {
-    SHARD_TRY(out.files, shard::SliceSafetensors(model, plan, options.slice));
+    SHARD_TRY(out.files, SliceSafetensors(model, plan, options.slice));
   }
   if (options.slice.parts.WantsAssets()) {
     SHARD_TRY(out.assets, ListAssets(*model.checkpoint().tree()));
@@ -63,4 +59,4 @@ Result<WritePlan> PlanDistribution(const shard::MoeModel& model, const shard::Pl
       "the plan has no overlay or remainder, or the source no assets: leave that part out"};
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

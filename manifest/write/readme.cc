@@ -4,36 +4,32 @@
 #include "libshard/base/text.h"
 #include "manifest/write/bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::FormatBytes;
-
-std::string PartRow(const Manifest& manifest, shard::Role role, int group,
-                    const std::string& name) {
+std::string PartRow(const Manifest& manifest, Role role, int group, const std::string& name) {
   const uint64_t bytes = manifest.BytesOf(role, group);
   if (bytes == 0) return "";
   std::string files;
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role != role || bundle.group != group) continue;
-    files += Cat(files.empty() ? "" : ", ", shard::MarkdownCode(bundle.file));
+    files += Cat(files.empty() ? "" : ", ", MarkdownCode(bundle.file));
   }
   return Cat("| ", name, " | ", files, " | ", FormatBytes(bytes), " |\n");
 }
 
-size_t CountFiles(const Manifest& manifest, shard::Role role) {
+size_t CountFiles(const Manifest& manifest, Role role) {
   return static_cast<size_t>(
       std::count_if(manifest.bundles.begin(), manifest.bundles.end(),
                     [&](const BundleRecord& bundle) { return bundle.role == role; }));
 }
 
 // "5", or "5 to 7" where groups or layers differ.
-std::string EligibleCounts(const shard::Plan& plan, size_t group) {
+std::string EligibleCounts(const Plan& plan, size_t group) {
   size_t least = SIZE_MAX;
   size_t most = 0;
   for (const auto& [layer, experts] : plan.layers) {
-    const size_t count = shard::Eligible(plan, group, layer).size();
+    const size_t count = Eligible(plan, group, layer).size();
     least = std::min(least, count);
     most = std::max(most, count);
   }
@@ -41,14 +37,13 @@ std::string EligibleCounts(const shard::Plan& plan, size_t group) {
 }
 
 std::string NodeTable(const Manifest& manifest) {
-  const shard::Plan& plan = manifest.plan;
-  const uint64_t everywhere = manifest.BytesOf(shard::Role::kHead) +
-                              manifest.BytesOf(shard::Role::kTrunk) +
-                              manifest.BytesOf(shard::Role::kOverlay);
+  const Plan& plan = manifest.plan;
+  const uint64_t everywhere = manifest.BytesOf(Role::kHead) + manifest.BytesOf(Role::kTrunk) +
+                              manifest.BytesOf(Role::kOverlay);
   std::string out =
       "| node | experts its routers may pick, per layer | bytes |\n| --- | --- | --- |\n";
   for (size_t g = 0; g < plan.groups.size(); ++g) {
-    const uint64_t own = manifest.BytesOf(shard::Role::kGroup, static_cast<int>(g));
+    const uint64_t own = manifest.BytesOf(Role::kGroup, static_cast<int>(g));
     if (own == 0) continue;
     out +=
         Cat("| ", g, " | ", EligibleCounts(plan, g), " | ", FormatBytes(everywhere + own), " |\n");
@@ -60,39 +55,38 @@ std::string NodeTable(const Manifest& manifest) {
 
 std::string DistributionReadme(const Manifest& manifest) {
   const ModelRecord& model = manifest.model;
-  const shard::Plan& plan = manifest.plan;
+  const Plan& plan = manifest.plan;
   const std::string name = model.id.empty() ? model.family : model.id;
-  std::string out = Cat("# ", shard::MarkdownText(name), ", split into ", plan.groups.size(),
-                        " expert groups\n\n");
-  out += Cat("Made by moepack ", shard::MarkdownText(manifest.tool_version), " from a ",
-             shard::MarkdownText(model.architecture), " (family ",
-             shard::MarkdownText(model.family), ", ", model.moe_layers.size(),
-             " layers with experts, ", shard::FormatParameters(model.parameters_total),
-             " parameters, ", shard::FormatParameters(model.parameters_active),
+  std::string out =
+      Cat("# ", MarkdownText(name), ", split into ", plan.groups.size(), " expert groups\n\n");
+  out += Cat("Made by moepack ", MarkdownText(manifest.tool_version), " from a ",
+             MarkdownText(model.architecture), " (family ", MarkdownText(model.family), ", ",
+             model.moe_layers.size(), " layers with experts, ",
+             FormatParameters(model.parameters_total), " parameters, ",
+             FormatParameters(model.parameters_active),
              " active). Every node holds the trunk, one group and the overlay; its routers pick "
              "only among the experts it holds.\n\n");
-  out += Cat("- model version ", shard::MarkdownCode(manifest.versions.model), ", partition ",
-             shard::MarkdownCode(manifest.versions.shard));
+  out += Cat("- model version ", MarkdownCode(manifest.versions.model), ", partition ",
+             MarkdownCode(manifest.versions.shard));
   if (!manifest.versions.replica.empty()) {
-    out += Cat(", overlay ", shard::MarkdownCode(plan.overlay_version), " (",
-               shard::MarkdownCode(manifest.versions.replica), ")");
+    out += Cat(", overlay ", MarkdownCode(plan.overlay_version), " (",
+               MarkdownCode(manifest.versions.replica), ")");
   }
-  if (!manifest.recipe.name.empty())
-    out += Cat("\n- types: ", shard::MarkdownText(manifest.recipe.name));
+  if (!manifest.recipe.name.empty()) out += Cat("\n- types: ", MarkdownText(manifest.recipe.name));
   if (!manifest.recipe.imatrix_file.empty())
-    out += Cat(", importance matrix ", shard::MarkdownText(manifest.recipe.imatrix_file));
+    out += Cat(", importance matrix ", MarkdownText(manifest.recipe.imatrix_file));
   out += "\n- quality of the split: not measured\n";
   if (!manifest.complete)
     out += "- parts are missing here on purpose: see `complete` in the manifest\n";
   out += "\n## Files\n\n| part | files | bytes |\n| --- | --- | --- |\n";
-  out += PartRow(manifest, shard::Role::kHead, -1, "metadata");
-  out += PartRow(manifest, shard::Role::kTrunk, -1, "trunk");
-  out += PartRow(manifest, shard::Role::kRouters, -1, "routers, whole");
+  out += PartRow(manifest, Role::kHead, -1, "metadata");
+  out += PartRow(manifest, Role::kTrunk, -1, "trunk");
+  out += PartRow(manifest, Role::kRouters, -1, "routers, whole");
   for (size_t g = 0; g < plan.groups.size(); ++g) {
-    out += PartRow(manifest, shard::Role::kGroup, static_cast<int>(g), Cat("group ", g));
+    out += PartRow(manifest, Role::kGroup, static_cast<int>(g), Cat("group ", g));
   }
-  out += PartRow(manifest, shard::Role::kOverlay, -1, "overlay");
-  out += PartRow(manifest, shard::Role::kRemainder, -1, "remainder");
+  out += PartRow(manifest, Role::kOverlay, -1, "overlay");
+  out += PartRow(manifest, Role::kRemainder, -1, "remainder");
   out +=
       "\n`distribution.json` describes every tensor with its digest; `assets/` holds config and "
       "tokenizer.\n";
@@ -102,9 +96,9 @@ std::string DistributionReadme(const Manifest& manifest) {
       "moepack assemble . --group 0 -o ../node-0  # one node as a model directory\n";
   if (manifest.is_gguf()) {
     out += Cat("llama-server -m ../node-0/node-00001-of-",
-               shard::ZeroPadded(CountFiles(manifest, shard::Role::kTrunk) + 2, 5), ".gguf\n");
+               ZeroPadded(CountFiles(manifest, Role::kTrunk) + 2, 5), ".gguf\n");
   }
   return out + "```\n";
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

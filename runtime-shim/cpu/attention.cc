@@ -10,7 +10,7 @@
 #include "runtime-shim/reference/host_executor.h"
 #include "runtime-shim/reference/scalar_ops.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using RowMatrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -60,4 +60,4 @@ void AttendGroup(const AttentionShape& shape, const GroupInputs& inputs,
   out.noalias() = weights * cached(inputs.rows.values, shape.value_width);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

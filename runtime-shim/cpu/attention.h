@@ -7,7 +7,7 @@
 
 #include "runtime-shim/executor/executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct GroupInputs {
   const Executor::AttentionInputs& rows;
@@ -22,4 +22,4 @@ using AttentionScratch = std::vector<float>;
 // positions that the token sees and on nothing else of the batch.
 void AttendGroup(const AttentionShape& shape, const GroupInputs& inputs, AttentionScratch& scratch);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -14,7 +14,7 @@
 #include "runtime-shim/cpu/thread_team.h"
 #include "runtime-shim/reference/reference.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // Below so much work, waking the other threads takes longer than doing it here: some tens of
@@ -29,7 +29,7 @@ constexpr uint32_t kRowsAtOnce = 4;
 constexpr uint32_t kTileBytes = 1 << 16;
 
 uint32_t ThreadsFor(const ExecutorOptions& options) {
-  const size_t wanted = options.threads != 0 ? options.threads : shard::CoreCount();
+  const size_t wanted = options.threads != 0 ? options.threads : CoreCount();
   return static_cast<uint32_t>(std::min(wanted, kMaxThreads));
 }
 
@@ -41,8 +41,8 @@ class CpuExecutor : public ReferenceExecutor {
 
   std::string name() const override { return "cpu"; }
   std::string description() const override {
-    return shard::Cat(team_.threads(), team_.threads() == 1 ? " thread, " : " threads, ",
-                      DotInstructions());
+    return Cat(team_.threads(), team_.threads() == 1 ? " thread, " : " threads, ",
+               DotInstructions());
   }
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override {
@@ -135,22 +135,21 @@ class RoundingCpuExecutor final : public CpuExecutor {
     CpuExecutor::MatMul(weights, rounded, y);
   }
 
-  shard::Status Read(const Rows& from, std::span<float> values) override {
+  Status Read(const Rows& from, std::span<float> values) override {
     if (failure_.has_value()) return *std::exchange(failure_, std::nullopt);
     return CpuExecutor::Read(from, values);
   }
 
  private:
   BufferPtr rounded_;
-  std::optional<shard::Error> failure_;
+  std::optional<Error> failure_;
 };
 
 }  // namespace
 
-shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options) {
+Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options) {
   if (options.device != 0) {
-    return shard::Error{shard::Code::kUnavailable,
-                        shard::Cat("cpu: device: expected 0, found ", options.device)};
+    return Error{Code::kUnavailable, Cat("cpu: device: expected 0, found ", options.device)};
   }
   const uint32_t threads = ThreadsFor(options);
   if (options.round_activations)
@@ -158,8 +157,6 @@ shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options)
   return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(threads));
 }
 
-std::string CpuDevices() {
-  return shard::Cat("0: ", CpuExecutor(ThreadsFor({})).description(), "\n");
-}
+std::string CpuDevices() { return Cat("0: ", CpuExecutor(ThreadsFor({})).description(), "\n"); }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

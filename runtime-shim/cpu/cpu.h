@@ -8,9 +8,9 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/executors.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
-shard::Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options);
+Result<std::unique_ptr<Executor>> OpenCpu(const ExecutorOptions& options);
 std::string CpuDevices();
 
-}  // namespace runtime
+}  // namespace moepack::runtime

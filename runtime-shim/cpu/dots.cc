@@ -11,7 +11,7 @@
 #include "runtime-shim/reference/host_executor.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace runtime {
+namespace moepack::runtime {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -83,11 +83,11 @@ void MultiplyTileVectors(const DecodedTile& tile, const Rows& x, const Rows& y) 
 const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace runtime
+}  // namespace moepack::runtime
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace runtime {
+namespace moepack::runtime {
 
 HWY_EXPORT(MultiplyTileVectors);
 HWY_EXPORT(TargetName);
@@ -98,5 +98,5 @@ void MultiplyTile(const DecodedTile& tile, const Rows& x, const Rows& y) {
 
 const char* DotInstructions() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 
-}  // namespace runtime
+}  // namespace moepack::runtime
 #endif

@@ -6,7 +6,7 @@
 
 #include "runtime-shim/executor/shapes.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Rows of weights that are multiplied together: tiles hold a multiple of it where they can.
 constexpr uint32_t kDotRows = 4;
@@ -23,4 +23,4 @@ void MultiplyTile(const DecodedTile& tile, const Rows& x, const Rows& y);
 // "AVX2": the instructions that MultiplyTile uses here.
 const char* DotInstructions();
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 constexpr size_t kSuperBlock = 256;
@@ -42,4 +42,4 @@ void RoundAsLlamaCpp(const quant::Format* format, std::span<float> row) {
   }
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

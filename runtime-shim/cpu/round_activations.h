@@ -6,7 +6,7 @@
 
 #include "quant/format.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Rounds one row in place, as it is rounded for weights of `format`: q8_K (one scale for 256
 // values) for k-quants and iq4_xs, q8_0 (for 32 values) for other blocks, f16 and bf16 for
@@ -14,4 +14,4 @@ namespace runtime {
 // (vec_dot_type) and quantize_row_q8_K.
 void RoundAsLlamaCpp(const quant::Format* format, std::span<float> row);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-namespace runtime {
+namespace moepack::runtime {
 
 std::optional<uint64_t> SharedItems::Take() {
   const uint64_t item = next_.fetch_add(1, std::memory_order_relaxed);
@@ -70,4 +70,4 @@ void ThreadTeam::Run(uint64_t items, const Work& work) {
   if (job.failure) std::rethrow_exception(job.failure);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

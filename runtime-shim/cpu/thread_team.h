@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 
 // The items of one piece of work; each is taken by one thread.
 class SharedItems {
@@ -67,4 +67,4 @@ class ThreadTeam {
   std::vector<std::jthread> helpers_;  // last: they use the rest until they have ended
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,7 +5,7 @@
 #include "runtime-shim/cuda/launch.h"
 #include "runtime-shim/cuda/operations.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 namespace {
 
 constexpr uint32_t kPositions = 256;
@@ -105,4 +105,4 @@ void Attend(const AttentionShape& shape, const AttentionRows& rows, cudaStream_t
          stream, Head{shape, rows});
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -13,7 +13,7 @@
 
 #include "runtime-shim/cuda/device.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 template <int kGroupValues>
 struct Group {
@@ -128,4 +128,4 @@ MOEPACK_DEVICE void LiftBytes(uint32_t word, float (&q)[kCount], int first) {
   for (uint32_t k = 0; k < 4; ++k) q[first + static_cast<int>(k)] = LiftedByte(word, k);
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -5,7 +5,7 @@
 
 #include "runtime-shim/cuda/blocks.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 struct Q80 {
   static constexpr int kValues = 32, kParts = 4, kGroups = 1, kGroupValues = 8;
@@ -135,4 +135,4 @@ struct Mxfp4 {
   }
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

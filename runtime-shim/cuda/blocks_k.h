@@ -4,7 +4,7 @@
 
 #include "runtime-shim/cuda/blocks.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 struct ScaleAndOffset {
   float scale, offset;
@@ -128,4 +128,4 @@ struct Iq4Xs {
   }
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -4,7 +4,7 @@
 
 #include "runtime-shim/cuda/blocks.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // Index in the block of the first value of a group, and of the group's scale: group j of the block
 // are values 16j ... 16j + 15.
@@ -76,4 +76,4 @@ struct Q3K {
   }
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

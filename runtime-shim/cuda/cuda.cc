@@ -5,12 +5,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/cuda/cuda_executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 // Below this there is no code in the library (CMakeLists.txt: the lowest architecture).
 constexpr int kLeastMajor = 7, kLeastMinor = 5;
@@ -24,7 +20,7 @@ bool IsTooOld(const cudaDeviceProp& properties) {
 
 const char* const kCudaMissing = nullptr;
 
-shard::Result<std::unique_ptr<Executor>> OpenCuda(const ExecutorOptions& options) {
+Result<std::unique_ptr<Executor>> OpenCuda(const ExecutorOptions& options) {
   int count = 0;
   SHARD_CHECK(cuda::Checked("no device can be used", cudaGetDeviceCount(&count)));
   if (options.device >= static_cast<uint32_t>(count)) {
@@ -49,7 +45,7 @@ std::string CudaDevices() {
   for (int device = 0; device < count; ++device) {
     cudaDeviceProp properties;
     if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) continue;
-    lines += Cat(device, ": ", properties.name, ", ", shard::FormatBytes(properties.totalGlobalMem),
+    lines += Cat(device, ": ", properties.name, ", ", FormatBytes(properties.totalGlobalMem),
                  ", compute capability ", properties.major, ".", properties.minor,
                  IsTooOld(properties) ? ", too old" : "", "\n");
   }
@@ -57,4 +53,4 @@ std::string CudaDevices() {
   return lines;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -8,12 +8,12 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/executors.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Null, or why this build lacks the executor.
 extern const char* const kCudaMissing;
 
-shard::Result<std::unique_ptr<Executor>> OpenCuda(const ExecutorOptions& options);
+Result<std::unique_ptr<Executor>> OpenCuda(const ExecutorOptions& options);
 std::string CudaDevices();
 
-}  // namespace runtime
+}  // namespace moepack::runtime

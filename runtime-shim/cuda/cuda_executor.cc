@@ -7,10 +7,8 @@
 #include "runtime-shim/cuda/device.h"
 #include "runtime-shim/cuda/operations.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 namespace {
-
-using shard::Cat;
 
 uint8_t* DataOf(const Buffer* buffer) { return static_cast<const DeviceBuffer*>(buffer)->data(); }
 
@@ -81,22 +79,22 @@ class CudaExecutor::Aligned {
   void* copy_ = nullptr;
 };
 
-shard::Result<std::unique_ptr<Executor>> CudaExecutor::Open(int device) {
+Result<std::unique_ptr<Executor>> CudaExecutor::Open(int device) {
   std::unique_ptr<CudaExecutor> executor(new CudaExecutor(device));
   SHARD_CHECK(executor->Prepare());
   return std::unique_ptr<Executor>(std::move(executor));
 }
 
-shard::Status CudaExecutor::Prepare() {
+Status CudaExecutor::Prepare() {
   SHARD_CHECK(Checked(Cat("device ", device_), cudaSetDevice(device_)));
   cudaDeviceProp properties;
   SHARD_CHECK(Checked("properties", cudaGetDeviceProperties(&properties, device_)));
   multiprocessors_ = properties.multiProcessorCount;
   description_ = Cat(properties.name, ", compute capability ", properties.major, ".",
-                     properties.minor, ", ", shard::FormatBytes(properties.totalGlobalMem));
+                     properties.minor, ", ", FormatBytes(properties.totalGlobalMem));
   SHARD_CHECK(Checked("stream", cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)));
   SHARD_TRY(upload_, Upload::Make(stream_));
-  return shard::Ok();
+  return Ok();
 }
 
 CudaExecutor::~CudaExecutor() {
@@ -127,14 +125,14 @@ void CudaExecutor::Note(const char* operation, cudaError_t error) {
   if (error != cudaSuccess && !failed_) failed_ = DeviceError(operation, error);
 }
 
-shard::Result<BufferPtr> CudaExecutor::Allocate(uint64_t bytes) {
+Result<BufferPtr> CudaExecutor::Allocate(uint64_t bytes) {
   if (!Ready()) return *failed_;
   SHARD_TRY(auto buffer, DeviceBuffer::Make(device_, bytes));
   Note("clearing", cudaMemsetAsync(buffer->data(), 0, bytes, stream_));
   return BufferPtr(std::move(buffer));
 }
 
-shard::Result<BufferPtr> CudaExecutor::Load(std::span<const std::byte> bytes) {
+Result<BufferPtr> CudaExecutor::Load(std::span<const std::byte> bytes) {
   if (!Ready()) return *failed_;
   SHARD_TRY(auto buffer, DeviceBuffer::Make(device_, bytes.size()));
   Note("upload", upload_->Copy(bytes, buffer->data()));
@@ -154,7 +152,7 @@ void CudaExecutor::Write(std::span<const float> values, const Rows& to) {
   }
 }
 
-shard::Status CudaExecutor::Read(const Rows& from, std::span<float> values) {
+Status CudaExecutor::Read(const Rows& from, std::span<float> values) {
   if (!Ready()) return *failed_;
   const Floats floats = FloatsOf(from);
   const size_t row = floats.width * sizeof(float);
@@ -165,10 +163,10 @@ shard::Status CudaExecutor::Read(const Rows& from, std::span<float> values) {
   return Finish();
 }
 
-shard::Status CudaExecutor::Finish() {
+Status CudaExecutor::Finish() {
   if (Ready()) Note("device", cudaStreamSynchronize(stream_));
   if (failed_) return *failed_;
-  return shard::Ok();
+  return Ok();
 }
 
 template <class Work>
@@ -304,4 +302,4 @@ void CudaExecutor::ScatterAdd(const Rows& x, std::span<const uint32_t> rows,
   NoteLaunch("sums of rows");
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -9,12 +9,12 @@
 #include "runtime-shim/cuda/products.h"
 #include "runtime-shim/executor/executor.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 class CudaExecutor : public Executor {
  public:
   // REQUIRES: there is a device of this number.
-  static shard::Result<std::unique_ptr<Executor>> Open(int device);
+  static Result<std::unique_ptr<Executor>> Open(int device);
   ~CudaExecutor() override;
 
   std::string name() const override { return "cuda"; }
@@ -22,11 +22,11 @@ class CudaExecutor : public Executor {
   uint64_t available() const override;
   bool Supports(const quant::Format* format) const override;
 
-  shard::Result<BufferPtr> Allocate(uint64_t bytes) override;
-  shard::Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  Result<BufferPtr> Allocate(uint64_t bytes) override;
+  Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
   void Write(std::span<const float> values, const Rows& to) override;
-  shard::Status Read(const Rows& from, std::span<float> values) override;
-  shard::Status Finish() override;
+  Status Read(const Rows& from, std::span<float> values) override;
+  Status Finish() override;
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
   void Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) override;
@@ -48,7 +48,7 @@ class CudaExecutor : public Executor {
 
  private:
   explicit CudaExecutor(int device) : device_(device) {}
-  shard::Status Prepare();
+  Status Prepare();
 
   // The first error stays; operations after it are left out.
   bool Ready();
@@ -71,7 +71,7 @@ class CudaExecutor : public Executor {
   std::string description_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<Upload> upload_;
-  std::optional<shard::Error> failed_;
+  std::optional<Error> failed_;
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

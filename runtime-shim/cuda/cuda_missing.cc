@@ -1,13 +1,13 @@
 #include "runtime-shim/cuda/cuda.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 const char* const kCudaMissing = MOEPACK_CUDA_MISSING;
 
-shard::Result<std::unique_ptr<Executor>> OpenCuda(const ExecutorOptions&) {
-  return shard::Error{shard::Code::kUnsupported, kCudaMissing};
+Result<std::unique_ptr<Executor>> OpenCuda(const ExecutorOptions&) {
+  return Error{Code::kUnsupported, kCudaMissing};
 }
 
 std::string CudaDevices() { return ""; }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

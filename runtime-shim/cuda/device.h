@@ -21,7 +21,7 @@
 
 #include "quant/half.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // Bytes that every buffer has after its end: loads of whole words may reach past a matrix.
 inline constexpr uint32_t kPadding = 16;
@@ -133,4 +133,4 @@ MOEPACK_DEVICE float CenteredByte(uint32_t word, uint32_t k) {
   return FloatOfBits(PermuteBytes(word, 0x4b000000, 0x7440 | k)) - 8388736.0f;
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 inline constexpr int kThreads = 256;  // of a block, of every kernel
 inline constexpr int kLanes = 32;     // of a warp
@@ -59,4 +59,4 @@ __device__ inline float OverWarps(float of_warp, float (&slots)[kWarps]) {
   return value;
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -7,24 +7,20 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/cuda/device.h"
 
-namespace runtime::cuda {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::runtime::cuda {
 
 Error DeviceError(const std::string& thing, cudaError_t error) {
   return {Code::kUnavailable, Cat("cuda: ", thing, ": ", cudaGetErrorString(error))};
 }
 
-shard::Status Checked(const std::string& thing, cudaError_t error) {
-  if (error == cudaSuccess) return shard::Ok();
+Status Checked(const std::string& thing, cudaError_t error) {
+  if (error == cudaSuccess) return Ok();
   cudaGetLastError();
   return DeviceError(thing, error);
 }
 
-shard::Result<std::unique_ptr<DeviceBuffer>> DeviceBuffer::Make(int device, uint64_t bytes) {
-  const auto padded = shard::CheckedAdd(bytes, kPadding);
+Result<std::unique_ptr<DeviceBuffer>> DeviceBuffer::Make(int device, uint64_t bytes) {
+  const auto padded = CheckedAdd(bytes, kPadding);
   void* data = nullptr;
   const cudaError_t error = padded ? cudaMalloc(&data, *padded) : cudaErrorMemoryAllocation;
   if (error == cudaSuccess) {
@@ -44,7 +40,7 @@ DeviceBuffer::~DeviceBuffer() {
   cudaFree(data_);
 }
 
-shard::Result<std::unique_ptr<Upload>> Upload::Make(cudaStream_t stream) {
+Result<std::unique_ptr<Upload>> Upload::Make(cudaStream_t stream) {
   std::unique_ptr<Upload> upload(new Upload(stream));
   for (Slot& slot : upload->slots_) {
     void* memory = nullptr;
@@ -86,4 +82,4 @@ cudaError_t Upload::Copy(std::span<const std::byte> from, uint8_t* to) {
   return cudaSuccess;
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -14,18 +14,18 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/shapes.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // "cuda: <thing>: <what CUDA says>", kUnavailable.
-shard::Error DeviceError(const std::string& thing, cudaError_t error);
+Error DeviceError(const std::string& thing, cudaError_t error);
 // The same as a Status, and CUDA's own memory of the error cleared.
-shard::Status Checked(const std::string& thing, cudaError_t error);
+Status Checked(const std::string& thing, cudaError_t error);
 
 // Memory from cudaMalloc, kPadding bytes longer than bytes().
 class DeviceBuffer : public Buffer {
  public:
   // kUnavailable, with the bytes that were asked for and that are free.
-  static shard::Result<std::unique_ptr<DeviceBuffer>> Make(int device, uint64_t bytes);
+  static Result<std::unique_ptr<DeviceBuffer>> Make(int device, uint64_t bytes);
   ~DeviceBuffer() override;
   uint8_t* data() const { return data_; }
 
@@ -42,7 +42,7 @@ class DeviceBuffer : public Buffer {
 // ring behind.
 class Upload {
  public:
-  static shard::Result<std::unique_ptr<Upload>> Make(cudaStream_t stream);
+  static Result<std::unique_ptr<Upload>> Make(cudaStream_t stream);
   ~Upload();
   cudaError_t Copy(std::span<const std::byte> from, uint8_t* to);
 
@@ -61,4 +61,4 @@ class Upload {
   size_t slot_ = 0, used_ = 0;
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -6,7 +6,7 @@
 #include "runtime-shim/cuda/launch.h"
 #include "runtime-shim/cuda/products.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 inline constexpr int kTile = 64;    // rows, and tokens
 inline constexpr int kDepth = 128;  // columns of weights decoded at a time
@@ -98,4 +98,4 @@ __global__ void __launch_bounds__(kThreads) MultiplyTiles(Product product) {
   }
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -4,7 +4,7 @@
 
 #include "runtime-shim/cuda/staging.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // sums[r][t] += part `index` of row r times x[t].
 template <class Type, int kRows, int kTokens>
@@ -92,4 +92,4 @@ __global__ void __launch_bounds__(kThreads, kRows* kTokens == 1 ? 4 : 2)
   }
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

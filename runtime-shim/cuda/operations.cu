@@ -2,7 +2,7 @@
 #include "runtime-shim/cuda/launch.h"
 #include "runtime-shim/cuda/operations.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 namespace {
 
 // One thread calls work(row, column) for one value.
@@ -190,4 +190,4 @@ void ScatterAdd(const Floats& x, const RowList& list, const Floats& y, cudaStrea
   Run(ScatterAddWork{x, y, list}, list.count, y.width, stream);
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

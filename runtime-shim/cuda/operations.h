@@ -7,7 +7,7 @@
 #include "runtime-shim/cuda/products.h"
 #include "runtime-shim/executor/shapes.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // Vectors may be null.
 struct Norm {
@@ -33,4 +33,4 @@ struct AttentionRows {
 };
 void Attend(const AttentionShape& shape, const AttentionRows& rows, cudaStream_t stream);
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

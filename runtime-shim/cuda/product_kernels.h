@@ -4,7 +4,7 @@
 #include "runtime-shim/cuda/multiply_tiles.h"
 #include "runtime-shim/cuda/multiply_vectors.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // One thread decodes one part of one row.
 template <class Type>
@@ -51,4 +51,4 @@ constexpr ProductKernels KernelsOf(std::string_view format) {
   return {format, Type::kAlign, Multiply<Type>, Embed<Type>};
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // Rows of weights on the device.
 struct Blocks {
@@ -52,4 +52,4 @@ extern const ProductKernels kSingleProducts[kPlainTypes];  // any other rows of 
 extern const ProductKernels kProductsOf32[kTypesOf32];
 extern const ProductKernels kProductsOf256[kTypesOf256];
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -1,7 +1,7 @@
 #include "runtime-shim/cuda/blocks_32.h"
 #include "runtime-shim/cuda/product_kernels.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 extern const ProductKernels kProductsOf32[kTypesOf32] = {
     KernelsOf<Q80>("q8_0"),    KernelsOf<Q40>("q4_0"), KernelsOf<Q41>("q4_1"),
@@ -9,4 +9,4 @@ extern const ProductKernels kProductsOf32[kTypesOf32] = {
     KernelsOf<Mxfp4>("mxfp4"),
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -2,11 +2,11 @@
 #include "runtime-shim/cuda/blocks_k23.h"
 #include "runtime-shim/cuda/product_kernels.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 extern const ProductKernels kProductsOf256[kTypesOf256] = {
     KernelsOf<Q2K>("q2_K"), KernelsOf<Q3K>("q3_K"), KernelsOf<Q4K>("q4_K"),
     KernelsOf<Q5K>("q5_K"), KernelsOf<Q6K>("q6_K"), KernelsOf<Iq4Xs>("iq4_xs"),
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

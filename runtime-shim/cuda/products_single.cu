@@ -1,7 +1,7 @@
 // Types of one value per block, one at a time: rows of any length and alignment.
 #include "runtime-shim/cuda/product_kernels.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 extern const ProductKernels kSingleProducts[kPlainTypes] = {
     KernelsOf<PlainBlock<Plain::kF32, 1>>("f32"),
@@ -11,4 +11,4 @@ extern const ProductKernels kSingleProducts[kPlainTypes] = {
     KernelsOf<PlainBlock<Plain::kF8E5M2, 1>>("f8_e5m2"),
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

@@ -1,7 +1,7 @@
 // Types of one value per block, several at a time.
 #include "runtime-shim/cuda/product_kernels.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 extern const ProductKernels kWideProducts[kPlainTypes] = {
     KernelsOf<PlainBlock<Plain::kF32, 4>>("f32"),
@@ -11,4 +11,4 @@ extern const ProductKernels kWideProducts[kPlainTypes] = {
     KernelsOf<PlainBlock<Plain::kF8E5M2, 8>>("f8_e5m2"),
 };
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

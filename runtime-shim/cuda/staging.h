@@ -6,7 +6,7 @@
 #include "runtime-shim/cuda/launch.h"
 #include "runtime-shim/cuda/products.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 
 // In one step the 32 lanes of a warp take one part each;
 // `kSteps` steps are staged at a time.
@@ -78,4 +78,4 @@ __device__ __forceinline__ void ReadStaged(const float* step, int g,
   }
 }
 
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

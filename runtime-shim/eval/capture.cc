@@ -3,18 +3,18 @@
 #include <iterator>
 #include <numeric>
 
-namespace runtime {
+namespace moepack::runtime {
 
-double CapturedShare(const Selection& chosen, const shard::ExpertIds& eligible) {
+double CapturedShare(const Selection& chosen, const ExpertIds& eligible) {
   double all = 0, captured = 0;
   for (size_t i = 0; i < chosen.ids.size(); ++i) {
     all += chosen.weights[i];
-    if (shard::Contains(eligible, chosen.ids[i])) captured += chosen.weights[i];
+    if (Contains(eligible, chosen.ids[i])) captured += chosen.weights[i];
   }
   return all > 0 ? captured / all : 0;
 }
 
-CaptureObserver::CaptureObserver(Teacher teacher, std::vector<const shard::LayerExperts*> masks,
+CaptureObserver::CaptureObserver(Teacher teacher, std::vector<const LayerExperts*> masks,
                                  const LayerRouters& routers, std::optional<uint32_t> bos)
     : teacher_(teacher), masks_(std::move(masks)), routers_(routers), window_(bos) {
   for (const auto& [layer, router] : routers) {
@@ -50,9 +50,9 @@ void CaptureObserver::ObserveToken(const RoutedBatch& batch, uint32_t token, siz
     if (unmasked) chosen = *std::move(unmasked);  // fails for no model that was loaded
   }
   for (size_t mask = 0; mask < masks_.size(); ++mask) {
-    const double share = CapturedShare(chosen, shard::IdsOf(*masks_[mask], batch.layer));
+    const double share = CapturedShare(chosen, moepack::IdsOf(*masks_[mask], batch.layer));
     captures_[mask][layer].push_back(static_cast<float>(share));
   }
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

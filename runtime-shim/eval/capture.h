@@ -13,16 +13,16 @@
 #include "runtime-shim/profile/window_tokens.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // MoE layer -> router.
-using LayerRouters = std::map<uint32_t, shard::Routing>;
+using LayerRouters = std::map<uint32_t, moepack::Routing>;
 
 // Per MoE layer, in order: one share in [0, 1] per token. Tokens at attention sinks are left out.
 using LayerCapture = std::vector<std::vector<float>>;
 
 // The sum of the weights whose ids are eligible over the sum of all; 0 when that is 0.
-double CapturedShare(const Selection& chosen, const shard::ExpertIds& eligible);
+double CapturedShare(const Selection& chosen, const ExpertIds& eligible);
 
 // Watches a session and measures the capture of one or more masks.
 class CaptureObserver : public RoutingObserver {
@@ -32,7 +32,7 @@ class CaptureObserver : public RoutingObserver {
   enum class Teacher { kApplied, kUnmasked };
 
   // Borrows the masks and routers.
-  CaptureObserver(Teacher teacher, std::vector<const shard::LayerExperts*> masks,
+  CaptureObserver(Teacher teacher, std::vector<const LayerExperts*> masks,
                   const LayerRouters& routers, std::optional<uint32_t> bos);
 
   // Before each window, and before each Session::Feed. While a session generates, the observer
@@ -49,12 +49,12 @@ class CaptureObserver : public RoutingObserver {
   void ObserveToken(const RoutedBatch& batch, uint32_t token, size_t layer);
 
   Teacher teacher_;
-  std::vector<const shard::LayerExperts*> masks_;
+  std::vector<const LayerExperts*> masks_;
   const LayerRouters& routers_;
-  std::map<uint32_t, shard::ExpertIds> all_;  // by layer
+  std::map<uint32_t, ExpertIds> all_;  // by layer
   WindowTokens window_;
   bool resting_ = false;
   std::vector<LayerCapture> captures_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

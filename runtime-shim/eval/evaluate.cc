@@ -8,11 +8,8 @@
 #include "runtime-shim/eval/token_scores.h"
 #include "runtime-shim/profile/windows.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Result;
-using shard::Status;
 
 // One run: a session, what watches it, and the logits of the chunk at hand.
 struct Run {
@@ -68,11 +65,11 @@ class Evaluator {
     if (input_.full) SHARD_CHECK(OpenTeacher(*input_.full, true, full_));
     for (const Participant& group : input_.groups) {
       auto observer = std::make_unique<CaptureObserver>(
-          CaptureObserver::Teacher::kUnmasked,
-          std::vector<const shard::LayerExperts*>{&group.eligible}, input_.routers, input_.bos);
+          CaptureObserver::Teacher::kUnmasked, std::vector<const LayerExperts*>{&group.eligible},
+          input_.routers, input_.bos);
       SHARD_CHECK(OpenRun(group, std::move(observer), groups_.emplace_back()));
     }
-    return shard::Ok();
+    return Ok();
   }
 
   uint64_t Work(const EvalTokens& session) const {
@@ -103,13 +100,13 @@ class Evaluator {
                         Run& run) {
     run.observer = std::move(observer);
     SHARD_TRY(run.session, participant.open(run.observer.get()));
-    return shard::Ok();
+    return Ok();
   }
 
   Status OpenTeacher(const Participant& participant, bool teaches, Run& run) {
     std::unique_ptr<CaptureObserver> observer;
     if (teaches) {
-      std::vector<const shard::LayerExperts*> masks;
+      std::vector<const LayerExperts*> masks;
       for (const Participant& group : input_.groups) masks.push_back(&group.eligible);
       observer = std::make_unique<CaptureObserver>(CaptureObserver::Teacher::kApplied,
                                                    std::move(masks), input_.routers, input_.bos);
@@ -128,7 +125,7 @@ class Evaluator {
       const Chunk chunk = CutChunk(window, first, options_.chunk);
       SHARD_CHECK(ScoreChunk(chunk, measure));
     }
-    return shard::Ok();
+    return Ok();
   }
 
   Status ScoreChunk(const Chunk& chunk, SessionMeasure& measure) {
@@ -150,23 +147,23 @@ class Evaluator {
       groups_[i].scores.clear();
       std::vector<float>().swap(groups_[i].logits);
     }
-    return shard::Ok();
+    return Ok();
   }
 
   Status Feed(const Chunk& chunk, Run& run) {
-    SHARD_CHECK(shard::CheckInterrupt());
+    SHARD_CHECK(CheckInterrupt());
     if (run.observer) run.observer->Feeding(chunk.tokens);
     const bool scored = chunk.end_row > chunk.first_row;
     run.scores.clear();
     SHARD_TRY(run.logits,
               run.session->Feed(chunk.tokens, scored ? LogitsOf::kAll : LogitsOf::kLast));
     Advance(chunk.tokens.size());
-    if (!scored) return shard::Ok();
+    if (!scored) return Ok();
     const size_t vocabulary = run.logits.size() / chunk.tokens.size();
     for (uint32_t row = chunk.first_row; row < chunk.end_row; ++row) {
       run.scores.emplace_back(std::span(run.logits).subspan(row * vocabulary, vocabulary));
     }
-    return shard::Ok();
+    return Ok();
   }
 
   void TakeCaptures(SessionMeasure& measure) {
@@ -187,17 +184,17 @@ class Evaluator {
   Status TestLoops(const EvalTokens& session, SessionMeasure& measure) {
     const std::span<const uint32_t> prompt = Prompt(session);
     const auto test = [&](Run& run, std::optional<LoopResult>& loop) -> Status {
-      if (!run.session) return shard::Ok();
+      if (!run.session) return Ok();
       SHARD_TRY(loop, TestLoop(prompt, run));
       Advance(prompt.size() + options_.generate);
-      return shard::Ok();
+      return Ok();
     };
     SHARD_CHECK(test(reference_, measure.reference_loop));
     SHARD_CHECK(test(full_, measure.full_loop));
     for (size_t i = 0; i < groups_.size(); ++i) {
       SHARD_CHECK(test(groups_[i], measure.groups[i].loop));
     }
-    return shard::Ok();
+    return Ok();
   }
 
   Result<LoopResult> TestLoop(std::span<const uint32_t> prompt, Run& run) {
@@ -210,7 +207,7 @@ class Evaluator {
       if (input_.is_end && input_.is_end(token)) break;
       generated.push_back(token);
       if (generated.size() == options_.generate) break;
-      SHARD_CHECK(shard::CheckInterrupt());
+      SHARD_CHECK(CheckInterrupt());
       SHARD_TRY(logits, run.session->Feed(std::span(&token, 1), LogitsOf::kLast));
     }
     if (run.observer) run.observer->Rest(false);
@@ -239,18 +236,17 @@ class Evaluator {
 // The first window is the longest.
 Status CheckScored(const EvalTokens& session, const EvalOptions& options) {
   const uint32_t first = FirstScored(options.context, options.score_half);
-  if (std::min<size_t>(session.tokens.size(), options.context) > first) return shard::Ok();
-  const std::string where = shard::Cat("session ", shard::Quoted(session.name), ": ");
+  if (std::min<size_t>(session.tokens.size(), options.context) > first) return Ok();
+  const std::string where = Cat("session ", Quoted(session.name), ": ");
   if (options.context <= first)
-    return shard::Error{shard::Code::kInvalidArgument,
-                        shard::Cat(where, "context: expected more than ", first,
-                                   " tokens to score the second half, found ", options.context)};
-  return shard::Error{shard::Code::kInvalidArgument,
-                      shard::Cat(where, "tokens: expected more than ", first,
-                                 " to score any, found ", session.tokens.size()),
-                      options.score_half
-                          ? "use longer texts, a smaller --context, or no --score-half"
-                          : "use longer texts"};
+    return Error{Code::kInvalidArgument,
+                 Cat(where, "context: expected more than ", first,
+                     " tokens to score the second half, found ", options.context)};
+  return Error{Code::kInvalidArgument,
+               Cat(where, "tokens: expected more than ", first, " to score any, found ",
+                   session.tokens.size()),
+               options.score_half ? "use longer texts, a smaller --context, or no --score-half"
+                                  : "use longer texts"};
 }
 
 }  // namespace
@@ -275,4 +271,4 @@ Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
   return measures;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

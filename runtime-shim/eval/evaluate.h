@@ -15,13 +15,13 @@
 #include "runtime-shim/eval/loops.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // A model with a mask. `open` starts a session that holds EvalOptions::context positions.
 struct Participant {
   std::string label;
-  shard::LayerExperts eligible;
-  std::function<shard::Result<std::unique_ptr<Session>>(RoutingObserver*)> open;
+  LayerExperts eligible;
+  std::function<Result<std::unique_ptr<Session>>(RoutingObserver*)> open;
 };
 
 struct EvalInput {
@@ -69,8 +69,8 @@ struct SessionMeasure {
 
 // REQUIRES: a reference or a full run. kInvalidArgument for a session in which no token would be
 // scored; other errors are those of sessions, and kInterrupted.
-shard::Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
-                                                    std::span<const EvalTokens> sessions,
-                                                    const EvalOptions& options);
+Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
+                                             std::span<const EvalTokens> sessions,
+                                             const EvalOptions& options);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,12 +7,8 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 constexpr std::string_view kEach = "each.";
 
@@ -39,10 +35,10 @@ bool Gate::Holds(double measured) const {
   return measured > value;
 }
 
-shard::Result<Gate> ParseGate(std::string_view text) {
+Result<Gate> ParseGate(std::string_view text) {
   const auto wrong = [&](const std::string& expected) {
     return Error{Code::kInvalidArgument,
-                 Cat("--gate: expected ", expected, ", found ", shard::Quoted(text)),
+                 Cat("--gate: expected ", expected, ", found ", Quoted(text)),
                  "write a gate as kld<=0.15"};
   };
   const size_t at = text.find_first_of("<>");
@@ -59,7 +55,7 @@ shard::Result<Gate> ParseGate(std::string_view text) {
   gate.metric = metric;
   if (std::find(kGateMetrics.begin(), kGateMetrics.end(), metric) == kGateMetrics.end()) {
     const std::vector<std::string> names(kGateMetrics.begin(), kGateMetrics.end());
-    return wrong(Cat("one of ", shard::Join(names, ", ")));
+    return wrong(Cat("one of ", moepack::Join(names, ", ")));
   }
   const std::optional<double> value = ParseNumber(Trimmed(text.substr(at + width)));
   if (!value) return wrong("a number");
@@ -67,4 +63,4 @@ shard::Result<Gate> ParseGate(std::string_view text) {
   return gate;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

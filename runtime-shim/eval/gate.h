@@ -9,7 +9,7 @@
 
 #include "libshard/base/result.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // What a gate may name (docs/evaluation.md).
 inline constexpr std::array kGateMetrics = {
@@ -25,6 +25,6 @@ struct Gate {
 };
 
 // [each.]METRIC RELATION NUMBER, spaces allowed. kInvalidArgument for anything else.
-shard::Result<Gate> ParseGate(std::string_view text);
+Result<Gate> ParseGate(std::string_view text);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,12 +4,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/eval/summary.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 using Value = std::optional<double>;
 
@@ -53,7 +49,7 @@ class GateCheck {
  public:
   explicit GateCheck(const Gate& gate) : gate_(gate) {}
 
-  shard::Status Test(const std::string& label, const Value& measured, const char* missing) {
+  Status Test(const std::string& label, const Value& measured, const char* missing) {
     if (!measured)
       return Error{Code::kInvalidArgument, Cat("--gate ", gate_.text, ": expected ", missing,
                                                ", found nothing to measure it by")};
@@ -61,7 +57,7 @@ class GateCheck {
       failures_.push_back(Cat(label, ": ", gate_.metric, ": expected ", gate_.relation, " ",
                               Number(gate_.value), ", found ", Number(*measured)));
     }
-    return shard::Ok();
+    return Ok();
   }
   const std::vector<std::string>& failures() const { return failures_; }
 
@@ -70,7 +66,7 @@ class GateCheck {
   std::vector<std::string> failures_;
 };
 
-shard::Status TestRows(const EvalSummary& summary, const Gate& gate, GateCheck& check) {
+Status TestRows(const EvalSummary& summary, const Gate& gate, GateCheck& check) {
   if (gate.metric == kQuantization)
     return check.Test("quantization", MeanOf(summary.quantization), kNeedsReference);
   for (const Metric& metric : kMetrics) {
@@ -82,13 +78,13 @@ shard::Status TestRows(const EvalSummary& summary, const Gate& gate, GateCheck& 
       SHARD_CHECK(check.Test(row.label, metric.of_row(row), metric.missing));
     }
   }
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
-shard::Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
-                                                    std::span<const Gate> gates) {
+Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
+                                             std::span<const Gate> gates) {
   std::vector<std::string> failures;
   for (const Gate& gate : gates) {
     GateCheck check(gate);
@@ -98,4 +94,4 @@ shard::Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
   return failures;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

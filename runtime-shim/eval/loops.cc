@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // Common suffixes of all pairs of prefixes, a row at a time: quadratic in time, linear in memory.
@@ -42,4 +42,4 @@ LoopResult FindLoop(std::span<const uint32_t> generated) {
   return result;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

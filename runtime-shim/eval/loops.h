@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace runtime {
+namespace moepack::runtime {
 
 inline constexpr uint32_t kLongestPeriod = 16;
 inline constexpr uint32_t kLoopRepeats = 4;
@@ -22,4 +22,4 @@ struct LoopResult {
 
 LoopResult FindLoop(std::span<const uint32_t> generated);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

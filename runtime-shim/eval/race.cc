@@ -4,7 +4,7 @@
 #include <cassert>
 #include <numeric>
 
-namespace runtime {
+namespace moepack::runtime {
 
 RaceResult RunRace(std::span<const std::vector<double>> log_probabilities, uint32_t tokens) {
   assert(!log_probabilities.empty());
@@ -26,4 +26,4 @@ RaceResult RunRace(std::span<const std::vector<double>> log_probabilities, uint3
   return result;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

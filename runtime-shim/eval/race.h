@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct RaceResult {
   uint32_t winner = 0;  // the lowest of equals
@@ -18,4 +18,4 @@ struct RaceResult {
 // count. REQUIRES: at least one group.
 RaceResult RunRace(std::span<const std::vector<double>> log_probabilities, uint32_t tokens);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

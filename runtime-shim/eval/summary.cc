@@ -5,7 +5,7 @@
 
 #include "libshard/stats/quantile.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using Pick = const GroupMeasure*;
@@ -22,9 +22,9 @@ void Append(const Comparison& from, Comparison& to) {
 Likelihood SummarizeLikelihood(const std::vector<double>& log_probabilities) {
   Likelihood likelihood;
   likelihood.tokens = log_probabilities.size();
-  likelihood.log_probability = shard::Mean(log_probabilities);
+  likelihood.log_probability = Mean(log_probabilities);
   likelihood.perplexity = std::exp(-likelihood.log_probability);
-  likelihood.perplexity_error = likelihood.perplexity * shard::StandardError(log_probabilities);
+  likelihood.perplexity_error = likelihood.perplexity * StandardError(log_probabilities);
   return likelihood;
 }
 
@@ -34,20 +34,20 @@ Damage SummarizeDamage(Comparison comparison, const std::vector<double>& from,
   std::vector<double>& values = comparison.divergence;
   std::sort(values.begin(), values.end());
   Damage damage;
-  damage.mean = shard::Mean(values);
-  damage.error = shard::StandardError(values);
-  damage.median = shard::SortedQuantile(values, 0.5);
-  damage.p90 = shard::SortedQuantile(values, 0.9);
-  damage.p99 = shard::SortedQuantile(values, 0.99);
-  damage.p999 = shard::SortedQuantile(values, 0.999);
-  damage.largest = shard::SortedQuantile(values, 1);
+  damage.mean = Mean(values);
+  damage.error = StandardError(values);
+  damage.median = SortedQuantile(values, 0.5);
+  damage.p90 = SortedQuantile(values, 0.9);
+  damage.p99 = SortedQuantile(values, 0.99);
+  damage.p999 = SortedQuantile(values, 0.999);
+  damage.largest = SortedQuantile(values, 1);
   if (!values.empty()) {
     damage.top1 = static_cast<double>(comparison.agreements) / static_cast<double>(values.size());
   }
   std::vector<double> losses;
   for (size_t i = 0; i < from.size(); ++i) losses.push_back(from[i] - to[i]);
-  damage.perplexity_ratio = std::exp(shard::Mean(losses));
-  damage.perplexity_ratio_error = damage.perplexity_ratio * shard::StandardError(losses);
+  damage.perplexity_ratio = std::exp(Mean(losses));
+  damage.perplexity_ratio_error = damage.perplexity_ratio * StandardError(losses);
   return damage;
 }
 
@@ -59,8 +59,7 @@ std::vector<CaptureSpread> SummarizeCapture(const std::vector<const LayerCapture
       shares.insert(shares.end(), (*capture)[layer].begin(), (*capture)[layer].end());
     }
     std::sort(shares.begin(), shares.end());
-    layers[layer] = {shard::Mean(shares), shard::SortedQuantile(shares, 0.05),
-                     shard::SortedQuantile(shares, 0.25)};
+    layers[layer] = {Mean(shares), SortedQuantile(shares, 0.05), SortedQuantile(shares, 0.25)};
   }
   return layers;
 }
@@ -68,7 +67,7 @@ std::vector<CaptureSpread> SummarizeCapture(const std::vector<const LayerCapture
 double MeanOfLayers(const std::vector<CaptureSpread>& layers) {
   std::vector<double> means;
   for (const CaptureSpread& layer : layers) means.push_back(layer.mean);
-  return shard::Mean(means);
+  return Mean(means);
 }
 
 std::optional<LoopRate> SummarizeLoops(const std::vector<std::optional<LoopResult>>& loops) {
@@ -124,7 +123,7 @@ SessionChoice Choose(const SessionMeasure& measure, uint32_t race_tokens) {
     choice.captures.push_back(MeanOfLayers(SummarizeCapture({&group.teacher})));
     runners.push_back(group.log_probability);
     choice.divergences.push_back(
-        shard::Mean((measure.full.empty() ? group.from_reference : group.from_full).divergence));
+        Mean((measure.full.empty() ? group.from_reference : group.from_full).divergence));
   }
   choice.tokens = runners.front().size();
   const auto best = std::max_element(choice.captures.begin(), choice.captures.end());
@@ -152,7 +151,7 @@ Assignment SummarizeAssignment(const std::vector<SessionChoice>& sessions, uint3
   for (const SessionChoice& session : sessions) {
     (session.by_capture == group ? assigned : others).push_back(session.captures[group]);
   }
-  return {assigned.size(), shard::Mean(assigned), shard::Mean(others)};
+  return {assigned.size(), Mean(assigned), Mean(others)};
 }
 
 void SummarizeBases(std::span<const SessionMeasure> measures, EvalSummary& summary) {
@@ -214,4 +213,4 @@ EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionM
   return summary;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,7 +11,7 @@
 #include "runtime-shim/eval/gate.h"
 #include "runtime-shim/eval/race.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Of held-out tokens, in nats.
 struct Likelihood {
@@ -93,7 +93,7 @@ EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionM
 
 // Says why gates fail, one sentence each: "group 1: kld: expected <= 0.15, found 0.31".
 // kInvalidArgument for a gate on something that was not measured.
-shard::Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
-                                                    std::span<const Gate> gates);
+Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
+                                             std::span<const Gate> gates);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 
-namespace runtime {
+namespace moepack::runtime {
 
 TokenScores::TokenScores(std::span<const float> logits) : logits_(logits) {
   const auto largest = std::max_element(logits.begin(), logits.end());
@@ -25,4 +25,4 @@ double TokenScores::DivergenceTo(const TokenScores& other) const {
   return std::max(sum, 0.0);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace runtime {
+namespace moepack::runtime {
 
 // The logits of one token [vocabulary], normalized. Borrows the logits, which are finite.
 class TokenScores {
@@ -24,4 +24,4 @@ class TokenScores {
   double log_sum_ = 0;  // of exp(logit - largest)
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 struct Mark {
@@ -23,8 +23,8 @@ constexpr double kBeyond = 2;
 std::string Yardstick(double mean_divergence) {
   const Mark& first = *std::begin(kMarks);
   const Mark& last = *(std::end(kMarks) - 1);
-  if (mean_divergence * kBeyond < first.divergence) return shard::Cat("less than ", first.name);
-  if (mean_divergence > last.divergence * kBeyond) return shard::Cat("more than ", last.name);
+  if (mean_divergence * kBeyond < first.divergence) return Cat("less than ", first.name);
+  if (mean_divergence > last.divergence * kBeyond) return Cat("more than ", last.name);
   const Mark* nearest = &first;
   const auto distance = [&](const Mark& mark) {
     return std::abs(std::log(mean_divergence / mark.divergence));
@@ -35,4 +35,4 @@ std::string Yardstick(double mean_divergence) {
   return std::string("about ") + nearest->name;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

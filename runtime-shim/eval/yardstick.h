@@ -3,11 +3,11 @@
 
 #include <string>
 
-namespace runtime {
+namespace moepack::runtime {
 
 // "about a Q3_K_M": the type whose mean KL divergence lies nearest, on a logarithmic scale.
 // "less than a Q8_0" and "more than an IQ1_M" beyond twice the ends. The figures are llama.cpp's
 // for Llama-3-8B; the same type may cost other models more or less.
 std::string Yardstick(double mean_divergence);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

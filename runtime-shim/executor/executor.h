@@ -13,7 +13,7 @@
 #include "quant/format.h"
 #include "runtime-shim/executor/shapes.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Operations are done in the order of the calls; they may return before they are done. The caller
 // has checked their arguments: shapes fit, indexes are in range, and outputs do not overlap inputs
@@ -31,14 +31,14 @@ class Executor {
   virtual bool Supports(const quant::Format* format) const = 0;
 
   // Memory for activations and caches. kUnavailable, with the bytes asked for, when there is none.
-  virtual shard::Result<BufferPtr> Allocate(uint64_t bytes) = 0;
+  virtual Result<BufferPtr> Allocate(uint64_t bytes) = 0;
   // Weights. An executor that works on host memory borrows `bytes`, which must outlive the buffer;
   // others copy them.
-  virtual shard::Result<BufferPtr> Load(std::span<const std::byte> bytes) = 0;
+  virtual Result<BufferPtr> Load(std::span<const std::byte> bytes) = 0;
 
   virtual void Write(std::span<const float> values, const Rows& to) = 0;  // row after row
-  virtual shard::Status Read(const Rows& from, std::span<float> values) = 0;
-  virtual shard::Status Finish() = 0;
+  virtual Status Read(const Rows& from, std::span<float> values) = 0;
+  virtual Status Finish() = 0;
 
   // y[t][r] = sum over c of weights[r][c] * x[t][c]
   virtual void MatMul(const Matrix& weights, const Rows& x, const Rows& y) = 0;
@@ -83,4 +83,4 @@ class Executor {
                           std::span<const float> factors, const Rows& y) = 0;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

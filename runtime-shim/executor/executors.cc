@@ -5,12 +5,8 @@
 #include "runtime-shim/cuda/cuda.h"
 #include "runtime-shim/vulkan/vulkan.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 std::string Names() {
   std::string names;
@@ -30,8 +26,8 @@ std::span<const ExecutorKind> AllExecutorKinds() {
   return kinds;
 }
 
-shard::Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
-                                                      const ExecutorOptions& options) {
+Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
+                                               const ExecutorOptions& options) {
   for (const ExecutorKind& kind : AllExecutorKinds()) {
     if (name != kind.name) continue;
     if (kind.missing != nullptr)
@@ -40,7 +36,7 @@ shard::Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
     return kind.open(options);
   }
   return Error{Code::kInvalidArgument,
-               Cat("executor: expected one of ", Names(), ", found ", shard::Quoted(name))};
+               Cat("executor: expected one of ", Names(), ", found ", Quoted(name))};
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 inline constexpr size_t kMaxThreads = 1024;  // of the CPU; more are not started
 
@@ -25,13 +25,13 @@ struct ExecutorKind {
   const char* name;
   const char* missing;  // null, or why this build lacks it ("nvcc was not found when configuring")
   // kUnavailable when there is no such device.
-  shard::Result<std::unique_ptr<Executor>> (*open)(const ExecutorOptions& options);
+  Result<std::unique_ptr<Executor>> (*open)(const ExecutorOptions& options);
   // One line per device, "0: llvmpipe, Vulkan 1.3\n"; empty when there is none.
   std::string (*devices)();
 };
 std::span<const ExecutorKind> AllExecutorKinds();
 // kInvalidArgument for an unknown name, kUnsupported for one that this build lacks.
-shard::Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
-                                                      const ExecutorOptions& options);
+Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
+                                               const ExecutorOptions& options);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

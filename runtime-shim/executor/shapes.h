@@ -7,7 +7,7 @@
 
 #include "quant/format.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Memory of an executor; freed on destruction, which must come before the executor's.
 class Buffer {
@@ -26,10 +26,12 @@ using BufferPtr = std::unique_ptr<Buffer>;
 // `count` rows of `width` F32 values in a buffer; row i starts at value offset + i * stride.
 // Borrows the buffer.
 struct Rows {
+  static constexpr uint64_t kValueBytes = sizeof(float);
   Buffer* buffer = nullptr;
   uint64_t offset = 0;
   uint32_t count = 0, width = 0, stride = 0;
 
+  uint64_t values() const { return uint64_t{count} * width; }
   // Columns [first, first + columns) of every row.
   Rows Columns(uint32_t first, uint32_t columns) const {
     return {buffer, offset + first, count, columns, stride};
@@ -86,4 +88,4 @@ struct AttentionShape {
   float scale = 1;  // of the products of queries and keys
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -1,6 +1,6 @@
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 std::span<const RuntimeFamily> AllRuntimeFamilies() {
   static const RuntimeFamily kFamilies[] = {
@@ -10,4 +10,4 @@ std::span<const RuntimeFamily> AllRuntimeFamilies() {
   return kFamilies;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

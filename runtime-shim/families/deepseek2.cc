@@ -3,10 +3,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
 
 // The attention scale contains YaRN's magnitude squared, which the rotation then leaves out.
 void ScaleAttention(SpecKeys& keys, ModelSpec& spec) {
@@ -42,4 +40,4 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
 constinit const RuntimeFamily kRunDeepseek2 = {"deepseek2",
                                                "DeepSeek-V2 and V3, Kimi-K2, GLM-4.7-Flash", Fill};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

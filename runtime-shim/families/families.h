@@ -4,9 +4,9 @@
 
 #include "runtime-shim/model/model_spec.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 extern const RuntimeFamily kRunDeepseek2, kRunGlm4Moe, kRunGptOss, kRunGraniteMoe, kRunLlama,
     kRunLlama4, kRunMinimaxM2, kRunOlmoe, kRunPhimoe, kRunQwen2Moe, kRunQwen3Moe;
 
-}  // namespace runtime
+}  // namespace moepack::runtime

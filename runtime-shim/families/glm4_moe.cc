@@ -1,6 +1,6 @@
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {
@@ -13,4 +13,4 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
 
 constinit const RuntimeFamily kRunGlm4Moe = {"glm4moe", "GLM-4.5, 4.6, 4.7", Fill};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -1,6 +1,6 @@
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {
@@ -20,4 +20,4 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
 
 constinit const RuntimeFamily kRunGptOss = {"gpt-oss", "gpt-oss", Fill};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -1,7 +1,7 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {
@@ -21,4 +21,4 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
 
 constinit const RuntimeFamily kRunGraniteMoe = {"granitemoe", "Granite-MoE", Fill};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -1,6 +1,6 @@
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 void Fill(SpecKeys& keys, ModelSpec& spec) {
@@ -13,4 +13,4 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
 
 constinit const RuntimeFamily kRunLlama = {"llama", "Mixtral", Fill};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -1,7 +1,7 @@
 #include "libshard/model/gguf_architectures.h"
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // All hard-coded in llama.cpp, which reads neither the chunk nor the temperature from the file.
@@ -13,8 +13,8 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
   spec.weigh_inputs = true;
   spec.temperature = kTemperature;
   spec.temperature_floor = kTemperatureFloor;
-  spec.norm_heads_after_rope = keys.Uint("expert_count", 0) !=
-                               shard::FindArchitecture(keys.architecture())->experts_without_norm;
+  spec.norm_heads_after_rope =
+      keys.Uint("expert_count", 0) != FindArchitecture(keys.architecture())->experts_without_norm;
   const bool whole = keys.Has("attention.sliding_window");
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     LayerSpec& own = spec.layer[layer];
@@ -27,4 +27,4 @@ void Fill(SpecKeys& keys, ModelSpec& spec) {
 
 constinit const RuntimeFamily kRunLlama4 = {"llama4", "Llama-4 text", Fill};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

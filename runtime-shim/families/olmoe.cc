@@ -1,6 +1,6 @@
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 void Fill(SpecKeys&, ModelSpec& spec) { spec.norm_whole_projection = true; }
@@ -9,4 +9,4 @@ void Fill(SpecKeys&, ModelSpec& spec) { spec.norm_whole_projection = true; }
 
 constinit const RuntimeFamily kRunOlmoe = {"olmoe", "OLMoE", Fill};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

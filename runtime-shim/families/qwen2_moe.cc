@@ -1,7 +1,7 @@
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 constinit const RuntimeFamily kRunQwen2Moe = {"qwen2moe", "Qwen2-MoE"};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -1,7 +1,7 @@
 #include "runtime-shim/families/families.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 constinit const RuntimeFamily kRunQwen3Moe = {"qwen3moe", "Qwen3-MoE"};
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,34 +5,33 @@
 #include "libshard/base/text.h"
 #include "libshard/model/gguf_config.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 int BlockOf(std::string_view tensor) {
   constexpr std::string_view kBlock = "blk.";
   constexpr uint64_t kMost = 1u << 20;  // more than any block_count
   if (!tensor.starts_with(kBlock)) return -1;
   tensor.remove_prefix(kBlock.size());
-  const auto number = shard::ParseUint(tensor.substr(0, tensor.find('.')));
+  const auto number = ParseUint(tensor.substr(0, tensor.find('.')));
   return number ? static_cast<int>(std::min(*number, kMost)) : -1;
 }
 
-shard::Result<RunningBlocks> RunningBlocks::Of(const std::string& path,
-                                               const shard::GgufMetadata& metadata) {
+Result<RunningBlocks> RunningBlocks::Of(const std::string& path, const GgufMetadata& metadata) {
   std::vector<std::string> warnings;  // about routing, which the model's description reads itself
-  SHARD_TRY(const shard::ModelConfig config, shard::ReadGgufConfig(path, metadata, warnings));
+  SHARD_TRY(const ModelConfig config, ReadGgufConfig(path, metadata, warnings));
   RunningBlocks blocks;
   blocks.layers_ = static_cast<int>(config.layers);
   blocks.left_out_ = config.mtp_layers;
   return blocks;
 }
 
-shard::Plan RunningBlocks::Trim(shard::Plan plan) const {
+Plan RunningBlocks::Trim(Plan plan) const {
   const auto absent = [&](const auto& entry) { return static_cast<int>(entry.first) >= layers_; };
   std::erase_if(plan.layers, absent);
   std::erase_if(plan.top_k, absent);
   std::erase_if(plan.overlay, absent);
   std::erase_if(plan.remainder, absent);
-  for (shard::GroupPlan& group : plan.groups) {
+  for (GroupPlan& group : plan.groups) {
     std::erase_if(group.owned, absent);
     std::erase_if(group.fill, absent);
   }
@@ -41,8 +40,8 @@ shard::Plan RunningBlocks::Trim(shard::Plan plan) const {
 
 void RunningBlocks::AddNote(Weights& weights) const {
   if (left_out_ == 0) return;
-  weights.notes.push_back(shard::Cat(left_out_, left_out_ == 1 ? " block" : " blocks",
-                                     " for multi-token prediction: not loaded"));
+  weights.notes.push_back(Cat(left_out_, left_out_ == 1 ? " block" : " blocks",
+                              " for multi-token prediction: not loaded"));
 }
 
 void AddRouter(std::string_view name, const std::vector<uint64_t>& shape, Weights& weights) {
@@ -51,4 +50,4 @@ void AddRouter(std::string_view name, const std::vector<uint64_t>& shape, Weight
   weights.moe_layers[static_cast<uint32_t>(block)] = static_cast<uint32_t>(shape[0]);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

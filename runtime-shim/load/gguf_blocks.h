@@ -12,7 +12,7 @@
 #include "libshard/plan/plan.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // N of "blk.N.*"; -1 for tensors outside the blocks.
 int BlockOf(std::string_view tensor);
@@ -20,12 +20,11 @@ int BlockOf(std::string_view tensor);
 class RunningBlocks {
  public:
   // Counts the layers: block_count less nextn_predict_layers. kCorrupt when the keys make no sense.
-  static shard::Result<RunningBlocks> Of(const std::string& path,
-                                         const shard::GgufMetadata& metadata);
+  static Result<RunningBlocks> Of(const std::string& path, const GgufMetadata& metadata);
 
   bool Runs(std::string_view tensor) const { return BlockOf(tensor) < layers_; }
   // The same for a plan: layers without blocks here go.
-  shard::Plan Trim(shard::Plan plan) const;
+  Plan Trim(Plan plan) const;
   // What was left out, for Weights::notes.
   void AddNote(Weights& weights) const;
 
@@ -35,10 +34,10 @@ class RunningBlocks {
 };
 
 // Whether the tensor belongs to a set of experts and not to the trunk.
-inline bool IsExpert(const shard::GgufTensor& tensor) {
-  return tensor.part == shard::Part::kExpert && tensor.experts > 0;
+inline bool IsExpert(const GgufTensor& tensor) {
+  return tensor.part == moepack::Part::kExpert && tensor.experts > 0;
 }
 // Counts a router's rows, if `name` is a router's weight.
 void AddRouter(std::string_view name, const std::vector<uint64_t>& shape, Weights& weights);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,11 +9,7 @@
 #include "runtime-shim/load/opened_parts.h"
 #include "runtime-shim/load/tensor_placer.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::runtime {
 
 namespace {
 
@@ -22,7 +18,7 @@ class GgufPartsLoader {
   GgufPartsLoader(const Split& split, const LoadOptions& options, Weights& out)
       : split_(split), options_(options), out_(out), opener_(split), placer_(split.path) {}
 
-  shard::Status Load() {
+  Status Load() {
     SHARD_TRY(const std::vector<OpenedPart> head, opener_.Open(split_.parts.head));
     SHARD_TRY(blocks_,
               RunningBlocks::Of(head[0].bundle.source.path.string(), head[0].bundle.metadata));
@@ -35,8 +31,8 @@ class GgufPartsLoader {
   }
 
  private:
-  shard::Status AddWhole(const char* label, const Bundles& files) {
-    if (files.empty()) return shard::Ok();
+  Status AddWhole(const char* label, const Bundles& files) {
+    if (files.empty()) return Ok();
     SHARD_TRY(const std::vector<OpenedPart> parts, opener_.Open(files));
     LoadedPart counts{.label = label};
     for (const OpenedPart& part : parts) {
@@ -48,10 +44,10 @@ class GgufPartsLoader {
       }
     }
     out_.parts.push_back(counts);
-    return shard::Ok();
+    return Ok();
   }
 
-  shard::Status AddSet(const SelectedSet& selected) {
+  Status AddSet(const SelectedSet& selected) {
     SHARD_TRY(const std::vector<OpenedPart> parts, opener_.Open(selected.files));
     ExpertSet& set = out_.sets.emplace_back();
     set.label = selected.label;
@@ -70,30 +66,29 @@ class GgufPartsLoader {
   }
 
   // Rows of routers that stand beside the experts belong to an assembled node; here they are whole.
-  shard::Status AddExperts(const OpenedPart& part, ExpertSet& set, LoadedPart& counts) {
-    shard::FamilyMatcher matcher(shard::GgufFamily(), split_.manifest.model.layers);
+  Status AddExperts(const OpenedPart& part, ExpertSet& set, LoadedPart& counts) {
+    FamilyMatcher matcher(GgufFamily(), split_.manifest.model.layers);
     for (const manifest::PartTensor& tensor : part.bundle.tensors) {
-      const shard::TensorClass found = matcher.Classify(tensor.entry.name);
-      const bool expert = found.rule != nullptr && found.rule->part == shard::Part::kExpert;
+      const TensorClass found = matcher.Classify(tensor.entry.name);
+      const bool expert = found.rule != nullptr && found.rule->part == moepack::Part::kExpert;
       if (!expert || !blocks_.Runs(tensor.entry.name)) continue;
-      const shard::ExpertIds& ids = shard::IdsOf(set.experts, static_cast<uint32_t>(found.layer));
+      const ExpertIds& ids = moepack::IdsOf(set.experts, static_cast<uint32_t>(found.layer));
       if (ids != tensor.record->experts || tensor.entry.shape.empty() ||
           tensor.entry.shape[0] != ids.size()) {
         return Error{
             Code::kMismatch,
-            Cat(part.bundle.source.path.string(), ": tensor ", shard::Quoted(tensor.entry.name),
-                ": expected experts \"", shard::FormatIds(ids), "\" as the plan says, found \"",
-                shard::FormatIds(tensor.record->experts), "\" of shape ",
-                shard::FormatShape(tensor.entry.shape)),
+            Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name),
+                ": expected experts \"", FormatIds(ids), "\" as the plan says, found \"",
+                FormatIds(tensor.record->experts), "\" of shape ", FormatShape(tensor.entry.shape)),
             manifest::kDamagedHint};
       }
       SHARD_CHECK(Place(part, tensor, {set.tensors, set.memory, counts}));
     }
-    return shard::Ok();
+    return Ok();
   }
 
   // A layer with ids has tensors.
-  shard::Status CheckLayers(const ExpertSet& set) const {
+  Status CheckLayers(const ExpertSet& set) const {
     std::set<uint32_t> there;
     for (const HostTensor& tensor : set.tensors)
       there.insert(static_cast<uint32_t>(BlockOf(tensor.name)));
@@ -101,17 +96,16 @@ class GgufPartsLoader {
       if (there.contains(layer)) continue;
       return Error{Code::kMismatch,
                    Cat(split_.path, ": ", set.label, ": layer ", layer, ": expected experts ",
-                       shard::FormatIds(ids), " as the plan says, found none"),
+                       FormatIds(ids), " as the plan says, found none"),
                    manifest::kDamagedHint};
     }
-    return shard::Ok();
+    return Ok();
   }
 
-  shard::Status Place(const OpenedPart& part, const manifest::PartTensor& tensor,
-                      const PlacedPart& to) {
+  Status Place(const OpenedPart& part, const manifest::PartTensor& tensor, const PlacedPart& to) {
     SourceBytes& source = sources_.emplace_back();
     source.Add(0, 0, part.Bytes(tensor));
-    shard::OutputTensor whole;
+    OutputTensor whole;
     whole.entry = tensor.entry;
     whole.sources = {{0, 0, tensor.entry.bytes}};
     return placer_.Place(std::move(whole), source, to);
@@ -128,8 +122,8 @@ class GgufPartsLoader {
 
 }  // namespace
 
-shard::Status LoadGgufParts(const Split& split, const LoadOptions& options, Weights& out) {
+Status LoadGgufParts(const Split& split, const LoadOptions& options, Weights& out) {
   return GgufPartsLoader(split, options, out).Load();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

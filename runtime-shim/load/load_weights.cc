@@ -11,20 +11,16 @@
 #include "runtime-shim/load/safetensors_parts.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::runtime {
 
 namespace {
 
-shard::Result<bool> IsDistribution(const shard::Source& source) {
+Result<bool> IsDistribution(const moepack::Source& source) {
   if (!source.file.empty()) return false;
   return source.tree->Has(manifest::kManifestFile);
 }
 
-shard::Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
+Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
   if (options.verify) SHARD_CHECK(CheckDigests(split, options));
   out.path = split.path;
   return split.manifest.is_gguf() ? LoadGgufParts(split, options, out)
@@ -32,7 +28,7 @@ shard::Status LoadParts(const Split& split, const LoadOptions& options, Weights&
 }
 
 // The plan counts experts as the routers do.
-shard::Status CheckRouters(const Weights& weights) {
+Status CheckRouters(const Weights& weights) {
   for (const auto& [layer, experts] : weights.plan->layers) {
     const auto found = weights.moe_layers.find(layer);
     const uint32_t rows = found == weights.moe_layers.end() ? 0 : found->second;
@@ -42,27 +38,27 @@ shard::Status CheckRouters(const Weights& weights) {
                      " rows as the plan has experts, found ", rows),
                  manifest::kDamagedHint};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status CheckNames(const std::string& where, const std::vector<HostTensor>& tensors) {
+Status CheckNames(const std::string& where, const std::vector<HostTensor>& tensors) {
   std::set<std::string_view> names;
   for (const HostTensor& tensor : tensors) {
     if (names.insert(tensor.name).second) continue;
-    return Error{Code::kCorrupt, Cat(where, ": tensor ", shard::Quoted(tensor.name),
-                                     ": expected once, found twice")};
+    return Error{Code::kCorrupt,
+                 Cat(where, ": tensor ", Quoted(tensor.name), ": expected once, found twice")};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status CheckSets(const Weights& weights) {
+Status CheckSets(const Weights& weights) {
   SHARD_CHECK(CheckNames(weights.path, weights.trunk));
   for (const ExpertSet& set : weights.sets)
     SHARD_CHECK(CheckNames(Cat(weights.path, ": ", set.label), set.tensors));
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Result<Split> OpenSplit(const shard::Source& source) {
+Result<Split> OpenSplit(const moepack::Source& source) {
   Split split;
   split.tree = source.tree;
   split.path = source.named.string();
@@ -70,7 +66,7 @@ shard::Result<Split> OpenSplit(const shard::Source& source) {
   return split;
 }
 
-shard::Result<Weights> LoadDistribution(const shard::Source& source, const LoadOptions& options) {
+Result<Weights> LoadDistribution(const moepack::Source& source, const LoadOptions& options) {
   SHARD_TRY(Split split, OpenSplit(source));
   SHARD_CHECK(SelectParts(options, split));
   Weights out;
@@ -87,16 +83,16 @@ shard::Result<Weights> LoadDistribution(const shard::Source& source, const LoadO
 
 }  // namespace
 
-shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
-                                                          const LoadOptions& options) {
-  SHARD_TRY(const shard::Source local, shard::LocalSource(source));
+Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
+                                                   const LoadOptions& options) {
+  SHARD_TRY(const moepack::Source local, LocalSource(source));
   return LoadWeights(local, options);
 }
 
-shard::Result<std::shared_ptr<const Weights>> LoadWeights(const shard::Source& source,
-                                                          const LoadOptions& options) {
+Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source,
+                                                   const LoadOptions& options) {
   SHARD_TRY(const bool distribution, IsDistribution(source));
-  shard::Result<Weights> loaded =
+  Result<Weights> loaded =
       distribution ? LoadDistribution(source, options) : LoadPlainModel(source, options);
   if (!loaded) return manifest::NameDamaged(source.named.string(), std::move(loaded).error());
   Weights weights = *std::move(loaded);
@@ -104,22 +100,22 @@ shard::Result<std::shared_ptr<const Weights>> LoadWeights(const shard::Source& s
   return std::make_shared<const Weights>(std::move(weights));
 }
 
-shard::Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
-                                     const LoadOptions& options, const Weights& weights) {
-  SHARD_TRY(const shard::Source source, shard::LocalSource(distribution));
+Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
+                              const LoadOptions& options, const Weights& weights) {
+  SHARD_TRY(const moepack::Source source, LocalSource(distribution));
   SHARD_TRY(Split split, OpenSplit(source));
   const std::string& model = split.manifest.versions.model;
   if (model != weights.model_version) {
-    return Error{Code::kMismatch, Cat(distribution, ": model version: expected ",
-                                      shard::Quoted(weights.model_version), " as what is loaded (",
-                                      weights.path, "), found ", shard::Quoted(model))};
+    return Error{Code::kMismatch,
+                 Cat(distribution, ": model version: expected ", Quoted(weights.model_version),
+                     " as what is loaded (", weights.path, "), found ", Quoted(model))};
   }
   SHARD_CHECK(SelectOverlay(version, split));
   Weights out;
-  const shard::Status status = LoadParts(split, options, out);
+  const Status status = LoadParts(split, options, out);
   if (!status) return manifest::NameDamaged(distribution, status.error());
   SHARD_CHECK(CheckSets(out));
   return std::move(out.sets[0]);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

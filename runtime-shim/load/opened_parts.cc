@@ -3,9 +3,9 @@
 #include "libshard/base/text.h"
 #include "manifest/verify/verify_container.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
-shard::Result<std::vector<OpenedPart>> PartOpener::Open(const Bundles& files) {
+Result<std::vector<OpenedPart>> PartOpener::Open(const Bundles& files) {
   std::vector<OpenedPart> parts;
   for (const manifest::BundleRecord* record : files) {
     OpenedPart part;
@@ -13,20 +13,19 @@ shard::Result<std::vector<OpenedPart>> PartOpener::Open(const Bundles& files) {
     SHARD_CHECK(manifest::CheckHeader(*split_.tree, split_.manifest, *record));
     SHARD_TRY(part.file, MapAgain(part.bundle.source));
     // With a revision, files do not carry the version that the manifest gives the model.
-    if (record->role != shard::Role::kHead && first_.empty()) {
+    if (record->role != Role::kHead && first_.empty()) {
       model_ = part.bundle.model;
       first_ = record->file;
     }
-    if (record->role != shard::Role::kHead && part.bundle.model != model_) {
-      return shard::Error{shard::Code::kMismatch,
-                          shard::Cat(part.bundle.source.path.string(), ": moepack.model: expected ",
-                                     shard::Quoted(model_), " as in ", first_, ", found ",
-                                     shard::Quoted(part.bundle.model)),
-                          manifest::kDamagedHint};
+    if (record->role != Role::kHead && part.bundle.model != model_) {
+      return Error{Code::kMismatch,
+                   Cat(part.bundle.source.path.string(), ": moepack.model: expected ",
+                       Quoted(model_), " as in ", first_, ", found ", Quoted(part.bundle.model)),
+                   manifest::kDamagedHint};
     }
     parts.push_back(std::move(part));
   }
   return parts;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,7 +9,7 @@
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/load/source_bytes.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct OpenedPart {
   manifest::OpenedBundle bundle;
@@ -25,11 +25,11 @@ struct OpenedPart {
 class PartOpener {
  public:
   explicit PartOpener(const Split& split) : split_(split) {}
-  shard::Result<std::vector<OpenedPart>> Open(const Bundles& files);
+  Result<std::vector<OpenedPart>> Open(const Bundles& files);
 
  private:
   const Split& split_;
   std::string model_, first_;  // what the first file says, and which that is
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

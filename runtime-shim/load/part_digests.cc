@@ -6,11 +6,7 @@
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/load/part_selection.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::runtime {
 
 namespace {
 
@@ -27,32 +23,31 @@ Error Differs(const std::string& place, const T& expected, const U& found) {
                manifest::kDamagedHint};
 }
 
-shard::Status CheckVersions(const Split& split) {
+Status CheckVersions(const Split& split) {
   const manifest::Versions& said = split.manifest.versions;
   const manifest::Versions made = manifest::ComputeVersions(said.model, split.manifest.plan);
   const std::string where = Cat(split.path, "/", manifest::kManifestFile, ": versions: ");
   if (made.shard != said.shard)
-    return Differs(where + "shard", shard::Quoted(made.shard), shard::Quoted(said.shard));
+    return Differs(where + "shard", Quoted(made.shard), Quoted(said.shard));
   if (made.replica != said.replica)
-    return Differs(where + "replica", shard::Quoted(made.replica), shard::Quoted(said.replica));
-  return shard::Ok();
+    return Differs(where + "replica", Quoted(made.replica), Quoted(said.replica));
+  return Ok();
 }
 
-shard::Status CheckFile(const shard::SourceTree& tree, const Promise& promise,
-                        shard::ByteProgress& progress) {
-  SHARD_TRY(const shard::ByteSourcePtr source, tree.Open(*promise.file));
+Status CheckFile(const SourceTree& tree, const Promise& promise, ByteProgress& progress) {
+  SHARD_TRY(const ByteSourcePtr source, tree.Open(*promise.file));
   if (source->size() != promise.size)
     return Differs(source->name() + ": size", Cat(promise.size, " bytes"), source->size());
   SHARD_TRY(const std::string sha256,
-            shard::Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
+            Sha256Of(*source, [&](uint64_t bytes) { progress.Add(bytes); }));
   if (sha256 != *promise.sha256)
     return Differs(source->name() + ": sha256", *promise.sha256, sha256);
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
-shard::Status CheckDigests(const Split& split, const LoadOptions& options) {
+Status CheckDigests(const Split& split, const LoadOptions& options) {
   SHARD_CHECK(CheckVersions(split));
   std::vector<Promise> promises;
   const auto add = [&](const Bundles& bundles) {
@@ -71,10 +66,9 @@ shard::Status CheckDigests(const Split& split, const LoadOptions& options) {
   }
   uint64_t total = 0;  // of sizes that the parser has bounded by what a file can hold
   for (const Promise& promise : promises) total += promise.size;
-  shard::ByteProgress progress(options.progress, total);
-  return shard::ParallelFor(promises.size(), shard::ThreadsForFiles(options.jobs), [&](size_t i) {
-    return CheckFile(*split.tree, promises[i], progress);
-  });
+  ByteProgress progress(options.progress, total);
+  return ParallelFor(promises.size(), ThreadsForFiles(options.jobs),
+                     [&](size_t i) { return CheckFile(*split.tree, promises[i], progress); });
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

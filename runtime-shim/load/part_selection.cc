@@ -6,12 +6,7 @@
 #include "libshard/base/text.h"
 #include "manifest/document/group_range.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Role;
+namespace moepack::runtime {
 
 namespace {
 
@@ -35,22 +30,22 @@ Error Absent(const Split& split, const std::string& part) {
 
 // Also true for a group without experts, which has no file.
 bool IsThere(const Split& split, uint32_t group) {
-  const shard::GroupPlan& plan = split.manifest.plan.groups[group];
-  return shard::CountIds(shard::HeldBy(plan)) == 0 ||
+  const GroupPlan& plan = split.manifest.plan.groups[group];
+  return CountIds(HeldBy(plan)) == 0 ||
          !FilesOf(split.manifest, Role::kGroup, static_cast<int>(group)).empty();
 }
 
-shard::ExpertIds GroupsThere(const Split& split) {
-  shard::ExpertIds groups;
+ExpertIds GroupsThere(const Split& split) {
+  ExpertIds groups;
   for (uint32_t group = 0; group < split.manifest.plan.groups.size(); ++group) {
     if (IsThere(split, group)) groups.push_back(group);
   }
   return groups;
 }
 
-shard::Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
-  const shard::ExpertIds there = GroupsThere(split);
-  const shard::Plan& plan = split.manifest.plan;
+Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
+  const ExpertIds there = GroupsThere(split);
+  const Plan& plan = split.manifest.plan;
   for (const uint32_t group : wanted)
     SHARD_CHECK(manifest::CheckGroup(split.path, group, plan.groups.size()));
   if (there.empty()) return Absent(split, "groups");
@@ -58,22 +53,22 @@ shard::Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
   for (const uint32_t group : wanted) {
-    if (!shard::Contains(there, group)) {
+    if (!Contains(there, group)) {
       return Error{
           Code::kNotFound,
-          Cat(split.path, ": group: expected one of ", shard::FormatIds(there), ", found ", group),
+          Cat(split.path, ": group: expected one of ", FormatIds(there), ", found ", group),
           kOnlyHint};
     }
     const int number = static_cast<int>(group);
     split.parts.sets.push_back({Cat("group ", group), number, false,
                                 FilesOf(split.manifest, Role::kGroup, number),
-                                shard::HeldBy(plan.groups[group])});
+                                HeldBy(plan.groups[group])});
   }
   for (uint32_t group = 0; group < plan.groups.size(); ++group) {
     if (IsThere(split, group)) continue;
     split.parts.notes.push_back(Cat("group ", group, " is not in this distribution"));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // Directories of overlays are named by their version.
@@ -82,55 +77,54 @@ bool HasOverlayDirectory(const Split& split, const std::string& version) {
   return files && !files->empty();
 }
 
-shard::Status AddOverlay(const std::string& version, Split& split) {
-  const shard::Plan& plan = split.manifest.plan;
+Status AddOverlay(const std::string& version, Split& split) {
+  const Plan& plan = split.manifest.plan;
   const std::string& has = plan.overlay_version;
   if (has.empty() || (!version.empty() && version != has)) {
     const bool newer = !version.empty() && HasOverlayDirectory(split, version);
     return Error{
         Code::kNotFound,
         Cat(split.path, ": overlay", version.empty() ? "" : " ",
-            version.empty() ? "" : shard::Quoted(version), ": expected in the manifest, found ",
-            has.empty() ? "none" : "only ", has.empty() ? "" : shard::Quoted(has)),
+            version.empty() ? "" : Quoted(version), ": expected in the manifest, found ",
+            has.empty() ? "none" : "only ", has.empty() ? "" : Quoted(has)),
         newer ? "its files are there, but the manifest is older: get the manifest again" : ""};
   }
   SelectedSet set{"overlay " + has, -1, true, FilesOf(split.manifest, Role::kOverlay),
                   plan.overlay};
   if (set.files.empty()) return Absent(split, set.label);
   split.parts.sets.push_back(std::move(set));
-  return shard::Ok();
+  return Ok();
 }
 
 // GGUF: the head has the model's metadata, the routers are not in the trunk.
-shard::Status AddTrunk(bool whole, Split& split) {
+Status AddTrunk(bool whole, Split& split) {
   SelectedParts& parts = split.parts;
   const bool gguf = split.manifest.is_gguf();
   if (gguf) parts.head = FilesOf(split.manifest, Role::kHead);
   if (gguf && parts.head.empty()) return Absent(split, "head");
   parts.place_trunk = whole;
-  if (gguf && !whole) return shard::Ok();
+  if (gguf && !whole) return Ok();
   parts.trunk = FilesOf(split.manifest, Role::kTrunk);
   if (parts.trunk.empty()) return Absent(split, "trunk");
-  if (!gguf) return shard::Ok();
+  if (!gguf) return Ok();
   parts.routers = FilesOf(split.manifest, Role::kRouters);
   if (parts.routers.empty()) return Absent(split, "routers");
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
-shard::Status SelectParts(const LoadOptions& options, Split& split) {
+Status SelectParts(const LoadOptions& options, Split& split) {
   SHARD_CHECK(AddTrunk(true, split));
   SHARD_CHECK(SelectGroups(options.groups, split));
   const bool named = !options.overlay_version.empty();
   const bool has = !split.manifest.plan.overlay_version.empty();
-  return options.overlay && (named || has) ? AddOverlay(options.overlay_version, split)
-                                           : shard::Ok();
+  return options.overlay && (named || has) ? AddOverlay(options.overlay_version, split) : Ok();
 }
 
-shard::Status SelectOverlay(const std::string& version, Split& split) {
+Status SelectOverlay(const std::string& version, Split& split) {
   SHARD_CHECK(AddTrunk(false, split));
   return AddOverlay(version, split);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,7 +11,7 @@
 #include "manifest/document/manifest.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 using Bundles = std::vector<const manifest::BundleRecord*>;
 
@@ -21,7 +21,7 @@ struct SelectedSet {
   int group = -1;
   bool overlay = false;
   Bundles files;
-  shard::LayerExperts experts;  // as the plan says
+  LayerExperts experts;  // as the plan says
 };
 
 struct SelectedParts {
@@ -35,7 +35,7 @@ struct SelectedParts {
 // A distribution and what of it is loaded. Not moved once made: the selection points into the
 // manifest.
 struct Split {
-  shard::SourceTreePtr tree;
+  SourceTreePtr tree;
   std::string path;  // what messages call it
   manifest::Manifest manifest;
   SelectedParts parts;
@@ -43,13 +43,13 @@ struct Split {
 
 // Trunk, the groups and the overlay that are wanted. kNotFound for what the manifest does not have,
 // naming what it has; without a list of groups, those that have no files are left out with a note.
-shard::Status SelectParts(const LoadOptions& options, Split& split);
+Status SelectParts(const LoadOptions& options, Split& split);
 // The overlay alone, with what is needed to make sense of it.
-shard::Status SelectOverlay(const std::string& version, Split& split);
+Status SelectOverlay(const std::string& version, Split& split);
 
 // Size and SHA-256 of the files that are loaded (for safetensors also of the assets), and the
 // versions, with the jobs and the progress of the options. kMismatch names the first that is not as
 // the manifest says.
-shard::Status CheckDigests(const Split& split, const LoadOptions& options);
+Status CheckDigests(const Split& split, const LoadOptions& options);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -8,21 +8,21 @@
 #include "runtime-shim/load/tensor_placer.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // A view and the blocks of it that run.
 struct RunningModel {
-  const shard::GgufModel& gguf;
+  const GgufModel& gguf;
   const RunningBlocks& blocks;
 };
 
 // Everything but routed experts, and the layers' expert counts.
-shard::Status PlaceTrunk(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
-                         Weights& out);
+Status PlaceTrunk(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
+                  Weights& out);
 // The experts `set.experts` of each layer; a layer without ids has no tensors in the set.
-shard::Status PlaceExperts(const RunningModel& model, const SourceBytes& source,
-                           TensorPlacer& placer, ExpertSet& set, LoadedPart& counts);
+Status PlaceExperts(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
+                    ExpertSet& set, LoadedPart& counts);
 // All ids of all layers that run.
-shard::LayerExperts AllExperts(const RunningModel& model);
+LayerExperts AllExperts(const RunningModel& model);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -8,16 +8,12 @@
 #include "manifest/document/node_record.h"
 #include "runtime-shim/load/placed_model.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::runtime {
 
 namespace {
 
-shard::Status CheckOptions(const std::string& source, const LoadOptions& options) {
-  if (options.groups.empty() && options.overlay_version.empty()) return shard::Ok();
+Status CheckOptions(const std::string& source, const LoadOptions& options) {
+  if (options.groups.empty() && options.overlay_version.empty()) return Ok();
   return Error{Code::kInvalidArgument,
                Cat(source, ": ", options.groups.empty() ? "overlay" : "group",
                    ": expected a distribution, found a model that is not split")};
@@ -25,9 +21,9 @@ shard::Status CheckOptions(const std::string& source, const LoadOptions& options
 
 // What a node's directory says of itself; its files are verified before any of them is opened.
 // Older nodes list no files.
-shard::Result<std::optional<manifest::NodeRecord>> ReadNode(const shard::SourceTree& tree,
-                                                            const LoadOptions& options) {
-  const std::optional<shard::fs::path> directory = tree.LocalPath("");
+Result<std::optional<manifest::NodeRecord>> ReadNode(const SourceTree& tree,
+                                                     const LoadOptions& options) {
+  const std::optional<fs::path> directory = tree.LocalPath("");
   SHARD_TRY(const bool there, tree.Has(manifest::kNodeFile));
   if (!directory || !there) return std::optional<manifest::NodeRecord>();
   const std::string path = directory->string();
@@ -39,27 +35,27 @@ shard::Result<std::optional<manifest::NodeRecord>> ReadNode(const shard::SourceT
 }
 
 // A file of weights that the node does not list is not the node's.
-shard::Status CheckListed(const shard::Checkpoint& checkpoint, const manifest::NodeRecord& node) {
-  for (const shard::SourceFile& file : checkpoint.files()) {
+Status CheckListed(const Checkpoint& checkpoint, const manifest::NodeRecord& node) {
+  for (const SourceFile& file : checkpoint.files()) {
     if (node.FindFile(file.path.filename().string()) != nullptr) continue;
     return Error{Code::kMismatch,
                  Cat(file.path.string(), ": expected a file that ", manifest::kNodeFile,
                      " beside it lists, found another"),
                  "move it out of the node's directory"};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Result<shard::MoeModel> Open(const shard::Source& source, const LoadOptions& options,
-                                    const std::optional<manifest::NodeRecord>& node) {
-  shard::ModelOptions model_options = options.model;
+Result<MoeModel> Open(const moepack::Source& source, const LoadOptions& options,
+                      const std::optional<manifest::NodeRecord>& node) {
+  ModelOptions model_options = options.model;
   model_options.sample_weights = false;
   const bool listed = node && node->has_digests();
-  shard::Source opened = source;
+  moepack::Source opened = source;
   if (listed) {
-    SHARD_TRY(opened, shard::LocalSource(source.named, shard::LinkRule::kPartsAnywhere));
+    SHARD_TRY(opened, LocalSource(source.named, LinkRule::kPartsAnywhere));
   }
-  SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(opened, model_options));
+  SHARD_TRY(MoeModel model, MoeModel::Open(opened, model_options));
   if (listed) SHARD_CHECK(CheckListed(model.checkpoint(), *node));
   if (!model.checkpoint().names_only()) return model;
   return Error{Code::kNotFound,
@@ -78,37 +74,37 @@ void DescribeNode(const manifest::NodeRecord& node, Weights& out) {
           node.has_digests() ? "" : "; it has no digests, so the files are not verified"));
 }
 
-shard::Status MapFiles(const shard::Checkpoint& checkpoint, SourceBytes& source, Weights& out) {
-  const std::vector<shard::SourceFile>& files = checkpoint.files();
+Status MapFiles(const Checkpoint& checkpoint, SourceBytes& source, Weights& out) {
+  const std::vector<SourceFile>& files = checkpoint.files();
   for (size_t i = 0; i < files.size(); ++i) {
     SHARD_TRY(const FilePtr file, MapAgain(files[i]));
     source.Add(static_cast<uint32_t>(i), 0, file->bytes());
     out.memory.push_back(file);
     out.sets[0].memory.push_back(file);
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // Of a GGUF its own types, of a checkpoint those that keep its numbers.
-shard::Result<shard::GgufModel> ViewOf(const shard::MoeModel& model, Weights& out) {
-  if (model.checkpoint().is_gguf()) return shard::ToGguf(model, {});
-  SHARD_TRY(shard::TypedGguf typed, shard::PrepareGguf(model, {}));
-  out.notes = shard::GgufNotes(typed);
+Result<GgufModel> ViewOf(const MoeModel& model, Weights& out) {
+  if (model.checkpoint().is_gguf()) return ToGguf(model, {});
+  SHARD_TRY(TypedGguf typed, PrepareGguf(model, {}));
+  out.notes = GgufNotes(typed);
   return std::move(typed.model);
 }
 
 }  // namespace
 
-shard::Result<Weights> LoadPlainModel(const shard::Source& source, const LoadOptions& options) {
+Result<Weights> LoadPlainModel(const moepack::Source& source, const LoadOptions& options) {
   const std::string path = source.named.string();
   SHARD_CHECK(CheckOptions(path, options));
   SHARD_TRY(const std::optional<manifest::NodeRecord> node, ReadNode(*source.tree, options));
-  SHARD_TRY(const shard::MoeModel model, Open(source, options, node));
+  SHARD_TRY(const MoeModel model, Open(source, options, node));
   Weights out;
   out.path = path;
   ExpertSet& set = out.sets.emplace_back();
   set.label = "model";
-  SHARD_TRY(shard::GgufModel gguf, ViewOf(model, out));
+  SHARD_TRY(GgufModel gguf, ViewOf(model, out));
   SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(path, gguf.metadata));
   if (node) DescribeNode(*node, out);
   SourceBytes bytes;
@@ -126,4 +122,4 @@ shard::Result<Weights> LoadPlainModel(const shard::Source& source, const LoadOpt
   return out;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

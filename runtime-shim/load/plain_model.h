@@ -6,8 +6,8 @@
 #include "libshard/base/source_tree.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
-shard::Result<Weights> LoadPlainModel(const shard::Source& source, const LoadOptions& options);
+Result<Weights> LoadPlainModel(const moepack::Source& source, const LoadOptions& options);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

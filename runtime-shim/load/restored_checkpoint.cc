@@ -13,11 +13,7 @@
 #include "manifest/write/assets.h"
 #include "runtime-shim/load/whole_tensors.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::runtime {
 
 namespace {
 
@@ -26,12 +22,12 @@ constexpr const char* kWeights = "model.safetensors";
 constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
 // The file that all tensors would be in. What no loaded part has cannot be read of it.
-class RestoredFile final : public shard::ByteSource {
+class RestoredFile final : public ByteSource {
  public:
   RestoredFile(std::string name, uint64_t size, std::string header)
       : name_(std::move(name)),
         header_(std::move(header)),
-        identity_(shard::Sha256Hex(header_)),
+        identity_(Sha256Hex(header_)),
         size_(size) {
     bytes_.Add(0, 0, std::as_bytes(std::span(header_)));
   }
@@ -43,7 +39,7 @@ class RestoredFile final : public shard::ByteSource {
   const std::string& name() const override { return name_; }
   uint64_t size() const override { return size_; }
   const std::string& identity() const override { return identity_; }
-  shard::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     std::vector<ByteView> views;
     auto found = bytes_.Find({0, offset, out.size()}, views);
     if (!found) return std::move(found).error().Within(name_);
@@ -51,10 +47,10 @@ class RestoredFile final : public shard::ByteSource {
       std::memcpy(out.data(), view.data(), view.size());
       out = out.subspan(view.size());
     }
-    return shard::Ok();
+    return Ok();
   }
   // Whoever computes from the parts asks CheckMappedFiles.
-  shard::Status CheckUnchanged() const override { return shard::Ok(); }
+  Status CheckUnchanged() const override { return Ok(); }
 
  private:
   std::string name_, header_, identity_;
@@ -63,72 +59,72 @@ class RestoredFile final : public shard::ByteSource {
 };
 
 // The family that the model's names follow, without its tensors.
-shard::Result<std::shared_ptr<const shard::Family>> FamilyOf(const std::string& config_path,
-                                                             const shard::ModelConfig& config,
-                                                             const shard::ModelOptions& options) {
+Result<std::shared_ptr<const Family>> FamilyOf(const std::string& config_path,
+                                               const ModelConfig& config,
+                                               const ModelOptions& options) {
   if (!options.family_file.empty()) {
-    SHARD_TRY(shard::Family family, shard::ReadFamilyFile(options.family_file));
-    return std::make_shared<const shard::Family>(std::move(family));
+    SHARD_TRY(Family family, ReadFamilyFile(options.family_file));
+    return std::make_shared<const Family>(std::move(family));
   }
-  SHARD_TRY(const shard::Family* const family, shard::FindFamily(config_path, config));
-  return std::shared_ptr<const shard::Family>(std::shared_ptr<void>(), family);
+  SHARD_TRY(const Family* const family, FindFamily(config_path, config));
+  return std::shared_ptr<const Family>(std::shared_ptr<void>(), family);
 }
 
 }  // namespace
 
 class CheckpointRestorer {
  public:
-  CheckpointRestorer(const Split& split, const shard::ModelOptions& options)
+  CheckpointRestorer(const Split& split, const ModelOptions& options)
       : split_(split), options_(options) {}
 
-  shard::Result<RestoredCheckpoint> Run() {
+  Result<RestoredCheckpoint> Run() {
     SHARD_CHECK(AddAssets());
     SHARD_CHECK(OpenParts());
     SHARD_CHECK(AddTensors());
-    shard::ModelOptions options = options_;
+    ModelOptions options = options_;
     options.sample_weights = false;
-    const shard::Source source{split_.path, tree_, ""};
-    SHARD_TRY(shard::MoeModel model, shard::MoeModel::Open(source, options));
-    out_.model_ = std::make_unique<shard::MoeModel>(std::move(model));
-    SHARD_TRY(shard::TypedGguf typed, shard::PrepareGguf(*out_.model_, {}));
-    out_.notes_ = shard::GgufNotes(typed);
+    const moepack::Source source{split_.path, tree_, ""};
+    SHARD_TRY(MoeModel model, MoeModel::Open(source, options));
+    out_.model_ = std::make_unique<MoeModel>(std::move(model));
+    SHARD_TRY(TypedGguf typed, PrepareGguf(*out_.model_, {}));
+    out_.notes_ = GgufNotes(typed);
     out_.gguf_ = std::move(typed.model);
     return std::move(out_);
   }
 
  private:
   // Config and tokenizer, which lie below assets/ in a distribution.
-  shard::Status AddAssets() {
+  Status AddAssets() {
     for (const manifest::AssetRecord& asset : split_.manifest.assets) {
-      SHARD_TRY(shard::ByteSourcePtr source, split_.tree->Open(asset.file));
+      SHARD_TRY(ByteSourcePtr source, split_.tree->Open(asset.file));
       tree_->Add(asset.file.substr(manifest::kAssetDirectory.size()), std::move(source));
     }
     SHARD_TRY(const bool config, tree_->Has(kConfig));
-    if (config || !options_.config_file.empty()) return shard::Ok();
+    if (config || !options_.config_file.empty()) return Ok();
     return Error{
         Code::kNotFound,
         Cat(split_.path, ": assets/", kConfig, ": expected it in the manifest, found none"),
         "add the assets with shard-experts --only assets"};
   }
 
-  shard::Status OpenParts() {
+  Status OpenParts() {
     PartOpener opener(split_);
     SHARD_TRY(out_.trunk_, opener.Open(split_.parts.trunk));
     for (const SelectedSet& set : split_.parts.sets) {
       SHARD_TRY(std::vector<OpenedPart> files, opener.Open(set.files));
       out_.sets_.push_back(std::move(files));
     }
-    return shard::Ok();
+    return Ok();
   }
 
-  shard::Status AddTensors() {
+  Status AddTensors() {
     const bool given = !options_.config_file.empty();
     const std::string where = given ? options_.config_file : tree_->NameOf(kConfig);
-    SHARD_TRY(const std::string text, given ? shard::ReadTextFile(where, kMaxConfigBytes)
+    SHARD_TRY(const std::string text, given ? ReadTextFile(where, kMaxConfigBytes)
                                             : tree_->ReadText(kConfig, kMaxConfigBytes));
-    SHARD_TRY(const shard::ModelConfig config, shard::ParseModelConfig(where, text));
+    SHARD_TRY(const ModelConfig config, ParseModelConfig(where, text));
     SHARD_TRY(const auto family, FamilyOf(where, config, options_));
-    shard::FamilyMatcher matcher(*family, config.layers);
+    FamilyMatcher matcher(*family, config.layers);
     WholeTensors tensors(split_.path, split_.manifest.plan.layers, matcher);
     for (const OpenedPart& part : out_.trunk_) SHARD_CHECK(tensors.Add(part));
     for (const auto& files : out_.sets_) {
@@ -140,7 +136,7 @@ class CheckpointRestorer {
                                                      tensors.file_size(), std::move(header));
     tree_->Add(kWeights, file);
     Locate(tensors, file->bytes());
-    return shard::Ok();
+    return Ok();
   }
 
   // Each set reads its experts from its own files, also those that another set has too.
@@ -159,14 +155,14 @@ class CheckpointRestorer {
   }
 
   const Split& split_;
-  const shard::ModelOptions& options_;
-  const std::shared_ptr<shard::MemoryTree> tree_ = std::make_shared<shard::MemoryTree>(split_.path);
+  const ModelOptions& options_;
+  const std::shared_ptr<MemoryTree> tree_ = std::make_shared<MemoryTree>(split_.path);
   RestoredCheckpoint out_;
 };
 
-shard::Result<RestoredCheckpoint> RestoredCheckpoint::Open(const Split& split,
-                                                           const shard::ModelOptions& options) {
+Result<RestoredCheckpoint> RestoredCheckpoint::Open(const Split& split,
+                                                    const ModelOptions& options) {
   return CheckpointRestorer(split, options).Run();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -15,17 +15,16 @@
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/load/source_bytes.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class RestoredCheckpoint {
  public:
   // Experts that no loaded part holds get the shape of their neighbours and no bytes, but for
   // tensors of a few numbers that say how others are packed (WholeTensors::LocateSmall).
   // kUnsupported for experts along an inner axis. Borrows the split.
-  static shard::Result<RestoredCheckpoint> Open(const Split& split,
-                                                const shard::ModelOptions& options);
+  static Result<RestoredCheckpoint> Open(const Split& split, const ModelOptions& options);
 
-  const shard::GgufModel& gguf() const { return gguf_; }
+  const GgufModel& gguf() const { return gguf_; }
   const std::vector<std::string>& notes() const { return notes_; }
   const std::vector<OpenedPart>& trunk() const { return trunk_; }
   // Files of set i of the selection.
@@ -39,11 +38,11 @@ class RestoredCheckpoint {
   std::vector<std::vector<OpenedPart>> sets_;
   SourceBytes trunk_bytes_;
   std::deque<SourceBytes> bytes_;
-  std::unique_ptr<shard::MoeModel> model_;  // readers of the view borrow it
-  shard::GgufModel gguf_;
+  std::unique_ptr<MoeModel> model_;  // readers of the view borrow it
+  GgufModel gguf_;
   std::vector<std::string> notes_;
 
   friend class CheckpointRestorer;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,7 +4,7 @@
 #include "runtime-shim/load/placed_model.h"
 #include "runtime-shim/load/restored_checkpoint.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 void KeepFiles(const std::vector<OpenedPart>& files,
@@ -14,7 +14,7 @@ void KeepFiles(const std::vector<OpenedPart>& files,
 
 }  // namespace
 
-shard::Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weights& out) {
+Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weights& out) {
   SHARD_TRY(const RestoredCheckpoint model, RestoredCheckpoint::Open(split, options.model));
   SHARD_TRY(const RunningBlocks blocks, RunningBlocks::Of(split.path, model.gguf().metadata));
   const RunningModel running{model.gguf(), blocks};
@@ -33,7 +33,7 @@ shard::Status LoadSafetensorsParts(const Split& split, const LoadOptions& option
     set.group = selected.group;
     set.overlay = selected.overlay;
     for (const auto& [layer, ids] : selected.experts) {
-      if (blocks.Runs(shard::Cat("blk.", layer)) && !ids.empty()) set.experts[layer] = ids;
+      if (blocks.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts[layer] = ids;
     }
     KeepFiles(model.files(i), set.memory);
     // What an expert shares with its layer may lie in the trunk.
@@ -45,4 +45,4 @@ shard::Status LoadSafetensorsParts(const Split& split, const LoadOptions& option
   return placer.Run(options);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,9 +5,9 @@
 #include "runtime-shim/load/part_selection.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Adds trunk, sets, metadata and the counts of parts to `out`.
-shard::Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weights& out);
+Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weights& out);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

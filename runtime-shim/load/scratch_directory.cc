@@ -8,18 +8,18 @@
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 namespace fs = std::filesystem;
 
-shard::Result<ScratchDirectory> ScratchDirectory::Make() {
+Result<ScratchDirectory> ScratchDirectory::Make() {
   std::error_code error;
   std::string name = (fs::temp_directory_path(error) / "moepack-load-XXXXXX").string();
   if (error || mkdtemp(name.data()) == nullptr) {
-    return shard::Error{shard::Code::kIo,
-                        shard::Cat("temporary directory ", name, ": ",
-                                   error ? error.message() : shard::ErrnoText(errno)),
-                        "set TMPDIR to a directory that can be written"};
+    return Error{
+        Code::kIo,
+        Cat("temporary directory ", name, ": ", error ? error.message() : ErrnoText(errno)),
+        "set TMPDIR to a directory that can be written"};
   }
   ScratchDirectory made;
   made.path_ = name;
@@ -34,4 +34,4 @@ ScratchDirectory::~ScratchDirectory() {
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,12 +5,12 @@
 
 #include "libshard/base/result.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Below TMPDIR, or /tmp; removed with all that is in it. Move-only.
 class ScratchDirectory {
  public:
-  static shard::Result<ScratchDirectory> Make();
+  static Result<ScratchDirectory> Make();
   ScratchDirectory(ScratchDirectory&& other) noexcept;
   ScratchDirectory& operator=(ScratchDirectory&&) = delete;
   ~ScratchDirectory();
@@ -22,4 +22,4 @@ class ScratchDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,30 +5,28 @@
 #include "libshard/base/text.h"
 #include "manifest/write/open_bundle.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
-shard::Result<FilePtr> MapAgain(const shard::SourceFile& file) {
-  SHARD_TRY(const shard::ByteSourcePtr source, shard::OpenUnchanged(file));
-  SHARD_TRY(shard::MappedFile mapped, shard::MappedFile::Map(*source));
-  return std::make_shared<const shard::MappedFile>(std::move(mapped));
+Result<FilePtr> MapAgain(const SourceFile& file) {
+  SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(file));
+  SHARD_TRY(MappedFile mapped, MappedFile::Map(*source));
+  return std::make_shared<const MappedFile>(std::move(mapped));
 }
 
 void SourceBytes::Add(uint32_t file, uint64_t offset, ByteView view) {
   if (!view.empty()) stretches_.insert_or_assign({file, offset}, view);
 }
 
-shard::Status SourceBytes::Find(const shard::SourceRange& range,
-                                std::vector<ByteView>& views) const {
+Status SourceBytes::Find(const SourceRange& range, std::vector<ByteView>& views) const {
   uint64_t at = range.offset, left = range.bytes;
   while (left > 0) {
     auto next = stretches_.upper_bound({range.file, at});
     const bool before = next != stretches_.begin() && (--next)->first.first == range.file;
     const uint64_t skip = before ? at - next->first.second : 0;
     if (!before || skip >= next->second.size()) {
-      return shard::Error{
-          shard::Code::kMismatch,
-          shard::Cat(left, " bytes at ", at, ": expected in one of the parts, found in none"),
-          manifest::kDamagedHint};
+      return Error{Code::kMismatch,
+                   Cat(left, " bytes at ", at, ": expected in one of the parts, found in none"),
+                   manifest::kDamagedHint};
     }
     const ByteView view = next->second.subspan(skip, std::min(left, next->second.size() - skip));
     if (!views.empty() && views.back().data() + views.back().size() == view.data()) {
@@ -39,7 +37,7 @@ shard::Status SourceBytes::Find(const shard::SourceRange& range,
     at += view.size();
     left -= view.size();
   }
-  return shard::Ok();
+  return Ok();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -15,13 +15,13 @@
 #include "libshard/format/checkpoint.h"
 #include "libshard/pack/slice.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 using ByteView = std::span<const std::byte>;
-using FilePtr = std::shared_ptr<const shard::MappedFile>;
+using FilePtr = std::shared_ptr<const moepack::MappedFile>;
 
-// Maps a file whose header was read before, with the errors of shard::OpenUnchanged.
-shard::Result<FilePtr> MapAgain(const shard::SourceFile& file);
+// Maps a file whose header was read before, with the errors of OpenUnchanged.
+Result<FilePtr> MapAgain(const SourceFile& file);
 
 class SourceBytes {
  public:
@@ -30,10 +30,10 @@ class SourceBytes {
   void Add(uint32_t file, uint64_t offset, ByteView view);
   // The views that hold the range, in order; those that follow each other in memory are one.
   // kMismatch when some of it is in none.
-  shard::Status Find(const shard::SourceRange& range, std::vector<ByteView>& views) const;
+  Status Find(const SourceRange& range, std::vector<ByteView>& views) const;
 
  private:
   std::map<std::pair<uint32_t, uint64_t>, ByteView> stretches_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

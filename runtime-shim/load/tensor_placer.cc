@@ -11,10 +11,7 @@
 #include "libshard/convert/row_reader.h"
 #include "libshard/pack/encode_rows.h"
 
-namespace runtime {
-
-using shard::OutputTensor;
-using shard::SourceRange;
+namespace moepack::runtime {
 
 namespace {
 
@@ -32,13 +29,13 @@ struct Step {
 
 Step StepOf(const OutputTensor& tensor) {
   if (!tensor.encoding) return {};
-  const shard::Encoding& encoding = *tensor.encoding;
+  const Encoding& encoding = *tensor.encoding;
   return {*encoding.from->BytesFor(encoding.row_values),
           *encoding.to->BytesFor(encoding.row_values)};
 }
 
-uint64_t RowsPerPiece(const shard::Encoding& encoding) {
-  const shard::RowRoom room = encoding.reader->Room();
+uint64_t RowsPerPiece(const Encoding& encoding) {
+  const RowRoom room = encoding.reader->Room();
   const uint64_t most = room.scattered ? kScatteredBytes : kPieceBytes;
   const uint64_t row = room.per_row + encoding.row_values * sizeof(float);
   return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
@@ -60,19 +57,17 @@ void CopyInto(ByteView bytes, std::span<std::byte>& to) {
 
 }  // namespace
 
-shard::Status CheckDecodable(const std::string& path, const std::string& tensor,
-                             const quant::Format* format) {
-  if (format != nullptr && format->decode != nullptr) return shard::Ok();
-  return shard::Error{
-      shard::Code::kUnsupported,
-      shard::Cat(path, ": tensor ", shard::Quoted(tensor),
-                 ": type: expected one that can be decoded, found ",
-                 format == nullptr ? std::string_view("one that is not known") : format->name),
+Status CheckDecodable(const std::string& path, const std::string& tensor,
+                      const quant::Format* format) {
+  if (format != nullptr && format->decode != nullptr) return Ok();
+  return Error{
+      Code::kUnsupported,
+      Cat(path, ": tensor ", Quoted(tensor), ": type: expected one that can be decoded, found ",
+          format == nullptr ? std::string_view("one that is not known") : format->name),
       "convert the model to another type"};
 }
 
-shard::Status TensorPlacer::Place(OutputTensor tensor, const SourceBytes& source,
-                                  const PlacedPart& part) {
+Status TensorPlacer::Place(OutputTensor tensor, const SourceBytes& source, const PlacedPart& part) {
   SHARD_CHECK(CheckDecodable(path_, tensor.entry.name, tensor.entry.format));
   HostTensor placed{tensor.entry.name, tensor.entry.format, tensor.entry.shape, {}};
   ++part.counts.tensors;
@@ -80,7 +75,7 @@ shard::Status TensorPlacer::Place(OutputTensor tensor, const SourceBytes& source
   SHARD_TRY(placed.bytes, FindMapped(tensor, source));
   part.counts.mapped += placed.bytes.size();
   if (placed.bytes.empty() && tensor.entry.bytes > 0) {
-    const auto buffer = std::make_shared<shard::PageBuffer>(tensor.entry.bytes);
+    const auto buffer = std::make_shared<PageBuffer>(tensor.entry.bytes);
     std::span<std::byte> to = buffer->bytes().first(tensor.entry.bytes);
     placed.bytes = to;
     part.memory.push_back(buffer);
@@ -91,24 +86,22 @@ shard::Status TensorPlacer::Place(OutputTensor tensor, const SourceBytes& source
     }
   }
   part.tensors.push_back(std::move(placed));
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status TensorPlacer::Find(const OutputTensor& tensor, const SourceBytes& source,
-                                 std::span<const SourceRange> ranges,
-                                 std::vector<ByteView>& views) const {
+Status TensorPlacer::Find(const OutputTensor& tensor, const SourceBytes& source,
+                          std::span<const SourceRange> ranges, std::vector<ByteView>& views) const {
   for (const SourceRange& range : ranges) {
     auto found = source.Find(range, views);
     if (found) continue;
-    return std::move(found).error().Within(
-        shard::Cat(path_, ": tensor ", shard::Quoted(tensor.entry.name)));
+    return std::move(found).error().Within(Cat(path_, ": tensor ", Quoted(tensor.entry.name)));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // The whole tensor in one place as it is; empty when it has to be made.
-shard::Result<ByteView> TensorPlacer::FindMapped(const OutputTensor& tensor,
-                                                 const SourceBytes& source) const {
+Result<ByteView> TensorPlacer::FindMapped(const OutputTensor& tensor,
+                                          const SourceBytes& source) const {
   if (tensor.encoding || tensor.literal) return ByteView();
   std::vector<ByteView> views;
   for (const SourceRange& range : tensor.sources) {
@@ -163,8 +156,8 @@ void TensorPlacer::AddRows(const OutputTensor& tensor, const SourceBytes& source
   }
 }
 
-shard::Status TensorPlacer::Make(const Piece& piece) const {
-  SHARD_CHECK(shard::CheckInterrupt());
+Status TensorPlacer::Make(const Piece& piece) const {
+  SHARD_CHECK(CheckInterrupt());
   const OutputTensor& tensor = *piece.tensor;
   const bool made = tensor.encoding && tensor.encoding->reader != nullptr;
   std::vector<SourceRange> ranges = piece.reads;
@@ -177,31 +170,31 @@ shard::Status TensorPlacer::Make(const Piece& piece) const {
   std::span<std::byte> to = piece.to;
   if (!tensor.encoding) {
     for (const ByteView view : views) CopyInto(view, to);
-    return shard::Ok();
+    return Ok();
   }
   std::vector<std::byte> scratch, encoded;
   const ByteView in = Together(views, scratch);
-  shard::RowEncoder encoder;
+  RowEncoder encoder;
   if (made) {
     SHARD_CHECK(encoder.EncodeRead(tensor, piece.reads[0], in, encoded));
   } else {
     encoder.Encode(tensor, 0, in, encoded);
   }
   CopyInto(encoded, to);
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status TensorPlacer::Run(const LoadOptions& options) {
+Status TensorPlacer::Run(const LoadOptions& options) {
   uint64_t total = 0;
   for (const Piece& piece : pieces_) total += piece.to.size();
-  shard::ByteProgress progress(options.progress, total);
-  const auto make = [&](size_t i) -> shard::Status {
+  ByteProgress progress(options.progress, total);
+  const auto make = [&](size_t i) -> Status {
     SHARD_CHECK(Make(pieces_[i]));
     progress.Add(pieces_[i].to.size());
-    return shard::Ok();
+    return Ok();
   };
-  SHARD_CHECK(shard::ParallelFor(pieces_.size(), options.jobs, make));
-  return shard::CheckMappedFiles();
+  SHARD_CHECK(ParallelFor(pieces_.size(), options.jobs, make));
+  return CheckMappedFiles();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

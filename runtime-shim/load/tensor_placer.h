@@ -15,7 +15,7 @@
 #include "runtime-shim/load/source_bytes.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // What tensors are placed into: their list, the buffers that were made for them, and the count.
 struct PlacedPart {
@@ -25,8 +25,8 @@ struct PlacedPart {
 };
 
 // kUnsupported, naming tensor and type, for what no executor can decode.
-shard::Status CheckDecodable(const std::string& path, const std::string& tensor,
-                             const quant::Format* format);
+Status CheckDecodable(const std::string& path, const std::string& tensor,
+                      const quant::Format* format);
 
 class TensorPlacer {
  public:
@@ -35,34 +35,29 @@ class TensorPlacer {
 
   // Adds the tensor to the part; its bytes are there after Run. `source` is borrowed until then,
   // and what it points to for as long as the tensor is used.
-  shard::Status Place(shard::OutputTensor tensor, const SourceBytes& source,
-                      const PlacedPart& part);
+  Status Place(OutputTensor tensor, const SourceBytes& source, const PlacedPart& part);
   // Copies and encodes what was placed, with the jobs and the progress of the options.
-  shard::Status Run(const LoadOptions& options);
+  Status Run(const LoadOptions& options);
 
  private:
   // Some rows or bytes of a tensor, and where they go.
   struct Piece {
-    const shard::OutputTensor* tensor = nullptr;
+    const OutputTensor* tensor = nullptr;
     const SourceBytes* source = nullptr;
-    std::vector<shard::SourceRange> reads;
+    std::vector<SourceRange> reads;
     std::span<std::byte> to;
   };
 
-  shard::Status Find(const shard::OutputTensor& tensor, const SourceBytes& source,
-                     std::span<const shard::SourceRange> ranges,
-                     std::vector<ByteView>& views) const;
-  shard::Result<ByteView> FindMapped(const shard::OutputTensor& tensor,
-                                     const SourceBytes& source) const;
-  void AddPieces(const shard::OutputTensor& tensor, const SourceBytes& source,
-                 std::span<std::byte> to);
-  void AddRows(const shard::OutputTensor& tensor, const SourceBytes& source,
-               std::span<std::byte> to);
-  shard::Status Make(const Piece& piece) const;
+  Status Find(const OutputTensor& tensor, const SourceBytes& source,
+              std::span<const SourceRange> ranges, std::vector<ByteView>& views) const;
+  Result<ByteView> FindMapped(const OutputTensor& tensor, const SourceBytes& source) const;
+  void AddPieces(const OutputTensor& tensor, const SourceBytes& source, std::span<std::byte> to);
+  void AddRows(const OutputTensor& tensor, const SourceBytes& source, std::span<std::byte> to);
+  Status Make(const Piece& piece) const;
 
   std::string path_;
-  std::deque<shard::OutputTensor> tensors_;  // those that pieces point to
+  std::deque<OutputTensor> tensors_;  // those that pieces point to
   std::vector<Piece> pieces_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,11 +6,7 @@
 #include "libshard/model/expert_name.h"
 #include "libshard/model/layer_experts.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::runtime {
 
 namespace {
 
@@ -19,29 +15,29 @@ constexpr uint64_t kSmallTensor = 64;
 // `part` of `held` slices, as long as `count` of them; none on overflow or a remainder.
 std::optional<uint64_t> Stretch(uint64_t part, uint64_t held, uint64_t count) {
   if (held == 0 || part % held != 0) return std::nullopt;
-  return shard::CheckedMul(part / held, count);
+  return CheckedMul(part / held, count);
 }
 
 }  // namespace
 
-shard::Status WholeTensors::Add(const OpenedPart& part) {
+Status WholeTensors::Add(const OpenedPart& part) {
   for (const manifest::PartTensor& tensor : part.bundle.tensors) {
     SHARD_TRY(WholeTensor whole, Restore(part, tensor));
     SHARD_CHECK(AddTensor(part.bundle.source.path.string(), std::move(whole)));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // A packed tensor gets its whole expert axis back; all others are whole.
-shard::Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
-                                                 const manifest::PartTensor& tensor) {
+Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
+                                          const manifest::PartTensor& tensor) {
   WholeTensor whole{tensor.entry, part.Bytes(tensor), 0};
-  const shard::ExpertIds& ids = tensor.record->experts;
-  const shard::TensorClass found = matcher_.Classify(tensor.entry.name);
+  const ExpertIds& ids = tensor.record->experts;
+  const TensorClass found = matcher_.Classify(tensor.entry.name);
   if (ids.empty() || found.rule == nullptr || found.expert >= 0) return whole;
   const std::string where =
-      Cat(part.bundle.source.path.string(), ": tensor ", shard::Quoted(tensor.entry.name), ": ");
-  const auto axis = shard::AxisIn(tensor.entry.shape, found.rule->expert_axis);
+      Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name), ": ");
+  const auto axis = AxisIn(tensor.entry.shape, found.rule->expert_axis);
   if (axis && *axis > 0) {
     return Error{Code::kUnsupported,
                  Cat(where, "expert axis: expected the slowest one, found number ", *axis)};
@@ -54,7 +50,7 @@ shard::Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   if (!axis || !stretched || !bytes || ids.back() >= count) {
     return Error{Code::kMismatch,
                  Cat(where, "expected an expert axis for ", ids.size(), " of ", count,
-                     " experts, found shape ", shard::FormatShape(whole.entry.shape)),
+                     " experts, found shape ", FormatShape(whole.entry.shape)),
                  manifest::kDamagedHint};
   }
   whole.entry.shape[0] = *stretched;
@@ -63,50 +59,50 @@ shard::Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   return whole;
 }
 
-shard::Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
+Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
   const auto [place, is_new] = index_.emplace(tensor.entry.name, tensors_.size());
   if (is_new) {
     tensors_.push_back(std::move(tensor));
-    return shard::Ok();
+    return Ok();
   }
-  const shard::TensorEntry& known = tensors_[place->second].entry;
-  if (known.dtype == tensor.entry.dtype && known.shape == tensor.entry.shape) return shard::Ok();
+  const TensorEntry& known = tensors_[place->second].entry;
+  if (known.dtype == tensor.entry.dtype && known.shape == tensor.entry.shape) return Ok();
   return Error{Code::kMismatch,
-               Cat(where, ": tensor ", shard::Quoted(known.name), ": expected ", known.dtype, " ",
-                   shard::FormatShape(known.shape), " as another part has, found ",
-                   tensor.entry.dtype, " ", shard::FormatShape(tensor.entry.shape)),
+               Cat(where, ": tensor ", Quoted(known.name), ": expected ", known.dtype, " ",
+                   FormatShape(known.shape), " as another part has, found ", tensor.entry.dtype,
+                   " ", FormatShape(tensor.entry.shape)),
                manifest::kDamagedHint};
 }
 
-shard::Status WholeTensors::AddAbsent() {
+Status WholeTensors::AddAbsent() {
   // One tensor of each kind and layer stands for all: the name with expert 0.
   std::map<std::string, std::pair<size_t, uint32_t>> kinds;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const std::string& name = tensors_[i].entry.name;
-    const shard::TensorClass found = matcher_.Classify(name);
+    const TensorClass found = matcher_.Classify(name);
     const auto layer = layers_.find(static_cast<uint32_t>(found.layer));
     if (found.rule == nullptr || found.expert < 0 || layer == layers_.end()) continue;
-    SHARD_TRY(std::string kind, shard::RenumberExpert(matcher_, name, 0));
+    SHARD_TRY(std::string kind, RenumberExpert(matcher_, name, 0));
     kinds.emplace(std::move(kind), std::pair(i, layer->second));
   }
   for (const auto& [kind, like] : kinds) {
     for (uint32_t id = 0; id < like.second; ++id) {
-      SHARD_TRY(std::string name, shard::RenumberExpert(matcher_, kind, id));
+      SHARD_TRY(std::string name, RenumberExpert(matcher_, kind, id));
       if (index_.contains(name)) continue;
       WholeTensor absent = tensors_[like.first];
       absent.entry.name = std::move(name);
       SHARD_CHECK(AddTensor(path_, std::move(absent)));
     }
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Result<std::string> WholeTensors::LayOut() {
-  std::vector<shard::TensorEntry> entries;
+Result<std::string> WholeTensors::LayOut() {
+  std::vector<TensorEntry> entries;
   uint64_t size = 0;
   for (const WholeTensor& tensor : tensors_) {
     entries.push_back(tensor.entry);
-    const auto sum = shard::CheckedAdd(size, tensor.entry.bytes);
+    const auto sum = CheckedAdd(size, tensor.entry.bytes);
     // File offsets are signed.
     if (!sum || *sum >= uint64_t{1} << 62) {
       return Error{Code::kCorrupt, Cat(path_, ": expected a model that fits into a file, found ",
@@ -114,7 +110,7 @@ shard::Result<std::string> WholeTensors::LayOut() {
     }
     size = *sum;
   }
-  std::string header = shard::BuildSafetensorsHeader(entries, {});
+  std::string header = BuildSafetensorsHeader(entries, {});
   file_size_ = header.size();
   for (WholeTensor& tensor : tensors_) {
     tensor.entry.offset = file_size_;
@@ -148,4 +144,4 @@ void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {
   }
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -12,11 +12,11 @@
 #include "libshard/model/family.h"
 #include "runtime-shim/load/opened_parts.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // A tensor of the whole model. `offset` of the entry is from the start of the restored file.
 struct WholeTensor {
-  shard::TensorEntry entry;
+  TensorEntry entry;
   ByteView sample;       // bytes of it, or of a neighbour that is as large
   uint64_t experts = 0;  // along axis 0, if it is packed by expert
 };
@@ -26,17 +26,16 @@ class WholeTensors {
  public:
   // `matcher` is that of the model's family, `path` names the distribution in errors; both are
   // borrowed.
-  WholeTensors(const std::string& path, const shard::LayerCounts& layers,
-               shard::FamilyMatcher& matcher)
+  WholeTensors(const std::string& path, const LayerCounts& layers, FamilyMatcher& matcher)
       : path_(path), layers_(layers), matcher_(matcher) {}
 
   // kMismatch for a tensor that two parts have with different types or shapes, kUnsupported for
   // experts along an inner axis.
-  shard::Status Add(const OpenedPart& part);
+  Status Add(const OpenedPart& part);
   // The experts that no part has, like their neighbours.
-  shard::Status AddAbsent();
+  Status AddAbsent();
   // The header of a file with all of them; sets their offsets. kCorrupt when sizes overflow.
-  shard::Result<std::string> LayOut();
+  Result<std::string> LayOut();
 
   const std::vector<WholeTensor>& tensors() const { return tensors_; }
   uint64_t file_size() const { return file_size_; }
@@ -47,15 +46,15 @@ class WholeTensors {
   void Locate(const OpenedPart& part, SourceBytes& bytes) const;
 
  private:
-  shard::Result<WholeTensor> Restore(const OpenedPart& part, const manifest::PartTensor& tensor);
-  shard::Status AddTensor(const std::string& where, WholeTensor tensor);
+  Result<WholeTensor> Restore(const OpenedPart& part, const manifest::PartTensor& tensor);
+  Status AddTensor(const std::string& where, WholeTensor tensor);
 
   const std::string& path_;
-  const shard::LayerCounts& layers_;
-  shard::FamilyMatcher& matcher_;
+  const LayerCounts& layers_;
+  FamilyMatcher& matcher_;
   std::vector<WholeTensor> tensors_;
   std::map<std::string, size_t> index_;  // name -> tensors_
   uint64_t file_size_ = 0;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

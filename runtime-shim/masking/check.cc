@@ -9,16 +9,8 @@
 #include "runtime-shim/load/scratch_directory.h"
 #include "runtime-shim/session/sampler.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::LayerExperts;
-using shard::Ok;
-using shard::Result;
-using shard::Status;
 
 constexpr size_t kTokens = 32;
 
@@ -53,8 +45,8 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
   SHARD_CHECK(feed(tokens.first(together)));
   for (size_t i = together; i < tokens.size(); ++i) SHARD_CHECK(feed(tokens.subspan(i, 1)));
   node.findings = both.findings();
-  node.eligible = shard::CountIds(part.eligible);
-  node.used = shard::CountIds(actual_trace.Used());
+  node.eligible = CountIds(part.eligible);
+  node.used = CountIds(actual_trace.Used());
   // An assembled node numbers its experts anew: its routers cannot be laid beside the others.
   if (node.failed() && node.kind == CheckedNode::Kind::kBundles)
     node.where = FirstDifference(expected_trace, actual_trace, report.tolerance);
@@ -65,7 +57,7 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
 std::string TooFew(const Model& model, const LayerExperts& eligible) {
   for (const auto& [layer, experts] : model.weights().moe_layers) {
     if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
-    const size_t count = shard::IdsOf(eligible, layer).size();
+    const size_t count = moepack::IdsOf(eligible, layer).size();
     const uint32_t top_k = model.spec().layer[layer].router.top_k;
     if (count < top_k)
       return Cat("layer ", layer, " has ", count, " experts, a token needs ", top_k);
@@ -86,7 +78,7 @@ Status SameType(const Weights& source, const HostTensor* expected, const HostTen
   if (expected != nullptr && expected->format == tensor.format) return Ok();
   return Error{
       Code::kUnsupported,
-      Cat(source.path, ": tensor ", shard::Quoted(tensor.name), ": expected ", tensor.format->name,
+      Cat(source.path, ": tensor ", Quoted(tensor.name), ": expected ", tensor.format->name,
           " as in the distribution, found ", expected == nullptr ? "none" : expected->format->name),
       "a quantized distribution can only be checked against itself: leave --against out"};
 }
@@ -148,8 +140,8 @@ Status Check::LoadWhole() {
     load.overlay_version.clear();
     SHARD_TRY(whole, LoadWeights(options_.against, load));
     SHARD_CHECK(CheckSameTypes(*whole, *parts_));
-  } else if (const uint64_t dropped = shard::CountIds(parts_->plan->remainder); dropped > 0) {
-    report_.notes.push_back(Cat(shard::FormatCount(dropped),
+  } else if (const uint64_t dropped = CountIds(parts_->plan->remainder); dropped > 0) {
+    report_.notes.push_back(Cat(FormatCount(dropped),
                                 " experts are on no node, so the model to compare with lacks them "
                                 "too; no node's mask has them"));
   }
@@ -294,4 +286,4 @@ Result<CheckReport> CheckDistribution(const std::string& distribution,
   return Check(distribution, options).Run();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

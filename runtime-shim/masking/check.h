@@ -14,7 +14,7 @@
 #include "runtime-shim/model/weights.h"
 #include "runtime-shim/session/routing_trace.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // One node, or the same node assembled, beside the masked model.
 struct CheckedNode {
@@ -70,7 +70,6 @@ std::vector<uint32_t> CheckTokens(uint32_t vocabulary);
 // no distribution or a group is none of its plan, kNotFound when it lacks a group's files,
 // kMismatch when no node can run; kUnsupported when `against` has other element types;
 // kInterrupted; else the errors of loading and running.
-shard::Result<CheckReport> CheckDistribution(const std::string& distribution,
-                                             const CheckOptions& options);
+Result<CheckReport> CheckDistribution(const std::string& distribution, const CheckOptions& options);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,12 +7,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/session/sampler.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 // Logits of a whole prompt would be as large as a model.
 constexpr size_t kTokensAtOnce = 16;
@@ -33,7 +29,7 @@ LogitsDifference CompareLogits(std::span<const float> expected, std::span<const 
   return difference;
 }
 
-shard::Status SideBySide::Feed(std::span<const uint32_t> tokens) {
+Status SideBySide::Feed(std::span<const uint32_t> tokens) {
   while (!tokens.empty()) {
     const auto piece = tokens.first(std::min(tokens.size(), kTokensAtOnce));
     const uint32_t position = expected_.length();
@@ -51,7 +47,7 @@ shard::Status SideBySide::Feed(std::span<const uint32_t> tokens) {
     last_.assign(expected.end() - static_cast<ptrdiff_t>(width), expected.end());
     tokens = tokens.subspan(piece.size());
   }
-  return shard::Ok();
+  return Ok();
 }
 
 void SideBySide::Compare(uint32_t position, std::span<const float> expected,
@@ -71,4 +67,4 @@ void SideBySide::Compare(uint32_t position, std::span<const float> expected,
   if (ours != theirs) findings_.greedy = Divergence{position, ours, theirs};
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct LogitsDifference {
   bool same_bits = true;
@@ -28,7 +28,7 @@ class SideBySide {
 
   // Feeds both and compares the logits of every position. kMismatch when the vocabularies differ;
   // else the errors of Session::Feed.
-  shard::Status Feed(std::span<const uint32_t> tokens);
+  Status Feed(std::span<const uint32_t> tokens);
 
   // The logits of the first session, after the last token.
   std::span<const float> logits() const { return last_; }
@@ -56,4 +56,4 @@ class SideBySide {
   Findings findings_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

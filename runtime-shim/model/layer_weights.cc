@@ -3,10 +3,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/model/tensor_slots.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
 
 // Values [first, first + columns) of a vector of F32; an empty one stays empty.
 Matrix ValuesOf(const Matrix& vector, uint32_t first, uint32_t columns) {
@@ -22,7 +20,7 @@ class TrunkBuilder {
   TrunkBuilder(const Weights& weights, const ModelSpec& spec, Executor& executor)
       : weights_(weights), spec_(spec), slots_(weights.path, weights.trunk, executor) {}
 
-  shard::Result<DeviceTrunk> Build() {
+  Result<DeviceTrunk> Build() {
     DeviceTrunk trunk;
     trunk.embedding = slots_.Required("token_embd.weight", {0, spec_.width});
     trunk.output = slots_.Optional("output.weight", {trunk.embedding.rows, spec_.width});
@@ -157,7 +155,7 @@ class SetBuilder {
              Executor& executor)
       : set_(set), spec_(spec), slots_(path, set.tensors, executor) {}
 
-  shard::Result<DeviceSet> Build() {
+  Result<DeviceSet> Build() {
     DeviceSet device{set_.label, set_.group, set_.overlay, set_.experts, {}, {}, 0};
     device.layers.resize(spec_.layers);
     for (const auto& [layer, ids] : set_.experts) {
@@ -228,14 +226,13 @@ class SetBuilder {
 
 }  // namespace
 
-shard::Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec,
-                                       Executor& executor) {
+Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec, Executor& executor) {
   return TrunkBuilder(weights, spec, executor).Build();
 }
 
-shard::Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set,
-                                   const ModelSpec& spec, Executor& executor) {
+Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set, const ModelSpec& spec,
+                            Executor& executor) {
   return SetBuilder(path, set, spec, executor).Build();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -10,7 +10,7 @@
 #include "runtime-shim/model/model_spec.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct Linear {
   Matrix weight, bias;
@@ -48,7 +48,7 @@ struct DeviceSet {
   std::string label;
   int group = -1;
   bool overlay = false;
-  shard::LayerExperts ids;
+  LayerExperts ids;
   // Per layer, in the order of ids.
   std::vector<std::vector<MlpWeights>> layers;
   std::vector<BufferPtr> buffers;
@@ -67,10 +67,9 @@ struct DeviceTrunk {
 
 // Uploads the tensors that the model's spec asks for. kCorrupt for one that is missing or has
 // another shape, kUnsupported for one that is not used, or in a type that the executor cannot read.
-shard::Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec,
-                                       Executor& executor);
+Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec, Executor& executor);
 // `label` names the set in errors.
-shard::Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set,
-                                   const ModelSpec& spec, Executor& executor);
+Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set, const ModelSpec& spec,
+                            Executor& executor);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,12 +7,8 @@
 #include "libshard/model/gguf_architectures.h"
 #include "libshard/model/gguf_routing.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 // A kernel is started over tokens and heads, whose product has 32 bits; CUDA has no more heads.
 constexpr uint32_t kMostHeads = 65535;
@@ -38,8 +34,8 @@ void ReadShape(SpecKeys& keys, ModelSpec& spec) {
     keys.Refuse("nextn_predict_layers", Cat("fewer than ", blocks), Cat(extra));
     return;
   }
-  if (blocks > shard::kMaxLayers) {
-    keys.Refuse("block_count", Cat("at most ", shard::kMaxLayers), Cat(blocks));
+  if (blocks > kMaxLayers) {
+    keys.Refuse("block_count", Cat("at most ", kMaxLayers), Cat(blocks));
     return;
   }
   spec.layers = blocks - extra;
@@ -83,13 +79,13 @@ void ReadRope(SpecKeys& keys, ModelSpec& spec) {
 
 // The function without which llama.cpp ends the process.
 void RequireGating(SpecKeys& keys) {
-  const shard::GgufArchitecture* row = shard::FindArchitecture(keys.architecture());
+  const GgufArchitecture* row = FindArchitecture(keys.architecture());
   if (row == nullptr || !row->routing || !row->routing->needs_gating) return;
   if (keys.Uint("expert_gating_func", 0) == 0)
     keys.Refuse("expert_gating_func", "a gating function", "none");
 }
 
-void ReadRouters(const shard::Routing& routing, SpecKeys& keys, ModelSpec& spec) {
+void ReadRouters(const Routing& routing, SpecKeys& keys, ModelSpec& spec) {
   RequireGating(keys);
   const uint32_t experts = keys.Required("expert_count");
   const std::vector<uint32_t> top_k = keys.PerLayer("expert_used_count", spec.layers, 0);
@@ -104,23 +100,22 @@ void ReadRouters(const shard::Routing& routing, SpecKeys& keys, ModelSpec& spec)
 
 }  // namespace
 
-shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
-                                       const shard::GgufMetadata& metadata) {
+Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& metadata) {
   ModelSpec spec;
   spec.architecture = metadata.Architecture();
   const RuntimeFamily* family = FindRuntimeFamily(spec.architecture);
   if (family == nullptr) {
     return Error{Code::kUnsupported,
                  Cat(path, ": architecture: expected one that the runtime shim runs, found ",
-                     shard::Quoted(spec.architecture)),
+                     Quoted(spec.architecture)),
                  Cat("these run: ", FamiliesThatRun())};
   }
   SpecKeys keys(path, metadata);
   ReadShape(keys, spec);
   SHARD_CHECK(keys.status());
   ReadRope(keys, spec);
-  SHARD_CHECK(shard::CheckExpertKeys(path, metadata));
-  SHARD_TRY(const shard::Routing routing, shard::RoutingOfGguf(path, metadata));
+  SHARD_CHECK(CheckExpertKeys(path, metadata));
+  SHARD_TRY(const Routing routing, RoutingOfGguf(path, metadata));
   ReadRouters(routing, keys, spec);
   spec.attention_scale = 1 / std::sqrt(static_cast<float>(spec.key_width));
   SHARD_CHECK(keys.status());
@@ -132,4 +127,4 @@ shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
   return spec;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

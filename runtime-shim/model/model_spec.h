@@ -13,7 +13,7 @@
 #include "runtime-shim/executor/shapes.h"
 #include "runtime-shim/model/spec_keys.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Rotary embedding: frequencies and their stretching. Sources: RoFormer (2104.09864), YaRN
 // (2309.00071), and for the details what llama.cpp does (gguf-families.md I.5).
@@ -32,7 +32,7 @@ struct LayerSpec {
   bool rope = true;
   uint32_t window = 0, chunk = 0;  // AttentionShape
   // Of MoE layers; which they are, and their experts, the tensors say.
-  shard::Routing router;
+  Routing router;
 };
 
 struct ModelSpec {
@@ -82,7 +82,6 @@ std::span<const RuntimeFamily> AllRuntimeFamilies();
 // kUnsupported for an architecture that does not run here, with those that do, and for a gating
 // function or a key about experts that we do not know; kCorrupt for keys
 // that are missing or make no sense. `path` names the file in errors.
-shard::Result<ModelSpec> ReadModelSpec(const std::string& path,
-                                       const shard::GgufMetadata& metadata);
+Result<ModelSpec> ReadModelSpec(const std::string& path, const GgufMetadata& metadata);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // The pair, as a real number, that turns `rotations` times within the original context (YaRN,
@@ -58,4 +58,4 @@ void FillTurns(const RopeSpec& rope, std::span<const double> turns, uint32_t fir
   }
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,7 +7,7 @@
 
 #include "runtime-shim/model/model_spec.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // What turns pair i of a head at position p: the angle p * turn[i], before YaRN's mixture is gone
 // into turn[i]. `factors` (empty, or one per pair) divide the angles of the unscaled frequencies
@@ -19,4 +19,4 @@ std::vector<double> PairTurns(const RopeSpec& rope, std::span<const float> facto
 void FillTurns(const RopeSpec& rope, std::span<const double> turns, uint32_t first,
                std::span<float> out);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

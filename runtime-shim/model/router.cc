@@ -18,18 +18,8 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Gating;
-using shard::GroupScore;
-using shard::Ok;
-using shard::Result;
-using shard::Routing;
-using shard::Status;
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 // The smallest normal half float: what the models add or clamp to so that no sum is zero.
@@ -72,12 +62,12 @@ Gate GateOf(Gating gating) {
 
 // Step 2.
 Gate OfAll(const Routing& routing) {
-  return shard::RowOf(routing.gating).after_top_k ? Keep : GateOf(routing.gating);
+  return moepack::RowOf(routing.gating).after_top_k ? Keep : GateOf(routing.gating);
 }
 
 // Step 6.
 Gate OfChosen(const Routing& routing) {
-  return shard::RowOf(routing.gating).after_top_k ? GateOf(routing.gating) : Keep;
+  return moepack::RowOf(routing.gating).after_top_k ? GateOf(routing.gating) : Keep;
 }
 
 Error Bad(const std::string& thing, const std::string& expected, const std::string& found) {
@@ -98,7 +88,7 @@ Status CheckSpec(const Routing& spec) {
   return Ok();
 }
 
-Status CheckEligible(const Routing& spec, const shard::ExpertIds& eligible) {
+Status CheckEligible(const Routing& spec, const ExpertIds& eligible) {
   const auto unordered =
       std::adjacent_find(eligible.begin(), eligible.end(), std::greater_equal<>());
   if (unordered != eligible.end()) return Bad("eligible experts", "ascending ids", Cat(*unordered));
@@ -154,7 +144,7 @@ void FinishWeights(const Routing& spec, Floats& weights) {
     const float sum = std::accumulate(weights.begin(), weights.end(), 0.0f);
     for (float& weight : weights) weight /= std::max(sum, kSumFloor);
   }
-  const float scale = shard::ScaleOf(spec);
+  const float scale = ScaleOf(spec);
   for (float& weight : weights) weight *= scale;
 }
 
@@ -162,7 +152,7 @@ void FinishWeights(const Routing& spec, Floats& weights) {
 
 Result<Selection> SelectExperts(std::span<const float> logits,
                                 std::span<const float> selection_bias, const Routing& spec,
-                                const shard::ExpertIds& eligible) {
+                                const ExpertIds& eligible) {
   SHARD_CHECK(CheckSpec(spec));
   SHARD_CHECK(CheckEligible(spec, eligible));
   SHARD_CHECK(CheckValues("logits", logits, spec.experts));
@@ -200,4 +190,4 @@ std::vector<float> GateValues(std::span<const float> logits, const Routing& spec
   return values;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

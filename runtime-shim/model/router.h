@@ -10,7 +10,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/routing.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // The experts of one token, best first, and their weights.
 struct Selection {
@@ -23,14 +23,13 @@ struct Selection {
 // has one value per expert; `selection_bias` too, or is empty. Ties go to the lower id.
 // kInvalidArgument when sizes or ids do not fit, fewer than top_k experts are eligible, or the
 // chosen routing groups hold fewer than top_k of them.
-shard::Result<Selection> SelectExperts(std::span<const float> logits,
-                                       std::span<const float> selection_bias,
-                                       const shard::Routing& spec,
-                                       const shard::ExpertIds& eligible);
+Result<Selection> SelectExperts(std::span<const float> logits,
+                                std::span<const float> selection_bias, const Routing& spec,
+                                const ExpertIds& eligible);
 
 // What the gate gives each expert when the choice is left out: steps 2 and 6 over all `logits`
 // (softmax, sigmoid or sqrt(softplus)), no mask, bias, normalisation or scale. For comparing
 // experts of one layer.
-std::vector<float> GateValues(std::span<const float> logits, const shard::Routing& spec);
+std::vector<float> GateValues(std::span<const float> logits, const Routing& spec);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

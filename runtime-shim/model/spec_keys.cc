@@ -4,12 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::GgufValue;
+namespace moepack::runtime {
 
 namespace {
 
@@ -34,16 +29,16 @@ void SpecKeys::Decline(const std::string& what) {
   error_ = Error{Code::kUnsupported, Cat(path_, ": ", architecture_, ": ", what)};
 }
 
-shard::Status SpecKeys::status() const {
+Status SpecKeys::status() const {
   if (error_.has_value()) return *error_;
-  return shard::Ok();
+  return Ok();
 }
 
 uint32_t SpecKeys::Checked(std::string_view key, const GgufValue& value) {
   const auto number = value.AsUint();
   if (number.has_value() && *number <= kMaxCount) return static_cast<uint32_t>(*number);
   Refuse(key, Cat("a number up to ", kMaxCount),
-         number.has_value() ? Cat(*number) : Cat("a ", shard::GgufTypeName(value.type)));
+         number.has_value() ? Cat(*number) : Cat("a ", GgufTypeName(value.type)));
   return 0;
 }
 
@@ -51,7 +46,7 @@ float SpecKeys::CheckedFloat(std::string_view key, const GgufValue& value) {
   const auto number = value.AsFloat();
   if (number.has_value() && std::isfinite(*number)) return static_cast<float>(*number);
   Refuse(key, "a finite f32",
-         number.has_value() ? Cat(*number) : Cat("a ", shard::GgufTypeName(value.type)));
+         number.has_value() ? Cat(*number) : Cat("a ", GgufTypeName(value.type)));
   return 0;
 }
 
@@ -85,7 +80,7 @@ bool SpecKeys::Bool(std::string_view key, bool otherwise) {
   const GgufValue* value = Find(key);
   if (value == nullptr) return otherwise;
   if (const auto flag = value->AsBool()) return *flag;
-  Refuse(key, "a bool", Cat("a ", shard::GgufTypeName(value->type)));
+  Refuse(key, "a bool", Cat("a ", GgufTypeName(value->type)));
   return otherwise;
 }
 
@@ -93,15 +88,14 @@ std::string SpecKeys::String(std::string_view key, const std::string& otherwise)
   const GgufValue* value = Find(key);
   if (value == nullptr) return otherwise;
   if (const auto text = value->AsString()) return std::string(*text);
-  Refuse(key, "a string", Cat("a ", shard::GgufTypeName(value->type)));
+  Refuse(key, "a string", Cat("a ", GgufTypeName(value->type)));
   return otherwise;
 }
 
 std::vector<uint32_t> SpecKeys::PerLayer(std::string_view key, uint32_t count, uint32_t otherwise) {
   const GgufValue* value = Find(key);
   if (value == nullptr) return std::vector<uint32_t>(count, otherwise);
-  if (value->type != shard::GgufType::kArray)
-    return std::vector<uint32_t>(count, Checked(key, *value));
+  if (value->type != GgufType::kArray) return std::vector<uint32_t>(count, Checked(key, *value));
   const auto numbers = value->AsUints();
   std::vector<uint32_t> layers(count);
   if (!numbers.has_value() || numbers->size() < count) {
@@ -116,4 +110,4 @@ std::vector<uint32_t> SpecKeys::PerLayer(std::string_view key, uint32_t count, u
   return layers;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

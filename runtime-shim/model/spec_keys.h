@@ -11,12 +11,12 @@
 #include "libshard/base/result.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class SpecKeys {
  public:
   // Borrows both; `path` names the file in errors.
-  SpecKeys(const std::string& path, const shard::GgufMetadata& metadata)
+  SpecKeys(const std::string& path, const GgufMetadata& metadata)
       : path_(path), metadata_(metadata), architecture_(metadata.Architecture()) {}
 
   const std::string& architecture() const { return architecture_; }
@@ -36,17 +36,17 @@ class SpecKeys {
   // kUnsupported: a model that is well-formed and cannot run here.
   void Decline(const std::string& what);
   // The first complaint.
-  shard::Status status() const;
+  Status status() const;
 
  private:
-  const shard::GgufValue* Find(std::string_view key) const;
-  uint32_t Checked(std::string_view key, const shard::GgufValue& value);
-  float CheckedFloat(std::string_view key, const shard::GgufValue& value);
+  const GgufValue* Find(std::string_view key) const;
+  uint32_t Checked(std::string_view key, const GgufValue& value);
+  float CheckedFloat(std::string_view key, const GgufValue& value);
 
   const std::string& path_;
-  const shard::GgufMetadata& metadata_;
+  const GgufMetadata& metadata_;
   std::string architecture_;
-  std::optional<shard::Error> error_;
+  std::optional<Error> error_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,12 +5,7 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Quoted;
+namespace moepack::runtime {
 
 namespace {
 
@@ -126,7 +121,7 @@ std::vector<float> TensorSlots::Values(const std::string& name, uint64_t count) 
   return values;
 }
 
-shard::Status TensorSlots::Finish() const {
+Status TensorSlots::Finish() const {
   if (error_.has_value()) return *error_;
   for (const auto& [name, tensor] : tensors_) {
     if (taken_.count(name) > 0) continue;
@@ -134,7 +129,7 @@ shard::Status TensorSlots::Finish() const {
                                          ": expected only tensors that the family's forward "
                                          "pass uses, found this one")};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

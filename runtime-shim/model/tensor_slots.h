@@ -15,7 +15,7 @@
 #include "runtime-shim/executor/executor.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Rows and columns of a matrix: of tensors with more than two dimensions, all but the last make the
 // rows. 0: any number.
@@ -41,7 +41,7 @@ class TensorSlots {
 
   void Refuse(const std::string& name, const std::string& expected, const std::string& found);
   // The first complaint, or kUnsupported for a tensor that nobody took.
-  shard::Status Finish() const;
+  Status Finish() const;
   bool failed() const { return error_.has_value(); }
   std::vector<BufferPtr> TakeBuffers() { return std::move(buffers_); }
   uint64_t bytes() const { return bytes_; }
@@ -56,7 +56,7 @@ class TensorSlots {
   std::set<std::string, std::less<>> taken_;
   std::vector<BufferPtr> buffers_;
   uint64_t bytes_ = 0;
-  std::optional<shard::Error> error_;
+  std::optional<Error> error_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

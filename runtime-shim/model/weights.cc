@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace runtime {
+namespace moepack::runtime {
 
 uint64_t ExpertSet::bytes() const {
   uint64_t sum = 0;
@@ -29,16 +29,16 @@ const ExpertSet* Weights::FindOverlay() const {
   return found == sets.end() ? nullptr : &*found;
 }
 
-shard::LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay) {
+LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay) {
   const bool all = !weights.plan || group < 0;
-  shard::LayerExperts eligible;
+  LayerExperts eligible;
   for (const ExpertSet& set : weights.sets) {
     if (!all && set.group != group && !(set.overlay && overlay)) continue;
     for (const auto& [layer, ids] : set.experts) {
-      eligible[layer] = shard::Union(eligible[layer], ids);
+      eligible[layer] = Union(eligible[layer], ids);
     }
   }
   return eligible;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

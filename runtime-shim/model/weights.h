@@ -19,7 +19,7 @@
 #include "libshard/plan/plan.h"
 #include "quant/format.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // A tensor under llama.cpp's name; shape as in GgufTensor: slowest dimension first, the expert axis
 // is axis 0. Its type has a decoder, and its bytes, which start at a multiple of four, are borrowed
@@ -36,7 +36,7 @@ struct ExpertSet {
   std::string label;  // "group 1", "overlay generalists-1", "model"
   int group = -1;     // -1: not a group's
   bool overlay = false;
-  shard::LayerExperts experts;      // ids in the order of axis 0 of the layer's tensors
+  LayerExperts experts;             // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the tensors
   uint64_t bytes() const;
@@ -51,12 +51,12 @@ struct LoadedPart {
 
 struct Weights {
   std::string path;               // what was loaded, for messages
-  shard::GgufMetadata metadata;   // of the whole model
+  GgufMetadata metadata;          // of the whole model
   std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
   std::vector<ExpertSet> sets;
-  shard::LayerCounts moe_layers;  // layer -> experts that its router has
+  LayerCounts moe_layers;  // layer -> experts that its router has
   // For a distribution: its plan, and the versions that a node reports.
-  std::optional<shard::Plan> plan;
+  std::optional<Plan> plan;
   std::string model_version, shard_version, replica_version;
   std::vector<LoadedPart> parts;
   std::vector<std::string> notes;  // "2 blocks for multi-token prediction are not run"
@@ -74,7 +74,7 @@ struct LoadOptions {
   std::string overlay_version;  // "": the newest that the manifest names
   bool verify = true;           // digests of what is loaded, before anything runs (--no-verify)
   uint32_t jobs = 0;
-  shard::ModelOptions model;  // --family, --config
+  ModelOptions model;  // --family, --config
   // Bytes of the step at hand: reading for digests, then copying and decoding. May be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
@@ -87,19 +87,19 @@ struct LoadOptions {
 //   kMismatch         a digest, version or header that is not the manifest's
 //   kUnsupported      families without conversion, types without a decoder
 //   kInvalidArgument  groups or an overlay of a model that is not split, or beyond its plan
-shard::Result<std::shared_ptr<const Weights>> LoadWeights(const shard::Source& source,
-                                                          const LoadOptions& options);
+Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source,
+                                                   const LoadOptions& options);
 // Of this machine.
-shard::Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
-                                                          const LoadOptions& options);
+Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
+                                                   const LoadOptions& options);
 // Another overlay of the same model, to be put in place of the one that was loaded: of `weights`
 // only the model's version is looked at (kMismatch). kNotFound when the manifest does not have this
 // version; "": the one it has.
-shard::Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
-                                     const LoadOptions& options, const Weights& weights);
+Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
+                              const LoadOptions& options, const Weights& weights);
 
 // What a node of `group` may pick from in each layer: the union of the ids of the group's set and,
 // if `overlay`, the overlay's. Without a plan, and with group -1: everything that is loaded.
-shard::LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay);
+LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-namespace runtime {
+namespace moepack::runtime {
 
-StatisticsCollector::StatisticsCollector(const shard::ModelIdentity& model,
-                                         std::optional<uint32_t> bos)
-    : statistics_(shard::EmptyStatistics(model)), window_(bos) {}
+StatisticsCollector::StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos)
+    : statistics_(EmptyStatistics(model)), window_(bos) {}
 
 void StatisticsCollector::StartSession(const std::string& name, const std::string& bucket,
                                        const std::string& executor, const std::string& precision) {
@@ -19,11 +18,11 @@ void StatisticsCollector::StartWindow() {
   window_.Start();
 }
 
-void StatisticsCollector::Feeding(shard::Phase phase, std::span<const uint32_t> tokens) {
+void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens) {
   phase_ = phase;
-  shard::PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase)];
+  PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase)];
   if (tally.layers.empty()) {
-    for (const shard::MoeLayerShape& layer : statistics_.model.layers) {
+    for (const MoeLayerShape& layer : statistics_.model.layers) {
       tally.layers.emplace_back(layer.experts);
     }
   }
@@ -39,10 +38,10 @@ void StatisticsCollector::Observe(const RoutedBatch& batch) {
   const auto& layers = statistics_.model.layers;
   const auto found = std::lower_bound(
       layers.begin(), layers.end(), batch.layer,
-      [](const shard::MoeLayerShape& shape, uint32_t layer) { return shape.layer < layer; });
+      [](const MoeLayerShape& shape, uint32_t layer) { return shape.layer < layer; });
   if (found == layers.end() || found->layer != batch.layer) return;
   const size_t index = static_cast<size_t>(found - layers.begin());
-  shard::PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase_)];
+  PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase_)];
   for (uint32_t token = 0; token < batch.tokens; ++token) {
     Count(batch, token, tally.layers[index]);
     if (window_.IsSink(batch.first_position + token)) continue;
@@ -50,14 +49,13 @@ void StatisticsCollector::Observe(const RoutedBatch& batch) {
   }
 }
 
-void StatisticsCollector::Count(const RoutedBatch& batch, uint32_t token,
-                                shard::LayerTally& layer) const {
+void StatisticsCollector::Count(const RoutedBatch& batch, uint32_t token, LayerTally& layer) const {
   const Selection& chosen = batch.chosen[token];
   const uint32_t position = batch.first_position + token;
-  const bool odd = (before_ + position) / shard::kRunTokens % 2 != 0;
+  const bool odd = (before_ + position) / kRunTokens % 2 != 0;
   const size_t first = token * chosen.ids.size();
   for (size_t rank = 0; rank < chosen.ids.size(); ++rank) {
-    shard::ExpertTally& expert = layer[chosen.ids[rank]];
+    ExpertTally& expert = layer[chosen.ids[rank]];
     expert.peak = std::max(expert.peak, batch.output_peaks[first + rank]);
     if (window_.IsSink(position)) continue;
     const double gate = chosen.weights[rank];
@@ -73,9 +71,9 @@ void StatisticsCollector::CountPairs(const Selection& chosen, uint32_t experts,
   for (size_t a = 0; a < chosen.ids.size(); ++a) {
     for (size_t b = a + 1; b < chosen.ids.size(); ++b) {
       const auto [low, high] = std::minmax(chosen.ids[a], chosen.ids[b]);
-      ++pairs[shard::PairIndex(low, high, experts)];
+      ++pairs[PairIndex(low, high, experts)];
     }
   }
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -10,34 +10,34 @@
 #include "runtime-shim/profile/window_tokens.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Usage: for each session StartSession, for each window of it StartWindow, and Feeding before every
 // Session::Feed.
 class StatisticsCollector : public RoutingObserver {
  public:
   // `bos`: the token that is left out of everything but peaks, wherever it stands.
-  StatisticsCollector(const shard::ModelIdentity& model, std::optional<uint32_t> bos);
+  StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos);
 
   void StartSession(const std::string& name, const std::string& bucket, const std::string& executor,
                     const std::string& precision);
   // The next token fed is at position 0 again.
   void StartWindow();
-  void Feeding(shard::Phase phase, std::span<const uint32_t> tokens);
+  void Feeding(Phase phase, std::span<const uint32_t> tokens);
 
   bool wants_outputs() const override { return true; }
   void Observe(const RoutedBatch& batch) override;
 
-  const shard::Statistics& statistics() const { return statistics_; }
+  const Statistics& statistics() const { return statistics_; }
 
  private:
-  void Count(const RoutedBatch& batch, uint32_t token, shard::LayerTally& layer) const;
+  void Count(const RoutedBatch& batch, uint32_t token, LayerTally& layer) const;
   void CountPairs(const Selection& chosen, uint32_t experts, std::vector<uint64_t>& pairs) const;
 
-  shard::Statistics statistics_;
-  shard::Phase phase_ = shard::Phase::kPrefill;
+  Statistics statistics_;
+  Phase phase_ = Phase::kPrefill;
   WindowTokens window_;
   uint64_t before_ = 0;  // tokens of all windows before this one
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,42 +11,38 @@
 #include "libshard/base/utf8.h"
 #include "libshard/stats/statistics_file.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-
-shard::Status AddRouter(const Weights& weights, uint32_t layer, shard::Xxh3& digest) {
+Status AddRouter(const Weights& weights, uint32_t layer, Xxh3& digest) {
   const std::string name = Cat("blk.", layer, ".ffn_gate_inp.weight");
   const HostTensor* router = weights.FindTrunk(name);
   if (!router)
     return Error{Code::kCorrupt,
-                 Cat(weights.path, ": tensor ", shard::Quoted(name), ": expected, found none")};
+                 Cat(weights.path, ": tensor ", Quoted(name), ": expected, found none")};
   std::vector<float> values(router->bytes.size() / router->format->block_bytes *
                             router->format->block_values);
   router->format->decode(router->bytes, values);
   digest.Update(std::as_bytes(std::span(values)));
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status CheckExperts(const Weights& weights, const shard::LayerExperts& loaded) {
+Status CheckExperts(const Weights& weights, const LayerExperts& loaded) {
   for (const auto& [layer, experts] : weights.moe_layers) {
-    const size_t found = shard::IdsOf(loaded, layer).size();
+    const size_t found = moepack::IdsOf(loaded, layer).size();
     if (found == experts) continue;
     return Error{
         Code::kInvalidArgument,
         Cat(weights.path, ": layer ", layer, ": expected all ", experts, " experts, found ", found),
         "statistics describe the whole model: load all groups, or the source"};
   }
-  return shard::Ok();
+  return Ok();
 }
 
 // Strings of GGUF are any bytes, those of statistics UTF-8: other bytes stand as \xff.
 std::string NameOf(const Weights& weights) {
   const std::string name(weights.metadata.String("general.name").value_or(""));
-  return shard::IsUtf8(name) ? name : shard::Shown(name);
+  return IsUtf8(name) ? name : Shown(name);
 }
 
 void Count(const std::vector<HostTensor>& tensors, std::map<std::string, uint64_t>& bytes) {
@@ -57,21 +53,21 @@ void Count(const std::vector<HostTensor>& tensors, std::map<std::string, uint64_
 
 }  // namespace
 
-shard::Result<shard::ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec) {
+Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec) {
   SHARD_CHECK(CheckExperts(weights, EligibleExperts(weights, -1, true)));
-  shard::ModelIdentity model;
+  ModelIdentity model;
   model.name = NameOf(weights);
   model.architecture = spec.architecture;
   model.model_version = weights.model_version;
   model.shard_version = weights.shard_version;
   model.replica_version = weights.replica_version;
-  shard::Xxh3 digest;
+  Xxh3 digest;
   for (const auto& [layer, experts] : weights.moe_layers) {
     model.layers.push_back({layer, experts, spec.layer[layer].router.top_k});
     SHARD_CHECK(AddRouter(weights, layer, digest));
   }
   model.router_digest = digest.Hex();
-  SHARD_CHECK(shard::CheckModelIdentity(weights.path, model));
+  SHARD_CHECK(CheckModelIdentity(weights.path, model));
   return model;
 }
 
@@ -89,13 +85,13 @@ std::string PrecisionOf(const Weights& weights) {
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> names;
   for (const auto& [size, name] : order) names.push_back(name);
-  return shard::Join(names, "+");
+  return moepack::Join(names, "+");
 }
 
-std::optional<uint32_t> BosToken(const shard::GgufMetadata& metadata) {
+std::optional<uint32_t> BosToken(const GgufMetadata& metadata) {
   const std::optional<uint64_t> id = metadata.Uint("tokenizer.ggml.bos_token_id");
   if (!id || *id > UINT32_MAX) return std::nullopt;
   return static_cast<uint32_t>(*id);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,11 +5,8 @@
 #include "libshard/base/parallel.h"
 #include "runtime-shim/profile/windows.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Result;
-using shard::Status;
 
 class Profiler {
  public:
@@ -17,8 +14,8 @@ class Profiler {
       : options_(options), session_(session), collector_(collector) {}
 
   // The token that the model thinks likeliest after `tokens`.
-  Result<uint32_t> Feed(shard::Phase phase, std::span<const uint32_t> tokens) {
-    SHARD_CHECK(shard::CheckInterrupt());
+  Result<uint32_t> Feed(Phase phase, std::span<const uint32_t> tokens) {
+    SHARD_CHECK(CheckInterrupt());
     collector_.Feeding(phase, tokens);
     SHARD_TRY(const std::vector<float> logits, session_.Feed(tokens, LogitsOf::kLast));
     if (options_.advance) options_.advance(tokens.size());
@@ -31,18 +28,18 @@ class Profiler {
     while (!window.empty()) {
       const auto chunk = window.first(std::min<size_t>(window.size(), options_.chunk));
       window = window.subspan(chunk.size());
-      SHARD_TRY(next_, Feed(shard::Phase::kPrefill, chunk));
+      SHARD_TRY(next_, Feed(Phase::kPrefill, chunk));
     }
-    return shard::Ok();
+    return Ok();
   }
 
   Status Decode() {
     for (uint32_t i = 0; i < options_.generate; ++i) {
       if (options_.is_end && options_.is_end(next_)) break;
       const uint32_t token = next_;
-      SHARD_TRY(next_, Feed(shard::Phase::kDecode, std::span(&token, 1)));
+      SHARD_TRY(next_, Feed(Phase::kDecode, std::span(&token, 1)));
     }
-    return shard::Ok();
+    return Ok();
   }
 
  private:
@@ -63,4 +60,4 @@ Status ProfileTokens(std::span<const uint32_t> tokens, const ProfileOptions& opt
   return profiler.Decode();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,7 +9,7 @@
 #include "runtime-shim/profile/collector.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct ProfileOptions {
   uint32_t context = 512;  // tokens of a window
@@ -23,7 +23,7 @@ struct ProfileOptions {
 // Runs the windows of `tokens` one after the other, then decodes. `session` holds context +
 // generate positions and has `collector`, whose session was started, as its observer. Errors are
 // those of sessions, and kInterrupted.
-shard::Status ProfileTokens(std::span<const uint32_t> tokens, const ProfileOptions& options,
-                            Session& session, StatisticsCollector& collector);
+Status ProfileTokens(std::span<const uint32_t> tokens, const ProfileOptions& options,
+                     Session& session, StatisticsCollector& collector);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

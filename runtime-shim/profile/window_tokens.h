@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 
 class WindowTokens {
  public:
@@ -30,4 +30,4 @@ class WindowTokens {
   std::vector<uint32_t> tokens_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace runtime {
+namespace moepack::runtime {
 
 std::vector<Window> SplitWindows(std::span<const uint32_t> tokens, uint32_t context,
                                  std::optional<uint32_t> bos, bool half) {
@@ -23,4 +23,4 @@ std::vector<Window> SplitWindows(std::span<const uint32_t> tokens, uint32_t cont
   return windows;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

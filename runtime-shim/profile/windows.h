@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct Window {
   std::vector<uint32_t> tokens;
@@ -26,4 +26,4 @@ std::vector<Window> SplitWindows(std::span<const uint32_t> tokens, uint32_t cont
 // Window::first_scored of every window.
 constexpr uint32_t FirstScored(uint32_t context, bool half) { return half ? context / 2 + 1 : 1; }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

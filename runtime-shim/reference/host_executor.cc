@@ -8,7 +8,7 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 struct Free {
@@ -31,10 +31,10 @@ class HostBuffer final : public Buffer {
   const std::byte* data_;
 };
 
-shard::Error OutOfMemory(uint64_t bytes) {
-  return {shard::Code::kUnavailable,
-          shard::Cat("memory: expected ", shard::FormatBytes(bytes), " (", bytes,
-                     " bytes) for activations and caches, found less"),
+Error OutOfMemory(uint64_t bytes) {
+  return {Code::kUnavailable,
+          Cat("memory: expected ", FormatBytes(bytes), " (", bytes,
+              " bytes) for activations and caches, found less"),
           "Use a shorter context or a smaller batch."};
 }
 
@@ -44,7 +44,7 @@ bool HostExecutor::Supports(const quant::Format* format) const {
   return format != nullptr && format->decode != nullptr;
 }
 
-shard::Result<BufferPtr> HostExecutor::Allocate(uint64_t bytes) {
+Result<BufferPtr> HostExecutor::Allocate(uint64_t bytes) {
   // More than half the address space is not a size: allocators count with signed differences.
   if (bytes > static_cast<uint64_t>(std::numeric_limits<ptrdiff_t>::max()))
     return OutOfMemory(bytes);
@@ -54,7 +54,7 @@ shard::Result<BufferPtr> HostExecutor::Allocate(uint64_t bytes) {
   return BufferPtr(std::make_unique<HostBuffer>(std::move(memory), bytes));
 }
 
-shard::Result<BufferPtr> HostExecutor::Load(std::span<const std::byte> bytes) {
+Result<BufferPtr> HostExecutor::Load(std::span<const std::byte> bytes) {
   return BufferPtr(std::make_unique<HostBuffer>(bytes));
 }
 
@@ -65,12 +65,12 @@ void HostExecutor::Write(std::span<const float> values, const Rows& to) {
   }
 }
 
-shard::Status HostExecutor::Read(const Rows& from, std::span<float> values) {
+Status HostExecutor::Read(const Rows& from, std::span<float> values) {
   for (uint32_t t = 0; t < from.count; ++t) {
     const auto row = RowOf(from, t);
     std::copy(row.begin(), row.end(), values.begin() + static_cast<ptrdiff_t>(t) * from.width);
   }
-  return shard::Ok();
+  return Ok();
 }
 
 std::span<float> RowOf(const Rows& rows, uint32_t index) {
@@ -103,4 +103,4 @@ std::span<const float> VectorOf(const Matrix& vector, std::vector<float>& scratc
   return FloatsOf(vector, 0, 1, scratch);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

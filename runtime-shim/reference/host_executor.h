@@ -9,18 +9,18 @@
 
 #include "runtime-shim/executor/executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class HostExecutor : public Executor {
  public:
   // Not told: weights are mapped files, which may be larger than memory.
   uint64_t available() const override { return UINT64_MAX; }
   bool Supports(const quant::Format* format) const override;
-  shard::Result<BufferPtr> Allocate(uint64_t bytes) override;  // zeroed
-  shard::Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  Result<BufferPtr> Allocate(uint64_t bytes) override;  // zeroed
+  Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
   void Write(std::span<const float> values, const Rows& to) override;
-  shard::Status Read(const Rows& from, std::span<float> values) override;
-  shard::Status Finish() override { return shard::Ok(); }
+  Status Read(const Rows& from, std::span<float> values) override;
+  Status Finish() override { return Ok(); }
 };
 
 // Row `index`. REQUIRES: the buffer is of a HostExecutor, came from Allocate, and holds the row.
@@ -34,4 +34,4 @@ std::span<const float> FloatsOf(const Matrix& matrix, uint32_t first, uint32_t c
 // The one row of a norm or bias; empty where there is none.
 std::span<const float> VectorOf(const Matrix& vector, std::vector<float>& scratch);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,7 +5,7 @@
 
 #include "runtime-shim/reference/scalar_ops.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 void CopyRow(std::span<const float> from, std::span<float> to) {
@@ -99,4 +99,4 @@ void ReferenceExecutor::ScatterAdd(const Rows& x, std::span<const uint32_t> rows
   ForEachRow(y, [&](uint32_t i) { AddRow(RowOf(x, rows[i]), RowOf(y, i), factors[i]); });
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -8,7 +8,7 @@
 
 #include "runtime-shim/reference/host_executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class ReferenceExecutor : public HostExecutor {
  public:
@@ -39,4 +39,4 @@ class ReferenceExecutor : public HostExecutor {
   virtual void ForEachRow(const Rows& rows, const std::function<void(uint32_t row)>& work);
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

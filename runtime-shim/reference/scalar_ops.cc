@@ -7,7 +7,7 @@
 
 #include "runtime-shim/reference/host_executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 double Silu(double x) { return x * Sigmoid(x); }
@@ -124,4 +124,4 @@ void AttendHead(const AttentionShape& shape, const HeadInputs& inputs, std::span
     out[size_t{inputs.head} * shape.value_width + c] = static_cast<float>(sums[c]);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

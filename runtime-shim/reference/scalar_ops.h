@@ -8,7 +8,7 @@
 
 #include "runtime-shim/executor/shapes.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 double Dot(std::span<const float> a, std::span<const float> b);
 double Sigmoid(double x);  // 1 / (1 + exp(-x))
@@ -44,4 +44,4 @@ void AttendHead(const AttentionShape& shape, const HeadInputs& inputs, std::span
 // The first position that a token at `position` sees; the last one is its own.
 uint32_t FirstSeen(const AttentionShape& shape, uint32_t position);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,13 +5,7 @@
 #include "libshard/base/mapped_file.h"
 #include "libshard/base/text.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Result;
-using shard::Status;
+namespace moepack::runtime {
 
 namespace {
 
@@ -28,14 +22,14 @@ Status SetExperts(const Weights& weights, ModelSpec& spec) {
       return Error{Code::kCorrupt, Cat(weights.path, ": layers with experts: expected below ",
                                        spec.layers, ", found ", layer)};
     }
-    shard::Routing& router = spec.layer[layer].router;
+    Routing& router = spec.layer[layer].router;
     router.experts = experts;
     if (router.top_k <= experts) continue;
     return Error{Code::kCorrupt,
                  Cat(weights.path, ": layer ", layer, ": experts per token: expected ", "at most ",
                      experts, ", found ", router.top_k)};
   }
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
@@ -50,7 +44,7 @@ Result<std::unique_ptr<Model>> Model::Load(std::shared_ptr<const Weights> weight
 }
 
 Status DeviceModel::CheckRoom(uint64_t bytes, const std::string& what) const {
-  if (bytes <= executor_.available()) return shard::Ok();
+  if (bytes <= executor_.available()) return Ok();
   return Error{Code::kUnavailable,
                Cat(weights_->path, ": ", what, ": expected ", bytes, " bytes free on ",
                    executor_.description(), ", found ", executor_.available()),
@@ -67,7 +61,7 @@ Status DeviceModel::Upload() {
     sets_.push_back(std::move(device));
   }
   SHARD_CHECK(executor_.Finish());
-  return shard::CheckMappedFiles();
+  return CheckMappedFiles();
 }
 
 uint64_t DeviceModel::device_bytes() const {
@@ -90,18 +84,18 @@ Status DeviceModel::ReplaceOverlay(ExpertSet overlay) {
   SHARD_CHECK(CheckRoom(overlay.bytes(), overlay.label));
   SHARD_TRY(DeviceSet device, UploadSet(weights_->path, overlay, spec_, executor_));
   SHARD_CHECK(executor_.Finish());
-  SHARD_CHECK(shard::CheckMappedFiles());
+  SHARD_CHECK(CheckMappedFiles());
   std::erase_if(sets_, [](const DeviceSet& set) { return set.overlay; });
   sets_.push_back(std::move(device));
   replaced_ = std::move(overlay);
-  return shard::Ok();
+  return Ok();
 }
 
 // Groups come before the overlay; an expert that several sets hold is the same in all.
 LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {
   LayerExpertTable table(spec_.layer[layer].router.experts, nullptr);
   for (const DeviceSet& set : sets_) {
-    const shard::ExpertIds& ids = shard::IdsOf(set.ids, layer);
+    const ExpertIds& ids = moepack::IdsOf(set.ids, layer);
     for (size_t index = 0; index < ids.size(); ++index) {
       if (ids[index] < table.size() && table[ids[index]] == nullptr)
         table[ids[index]] = &set.layers[layer][index];
@@ -110,12 +104,11 @@ LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {
   return table;
 }
 
-Result<std::vector<LayerExpertTable>> DeviceModel::TableOf(
-    const shard::LayerExperts& eligible) const {
+Result<std::vector<LayerExpertTable>> DeviceModel::TableOf(const LayerExperts& eligible) const {
   std::vector<LayerExpertTable> tables(spec_.layers);
   for (uint32_t layer = 0; layer < spec_.layers; ++layer) {
     if (!trunk_.layers[layer].moe()) continue;
-    const shard::ExpertIds& ids = shard::IdsOf(eligible, layer);
+    const ExpertIds& ids = moepack::IdsOf(eligible, layer);
     const uint32_t top_k = spec_.layer[layer].router.top_k;
     if (ids.size() < top_k) {
       return Error{Code::kInvalidArgument,
@@ -135,4 +128,4 @@ Result<std::vector<LayerExpertTable>> DeviceModel::TableOf(
   return tables;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -8,7 +8,7 @@
 #include "runtime-shim/model/layer_weights.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class DeviceModel final : public Model {
  public:
@@ -16,23 +16,23 @@ class DeviceModel final : public Model {
       : weights_(std::move(weights)), spec_(std::move(spec)), executor_(executor) {}
 
   // Uploads trunk and sets. Called once.
-  shard::Status Upload();
+  Status Upload();
 
   const ModelSpec& spec() const override { return spec_; }
   const Weights& weights() const override { return *weights_; }
   Executor& executor() const override { return executor_; }
   uint64_t device_bytes() const override;
   uint32_t vocabulary() const override { return trunk_.embedding.rows; }
-  shard::Status ReplaceOverlay(ExpertSet overlay) override;
+  Status ReplaceOverlay(ExpertSet overlay) override;
 
   const DeviceTrunk& trunk() const { return trunk_; }
   uint64_t widest_expert() const;
   // Where the eligible experts of each layer lie. kInvalidArgument for a layer that has fewer than
   // its top-k, or an expert that is not loaded.
-  shard::Result<std::vector<LayerExpertTable>> TableOf(const shard::LayerExperts& eligible) const;
+  Result<std::vector<LayerExpertTable>> TableOf(const LayerExperts& eligible) const;
 
  private:
-  shard::Status CheckRoom(uint64_t bytes, const std::string& what) const;
+  Status CheckRoom(uint64_t bytes, const std::string& what) const;
   LayerExpertTable LoadedExperts(uint32_t layer) const;
 
   std::shared_ptr<const Weights> weights_;
@@ -43,4 +43,4 @@ class DeviceModel final : public Model {
   ExpertSet replaced_;  // the overlay that took the place of the loaded one
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

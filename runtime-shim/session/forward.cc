@@ -10,12 +10,7 @@
 #include "manifest/write/open_bundle.h"
 #include "runtime-shim/model/rope.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Status;
+namespace moepack::runtime {
 
 Forward::Forward(const DeviceModel& model, Scratch& scratch, const EligibleTables& eligible,
                  RoutingObserver* observer)
@@ -46,7 +41,7 @@ std::string DamagedLayerHint(const Weights& weights) {
 }  // namespace
 
 Status Forward::Mark(const char* operation, const Rows& rows) {
-  if (!trace_) return shard::Ok();
+  if (!trace_) return Ok();
   std::vector<float> values(size_t{rows.count} * rows.width);
   SHARD_CHECK(executor_.Read(rows, values));
   for (size_t index = 0; index < values.size(); ++index) {
@@ -57,7 +52,7 @@ Status Forward::Mark(const char* operation, const Rows& rows) {
                      " for the token at position ", past_ + index / rows.width),
                  DamagedLayerHint(model_.weights())};
   }
-  return shard::Ok();
+  return Ok();
 }
 
 void Forward::Project(const Linear& linear, const Rows& x, const Rows& y) {
@@ -96,7 +91,7 @@ Status Forward::RunLayer(uint32_t layer) {
     SHARD_CHECK(Mark("MLP", Now(scratch_.branch)));
   }
   executor_.Add(hidden, Now(scratch_.branch), spec_.residual_scale);
-  return shard::Ok();
+  return Ok();
 }
 
 Status Forward::Run(const Batch& batch, bool trace) {
@@ -114,10 +109,10 @@ Status Forward::Run(const Batch& batch, bool trace) {
   SHARD_CHECK(Mark("embedding", hidden));
   const uint32_t layers = batch.layers == 0 ? spec_.layers : batch.layers;
   for (uint32_t layer = 0; layer < layers; ++layer) {
-    SHARD_CHECK(shard::CheckInterrupt());
+    SHARD_CHECK(CheckInterrupt());
     SHARD_CHECK(RunLayer(layer));
   }
-  if (batch.layers != 0) return shard::Ok();
+  if (batch.layers != 0) return Ok();
 
   const uint32_t first = batch.all_logits ? 0 : count_ - 1;
   const Rows asked = hidden.Slice(first, count_ - first);
@@ -131,4 +126,4 @@ Status Forward::Run(const Batch& batch, bool trace) {
   return Mark("output", logits);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -10,12 +10,12 @@
 #include "runtime-shim/session/device_model.h"
 #include "runtime-shim/session/scratch.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // What the router may pick: the experts' places, and their ids, by layer.
 struct EligibleTables {
   std::vector<LayerExpertTable> tables;
-  shard::LayerExperts ids;
+  LayerExperts ids;
 };
 
 // The tokens of a pass; the first stands at position `past`.
@@ -39,24 +39,24 @@ class Forward {
   // logits when only some layers ran.
   // With `trace`, every operation's result is read back: kCorrupt, naming layer and operation, for
   // the first that is not finite.
-  shard::Status Run(const Batch& batch, bool trace);
+  Status Run(const Batch& batch, bool trace);
 
  private:
-  shard::Status RunLayer(uint32_t layer);
+  Status RunLayer(uint32_t layer);
 
   // forward_attention.cc
-  shard::Status Attend();
-  shard::Status ProjectHeads();
-  shard::Status ProjectLatent();
-  shard::Status NormHeads(const Rows& queries, const Rows& keys);
+  Status Attend();
+  Status ProjectHeads();
+  Status ProjectLatent();
+  Status NormHeads(const Rows& queries, const Rows& keys);
   void ScaleByPosition(const Rows& queries);
   AttentionShape ShapeOfAttention() const;
-  shard::Status MixHeads();
+  Status MixHeads();
 
   // forward_experts.cc
-  shard::Status MixExperts();
-  shard::Result<std::vector<Selection>> Route();
-  shard::Status RunExpert(uint32_t id, std::span<const Selection> chosen);
+  Status MixExperts();
+  Result<std::vector<Selection>> Route();
+  Status RunExpert(uint32_t id, std::span<const Selection> chosen);
   void Observe(std::span<const Selection> chosen);
   void AddShared();
 
@@ -65,7 +65,7 @@ class Forward {
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
   // The first batch.tokens.size() rows.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
-  shard::Status Mark(const char* operation, const Rows& rows);
+  Status Mark(const char* operation, const Rows& rows);
 
   const DeviceModel& model_;
   const ModelSpec& spec_;
@@ -82,4 +82,4 @@ class Forward {
   std::vector<float> router_logits_, norms_, peaks_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

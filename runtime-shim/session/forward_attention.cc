@@ -2,9 +2,7 @@
 
 #include "runtime-shim/session/forward.h"
 
-namespace runtime {
-
-using shard::Status;
+namespace moepack::runtime {
 
 namespace {
 
@@ -71,13 +69,13 @@ Status Forward::ProjectHeads() {
   SHARD_CHECK(NormHeads(queries, keys));
   if (!spec_.layer[layer_].rope) {
     if (spec_.temperature != 0) ScaleByPosition(queries);
-    return shard::Ok();
+    return Ok();
   }
   Rotation rotation{spec_.heads, spec_.key_width, 0, spec_.rope.dims, spec_.rope.pairing};
   executor_.Rotate(queries, rotation, Now(scratch_.turns));
   rotation.heads = spec_.key_heads;
   executor_.Rotate(keys, rotation, Now(scratch_.turns));
-  if (!spec_.norm_heads_after_rope) return shard::Ok();
+  if (!spec_.norm_heads_after_rope) return Ok();
   for (const Rows& rows : {HeadsOf(queries, spec_.heads), HeadsOf(keys, spec_.key_heads)})
     executor_.RmsNorm(rows, {{}, {}, spec_.norm_eps}, rows);
   return Mark("norm of rotated queries", queries);
@@ -148,4 +146,4 @@ Status Forward::Attend() {
   return Mark("attention output", Now(scratch_.branch));
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -8,10 +8,7 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/session/forward.h"
 
-namespace runtime {
-
-using shard::Result;
-using shard::Status;
+namespace moepack::runtime {
 
 namespace {
 
@@ -51,21 +48,20 @@ std::pair<float, float> PeakAndNorm(std::span<const float> values) {
 }  // namespace
 
 Result<std::vector<Selection>> Forward::Route() {
-  const shard::Routing& router = spec_.layer[layer_].router;
+  const Routing& router = spec_.layer[layer_].router;
   const Rows logits = Now(scratch_.router).Columns(0, router.experts);
   Project(weights_->router, Now(scratch_.normed), logits);
   SHARD_CHECK(Mark("router", logits));
   router_logits_.resize(size_t{count_} * router.experts);
   SHARD_CHECK(executor_.Read(logits, router_logits_));
-  const shard::ExpertIds& ids = shard::IdsOf(eligible_.ids, layer_);
+  const ExpertIds& ids = moepack::IdsOf(eligible_.ids, layer_);
   std::vector<Selection> chosen;
   for (uint32_t row = 0; row < count_; ++row) {
     const std::span<const float> own =
         std::span(router_logits_).subspan(size_t{row} * router.experts, router.experts);
     Result<Selection> selection = SelectExperts(own, weights_->selection_bias, router, ids);
     if (!selection)
-      return std::move(selection).error().Within(
-          shard::Cat(model_.weights().path, ": layer ", layer_));
+      return std::move(selection).error().Within(Cat(model_.weights().path, ": layer ", layer_));
     chosen.push_back(std::move(*selection));
   }
   return chosen;
@@ -84,7 +80,7 @@ Status Forward::RunExpert(uint32_t id, std::span<const Selection> chosen) {
   const std::vector<float> ones(spec_.weigh_inputs ? count : 0, 1.0f);
   executor_.ScatterAdd(Now(scratch_.branch), users.rows, spec_.weigh_inputs ? ones : users.gates,
                        out);
-  if (observer_ == nullptr || !observer_->wants_outputs()) return shard::Ok();
+  if (observer_ == nullptr || !observer_->wants_outputs()) return Ok();
   std::vector<float> values(size_t{count} * spec_.width);
   SHARD_CHECK(executor_.Read(out, values));
   for (uint32_t row = 0; row < count; ++row) {
@@ -93,7 +89,7 @@ Status Forward::RunExpert(uint32_t id, std::span<const Selection> chosen) {
     peaks_[users.places[row]] = peak;
     norms_[users.places[row]] = norm;
   }
-  return shard::Ok();
+  return Ok();
 }
 
 void Forward::Observe(std::span<const Selection> chosen) {
@@ -139,4 +135,4 @@ Status Forward::MixExperts() {
   return Mark("sum of experts", Now(scratch_.branch));
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,26 +2,23 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
-using shard::Code;
-using shard::Error;
-
-shard::Status Generation::RunPending() {
-  if (!pending_) return shard::Ok();
+Status Generation::RunPending() {
+  if (!pending_) return Ok();
   const uint32_t token = *pending_;
   SHARD_TRY(logits_, session_->Feed(std::span(&token, 1), LogitsOf::kLast));
   pending_.reset();
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status Generation::Prefill(std::span<const uint32_t> tokens) {
+Status Generation::Prefill(std::span<const uint32_t> tokens) {
   SHARD_CHECK(RunPending());
   SHARD_TRY(logits_, session_->Feed(tokens, LogitsOf::kLast));
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Result<NextToken> Generation::Decode() {
+Result<NextToken> Generation::Decode() {
   SHARD_CHECK(RunPending());
   if (logits_.empty())
     return Error{Code::kInvalidArgument, "decode: expected a prompt, found an empty session"};
@@ -30,4 +27,4 @@ shard::Result<NextToken> Generation::Decode() {
   return next;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,7 +11,7 @@
 #include "runtime-shim/session/sampler.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class Generation {
  public:
@@ -20,16 +20,16 @@ class Generation {
       : session_(std::move(session)), sampler_(sampling) {}
 
   // Runs tokens after what is there. Errors: Session::Feed.
-  shard::Status Prefill(std::span<const uint32_t> tokens);
+  Status Prefill(std::span<const uint32_t> tokens);
   // Picks the next token; it runs when the one after it is asked for. kInvalidArgument before any
   // prompt; the errors of Session::Feed, among them that the context is full.
-  shard::Result<NextToken> Decode();
+  Result<NextToken> Decode();
 
   // Whether Decode would fail because the context has no place for the token it gave last.
   bool full() const { return pending_ && session_->length() == session_->context(); }
 
  private:
-  shard::Status RunPending();
+  Status RunPending();
 
   std::unique_ptr<Session> session_;
   Sampler sampler_;
@@ -37,4 +37,4 @@ class Generation {
   std::vector<float> logits_;        // after the last token that ran
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,12 +5,7 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/session/probe.h"
 
-namespace runtime {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Result;
+namespace moepack::runtime {
 
 Result<std::unique_ptr<Node>> Node::Open(const std::string& source, const NodeOptions& options) {
   std::unique_ptr<Node> node(new Node);
@@ -47,11 +42,11 @@ Result<std::vector<double>> Node::ProbeScore(std::span<const uint32_t> tokens,
   if (!weights().plan)
     return Error{Code::kInvalidArgument,
                  Cat(weights().path, ": expected a distribution, found a model without groups")};
-  const shard::Plan& plan = *weights().plan;
-  std::vector<shard::LayerExperts> groups(plan.groups.size());
+  const Plan& plan = *weights().plan;
+  std::vector<LayerExperts> groups(plan.groups.size());
   for (size_t group = 0; group < groups.size(); ++group) {
     for (const auto& [layer, experts] : plan.layers)
-      groups[group][layer] = shard::Eligible(plan, group, layer);
+      groups[group][layer] = Eligible(plan, group, layer);
   }
   GroupScores scores(*model_, groups, moe_layers);
   SessionOptions options;
@@ -62,4 +57,4 @@ Result<std::vector<double>> Node::ProbeScore(std::span<const uint32_t> tokens,
   return scores.Scores();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,14 +5,8 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Code;
-using shard::Error;
-using shard::ExpertIds;
-using shard::Result;
-using shard::Status;
 
 double GateSum(const std::vector<float>& gates, const std::vector<uint32_t>& ids) {
   double sum = 0;
@@ -29,8 +23,7 @@ ExpertIds AllIds(uint32_t experts) {
 }  // namespace
 
 Result<std::vector<double>> GateShares(std::span<const float> logits,
-                                       std::span<const float> selection_bias,
-                                       const shard::Routing& spec,
+                                       std::span<const float> selection_bias, const Routing& spec,
                                        const std::vector<ExpertIds>& eligible) {
   SHARD_TRY(const Selection wish,
             SelectExperts(logits, selection_bias, spec, AllIds(spec.experts)));
@@ -49,7 +42,7 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
   return shares;
 }
 
-GroupScores::GroupScores(const Model& model, const std::vector<shard::LayerExperts>& eligible,
+GroupScores::GroupScores(const Model& model, const std::vector<LayerExperts>& eligible,
                          uint32_t moe_layers)
     : sums_(eligible.size()) {
   for (const auto& [layer, experts] : model.weights().moe_layers) {
@@ -57,8 +50,8 @@ GroupScores::GroupScores(const Model& model, const std::vector<shard::LayerExper
     if (moe_layers != 0 && layers_.size() == moe_layers) break;
     Layer& counted = layers_[layer];
     counted.router = model.spec().layer[layer].router;
-    for (const shard::LayerExperts& group : eligible)
-      counted.eligible.push_back(shard::IdsOf(group, layer));
+    for (const LayerExperts& group : eligible)
+      counted.eligible.push_back(moepack::IdsOf(group, layer));
   }
 }
 
@@ -78,7 +71,7 @@ Status GroupScores::Add(const RoutedBatch& batch, const Layer& layer) {
     for (size_t group = 0; group < shares.size(); ++group) sums_[group] += shares[group];
     ++samples_;
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Result<std::vector<double>> GroupScores::Scores() const {
@@ -91,4 +84,4 @@ Result<std::vector<double>> GroupScores::Scores() const {
   return scores;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,7 +11,7 @@
 #include "runtime-shim/model/router.h"
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // The share of a router's wish that each node fulfils: the gate values of the top_k experts that it
 // picks among eligible[node], over those of the top_k that it would pick among all. Gate values are
@@ -19,10 +19,9 @@ namespace runtime {
 // make a node's experts weigh more than the router's own choice, which counts as 1. 0 when the
 // chosen routing groups have too few eligible experts.
 // kInvalidArgument when sizes or ids do not fit, or fewer than top_k experts are eligible.
-shard::Result<std::vector<double>> GateShares(std::span<const float> logits,
-                                              std::span<const float> selection_bias,
-                                              const shard::Routing& spec,
-                                              const std::vector<shard::ExpertIds>& eligible);
+Result<std::vector<double>> GateShares(std::span<const float> logits,
+                                       std::span<const float> selection_bias, const Routing& spec,
+                                       const std::vector<ExpertIds>& eligible);
 
 // Adds up GateShares while a prompt runs. Position 0 is left out: models park
 // attention on it and its experts say nothing of the text.
@@ -30,26 +29,25 @@ class GroupScores : public RoutingObserver {
  public:
   // `eligible`: one entry per group, by layer. Only the first `moe_layers` MoE layers count; 0:
   // all.
-  GroupScores(const Model& model, const std::vector<shard::LayerExperts>& eligible,
-              uint32_t moe_layers);
+  GroupScores(const Model& model, const std::vector<LayerExperts>& eligible, uint32_t moe_layers);
   // How many layers of the model must run to have seen those that count.
   uint32_t layers() const;
   void Observe(const RoutedBatch& batch) override;
   // One score per group: the mean over positions and layers. kInvalidArgument when no position
   // counted (a prompt of one token), or what GateShares says.
-  shard::Result<std::vector<double>> Scores() const;
+  Result<std::vector<double>> Scores() const;
 
  private:
   struct Layer {
-    shard::Routing router;
-    std::vector<shard::ExpertIds> eligible;  // per group
+    Routing router;
+    std::vector<ExpertIds> eligible;  // per group
   };
-  shard::Status Add(const RoutedBatch& batch, const Layer& layer);
+  Status Add(const RoutedBatch& batch, const Layer& layer);
 
   std::map<uint32_t, Layer> layers_;  // those that count
   std::vector<double> sums_;
   uint64_t samples_ = 0;  // (position, layer) pairs
-  shard::Status status_ = shard::Ok();
+  Status status_ = Ok();
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,10 +6,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/masking/compare.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
 
 template <class T>
 std::vector<T> Slice(std::span<const T> values, size_t index, size_t width) {
@@ -60,11 +58,11 @@ void RoutingTrace::Observe(const RoutedBatch& batch) {
   }
 }
 
-shard::LayerExperts RoutingTrace::Used() const {
+LayerExperts RoutingTrace::Used() const {
   std::map<uint32_t, std::set<uint32_t>> used;
   for (const auto& [where, step] : steps_)
     used[where.second].insert(step.chosen.ids.begin(), step.chosen.ids.end());
-  shard::LayerExperts experts;
+  LayerExperts experts;
   for (const auto& [layer, ids] : used) experts[layer].assign(ids.begin(), ids.end());
   return experts;
 }
@@ -80,4 +78,4 @@ std::optional<RoutingDifference> FirstDifference(const RoutingTrace& expected,
   return std::nullopt;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -10,7 +10,7 @@
 
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class RoutingTrace : public RoutingObserver {
  public:
@@ -26,7 +26,7 @@ class RoutingTrace : public RoutingObserver {
   void Observe(const RoutedBatch& batch) override;
   const Steps& steps() const { return steps_; }
   // Ids that were chosen at least once.
-  shard::LayerExperts Used() const;
+  LayerExperts Used() const;
 
  private:
   Steps steps_;
@@ -43,4 +43,4 @@ struct RoutingDifference {
 std::optional<RoutingDifference> FirstDifference(const RoutingTrace& expected,
                                                  const RoutingTrace& actual, double tolerance);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,12 +7,8 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 Error Bad(const char* thing, const char* expected, float found) {
   return {Code::kInvalidArgument,
@@ -61,13 +57,13 @@ std::vector<uint32_t> Candidates(std::span<const float> logits, const Sampling& 
 
 }  // namespace
 
-shard::Status CheckSampling(const Sampling& sampling) {
+Status CheckSampling(const Sampling& sampling) {
   if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
     return Bad("temperature", "0 or more", sampling.temperature);
   if (!(sampling.top_p > 0 && sampling.top_p <= 1))
     return Bad("top-p", "more than 0, at most 1", sampling.top_p);
   if (!(sampling.min_p >= 0 && sampling.min_p <= 1)) return Bad("min-p", "0 to 1", sampling.min_p);
-  return shard::Ok();
+  return Ok();
 }
 
 uint32_t GreedyToken(std::span<const float> logits) {
@@ -107,4 +103,4 @@ NextToken Sampler::Pick(std::span<const float> logits) {
   return {ids[at], LogProbability(logits, ids[at])};
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

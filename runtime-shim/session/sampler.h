@@ -6,7 +6,7 @@
 
 #include "libshard/base/result.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Filters look at the model's own distribution, in this order: the top_k most likely tokens; of
 // them the fewest whose probabilities reach top_p of all of it; of these, those with at least min_p
@@ -20,7 +20,7 @@ struct Sampling {
   uint64_t seed = 0;
 };
 // kInvalidArgument: temperature below 0 or not finite, top_p outside (0, 1], min_p outside [0, 1].
-shard::Status CheckSampling(const Sampling& sampling);
+Status CheckSampling(const Sampling& sampling);
 
 struct NextToken {
   uint32_t id = 0;
@@ -59,4 +59,4 @@ class Sampler {
   RandomBits random_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

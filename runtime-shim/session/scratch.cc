@@ -6,21 +6,17 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 // What is to be allocated, so that all of it is known before the first byte.
 class Allocation {
  public:
   void Add(Rows& rows, uint32_t count, uint64_t width) {
     wanted_.push_back({&rows, count, width});
-    const auto values = shard::CheckedMul(count, width);
-    const auto bytes = values ? shard::CheckedMul(*values, sizeof(float)) : std::nullopt;
-    const auto sum = bytes ? shard::CheckedAdd(bytes_, *bytes) : std::nullopt;
+    const auto values = CheckedMul(count, width);
+    const auto bytes = values ? CheckedMul(*values, sizeof(float)) : std::nullopt;
+    const auto sum = bytes ? CheckedAdd(bytes_, *bytes) : std::nullopt;
     bytes_ = sum.value_or(UINT64_MAX);
     fits_ = fits_ && sum && width <= INT32_MAX;
   }
@@ -28,7 +24,7 @@ class Allocation {
   bool fits() const { return fits_; }
   uint64_t bytes() const { return bytes_; }
 
-  shard::Status Make(Executor& executor, std::vector<BufferPtr>& buffers) const {
+  Status Make(Executor& executor, std::vector<BufferPtr>& buffers) const {
     for (const Wanted& wanted : wanted_) {
       if (wanted.width == 0) continue;
       const auto width = static_cast<uint32_t>(wanted.width);
@@ -37,7 +33,7 @@ class Allocation {
       *wanted.rows = {buffer.get(), 0, wanted.count, width, width};
       buffers.push_back(std::move(buffer));
     }
-    return shard::Ok();
+    return Ok();
   }
 
  private:
@@ -99,7 +95,7 @@ void AddCaches(const ModelSpec& spec, uint32_t context, Scratch& scratch, Alloca
 
 }  // namespace
 
-shard::Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch, uint32_t context) {
+Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch, uint32_t context) {
   const ModelSpec& spec = model.spec();
   Scratch scratch;
   Allocation all;
@@ -128,4 +124,4 @@ shard::Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch,
   return scratch;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,7 +6,7 @@
 
 #include "runtime-shim/session/device_model.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Rows that each layer leaves behind for later tokens; row p is position p.
 struct LayerCache {
@@ -31,6 +31,6 @@ struct Scratch {
 };
 
 // kUnavailable, with the bytes, when they do not fit.
-shard::Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch, uint32_t context);
+Result<Scratch> AllocateScratch(const DeviceModel& model, uint32_t batch, uint32_t context);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

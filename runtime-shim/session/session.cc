@@ -7,14 +7,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/session/forward.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Result;
-using shard::Status;
 
 constexpr uint32_t kDefaultContext = 4096;
 
@@ -64,7 +58,7 @@ Status DeviceSession::CheckTokens(std::span<const uint32_t> tokens) const {
     return Error{Code::kInvalidArgument, Cat(path, ": token: expected an id below ",
                                              model_.vocabulary(), ", found ", token)};
   }
-  return shard::Ok();
+  return Ok();
 }
 
 bool AllFinite(std::span<const float> values) {
@@ -78,7 +72,7 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
   if (done && batch.layers != 0) done = model_.executor().Finish();
   if (done && batch.layers == 0)
     done = model_.executor().Read(scratch_.logits.Slice(0, rows), logits);
-  SHARD_CHECK(shard::CheckMappedFiles());  // weights of a file that was cut are zeros
+  SHARD_CHECK(CheckMappedFiles());  // weights of a file that was cut are zeros
   if (done && AllFinite(logits)) return done;
   if (!done && (done.error().code == Code::kUnavailable || done.error().code == Code::kInterrupted))
     return done;
@@ -94,7 +88,7 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
 Status DeviceSession::Route(std::span<const uint32_t> tokens, uint32_t layers) {
   SHARD_CHECK(CheckTokens(tokens));
   const uint32_t start = length_;
-  Status done = shard::Ok();
+  Status done = Ok();
   for (size_t first = 0; first < tokens.size() && done; first += options_.batch) {
     const auto part =
         tokens.subspan(first, std::min<size_t>(options_.batch, tokens.size() - first));
@@ -128,8 +122,7 @@ Result<std::vector<float>> DeviceSession::Feed(std::span<const uint32_t> tokens,
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::Open(const Model& model,
-                                               const shard::LayerExperts& eligible,
+Result<std::unique_ptr<Session>> Session::Open(const Model& model, const LayerExperts& eligible,
                                                const SessionOptions& options) {
   const auto& own = static_cast<const DeviceModel&>(model);
   SessionOptions used = options;
@@ -146,4 +139,4 @@ Result<std::unique_ptr<Session>> Session::Open(const Model& model,
       own, std::move(scratch), EligibleTables{std::move(tables), eligible}, used));
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

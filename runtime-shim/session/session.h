@@ -16,7 +16,7 @@
 #include "runtime-shim/model/router.h"
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Weights on an executor. Trunk and sets of experts are separate; a table per layer says where each
 // expert lies, so that several groups share one trunk. Borrows the executor.
@@ -24,8 +24,8 @@ class Model {
  public:
   // Checks that the model can run (family, tensors, shapes: kUnsupported or kCorrupt) and that the
   // device has room (kUnavailable, with the bytes), then uploads.
-  static shard::Result<std::unique_ptr<Model>> Load(std::shared_ptr<const Weights> weights,
-                                                    Executor& executor);
+  static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const Weights> weights,
+                                             Executor& executor);
   virtual ~Model() = default;
 
   virtual const ModelSpec& spec() const = 0;
@@ -35,7 +35,7 @@ class Model {
   virtual uint32_t vocabulary() const = 0;
   // Puts an overlay in the place of the one that is loaded; trunk and groups stay. Sessions that
   // run keep what they were opened with and must end first.
-  virtual shard::Status ReplaceOverlay(ExpertSet overlay) = 0;
+  virtual Status ReplaceOverlay(ExpertSet overlay) = 0;
 };
 
 // What one MoE layer decided and did for a batch of tokens.
@@ -74,20 +74,18 @@ class Session {
  public:
   // `eligible`: per MoE layer, what its router may pick. kInvalidArgument when a layer has fewer
   // than its top-k, or an expert is not loaded; kUnavailable when the cache does not fit.
-  static shard::Result<std::unique_ptr<Session>> Open(const Model& model,
-                                                      const shard::LayerExperts& eligible,
-                                                      const SessionOptions& options);
+  static Result<std::unique_ptr<Session>> Open(const Model& model, const LayerExperts& eligible,
+                                               const SessionOptions& options);
   virtual ~Session() = default;
 
   // Runs tokens at the positions after those it holds. Gives logits [rows, vocabulary]: of the last
   // token, or of all. kInvalidArgument: no tokens, an id outside the vocabulary, more than the
   // context holds. kCorrupt: NaN among the logits; names the layer and the operation where the
   // first appeared. kInterrupted, between two layers: the session is left as it was.
-  virtual shard::Result<std::vector<float>> Feed(std::span<const uint32_t> tokens,
-                                                 LogitsOf which) = 0;
+  virtual Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) = 0;
   // Runs tokens through the first `layers` layers alone (1 to all), for what the observer sees; the
   // session is left as it was. Errors: as Feed.
-  virtual shard::Status Route(std::span<const uint32_t> tokens, uint32_t layers) = 0;
+  virtual Status Route(std::span<const uint32_t> tokens, uint32_t layers) = 0;
   // Positions held.
   virtual uint32_t length() const = 0;
   // Positions that it has room for.
@@ -97,4 +95,4 @@ class Session {
   virtual const Model& model() const = 0;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,10 +7,8 @@
 #include "runtime-shim/tokenizer/merges.h"
 #include "runtime-shim/tokenizer/pre_tokenizer.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
 
 // llama.cpp's, for files that name none.
 constexpr uint32_t kDefaultSpecial = 11;
@@ -21,18 +19,18 @@ class Bpe : public Tokenizer {
       : Tokenizer(std::move(table)), words_(std::move(words)), merges_(std::move(merges)) {}
 
  private:
-  shard::Status EncodeText(std::string_view text, bool, std::vector<uint32_t>& ids) const override {
+  Status EncodeText(std::string_view text, bool, std::vector<uint32_t>& ids) const override {
     SHARD_TRY(const auto words, words_.Split(text));
     for (const std::string_view word : words) {
       if (words_.traits().whole_words) {
-        if (const auto whole = table().Find(shard::SpellBytes(word))) {
+        if (const auto whole = table().Find(SpellBytes(word))) {
           ids.push_back(*whole);
           continue;
         }
       }
       for (const uint32_t symbol : merges_.Apply(word)) Append(symbol, ids);
     }
-    return shard::Ok();
+    return Ok();
   }
 
   // A symbol that is not a token becomes those of the bytes of its spelling, where there are such;
@@ -47,7 +45,7 @@ class Bpe : public Tokenizer {
     }
   }
 
-  std::string Bytes(const std::string& text) const override { return shard::UnspellBytes(text); }
+  std::string Bytes(const std::string& text) const override { return UnspellBytes(text); }
 
   PreTokenizer words_;
   Merges merges_;
@@ -55,14 +53,12 @@ class Bpe : public Tokenizer {
 
 }  // namespace
 
-shard::Result<std::unique_ptr<Tokenizer>> OpenBpe(const std::string& path,
-                                                  const shard::GgufMetadata& metadata) {
-  const shard::GgufValue* value = metadata.Find("tokenizer.ggml.pre");
+Result<std::unique_ptr<Tokenizer>> OpenBpe(const std::string& path, const GgufMetadata& metadata) {
+  const GgufValue* value = metadata.Find("tokenizer.ggml.pre");
   const auto id = metadata.String("tokenizer.ggml.pre");
   if (value != nullptr && !id) {
-    return shard::Error{shard::Code::kCorrupt,
-                        Cat(path, ": tokenizer.ggml.pre: expected a string, found ",
-                            shard::GgufTypeName(value->type))};
+    return Error{Code::kCorrupt, Cat(path, ": tokenizer.ggml.pre: expected a string, found ",
+                                     GgufTypeName(value->type))};
   }
   auto found = PreTokenizer::Find(id.value_or("default"));
   if (!found) return std::move(found).error().Within(path);
@@ -75,4 +71,4 @@ shard::Result<std::unique_ptr<Tokenizer>> OpenBpe(const std::string& path,
       std::make_unique<Bpe>(std::move(table), std::move(words), std::move(merges)));
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

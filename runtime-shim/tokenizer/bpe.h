@@ -6,10 +6,9 @@
 
 #include "runtime-shim/tokenizer/tokenizer.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // For tokenizer.ggml.model "gpt2"; errors as OpenTokenizer has them.
-shard::Result<std::unique_ptr<Tokenizer>> OpenBpe(const std::string& path,
-                                                  const shard::GgufMetadata& metadata);
+Result<std::unique_ptr<Tokenizer>> OpenBpe(const std::string& path, const GgufMetadata& metadata);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

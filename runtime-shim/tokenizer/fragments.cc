@@ -5,10 +5,8 @@
 #include <map>
 #include <unordered_map>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::TokenType;
 
 // Longer texts are looked up by their beginning.
 constexpr size_t kProbe = 64;
@@ -110,4 +108,4 @@ std::vector<Fragment> FragmentSplitter::Split(std::string_view text, bool parse_
   return fragments;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

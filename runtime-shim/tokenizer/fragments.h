@@ -8,7 +8,7 @@
 
 #include "runtime-shim/tokenizer/token_table.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // A token, or text that is not empty.
 struct Fragment {
@@ -30,4 +30,4 @@ class FragmentSplitter {
   std::vector<uint32_t> special_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,13 +6,8 @@
 #include "libshard/base/byte_alphabet.h"
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Quoted;
 
 constexpr uint64_t kMaxMerges = 1u << 24;
 constexpr const char* kKey = "tokenizer.ggml.merges";
@@ -79,17 +74,17 @@ class Merges::Word {
   std::priority_queue<Candidate> heap_;
 };
 
-shard::Result<Merges> Merges::Read(const std::string& path, const shard::GgufMetadata& metadata,
-                                   const TokenTable& table, bool required) {
+Result<Merges> Merges::Read(const std::string& path, const GgufMetadata& metadata,
+                            const TokenTable& table, bool required) {
   Merges merges;
   merges.tokens_ = table.size();
-  for (const std::string& text : shard::ByteAlphabet()) {
+  for (const std::string& text : ByteAlphabet()) {
     merges.bytes_.push_back(merges.SymbolOf(table, text));
   }
   const std::string where = Cat(path, ": ", kKey);
-  const shard::GgufValue* value = metadata.Find(kKey);
+  const GgufValue* value = metadata.Find(kKey);
   if (value == nullptr && !required) return merges;
-  if (value == nullptr || value->ElementType() != shard::GgufType::kString) {
+  if (value == nullptr || value->ElementType() != GgufType::kString) {
     return Error{Code::kCorrupt, Cat(where, ": expected a list of strings, found ",
                                      value == nullptr ? "nothing" : "another type")};
   }
@@ -115,8 +110,7 @@ uint32_t Merges::SymbolOf(const TokenTable& table, std::string_view text) {
   return found->second;
 }
 
-shard::Status Merges::Add(const std::string& where, const TokenTable& table,
-                          std::string_view merge) {
+Status Merges::Add(const std::string& where, const TokenTable& table, std::string_view merge) {
   const auto rank = static_cast<uint32_t>(rules_.size());
   const size_t space = merge.find(' ');
   const bool pair = space != std::string_view::npos && space > 0 && space + 1 < merge.size() &&
@@ -129,7 +123,7 @@ shard::Status Merges::Add(const std::string& where, const TokenTable& table,
   const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
   const uint32_t result = SymbolOf(table, Cat(left, right));
   rules_.push_back({PairOf(SymbolOf(table, left), SymbolOf(table, right)), rank, result});
-  return shard::Ok();
+  return Ok();
 }
 
 const Merges::Rule* Merges::Find(uint32_t left, uint32_t right) const {
@@ -144,4 +138,4 @@ std::vector<uint32_t> Merges::Apply(std::string_view word) const {
   return Word(*this, word).Merge();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

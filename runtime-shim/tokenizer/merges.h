@@ -12,7 +12,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "runtime-shim/tokenizer/token_table.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // A symbol is a piece of a word. Ids of tokens are their symbols; pieces that are not tokens have
 // numbers after them.
@@ -21,8 +21,8 @@ class Merges {
   // Reads tokenizer.ggml.merges, each "left right"; of equal ones the first counts. kCorrupt when
   // it is missing and `required`, is not a list of strings, or has one that is not a pair;
   // kUnsupported for more than a model has.
-  static shard::Result<Merges> Read(const std::string& path, const shard::GgufMetadata& metadata,
-                                    const TokenTable& table, bool required);
+  static Result<Merges> Read(const std::string& path, const GgufMetadata& metadata,
+                             const TokenTable& table, bool required);
 
   // Cuts a word of bytes into symbols: every byte is one, then pairs are merged, the lowest rank
   // first and of equal ranks the leftmost. O(n log n) for n bytes.
@@ -39,7 +39,7 @@ class Merges {
   class Word;
   Merges() = default;
   uint32_t SymbolOf(const TokenTable& table, std::string_view text);
-  shard::Status Add(const std::string& where, const TokenTable& table, std::string_view merge);
+  Status Add(const std::string& where, const TokenTable& table, std::string_view merge);
   const Rule* Find(uint32_t left, uint32_t right) const;
 
   uint32_t tokens_ = 0;
@@ -49,4 +49,4 @@ class Merges {
   std::vector<Rule> rules_;                            // sorted by pair
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -4,21 +4,18 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Regex;
-
 // Of one match. The expressions here need a few steps per byte of the word that they match.
-constexpr shard::RegexOptions kOptions = {.syntax = shard::RegexSyntax::kPerl,
-                                          .machine_code = true,
-                                          .max_steps = 100'000'000,
-                                          .max_depth = 100'000'000,
-                                          .max_heap_kib = 256u << 10};
+constexpr RegexOptions kOptions = {.syntax = RegexSyntax::kPerl,
+                                   .machine_code = true,
+                                   .max_steps = 100'000'000,
+                                   .max_depth = 100'000'000,
+                                   .max_heap_kib = 256u << 10};
 
 // Matches of one piece, appended with what is between them.
-shard::Status Cut(std::string_view piece, Regex::Matcher& matcher,
-                  std::vector<std::string_view>& out) {
+Status Cut(std::string_view piece, Regex::Matcher& matcher, std::vector<std::string_view>& out) {
   size_t done = 0;
   while (done < piece.size()) {
     SHARD_TRY(const std::optional<Regex::Match> match, matcher.Find(piece, done));
@@ -29,30 +26,30 @@ shard::Status Cut(std::string_view piece, Regex::Matcher& matcher,
     done = match->end;
   }
   if (done < piece.size()) out.push_back(piece.substr(done));
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace
 
-shard::Result<Pattern> Pattern::Compile(std::string_view expression) {
+Result<Pattern> Pattern::Compile(std::string_view expression) {
   SHARD_TRY(Regex regex, Regex::Compile(expression, kOptions));
   return Pattern(std::move(regex));
 }
 
-shard::Result<std::vector<std::string_view>> Pattern::Split(
+Result<std::vector<std::string_view>> Pattern::Split(
     const std::vector<std::string_view>& pieces) const {
   Regex::Matcher matcher(regex_);
   std::vector<std::string_view> out;
   for (const std::string_view piece : pieces) {
-    shard::Status cut = Cut(piece, matcher, out);
+    Status cut = Cut(piece, matcher, out);
     if (cut) continue;
-    return shard::Error{shard::Code::kUnsupported,
-                        shard::Cat("text: expected words that can be found in few steps, found a "
-                                   "piece of ",
-                                   piece.size(), " bytes: ", cut.error().message),
-                        "cut the text into shorter ones"};
+    return Error{Code::kUnsupported,
+                 Cat("text: expected words that can be found in few steps, found a "
+                     "piece of ",
+                     piece.size(), " bytes: ", cut.error().message),
+                 "cut the text into shorter ones"};
   }
   return out;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

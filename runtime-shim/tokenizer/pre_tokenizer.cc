@@ -4,11 +4,8 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Quoted;
 
 // Parts of the expressions. They say what llama.cpp does with the names, which is not in all cases
 // what the models' tokenizer.json says: its matcher sees letters beyond ASCII as upper and lower
@@ -127,7 +124,7 @@ std::string WithoutVowelSeparator(std::string_view expression) {
 
 }  // namespace
 
-shard::Result<PreTokenizer> PreTokenizer::Find(std::string_view id) {
+Result<PreTokenizer> PreTokenizer::Find(std::string_view id) {
   for (const Row& row : Table()) {
     if (std::find(row.ids.begin(), row.ids.end(), id) == row.ids.end()) continue;
     PreTokenizer found;
@@ -138,8 +135,8 @@ shard::Result<PreTokenizer> PreTokenizer::Find(std::string_view id) {
     }
     return found;
   }
-  return shard::Error{
-      shard::Code::kUnsupported,
+  return Error{
+      Code::kUnsupported,
       Cat("tokenizer.ggml.pre: expected a pre-tokenizer of docs/tokenizers.md, found ", Quoted(id)),
       "give the ids of the text with --tokens, or add the pre-tokenizer as docs/tokenizers.md "
       "says"};
@@ -151,7 +148,7 @@ std::vector<std::string_view> PreTokenizer::Ids() {
   return ids;
 }
 
-shard::Result<std::vector<std::string_view>> PreTokenizer::Split(std::string_view text) const {
+Result<std::vector<std::string_view>> PreTokenizer::Split(std::string_view text) const {
   std::vector<std::string_view> pieces;
   if (!text.empty()) pieces.push_back(text);
   for (const Pattern& step : steps_) {
@@ -160,4 +157,4 @@ shard::Result<std::vector<std::string_view>> PreTokenizer::Split(std::string_vie
   return pieces;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,7 +9,7 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/tokenizer/pattern.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // What an id means apart from its expressions.
 struct PreTokenizerTraits {
@@ -22,18 +22,18 @@ struct PreTokenizerTraits {
 class PreTokenizer {
  public:
   // kUnsupported for an id that is not in the table.
-  static shard::Result<PreTokenizer> Find(std::string_view id);
+  static Result<PreTokenizer> Find(std::string_view id);
   // Every id of the table.
   static std::vector<std::string_view> Ids();
 
   const PreTokenizerTraits& traits() const { return traits_; }
   // The words of `text` (valid UTF-8), which they view: each expression cuts what the one before
   // it left, and what no expression matches stays as it is. Errors are those of Pattern::Split.
-  shard::Result<std::vector<std::string_view>> Split(std::string_view text) const;
+  Result<std::vector<std::string_view>> Split(std::string_view text) const;
 
  private:
   PreTokenizerTraits traits_;
   std::vector<Pattern> steps_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -10,12 +10,8 @@
 #include "libshard/base/space_mark.h"
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 constexpr uint32_t kDefaultBos = 1, kDefaultEos = 2;
 
@@ -40,7 +36,7 @@ std::string PieceMessage(std::string_view text, float score, PieceType type) {
   std::string piece;
   AppendField(piece, 1, text);
   AppendVarint(piece, 2 << 3 | 5);  // 32 bits
-  shard::AppendLe(piece, score);
+  AppendLe(piece, score);
   AppendField(piece, 3, type);
   return piece;
 }
@@ -70,7 +66,7 @@ std::string ModelOf(const TokenTable& table) {
 // The tokens of single bytes: "<0x1F>", or else the byte itself.
 using ByteTokens = std::array<uint32_t, 256>;
 
-shard::Result<ByteTokens> FindByteTokens(const std::string& path, const TokenTable& table) {
+Result<ByteTokens> FindByteTokens(const std::string& path, const TokenTable& table) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   ByteTokens tokens{};
   for (size_t byte = 0; byte < tokens.size(); ++byte) {
@@ -78,8 +74,8 @@ shard::Result<ByteTokens> FindByteTokens(const std::string& path, const TokenTab
     auto token = table.Find(name);
     if (!token) token = table.Find(std::string(1, static_cast<char>(byte)));
     if (!token) {
-      return Error{Code::kCorrupt, Cat(path, ": tokenizer.ggml.tokens: expected ",
-                                       shard::Quoted(name), ", found no such token")};
+      return Error{Code::kCorrupt, Cat(path, ": tokenizer.ggml.tokens: expected ", Quoted(name),
+                                       ", found no such token")};
     }
     tokens[byte] = *token;
   }
@@ -91,9 +87,9 @@ class SentencePiece : public Tokenizer {
   SentencePiece(TokenTable table, ByteTokens bytes, bool space_prefix)
       : Tokenizer(std::move(table)), bytes_(bytes), space_prefix_(space_prefix) {}
 
-  shard::Status Load(const std::string& path) {
+  Status Load(const std::string& path) {
     const auto status = library_.LoadFromSerializedProto(ModelOf(table()));
-    if (status.ok()) return shard::Ok();
+    if (status.ok()) return Ok();
     return Error{Code::kCorrupt, Cat(path,
                                      ": tokenizer.ggml.tokens: expected pieces that "
                                      "SentencePiece takes, found: ",
@@ -101,8 +97,7 @@ class SentencePiece : public Tokenizer {
   }
 
  private:
-  shard::Status EncodeText(std::string_view text, bool starts,
-                           std::vector<uint32_t>& ids) const override {
+  Status EncodeText(std::string_view text, bool starts, std::vector<uint32_t>& ids) const override {
     const std::string prefixed = Cat(space_prefix_ && starts ? " " : "", text);
     const auto encoded = library_.EncodeAsImmutableProto(prefixed);
     for (const auto& piece : encoded.pieces()) {
@@ -112,10 +107,10 @@ class SentencePiece : public Tokenizer {
       }
       for (const char c : piece.piece()) ids.push_back(bytes_[static_cast<unsigned char>(c)]);
     }
-    return shard::Ok();
+    return Ok();
   }
 
-  std::string Bytes(const std::string& text) const override { return shard::MarksToSpaces(text); }
+  std::string Bytes(const std::string& text) const override { return MarksToSpaces(text); }
 
   ByteTokens bytes_;
   bool space_prefix_;
@@ -124,13 +119,13 @@ class SentencePiece : public Tokenizer {
 
 }  // namespace
 
-shard::Result<std::unique_ptr<Tokenizer>> OpenSentencePiece(const std::string& path,
-                                                            const shard::GgufMetadata& metadata) {
+Result<std::unique_ptr<Tokenizer>> OpenSentencePiece(const std::string& path,
+                                                     const GgufMetadata& metadata) {
   const char* key = "tokenizer.ggml.add_space_prefix";
-  const shard::GgufValue* prefix = metadata.Find(key);
+  const GgufValue* prefix = metadata.Find(key);
   if (prefix != nullptr && !prefix->AsBool()) {
-    return Error{Code::kCorrupt, Cat(path, ": ", key, ": expected a bool, found ",
-                                     shard::GgufTypeName(prefix->type))};
+    return Error{Code::kCorrupt,
+                 Cat(path, ": ", key, ": expected a bool, found ", GgufTypeName(prefix->type))};
   }
   SHARD_TRY(TokenTable table, TokenTable::Read(path, metadata, {kDefaultBos, kDefaultEos, true}));
   SHARD_TRY(const ByteTokens bytes, FindByteTokens(path, table));
@@ -140,4 +135,4 @@ shard::Result<std::unique_ptr<Tokenizer>> OpenSentencePiece(const std::string& p
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,11 +6,11 @@
 
 #include "runtime-shim/tokenizer/tokenizer.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // For tokenizer.ggml.model "llama"; errors as OpenTokenizer has them, and kCorrupt when the
 // vocabulary has no token for a byte.
-shard::Result<std::unique_ptr<Tokenizer>> OpenSentencePiece(const std::string& path,
-                                                            const shard::GgufMetadata& metadata);
+Result<std::unique_ptr<Tokenizer>> OpenSentencePiece(const std::string& path,
+                                                     const GgufMetadata& metadata);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,10 +5,8 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/tokenizer/token_table.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::TokenType;
 
 constexpr std::string_view kEnds[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
@@ -55,10 +53,9 @@ bool TokenTable::HasEnd(std::string_view text) const {
   return id && ends_[*id];
 }
 
-void TokenTable::FindEnds(const shard::GgufMetadata& metadata) {
+void TokenTable::FindEnds(const GgufMetadata& metadata) {
   for (const Filling& filling : Fillings()) {
-    if (metadata.Find(shard::Cat("tokenizer.ggml.", filling.kind, "_token_id")) != nullptr)
-      continue;
+    if (metadata.Find(Cat("tokenizer.ggml.", filling.kind, "_token_id")) != nullptr) continue;
     // Where there are several, llama.cpp takes any.
     for (const std::string_view text : filling.texts) {
       const std::optional<uint32_t> id = Find(text);
@@ -89,4 +86,4 @@ void TokenTable::FindEnds(const shard::GgufMetadata& metadata) {
   }
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

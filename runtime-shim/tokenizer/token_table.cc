@@ -6,17 +6,8 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::GgufMetadata;
-using shard::GgufType;
-using shard::GgufValue;
-using shard::Quoted;
-using shard::TokenType;
 
 constexpr uint64_t kMaxTokens = 1u << 24;
 // The head of an array: element type (u32) and count (u64).
@@ -24,28 +15,28 @@ constexpr size_t kArrayHead = 12;
 
 std::string Describe(const GgufValue& value) {
   const auto element = value.ElementType();
-  if (!element) return std::string(shard::GgufTypeName(value.type));
-  return Cat(value.Count(), " values of type ", shard::GgufTypeName(*element));
+  if (!element) return std::string(GgufTypeName(value.type));
+  return Cat(value.Count(), " values of type ", GgufTypeName(*element));
 }
 
 // The elements of an array of numbers of 4 bytes that has at least `count` of them.
 template <class T>
-shard::Result<std::vector<T>> Numbers(const std::string& where, const GgufValue& value,
-                                      GgufType type, size_t count) {
+Result<std::vector<T>> Numbers(const std::string& where, const GgufValue& value, GgufType type,
+                               size_t count) {
   static_assert(sizeof(T) == 4);
   if (value.ElementType() != type || value.Count() < count) {
     return Error{Code::kCorrupt, Cat(where, ": expected ", count, " values of type ",
-                                     shard::GgufTypeName(type), ", found ", Describe(value))};
+                                     GgufTypeName(type), ", found ", Describe(value))};
   }
   const auto bytes = std::as_bytes(std::span(value.bytes)).subspan(kArrayHead);
   std::vector<T> numbers(count);
-  for (size_t i = 0; i < count; ++i) numbers[i] = shard::LoadLe<T>(bytes.subspan(i * sizeof(T)));
+  for (size_t i = 0; i < count; ++i) numbers[i] = LoadLe<T>(bytes.subspan(i * sizeof(T)));
   return numbers;
 }
 
 // No value without the key.
-shard::Result<std::optional<uint32_t>> ReadId(const std::string& path, const GgufMetadata& metadata,
-                                              const std::string& key, uint32_t count) {
+Result<std::optional<uint32_t>> ReadId(const std::string& path, const GgufMetadata& metadata,
+                                       const std::string& key, uint32_t count) {
   const GgufValue* value = metadata.Find(key);
   if (value == nullptr) return std::optional<uint32_t>();
   const std::optional<uint64_t> id = value->AsUint();
@@ -54,8 +45,8 @@ shard::Result<std::optional<uint32_t>> ReadId(const std::string& path, const Ggu
                                    id ? Cat(*id) : Describe(*value))};
 }
 
-shard::Result<bool> ReadFlag(const std::string& path, const GgufMetadata& metadata,
-                             const std::string& key, bool fallback) {
+Result<bool> ReadFlag(const std::string& path, const GgufMetadata& metadata, const std::string& key,
+                      bool fallback) {
   const GgufValue* value = metadata.Find(key);
   if (value == nullptr) return fallback;
   if (const std::optional<bool> flag = value->AsBool()) return *flag;
@@ -64,8 +55,8 @@ shard::Result<bool> ReadFlag(const std::string& path, const GgufMetadata& metada
 
 }  // namespace
 
-shard::Result<TokenTable> TokenTable::Read(const std::string& path, const GgufMetadata& metadata,
-                                           const TokenDefaults& defaults) {
+Result<TokenTable> TokenTable::Read(const std::string& path, const GgufMetadata& metadata,
+                                    const TokenDefaults& defaults) {
   TokenTable table;
   SHARD_CHECK(table.ReadTexts(path, metadata));
   SHARD_CHECK(table.ReadTypes(path, metadata));
@@ -80,7 +71,7 @@ std::optional<uint32_t> TokenTable::Find(std::string_view text) const {
   return found == ids_.end() ? std::nullopt : std::optional(found->second);
 }
 
-shard::Status TokenTable::ReadTexts(const std::string& path, const GgufMetadata& metadata) {
+Status TokenTable::ReadTexts(const std::string& path, const GgufMetadata& metadata) {
   const std::string where = Cat(path, ": tokenizer.ggml.tokens");
   const GgufValue* value = metadata.Find("tokenizer.ggml.tokens");
   if (value == nullptr || value->ElementType() != GgufType::kString || value->Count() == 0) {
@@ -103,13 +94,13 @@ shard::Status TokenTable::ReadTexts(const std::string& path, const GgufMetadata&
     return Error{Code::kCorrupt, Cat(where, ": ", Quoted(texts_[id]), ": expected one id, found ",
                                      first->second, " and ", id)};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status TokenTable::ReadTypes(const std::string& path, const GgufMetadata& metadata) {
+Status TokenTable::ReadTypes(const std::string& path, const GgufMetadata& metadata) {
   types_.assign(size(), TokenType::kNormal);
   const GgufValue* value = metadata.Find("tokenizer.ggml.token_type");
-  if (value == nullptr) return shard::Ok();
+  if (value == nullptr) return Ok();
   const std::string where = Cat(path, ": tokenizer.ggml.token_type");
   SHARD_TRY(const auto numbers, Numbers<int32_t>(where, *value, GgufType::kI32, size()));
   for (uint32_t id = 0; id < size(); ++id) {
@@ -118,24 +109,24 @@ shard::Status TokenTable::ReadTypes(const std::string& path, const GgufMetadata&
                        numbers[id] <= static_cast<int32_t>(TokenType::kByte);
     types_[id] = known ? static_cast<TokenType>(numbers[id]) : TokenType::kUnused;
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status TokenTable::ReadScores(const std::string& path, const GgufMetadata& metadata) {
+Status TokenTable::ReadScores(const std::string& path, const GgufMetadata& metadata) {
   scores_.assign(size(), 0.0f);
   const GgufValue* value = metadata.Find("tokenizer.ggml.scores");
-  if (value == nullptr) return shard::Ok();
+  if (value == nullptr) return Ok();
   const std::string where = Cat(path, ": tokenizer.ggml.scores");
   SHARD_TRY(scores_, Numbers<float>(where, *value, GgufType::kF32, size()));
   for (uint32_t id = 0; id < size(); ++id) {
     if (!std::isnan(scores_[id])) continue;
     return Error{Code::kCorrupt, Cat(where, ": id ", id, ": expected a number, found NaN")};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status TokenTable::ReadIds(const std::string& path, const GgufMetadata& metadata,
-                                  const TokenDefaults& defaults) {
+Status TokenTable::ReadIds(const std::string& path, const GgufMetadata& metadata,
+                           const TokenDefaults& defaults) {
   struct Special {
     const char* name;
     std::optional<uint32_t> fallback;
@@ -164,7 +155,7 @@ shard::Status TokenTable::ReadIds(const std::string& path, const GgufMetadata& m
     SHARD_TRY(const std::optional<uint32_t> id, ReadId(path, metadata, key, size()));
     if (id) ends_[*id] = true;
   }
-  return shard::Ok();
+  return Ok();
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

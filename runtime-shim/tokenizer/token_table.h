@@ -12,7 +12,7 @@
 #include "libshard/convert/tokenizers/tokenizer.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // What holds where the metadata has no key.
 struct TokenDefaults {
@@ -27,16 +27,15 @@ class TokenTable {
   // in errors. kCorrupt for a key of another type, lists of unequal length, two ids with one text,
   // an id outside the vocabulary, a score that is not a number, or a token to add that is not
   // named. kUnsupported for more tokens than a model has.
-  static shard::Result<TokenTable> Read(const std::string& path,
-                                        const shard::GgufMetadata& metadata,
-                                        const TokenDefaults& defaults);
+  static Result<TokenTable> Read(const std::string& path, const GgufMetadata& metadata,
+                                 const TokenDefaults& defaults);
   TokenTable(TokenTable&&) = default;
   TokenTable& operator=(TokenTable&&) = default;
 
   uint32_t size() const { return static_cast<uint32_t>(texts_.size()); }
   // REQUIRES of both: id < size().
   const std::string& text(uint32_t id) const { return texts_[id]; }
-  shard::TokenType type(uint32_t id) const { return types_[id]; }
+  TokenType type(uint32_t id) const { return types_[id]; }
   std::optional<uint32_t> Find(std::string_view text) const;
 
   const std::vector<float>& scores() const { return scores_; }  // one each, 0 without the key
@@ -48,21 +47,21 @@ class TokenTable {
 
  private:
   TokenTable() = default;
-  shard::Status ReadTexts(const std::string& path, const shard::GgufMetadata& metadata);
-  shard::Status ReadTypes(const std::string& path, const shard::GgufMetadata& metadata);
-  shard::Status ReadScores(const std::string& path, const shard::GgufMetadata& metadata);
-  shard::Status ReadIds(const std::string& path, const shard::GgufMetadata& metadata,
-                        const TokenDefaults& defaults);
-  void FindEnds(const shard::GgufMetadata& metadata);
+  Status ReadTexts(const std::string& path, const GgufMetadata& metadata);
+  Status ReadTypes(const std::string& path, const GgufMetadata& metadata);
+  Status ReadScores(const std::string& path, const GgufMetadata& metadata);
+  Status ReadIds(const std::string& path, const GgufMetadata& metadata,
+                 const TokenDefaults& defaults);
+  void FindEnds(const GgufMetadata& metadata);
   bool HasEnd(std::string_view text) const;
 
   std::vector<std::string> texts_;
   std::unordered_map<std::string_view, uint32_t> ids_;
-  std::vector<shard::TokenType> types_;
+  std::vector<TokenType> types_;
   std::vector<float> scores_;
   std::vector<bool> ends_;
   std::optional<uint32_t> bos_, eos_;
   bool add_bos_ = false, add_eos_ = false;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

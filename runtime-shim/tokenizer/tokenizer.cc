@@ -7,13 +7,8 @@
 #include "runtime-shim/tokenizer/sentencepiece.h"
 #include "runtime-shim/tokenizer/utf8.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::TokenType;
 
 constexpr size_t kMaxTextBytes = 64u << 20;
 
@@ -31,12 +26,11 @@ std::string ByteOf(std::string_view text) {
 Tokenizer::Tokenizer(TokenTable table)
     : table_(std::make_unique<const TokenTable>(std::move(table))), splitter_(*table_) {}
 
-shard::Result<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text,
-                                                       const Options& options) const {
+Result<std::vector<uint32_t>> Tokenizer::Encode(std::string_view text,
+                                                const Options& options) const {
   if (text.size() > kMaxTextBytes) {
-    return Error{Code::kInvalidArgument,
-                 Cat("text: expected at most ", shard::FormatBytes(kMaxTextBytes), ", found ",
-                     shard::FormatBytes(text.size()))};
+    return Error{Code::kInvalidArgument, Cat("text: expected at most ", FormatBytes(kMaxTextBytes),
+                                             ", found ", FormatBytes(text.size()))};
   }
   const std::string valid = RepairUtf8(text);
   std::vector<uint32_t> ids;
@@ -69,20 +63,20 @@ std::string Tokenizer::Piece(uint32_t id) const {
   }
 }
 
-shard::Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,
-                                                        const shard::GgufMetadata& metadata) {
-  const shard::GgufValue* value = metadata.Find("tokenizer.ggml.model");
+Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,
+                                                 const GgufMetadata& metadata) {
+  const GgufValue* value = metadata.Find("tokenizer.ggml.model");
   const auto model = metadata.String("tokenizer.ggml.model");
   if (model == "gpt2") return OpenBpe(path, metadata);
   if (model == "llama") return OpenSentencePiece(path, metadata);
   if (!model && value != nullptr) {
     return Error{Code::kCorrupt, Cat(path, ": tokenizer.ggml.model: expected a string, found ",
-                                     shard::GgufTypeName(value->type))};
+                                     GgufTypeName(value->type))};
   }
   return Error{Code::kUnsupported,
                Cat(path, ": tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found ",
-                   model ? shard::Quoted(*model) : "nothing"),
+                   model ? Quoted(*model) : "nothing"),
                "give the ids of the text with --tokens"};
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

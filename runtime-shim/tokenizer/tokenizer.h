@@ -14,7 +14,7 @@
 #include "runtime-shim/tokenizer/fragments.h"
 #include "runtime-shim/tokenizer/token_table.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Const functions may be called by several threads at once.
 class Tokenizer {
@@ -30,7 +30,7 @@ class Tokenizer {
 
   // Bytes that are not UTF-8 count as U+FFFD each. kInvalidArgument for a text of more than 64 MiB,
   // kUnsupported for one that the pre-tokenizer's expressions take too long for.
-  shard::Result<std::vector<uint32_t>> Encode(std::string_view text, const Options& options) const;
+  Result<std::vector<uint32_t>> Encode(std::string_view text, const Options& options) const;
   // The bytes that a token stands for, maybe part of a UTF-8 character; "" for control, unknown and
   // unused tokens and for ids outside the vocabulary.
   std::string Piece(uint32_t id) const;
@@ -47,8 +47,8 @@ class Tokenizer {
 
   // Appends the ids of a text without special tokens: valid UTF-8, not empty. `starts` is true at
   // the beginning of all and behind a special token.
-  virtual shard::Status EncodeText(std::string_view text, bool starts,
-                                   std::vector<uint32_t>& ids) const = 0;
+  virtual Status EncodeText(std::string_view text, bool starts,
+                            std::vector<uint32_t>& ids) const = 0;
   // The bytes of a normal token's text.
   virtual std::string Bytes(const std::string& text) const = 0;
 
@@ -60,7 +60,7 @@ class Tokenizer {
 // The tokenizer of tokenizer.ggml.*: "gpt2" (byte-level BPE) and "llama" (SentencePiece) models.
 // `path` names the file in errors. kUnsupported for another model or pre-tokenizer, kCorrupt for
 // keys that contradict the format.
-shard::Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,
-                                                        const shard::GgufMetadata& metadata);
+Result<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& path,
+                                                 const GgufMetadata& metadata);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,7 +2,7 @@
 
 #include "libshard/base/utf8.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 constexpr std::string_view kReplacement = "\uFFFD";
@@ -13,11 +13,11 @@ std::string RepairUtf8(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const shard::Character character = shard::FirstCharacter(text);
+    const Character character = FirstCharacter(text);
     out += character.is_utf8 ? text.substr(0, character.bytes) : kReplacement;
     text.remove_prefix(character.bytes);
   }
   return out;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

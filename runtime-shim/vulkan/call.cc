@@ -5,17 +5,13 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime::vulkan {
-namespace {
-
-constexpr uint64_t kValueBytes = sizeof(float);
-
-}  // namespace
+namespace moepack::runtime::vulkan {
+namespace {}  // namespace
 
 Call::Call(Core& core, std::string_view shader, const CallOptions& options)
     : core_(core), shader_(shader) {
   if (core.fault || !core.fault.Passed(core.recorder->Reserve(options.host_bytes))) return;
-  shard::Result<VkPipeline> pipeline = core.pipelines->Get(shader, options.constants);
+  Result<VkPipeline> pipeline = core.pipelines->Get(shader, options.constants);
   if (pipeline) {
     pipeline_ = *pipeline;
   } else {
@@ -25,8 +21,9 @@ Call::Call(Core& core, std::string_view shader, const CallOptions& options)
 
 BoundRows Call::Bind(const Rows& rows) {
   const uint64_t values = rows.count == 0 ? 0 : uint64_t{rows.count - 1} * rows.stride + rows.width;
-  const uint64_t before = BindBytes(*rows.buffer, rows.offset * kValueBytes, values * kValueBytes);
-  return {static_cast<uint32_t>(before / kValueBytes), rows.stride};
+  const uint64_t before =
+      BindBytes(*rows.buffer, rows.offset * Rows::kValueBytes, values * Rows::kValueBytes);
+  return {static_cast<uint32_t>(before / Rows::kValueBytes), rows.stride};
 }
 
 uint32_t Call::BindVector(const Matrix& vector) {
@@ -35,8 +32,8 @@ uint32_t Call::BindVector(const Matrix& vector) {
     Append(bindings_[bound_ - 1].buffer, bindings_[bound_ - 1].offset, bindings_[bound_ - 1].range);
     return 0;
   }
-  const uint64_t bytes = vector.columns * kValueBytes;
-  return static_cast<uint32_t>(BindBytes(*vector.buffer, vector.offset, bytes) / kValueBytes);
+  const uint64_t bytes = vector.columns * Rows::kValueBytes;
+  return static_cast<uint32_t>(BindBytes(*vector.buffer, vector.offset, bytes) / Rows::kValueBytes);
 }
 
 uint32_t Call::BindWeights(const Matrix& weights) {
@@ -47,7 +44,7 @@ uint32_t Call::BindWeights(const Matrix& weights) {
 uint32_t Call::BindArray(std::span<const std::byte> array) {
   if (pipeline_ == VK_NULL_HANDLE) return 0;
   // An empty array is not read, but a binding has at least one value.
-  const uint64_t bytes = std::max<uint64_t>(array.size(), kValueBytes);
+  const uint64_t bytes = std::max<uint64_t>(array.size(), Rows::kValueBytes);
   const Staged staged = core_.recorder->Stage(bytes);
   if (!array.empty()) std::memcpy(staged.bytes, array.data(), array.size());
   Append(staged.buffer, staged.offset, bytes);
@@ -60,9 +57,9 @@ uint64_t Call::BindBytes(const Buffer& buffer, uint64_t first, uint64_t bytes) {
   const uint64_t range = (before + bytes + 3) / 4 * 4;
   if (const uint64_t limit = core_.device->limits().binding_bytes; range > limit) {
     core_.fault.Set(
-        {shard::Code::kUnsupported,
-         shard::Cat("vulkan: ", shader_, ": expected at most ", limit, " bytes in one binding of ",
-                    core_.device->description(), ", found ", range),
+        {Code::kUnsupported,
+         Cat("vulkan: ", shader_, ": expected at most ", limit, " bytes in one binding of ",
+             core_.device->description(), ", found ", range),
          "use --executor cpu, or a shorter context"});
   }
   Append(memory.buffer(), first - before, range);
@@ -75,7 +72,7 @@ void Call::Append(VkBuffer buffer, uint64_t offset, uint64_t range) {
 
 void Call::Record(uint64_t groups, std::span<const std::byte> push) {
   if (core_.fault || groups == 0) return;
-  shard::Result<VkDescriptorSet> set = core_.recorder->NewSet();
+  Result<VkDescriptorSet> set = core_.recorder->NewSet();
   if (!set) return core_.fault.Set(std::move(set).error());
   std::array<VkWriteDescriptorSet, kMaxBindings> writes{};
   for (uint32_t i = 0; i < bound_; ++i) {
@@ -109,4 +106,4 @@ void Call::Dispatch(uint64_t groups) {
                 static_cast<uint32_t>(z));
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -12,7 +12,7 @@
 #include "runtime-shim/vulkan/core.h"
 #include "runtime-shim/vulkan/shaders.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // Struct Rows of shaders/rows.glsl: values from the start of the binding, and between rows.
 struct BoundRows {
@@ -70,4 +70,4 @@ class Call {
   uint32_t bound_ = 0;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

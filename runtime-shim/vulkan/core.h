@@ -13,7 +13,7 @@
 #include "runtime-shim/vulkan/recorder.h"
 #include "runtime-shim/vulkan/status.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // Behind every buffer: shaders read weights in words of 4 and may read four of them past the end.
 inline constexpr uint64_t kPaddingBytes = 16;
@@ -39,4 +39,4 @@ class DeviceBuffer : public Buffer {
   Memory memory_;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -8,7 +8,7 @@
 #include "runtime-shim/vulkan/status.h"
 #include "runtime-shim/vulkan/structure.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
 bool HasExtension(VkPhysicalDevice device, const std::string& name) {
@@ -24,7 +24,7 @@ bool HasExtension(VkPhysicalDevice device, const std::string& name) {
 
 }  // namespace
 
-shard::Result<std::unique_ptr<Device>> Device::Create(VkPhysicalDevice physical) {
+Result<std::unique_ptr<Device>> Device::Create(VkPhysicalDevice physical) {
   std::unique_ptr<Device> device(new Device(physical));
   SHARD_CHECK(device->Start());
   device->ReadLimits();
@@ -32,7 +32,7 @@ shard::Result<std::unique_ptr<Device>> Device::Create(VkPhysicalDevice physical)
   return device;
 }
 
-shard::Status Device::Start() {
+Status Device::Start() {
   family_ = ComputeFamily(physical_).value_or(0);
   tells_budget_ = HasExtension(physical_, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   const float priority = 1;
@@ -48,7 +48,7 @@ shard::Status Device::Start() {
   info.ppEnabledExtensionNames = &extension;
   SHARD_CHECK(Check(vkCreateDevice(physical_, &info, nullptr, &device_), description()));
   vkGetDeviceQueue(device_, family_, 0, &queue_);
-  return shard::Ok();
+  return Ok();
 }
 
 void Device::ReadLimits() {
@@ -98,8 +98,8 @@ uint64_t Device::available() const {
   return limit - std::min(limit, used);
 }
 
-shard::Result<uint32_t> Device::FindType(uint32_t allowed, VkMemoryPropertyFlags required,
-                                         VkMemoryPropertyFlags preferred) const {
+Result<uint32_t> Device::FindType(uint32_t allowed, VkMemoryPropertyFlags required,
+                                  VkMemoryPropertyFlags preferred) const {
   for (const VkMemoryPropertyFlags wanted : {required | preferred, required}) {
     for (uint32_t i = 0; i < memory_.memoryTypeCount; ++i) {
       const VkMemoryPropertyFlags flags = memory_.memoryTypes[i].propertyFlags;
@@ -109,4 +109,4 @@ shard::Result<uint32_t> Device::FindType(uint32_t allowed, VkMemoryPropertyFlags
   return ErrorOf(VK_ERROR_FEATURE_NOT_PRESENT, "memory of the kind that is needed");
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -10,7 +10,7 @@
 
 #include "libshard/base/result.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 struct Limits {
   uint64_t binding_bytes = 0;      // of a slice that a shader sees
@@ -21,7 +21,7 @@ struct Limits {
 
 class Device {
  public:
-  static shard::Result<std::unique_ptr<Device>> Create(VkPhysicalDevice physical);
+  static Result<std::unique_ptr<Device>> Create(VkPhysicalDevice physical);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
@@ -39,12 +39,12 @@ class Device {
   // Memory that came and went, by its type.
   void Count(uint32_t type, int64_t bytes);
   // The type with all of `required` and, if there is one, `preferred`.
-  shard::Result<uint32_t> FindType(uint32_t allowed, VkMemoryPropertyFlags required,
-                                   VkMemoryPropertyFlags preferred) const;
+  Result<uint32_t> FindType(uint32_t allowed, VkMemoryPropertyFlags required,
+                            VkMemoryPropertyFlags preferred) const;
 
  private:
   explicit Device(VkPhysicalDevice physical) : physical_(physical) {}
-  shard::Status Start();
+  Status Start();
   void ReadLimits();
   void ReadMemory();
 
@@ -59,4 +59,4 @@ class Device {
   int64_t allocated_ = 0;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

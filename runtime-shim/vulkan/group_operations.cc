@@ -3,7 +3,7 @@
 #include "runtime-shim/vulkan/call.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 void VulkanExecutor::RmsNorm(const Rows& x, const NormWeights& norm, const Rows& y) {
   Call call(core_, "rms_norm");
@@ -51,4 +51,4 @@ void VulkanExecutor::Attention(const AttentionShape& shape, const AttentionInput
   call.Run(uint64_t{inputs.queries.count} * shape.heads, push);
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -9,7 +9,7 @@
 #include "runtime-shim/vulkan/status.h"
 #include "runtime-shim/vulkan/structure.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
 constexpr const char* kLayer = "VK_LAYER_KHRONOS_validation";
@@ -59,18 +59,18 @@ std::optional<uint32_t> ComputeFamily(VkPhysicalDevice device) {
 std::string DescriptionOf(VkPhysicalDevice device) {
   VkPhysicalDeviceProperties properties;
   vkGetPhysicalDeviceProperties(device, &properties);
-  return shard::Cat(properties.deviceName, ", Vulkan ", VK_API_VERSION_MAJOR(properties.apiVersion),
-                    ".", VK_API_VERSION_MINOR(properties.apiVersion));
+  return Cat(properties.deviceName, ", Vulkan ", VK_API_VERSION_MAJOR(properties.apiVersion), ".",
+             VK_API_VERSION_MINOR(properties.apiVersion));
 }
 
-shard::Result<std::unique_ptr<Instance>> Instance::Create(bool validation) {
+Result<std::unique_ptr<Instance>> Instance::Create(bool validation) {
   std::unique_ptr<Instance> instance(new Instance);
   SHARD_CHECK(instance->Start(validation));
   if (validation) SHARD_CHECK(instance->ListenToValidation());
   return instance;
 }
 
-shard::Status Instance::Start(bool validation) {
+Status Instance::Start(bool validation) {
   SHARD_CHECK(OpenLoader());
   if (validation && !HasValidation()) return ErrorOf(VK_ERROR_LAYER_NOT_PRESENT, kLayer);
   auto application = Structure<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
@@ -84,10 +84,10 @@ shard::Status Instance::Start(bool validation) {
   info.ppEnabledExtensionNames = &extension;
   SHARD_CHECK(Check(vkCreateInstance(&info, nullptr, &instance_), "vkCreateInstance"));
   volkLoadInstance(instance_);
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status Instance::ListenToValidation() {
+Status Instance::ListenToValidation() {
   auto info = Structure<VkDebugUtilsMessengerCreateInfoEXT>(
       VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT);
   info.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
@@ -112,7 +112,7 @@ Instance::~Instance() {
   vkDestroyInstance(instance_, nullptr);
 }
 
-shard::Result<std::vector<VkPhysicalDevice>> Instance::Devices() const {
+Result<std::vector<VkPhysicalDevice>> Instance::Devices() const {
   uint32_t count = 0;
   SHARD_CHECK(
       Check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "vkEnumeratePhysicalDevices"));
@@ -131,7 +131,7 @@ VkBool32 Instance::Listen(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMe
                           const VkDebugUtilsMessengerCallbackDataEXT* data, void* instance) {
   auto* const self = static_cast<Instance*>(instance);
   const std::scoped_lock lock(self->mutex_);
-  self->messages_ += shard::Cat(self->messages_.empty() ? "" : "\n", data->pMessage);
+  self->messages_ += Cat(self->messages_.empty() ? "" : "\n", data->pMessage);
   return VK_FALSE;
 }
 
@@ -140,4 +140,4 @@ std::string Instance::TakeMessages() {
   return std::exchange(messages_, {});
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

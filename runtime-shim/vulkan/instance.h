@@ -11,26 +11,26 @@
 
 #include "libshard/base/result.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 class Instance {
  public:
   // kUnavailable when there is no driver, or no validation layer though it is asked for.
-  static shard::Result<std::unique_ptr<Instance>> Create(bool validation);
+  static Result<std::unique_ptr<Instance>> Create(bool validation);
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   ~Instance();
 
   VkInstance handle() const { return instance_; }
   // Those that have what the shaders need; GPUs before software, otherwise in the loader's order.
-  shard::Result<std::vector<VkPhysicalDevice>> Devices() const;
+  Result<std::vector<VkPhysicalDevice>> Devices() const;
   // Errors of the validation layer since the last call, one per line; empty when there are none.
   std::string TakeMessages();
 
  private:
   Instance() = default;
-  shard::Status Start(bool validation);
-  shard::Status ListenToValidation();
+  Status Start(bool validation);
+  Status ListenToValidation();
   static VKAPI_ATTR VkBool32 VKAPI_CALL Listen(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                                VkDebugUtilsMessageTypeFlagsEXT types,
                                                const VkDebugUtilsMessengerCallbackDataEXT* data,
@@ -49,4 +49,4 @@ std::optional<uint32_t> ComputeFamily(VkPhysicalDevice device);
 // "llvmpipe (LLVM 15.0.6, 256 bits), Vulkan 1.3".
 std::string DescriptionOf(VkPhysicalDevice device);
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -1,14 +1,13 @@
 #define VOLK_IMPLEMENTATION
 #include "runtime-shim/vulkan/loader.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
-shard::Status OpenLoader() {
+Status OpenLoader() {
   static const VkResult opened = volkInitialize();
-  if (opened == VK_SUCCESS) return shard::Ok();
-  return shard::Error{shard::Code::kUnavailable,
-                      "vulkan: libvulkan.so.1: expected the Vulkan loader, found none",
-                      "install it (Debian: libvulkan1) and a driver, or choose another executor"};
+  if (opened == VK_SUCCESS) return Ok();
+  return Error{Code::kUnavailable, "vulkan: libvulkan.so.1: expected the Vulkan loader, found none",
+               "install it (Debian: libvulkan1) and a driver, or choose another executor"};
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

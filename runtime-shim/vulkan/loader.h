@@ -5,10 +5,10 @@
 
 #include "libshard/base/result.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // Opens libvulkan.so.1 once per process; kUnavailable when there is none. REQUIRED before any
 // function of Vulkan is called.
-shard::Status OpenLoader();
+Status OpenLoader();
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

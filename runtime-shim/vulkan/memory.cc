@@ -7,15 +7,15 @@
 #include "runtime-shim/vulkan/status.h"
 #include "runtime-shim/vulkan/structure.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
-shard::Result<Memory> Memory::Create(Device& device, uint64_t bytes, Use use) {
-  const std::string what = shard::Cat(bytes, " bytes on ", device.description());
+Result<Memory> Memory::Create(Device& device, uint64_t bytes, Use use) {
+  const std::string what = Cat(bytes, " bytes on ", device.description());
   // To ask for more is an error of the caller in Vulkan.
   const uint64_t limit = std::min(device.limits().allocation_bytes, device.heap_bytes());
   if (bytes > limit) {
-    shard::Error error = ErrorOf(VK_ERROR_OUT_OF_DEVICE_MEMORY, what);
-    error.message += shard::Cat("; it gives at most ", limit, " at once");
+    Error error = ErrorOf(VK_ERROR_OUT_OF_DEVICE_MEMORY, what);
+    error.message += Cat("; it gives at most ", limit, " at once");
     return error;
   }
   Memory memory;
@@ -26,7 +26,7 @@ shard::Result<Memory> Memory::Create(Device& device, uint64_t bytes, Use use) {
   return memory;
 }
 
-shard::Status Memory::Allocate(Use use, const std::string& what) {
+Status Memory::Allocate(Use use, const std::string& what) {
   auto info = Structure<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
   info.size = bytes_;
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
@@ -51,12 +51,12 @@ shard::Status Memory::Allocate(Use use, const std::string& what) {
   return Check(vkBindBufferMemory(device, buffer_, memory_, 0), what);
 }
 
-shard::Status Memory::Map() {
+Status Memory::Map() {
   void* mapped = nullptr;
   SHARD_CHECK(
       Check(vkMapMemory(device_->handle(), memory_, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory"));
   mapped_ = static_cast<std::byte*>(mapped);
-  return shard::Ok();
+  return Ok();
 }
 
 Memory::~Memory() {
@@ -76,4 +76,4 @@ void Memory::Swap(Memory& other) noexcept {
   std::swap(mapped_, other.mapped_);
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

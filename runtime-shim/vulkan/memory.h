@@ -10,13 +10,13 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/vulkan/device.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 class Memory {
  public:
   enum class Use { kDevice, kStaging };  // kStaging: written and read by the host
   // kUnavailable, with the bytes, when there is not that much.
-  static shard::Result<Memory> Create(Device& device, uint64_t bytes, Use use);
+  static Result<Memory> Create(Device& device, uint64_t bytes, Use use);
   Memory() = default;
   Memory(Memory&& other) noexcept { Swap(other); }
   Memory& operator=(Memory&& other) noexcept {
@@ -31,8 +31,8 @@ class Memory {
 
  private:
   void Swap(Memory& other) noexcept;
-  shard::Status Allocate(Use use, const std::string& what);
-  shard::Status Map();
+  Status Allocate(Use use, const std::string& what);
+  Status Map();
 
   Device* device_ = nullptr;
   VkBuffer buffer_ = VK_NULL_HANDLE;
@@ -43,4 +43,4 @@ class Memory {
   std::byte* mapped_ = nullptr;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -3,11 +3,11 @@
 #include "runtime-shim/vulkan/vulkan.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 const char* const kVulkanMissing = nullptr;
 
-shard::Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions& options) {
+Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions& options) {
   SHARD_TRY(auto executor, vulkan::VulkanExecutor::Open(options));
   return std::unique_ptr<Executor>(std::move(executor));
 }
@@ -19,33 +19,32 @@ std::string VulkanDevices() {
   if (!devices) return {};
   std::string lines;
   for (size_t i = 0; i < devices->size(); ++i)
-    lines += shard::Cat(i, ": ", vulkan::DescriptionOf((*devices)[i]), "\n");
+    lines += Cat(i, ": ", vulkan::DescriptionOf((*devices)[i]), "\n");
   return lines;
 }
 
 namespace vulkan {
 
-shard::Result<std::unique_ptr<VulkanExecutor>> VulkanExecutor::Open(
-    const ExecutorOptions& options) {
+Result<std::unique_ptr<VulkanExecutor>> VulkanExecutor::Open(const ExecutorOptions& options) {
   std::unique_ptr<VulkanExecutor> executor(new VulkanExecutor);
   SHARD_CHECK(executor->Start(options));
   return executor;
 }
 
-shard::Status VulkanExecutor::Start(const ExecutorOptions& options) {
+Status VulkanExecutor::Start(const ExecutorOptions& options) {
   SHARD_TRY(core_.instance, Instance::Create(options.validation));
   SHARD_TRY(const std::vector<VkPhysicalDevice> devices, core_.instance->Devices());
   if (options.device >= devices.size()) {
-    return shard::Error{shard::Code::kUnavailable,
-                        shard::Cat("vulkan: expected one of ", devices.size(),
-                                   " devices (0: the first), found ", options.device),
-                        "list them with `moepack run --list-devices`"};
+    return Error{Code::kUnavailable,
+                 Cat("vulkan: expected one of ", devices.size(), " devices (0: the first), found ",
+                     options.device),
+                 "list them with `moepack run --list-devices`"};
   }
   SHARD_TRY(core_.device, Device::Create(devices[options.device]));
   SHARD_TRY(core_.pipelines, Pipelines::Create(*core_.device));
   SHARD_TRY(core_.recorder, Recorder::Create(*core_.device, core_.pipelines->set_layout()));
-  return shard::Ok();
+  return Ok();
 }
 
 }  // namespace vulkan
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,15 +6,15 @@
 #include "runtime-shim/vulkan/status.h"
 #include "runtime-shim/vulkan/structure.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
-shard::Result<std::unique_ptr<Pipelines>> Pipelines::Create(const Device& device) {
+Result<std::unique_ptr<Pipelines>> Pipelines::Create(const Device& device) {
   std::unique_ptr<Pipelines> pipelines(new Pipelines(device.handle()));
   SHARD_CHECK(pipelines->MakeLayouts());
   return pipelines;
 }
 
-shard::Status Pipelines::MakeLayouts() {
+Status Pipelines::MakeLayouts() {
   std::array<VkDescriptorSetLayoutBinding, kMaxBindings> bindings{};
   for (uint32_t i = 0; i < kMaxBindings; ++i) {
     bindings[i].binding = i;
@@ -45,10 +45,9 @@ Pipelines::~Pipelines() {
   vkDestroyDescriptorSetLayout(device_, set_layout_, nullptr);
 }
 
-shard::Result<VkPipeline> Pipelines::Get(std::string_view name, const Constants& constants) {
+Result<VkPipeline> Pipelines::Get(std::string_view name, const Constants& constants) {
   const Shader* const shader = FindShader(name);
-  if (shader == nullptr)
-    return shard::Error{shard::Code::kUnsupported, shard::Cat("vulkan: no shader ", name)};
+  if (shader == nullptr) return Error{Code::kUnsupported, Cat("vulkan: no shader ", name)};
   const auto key = std::pair(shader, constants);
   if (const auto found = pipelines_.find(key); found != pipelines_.end()) return found->second;
   SHARD_TRY(const VkPipeline pipeline, Make(*shader, constants));
@@ -56,8 +55,8 @@ shard::Result<VkPipeline> Pipelines::Get(std::string_view name, const Constants&
   return pipeline;
 }
 
-shard::Result<VkPipeline> Pipelines::Make(const Shader& shader, const Constants& constants) {
-  const std::string what = shard::Cat("shader ", shader.name);
+Result<VkPipeline> Pipelines::Make(const Shader& shader, const Constants& constants) {
+  const std::string what = Cat("shader ", shader.name);
   auto code = Structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   code.codeSize = shader.code.size_bytes();
   code.pCode = shader.code.data();
@@ -84,4 +83,4 @@ shard::Result<VkPipeline> Pipelines::Make(const Shader& shader, const Constants&
   return pipeline;
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

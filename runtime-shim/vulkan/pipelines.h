@@ -14,14 +14,14 @@
 #include "runtime-shim/vulkan/device.h"
 #include "runtime-shim/vulkan/shaders.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // Specialization constants 0, 1, 2 of a shader; those that it does not have are ignored.
 using Constants = std::array<uint32_t, 3>;
 
 class Pipelines {
  public:
-  static shard::Result<std::unique_ptr<Pipelines>> Create(const Device& device);
+  static Result<std::unique_ptr<Pipelines>> Create(const Device& device);
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
   ~Pipelines();
@@ -29,12 +29,12 @@ class Pipelines {
   // All pipelines share the layouts: kMaxBindings storage buffers, kPushBytes of push constants.
   VkDescriptorSetLayout set_layout() const { return set_layout_; }
   VkPipelineLayout layout() const { return layout_; }
-  shard::Result<VkPipeline> Get(std::string_view shader, const Constants& constants);
+  Result<VkPipeline> Get(std::string_view shader, const Constants& constants);
 
  private:
   explicit Pipelines(VkDevice device) : device_(device) {}
-  shard::Status MakeLayouts();
-  shard::Result<VkPipeline> Make(const Shader& shader, const Constants& constants);
+  Status MakeLayouts();
+  Result<VkPipeline> Make(const Shader& shader, const Constants& constants);
 
   VkDevice device_;
   VkDescriptorSetLayout set_layout_ = VK_NULL_HANDLE;
@@ -42,4 +42,4 @@ class Pipelines {
   std::map<std::pair<const Shader*, Constants>, VkPipeline> pipelines_;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

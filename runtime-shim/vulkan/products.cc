@@ -5,7 +5,7 @@
 #include "runtime-shim/vulkan/call.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
 // shaders/mat_vec.comp and mat_mul.comp: rows of weights and tokens of a workgroup.
@@ -21,7 +21,7 @@ struct BoundWeights {
 };
 
 std::string ShaderOf(std::string_view operation, const quant::Format& format) {
-  return shard::Cat(operation, ".", format.name);
+  return Cat(operation, ".", format.name);
 }
 
 // Constants 0 and 1 of shaders/weights.glsl.
@@ -110,4 +110,4 @@ void VulkanExecutor::EmbedSlice(const Matrix& weights, std::span<const uint32_t>
   call.RunOver(ids.size() * TilesOf(weights.columns, 4), push);
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -4,7 +4,7 @@
 #include "runtime-shim/vulkan/status.h"
 #include "runtime-shim/vulkan/structure.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
 constexpr uint32_t kOperations = 256;  // of a frame
@@ -17,14 +17,13 @@ constexpr VkAccessFlags kReads = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_
 
 }  // namespace
 
-shard::Result<std::unique_ptr<Recorder>> Recorder::Create(Device& device,
-                                                          VkDescriptorSetLayout layout) {
+Result<std::unique_ptr<Recorder>> Recorder::Create(Device& device, VkDescriptorSetLayout layout) {
   std::unique_ptr<Recorder> recorder(new Recorder(device, layout));
   for (Frame& frame : recorder->frames_) SHARD_CHECK(recorder->Make(frame));
   return recorder;
 }
 
-shard::Status Recorder::Make(Frame& frame) {
+Status Recorder::Make(Frame& frame) {
   VkDevice const device = device_.handle();
   auto pool = Structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   pool.flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT;
@@ -48,7 +47,7 @@ shard::Status Recorder::Make(Frame& frame) {
   const auto fence = Structure<VkFenceCreateInfo>(VK_STRUCTURE_TYPE_FENCE_CREATE_INFO);
   SHARD_CHECK(Check(vkCreateFence(device, &fence, nullptr, &frame.done), "vkCreateFence"));
   SHARD_TRY(frame.staging, Memory::Create(device_, kStagingBytes, Memory::Use::kStaging));
-  return shard::Ok();
+  return Ok();
 }
 
 Recorder::~Recorder() {
@@ -65,11 +64,11 @@ uint64_t Recorder::Aligned(uint64_t bytes) const {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-shard::Status Recorder::Reserve(uint64_t staged) {
+Status Recorder::Reserve(uint64_t staged) {
   const uint64_t needed = staged + kParts * device_.limits().binding_alignment;
   if (Frame& frame = frames_[current_]; frame.recording) {
     if (frame.operations < kOperations && frame.staged + needed <= frame.staging.bytes())
-      return shard::Ok();
+      return Ok();
     SHARD_CHECK(Submit(frame));
     current_ = 1 - current_;
   }
@@ -78,10 +77,10 @@ shard::Status Recorder::Reserve(uint64_t staged) {
   if (needed > frame.staging.bytes()) {
     SHARD_TRY(frame.staging, Memory::Create(device_, needed, Memory::Use::kStaging));
   }
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status Recorder::Begin(Frame& frame) {
+Status Recorder::Begin(Frame& frame) {
   SHARD_CHECK(Wait(frame));
   frame.staged = 0;
   frame.operations = 0;
@@ -92,7 +91,7 @@ shard::Status Recorder::Begin(Frame& frame) {
   info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   SHARD_CHECK(Check(vkBeginCommandBuffer(frame.commands, &info), "vkBeginCommandBuffer"));
   frame.recording = true;
-  return shard::Ok();
+  return Ok();
 }
 
 Staged Recorder::Stage(uint64_t bytes) {
@@ -102,7 +101,7 @@ Staged Recorder::Stage(uint64_t bytes) {
   return {frame.staging.buffer(), offset, frame.staging.mapped() + offset};
 }
 
-shard::Result<VkDescriptorSet> Recorder::NewSet() {
+Result<VkDescriptorSet> Recorder::NewSet() {
   Frame& frame = frames_[current_];
   ++frame.operations;
   auto info =
@@ -127,7 +126,7 @@ void Recorder::Barrier(VkPipelineStageFlags stages, VkAccessFlags access) {
   vkCmdPipelineBarrier(commands(), kWork, stages, 0, 1, &barrier, 0, nullptr, 0, nullptr);
 }
 
-shard::Status Recorder::Submit(Frame& frame) {
+Status Recorder::Submit(Frame& frame) {
   frame.recording = false;
   SHARD_CHECK(Check(vkEndCommandBuffer(frame.commands), "vkEndCommandBuffer"));
   auto info = Structure<VkSubmitInfo>(VK_STRUCTURE_TYPE_SUBMIT_INFO);
@@ -135,11 +134,11 @@ shard::Status Recorder::Submit(Frame& frame) {
   info.pCommandBuffers = &frame.commands;
   SHARD_CHECK(Check(vkQueueSubmit(device_.queue(), 1, &info, frame.done), "vkQueueSubmit"));
   frame.submitted = true;
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status Recorder::Wait(Frame& frame) {
-  if (!frame.submitted) return shard::Ok();
+Status Recorder::Wait(Frame& frame) {
+  if (!frame.submitted) return Ok();
   frame.submitted = false;
   VkDevice const device = device_.handle();
   SHARD_CHECK(
@@ -147,17 +146,17 @@ shard::Status Recorder::Wait(Frame& frame) {
   return Check(vkResetFences(device, 1, &frame.done), "vkResetFences");
 }
 
-shard::Status Recorder::Finish() {
-  shard::Status status = shard::Ok();
+Status Recorder::Finish() {
+  Status status = Ok();
   if (Frame& frame = frames_[current_]; frame.recording) {
     status = Submit(frame);
     current_ = 1 - current_;
   }
   for (Frame& frame : frames_) {
-    shard::Status waited = Wait(frame);
+    Status waited = Wait(frame);
     if (status) status = std::move(waited);
   }
   return status;
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -13,7 +13,7 @@
 #include "runtime-shim/vulkan/device.h"
 #include "runtime-shim/vulkan/memory.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // The staging memory of one frame; larger copies go in pieces.
 inline constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
@@ -27,24 +27,23 @@ struct Staged {
 
 class Recorder {
  public:
-  static shard::Result<std::unique_ptr<Recorder>> Create(Device& device,
-                                                         VkDescriptorSetLayout layout);
+  static Result<std::unique_ptr<Recorder>> Create(Device& device, VkDescriptorSetLayout layout);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
   ~Recorder();
 
   // Makes room for one operation: a descriptor set and `staged` bytes of host memory, in at most
   // four parts. May submit what was recorded before.
-  shard::Status Reserve(uint64_t staged);
+  Status Reserve(uint64_t staged);
   // REQUIRES of the next three: Reserve. What Stage gives is the caller's until the next Reserve.
   Staged Stage(uint64_t bytes);
-  shard::Result<VkDescriptorSet> NewSet();
+  Result<VkDescriptorSet> NewSet();
   VkCommandBuffer commands() const { return frames_[current_].commands; }
   // Whatever is recorded next sees what was recorded before.
   void Barrier();
   void BarrierToHost();
   // Submits, and waits for everything.
-  shard::Status Finish();
+  Status Finish();
 
  private:
   struct Frame {
@@ -59,10 +58,10 @@ class Recorder {
   };
 
   Recorder(Device& device, VkDescriptorSetLayout layout) : device_(device), layout_(layout) {}
-  shard::Status Make(Frame& frame);
-  shard::Status Begin(Frame& frame);
-  shard::Status Submit(Frame& frame);
-  shard::Status Wait(Frame& frame);
+  Status Make(Frame& frame);
+  Status Begin(Frame& frame);
+  Status Submit(Frame& frame);
+  Status Wait(Frame& frame);
   uint64_t Aligned(uint64_t bytes) const;
   void Barrier(VkPipelineStageFlags stages, VkAccessFlags access);
 
@@ -72,4 +71,4 @@ class Recorder {
   size_t current_ = 0;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

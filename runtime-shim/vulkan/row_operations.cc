@@ -3,10 +3,8 @@
 #include "runtime-shim/vulkan/call.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
-
-uint64_t ValuesOf(const Rows& rows) { return uint64_t{rows.count} * rows.width; }
 
 // For shaders that need no more than two rows and their size.
 struct PairPush {
@@ -18,7 +16,7 @@ struct PairPush {
 
 void VulkanExecutor::Copy(const Rows& from, const Rows& to) {
   Call call(core_, "copy");
-  call.RunOver(ValuesOf(from), PairPush{call.Bind(from), call.Bind(to), from.count, from.width});
+  call.RunOver(from.values(), PairPush{call.Bind(from), call.Bind(to), from.count, from.width});
 }
 
 void VulkanExecutor::AddBias(const Rows& x, const Matrix& bias) {
@@ -28,7 +26,7 @@ void VulkanExecutor::AddBias(const Rows& x, const Matrix& bias) {
     uint32_t count, width;
     float scale;
   } push{call.Bind(x), {call.BindVector(bias), 0}, x.count, x.width, 1};
-  call.RunOver(ValuesOf(x), push);
+  call.RunOver(x.values(), push);
 }
 
 void VulkanExecutor::Add(const Rows& x, const Rows& y, float scale) {
@@ -38,7 +36,7 @@ void VulkanExecutor::Add(const Rows& x, const Rows& y, float scale) {
     uint32_t count, width;
     float scale;
   } push{call.Bind(x), call.Bind(y), x.count, x.width, scale};
-  call.RunOver(ValuesOf(x), push);
+  call.RunOver(x.values(), push);
 }
 
 void VulkanExecutor::Scale(const Rows& x, float factor) {
@@ -48,7 +46,7 @@ void VulkanExecutor::Scale(const Rows& x, float factor) {
     uint32_t count, width;
     float factor;
   } push{call.Bind(x), x.count, x.width, factor};
-  call.RunOver(ValuesOf(x), push);
+  call.RunOver(x.values(), push);
 }
 
 void VulkanExecutor::ScaleRows(const Rows& x, std::span<const float> factors) {
@@ -57,17 +55,17 @@ void VulkanExecutor::ScaleRows(const Rows& x, std::span<const float> factors) {
     BoundRows x;
     uint32_t first_factor, count, width;
   } push{call.Bind(x), call.BindArray(factors), x.count, x.width};
-  call.RunOver(ValuesOf(x), push);
+  call.RunOver(x.values(), push);
 }
 
 void VulkanExecutor::ScaleBySigmoid(const Rows& x, const Rows& gate) {
   Call call(core_, "scale_by_sigmoid");
-  call.RunOver(ValuesOf(x), PairPush{call.Bind(x), call.Bind(gate), x.count, x.width});
+  call.RunOver(x.values(), PairPush{call.Bind(x), call.Bind(gate), x.count, x.width});
 }
 
 void VulkanExecutor::Activate(Activation kind, const Rows& gate, const Rows& up) {
   Call call(core_, "activate", {{static_cast<uint32_t>(kind), 0, 0}});
-  call.RunOver(ValuesOf(gate), PairPush{call.Bind(gate), call.Bind(up), gate.count, gate.width});
+  call.RunOver(gate.values(), PairPush{call.Bind(gate), call.Bind(up), gate.count, gate.width});
 }
 
 void VulkanExecutor::Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) {
@@ -111,4 +109,4 @@ void VulkanExecutor::ScatterAdd(const Rows& x, std::span<const uint32_t> rows,
   call.RunOver(uint64_t{count} * x.width, push);
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

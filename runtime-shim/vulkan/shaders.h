@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // The storage buffers of a shader; all pipelines share a layout with this many.
 inline constexpr uint32_t kMaxBindings = 5;
@@ -23,4 +23,4 @@ struct Shader {
 // Null when there is none.
 const Shader* FindShader(std::string_view name);
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

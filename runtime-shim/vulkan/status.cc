@@ -2,7 +2,7 @@
 
 #include "libshard/base/text.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
 struct Meaning {
@@ -30,37 +30,35 @@ constexpr Meaning kMeanings[] = {
 
 }  // namespace
 
-shard::Error ErrorOf(VkResult result, std::string_view what) {
+Error ErrorOf(VkResult result, std::string_view what) {
   for (const Meaning& meaning : kMeanings) {
     if (meaning.result != result) continue;
-    return {shard::Code::kUnavailable, shard::Cat("vulkan: ", what, ": ", meaning.text),
-            meaning.hint};
+    return {Code::kUnavailable, Cat("vulkan: ", what, ": ", meaning.text), meaning.hint};
   }
-  return {shard::Code::kUnavailable,
-          shard::Cat("vulkan: ", what, ": expected success, found VkResult ",
-                     static_cast<int>(result))};
+  return {Code::kUnavailable,
+          Cat("vulkan: ", what, ": expected success, found VkResult ", static_cast<int>(result))};
 }
 
-shard::Status Check(VkResult result, std::string_view what) {
-  if (result == VK_SUCCESS) return shard::Ok();
+Status Check(VkResult result, std::string_view what) {
+  if (result == VK_SUCCESS) return Ok();
   return ErrorOf(result, what);
 }
 
-void Fault::Set(shard::Error error) {
+void Fault::Set(Error error) {
   if (!error_) error_ = std::move(error);
 }
 
-bool Fault::Passed(shard::Status status) {
+bool Fault::Passed(Status status) {
   if (status) return true;
   Set(std::move(status).error());
   return false;
 }
 
-shard::Status Fault::Take() {
-  if (!error_) return shard::Ok();
-  shard::Error error = std::move(*error_);
+Status Fault::Take() {
+  if (!error_) return Ok();
+  Error error = std::move(*error_);
   error_.reset();
   return error;
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

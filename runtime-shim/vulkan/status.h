@@ -9,25 +9,25 @@
 
 #include "libshard/base/result.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // kUnavailable for everything that Vulkan reports; `what` is what was being done ("vkQueueSubmit",
 // "4096 bytes on llvmpipe").
-shard::Error ErrorOf(VkResult result, std::string_view what);
-shard::Status Check(VkResult result, std::string_view what);
+Error ErrorOf(VkResult result, std::string_view what);
+Status Check(VkResult result, std::string_view what);
 
 // The first thing that went wrong since the last Take. Operations cannot return an error: they
 // leave it here, and those after it do nothing.
 class Fault {
  public:
   explicit operator bool() const { return error_.has_value(); }
-  void Set(shard::Error error);
+  void Set(Error error);
   // Sets the error of `status`; true if there is none.
-  bool Passed(shard::Status status);
-  shard::Status Take();
+  bool Passed(Status status);
+  Status Take();
 
  private:
-  std::optional<shard::Error> error_;
+  std::optional<Error> error_;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

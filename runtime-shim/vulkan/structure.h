@@ -3,7 +3,7 @@
 
 #include <volk.h>
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 // Everything but the type is zero.
 template <class T>
@@ -13,4 +13,4 @@ T Structure(VkStructureType type) {
   return structure;
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -6,13 +6,12 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
-constexpr uint64_t kValueBytes = sizeof(float);
 // Half of a frame, so that the device copies one while the host fills the next.
 constexpr uint64_t kPieceBytes = kStagingBytes / 2;
-constexpr uint64_t kPieceValues = kPieceBytes / kValueBytes;
+constexpr uint64_t kPieceValues = kPieceBytes / Rows::kValueBytes;
 
 // A part of rows, and how many of their values come before it.
 struct Piece {
@@ -36,16 +35,16 @@ std::vector<Piece> PiecesOf(const Rows& rows) {
   return pieces;
 }
 
-uint64_t ValuesOf(const Rows& rows) { return uint64_t{rows.count} * rows.width; }
-
 // One region per row, packed on the staging side; rows that touch are one.
 std::vector<VkBufferCopy> RegionsOf(const Rows& rows, uint64_t staged) {
   if (rows.stride == rows.width || rows.count == 1)
-    return {{staged, rows.offset * kValueBytes, uint64_t{rows.count} * rows.width * kValueBytes}};
+    return {{staged, rows.offset * Rows::kValueBytes,
+             uint64_t{rows.count} * rows.width * Rows::kValueBytes}};
   std::vector<VkBufferCopy> regions(rows.count);
   for (uint64_t i = 0; i < rows.count; ++i) {
-    regions[i] = {staged + i * rows.width * kValueBytes,
-                  (rows.offset + i * rows.stride) * kValueBytes, rows.width * kValueBytes};
+    regions[i] = {staged + i * rows.width * Rows::kValueBytes,
+                  (rows.offset + i * rows.stride) * Rows::kValueBytes,
+                  rows.width * Rows::kValueBytes};
   }
   return regions;
 }
@@ -56,7 +55,7 @@ const Memory& MemoryOf(const Rows& rows) {
 
 }  // namespace
 
-shard::Result<std::unique_ptr<DeviceBuffer>> VulkanExecutor::NewBuffer(uint64_t bytes) {
+Result<std::unique_ptr<DeviceBuffer>> VulkanExecutor::NewBuffer(uint64_t bytes) {
   const uint64_t limit = core_.device->limits().allocation_bytes;
   // Beyond the limit Create refuses; nothing overflows before it does.
   const uint64_t padded = bytes > limit ? bytes : (bytes + 3) / 4 * 4 + kPaddingBytes;
@@ -64,7 +63,7 @@ shard::Result<std::unique_ptr<DeviceBuffer>> VulkanExecutor::NewBuffer(uint64_t 
   return std::make_unique<DeviceBuffer>(core_, bytes, std::move(memory));
 }
 
-shard::Result<BufferPtr> VulkanExecutor::Allocate(uint64_t bytes) {
+Result<BufferPtr> VulkanExecutor::Allocate(uint64_t bytes) {
   SHARD_TRY(std::unique_ptr<DeviceBuffer> buffer, NewBuffer(bytes));
   SHARD_CHECK(core_.recorder->Reserve(0));
   vkCmdFillBuffer(core_.recorder->commands(), buffer->memory().buffer(), 0, VK_WHOLE_SIZE, 0);
@@ -72,13 +71,13 @@ shard::Result<BufferPtr> VulkanExecutor::Allocate(uint64_t bytes) {
   return BufferPtr(std::move(buffer));
 }
 
-shard::Result<BufferPtr> VulkanExecutor::Load(std::span<const std::byte> bytes) {
+Result<BufferPtr> VulkanExecutor::Load(std::span<const std::byte> bytes) {
   SHARD_TRY(std::unique_ptr<DeviceBuffer> buffer, NewBuffer(bytes.size()));
   SHARD_CHECK(Upload(bytes, *buffer));
   return BufferPtr(std::move(buffer));
 }
 
-shard::Status VulkanExecutor::Upload(std::span<const std::byte> bytes, const DeviceBuffer& to) {
+Status VulkanExecutor::Upload(std::span<const std::byte> bytes, const DeviceBuffer& to) {
   for (uint64_t first = 0; first < bytes.size(); first += kPieceBytes) {
     const uint64_t count = std::min(kPieceBytes, bytes.size() - first);
     SHARD_CHECK(core_.recorder->Reserve(count));
@@ -88,18 +87,18 @@ shard::Status VulkanExecutor::Upload(std::span<const std::byte> bytes, const Dev
     vkCmdCopyBuffer(core_.recorder->commands(), staged.buffer, to.memory().buffer(), 1, &region);
   }
   if (!bytes.empty()) core_.recorder->Barrier();
-  return shard::Ok();
+  return Ok();
 }
 
 void VulkanExecutor::Write(std::span<const float> values, const Rows& to) {
   for (const Piece& piece : PiecesOf(to)) {
     if (core_.fault) return;
-    const auto part = values.subspan(piece.before, ValuesOf(piece.rows));
+    const auto part = values.subspan(piece.before, piece.rows.values());
     core_.fault.Passed(WritePiece(part, piece.rows));
   }
 }
 
-shard::Status VulkanExecutor::WritePiece(std::span<const float> values, const Rows& to) {
+Status VulkanExecutor::WritePiece(std::span<const float> values, const Rows& to) {
   SHARD_CHECK(core_.recorder->Reserve(values.size_bytes()));
   const Staged staged = core_.recorder->Stage(values.size_bytes());
   std::memcpy(staged.bytes, values.data(), values.size_bytes());
@@ -107,19 +106,19 @@ shard::Status VulkanExecutor::WritePiece(std::span<const float> values, const Ro
   vkCmdCopyBuffer(core_.recorder->commands(), staged.buffer, MemoryOf(to).buffer(),
                   static_cast<uint32_t>(regions.size()), regions.data());
   core_.recorder->Barrier();
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status VulkanExecutor::Read(const Rows& from, std::span<float> values) {
+Status VulkanExecutor::Read(const Rows& from, std::span<float> values) {
   for (const Piece& piece : PiecesOf(from)) {
     if (core_.fault) break;
-    const auto part = values.subspan(piece.before, ValuesOf(piece.rows));
+    const auto part = values.subspan(piece.before, piece.rows.values());
     core_.fault.Passed(ReadPiece(piece.rows, part));
   }
   return TakeErrors();
 }
 
-shard::Status VulkanExecutor::ReadPiece(const Rows& from, std::span<float> values) {
+Status VulkanExecutor::ReadPiece(const Rows& from, std::span<float> values) {
   SHARD_CHECK(core_.recorder->Reserve(values.size_bytes()));
   const Staged staged = core_.recorder->Stage(values.size_bytes());
   std::vector<VkBufferCopy> regions = RegionsOf(from, staged.offset);
@@ -129,19 +128,19 @@ shard::Status VulkanExecutor::ReadPiece(const Rows& from, std::span<float> value
   core_.recorder->BarrierToHost();
   SHARD_CHECK(core_.recorder->Finish());
   std::memcpy(values.data(), staged.bytes, values.size_bytes());
-  return shard::Ok();
+  return Ok();
 }
 
-shard::Status VulkanExecutor::Finish() {
+Status VulkanExecutor::Finish() {
   core_.fault.Passed(core_.recorder->Finish());
   return TakeErrors();
 }
 
-shard::Status VulkanExecutor::TakeErrors() {
+Status VulkanExecutor::TakeErrors() {
   if (const std::string messages = core_.instance->TakeMessages(); !messages.empty()) {
-    core_.fault.Set({shard::Code::kMismatch, shard::Cat("vulkan: validation layer: ", messages)});
+    core_.fault.Set({Code::kMismatch, Cat("vulkan: validation layer: ", messages)});
   }
   return core_.fault.Take();
 }
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

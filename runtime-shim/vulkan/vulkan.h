@@ -7,14 +7,14 @@
 #include "libshard/base/result.h"
 #include "runtime-shim/executor/executors.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Null, or why this build has no Vulkan.
 extern const char* const kVulkanMissing;
 
 // kUnavailable when there is no driver, no device of that number, or no validation layer though it
 // was asked for.
-shard::Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions& options);
+Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions& options);
 std::string VulkanDevices();
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,11 +11,11 @@
 #include "runtime-shim/executor/executors.h"
 #include "runtime-shim/vulkan/core.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 
 class VulkanExecutor : public Executor {
  public:
-  static shard::Result<std::unique_ptr<VulkanExecutor>> Open(const ExecutorOptions& options);
+  static Result<std::unique_ptr<VulkanExecutor>> Open(const ExecutorOptions& options);
 
   std::string name() const override { return "vulkan"; }
   std::string description() const override { return core_.device->description(); }
@@ -23,11 +23,11 @@ class VulkanExecutor : public Executor {
   bool Supports(const quant::Format* format) const override;
   const Core& core() const { return core_; }
 
-  shard::Result<BufferPtr> Allocate(uint64_t bytes) override;
-  shard::Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
+  Result<BufferPtr> Allocate(uint64_t bytes) override;
+  Result<BufferPtr> Load(std::span<const std::byte> bytes) override;
   void Write(std::span<const float> values, const Rows& to) override;
-  shard::Status Read(const Rows& from, std::span<float> values) override;
-  shard::Status Finish() override;
+  Status Read(const Rows& from, std::span<float> values) override;
+  Status Finish() override;
 
   void MatMul(const Matrix& weights, const Rows& x, const Rows& y) override;
   void Embed(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y) override;
@@ -49,13 +49,13 @@ class VulkanExecutor : public Executor {
 
  private:
   VulkanExecutor() = default;
-  shard::Status Start(const ExecutorOptions& options);
-  shard::Result<std::unique_ptr<DeviceBuffer>> NewBuffer(uint64_t bytes);
-  shard::Status Upload(std::span<const std::byte> bytes, const DeviceBuffer& to);
-  shard::Status WritePiece(std::span<const float> values, const Rows& to);
-  shard::Status ReadPiece(const Rows& from, std::span<float> values);
+  Status Start(const ExecutorOptions& options);
+  Result<std::unique_ptr<DeviceBuffer>> NewBuffer(uint64_t bytes);
+  Status Upload(std::span<const std::byte> bytes, const DeviceBuffer& to);
+  Status WritePiece(std::span<const float> values, const Rows& to);
+  Status ReadPiece(const Rows& from, std::span<float> values);
   // What the layer and earlier operations left.
-  shard::Status TakeErrors();
+  Status TakeErrors();
   void MatMulSlice(const Matrix& weights, const Rows& x, const Rows& y);
   void EmbedSlice(const Matrix& weights, std::span<const uint32_t> ids, const Rows& y);
   // Rows of `weights` that fit into a binding; 0 if not even one does.
@@ -64,4 +64,4 @@ class VulkanExecutor : public Executor {
   Core core_;
 };
 
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

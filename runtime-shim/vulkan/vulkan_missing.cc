@@ -2,15 +2,14 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/vulkan/vulkan.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 const char* const kVulkanMissing = MOEPACK_VULKAN_MISSING;
 
-shard::Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions&) {
-  return shard::Error{shard::Code::kUnsupported,
-                      shard::Cat("vulkan: this build does not have it: ", kVulkanMissing)};
+Result<std::unique_ptr<Executor>> OpenVulkan(const ExecutorOptions&) {
+  return Error{Code::kUnsupported, Cat("vulkan: this build does not have it: ", kVulkanMissing)};
 }
 
 std::string VulkanDevices() { return {}; }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

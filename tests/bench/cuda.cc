@@ -12,8 +12,8 @@
 
 namespace {
 
-using runtime::Executor;
-using runtime::Rows;
+using moepack::runtime::Executor;
+using moepack::runtime::Rows;
 
 constexpr uint32_t kColumns = 8192;
 constexpr uint64_t kWeightBytes = 256 << 20;  // far more than a cache holds
@@ -21,13 +21,13 @@ constexpr int kRounds = 20;
 // One expert of a 30B-A3B model: starting the kernel takes longer than reading the weights.
 constexpr uint32_t kSmallRows = 768, kSmallColumns = 2048;
 
-[[noreturn]] void Fail(const shard::Error& error) {
+[[noreturn]] void Fail(const moepack::Error& error) {
   std::fprintf(stderr, "%s\n", error.message.c_str());
   std::exit(1);
 }
 
 template <class T>
-T OrFail(shard::Result<T> result) {
+T OrFail(moepack::Result<T> result) {
   if (!result) Fail(result.error());
   return std::move(*result);
 }
@@ -100,7 +100,7 @@ void Measure(Executor& executor) {
 
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "cuda";
-  const auto executor = runtime::OpenExecutor(name, {});
+  const auto executor = moepack::runtime::OpenExecutor(name, {});
   if (!executor) {
     std::printf("nothing was measured: %s\n", executor.error().message.c_str());
     return 0;

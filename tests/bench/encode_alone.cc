@@ -14,9 +14,9 @@
 namespace bench {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+using moepack::Cat;
+using moepack::Code;
+using moepack::Error;
 
 class Clock {
  public:
@@ -31,22 +31,22 @@ class Clock {
 
 // Values of one type in rows of one length, about as many as a thread takes at a time.
 struct Tile {
-  shard::OutputTensor tensor;
+  moepack::OutputTensor tensor;
   uint64_t bytes;  // of BF16
 };
 
 constexpr uint64_t kTileValues = 1 << 19;
 
-void AddTiles(const shard::TensorEntry& entry, std::vector<Tile>& tiles) {
-  if (entry.format == nullptr || shard::IsPlainFloat(entry.format) || entry.shape.empty()) return;
+void AddTiles(const moepack::TensorEntry& entry, std::vector<Tile>& tiles) {
+  if (entry.format == nullptr || moepack::IsPlainFloat(entry.format) || entry.shape.empty()) return;
   uint64_t values = 1;
   for (const uint64_t size : entry.shape) values *= size;
   Tile tile;
-  shard::Encoding encoding;
+  moepack::Encoding encoding;
   encoding.from = quant::FindFormat("bf16");
   encoding.to = entry.format;
   encoding.row_values = entry.shape.back();
-  tile.tensor.encoding = std::make_shared<const shard::Encoding>(encoding);
+  tile.tensor.encoding = std::make_shared<const moepack::Encoding>(encoding);
   const uint64_t rows = std::max<uint64_t>(1, kTileValues / encoding.row_values);
   for (uint64_t left = values / encoding.row_values; left > 0;) {
     const uint64_t taken = std::min(rows, left);
@@ -61,12 +61,12 @@ Result<std::vector<Tile>> TilesOf(const fs::path& output) {
   std::set<std::string> seen;  // one file may have several names
   for (const auto& entry : fs::recursive_directory_iterator(output)) {
     if (!entry.is_regular_file() || entry.path().extension() != ".gguf") continue;
-    SHARD_TRY(shard::InputFile input, shard::InputFile::Open(entry.path()));
+    SHARD_TRY(moepack::InputFile input, moepack::InputFile::Open(entry.path()));
     if (!seen.insert(input.identity()).second) continue;
-    SHARD_TRY(shard::MappedFile file, shard::MappedFile::Map(input));
-    SHARD_TRY(shard::GgufHeader header,
-              shard::ParseGguf(entry.path().string(), file.bytes(), file.bytes().size()));
-    for (const shard::TensorEntry& tensor : header.tensors) AddTiles(tensor, tiles);
+    SHARD_TRY(moepack::MappedFile file, moepack::MappedFile::Map(input));
+    SHARD_TRY(moepack::GgufHeader header,
+              moepack::ParseGguf(entry.path().string(), file.bytes(), file.bytes().size()));
+    for (const moepack::TensorEntry& tensor : header.tensors) AddTiles(tensor, tiles);
   }
   return tiles;
 }
@@ -84,22 +84,22 @@ Result<Sample> EncodeAlone(const fs::path& output, const fs::path& source, size_
   if (tiles.empty()) {
     return Error{Code::kNotFound, Cat(output.string(), ": expected encoded tensors, found none")};
   }
-  SHARD_TRY(const shard::InputFile input, shard::InputFile::Open(source));
-  SHARD_TRY(shard::MappedFile file, shard::MappedFile::Map(input));
+  SHARD_TRY(const moepack::InputFile input, moepack::InputFile::Open(source));
+  SHARD_TRY(moepack::MappedFile file, moepack::MappedFile::Map(input));
   // The middle of the file: past the header, in the experts.
   const std::span<const std::byte> bytes =
       file.bytes().subspan(file.bytes().size() / 2).first(file.bytes().size() / 4 & ~size_t{1});
   const Clock clock;
-  SHARD_CHECK(shard::ParallelFor(tiles.size(), threads, [&](size_t i) {
-    thread_local shard::RowEncoder encoder;
+  SHARD_CHECK(moepack::ParallelFor(tiles.size(), threads, [&](size_t i) {
+    thread_local moepack::RowEncoder encoder;
     thread_local std::vector<std::byte> out;
     const Tile& tile = tiles[i];
     if (tile.bytes > bytes.size()) {
-      return shard::Status(Error{Code::kInvalidArgument, "the source is too small"});
+      return moepack::Status(Error{Code::kInvalidArgument, "the source is too small"});
     }
     const size_t at = i * tile.bytes % (bytes.size() - tile.bytes + 1) & ~size_t{1};
     encoder.Encode(tile.tensor, 0, bytes.subspan(at, tile.bytes), out);
-    return shard::Ok();
+    return moepack::Ok();
   }));
   return clock.Stop();
 }

@@ -24,11 +24,11 @@ extern "C" __attribute__((noinline)) void CountedWork(const std::function<void()
 namespace bench {
 namespace {
 
+using moepack::Cat;
+using moepack::Code;
+using moepack::Error;
+using moepack::Json;
 using quant::InstructionSet;
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Json;
 
 constexpr size_t kRows = 8, kRowValues = 2048;  // whole vectors of blocks on every instruction set
 
@@ -121,7 +121,7 @@ std::optional<double> Total(const fs::path& path) {
   return std::nullopt;
 }
 
-shard::Result<Json> CountByCallgrind(const std::string& program, const fs::path& scratch) {
+moepack::Result<Json> CountByCallgrind(const std::string& program, const fs::path& scratch) {
   const fs::path list = scratch / "cases.json", calls = scratch / "calls";
   // A file of its own each time the function is left.
   SHARD_CHECK(RunCommand({"valgrind", "--quiet", "--tool=callgrind", "--toggle-collect=CountedWork",

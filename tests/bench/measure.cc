@@ -15,11 +15,11 @@
 namespace bench {
 namespace {
 
-using shard::Code;
-using shard::Error;
+using moepack::Code;
+using moepack::Error;
 
 Error SystemError(const std::string& what) {
-  return Error{Code::kIo, shard::Cat(what, ": ", std::strerror(errno))};
+  return Error{Code::kIo, moepack::Cat(what, ": ", std::strerror(errno))};
 }
 
 [[noreturn]] void BecomeCommand(const Command& command) {
@@ -54,7 +54,7 @@ Status ForEachOpen(const fs::path& tree, Use use) {
     close(file);
     if (!used) return SystemError(path.string());
   }
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 }  // namespace
@@ -69,8 +69,8 @@ Result<Sample> RunCommand(const Command& command) {
   if (wait4(child, &status, 0, &usage) != child) return SystemError("wait4");
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    return Error{Code::kInvalidArgument, shard::Cat(Spelled(command), ": expected exit status 0",
-                                                    ", found wait status ", status)};
+    return Error{Code::kInvalidArgument, moepack::Cat(Spelled(command), ": expected exit status 0",
+                                                      ", found wait status ", status)};
   }
   return Sample{elapsed.count(), Seconds(usage.ru_utime) + Seconds(usage.ru_stime),
                 static_cast<uint64_t>(usage.ru_maxrss) * 1024};

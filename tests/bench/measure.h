@@ -11,8 +11,8 @@
 namespace bench {
 
 namespace fs = std::filesystem;
-using shard::Result;
-using shard::Status;
+using moepack::Result;
+using moepack::Status;
 
 // One run of one process, children included.
 struct Sample {

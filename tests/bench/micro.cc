@@ -22,8 +22,8 @@ std::vector<std::string> ExpertNames() {
   const char* const roles[] = {"gate_proj", "up_proj", "down_proj"};
   std::vector<std::string> names;
   for (size_t i = 0; i < kTensors; ++i) {
-    names.push_back(shard::Cat("model.layers.", i / 384, ".mlp.experts.", i / 3 % 128, ".",
-                               roles[i % 3], ".weight"));
+    names.push_back(moepack::Cat("model.layers.", i / 384, ".mlp.experts.", i / 3 % 128, ".",
+                                 roles[i % 3], ".weight"));
   }
   return names;
 }
@@ -31,7 +31,7 @@ std::vector<std::string> ExpertNames() {
 constexpr uint64_t kTensorBytes = 8;  // a [2, 2] tensor of BF16
 
 std::string Header() {
-  std::vector<shard::TensorEntry> tensors;
+  std::vector<moepack::TensorEntry> tensors;
   for (const std::string& name : ExpertNames()) {
     tensors.push_back({.name = name,
                        .dtype = "BF16",
@@ -39,7 +39,7 @@ std::string Header() {
                        .shape = {2, 2},
                        .bytes = kTensorBytes});
   }
-  return shard::BuildSafetensorsHeader(tensors, {});
+  return moepack::BuildSafetensorsHeader(tensors, {});
 }
 
 void ParseHeaderOf100000Tensors(benchmark::State& state) {
@@ -47,7 +47,7 @@ void ParseHeaderOf100000Tensors(benchmark::State& state) {
   const uint64_t file_size = header.size() + kTensors * kTensorBytes;
   for (auto _ : state) {
     auto parsed =
-        shard::ParseSafetensors("bench.safetensors", std::as_bytes(std::span(header)), file_size);
+        moepack::ParseSafetensors("bench.safetensors", std::as_bytes(std::span(header)), file_size);
     if (!parsed) {
       state.SkipWithError(parsed.error().message.c_str());
       return;
@@ -59,8 +59,8 @@ void ParseHeaderOf100000Tensors(benchmark::State& state) {
 BENCHMARK(ParseHeaderOf100000Tensors)->Unit(benchmark::kMillisecond);
 
 void Classify100000Names(benchmark::State& state) {
-  const shard::Family* family = nullptr;
-  for (const shard::Family& row : shard::AllFamilies()) {
+  const moepack::Family* family = nullptr;
+  for (const moepack::Family& row : moepack::AllFamilies()) {
     if (row.name == "qwen3-moe") family = &row;
   }
   if (family == nullptr) {
@@ -69,7 +69,7 @@ void Classify100000Names(benchmark::State& state) {
   }
   const std::vector<std::string> names = ExpertNames();
   for (auto _ : state) {
-    shard::FamilyMatcher matcher(*family, 512);
+    moepack::FamilyMatcher matcher(*family, 512);
     for (const std::string& name : names) benchmark::DoNotOptimize(matcher.Classify(name));
   }
   state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * kTensors));
@@ -78,14 +78,14 @@ BENCHMARK(Classify100000Names)->Unit(benchmark::kMillisecond);
 
 void Xxh3OfTensorBytes(benchmark::State& state) {
   const std::vector<std::byte> bytes(kDigestBytes, std::byte{7});
-  for (auto _ : state) benchmark::DoNotOptimize(shard::Xxh3Hex(bytes));
+  for (auto _ : state) benchmark::DoNotOptimize(moepack::Xxh3Hex(bytes));
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes.size()));
 }
 BENCHMARK(Xxh3OfTensorBytes)->Unit(benchmark::kMillisecond);
 
 void Sha256OfFileBytes(benchmark::State& state) {
   const std::vector<std::byte> bytes(kDigestBytes, std::byte{7});
-  for (auto _ : state) benchmark::DoNotOptimize(shard::Sha256Hex(std::span(bytes)));
+  for (auto _ : state) benchmark::DoNotOptimize(moepack::Sha256Hex(std::span(bytes)));
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes.size()));
 }
 BENCHMARK(Sha256OfFileBytes)->Unit(benchmark::kMillisecond);

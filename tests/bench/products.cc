@@ -22,7 +22,7 @@ std::vector<std::byte> EncodedWeights(const quant::Format& format) {
 }
 
 void MatMul(benchmark::State& state, const quant::Format* format, const std::string& kind) {
-  auto executor = runtime::OpenExecutor(kind, {});
+  auto executor = moepack::runtime::OpenExecutor(kind, {});
   if (!executor) return state.SkipWithError(executor.error().message.c_str());
   const auto tokens = static_cast<uint32_t>(state.range(0));
   const std::vector<std::byte> bytes = EncodedWeights(*format);
@@ -45,7 +45,7 @@ void MatMul(benchmark::State& state, const quant::Format* format, const std::str
 
 // One row per type and number of tokens, for every executor of this build.
 void RegisterProducts() {
-  for (const runtime::ExecutorKind& kind : runtime::AllExecutorKinds()) {
+  for (const moepack::runtime::ExecutorKind& kind : moepack::runtime::AllExecutorKinds()) {
     for (const quant::Format& format : quant::AllFormats()) {
       if (format.encode == nullptr || format.decode == nullptr || kind.missing != nullptr) continue;
       const std::string name = std::string("MatMul/") + kind.name + "/" + std::string(format.name);

@@ -13,8 +13,8 @@
 namespace bench {
 namespace {
 
-using shard::Cat;
-using shard::Json;
+using moepack::Cat;
+using moepack::Json;
 
 // The least ratio to ggml of one type: on the machine's widest instruction set, and on AVX2 where
 // that has a target of its own.
@@ -205,12 +205,12 @@ void WriteInstructions(std::ostream& out, const Json& counted) {
 }  // namespace
 
 void WriteQuantTables(std::ostream& out, const QuantFiles& files) {
-  const auto benchmarks = shard::ReadJsonFile(files.benchmarks);
+  const auto benchmarks = moepack::ReadJsonFile(files.benchmarks);
   if (!benchmarks) return;
   const std::vector<Line> encoders = LinesOf(*benchmarks, "encode");
   const std::vector<Line> decoders = LinesOf(*benchmarks, "decode");
   if (!encoders.empty()) WriteEncoders(out, encoders);
-  if (const auto counted = shard::ReadJsonFile(files.instructions)) {
+  if (const auto counted = moepack::ReadJsonFile(files.instructions)) {
     WriteInstructions(out, *counted);
   }
   if (!decoders.empty()) WriteDecoders(out, decoders);

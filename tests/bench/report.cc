@@ -19,8 +19,8 @@
 namespace bench {
 namespace {
 
-using shard::Cat;
-using shard::Json;
+using moepack::Cat;
+using moepack::Json;
 
 const char* VerdictText(const Row& row) {
   switch (row.verdict) {
@@ -87,7 +87,7 @@ Json Machine(const Report& report) {
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   return {{"processor", ProcessorName()},
           {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
-          {"memory", shard::FormatBytes(memory)},
+          {"memory", moepack::FormatBytes(memory)},
           {"file system", FileSystemName(report.scratch)},
           {"kernel", system.release},
           {"load average when done", LoadAverage()},
@@ -96,13 +96,13 @@ Json Machine(const Report& report) {
 }
 
 Json DocumentOrNull(const std::string& path) {
-  auto document = shard::ReadJsonFile(path);
+  auto document = moepack::ReadJsonFile(path);
   return document ? std::move(*document) : Json();
 }
 
 // Google Benchmark's JSON; an empty list when the file is not there.
 Json MicroResults(const Report& report) {
-  auto document = shard::ReadJsonFile(report.micro_json);
+  auto document = moepack::ReadJsonFile(report.micro_json);
   if (!document) return Json::array();
   return document->value("benchmarks", Json::array());
 }
@@ -110,10 +110,10 @@ Json MicroResults(const Report& report) {
 std::string MicroRate(const Json& benchmark) {
   if (benchmark.contains("bytes_per_second")) {
     const double rate = benchmark["bytes_per_second"].get<double>();
-    return shard::FormatBytes(static_cast<uint64_t>(rate)) + "/s";
+    return moepack::FormatBytes(static_cast<uint64_t>(rate)) + "/s";
   }
   const double rate = benchmark.value("items_per_second", 0.0);
-  return shard::FormatCount(static_cast<uint64_t>(rate)) + " per second";
+  return moepack::FormatCount(static_cast<uint64_t>(rate)) + " per second";
 }
 
 void WriteRow(std::ostream& out, const std::vector<std::string>& cells) {
@@ -175,8 +175,8 @@ Status WriteMarkdown(const Report& report, const fs::path& path) {
   WriteQuantTables(out, report.quant);
   WriteMicroTable(out, MicroResults(report));
   out.close();
-  if (!out) return shard::Error{shard::Code::kIo, Cat(path.string(), ": cannot be written")};
-  return shard::Ok();
+  if (!out) return moepack::Error{moepack::Code::kIo, Cat(path.string(), ": cannot be written")};
+  return moepack::Ok();
 }
 
 Status WriteReportJson(const Report& report, const fs::path& path) {
@@ -202,10 +202,10 @@ Status WriteReportJson(const Report& report, const fs::path& path) {
   document["quant"] = DocumentOrNull(report.quant.benchmarks);
   document["instructions"] = DocumentOrNull(report.quant.instructions);
   std::ofstream out(path, std::ios::trunc);
-  out << shard::WriteJson(document);
+  out << moepack::WriteJson(document);
   out.close();
-  if (!out) return shard::Error{shard::Code::kIo, Cat(path.string(), ": cannot be written")};
-  return shard::Ok();
+  if (!out) return moepack::Error{moepack::Code::kIo, Cat(path.string(), ": cannot be written")};
+  return moepack::Ok();
 }
 
 }  // namespace bench

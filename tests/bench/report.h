@@ -40,7 +40,7 @@ struct Report {
 
 void PrintTable(const std::vector<Row>& rows);
 // REQUIRES: nothing else writes these files.
-shard::Status WriteMarkdown(const Report& report, const fs::path& path);
-shard::Status WriteReportJson(const Report& report, const fs::path& path);
+moepack::Status WriteMarkdown(const Report& report, const fs::path& path);
+moepack::Status WriteReportJson(const Report& report, const fs::path& path);
 
 }  // namespace bench

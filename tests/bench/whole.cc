@@ -15,7 +15,7 @@
 namespace bench {
 namespace {
 
-using shard::Cat;
+using moepack::Cat;
 
 constexpr double kOfPeer = 0.9;           // of cp, of reading
 constexpr uint64_t kMostMemory = 100e6;   // resident, whatever the model
@@ -32,7 +32,7 @@ std::string Fixed(double value, int digits) {
 std::string Speed(const std::vector<Sample>& samples, uint64_t bytes) {
   const double seconds = MedianSeconds(samples);
   const auto rate = static_cast<uint64_t>(static_cast<double>(bytes) / seconds);
-  return Cat(Fixed(seconds, 2), " s, ", shard::FormatBytes(rate), "/s");
+  return Cat(Fixed(seconds, 2), " s, ", moepack::FormatBytes(rate), "/s");
 }
 
 Run::Run(const Options& options) : options_(options) {
@@ -101,11 +101,11 @@ Status Run::MeasureWriting(const std::string& size, int repetitions) {
            ours, plain, bytes);
   const uint64_t peak = HighestPeak(ours.samples);
   report_.rows.push_back({.work = Cat("shard-experts, ", size, ": peak memory"),
-                          .figure = shard::FormatBytes(peak),
+                          .figure = moepack::FormatBytes(peak),
                           .target = "under 100 MB",
                           .verdict = Judge(peak < kMostMemory)});
   for (Series* series : {&ours, &flushed, &plain}) report_.series.push_back(std::move(*series));
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 Status Run::MeasureReading(const std::string& size, int repetitions, bool warm) {
@@ -132,18 +132,18 @@ Status Run::MeasureReading(const std::string& size, int repetitions, bool warm) 
             .target = warm ? "" : "at least 0.9"},
            ours, peer, TreeBytes(out));
   for (Series* series : {&ours, &peer}) report_.series.push_back(std::move(*series));
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 Status Run::Shard(uint64_t bytes, int repetitions) {
-  const std::string size = shard::FormatBytes(bytes);
+  const std::string size = moepack::FormatBytes(bytes);
   // The source and one copy at a time, and a tenth for what else happens on this disk.
   const uint64_t needed = bytes * 2 + bytes / 5;
   if (const uint64_t free = fs::space(options_.scratch).available; free < needed) {
-    return shard::Error{
-        shard::Code::kIo,
-        Cat(options_.scratch.string(), ": free space: expected ", shard::FormatBytes(needed),
-            ", found ", shard::FormatBytes(free)),
+    return moepack::Error{
+        moepack::Code::kIo,
+        Cat(options_.scratch.string(), ": free space: expected ", moepack::FormatBytes(needed),
+            ", found ", moepack::FormatBytes(free)),
         "set MOEPACK_BENCH_DIR to a folder with more space, or MOEPACK_BENCH_QUICK=1"};
   }
   SHARD_CHECK(MakeCheckpoint(In("source"), {"--bytes", std::to_string(bytes)}));
@@ -152,7 +152,7 @@ Status Run::Shard(uint64_t bytes, int repetitions) {
   SHARD_CHECK(MeasureReading(size, repetitions, false));
   SHARD_CHECK(MeasureReading(size, repetitions, true));
   fs::remove_all(In("out"));
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 Status Run::List(uint64_t tensors, int repetitions) {
@@ -167,14 +167,15 @@ Status Run::List(uint64_t tensors, int repetitions) {
       series.samples.push_back(sample);
     }
     const double seconds = MedianSeconds(series.samples);
-    report_.rows.push_back({.work = Cat(series.name, ", ", shard::FormatCount(tensors), " tensors"),
-                            .figure = Fixed(seconds, 3) + " s",
-                            .target = "under 0.5 s",
-                            .verdict = Judge(seconds < kMostListSeconds)});
+    report_.rows.push_back(
+        {.work = Cat(series.name, ", ", moepack::FormatCount(tensors), " tensors"),
+         .figure = Fixed(seconds, 3) + " s",
+         .target = "under 0.5 s",
+         .verdict = Judge(seconds < kMostListSeconds)});
     report_.series.push_back(std::move(series));
   }
   fs::remove_all(source);
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 namespace {

@@ -12,7 +12,7 @@
 namespace bench {
 namespace {
 
-using shard::Cat;
+using moepack::Cat;
 
 constexpr double kTwoCores = 1.9;            // times as fast as one
 constexpr double kOfSlowest = 1.2;           // times as long as the slowest part alone
@@ -84,7 +84,7 @@ Status Run::TakeQuantizeTurn(QuantizeRuns& runs) {
   };
   SHARD_TRY(Sample one, build(1));
   runs.one.samples.push_back(one);
-  if (CoreList(2).empty()) return shard::Ok();
+  if (CoreList(2).empty()) return moepack::Ok();
   SHARD_TRY(Sample two, build(2));
   runs.two.samples.push_back(two);
   SHARD_TRY(Sample reading, ReadAlone(source));
@@ -95,7 +95,7 @@ Status Run::TakeQuantizeTurn(QuantizeRuns& runs) {
   SHARD_TRY(Sample writing, WriteAlone(out, copy));
   runs.writing.samples.push_back(writing);
   fs::remove_all(copy);
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 void Run::AddQuantizeRows(const std::string& name, const QuantizeRuns& runs,
@@ -135,7 +135,7 @@ void Run::AddQuantizeRows(const std::string& name, const QuantizeRuns& runs,
   }
   const uint64_t peak = HighestPeak(all);
   report_.rows.push_back({.work = Cat(name, ": peak memory with --memory 128M"),
-                          .figure = shard::FormatBytes(peak),
+                          .figure = moepack::FormatBytes(peak),
                           .target = "at most 128 MiB",
                           .verdict = Judge(peak <= kMostBytes)});
 }
@@ -161,7 +161,7 @@ Status Run::Quantize(uint32_t experts, int repetitions) {
   }
   fs::remove_all(source);
   fs::remove_all(out);
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 }  // namespace bench

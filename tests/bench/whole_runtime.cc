@@ -7,7 +7,7 @@
 namespace bench {
 namespace {
 
-using shard::Cat;
+using moepack::Cat;
 
 constexpr double kOfReading = 1.2;  // times as long as reading
 
@@ -41,7 +41,7 @@ Status Run::Load(uint32_t experts, int repetitions) {
   SHARD_CHECK(RunCommand(build));
   const std::vector<fs::path> files = FilesOfNode(out);
   const std::string name =
-      Cat("run until the first token, ", shard::FormatBytes(BytesOf(files)), " in Q8_0, cold");
+      Cat("run until the first token, ", moepack::FormatBytes(BytesOf(files)), " in Q8_0, cold");
   Command run = {options_.moepack, "run", out.string(), "--group", "0", "--tokens", "1", "-n", "1"};
   Command cat = {"cat"};
   for (const fs::path& file : files) cat.push_back(file.string());
@@ -72,7 +72,7 @@ Status Run::Load(uint32_t experts, int repetitions) {
   for (Series* series : {&ours, &trusting, &peer}) report_.series.push_back(std::move(*series));
   fs::remove_all(source);
   fs::remove_all(out);
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 }  // namespace bench

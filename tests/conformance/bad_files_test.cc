@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 fs::path BadDir() { return fs::path(MOEPACK_SOURCE_DIR) / "fixtures" / "bad"; }
 
 // Folder name -> code. A folder that is not here fails every case in it.
-const std::map<std::string, shard::Code>& Codes() {
-  static const std::map<std::string, shard::Code> codes = {
-      {"corrupt", shard::Code::kCorrupt},
-      {"unsupported", shard::Code::kUnsupported},
-      {"not_found", shard::Code::kNotFound},
-      {"invalid_argument", shard::Code::kInvalidArgument}};
+const std::map<std::string, moepack::Code>& Codes() {
+  static const std::map<std::string, moepack::Code> codes = {
+      {"corrupt", moepack::Code::kCorrupt},
+      {"unsupported", moepack::Code::kUnsupported},
+      {"not_found", moepack::Code::kNotFound},
+      {"invalid_argument", moepack::Code::kInvalidArgument}};
   return codes;
 }
 
@@ -53,22 +53,22 @@ std::string MentionOf(const std::string& path) {
 }
 
 // What the command that reads such a file says; Ok when it is read without complaint.
-shard::Status Open(const fs::path& path) {
+moepack::Status Open(const fs::path& path) {
   if (path.filename().string().starts_with("statistics_")) {
-    const auto statistics = shard::ReadStatistics(path.string());
-    return statistics ? shard::Ok() : shard::Status(statistics.error());
+    const auto statistics = moepack::ReadStatistics(path.string());
+    return statistics ? moepack::Ok() : moepack::Status(statistics.error());
   }
-  const auto model = shard::MoeModel::Open(path);
-  return model ? shard::Ok() : shard::Status(model.error());
+  const auto model = moepack::MoeModel::Open(path);
+  return model ? moepack::Ok() : moepack::Status(model.error());
 }
 
 class BadFile : public testing::TestWithParam<std::string> {};
 
 TEST_P(BadFile, IsRefusedWithTheCodeOfItsFolderAndAMessageThatNamesThePlace) {
   const std::string folder = GetParam().substr(0, GetParam().find('/'));
-  const shard::Status opened = Open(BadDir() / GetParam());
+  const moepack::Status opened = Open(BadDir() / GetParam());
   ASSERT_FALSE(opened) << "opened without complaint";
-  const shard::Error& error = opened.error();
+  const moepack::Error& error = opened.error();
   EXPECT_EQ(static_cast<int>(error.code), static_cast<int>(Codes().at(folder))) << error.message;
   const std::string name = fs::path(GetParam()).filename().string();
   EXPECT_NE(error.message.find(name), std::string::npos) << error.message;
@@ -102,9 +102,9 @@ TEST(BadFiles, AMillionOpenBracketsAreRefusedWithoutDeepRecursion) {
   const fs::path path = dir / "bomb.safetensors";
   const std::string bomb = "{\"a\":" + std::string(1'000'000, '[');
   ASSERT_TRUE(fixtures::WriteFile(path, fixtures::WithHeader(bomb)));
-  const auto model = shard::MoeModel::Open(path);
+  const auto model = moepack::MoeModel::Open(path);
   ASSERT_FALSE(model.has_value());
-  EXPECT_EQ(static_cast<int>(model.error().code), static_cast<int>(shard::Code::kCorrupt));
+  EXPECT_EQ(static_cast<int>(model.error().code), static_cast<int>(moepack::Code::kCorrupt));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string>
 #include <tuple>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/text.h"
 #include "manifest/document/manifest.h"
 #include "tests/conformance/split_checkpoint.h"
@@ -17,7 +18,7 @@
 namespace split {
 
 // Role and group of the bundle, tensor, expert id (-1: the tensor has no expert axis).
-using PieceName = std::tuple<shard::Role, int, std::string, int64_t>;
+using PieceName = std::tuple<moepack::Role, int, std::string, int64_t>;
 struct Piece {
   std::string dtype, bytes;
   bool operator==(const Piece&) const = default;
@@ -25,13 +26,14 @@ struct Piece {
 using Pieces = std::map<PieceName, Piece>;
 
 inline std::string PieceText(const PieceName& name) {
-  return shard::Cat(shard::RoleName(std::get<0>(name)), " ", std::get<1>(name), " ",
-                    std::get<2>(name), " expert ", std::get<3>(name));
+  return moepack::Cat(moepack::RoleName(std::get<0>(name)), " ", std::get<1>(name), " ",
+                      std::get<2>(name), " expert ", std::get<3>(name));
 }
 
 // A tensor with ids holds an equal part for each, the expert axis being the slowest one.
-inline void AddPieces(const manifest::BundleRecord& bundle, const manifest::TensorRecord& tensor,
-                      const std::string& bytes, Pieces& pieces) {
+inline void AddPieces(const moepack::manifest::BundleRecord& bundle,
+                      const moepack::manifest::TensorRecord& tensor, const std::string& bytes,
+                      Pieces& pieces) {
   const auto name = [&](int64_t id) {
     return PieceName{bundle.role, bundle.group, tensor.name, id};
   };
@@ -44,12 +46,12 @@ inline void AddPieces(const manifest::BundleRecord& bundle, const manifest::Tens
 
 inline Pieces PiecesOf(const fs::path& distribution) {
   Pieces pieces;
-  const auto manifest = manifest::ReadManifest(distribution.string());
+  const auto manifest = moepack::manifest::ReadManifest(distribution.string());
   EXPECT_TRUE(manifest) << manifest.error().message;
   if (!manifest) return pieces;
-  for (const manifest::BundleRecord& bundle : manifest->bundles) {
-    const std::string file = ReadFile(distribution / bundle.file);
-    for (const manifest::TensorRecord& tensor : bundle.tensors) {
+  for (const moepack::manifest::BundleRecord& bundle : manifest->bundles) {
+    const std::string file = fixtures::ReadFile(distribution / bundle.file);
+    for (const moepack::manifest::TensorRecord& tensor : bundle.tensors) {
       AddPieces(bundle, tensor, file.substr(tensor.offset, tensor.bytes), pieces);
     }
   }

@@ -6,9 +6,10 @@
 #include <set>
 
 #include "fixtures/numbers.h"
+#include "fixtures/temp_dir.h"
 #include "tests/conformance/split_checkpoint.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 constexpr int kFlipsPerFile = 8;
 
 void FlipByte(const fs::path& path, uint64_t offset) {
-  std::string bytes = split::ReadFile(path);
+  std::string bytes = fixtures::ReadFile(path);
   ASSERT_LT(offset, bytes.size());
   bytes[offset] = static_cast<char>(bytes[offset] ^ 0x10);
   ASSERT_TRUE(fixtures::WriteFile(path, bytes));
@@ -71,7 +72,7 @@ TEST_P(Damage, OneWrongByteOfAnyFileIsAnErrorThatNamesTheFile) {
 
 TEST_P(Damage, AFileOneByteShortOrLongIsAnErrorThatNamesTheFile) {
   for (const std::string& file : ListedFiles()) {
-    const std::string bytes = split::ReadFile(distribution_ / file);
+    const std::string bytes = fixtures::ReadFile(distribution_ / file);
     for (const std::string& damaged : {bytes.substr(0, bytes.size() - 1), bytes + '\0'}) {
       fixtures::WriteFile(distribution_ / file, damaged);
       const VerifyReport report = split::Verify(distribution_, "");
@@ -83,12 +84,12 @@ TEST_P(Damage, AFileOneByteShortOrLongIsAnErrorThatNamesTheFile) {
 
 // Splits a copy of the source with one byte of a tensor changed.
 TEST_P(Damage, ADistributionOfOtherWeightsIsSoundButNotThatOfTheSource) {
-  const auto model = shard::MoeModel::Open(source_);
+  const auto model = MoeModel::Open(source_);
   ASSERT_TRUE(model);
   fs::copy(source_, dir_ / "forged");
   fixtures::Numbers numbers(11);
-  for (const shard::ModelTensor& tensor : model->tensors()) {
-    const shard::TensorEntry& entry = model->entry(tensor);
+  for (const ModelTensor& tensor : model->tensors()) {
+    const TensorEntry& entry = model->entry(tensor);
     if (entry.bytes == 0 || numbers.Next() % 4 != 0) continue;
     const fs::path file = dir_ / "forged" / model->checkpoint().files()[entry.file].name;
     const uint64_t at = entry.offset + numbers.Next() % entry.bytes;
@@ -119,4 +120,4 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Damage, testing::Values("qwen3-moe", "granite-
                          });
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -7,29 +7,27 @@
 #include <cctype>
 #include <map>
 
+#include "fixtures/temp_dir.h"
 #include "manifest/node/assemble.h"
 #include "tests/conformance/split_checkpoint.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::ExpertIds;
-using shard::ModelTensor;
-using shard::MoeModel;
 using testing::HasSubstr;
 
 // Layouts of which no node can be a model directory of its own.
-struct Refusal {
+struct RefusedLayout {
   const char* layout;
   const char* message;  // part of the error
 };
-constexpr Refusal kRefused[] = {
+constexpr RefusedLayout kRefusedLayouts[] = {
     {"deepseek-v4", "found a table that gives tokens fixed experts"},
 };
 
 std::vector<std::string> LayoutsWithNodes() {
   std::vector<std::string> layouts = fixtures::Layouts();
-  for (const Refusal& refusal : kRefused) std::erase(layouts, refusal.layout);
+  for (const RefusedLayout& refusal : kRefusedLayouts) std::erase(layouts, refusal.layout);
   return layouts;
 }
 
@@ -40,8 +38,8 @@ struct Tensor {
 };
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
-  return out << tensor.dtype << " " << shard::FormatShape(tensor.shape) << ", "
-             << tensor.bytes.size() << " bytes";
+  return out << tensor.dtype << " " << FormatShape(tensor.shape) << ", " << tensor.bytes.size()
+             << " bytes";
 }
 bool operator==(const Tensor& a, const Tensor& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.bytes == b.bytes;
@@ -50,9 +48,10 @@ using Tensors = std::map<std::string, Tensor>;
 
 Tensors ReadTensors(const MoeModel& model) {
   std::vector<std::string> files;
-  for (const auto& file : model.checkpoint().files()) files.push_back(split::ReadFile(file.path));
+  for (const auto& file : model.checkpoint().files())
+    files.push_back(fixtures::ReadFile(file.path));
   Tensors tensors;
-  for (const shard::TensorEntry& entry : model.checkpoint().tensors()) {
+  for (const TensorEntry& entry : model.checkpoint().tensors()) {
     tensors[entry.name] = {entry.dtype, entry.shape,
                            files[entry.file].substr(entry.offset, entry.bytes)};
   }
@@ -75,13 +74,12 @@ Tensor Gather(const Tensor& from, size_t axis, uint32_t experts, const ExpertIds
 }
 
 std::string Renamed(std::string name, uint32_t from, uint32_t to) {
-  const std::string old = shard::Cat(".", from, ".");
-  return name.replace(name.rfind(old), old.size(), shard::Cat(".", to, "."));
+  const std::string old = Cat(".", from, ".");
+  return name.replace(name.rfind(old), old.size(), Cat(".", to, "."));
 }
 
 // What the node of `group` must hold.
-Tensors Expected(const MoeModel& source, const Tensors& tensors, const shard::Plan& plan,
-                 uint32_t group) {
+Tensors Expected(const MoeModel& source, const Tensors& tensors, const Plan& plan, uint32_t group) {
   Tensors out;
   for (const ModelTensor& tensor : source.tensors()) {
     const std::string& name = source.entry(tensor).name;
@@ -135,7 +133,7 @@ TEST_P(EveryNode, HoldsItsExpertsOfTheSourceAndNothingElse) {
   ASSERT_TRUE(manifest) << manifest.error().message;
   ASSERT_TRUE(manifest->plan.uniform);
   for (uint32_t group = 0; group < 2; ++group) {
-    const split::fs::path out = dir_ / shard::Cat("node", group);
+    const split::fs::path out = dir_ / Cat("node", group);
     AssembleOptions options;
     options.group = group;
     const auto report = AssembleNode(distribution_.string(), out.string(), options);
@@ -144,7 +142,7 @@ TEST_P(EveryNode, HoldsItsExpertsOfTheSourceAndNothingElse) {
     ASSERT_TRUE(node) << node.error().message;
     EXPECT_EQ(node->family().name, source->family().name);
     ASSERT_EQ(node->layers().size(), source->layers().size());
-    for (const shard::MoeLayer& layer : node->layers()) {
+    for (const MoeLayer& layer : node->layers()) {
       EXPECT_EQ(layer.experts, Eligible(manifest->plan, group, layer.layer).size());
       EXPECT_EQ(layer.experts, report->experts);
       EXPECT_EQ(layer.top_k, source->FindLayer(layer.layer)->top_k);
@@ -153,7 +151,7 @@ TEST_P(EveryNode, HoldsItsExpertsOfTheSourceAndNothingElse) {
   }
 }
 
-class RefusedNode : public SplitLayout, public testing::WithParamInterface<Refusal> {};
+class RefusedNode : public SplitLayout, public testing::WithParamInterface<RefusedLayout> {};
 
 TEST_P(RefusedNode, IsRefusedWithTheReason) {
   ASSERT_NO_FATAL_FAILURE(Make(GetParam().layout));
@@ -162,7 +160,7 @@ TEST_P(RefusedNode, IsRefusedWithTheReason) {
     options.group = group;
     const auto report = AssembleNode(distribution_.string(), (dir_ / "node").string(), options);
     ASSERT_FALSE(report);
-    EXPECT_EQ(report.error().code, shard::Code::kUnsupported);
+    EXPECT_EQ(report.error().code, Code::kUnsupported);
     EXPECT_THAT(report.error().message, HasSubstr(GetParam().message));
   }
 }
@@ -176,8 +174,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts, EveryLayout, testing::ValuesIn(fixtures::Layou
                          [](const auto& tested) { return TestName(tested.param); });
 INSTANTIATE_TEST_SUITE_P(Layouts, EveryNode, testing::ValuesIn(LayoutsWithNodes()),
                          [](const auto& tested) { return TestName(tested.param); });
-INSTANTIATE_TEST_SUITE_P(Layouts, RefusedNode, testing::ValuesIn(kRefused),
+INSTANTIATE_TEST_SUITE_P(Layouts, RefusedNode, testing::ValuesIn(kRefusedLayouts),
                          [](const auto& tested) { return TestName(tested.param.layout); });
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -15,7 +15,7 @@
 #include "libshard/model/family_find.h"
 #include "tests/conformance/real_files.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Folders of golden/convert.
@@ -210,4 +210,4 @@ TEST(GoldenFolders, AreOfTheFamiliesThatTheTableGivesThem) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

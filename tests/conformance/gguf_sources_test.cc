@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/convert/converter.h"
 #include "libshard/format/checkpoint.h"
 #include "tests/conformance/bundle_pieces.h"
@@ -15,37 +16,37 @@
 
 namespace {
 
-using cli::ToolRun;
-using cli::Workspace;
+using moepack::cli::ToolRun;
+using moepack::cli::Workspace;
 using split::Pieces;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 enum class From : uint8_t { kTree, kGolden, kLayout };
 
-struct Case {
+struct SourceCase {
   From from;
   std::string name, recipe;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name << " " << test.recipe; }
+void PrintTo(const SourceCase& test, std::ostream* out) { *out << test.name << " " << test.recipe; }
 
 // Layouts of families that have a converter, which refuses them all the same.
-struct Refusal {
+struct RefusedSource {
   const char* layout;
   const char* message;
 };
-constexpr Refusal kRefused[] = {
+constexpr RefusedSource kRefusedSources[] = {
     {"deepseek-v3.2", "expected DeepseekV3ForCausalLM, found \"DeepseekV32ForCausalLM\""},
     {"qwen3-moe-mlx", "mlp.gate.scales\": expected a tensor that the GGUF form of qwen3-moe has"},
 };
 
 bool IsRefused(const std::string& layout) {
-  return std::any_of(std::begin(kRefused), std::end(kRefused),
-                     [&](const Refusal& refusal) { return refusal.layout == layout; });
+  return std::any_of(std::begin(kRefusedSources), std::end(kRefusedSources),
+                     [&](const RefusedSource& refusal) { return refusal.layout == layout; });
 }
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<SourceCase> SourceCases() {
+  std::vector<SourceCase> cases;
   const auto add = [&](From from, const std::string& name) {
     for (const char* recipe : {"exact", "Q8_0", "Q4_K_M"}) cases.push_back({from, name, recipe});
   };
@@ -57,23 +58,23 @@ std::vector<Case> Cases() {
   cases.push_back({From::kGolden, "kimi-k2.5", "Q4_0"});  // which keeps the grid of its int4
   for (const std::string& layout : fixtures::Layouts()) {
     const bool converts =
-        shard::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
+        moepack::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
     if (converts && !IsRefused(layout)) add(From::kLayout, layout);
   }
   return cases;
 }
 
-class GgufSources : public testing::TestWithParam<Case> {
+class GgufSources : public testing::TestWithParam<SourceCase> {
  protected:
   void SetUp() override {
-    const Case& test = GetParam();
+    const SourceCase& test = GetParam();
     source_ = workspace_ / test.name;
     if (test.from == From::kTree) source_ = workspace_ / "fixtures" / test.name;
     if (test.from != From::kGolden) {
       ASSERT_TRUE(test.from == From::kTree || fixtures::MakeCheckpoint(test.name, source_));
       return;
     }
-    source_ = shard::golden::Folder(test.name, "tokenizer_config.json");
+    source_ = moepack::golden::Folder(test.name, "tokenizer_config.json");
     if (source_.empty()) GTEST_SKIP() << "no golden checkpoint " << test.name << " beside the tree";
   }
 
@@ -84,7 +85,7 @@ class GgufSources : public testing::TestWithParam<Case> {
 
   // Two groups, and an overlay so that no node's ids are one run.
   std::string Plan() const {
-    const auto model = shard::MoeModel::Open(workspace_ / "full.gguf");
+    const auto model = moepack::MoeModel::Open(workspace_ / "full.gguf");
     EXPECT_TRUE(model) << model.error().message;
     if (model) fixtures::WriteFile(workspace_ / "overlay.json", split::OverlayText(*model));
     return " --groups 2 --overlay-file overlay.json --no-verify --format gguf";
@@ -96,11 +97,11 @@ class GgufSources : public testing::TestWithParam<Case> {
 
 // Every piece stands at its place in the converted file.
 void ExpectPiecesOf(const fs::path& gguf, const Pieces& pieces) {
-  const auto whole = shard::Checkpoint::Open(gguf);
+  const auto whole = moepack::Checkpoint::Open(gguf);
   ASSERT_TRUE(whole) << whole.error().message;
-  const std::string file = split::ReadFile(gguf);
+  const std::string file = fixtures::ReadFile(gguf);
   for (const auto& [name, piece] : pieces) {
-    const shard::TensorEntry* entry = whole->Find(std::get<2>(name));
+    const moepack::TensorEntry* entry = whole->Find(std::get<2>(name));
     ASSERT_NE(entry, nullptr) << split::PieceText(name);
     ASSERT_EQ(piece.dtype, entry->dtype) << split::PieceText(name);
     const int64_t id = std::get<3>(name);
@@ -122,20 +123,20 @@ TEST_P(GgufSources, ADistributionOfTheCheckpointAndOneOfItsGgufHoldTheSameBytes)
   const Pieces direct = split::PiecesOf(workspace_ / "direct");
   split::ExpectSamePieces(direct, split::PiecesOf(workspace_ / "converted"));
   ExpectPiecesOf(workspace_ / "full.gguf", direct);
-  EXPECT_TRUE(cli::ReadAll(workspace_ / "direct/head/head.gguf") ==
-              cli::ReadAll(workspace_ / "converted/head/head.gguf"));
+  EXPECT_TRUE(moepack::cli::ReadAll(workspace_ / "direct/head/head.gguf") ==
+              moepack::cli::ReadAll(workspace_ / "converted/head/head.gguf"));
 }
 
-std::string TestName(const testing::TestParamInfo<Case>& info) {
+std::string GgufSourcesTestName(const testing::TestParamInfo<SourceCase>& info) {
   const char* from = info.param.from == From::kGolden ? "golden_" : "";
   std::string name = from + info.param.name + "_" + info.param.recipe;
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(All, GgufSources, testing::ValuesIn(Cases()), TestName);
+INSTANTIATE_TEST_SUITE_P(All, GgufSources, testing::ValuesIn(SourceCases()), GgufSourcesTestName);
 
 TEST(GgufSourcesRefused, LayoutsThatAConverterRefusesAreNamedWithTheReason) {
-  for (const Refusal& refusal : kRefused) {
+  for (const RefusedSource& refusal : kRefusedSources) {
     const Workspace workspace;
     ASSERT_TRUE(fixtures::MakeCheckpoint(refusal.layout, workspace / "source"));
     const ToolRun run = workspace.Moepack("quantize source --recipe BF16 -o full.gguf");

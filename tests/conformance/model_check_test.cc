@@ -16,7 +16,7 @@
 #include "tests/conformance/real_files.h"
 #include "tests/libshard/model/model_for_test.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // One line per finding, or the error.
@@ -217,4 +217,4 @@ TEST_F(RealModels, IndexesAreAsTheirConfigsPromise) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -7,14 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/numbers.h"
+#include "fixtures/temp_dir.h"
 #include "manifest/node/assemble.h"
 #include "runtime-shim/model/router.h"
 #include "tests/conformance/split_checkpoint.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
-
-using shard::ExpertIds;
 
 constexpr uint32_t kTokens = 200;
 const std::string kSource = MOEPACK_SOURCE_DIR "/fixtures/tiny-moe";
@@ -22,14 +21,14 @@ const std::string kSource = MOEPACK_SOURCE_DIR "/fixtures/tiny-moe";
 // Rows of a BF16 matrix as floats.
 using Rows = std::vector<std::vector<float>>;
 
-Rows ReadRouter(const shard::MoeModel& model, uint32_t layer) {
-  const std::string name = shard::Cat("model.layers.", layer, ".mlp.gate.weight");
-  const shard::TensorEntry* entry = model.checkpoint().Find(name);
+Rows ReadRouter(const MoeModel& model, uint32_t layer) {
+  const std::string name = Cat("model.layers.", layer, ".mlp.gate.weight");
+  const TensorEntry* entry = model.checkpoint().Find(name);
   if (entry == nullptr || entry->dtype != "BF16" || entry->shape.size() != 2) {
     ADD_FAILURE() << name;
     return {};
   }
-  const std::string file = split::ReadFile(model.checkpoint().files()[entry->file].path);
+  const std::string file = fixtures::ReadFile(model.checkpoint().files()[entry->file].path);
   Rows rows(entry->shape[0], std::vector<float>(entry->shape[1]));
   const char* at = file.data() + entry->offset;
   for (std::vector<float>& row : rows) {
@@ -65,9 +64,9 @@ std::vector<float> Logits(const Rows& router, const std::vector<float>& hidden) 
 // Position i of a layer's list in moepack_node.json is the node's expert i.
 ExpertIds NodeExperts(const split::fs::path& node, uint32_t layer) {
   const auto experts =
-      nlohmann::json::parse(split::ReadFile(node / "moepack_node.json"))["experts"];
+      nlohmann::json::parse(fixtures::ReadFile(node / "moepack_node.json"))["experts"];
   const std::string key = experts.contains("*") ? "*" : std::to_string(layer);
-  const auto ids = shard::ParseIds("moepack_node.json", experts[key].get<std::string>(), 15);
+  const auto ids = ParseIds("moepack_node.json", experts[key].get<std::string>(), 15);
   EXPECT_TRUE(ids) << ids.error().message;
   return ids ? *ids : ExpertIds();
 }
@@ -76,18 +75,18 @@ class NodeRouting : public testing::TestWithParam<const char*> {
  protected:
   static void SetUpTestSuite() {
     dir_ = std::make_unique<fixtures::TempDir>();
-    const auto model = shard::MoeModel::Open(kSource);
+    const auto model = MoeModel::Open(kSource);
     ASSERT_TRUE(model) << model.error().message;
-    shard::PlanOptions options;
+    PlanOptions options;
     options.groups = 3;
     options.overlay_file = MOEPACK_SOURCE_DIR "/fixtures/tiny-overlay.json";
-    const auto plan = shard::MakePlan(*model, options);
+    const auto plan = MakePlan(*model, options);
     ASSERT_TRUE(plan) << plan.error().message;
     ASSERT_TRUE(WriteDistribution(*model, *plan, Path("dist"), {}));
     for (uint32_t group = 0; group < 3; ++group) {
       AssembleOptions node;
       node.group = group;
-      const auto report = AssembleNode(Path("dist"), Path(shard::Cat("node", group)), node);
+      const auto report = AssembleNode(Path("dist"), Path(Cat("node", group)), node);
       ASSERT_TRUE(report) << report.error().message;
     }
   }
@@ -96,7 +95,7 @@ class NodeRouting : public testing::TestWithParam<const char*> {
 
   // Whether masked and cut router agree on one token, to the last bit.
   static void ExpectSameChoice(const std::vector<float>& whole, const std::vector<float>& cut,
-                               const ExpertIds& eligible, shard::Routing spec) {
+                               const ExpertIds& eligible, Routing spec) {
     spec.experts = static_cast<uint32_t>(whole.size());
     const auto masked = runtime::SelectExperts(whole, {}, spec, eligible);
     ASSERT_TRUE(masked) << masked.error().message;
@@ -116,18 +115,18 @@ class NodeRouting : public testing::TestWithParam<const char*> {
 std::unique_ptr<fixtures::TempDir> NodeRouting::dir_;
 
 TEST_P(NodeRouting, ACutRouterChoosesAndWeighsAsTheMaskedOne) {
-  const auto source = shard::MoeModel::Open(kSource);
+  const auto source = MoeModel::Open(kSource);
   const auto manifest = ReadManifest(Path("dist"));
   ASSERT_TRUE(source && manifest);
-  shard::Routing spec;
+  Routing spec;
   spec.top_k = 2;
-  spec.gating = shard::FindGating(GetParam()).value();
+  spec.gating = FindGating(GetParam()).value();
   fixtures::Numbers numbers(42);
   for (uint32_t group = 0; group < 3; ++group) {
-    const split::fs::path directory = Path(shard::Cat("node", group));
-    const auto node = shard::MoeModel::Open(directory);
+    const split::fs::path directory = Path(Cat("node", group));
+    const auto node = MoeModel::Open(directory);
     ASSERT_TRUE(node) << node.error().message;
-    for (const shard::MoeLayer& layer : source->layers()) {
+    for (const MoeLayer& layer : source->layers()) {
       const Rows whole = ReadRouter(*source, layer.layer);
       const Rows cut = ReadRouter(*node, layer.layer);
       const ExpertIds eligible = NodeExperts(directory, layer.layer);
@@ -153,4 +152,4 @@ INSTANTIATE_TEST_SUITE_P(Gatings, NodeRouting,
                          });
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -8,14 +8,15 @@
 #include <map>
 
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/format/checkpoint.h"
 #include "tests/conformance/bundle_pieces.h"
 #include "tests/tools/run_moepack.h"
 
 namespace {
 
-using cli::ToolRun;
-using cli::Workspace;
+using moepack::cli::ToolRun;
+using moepack::cli::Workspace;
 namespace fs = std::filesystem;
 
 // As in shared/real, golden/convert and on the Hub: numbers of five, six or one digits, from 0 or
@@ -37,14 +38,14 @@ std::string ShardOf(const std::string& name, size_t number) {
 
 // Writes the tensors of `from` in descending order of their places, in the shards of ShardOf.
 void Reshard(const fs::path& from, const fs::path& to) {
-  const auto checkpoint = shard::Checkpoint::Open(from);
+  const auto checkpoint = moepack::Checkpoint::Open(from);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   std::map<std::string, std::vector<fixtures::RawTensor>> shards;
   nlohmann::json map;
-  const std::vector<shard::TensorEntry>& tensors = checkpoint->tensors();
+  const std::vector<moepack::TensorEntry>& tensors = checkpoint->tensors();
   for (size_t i = tensors.size(); i-- > 0;) {
-    const shard::TensorEntry& entry = tensors[i];
-    const std::string file = split::ReadFile(checkpoint->files()[entry.file].path);
+    const moepack::TensorEntry& entry = tensors[i];
+    const std::string file = fixtures::ReadFile(checkpoint->files()[entry.file].path);
     const std::string shard = ShardOf(entry.name, i);
     shards[shard].push_back(
         {entry.name, entry.dtype, entry.shape, file.substr(entry.offset, entry.bytes)});
@@ -70,7 +71,7 @@ class OddShards : public testing::TestWithParam<std::string> {
 
   // The pieces of a distribution of `source` with `options`.
   split::Pieces Build(const std::string& source, const std::string& options) const {
-    const std::string out = shard::Cat("dist-", count_++);
+    const std::string out = moepack::Cat("dist-", count_++);
     const ToolRun run =
         workspace_.Moepack("build " + source + " --partition explicit:groups.json --no-verify -o " +
                            out + " " + options);

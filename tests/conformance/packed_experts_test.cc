@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/format/checkpoint.h"
 #include "manifest/document/manifest.h"
 #include "tests/conformance/split_checkpoint.h"
@@ -13,32 +14,33 @@
 
 namespace {
 
-using cli::ToolRun;
-using cli::Workspace;
+using moepack::cli::ToolRun;
+using moepack::cli::Workspace;
 namespace fs = std::filesystem;
 
 // Sizes that differ, so that no two axes can be mistaken for each other.
 constexpr uint64_t kHidden = 64, kWidth = 96, kExperts = 7;
 
-struct Tensor {
+struct PackedTensor {
   std::string dtype, bytes;
   std::vector<uint64_t> shape;
 };
 
-class Tensors {
+class PackedTensors {
  public:
-  explicit Tensors(const fs::path& path) : checkpoint_(shard::Checkpoint::Open(path).value()) {
-    for (const auto& file : checkpoint_.files()) files_.push_back(split::ReadFile(file.path));
+  explicit PackedTensors(const fs::path& path)
+      : checkpoint_(moepack::Checkpoint::Open(path).value()) {
+    for (const auto& file : checkpoint_.files()) files_.push_back(fixtures::ReadFile(file.path));
   }
-  Tensor Get(const std::string& name) const {
-    const shard::TensorEntry* entry = checkpoint_.Find(name);
+  PackedTensor Get(const std::string& name) const {
+    const moepack::TensorEntry* entry = checkpoint_.Find(name);
     EXPECT_NE(entry, nullptr) << name;
     if (entry == nullptr) return {};
     return {entry->dtype, files_[entry->file].substr(entry->offset, entry->bytes), entry->shape};
   }
 
  private:
-  shard::Checkpoint checkpoint_;
+  moepack::Checkpoint checkpoint_;
   std::vector<std::string> files_;
 };
 
@@ -127,8 +129,8 @@ class PackedExperts : public testing::Test {
 };
 
 // The two bytes of every number of the experts `ids` of a matrix.
-std::string Expected(const Tensors& source, const Layout& layout, const Matrix& matrix,
-                     const std::vector<uint64_t>& ids) {
+std::string PackedExpertsExpected(const PackedTensors& source, const Layout& layout,
+                                  const Matrix& matrix, const std::vector<uint64_t>& ids) {
   const bool down = matrix.target == std::string("down");
   const uint64_t rows = down ? kHidden : kWidth, columns = down ? kWidth : kHidden;
   std::string bytes;
@@ -136,7 +138,7 @@ std::string Expected(const Tensors& source, const Layout& layout, const Matrix& 
     std::string name = layout.at + matrix.source;
     const size_t token = name.find("{E}");
     if (token != std::string::npos) name.replace(token, 3, std::to_string(id));
-    const Tensor tensor = source.Get(name);
+    const PackedTensor tensor = source.Get(name);
     for (uint64_t i = 0; i < rows * columns; ++i) {
       bytes += tensor.bytes.substr(2 * matrix.place(id, i / columns, i % columns), 2);
     }
@@ -149,13 +151,13 @@ class PackedLayouts : public PackedExperts, public testing::WithParamInterface<L
 TEST_P(PackedLayouts, OfAGgufNodeAreThoseOfTheSource) {
   const Layout& layout = GetParam();
   ASSERT_NO_FATAL_FAILURE(Make(layout.name, "gguf"));
-  const Tensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
+  const PackedTensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
   for (const Matrix& matrix : layout.matrices) {
-    const Tensor made =
-        node.Get(shard::Cat("blk.", layout.layer, ".ffn_", matrix.target, "_exps.weight"));
+    const PackedTensor made =
+        node.Get(moepack::Cat("blk.", layout.layer, ".ffn_", matrix.target, "_exps.weight"));
     EXPECT_EQ(made.dtype, "bf16");
     EXPECT_EQ(made.shape[0], ids_.size());
-    EXPECT_TRUE(made.bytes == Expected(source, layout, matrix, ids_)) << matrix.target;
+    EXPECT_TRUE(made.bytes == PackedExpertsExpected(source, layout, matrix, ids_)) << matrix.target;
   }
 }
 
@@ -191,10 +193,10 @@ std::string Widened(const std::string& bytes, uint64_t index) {
 // Rows of gate and up alternate, of blocks, scales and biases alike.
 TEST_F(PackedExperts, OfGptOssInGgufAreEveryOtherRow) {
   ASSERT_NO_FATAL_FAILURE(Make("gpt-oss", "gguf"));
-  const Tensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
+  const PackedTensors source(workspace_ / "source"), node(workspace_ / "node/node.gguf");
   const std::string at = "model.layers.1.mlp.experts.gate_up_proj_";
-  const Tensor blocks = source.Get(at + "blocks"), scales = source.Get(at + "scales"),
-               bias = source.Get(at + "bias");
+  const PackedTensor blocks = source.Get(at + "blocks"), scales = source.Get(at + "scales"),
+                     bias = source.Get(at + "bias");
   for (const uint64_t up : {0, 1}) {
     std::string weights, biases;
     for (const uint64_t id : ids_) {
@@ -206,7 +208,7 @@ TEST_F(PackedExperts, OfGptOssInGgufAreEveryOtherRow) {
         biases += Widened(bias.bytes, from);
       }
     }
-    const std::string target = shard::Cat("blk.1.ffn_", up == 1 ? "up" : "gate", "_exps.");
+    const std::string target = moepack::Cat("blk.1.ffn_", up == 1 ? "up" : "gate", "_exps.");
     EXPECT_EQ(node.Get(target + "weight").dtype, "mxfp4");
     EXPECT_TRUE(node.Get(target + "weight").bytes == weights) << target;
     EXPECT_TRUE(node.Get(target + "bias").bytes == biases) << target;
@@ -235,9 +237,9 @@ TEST_F(PackedExperts, OfSafetensorsNodesAreSlicesOfTheSlowestAxis) {
     SCOPED_TRACE(layout);
     for (const char* old : {"source", "dist", "node"}) fs::remove_all(workspace_ / old);
     ASSERT_NO_FATAL_FAILURE(Make(layout, "safetensors"));
-    const Tensors source(workspace_ / "source"), node(workspace_ / "node");
+    const PackedTensors source(workspace_ / "source"), node(workspace_ / "node");
     for (const std::string& name : names) {
-      const Tensor whole = source.Get(name), cut = node.Get(name);
+      const PackedTensor whole = source.Get(name), cut = node.Get(name);
       ASSERT_EQ(whole.shape[0], kExperts) << name;
       EXPECT_EQ(cut.shape[0], ids_.size()) << name;
       const uint64_t slice = whole.bytes.size() / kExperts;

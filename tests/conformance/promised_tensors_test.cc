@@ -17,7 +17,7 @@
 #include "libshard/check/promised_model.h"
 #include "tests/conformance/real_files.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Type and shape by name, without the prefix that only nests the text model.
@@ -164,7 +164,7 @@ class RealConfigs : public ::testing::Test {
 };
 
 // Without routed experts, or with two pools of them: refused as their checkpoints are.
-const std::set<std::string> kRefused = {
+const std::set<std::string> kRefusedFolders = {
     "dense-controls/Mistral-22B-v0.2", "dense-controls/Qwen3.5-9B", "dense-controls/gemma-4-31B-it",
     "ernie/ERNIE-4.5-VL-424B-A47B", "nemotron3/V4X-AI-ku-nemotron3-nano-derivative"};
 
@@ -172,7 +172,7 @@ TEST_F(RealConfigs, AreEnoughForASummary) {
   size_t open = 0, whole = 0;
   for (const std::string& folder : Folders()) {
     const auto promised = Open(folder);
-    EXPECT_EQ(promised.has_value(), !kRefused.contains(folder))
+    EXPECT_EQ(promised.has_value(), !kRefusedFolders.contains(folder))
         << folder << ": " << (promised ? "opened" : promised.error().message);
     if (!promised) continue;
     ++open;
@@ -254,4 +254,4 @@ TEST_F(RealConfigs, PromiseTheBytesThatIndexesGive) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

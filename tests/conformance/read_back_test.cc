@@ -31,7 +31,7 @@
 namespace {
 
 using fuzz::Random;
-using shard::Code;
+using moepack::Code;
 using testing::AnyOf;
 using testing::HasSubstr;
 
@@ -49,9 +49,9 @@ std::string AnyText(Random& random, size_t most = 40) {
   return text;
 }
 
-shard::LayerExperts RandomOwned(Random& random, const shard::LayerCounts& layers, size_t groups,
-                                std::vector<shard::GroupPlan>& out) {
-  shard::LayerExperts remainder;
+moepack::LayerExperts RandomOwned(Random& random, const moepack::LayerCounts& layers, size_t groups,
+                                  std::vector<moepack::GroupPlan>& out) {
+  moepack::LayerExperts remainder;
   for (const auto& [layer, experts] : layers) {
     for (uint32_t id = 0; id < experts; ++id) {
       // The first ids go round, so that every group has one.
@@ -62,12 +62,12 @@ shard::LayerExperts RandomOwned(Random& random, const shard::LayerCounts& layers
   return remainder;
 }
 
-shard::Plan RandomPlan(Random& random) {
-  shard::Plan plan;
+moepack::Plan RandomPlan(Random& random) {
+  moepack::Plan plan;
   plan.scheme = random.Below(2) == 0 ? "explicit" : "by-hand_1.0";
   const size_t groups = 1 + random.Below(5);
   for (size_t n = 1 + random.Below(6); n > 0; --n) {
-    const auto layer = static_cast<uint32_t>(random.Below(shard::kMaxLayers));
+    const auto layer = static_cast<uint32_t>(random.Below(moepack::kMaxLayers));
     plan.layers[layer] = static_cast<uint32_t>(groups + random.Below(20));
     plan.top_k[layer] = 1;
   }
@@ -80,21 +80,21 @@ shard::Plan RandomPlan(Random& random) {
   return plan;
 }
 
-std::string TextOf(const shard::Plan& plan) {
-  shard::Json document = shard::Json::object();
-  document["partition"] = shard::PartitionToJson(plan);
-  document["overlays"] = shard::OverlaysToJson(plan);
-  return shard::WriteJson(document);
+std::string TextOf(const moepack::Plan& plan) {
+  moepack::Json document = moepack::Json::object();
+  document["partition"] = moepack::PartitionToJson(plan);
+  document["overlays"] = moepack::OverlaysToJson(plan);
+  return moepack::WriteJson(document);
 }
 
 TEST(WhatAWriterAcceptsItsReaderAccepts, Plans) {
   Random random(12);
   for (int round = 0; round < kRounds; ++round) {
-    const shard::Plan plan = RandomPlan(random);
+    const moepack::Plan plan = RandomPlan(random);
     const std::string text = TextOf(plan);
-    const auto document = shard::ParseJson("plan", text);
+    const auto document = moepack::ParseJson("plan", text);
     ASSERT_TRUE(document) << document.error().message;
-    const auto read = shard::PlanFromJson("plan", *document, plan.layers, plan.top_k);
+    const auto read = moepack::PlanFromJson("plan", *document, plan.layers, plan.top_k);
     ASSERT_TRUE(read) << read.error().message << "\n" << text;
     EXPECT_EQ(TextOf(*read), text);
   }
@@ -106,23 +106,23 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, PlanFiles) {
   const fixtures::TempDir dir;
   int accepted = 0;
   for (int round = 0; round < kRounds; ++round) {
-    shard::ModelForTest made;
+    moepack::ModelForTest made;
     made.Root("/data/" + AnyText(random, 6));
     for (uint32_t layer = 0; layer < 1 + random.Below(5); ++layer) {
       made.Layer({layer, static_cast<uint32_t>(1 + random.Below(20)), 1, 10, false});
     }
-    const shard::MoeModel model = made.Build();
-    shard::PlanOptions options;
+    const moepack::MoeModel model = made.Build();
+    moepack::PlanOptions options;
     options.groups = static_cast<uint32_t>(1 + random.Below(6));
     options.partition = random.Below(2) == 0 ? "contiguous" : "modulo";
     options.uniform = random.Below(2) == 0;
-    const auto plan = shard::MakePlan(model, options);
+    const auto plan = moepack::MakePlan(model, options);
     if (!plan) continue;
     ++accepted;
-    const auto text = shard::PlanText(model, *plan);
+    const auto text = moepack::PlanText(model, *plan);
     ASSERT_TRUE(text) << text.error().message;
-    ASSERT_TRUE(shard::WriteTextFile(dir / "plan.json", *text));
-    const auto read = shard::ReadPlanFile(dir / "plan.json", model);
+    ASSERT_TRUE(moepack::WriteTextFile(dir / "plan.json", *text));
+    const auto read = moepack::ReadPlanFile(dir / "plan.json", model);
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(TextOf(*read), TextOf(*plan));
   }
@@ -130,29 +130,29 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, PlanFiles) {
 }
 
 TEST(WhatAWriterAcceptsItsReaderAccepts, APlanThatTheReaderRefusesIsNotWritten) {
-  const shard::MoeModel model = shard::ModelForTest().Layers(2, 8, 2).Build();
-  shard::PlanOptions options;
+  const moepack::MoeModel model = moepack::ModelForTest().Layers(2, 8, 2).Build();
+  moepack::PlanOptions options;
   options.groups = 2;
-  shard::Plan plan = shard::MakePlan(model, options).value();
-  ASSERT_TRUE(shard::PlanText(model, plan));
+  moepack::Plan plan = moepack::MakePlan(model, options).value();
+  ASSERT_TRUE(moepack::PlanText(model, plan));
   plan.scheme = "no/label";
-  const auto refused = shard::PlanText(model, plan);
+  const auto refused = moepack::PlanText(model, plan);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
   EXPECT_THAT(refused.error().message,
               HasSubstr("found one that our own reader refuses: plan.json: partition: scheme"));
   plan.scheme = "modulo";  // which it does not follow
-  const auto other = shard::PlanText(model, plan);
+  const auto other = moepack::PlanText(model, plan);
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message, HasSubstr("it would read another plan"));
 }
 
-manifest::NodeRecord RandomNode(Random& random) {
-  manifest::NodeRecord record;
+moepack::manifest::NodeRecord RandomNode(Random& random) {
+  moepack::manifest::NodeRecord record;
   record.versions = {std::string(16, 'a'), std::string(16, 'b'), ""};
-  record.group = static_cast<uint32_t>(random.Below(2 * shard::kMaxExpertsPerLayer));
+  record.group = static_cast<uint32_t>(random.Below(2 * moepack::kMaxExpertsPerLayer));
   for (size_t n = random.Below(4); n > 0; --n) {
-    record.experts[std::to_string(random.Below(2 * shard::kMaxLayers))] = "0-3,7";
+    record.experts[std::to_string(random.Below(2 * moepack::kMaxLayers))] = "0-3,7";
   }
   record.distribution_sha256 = std::string(64, 'c');
   record.tool_version = random.Below(4) == 0 ? AnyText(random) : "1.0.0";
@@ -168,8 +168,8 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, NodeFiles) {
   Random random(19);
   int accepted = 0, refused = 0;
   for (int round = 0; round < kRounds; ++round) {
-    const manifest::NodeRecord record = RandomNode(random);
-    const auto text = manifest::ReadableNodeText(record);
+    const moepack::manifest::NodeRecord record = RandomNode(random);
+    const auto text = moepack::manifest::ReadableNodeText(record);
     if (!text) {
       ++refused;
       EXPECT_EQ(text.error().code, Code::kUnsupported);
@@ -177,7 +177,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, NodeFiles) {
       continue;
     }
     ++accepted;
-    const auto read = manifest::ParseNodeRecord("node", *text);
+    const auto read = moepack::manifest::ParseNodeRecord("node", *text);
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->recipe.name, record.recipe.name);
     EXPECT_EQ(read->tool_version, record.tool_version);
@@ -187,24 +187,25 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, NodeFiles) {
   EXPECT_GT(refused, 5);
 }
 
-const manifest::Manifest& Sample() {
-  static const manifest::Manifest manifest = sample::Make().manifest;
+const moepack::manifest::Manifest& Sample() {
+  static const moepack::manifest::Manifest manifest = sample::Make().manifest;
   return manifest;
 }
 
-manifest::Manifest RandomManifest(Random& random) {
-  manifest::Manifest manifest = Sample();
+moepack::manifest::Manifest RandomManifest(Random& random) {
+  moepack::manifest::Manifest manifest = Sample();
   manifest.model.id = AnyText(random);
   manifest.model.revision = AnyText(random);
   manifest.model.architecture = AnyText(random);
   manifest.model.source = {{random.Below(4) == 0 ? AnyText(random) : "a.safetensors",
                             random.Below(1 << 30), std::string(64, 'a'), ""}};
-  manifest.model.layers = static_cast<uint32_t>(random.Below(2 * shard::kMaxLayers));
+  manifest.model.layers = static_cast<uint32_t>(random.Below(2 * moepack::kMaxLayers));
   if (random.Below(4) == 0) manifest.created = ~uint64_t{0} >> random.Below(3);
   manifest.recipe.name = AnyText(random);
   manifest.command = {AnyText(random), AnyText(random)};
   manifest.bundles[0].tensors[0].name = AnyText(random);
-  manifest.bundles[0].tensors[0].layer = static_cast<int>(random.Below(2 * shard::kMaxLayers)) - 1;
+  manifest.bundles[0].tensors[0].layer =
+      static_cast<int>(random.Below(2 * moepack::kMaxLayers)) - 1;
   return manifest;
 }
 
@@ -213,10 +214,10 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
   Random random(13);
   int accepted = 0, refused = 0;
   for (int round = 0; round < kRounds; ++round) {
-    const manifest::Manifest manifest = RandomManifest(random);
-    const manifest::Status checked = manifest::ReadBackManifest(manifest);
-    const std::string text = manifest::WriteManifest(manifest);
-    const auto read = manifest::ParseManifest("distribution.json", text);
+    const moepack::manifest::Manifest manifest = RandomManifest(random);
+    const moepack::manifest::Status checked = moepack::manifest::ReadBackManifest(manifest);
+    const std::string text = moepack::manifest::WriteManifest(manifest);
+    const auto read = moepack::manifest::ParseManifest("distribution.json", text);
     if (!checked) {
       ++refused;
       EXPECT_EQ(checked.error().code, Code::kUnsupported);
@@ -224,7 +225,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
     }
     ++accepted;
     ASSERT_TRUE(read) << read.error().message;
-    EXPECT_EQ(manifest::WriteManifest(*read), text);
+    EXPECT_EQ(moepack::manifest::WriteManifest(*read), text);
     EXPECT_EQ(read->model.id, manifest.model.id);
     EXPECT_EQ(read->model.revision, manifest.model.revision);
     EXPECT_EQ(read->command, manifest.command);
@@ -235,7 +236,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
 
 // Each would be read as U+FFFD.
 TEST(WhatAWriterAcceptsItsReaderAccepts, TextThatIsNotUtf8IsRefusedInEveryFieldOfAManifest) {
-  using manifest::Manifest;
+  using moepack::manifest::Manifest;
   const std::vector<void (*)(Manifest&)> breaks = {
       [](Manifest& m) { m.model.id = "\xff"; },
       [](Manifest& m) { m.model.revision = "v\xc3"; },
@@ -250,11 +251,11 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, TextThatIsNotUtf8IsRefusedInEveryFieldO
       },
       [](Manifest& m) { m.bundles[0].tensors[0].name += "\xff"; },
   };
-  EXPECT_TRUE(manifest::ReadBackManifest(Sample()));
+  EXPECT_TRUE(moepack::manifest::ReadBackManifest(Sample()));
   for (size_t i = 0; i < breaks.size(); ++i) {
     Manifest manifest = Sample();
     breaks[i](manifest);
-    const manifest::Status checked = manifest::ReadBackManifest(manifest);
+    const moepack::manifest::Status checked = moepack::manifest::ReadBackManifest(manifest);
     ASSERT_FALSE(checked) << i;
     EXPECT_EQ(checked.error().code, Code::kUnsupported) << i;
   }
@@ -264,22 +265,23 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, NamesOfShards) {
   Random random(14);
   for (int round = 0; round < kRounds; ++round) {
     const std::string name = AnyText(random, 5);
-    manifest::Manifest manifest = Sample();
+    moepack::manifest::Manifest manifest = Sample();
     manifest.model.source[0].file = name;
-    if (!shard::IsSafeRelativePath(name)) continue;
-    const auto read = manifest::ParseManifest("m", manifest::WriteManifest(manifest));
-    const bool own_name = name == manifest::kManifestFile;
+    if (!moepack::IsSafeRelativePath(name)) continue;
+    const auto read =
+        moepack::manifest::ParseManifest("m", moepack::manifest::WriteManifest(manifest));
+    const bool own_name = name == moepack::manifest::kManifestFile;
     ASSERT_TRUE(read || own_name) << read.error().message;
     if (!read) continue;
     EXPECT_EQ(read->model.source[0].file, name);
   }
 }
 
-shard::OutputFile RandomFile(Random& random, const char* format) {
-  shard::OutputFile file;
+moepack::OutputFile RandomFile(Random& random, const char* format) {
+  moepack::OutputFile file;
   file.path = "trunk";
   for (size_t n = random.Below(6); n > 0; --n) {
-    shard::OutputTensor tensor;
+    moepack::OutputTensor tensor;
     tensor.entry.name = AnyText(random, 12) + std::to_string(n);
     tensor.entry.format = quant::FindFormat(format);
     tensor.entry.dtype = "F32";
@@ -295,18 +297,18 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, SafetensorsHeaders) {
   Random random(15);
   int accepted = 0;
   for (int round = 0; round < kRounds; ++round) {
-    shard::OutputFile file = RandomFile(random, "f32");
+    moepack::OutputFile file = RandomFile(random, "f32");
     std::map<std::string, std::string> words;
     for (size_t n = random.Below(4); n > 0; --n) words["k" + std::to_string(n)] = AnyText(random);
-    shard::LayOutSafetensors(file, words);
-    if (!shard::ReadBackHeaders({file})) continue;
+    moepack::LayOutSafetensors(file, words);
+    if (!moepack::ReadBackHeaders({file})) continue;
     ++accepted;
     const auto bytes = std::as_bytes(std::span(file.prefix));
-    const auto read = shard::ParseSafetensors("f", bytes, file.size);
+    const auto read = moepack::ParseSafetensors("f", bytes, file.size);
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->tensors.size(), file.tensors.size());
     for (const auto& [key, value] : words) {
-      if (!shard::IsUtf8(value)) continue;
+      if (!moepack::IsUtf8(value)) continue;
       EXPECT_EQ(read->metadata.at(key), value);
     }
   }
@@ -317,19 +319,19 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, GgufHeaders) {
   Random random(16);
   int accepted = 0;
   for (int round = 0; round < kRounds; ++round) {
-    shard::OutputFile file = RandomFile(random, "f32");
-    shard::GgufMetadata metadata;
+    moepack::OutputFile file = RandomFile(random, "f32");
+    moepack::GgufMetadata metadata;
     for (size_t n = random.Below(4); n > 0; --n) {
-      metadata.Set("k" + std::to_string(n), shard::GgufValue::String(AnyText(random)));
+      metadata.Set("k" + std::to_string(n), moepack::GgufValue::String(AnyText(random)));
     }
-    metadata.Set("list", shard::GgufValue::Strings({AnyText(random), ""}));
-    shard::LayOutGguf(file, metadata);
-    if (!shard::ReadBackHeaders({file})) continue;
+    metadata.Set("list", moepack::GgufValue::Strings({AnyText(random), ""}));
+    moepack::LayOutGguf(file, metadata);
+    if (!moepack::ReadBackHeaders({file})) continue;
     ++accepted;
-    const auto read = shard::ParseGguf("f", std::as_bytes(std::span(file.prefix)), file.size);
+    const auto read = moepack::ParseGguf("f", std::as_bytes(std::span(file.prefix)), file.size);
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->tensors.size(), file.tensors.size());
-    for (const shard::GgufEntry& entry : metadata.entries()) {
+    for (const moepack::GgufEntry& entry : metadata.entries()) {
       ASSERT_NE(read->metadata.Find(entry.key), nullptr);
       EXPECT_EQ(*read->metadata.Find(entry.key), entry.value);
     }
@@ -342,17 +344,17 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Statistics) {
   const fixtures::TempDir dir;
   int accepted = 0, refused = 0;
   for (int round = 0; round < 40; ++round) {
-    shard::Statistics statistics = shard::SampleStatistics();
+    moepack::Statistics statistics = moepack::SampleStatistics();
     for (auto& session : statistics.sessions) session.name += AnyText(random, 6);
     const std::string path = dir / (round % 2 == 0 ? "s.json" : "s.bin");
     std::filesystem::remove(path);
-    if (!shard::WriteStatistics(path, statistics)) {
+    if (!moepack::WriteStatistics(path, statistics)) {
       ++refused;
       EXPECT_FALSE(std::filesystem::exists(path));
       continue;
     }
     ++accepted;
-    const auto read = shard::ReadStatistics(path);
+    const auto read = moepack::ReadStatistics(path);
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_TRUE(*read == statistics);
   }

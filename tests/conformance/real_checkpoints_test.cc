@@ -18,7 +18,7 @@
 #include "libshard/model/family_find.h"
 #include "tests/conformance/real_files.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 struct Refusal {
@@ -358,4 +358,4 @@ TEST_F(RealCheckpoints, MlxExpertTablesAreKnown) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

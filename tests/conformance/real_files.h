@@ -13,7 +13,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 namespace fs = std::filesystem;
 
@@ -60,4 +60,4 @@ inline std::string ConfigFolderOf(const std::string& folder) {
   return folder;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -18,9 +18,9 @@
 
 namespace {
 
-using cli::ToolRun;
-using cli::Workspace;
-using shard::Routing;
+using moepack::Routing;
+using moepack::cli::ToolRun;
+using moepack::cli::Workspace;
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
@@ -36,7 +36,7 @@ std::vector<std::string> ConvertibleLayouts() {
     const bool refused =
         std::find(std::begin(kRefused), std::end(kRefused), layout) != std::end(kRefused);
     const bool converts =
-        shard::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
+        moepack::FindConverter(fixtures::DescribeCheckpoint(layout).family) != nullptr;
     if (converts && !refused) layouts.push_back(layout);
   }
   return layouts;
@@ -45,16 +45,16 @@ std::vector<std::string> ConvertibleLayouts() {
 // Everything that a config says of routing, in every config inside it.
 void Silence(Json& config) {
   if (!config.is_object()) return;
-  for (const shard::ConfigKeys keys :
-       {shard::fields::kGating, shard::fields::kNormalize, shard::fields::kScale,
-        shard::fields::kExpertGroups, shard::fields::kExpertGroupsUsed}) {
+  for (const moepack::ConfigKeys keys :
+       {moepack::fields::kGating, moepack::fields::kNormalize, moepack::fields::kScale,
+        moepack::fields::kExpertGroups, moepack::fields::kExpertGroupsUsed}) {
     for (const char* key : keys) config.erase(key);
   }
   for (auto& [name, inner] : config.items()) Silence(inner);
 }
 
 bool Runs(const std::string& architecture) {
-  const auto families = runtime::AllRuntimeFamilies();
+  const auto families = moepack::runtime::AllRuntimeFamilies();
   return std::any_of(families.begin(), families.end(),
                      [&](const auto& family) { return family.architecture == architecture; });
 }
@@ -87,26 +87,26 @@ class RoutingOfFamily : public testing::TestWithParam<Case> {
     const fixtures::Options options = {.experts = 16};
     ASSERT_TRUE(fixtures::MakeCheckpoint(GetParam().layout, Source(), options));
     if (!GetParam().silent) return;
-    Json config = Json::parse(cli::ReadAll(Source() / "config.json"));
+    Json config = Json::parse(moepack::cli::ReadAll(Source() / "config.json"));
     Silence(config);
-    cli::WriteAll(Source() / "config.json", config.dump());
+    moepack::cli::WriteAll(Source() / "config.json", config.dump());
   }
   fs::path Source() const { return workspace_ / "source"; }
 
   // The routing of every layer that the runtime has, and the tensors of its biases.
   void ExpectRuntime(const Routing& expected, const fs::path& path) const {
-    const auto weights = runtime::LoadWeights(path.string(), {});
+    const auto weights = moepack::runtime::LoadWeights(path.string(), {});
     ASSERT_TRUE(weights) << weights.error().message;
-    const auto spec = runtime::ReadModelSpec((*weights)->path, (*weights)->metadata);
+    const auto spec = moepack::runtime::ReadModelSpec((*weights)->path, (*weights)->metadata);
     ASSERT_TRUE(spec) << spec.error().message;
     for (const auto& [layer, experts] : (*weights)->moe_layers) {
       if (layer >= spec->layers) continue;
       ExpectSame(expected, spec->layer[layer].router, "runtime, " + path.filename().string());
       const std::string block = "blk." + std::to_string(layer) + ".";
       EXPECT_EQ((*weights)->FindTrunk(block + "exp_probs_b.bias") != nullptr,
-                expected.bias == shard::RouterBias::kSelection);
+                expected.bias == moepack::RouterBias::kSelection);
       EXPECT_EQ((*weights)->FindTrunk(block + "ffn_gate_inp.bias") != nullptr,
-                expected.bias == shard::RouterBias::kLogits);
+                expected.bias == moepack::RouterBias::kLogits);
     }
   }
 
@@ -114,7 +114,7 @@ class RoutingOfFamily : public testing::TestWithParam<Case> {
 };
 
 TEST_P(RoutingOfFamily, IsTheSameInTheCheckpointItsGgufAndTheRuntime) {
-  const auto model = shard::MoeModel::Open(Source());
+  const auto model = moepack::MoeModel::Open(Source());
   ASSERT_TRUE(model) << model.error().message;
   const Routing& expected = model->routing();
   const ToolRun run = workspace_.Moepack("quantize source --recipe BF16 -o full.gguf");
@@ -125,7 +125,7 @@ TEST_P(RoutingOfFamily, IsTheSameInTheCheckpointItsGgufAndTheRuntime) {
     return;
   }
   ASSERT_EQ(run.status, 0) << run.err;
-  const auto gguf = shard::MoeModel::Open(workspace_ / "full.gguf");
+  const auto gguf = moepack::MoeModel::Open(workspace_ / "full.gguf");
   ASSERT_TRUE(gguf) << gguf.error().message;
   ExpectSame(expected, gguf->routing(), "GGUF");
   EXPECT_EQ(gguf->routing().bias, expected.bias);
@@ -155,7 +155,7 @@ TEST(RoutingOfFamilies, IsTestedForEveryFamilyThatConverts) {
   std::set<std::string> tested, expected;
   for (const std::string& layout : ConvertibleLayouts())
     tested.insert(fixtures::DescribeCheckpoint(layout).family);
-  for (const shard::GgufConverter& converter : shard::AllConverters())
+  for (const moepack::GgufConverter& converter : moepack::AllConverters())
     expected.insert(std::string(converter.family));
   EXPECT_EQ(tested, expected);
 }
@@ -167,15 +167,15 @@ TEST(RoutingOfFamilies, IsTheFamiliesOwnWhereTheConfigIsSilent) {
     const fixtures::CheckpointSpec spec = fixtures::DescribeCheckpoint(layout);
     Json document = Json::parse(spec.config);
     Silence(document);
-    const auto config = shard::ParseModelConfig(layout, document.dump());
+    const auto config = moepack::ParseModelConfig(layout, document.dump());
     ASSERT_TRUE(config) << config.error().message;
-    const auto family = shard::FindFamily(layout, *config);
+    const auto family = moepack::FindFamily(layout, *config);
     ASSERT_TRUE(family) << family.error().message;
     if (!(*family)->routing_exceptions.empty()) continue;
     Routing expected = (*family)->routing;
     expected.experts = config->experts;
     expected.top_k = config->top_k;
-    ExpectSame(expected, shard::ResolveRouting(**family, *config), "silent");
+    ExpectSame(expected, moepack::ResolveRouting(**family, *config), "silent");
   }
 }
 

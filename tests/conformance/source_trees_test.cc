@@ -13,7 +13,7 @@
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -22,15 +22,10 @@ using testing::StartsWith;
 constexpr const char* kAddress = "memory://model";
 constexpr const char* kShard = "model-00002-of-00002.safetensors";
 
-std::string ReadAll(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 std::shared_ptr<MemoryTree> InMemory(const fs::path& directory) {
   auto tree = std::make_shared<MemoryTree>(kAddress);
   for (const auto& entry : fs::directory_iterator(directory)) {
-    tree->Add(entry.path().filename().string(), ReadAll(entry.path()));
+    tree->Add(entry.path().filename().string(), fixtures::ReadFile(entry.path()));
   }
   return tree;
 }
@@ -154,4 +149,4 @@ TEST_F(SourceTrees, AnotherSourceUnderTheSameNameIsAChange) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

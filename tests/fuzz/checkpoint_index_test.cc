@@ -19,14 +19,14 @@ std::vector<std::string> Seeds() {
           R"({"weight_map": {"x": "..a/b..", "y": "m.safetensors"}, "metadata": null})"};
 }
 
-std::string IndexProblem(const shard::CheckpointIndex& index) {
+std::string IndexProblem(const moepack::CheckpointIndex& index) {
   std::set<std::string> shards;
   for (const auto& [tensor, file] : index.file_of) {
     if (file >= index.shards.size()) return "a tensor of a shard that is not listed";
     const std::string& shard = index.shards[file];
-    if (!shard::IsSafeRelativePath(shard)) return shard::Cat("a shard outside: ", shard);
+    if (!moepack::IsSafeRelativePath(shard)) return moepack::Cat("a shard outside: ", shard);
     for (const auto& part : std::filesystem::path(shard)) {
-      if (part == ".." || part.is_absolute()) return shard::Cat("a shard outside: ", shard);
+      if (part == ".." || part.is_absolute()) return moepack::Cat("a shard outside: ", shard);
     }
     shards.insert(shard);
   }
@@ -39,7 +39,7 @@ std::string IndexProblem(const shard::CheckpointIndex& index) {
 std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
   if (!fuzz::WriteInput(dir / kName, input)) return "cannot write the input";
-  const auto index = shard::ReadCheckpointIndex(shard::LocalTree(dir.path()), kName);
+  const auto index = moepack::ReadCheckpointIndex(moepack::LocalTree(dir.path()), kName);
   return index ? IndexProblem(*index) : fuzz::ErrorProblem(index.error(), kName);
 }
 

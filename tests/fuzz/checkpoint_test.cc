@@ -26,18 +26,18 @@ std::vector<std::string> Seeds() {
   return {"0" + files[0], "1" + files[1], "2" + files[2]};
 }
 
-std::string TableProblem(const shard::Checkpoint& checkpoint) {
-  const shard::TensorEntry* before = nullptr;
-  for (const shard::TensorEntry& tensor : checkpoint.tensors()) {
+std::string TableProblem(const moepack::Checkpoint& checkpoint) {
+  const moepack::TensorEntry* before = nullptr;
+  for (const moepack::TensorEntry& tensor : checkpoint.tensors()) {
     if (checkpoint.Find(tensor.name) != &tensor) return "a name that Find does not find";
     if (tensor.file >= checkpoint.files().size()) return "a tensor in no file";
-    const shard::SourceFile& file = checkpoint.files()[tensor.file];
+    const moepack::SourceFile& file = checkpoint.files()[tensor.file];
     const bool inside = tensor.offset >= file.data_start && tensor.offset <= file.size &&
                         tensor.bytes <= file.size - tensor.offset;
-    if (!inside) return shard::Cat(tensor.name, " leaves its file");
+    if (!inside) return moepack::Cat(tensor.name, " leaves its file");
     if (before != nullptr && before->file == tensor.file &&
         before->offset + before->bytes > tensor.offset) {
-      return shard::Cat(tensor.name, " overlaps the one before it, or is out of order");
+      return moepack::Cat(tensor.name, " overlaps the one before it, or is out of order");
     }
     before = &tensor;
   }
@@ -52,7 +52,7 @@ std::string Check(std::string_view input) {
   for (size_t i = 0; i < files.size(); ++i) {
     if (!fuzz::WriteInput(dir / kNames[i], files[i])) return "cannot write the input";
   }
-  const auto checkpoint = shard::Checkpoint::Open(dir.path());
+  const auto checkpoint = moepack::Checkpoint::Open(dir.path());
   if (checkpoint) return TableProblem(*checkpoint);
   return fuzz::ErrorProblem(checkpoint.error(), dir.path().string());
 }

@@ -24,33 +24,33 @@ std::vector<std::string> Seeds() {
 }
 
 // What the config promises, and what of it cannot be.
-std::string CheckFindings(std::string_view input, const shard::ModelConfig& model,
-                          const shard::Family& family) {
-  const auto config = shard::HfConfig::Parse(kWhere, input);
+std::string CheckFindings(std::string_view input, const moepack::ModelConfig& model,
+                          const moepack::Family& family) {
+  const auto config = moepack::HfConfig::Parse(kWhere, input);
   if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
-  const auto findings = shard::CheckConfig(*config, model, family);
+  const auto findings = moepack::CheckConfig(*config, model, family);
   if (!findings) return fuzz::ErrorProblem(findings.error(), kWhere);
-  for (const shard::CheckFinding& finding : *findings) {
+  for (const moepack::CheckFinding& finding : *findings) {
     if (finding.what.empty() || finding.expected.empty() || finding.found.empty()) {
-      return "a finding without words: " + shard::FindingText(finding);
+      return "a finding without words: " + moepack::FindingText(finding);
     }
   }
   return "";
 }
 
 // What a config promises on its own: sizes that multiply without overflow, and no end of tensors.
-std::string CheckPromise(std::string_view input, const shard::ModelConfig& model,
-                         const shard::Family& family) {
+std::string CheckPromise(std::string_view input, const moepack::ModelConfig& model,
+                         const moepack::Family& family) {
   constexpr uint64_t kEnough = 20'000;  // more only takes longer
   if (uint64_t{model.layers} * std::max(model.experts, 1u) > kEnough) return "";
-  const auto config = shard::HfConfig::Parse(kWhere, input);
+  const auto config = moepack::HfConfig::Parse(kWhere, input);
   if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
-  std::vector<shard::CheckFinding> findings;
-  const auto promise = shard::ReadPromise(*config, "", model, family, findings);
+  std::vector<moepack::CheckFinding> findings;
+  const auto promise = moepack::ReadPromise(*config, "", model, family, findings);
   if (!promise) return fuzz::ErrorProblem(promise.error(), kWhere);
-  const auto promised = shard::PromiseTensors(*config, model, family, *promise);
+  const auto promised = moepack::PromiseTensors(*config, model, family, *promise);
   if (!promised) return fuzz::ErrorProblem(promised.error(), kWhere);
-  for (const shard::TensorEntry& entry : promised->tensors) {
+  for (const moepack::TensorEntry& entry : promised->tensors) {
     if (entry.bytes == 0 || entry.format->BytesFor(entry.Elements()) != entry.bytes) {
       return "bytes that are not those of the shape: " + entry.name;
     }
@@ -59,15 +59,15 @@ std::string CheckPromise(std::string_view input, const shard::ModelConfig& model
 }
 
 std::string Check(std::string_view input) {
-  const auto config = shard::ParseModelConfig(kWhere, input);
+  const auto config = moepack::ParseModelConfig(kWhere, input);
   if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
   for (const uint32_t count :
        {config->layers, config->mtp_layers, config->experts, config->top_k}) {
-    if (count > kMaxCount) return shard::Cat("a count of ", count);
+    if (count > kMaxCount) return moepack::Cat("a count of ", count);
   }
   for (const uint32_t width :
        {config->hidden_size, config->expert_intermediate_size, config->vocab_size}) {
-    if (width > kMaxWidth) return shard::Cat("a width of ", width);
+    if (width > kMaxWidth) return moepack::Cat("a width of ", width);
   }
   for (const uint32_t count : config->experts_per_layer) {
     if (count > config->experts) return "experts is not the maximum of its list";
@@ -75,7 +75,7 @@ std::string Check(std::string_view input) {
   for (const uint32_t count : config->top_k_per_layer) {
     if (count > config->top_k) return "top_k is not the maximum of its list";
   }
-  const auto family = shard::FindFamily(kWhere, *config);
+  const auto family = moepack::FindFamily(kWhere, *config);
   if (!family) return fuzz::ErrorProblem(family.error(), kWhere);
   if (*family == nullptr) return "a null family";
   const std::string problem = CheckFindings(input, *config, **family);

@@ -13,15 +13,15 @@ std::vector<std::string> Seeds() {
 }
 
 std::string Check(std::string_view input) {
-  const auto ids = shard::ParseIds(kWhere, input, kLimit);
+  const auto ids = moepack::ParseIds(kWhere, input, kLimit);
   if (!ids) return fuzz::ErrorProblem(ids.error(), kWhere);
   for (size_t i = 0; i < ids->size(); ++i) {
     if ((*ids)[i] > kLimit) return "an id over the limit";
     if (i > 0 && (*ids)[i] <= (*ids)[i - 1]) return "ids that do not ascend";
   }
-  const std::string text = shard::FormatIds(*ids);
-  const auto again = shard::ParseIds(kWhere, text, kLimit);
-  if (!again || *again != *ids) return shard::Cat("not the same ids after ", text);
+  const std::string text = moepack::FormatIds(*ids);
+  const auto again = moepack::ParseIds(kWhere, text, kLimit);
+  if (!again || *again != *ids) return moepack::Cat("not the same ids after ", text);
   return "";
 }
 

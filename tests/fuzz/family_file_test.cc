@@ -25,17 +25,17 @@ std::vector<std::string> Seeds() {
               "holds_expert_ids": true}]})"};
 }
 
-std::string FamilyProblem(const shard::Family& family) {
+std::string FamilyProblem(const moepack::Family& family) {
   bool experts = false;
-  for (const shard::TensorRule& rule : family.rules) {
-    if (const std::string problem = shard::RuleProblem(rule); !problem.empty()) return problem;
-    experts = experts || rule.part == shard::Part::kExpert;
+  for (const moepack::TensorRule& rule : family.rules) {
+    if (const std::string problem = moepack::RuleProblem(rule); !problem.empty()) return problem;
+    experts = experts || rule.part == moepack::Part::kExpert;
   }
   if (!experts) return "a family without experts";
-  shard::FamilyMatcher matcher(family, 4);
+  moepack::FamilyMatcher matcher(family, 4);
   for (const char* name : {"model.layers.3.experts.17.up_proj.weight", "b.2.wbias", "mtp.1.x.2",
                            "m.layers.1.gate.weight", "vision_1.2", "", ".", "9.9.9"}) {
-    const shard::TensorClass found = matcher.Classify(name);
+    const moepack::TensorClass found = matcher.Classify(name);
     if (found.rule == nullptr) continue;
     const bool ours =
         found.rule >= family.rules.data() && found.rule < family.rules.data() + family.rules.size();
@@ -48,7 +48,7 @@ std::string FamilyProblem(const shard::Family& family) {
 std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
   if (!fuzz::WriteInput(dir / kName, input)) return "cannot write the input";
-  const auto family = shard::ReadFamilyFile((dir / kName).string());
+  const auto family = moepack::ReadFamilyFile((dir / kName).string());
   return family ? FamilyProblem(*family) : fuzz::ErrorProblem(family.error(), kName);
 }
 

@@ -21,7 +21,7 @@ std::vector<std::string> Seeds() {
   return names;
 }
 
-std::string ClassProblem(const shard::Family& family, const shard::TensorClass& found) {
+std::string ClassProblem(const moepack::Family& family, const moepack::TensorClass& found) {
   if (found.rule == nullptr) return "";
   const bool ours =
       found.rule >= family.rules.data() && found.rule < family.rules.data() + family.rules.size();
@@ -35,26 +35,26 @@ std::string ClassProblem(const shard::Family& family, const shard::TensorClass& 
   return fits ? "" : "a number of more than six digits";
 }
 
-bool Same(const shard::TensorClass& a, const shard::TensorClass& b) {
+bool Same(const moepack::TensorClass& a, const moepack::TensorClass& b) {
   return a.rule == b.rule && a.layer == b.layer && a.expert == b.expert && a.mtp == b.mtp &&
          a.leaf == b.leaf;
 }
 
 // A matcher remembers shapes: it is asked twice, and replaced before it has too many.
 std::string Check(std::string_view input) {
-  static std::deque<shard::FamilyMatcher> matchers;
+  static std::deque<moepack::FamilyMatcher> matchers;
   static size_t calls = 0;
-  const std::vector<shard::Family>& families = shard::AllFamilies();
+  const std::vector<moepack::Family>& families = moepack::AllFamilies();
   if (calls++ % 10'000 == 0) {
     matchers.clear();
     for (const auto& family : families) matchers.emplace_back(family, kLayers);
   }
   const std::string copy(input);  // exactly as long, so that a read past its end shows
   for (size_t i = 0; i < families.size(); ++i) {
-    const shard::TensorClass found = matchers[i].Classify(copy);
+    const moepack::TensorClass found = matchers[i].Classify(copy);
     std::string problem = ClassProblem(families[i], found);
     if (problem.empty() && !Same(found, matchers[i].Classify(copy))) problem = "another answer";
-    if (!problem.empty()) return shard::Cat(families[i].name, ": ", problem);
+    if (!problem.empty()) return moepack::Cat(families[i].name, ": ", problem);
   }
   return "";
 }

@@ -31,10 +31,10 @@ std::vector<std::string> Seeds() {
 }
 
 // Tensors follow each other, aligned, inside the file.
-std::string RangesProblem(const shard::GgufHeader& header, uint64_t file_size) {
+std::string RangesProblem(const moepack::GgufHeader& header, uint64_t file_size) {
   if (header.data_start > file_size) return "the data starts after the file";
   uint64_t next = header.data_start;
-  for (const shard::TensorEntry& tensor : header.tensors) {
+  for (const moepack::TensorEntry& tensor : header.tensors) {
     if (tensor.offset % header.alignment != 0) return tensor.name + " is not aligned";
     if (tensor.offset < next || tensor.offset - next >= header.alignment) {
       return tensor.name + " is not where the one before it ends";
@@ -47,16 +47,16 @@ std::string RangesProblem(const shard::GgufHeader& header, uint64_t file_size) {
   return "";
 }
 
-std::string TensorsProblem(const shard::GgufHeader& header) {
+std::string TensorsProblem(const moepack::GgufHeader& header) {
   std::set<std::string> names, keys;
-  for (const shard::TensorEntry& tensor : header.tensors) {
+  for (const moepack::TensorEntry& tensor : header.tensors) {
     if (tensor.name.empty() || !names.insert(tensor.name).second) return "a name twice, or none";
-    if (tensor.name.size() > shard::kMaxGgufTensorName) return "a name that is too long";
+    if (tensor.name.size() > moepack::kMaxGgufTensorName) return "a name that is too long";
     if (tensor.format == nullptr || tensor.format->BytesFor(tensor.Elements()) != tensor.bytes) {
       return tensor.name + ": its bytes are not those of its shape";
     }
   }
-  for (const shard::GgufEntry& entry : header.metadata.entries()) {
+  for (const moepack::GgufEntry& entry : header.metadata.entries()) {
     if (entry.key.empty() || !keys.insert(entry.key).second) return "a key twice, or none";
     // Must not fall over any well-formed value.
     (void)entry.value.AsUints();
@@ -69,31 +69,31 @@ std::string TensorsProblem(const shard::GgufHeader& header) {
 }
 
 // What is written of a header is read as the same header.
-std::string RoundTripProblem(const shard::GgufHeader& header) {
+std::string RoundTripProblem(const moepack::GgufHeader& header) {
   const std::string prefix =
-      shard::BuildGgufHeader(header.metadata, header.tensors, header.alignment);
+      moepack::BuildGgufHeader(header.metadata, header.tensors, header.alignment);
   uint64_t data = 0;
-  for (const shard::TensorEntry& tensor : header.tensors) {
-    data = shard::AlignUp(data + tensor.bytes, header.alignment);
+  for (const moepack::TensorEntry& tensor : header.tensors) {
+    data = moepack::AlignUp(data + tensor.bytes, header.alignment);
   }
   const auto again =
-      shard::ParseGguf(kPath, std::as_bytes(std::span(prefix)), prefix.size() + data);
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+      moepack::ParseGguf(kPath, std::as_bytes(std::span(prefix)), prefix.size() + data);
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   if (again->tensors.size() != header.tensors.size()) return "other tensors after writing";
   for (size_t i = 0; i < header.tensors.size(); ++i) {
     if (again->tensors[i].name != header.tensors[i].name) return "another name after writing";
     if (again->tensors[i].shape != header.tensors[i].shape) return "another shape after writing";
   }
-  for (const shard::GgufEntry& entry : header.metadata.entries()) {
-    if (entry.key == shard::kGgufAlignmentKey) continue;
-    const shard::GgufValue* value = again->metadata.Find(entry.key);
+  for (const moepack::GgufEntry& entry : header.metadata.entries()) {
+    if (entry.key == moepack::kGgufAlignmentKey) continue;
+    const moepack::GgufValue* value = again->metadata.Find(entry.key);
     if (value == nullptr || !(*value == entry.value)) return "another value after writing";
   }
   return "";
 }
 
 std::string Check(std::string_view input) {
-  const auto header = shard::ParseGguf(kPath, std::as_bytes(std::span(input)), input.size());
+  const auto header = moepack::ParseGguf(kPath, std::as_bytes(std::span(input)), input.size());
   if (!header) return fuzz::ErrorProblem(header.error(), kPath);
   // Alignments that would only make the test write gigabytes of zeros.
   constexpr uint64_t kLargest = 1u << 20;

@@ -22,15 +22,15 @@ std::vector<std::string> Seeds() {
           fixtures::LegacyImatrix(old, trailer)};
 }
 
-shard::GgufModel Model() {
-  shard::GgufModel model;
-  model.tensors = {shard::RecipeTensor("blk.0.attn_q.weight", {2, 2}),
-                   shard::RecipeTensor("blk.0.ffn_gate_exps.weight", {2, 2, 2}),
-                   shard::RecipeTensor("blk.0.ffn_up_exps.weight", {2, 2, 2})};
+moepack::GgufModel Model() {
+  moepack::GgufModel model;
+  model.tensors = {moepack::RecipeTensor("blk.0.attn_q.weight", {2, 2}),
+                   moepack::RecipeTensor("blk.0.ffn_gate_exps.weight", {2, 2, 2}),
+                   moepack::RecipeTensor("blk.0.ffn_up_exps.weight", {2, 2, 2})};
   return model;
 }
 
-std::string EntryProblem(const shard::ImatrixEntry& entry) {
+std::string EntryProblem(const moepack::ImatrixEntry& entry) {
   if (entry.counts.empty() || entry.sums.empty()) return "an entry without numbers";
   if (entry.sums.size() % entry.counts.size() != 0) return "sums that fit no count";
   for (const auto* numbers : {&entry.sums, &entry.counts}) {
@@ -42,11 +42,11 @@ std::string EntryProblem(const shard::ImatrixEntry& entry) {
 }
 
 // Every value that a quantizer gets is a number.
-std::string UseProblem(const shard::Imatrix& imatrix) {
-  shard::GgufModel model = Model();
-  const auto use = shard::ApplyImatrix(imatrix, model);
+std::string UseProblem(const moepack::Imatrix& imatrix) {
+  moepack::GgufModel model = Model();
+  const auto use = moepack::ApplyImatrix(imatrix, model);
   if (!use) return fuzz::ErrorProblem(use.error(), imatrix.file);
-  for (const shard::GgufTensor& tensor : model.tensors) {
+  for (const moepack::GgufTensor& tensor : model.tensors) {
     if (tensor.importance == nullptr) continue;
     const auto& values = tensor.importance->values;
     const uint64_t slices = tensor.shape.size() == 3 ? tensor.shape[0] : 1;
@@ -59,12 +59,12 @@ std::string UseProblem(const shard::Imatrix& imatrix) {
 }
 
 std::string Check(std::string_view input) {
-  const auto imatrix = shard::ParseImatrix(kPath, std::as_bytes(std::span(input)));
+  const auto imatrix = moepack::ParseImatrix(kPath, std::as_bytes(std::span(input)));
   if (!imatrix) return fuzz::ErrorProblem(imatrix.error(), kPath);
   if (imatrix->entries.empty()) return "accepted without entries";
   for (const auto& [name, entry] : imatrix->entries) {
     const std::string problem = EntryProblem(entry);
-    if (!problem.empty()) return shard::Cat(problem, " in ", shard::Quoted(name));
+    if (!problem.empty()) return moepack::Cat(problem, " in ", moepack::Quoted(name));
   }
   return UseProblem(*imatrix);
 }

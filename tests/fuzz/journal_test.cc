@@ -18,15 +18,15 @@ std::vector<std::string> Seeds() {
 
 // Opening mends a last line that was cut short; from then on opening changes nothing, and a tensor
 // that is added is there the next time.
-std::string AppendProblem(const shard::InsideDirectory& directory) {
-  auto journal = shard::Journal::Open(directory, kName);
-  if (!journal) return shard::Cat("refused after mending: ", journal.error().message);
+std::string AppendProblem(const moepack::InsideDirectory& directory) {
+  auto journal = moepack::Journal::Open(directory, kName);
+  if (!journal) return moepack::Cat("refused after mending: ", journal.error().message);
   auto expected = journal->finished();
   if (expected.empty()) expected.emplace_back();
   if (!journal->Add(0, expected[0].size(), kDigest)) return "Add failed";
   expected[0].push_back(kDigest);
-  const auto again = shard::Journal::Open(directory, kName);
-  if (!again) return shard::Cat("refused after Add: ", again.error().message);
+  const auto again = moepack::Journal::Open(directory, kName);
+  if (!again) return moepack::Cat("refused after Add: ", again.error().message);
   return again->finished() == expected ? "" : "other tensors after Add";
 }
 
@@ -34,8 +34,8 @@ std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
   const std::filesystem::path path = dir / kName;
   if (!fuzz::WriteInput(path, input)) return "cannot write the input";
-  const auto directory = shard::InsideDirectory::Open(dir.path()).value();
-  const auto journal = shard::Journal::Open(directory, kName);
+  const auto directory = moepack::InsideDirectory::Open(dir.path()).value();
+  const auto journal = moepack::Journal::Open(directory, kName);
   if (!journal) return fuzz::ErrorProblem(journal.error(), kName);
   for (const auto& digests : journal->finished()) {
     for (const std::string& digest : digests) {

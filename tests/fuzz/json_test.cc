@@ -7,7 +7,7 @@
 
 namespace {
 
-using shard::Status;
+using moepack::Status;
 
 constexpr const char* kWhere = "damaged.json";
 constexpr int kMaxDepth = 32;
@@ -19,7 +19,7 @@ std::vector<std::string> Seeds() {
 }
 
 // Counts what it is told; refuses to go on after `limit` events when there is a limit.
-class Counter : public shard::JsonEvents {
+class Counter : public moepack::JsonEvents {
  public:
   explicit Counter(size_t limit) : limit_(limit) {}
   Status StartObject() override { return Enter(); }
@@ -54,21 +54,21 @@ class Counter : public shard::JsonEvents {
     return Count();
   }
   Status Count() {
-    if (++events == limit_) return shard::Error{shard::Code::kMismatch, "stop here"};
-    return shard::Ok();
+    if (++events == limit_) return moepack::Error{moepack::Code::kMismatch, "stop here"};
+    return moepack::Ok();
   }
   size_t limit_;
 };
 
 std::string StreamProblem(std::string_view input, bool parses) {
   Counter all(0);
-  const Status status = shard::StreamJson(kWhere, input, all);
+  const Status status = moepack::StreamJson(kWhere, input, all);
   if (status.has_value() != parses) return "ParseJson and StreamJson disagree";
   if (!all.problem.empty()) return all.problem;
   if (parses && all.depth != 0) return "an object or array was not left";
   if (all.events == 0) return "";
   Counter some(1 + all.events / 2);
-  const Status stopped = shard::StreamJson(kWhere, input, some);
+  const Status stopped = moepack::StreamJson(kWhere, input, some);
   if (stopped || stopped.error().message != "stop here") {
     return "the error of the reader did not arrive";
   }
@@ -76,12 +76,12 @@ std::string StreamProblem(std::string_view input, bool parses) {
 }
 
 std::string Check(std::string_view input) {
-  const auto document = shard::ParseJson(kWhere, input);
+  const auto document = moepack::ParseJson(kWhere, input);
   const std::string stream = StreamProblem(input, document.has_value());
   if (!stream.empty()) return stream;
   if (!document) return fuzz::ErrorProblem(document.error(), kWhere);
-  const auto again = shard::ParseJson(kWhere, shard::WriteJson(*document));
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  const auto again = moepack::ParseJson(kWhere, moepack::WriteJson(*document));
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   return *again == *document ? "" : "another document after writing";
 }
 

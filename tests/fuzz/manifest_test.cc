@@ -11,10 +11,10 @@ constexpr const char* kWhere = "damaged/distribution.json";
 
 std::vector<std::string> Seeds() {
   sample::Distribution whole = sample::Make();
-  shard::Plan plain = sample::MakePlan();
+  moepack::Plan plain = sample::MakePlan();
   plain.overlay = {};
   plain.overlay_version = "";
-  for (shard::GroupPlan& group : plain.groups) group.fill = {};
+  for (moepack::GroupPlan& group : plain.groups) group.fill = {};
   sample::Distribution part = sample::Make(plain);
   part.Remove("groups/001/experts.safetensors");
   part.manifest.complete = false;
@@ -24,23 +24,25 @@ std::vector<std::string> Seeds() {
   return {WriteManifest(whole.manifest), WriteManifest(part.manifest), unknown};
 }
 
-std::string PathsProblem(const manifest::Manifest& read) {
+std::string PathsProblem(const moepack::manifest::Manifest& read) {
   for (const auto& bundle : read.bundles) {
-    if (!shard::IsSafeRelativePath(bundle.file)) return shard::Cat("a path outside: ", bundle.file);
+    if (!moepack::IsSafeRelativePath(bundle.file))
+      return moepack::Cat("a path outside: ", bundle.file);
   }
   for (const auto& asset : read.assets) {
-    if (!shard::IsSafeRelativePath(asset.file)) return shard::Cat("a path outside: ", asset.file);
+    if (!moepack::IsSafeRelativePath(asset.file))
+      return moepack::Cat("a path outside: ", asset.file);
   }
   return "";
 }
 
 std::string Check(std::string_view input) {
-  const auto read = manifest::ParseManifest(kWhere, input);
+  const auto read = moepack::manifest::ParseManifest(kWhere, input);
   if (!read) return fuzz::ErrorProblem(read.error(), kWhere);
   if (const std::string problem = PathsProblem(*read); !problem.empty()) return problem;
   const std::string text = WriteManifest(*read);
-  const auto again = manifest::ParseManifest(kWhere, text);
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  const auto again = moepack::manifest::ParseManifest(kWhere, text);
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   return WriteManifest(*again) == text ? "" : "another manifest after writing twice";
 }
 

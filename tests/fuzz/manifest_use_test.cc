@@ -39,33 +39,34 @@ const Distribution& OfSafetensors() {
     fixtures::Options sizes;
     sizes.layers = 1;
     fixtures::MakeCheckpoint("qwen3-moe", dir / "source", sizes);
-    const auto model = shard::MoeModel::Open((dir / "source").string());
-    shard::PlanOptions options;
+    const auto model = moepack::MoeModel::Open((dir / "source").string());
+    moepack::PlanOptions options;
     options.groups = 2;
-    const auto plan = shard::MakePlan(*model, options);
-    (void)manifest::WriteDistribution(*model, *plan, (dir / "dist").string(), {});
+    const auto plan = moepack::MakePlan(*model, options);
+    (void)moepack::manifest::WriteDistribution(*model, *plan, (dir / "dist").string(), {});
   });
   return made;
 }
 
-std::string FindingsProblem(const manifest::VerifyReport& report) {
-  for (const manifest::Finding& finding : report.findings) {
+std::string FindingsProblem(const moepack::manifest::VerifyReport& report) {
+  for (const moepack::manifest::Finding& finding : report.findings) {
     if (finding.rule.empty() || finding.message.empty()) return "a finding without words";
   }
   return "";
 }
 
 std::string VerifyProblem(const std::string& where) {
-  manifest::VerifyOptions options;
+  moepack::manifest::VerifyOptions options;
   options.digests = false;  // the files stay as they are
-  const auto report = manifest::VerifyDistribution(where, options);
+  const auto report = moepack::manifest::VerifyDistribution(where, options);
   return report ? FindingsProblem(*report) : fuzz::ErrorProblem(report.error(), "distribution");
 }
 
 std::string AssembleProblem(const Distribution& in) {
-  manifest::AssembleOptions options;
+  moepack::manifest::AssembleOptions options;
   options.dry_run = true;
-  const auto report = manifest::AssembleNode(in.path(), (in.dir / "node").string(), options);
+  const auto report =
+      moepack::manifest::AssembleNode(in.path(), (in.dir / "node").string(), options);
   return report ? "" : fuzz::ErrorProblem(report.error(), "dist");
 }
 
@@ -74,13 +75,13 @@ std::string UseProblem(const Distribution& in, std::string_view input) {
   if (!fuzz::WriteInput(file, input)) return "cannot write the input";
   if (const std::string problem = VerifyProblem(in.path()); !problem.empty()) return problem;
   if (const std::string problem = AssembleProblem(in); !problem.empty()) return problem;
-  const auto changed = manifest::ReadManifest(in.path());
+  const auto changed = moepack::manifest::ReadManifest(in.path());
   if (!changed) return fuzz::ErrorProblem(changed.error(), "distribution.json");
-  const auto good = manifest::ParseManifest("good", in.manifest);
+  const auto good = moepack::manifest::ParseManifest("good", in.manifest);
   if (!good) return good.error().message;
-  manifest::DiffManifests(*good, *changed);
-  manifest::DiffManifests(*changed, *good);
-  return manifest::DiffManifests(*changed, *changed).same() ? "" : "differs from itself";
+  moepack::manifest::DiffManifests(*good, *changed);
+  moepack::manifest::DiffManifests(*changed, *good);
+  return moepack::manifest::DiffManifests(*changed, *changed).same() ? "" : "differs from itself";
 }
 
 std::string Check(std::string_view input) {

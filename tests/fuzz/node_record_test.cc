@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kWhere = "damaged/moepack_node.json";
 
 std::vector<std::string> Seeds() {
-  manifest::NodeRecord record;
+  moepack::manifest::NodeRecord record;
   record.versions = {"0123456789abcdef", "123456789abcdef0", "23456789abcdef01"};
   record.group = 1;
   record.experts = {{"0", "3,6-11"}, {"1", "0,6-11"}};
@@ -24,15 +24,15 @@ std::vector<std::string> Seeds() {
 }
 
 std::string Check(std::string_view input) {
-  const auto read = manifest::ParseNodeRecord(kWhere, input);
+  const auto read = moepack::manifest::ParseNodeRecord(kWhere, input);
   if (!read) return fuzz::ErrorProblem(read.error(), kWhere);
-  for (const manifest::NodeFileRecord& file : read->files) {
+  for (const moepack::manifest::NodeFileRecord& file : read->files) {
     if (file.file.find('/') != std::string::npos || file.file == "..") return "a path outside";
   }
   if (!read->has_digests()) return "";
   const std::string text = WriteNodeRecord(*read);
-  const auto again = manifest::ParseNodeRecord(kWhere, text);
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  const auto again = moepack::manifest::ParseNodeRecord(kWhere, text);
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   return WriteNodeRecord(*again) == text ? "" : "another record after writing twice";
 }
 

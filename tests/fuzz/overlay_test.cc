@@ -8,24 +8,24 @@
 namespace {
 
 constexpr const char* kName = "overlay.json";
-const shard::LayerCounts kLayers = {{0, 6}, {1, 6}, {3, 4}};
+const moepack::LayerCounts kLayers = {{0, 6}, {1, 6}, {3, 4}};
 
 std::vector<std::string> Seeds() {
   return {R"({"version": "generalists-1", "layers": {"*": "0,3", "3": "1-2"}})",
           R"({"version": "v1", "layers": {"0": "5"}})"};
 }
 
-std::string OverlayProblem(const shard::Plan& plan) {
-  if (shard::CountIds(plan.overlay) == 0) return "an overlay of nothing";
+std::string OverlayProblem(const moepack::Plan& plan) {
+  if (moepack::CountIds(plan.overlay) == 0) return "an overlay of nothing";
   for (const auto& [layer, ids] : plan.overlay) {
     if (!kLayers.contains(layer)) return "a layer that the model has not";
     if (!ids.empty() && ids.back() >= kLayers.at(layer)) return "an id that the layer has not";
   }
-  shard::Json document = shard::Json::object();
-  document["partition"] = shard::PartitionToJson(plan);
-  document["overlays"] = shard::OverlaysToJson(plan);
-  const auto again = shard::UncheckedPlanFromJson(kName, document, kLayers, {});
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  moepack::Json document = moepack::Json::object();
+  document["partition"] = moepack::PartitionToJson(plan);
+  document["overlays"] = moepack::OverlaysToJson(plan);
+  const auto again = moepack::UncheckedPlanFromJson(kName, document, kLayers, {});
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   const bool same =
       again->overlay == plan.overlay && again->overlay_version == plan.overlay_version;
   return same ? "" : "another overlay after writing";
@@ -34,11 +34,11 @@ std::string OverlayProblem(const shard::Plan& plan) {
 std::string Check(std::string_view input) {
   static const fixtures::TempDir dir;
   if (!fuzz::WriteInput(dir / kName, input)) return "cannot write the input";
-  shard::Plan plan;
+  moepack::Plan plan;
   plan.scheme = "contiguous";
   plan.layers = kLayers;
   plan.groups.resize(1);
-  const shard::Status read = shard::ReadOverlayFile((dir / kName).string(), plan);
+  const moepack::Status read = moepack::ReadOverlayFile((dir / kName).string(), plan);
   return read ? OverlayProblem(plan) : fuzz::ErrorProblem(read.error(), kName);
 }
 

@@ -8,10 +8,10 @@
 
 namespace {
 
-using shard::Json;
+using moepack::Json;
 
 constexpr const char* kWhere = "damaged/plan.json";
-const shard::LayerCounts kLayers = {{0, 6}, {1, 6}, {3, 4}};
+const moepack::LayerCounts kLayers = {{0, 6}, {1, 6}, {3, 4}};
 const std::map<uint32_t, uint32_t> kTopK = {{0, 1}, {1, 1}, {3, 1}};
 
 std::vector<std::string> Seeds() {
@@ -26,31 +26,31 @@ std::vector<std::string> Seeds() {
              "overlays": [{"version": "v1", "parent": null, "experts": {"0": "5", "1": "0"}}]})"};
 }
 
-Json ToJson(const shard::Plan& plan) {
+Json ToJson(const moepack::Plan& plan) {
   Json document = Json::object();
-  document["partition"] = shard::PartitionToJson(plan);
-  document["overlays"] = shard::OverlaysToJson(plan);
+  document["partition"] = moepack::PartitionToJson(plan);
+  document["overlays"] = moepack::OverlaysToJson(plan);
   return document;
 }
 
-std::string PlanProblem(const shard::Plan& plan) {
-  if (const auto status = shard::CheckPlan(kWhere, plan); !status) return status.error().message;
+std::string PlanProblem(const moepack::Plan& plan) {
+  if (const auto status = moepack::CheckPlan(kWhere, plan); !status) return status.error().message;
   for (const auto& [layer, count] : plan.layers) {
     for (size_t group = 0; group < plan.groups.size(); ++group) {
-      const shard::ExpertIds ids = shard::Eligible(plan, group, layer);
+      const moepack::ExpertIds ids = moepack::Eligible(plan, group, layer);
       if (!ids.empty() && ids.back() >= count) return "an eligible id that the layer has not";
     }
   }
   const Json written = ToJson(plan);
-  const auto again = shard::PlanFromJson(kWhere, written, kLayers, kTopK);
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+  const auto again = moepack::PlanFromJson(kWhere, written, kLayers, kTopK);
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   return ToJson(*again) == written ? "" : "another plan after writing";
 }
 
 std::string Check(std::string_view input) {
-  const auto document = shard::ParseJson(kWhere, input);
+  const auto document = moepack::ParseJson(kWhere, input);
   if (!document) return fuzz::ErrorProblem(document.error(), kWhere);
-  const auto plan = shard::PlanFromJson(kWhere, *document, kLayers, kTopK);
+  const auto plan = moepack::PlanFromJson(kWhere, *document, kLayers, kTopK);
   return plan ? PlanProblem(*plan) : fuzz::ErrorProblem(plan.error(), kWhere);
 }
 

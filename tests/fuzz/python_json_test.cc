@@ -16,12 +16,12 @@ std::vector<std::string> Seeds() {
 }
 
 std::string Check(std::string_view input) {
-  const auto document = shard::ParsePythonJson(kWhere, input);
+  const auto document = moepack::ParsePythonJson(kWhere, input);
   if (!document) return fuzz::ErrorProblem(document.error(), kWhere);
-  const std::string text = shard::WritePythonJson(*document);
-  const auto again = shard::ParsePythonJson(kWhere, text);
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
-  return *again == *document ? "" : shard::Cat("another document after writing ", text);
+  const std::string text = moepack::WritePythonJson(*document);
+  const auto again = moepack::ParsePythonJson(kWhere, text);
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
+  return *again == *document ? "" : moepack::Cat("another document after writing ", text);
 }
 
 constexpr fuzz::Target kTarget{Check, Seeds, 20'000};

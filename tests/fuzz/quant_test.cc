@@ -19,7 +19,7 @@ std::string DecodeProblem(const Format& format, std::string_view bytes) {
   format.decode(whole, again);
   const bool same = values.empty() ||
                     std::memcmp(values.data(), again.data(), values.size() * sizeof(float)) == 0;
-  return same ? "" : shard::Cat(format.name, ": two decodings differ");
+  return same ? "" : moepack::Cat(format.name, ": two decodings differ");
 }
 
 std::vector<float> WholeBlocks(const Format& format, std::string_view bytes) {
@@ -36,7 +36,7 @@ std::string EncodeProblem(const Format& format, std::span<const float> values,
   std::vector<std::byte> first(bytes), second(bytes, std::byte{0xff});
   format.encode(values, importance, first);
   format.encode(values, importance, second);
-  if (first != second) return shard::Cat(format.name, ": two encodings differ");
+  if (first != second) return moepack::Cat(format.name, ": two encodings differ");
   std::vector<float> decoded(values.size());
   format.decode(first, decoded);
   return "";

@@ -27,46 +27,46 @@ std::vector<std::string> Seeds() {
 }
 
 // The tensors follow each other from data_start to the end of the file.
-std::string RangesProblem(const shard::SafetensorsHeader& header, uint64_t file_size) {
+std::string RangesProblem(const moepack::SafetensorsHeader& header, uint64_t file_size) {
   uint64_t next = header.data_start;
-  for (const shard::TensorEntry& tensor : header.tensors) {
-    if (tensor.offset != next) return shard::Cat("a hole or an overlap before ", tensor.name);
+  for (const moepack::TensorEntry& tensor : header.tensors) {
+    if (tensor.offset != next) return moepack::Cat("a hole or an overlap before ", tensor.name);
     if (tensor.bytes > file_size - tensor.offset)
-      return shard::Cat(tensor.name, " leaves the file");
+      return moepack::Cat(tensor.name, " leaves the file");
     next += tensor.bytes;
   }
   return next == file_size ? "" : "the tensors do not end where the file ends";
 }
 
-std::string TensorsProblem(const shard::SafetensorsHeader& header) {
+std::string TensorsProblem(const moepack::SafetensorsHeader& header) {
   std::set<std::string> names;
-  for (const shard::TensorEntry& tensor : header.tensors) {
+  for (const moepack::TensorEntry& tensor : header.tensors) {
     if (tensor.name.empty() || !names.insert(tensor.name).second) return "a name twice, or none";
     if (tensor.format == nullptr) continue;
     if (tensor.format->BytesFor(tensor.Elements()) != tensor.bytes) {
-      return shard::Cat(tensor.name, ": its bytes are not those of its shape");
+      return moepack::Cat(tensor.name, ": its bytes are not those of its shape");
     }
   }
   return "";
 }
 
 // What BuildSafetensorsHeader writes of the tensors is read as the same tensors.
-std::string RoundTripProblem(const shard::SafetensorsHeader& header, uint64_t file_size) {
-  const std::string prefix = shard::BuildSafetensorsHeader(header.tensors, header.metadata, 16);
-  const auto again = shard::ParseSafetensors(kPath, std::as_bytes(std::span(prefix)),
-                                             prefix.size() + file_size - header.data_start);
-  if (!again) return shard::Cat("refused after writing: ", again.error().message);
+std::string RoundTripProblem(const moepack::SafetensorsHeader& header, uint64_t file_size) {
+  const std::string prefix = moepack::BuildSafetensorsHeader(header.tensors, header.metadata, 16);
+  const auto again = moepack::ParseSafetensors(kPath, std::as_bytes(std::span(prefix)),
+                                               prefix.size() + file_size - header.data_start);
+  if (!again) return moepack::Cat("refused after writing: ", again.error().message);
   if (again->metadata != header.metadata) return "other metadata after writing";
   if (again->tensors.size() != header.tensors.size()) return "other tensors after writing";
   // Tensors without bytes may change places with the one at their offset.
   std::multiset<std::string> before, after;
-  for (const auto& t : header.tensors) before.insert(shard::Cat(t.name, t.dtype, t.bytes));
-  for (const auto& t : again->tensors) after.insert(shard::Cat(t.name, t.dtype, t.bytes));
+  for (const auto& t : header.tensors) before.insert(moepack::Cat(t.name, t.dtype, t.bytes));
+  for (const auto& t : again->tensors) after.insert(moepack::Cat(t.name, t.dtype, t.bytes));
   return before == after ? "" : "other tensors after writing";
 }
 
 std::string CheckFile(std::string_view bytes, uint64_t file_size) {
-  const auto header = shard::ParseSafetensors(kPath, std::as_bytes(std::span(bytes)), file_size);
+  const auto header = moepack::ParseSafetensors(kPath, std::as_bytes(std::span(bytes)), file_size);
   if (!header) return fuzz::ErrorProblem(header.error(), kPath);
   for (const std::string& problem : {RangesProblem(*header, file_size), TensorsProblem(*header),
                                      RoundTripProblem(*header, file_size)}) {

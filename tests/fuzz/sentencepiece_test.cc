@@ -18,12 +18,12 @@ std::vector<std::string> Seeds() {
 }
 
 std::string Check(std::string_view input) {
-  const auto pieces = shard::ParseSentencePieces(kPath, input);
+  const auto pieces = moepack::ParseSentencePieces(kPath, input);
   if (!pieces) return fuzz::ErrorProblem(pieces.error(), kPath);
   if (pieces->empty()) return "no pieces";
   // A piece takes at least the two bytes of its tag and length.
   size_t room = 0;
-  for (const shard::SentencePiece& piece : *pieces) {
+  for (const moepack::SentencePiece& piece : *pieces) {
     if (piece.type < 1 || piece.type > 6) return "a type that there is not";
     room += 2 + piece.text.size();
   }

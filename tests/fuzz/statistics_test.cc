@@ -14,38 +14,38 @@ constexpr const char* kWhere = "damaged.stats";
 constexpr size_t kHeaderBytes = 36;
 
 std::vector<std::string> Seeds() {
-  const shard::Statistics statistics = shard::SampleStatistics();
-  return {shard::WriteJson(shard::StatisticsToJson(statistics)),
-          shard::StatisticsToBinary(statistics).substr(kHeaderBytes)};
+  const moepack::Statistics statistics = moepack::SampleStatistics();
+  return {moepack::WriteJson(moepack::StatisticsToJson(statistics)),
+          moepack::StatisticsToBinary(statistics).substr(kHeaderBytes)};
 }
 
 std::string WithHeader(std::string_view payload) {
-  std::string file(shard::kStatisticsMagic);
-  shard::AppendLe(file, shard::kStatisticsVersion);
-  shard::AppendLe(file, uint64_t{payload.size()});
-  const std::string hex = shard::Xxh3Hex(std::as_bytes(std::span(payload)));
+  std::string file(moepack::kStatisticsMagic);
+  moepack::AppendLe(file, moepack::kStatisticsVersion);
+  moepack::AppendLe(file, uint64_t{payload.size()});
+  const std::string hex = moepack::Xxh3Hex(std::as_bytes(std::span(payload)));
   for (size_t i = 0; i < hex.size(); i += 2) {
     file += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   }
   return file.append(payload);
 }
 
-shard::Result<shard::Statistics> Read(std::string_view input) {
+moepack::Result<moepack::Statistics> Read(std::string_view input) {
   if (!input.starts_with('{')) {
-    const bool whole = input.starts_with(shard::kStatisticsMagic);
+    const bool whole = input.starts_with(moepack::kStatisticsMagic);
     const std::string file = whole ? std::string(input) : WithHeader(input);
-    return shard::StatisticsFromBinary(kWhere, std::as_bytes(std::span(file)));
+    return moepack::StatisticsFromBinary(kWhere, std::as_bytes(std::span(file)));
   }
-  SHARD_TRY(const shard::Json document, shard::ParseJson(kWhere, input));
-  return shard::StatisticsFromJson(kWhere, document);
+  SHARD_TRY(const moepack::Json document, moepack::ParseJson(kWhere, input));
+  return moepack::StatisticsFromJson(kWhere, document);
 }
 
 std::string Check(std::string_view input) {
   const auto statistics = Read(input);
   if (!statistics) return fuzz::ErrorProblem(statistics.error(), kWhere);
-  const std::string again = shard::StatisticsToBinary(*statistics);
-  const auto read = shard::StatisticsFromBinary(kWhere, std::as_bytes(std::span(again)));
-  if (!read) return shard::Cat("refused after writing: ", read.error().message);
+  const std::string again = moepack::StatisticsToBinary(*statistics);
+  const auto read = moepack::StatisticsFromBinary(kWhere, std::as_bytes(std::span(again)));
+  if (!read) return moepack::Cat("refused after writing: ", read.error().message);
   return *read == *statistics ? "" : "other statistics after writing";
 }
 

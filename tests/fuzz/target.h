@@ -32,15 +32,15 @@ struct Target {
 inline constexpr size_t kMaxMessage = 4000;
 
 // What is wrong with an error: it must say something, name the input, and keep terminals safe.
-inline std::string ErrorProblem(const shard::Error& error, std::string_view where) {
+inline std::string ErrorProblem(const moepack::Error& error, std::string_view where) {
   if (error.message.find(where) == std::string::npos) {
-    return shard::Cat("the message does not name ", where, ": ", error.message);
+    return moepack::Cat("the message does not name ", where, ": ", error.message);
   }
   if (error.message.size() > kMaxMessage) return "the message is as long as the input";
   const bool strange = std::any_of(error.message.begin(), error.message.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
-  return strange ? shard::Cat("the message has control characters: ", error.message) : "";
+  return strange ? moepack::Cat("the message has control characters: ", error.message) : "";
 }
 
 inline std::string ReadBytes(const std::filesystem::path& path) {
@@ -71,7 +71,7 @@ inline std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path
 
 // The input as a C string literal's inside, for messages.
 inline std::string Show(std::string_view input) {
-  return shard::Cat(input.size(), " bytes: ", shard::Quoted(input));
+  return moepack::Cat(input.size(), " bytes: ", moepack::Quoted(input));
 }
 
 }  // namespace fuzz

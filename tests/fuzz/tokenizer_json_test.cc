@@ -19,12 +19,12 @@ std::vector<std::string> Seeds() {
 }
 
 std::string Check(std::string_view input) {
-  const auto document = shard::ParseTokenizerJson(kPath, input);
+  const auto document = moepack::ParseTokenizerJson(kPath, input);
   // What is strict JSON already must come out the same.
-  const auto strict = shard::ParseJson(kPath, input);
+  const auto strict = moepack::ParseJson(kPath, input);
   if (strict && (!document || *document != *strict)) return "strict JSON is read otherwise";
   if (!document) return fuzz::ErrorProblem(document.error(), kPath);
-  const auto name = shard::RecognisePreTokenizer(kPath, *document, "qwen2");
+  const auto name = moepack::RecognisePreTokenizer(kPath, *document, "qwen2");
   return name ? "" : fuzz::ErrorProblem(name.error(), kPath);
 }
 

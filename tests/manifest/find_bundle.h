@@ -5,7 +5,7 @@
 
 #include "manifest/document/manifest.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 // Null when no bundle lies in `file`.
 inline const BundleRecord* FindBundle(const Manifest& manifest, std::string_view file) {
@@ -15,4 +15,4 @@ inline const BundleRecord* FindBundle(const Manifest& manifest, std::string_view
   return nullptr;
 }
 
-}  // namespace manifest
+}  // namespace moepack::manifest

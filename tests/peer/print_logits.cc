@@ -27,31 +27,31 @@ std::vector<double> LogProbabilities(std::span<const float> logits) {
   return values;
 }
 
-shard::Status Print(const std::string& path, const std::string& executor_name,
-                    std::span<const uint32_t> tokens) {
-  runtime::ExecutorOptions executor_options;
+moepack::Status Print(const std::string& path, const std::string& executor_name,
+                      std::span<const uint32_t> tokens) {
+  moepack::runtime::ExecutorOptions executor_options;
   executor_options.round_activations = executor_name == "cpu-rounded";
   const std::string kind = executor_name.substr(0, executor_name.find('-'));
-  SHARD_TRY(const auto executor, runtime::OpenExecutor(kind, executor_options));
-  SHARD_TRY(auto weights, runtime::LoadWeights(path, {}));
-  const shard::LayerExperts eligible = runtime::EligibleExperts(*weights, -1, true);
-  SHARD_TRY(const auto model, runtime::Model::Load(std::move(weights), *executor));
-  runtime::SessionOptions options;
+  SHARD_TRY(const auto executor, moepack::runtime::OpenExecutor(kind, executor_options));
+  SHARD_TRY(auto weights, moepack::runtime::LoadWeights(path, {}));
+  const moepack::LayerExperts eligible = moepack::runtime::EligibleExperts(*weights, -1, true);
+  SHARD_TRY(const auto model, moepack::runtime::Model::Load(std::move(weights), *executor));
+  moepack::runtime::SessionOptions options;
   options.context = std::min(512u, model->spec().context);
-  SHARD_TRY(const auto session, runtime::Session::Open(*model, eligible, options));
+  SHARD_TRY(const auto session, moepack::runtime::Session::Open(*model, eligible, options));
   // Half of them at once, the rest one by one: both roads of an executor.
   const size_t at_once = tokens.size() / 2;
   for (size_t first = 0; first < tokens.size();) {
     const size_t count = first == 0 && at_once > 0 ? at_once : 1;
     SHARD_TRY(const std::vector<float> logits,
-              session->Feed(tokens.subspan(first, count), runtime::LogitsOf::kAll));
+              session->Feed(tokens.subspan(first, count), moepack::runtime::LogitsOf::kAll));
     const size_t width = model->vocabulary();
     for (size_t row = 0; row < count; ++row)
       std::cout << nlohmann::json(LogProbabilities(std::span(logits).subspan(row * width, width)))
                 << "\n";
     first += count;
   }
-  return shard::Ok();
+  return moepack::Ok();
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ int main(int count, char** words) {
   std::vector<uint32_t> tokens;
   for (int i = 3; i < count; ++i)
     tokens.push_back(static_cast<uint32_t>(std::strtoul(words[i], nullptr, 10)));
-  const shard::Status status = Print(words[1], words[2], tokens);
+  const moepack::Status status = Print(words[1], words[2], tokens);
   if (status) return 0;
   std::cerr << status.error().message << "\n";
   return 1;

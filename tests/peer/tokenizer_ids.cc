@@ -16,13 +16,13 @@ namespace {
 using Json = nlohmann::json;
 using Texts = std::vector<std::string>;
 
-int Fail(const shard::Error& error) {
+int Fail(const moepack::Error& error) {
   std::cerr << error.message << "\n";
   return 1;
 }
 
-shard::Result<Json> Ids(const runtime::Tokenizer& tokenizer, const Texts& texts,
-                        const runtime::Tokenizer::Options& options) {
+moepack::Result<Json> Ids(const moepack::runtime::Tokenizer& tokenizer, const Texts& texts,
+                          const moepack::runtime::Tokenizer::Options& options) {
   Json list = Json::array();
   for (const std::string& text : texts) {
     SHARD_TRY(const auto ids, tokenizer.Encode(text, options));
@@ -31,10 +31,10 @@ shard::Result<Json> Ids(const runtime::Tokenizer& tokenizer, const Texts& texts,
   return list;
 }
 
-shard::Result<Json> Answer(const std::string& path, const Texts& texts) {
-  SHARD_TRY(const auto file, shard::InputFile::Open(path));
-  SHARD_TRY(const auto header, shard::ReadGgufHeader(file, path));
-  SHARD_TRY(const auto tokenizer, runtime::OpenTokenizer(path, header.metadata));
+moepack::Result<Json> Answer(const std::string& path, const Texts& texts) {
+  SHARD_TRY(const auto file, moepack::InputFile::Open(path));
+  SHARD_TRY(const auto header, moepack::ReadGgufHeader(file, path));
+  SHARD_TRY(const auto tokenizer, moepack::runtime::OpenTokenizer(path, header.metadata));
   Json out;
   SHARD_TRY(out["special"], Ids(*tokenizer, texts, {.add_special = false}));
   SHARD_TRY(out["plain"], Ids(*tokenizer, texts, {.add_special = false, .parse_special = false}));
@@ -49,15 +49,15 @@ shard::Result<Json> Answer(const std::string& path, const Texts& texts) {
   return out;
 }
 
-shard::Result<Json> Make(const std::string& directory, const Texts& texts) {
+moepack::Result<Json> Make(const std::string& directory, const Texts& texts) {
   Json names = Json::array();
   uint32_t seed = 0;
-  const auto write = [&](const std::string& name, const shard::GgufMetadata& metadata) {
+  const auto write = [&](const std::string& name, const moepack::GgufMetadata& metadata) {
     std::ofstream(directory + "/" + name + ".gguf", std::ios::binary)
-        << shard::BuildGgufHeader(metadata, {});
+        << moepack::BuildGgufHeader(metadata, {});
     names.push_back(name);
   };
-  for (const std::string_view id : runtime::PreTokenizer::Ids()) {
+  for (const std::string_view id : moepack::runtime::PreTokenizer::Ids()) {
     write(std::string(id), peer::BpeVocabulary(id, texts, ++seed));
     write(std::string(id) + "-2", peer::BpeVocabulary(id, texts, ++seed));
   }

@@ -11,8 +11,8 @@
 namespace peer {
 namespace {
 
-using shard::Cat;
-using shard::TokenType;
+using moepack::Cat;
+using moepack::TokenType;
 
 constexpr std::string_view kMark = "\u2581";
 
@@ -84,18 +84,19 @@ class Builder {
 
   std::mt19937& random() { return random_; }
   uint32_t size() const { return static_cast<uint32_t>(vocabulary_.tokens.size()); }
-  shard::GgufMetadata Finish(std::string_view model, std::string_view pre) {
+  moepack::GgufMetadata Finish(std::string_view model, std::string_view pre) {
     vocabulary_.model = model;
     vocabulary_.pre = pre;
     if (model == "gpt2") vocabulary_.scores.clear();
-    shard::GgufMetadata metadata;
-    metadata.Set("general.architecture", shard::GgufValue::String("llama"));
-    shard::AddVocabulary(vocabulary_, metadata);
+    moepack::GgufMetadata metadata;
+    metadata.Set("general.architecture", moepack::GgufValue::String("llama"));
+    moepack::AddVocabulary(vocabulary_, metadata);
     // llama.cpp shows its users special ids of control tokens only.
     for (const char* kind : {"bos", "eos"}) {
-      metadata.Set(Cat("tokenizer.ggml.", kind, "_token_id"), shard::GgufValue::U32(control_));
+      metadata.Set(Cat("tokenizer.ggml.", kind, "_token_id"), moepack::GgufValue::U32(control_));
       if (Chance(50)) continue;
-      metadata.Set(Cat("tokenizer.ggml.add_", kind, "_token"), shard::GgufValue::Bool(Chance(50)));
+      metadata.Set(Cat("tokenizer.ggml.add_", kind, "_token"),
+                   moepack::GgufValue::Bool(Chance(50)));
     }
     return metadata;
   }
@@ -103,45 +104,45 @@ class Builder {
  private:
   std::mt19937 random_;
   uint32_t control_ = 0;
-  shard::Vocabulary vocabulary_;
+  moepack::Vocabulary vocabulary_;
   std::set<std::string> seen_, merged_;
 };
 
 }  // namespace
 
-shard::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std::string>& texts,
-                                  uint32_t seed) {
+moepack::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std::string>& texts,
+                                    uint32_t seed) {
   Builder builder(seed);
-  for (const std::string& text : shard::ByteAlphabet()) builder.Add(text);
+  for (const std::string& text : moepack::ByteAlphabet()) builder.Add(text);
   const Parts parts = PartsOf(texts, builder.random());
   for (const std::string& character : parts.characters) {
-    std::string done = shard::SpellBytes(character.substr(0, 1));
+    std::string done = moepack::SpellBytes(character.substr(0, 1));
     for (size_t i = 1; i < character.size(); ++i) {
-      const std::string next = shard::SpellBytes(character.substr(i, 1));
+      const std::string next = moepack::SpellBytes(character.substr(i, 1));
       builder.Merge(done, next);
       done += next;
     }
   }
   for (const auto& [left, right] : parts.pairs) {
-    builder.Merge(shard::SpellBytes(left), shard::SpellBytes(right));
+    builder.Merge(moepack::SpellBytes(left), moepack::SpellBytes(right));
   }
   builder.AddSpecial();
   // Whole words, found where merges do not count.
   for (const char* word : {"Hello", " world", "jumps", " over"}) {
-    builder.Add(shard::SpellBytes(word));
+    builder.Add(moepack::SpellBytes(word));
   }
   return builder.Finish("gpt2", pre);
 }
 
-shard::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
-                                  uint32_t seed) {
+moepack::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
+                                    uint32_t seed) {
   Builder builder(seed);
   builder.Add("<unk>", TokenType::kUnknown);
   builder.Add("<s>", TokenType::kControl);
   builder.Add("</s>", TokenType::kControl);
   for (int byte = 0; byte < 256; ++byte) {
     const auto value = static_cast<unsigned char>(byte);
-    std::string hex = shard::Hex(&value, 1);
+    std::string hex = moepack::Hex(&value, 1);
     std::transform(hex.begin(), hex.end(), hex.begin(), ::toupper);
     builder.Add(Cat("<0x", hex, ">"), TokenType::kByte);
   }
@@ -161,8 +162,8 @@ shard::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::stri
     builder.Add(word, TokenType::kNormal, -5);
   }
   builder.AddSpecial();
-  shard::GgufMetadata metadata = builder.Finish("llama", "default");
-  metadata.Set("tokenizer.ggml.add_space_prefix", shard::GgufValue::Bool(space_prefix));
+  moepack::GgufMetadata metadata = builder.Finish("llama", "default");
+  metadata.Set("tokenizer.ggml.add_space_prefix", moepack::GgufValue::Bool(space_prefix));
   return metadata;
 }
 

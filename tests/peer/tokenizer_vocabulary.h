@@ -12,11 +12,11 @@ namespace peer {
 
 // Byte-level BPE: the 256 bytes, every character of `texts` and every two neighbours in them, with
 // ranks in an order that `seed` decides; special tokens, of which `seed` leaves some out.
-shard::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std::string>& texts,
-                                  uint32_t seed);
+moepack::GgufMetadata BpeVocabulary(std::string_view pre, const std::vector<std::string>& texts,
+                                    uint32_t seed);
 // SentencePiece: byte tokens, most characters of `texts`, and neighbours with scores of which some
 // are equal.
-shard::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
-                                  uint32_t seed);
+moepack::GgufMetadata SpmVocabulary(bool space_prefix, const std::vector<std::string>& texts,
+                                    uint32_t seed);
 
 }  // namespace peer

@@ -26,7 +26,7 @@ std::vector<float> Decode(const Format& format, std::span<const std::byte> block
   return out;
 }
 
-std::vector<TestRow> EveryRow() {
+std::vector<TestRow> EveryKindOfRow() {
   std::vector<TestRow> rows = FlatRows();
   for (auto& more : {PatternRows(), RowsOfAnyBits(5, 10), NonFiniteRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
@@ -38,7 +38,7 @@ std::vector<TestRow> EveryRow() {
 TEST(AnyValues, GiveTheSameBytesEachTime) {
   const TestRow other = RandomRows(1, 1)[0];
   for (const Format* format : Encoders()) {
-    for (const TestRow& row : EveryRow()) {
+    for (const TestRow& row : EveryKindOfRow()) {
       const std::vector<std::byte> first = Encode(*format, row.values);
       Encode(*format, other.values);
       EXPECT_EQ(Encode(*format, row.values), first) << format->name << ", " << row.name;
@@ -52,7 +52,7 @@ TEST(AnyValues, GiveTheSameBytesEachTimeWithAnyImportance) {
   for (auto& more : NonFiniteRows()) importances.push_back(more);
   for (const Format* format : Encoders()) {
     if (!format->uses_importance) continue;
-    for (const TestRow& row : EveryRow()) {
+    for (const TestRow& row : EveryKindOfRow()) {
       for (const TestRow& importance : importances) {
         EXPECT_EQ(Encode(*format, row.values, importance.values),
                   Encode(*format, row.values, importance.values))
@@ -69,7 +69,7 @@ TEST(AnyValues, GiveTheSameBytesOnEveryMachine) {
   for (auto& more : NonFiniteRows()) importances.push_back(more);
   TypeDigests digests;
   for (const Format* format : Encoders()) {
-    for (const TestRow& row : EveryRow()) {
+    for (const TestRow& row : EveryKindOfRow()) {
       DigestOfType(format->name, Encode(*format, row.values), digests);
       if (!format->uses_importance) continue;
       for (const TestRow& importance : importances) {

@@ -11,7 +11,7 @@
 namespace quant {
 namespace {
 
-std::vector<std::byte> Encode(const GoldenCase& golden) {
+std::vector<std::byte> GoldenEncode(const GoldenCase& golden) {
   std::vector<std::byte> out(golden.expected.size());
   const size_t row_bytes = *golden.format->BytesFor(golden.row_values);
   const std::span<const float> input = golden.input;
@@ -49,7 +49,7 @@ TEST_F(Golden, EveryEncoderGivesTheBytesOfGgml) {
   for (const GoldenCase& golden : cases_) {
     ASSERT_NE(golden.format, nullptr) << golden.name;
     ASSERT_NE(golden.format->encode, nullptr) << golden.name;
-    const std::vector<std::byte> ours = Encode(golden);
+    const std::vector<std::byte> ours = GoldenEncode(golden);
     size_t different = 0;
     for (size_t at = 0; at < ours.size(); at += golden.format->block_bytes) {
       different += std::memcmp(&ours[at], &golden.expected[at], golden.format->block_bytes) != 0;

@@ -5,7 +5,7 @@
 namespace quant {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kHalfInfinity = std::numeric_limits<float>::infinity();
 
 float FromBits(uint32_t bits) { return std::bit_cast<float>(bits); }
 
@@ -29,7 +29,7 @@ TEST(Half, MeansWhatIeeeSays) {
   EXPECT_EQ(HalfToFloat(0x0400), 0x1p-14f);
   EXPECT_EQ(HalfToFloat(0x0001), 0x1p-24f);
   EXPECT_EQ(HalfToFloat(0x8001), -0x1p-24f);
-  EXPECT_EQ(HalfToFloat(0xfc00), -kInfinity);
+  EXPECT_EQ(HalfToFloat(0xfc00), -kHalfInfinity);
   EXPECT_TRUE(std::signbit(HalfToFloat(0x8000)));
 }
 
@@ -40,14 +40,14 @@ TEST(Half, RoundsToNearestAndTiesToEven) {
     const auto even = static_cast<uint16_t>(half + (half & 1));
     EXPECT_EQ(FloatToHalf(middle), even);
     EXPECT_EQ(FloatToHalf(std::nextafter(middle, 0.0f)), half);
-    EXPECT_EQ(FloatToHalf(-std::nextafter(middle, kInfinity)), (half + 1) | 0x8000);
+    EXPECT_EQ(FloatToHalf(-std::nextafter(middle, kHalfInfinity)), (half + 1) | 0x8000);
   }
 }
 
 TEST(Half, OverflowsToInfinityFromHalfwayOn) {
   EXPECT_EQ(FloatToHalf(65519.996f), 0x7bff);
   EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);
-  EXPECT_EQ(FloatToHalf(-kInfinity), 0xfc00);
+  EXPECT_EQ(FloatToHalf(-kHalfInfinity), 0xfc00);
   EXPECT_EQ(FloatToHalf(0x1p-25f), 0);  // a tie with zero
   EXPECT_EQ(FloatToHalf(-0x1p-149f), 0x8000);
 }
@@ -99,7 +99,7 @@ TEST(Float8, MeansWhatTheSpecificationSays) {
   EXPECT_EQ(Float8E5M2ToFloat(0x01), 0x1p-16f);
   EXPECT_EQ(Float8E5M2ToFloat(0x3c), 1.0f);
   EXPECT_EQ(Float8E5M2ToFloat(0x7b), 57344.0f);
-  EXPECT_EQ(Float8E5M2ToFloat(0xfc), -kInfinity);
+  EXPECT_EQ(Float8E5M2ToFloat(0xfc), -kHalfInfinity);
   EXPECT_TRUE(std::isnan(Float8E5M2ToFloat(0x7d)));
 }
 

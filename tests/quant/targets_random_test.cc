@@ -23,7 +23,7 @@ double Seconds() {
   return seconds != nullptr ? std::strtod(seconds, nullptr) : 1.0;
 }
 
-Rows RowsOf(const Format& format, StressRows& stress) {
+Rows TargetsRandomRowsOf(const Format& format, StressRows& stress) {
   Rows rows;
   // About as many values of every format: 1 to 40 super-blocks.
   const size_t blocks = (1 + stress.Below(20)) * (format.block_values == 256 ? 1 : 7);
@@ -44,7 +44,7 @@ Rows RowsOf(const Format& format, StressRows& stress) {
 // Every format has a stream of its own, so that a seed means the same when formats are added.
 testing::AssertionResult SameBytesFor(uint64_t seed, const Format& format) {
   StressRows stress(seed * 64 + static_cast<uint64_t>(format.ggml_type));
-  const testing::AssertionResult same = SameBytes(format, RowsOf(format, stress));
+  const testing::AssertionResult same = SameBytes(format, TargetsRandomRowsOf(format, stress));
   if (same) return same;
   return testing::AssertionFailure() << same.message() << "; MOEPACK_STRESS_SEED=" << seed;
 }

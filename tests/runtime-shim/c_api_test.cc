@@ -10,7 +10,7 @@
 #include "runtime-shim/moepack_runtime.h"
 #include "tests/runtime-shim/tiny_node.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using testing::HasSubstr;
@@ -193,4 +193,4 @@ TEST(CInterfaceVersion, IsThatOfTheHeader) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

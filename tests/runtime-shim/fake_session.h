@@ -7,7 +7,7 @@
 
 #include "runtime-shim/session/session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class FakeModel : public Model {
  public:
@@ -16,7 +16,7 @@ class FakeModel : public Model {
   Executor& executor() const override { throw std::logic_error("a fake has no executor"); }
   uint64_t device_bytes() const override { return 0; }
   uint32_t vocabulary() const override { return 4; }
-  shard::Status ReplaceOverlay(ExpertSet) override { return shard::Ok(); }
+  Status ReplaceOverlay(ExpertSet) override { return Ok(); }
 
   ModelSpec spec_;
   Weights weights_;
@@ -29,10 +29,9 @@ class FakeSession : public Session {
   explicit FakeSession(Logits logits, uint32_t context = 100)
       : logits_(std::move(logits)), context_(context) {}
 
-  shard::Result<std::vector<float>> Feed(std::span<const uint32_t> tokens,
-                                         LogitsOf which) override {
+  Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) override {
     if (tokens.empty() || tokens.size() > context_ - fed_.size())
-      return shard::Error{shard::Code::kInvalidArgument, "no room"};
+      return Error{Code::kInvalidArgument, "no room"};
     std::vector<float> all;
     for (const uint32_t token : tokens) {
       const std::vector<float> row = logits_(length(), token);
@@ -42,7 +41,7 @@ class FakeSession : public Session {
     }
     return all;
   }
-  shard::Status Route(std::span<const uint32_t>, uint32_t) override { return shard::Ok(); }
+  Status Route(std::span<const uint32_t>, uint32_t) override { return Ok(); }
   uint32_t length() const override { return static_cast<uint32_t>(fed_.size()); }
   uint32_t context() const override { return context_; }
   void Rewind(uint32_t length) override { fed_.resize(length); }
@@ -56,4 +55,4 @@ class FakeSession : public Session {
   FakeModel model_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,7 +6,7 @@
 
 #include "tests/runtime-shim/fake_session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class RoutedSession : public FakeSession {
  public:
@@ -21,8 +21,7 @@ class RoutedSession : public FakeSession {
         chosen_(std::move(chosen)),
         observer_(observer) {}
 
-  shard::Result<std::vector<float>> Feed(std::span<const uint32_t> tokens,
-                                         LogitsOf which) override {
+  Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) override {
     const uint32_t first = length();
     auto logits = FakeSession::Feed(tokens, which);
     if (logits && observer_) Show(first, tokens);
@@ -59,4 +58,4 @@ class RoutedSession : public FakeSession {
   RoutingObserver* observer_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,7 +9,7 @@
 #include "runtime-shim/session/node.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 class TinyDistribution : public testing::Test {
  protected:
@@ -32,12 +32,12 @@ class TinyDistribution : public testing::Test {
   }
   static std::unique_ptr<Node> Open(int group) { return OpenSource(path(), group); }
 
-  static shard::Error Refusal(const NodeOptions& options) {
+  static Error Refusal(const NodeOptions& options) {
     const auto node = Node::Open(path(), options);
     EXPECT_FALSE(node);
-    return node ? shard::Error{shard::Code::kIo, "opened"} : node.error();
+    return node ? Error{Code::kIo, "opened"} : node.error();
   }
-  static shard::Error Refusal(int group) {
+  static Error Refusal(int group) {
     NodeOptions options;
     options.group = group;
     return Refusal(options);
@@ -47,4 +47,4 @@ class TinyDistribution : public testing::Test {
   static inline std::unique_ptr<fixtures::TempDir> directory_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -3,7 +3,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::AllOf;
@@ -37,4 +37,4 @@ TEST(CExample, SaysWhatWentWrong) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -16,7 +16,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // How it ended: `status` is -1 when a signal ended it.
 struct ChildEnd {
@@ -79,4 +79,4 @@ class ChildProcess {
   bool ended_ = false;
 };
 
-}  // namespace cli
+}  // namespace moepack::cli

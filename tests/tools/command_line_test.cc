@@ -5,7 +5,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -168,4 +168,4 @@ TEST(CommandLine, NothingIsDrawnIntoAPipe) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -8,7 +8,7 @@
 
 #include "tests/tools/child_process.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::AllOf;
@@ -97,4 +97,4 @@ TEST_F(CutFiles, CommandsThatReadHeadersNeverMapThem) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,11 +5,10 @@
 #include "libshard/base/text.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using shard::Cat;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -71,4 +70,4 @@ TEST_F(UnreadableInput, ALinkToNothingIsNotTakenForAbsent) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

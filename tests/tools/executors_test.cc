@@ -8,7 +8,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST_F(OnEveryExecutor, EvaluationsAgree) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,10 +4,8 @@
 
 #include <set>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Code;
 
 TEST(ExitCode, EveryKindOfErrorHasTheStatusOfTheDesign) {
   EXPECT_EQ(ExitCode(Code::kInvalidArgument), 2);
@@ -27,4 +25,4 @@ TEST(ExitCode, EveryStatusIsExplainedOnce) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

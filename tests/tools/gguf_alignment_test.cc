@@ -6,7 +6,7 @@
 #include "libshard/format/gguf.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -28,27 +28,27 @@ class GgufAlignment : public testing::Test {
         "fixtures/tiny-overlay.json " +
         options);
   }
-  shard::GgufHeader HeaderOf(const fs::path& path) {
+  GgufHeader HeaderOf(const fs::path& path) {
     const std::string bytes = ReadAll(path);
-    auto header = shard::ParseGguf(path, std::as_bytes(std::span(bytes)), bytes.size());
+    auto header = ParseGguf(path, std::as_bytes(std::span(bytes)), bytes.size());
     EXPECT_TRUE(header) << header.error().message;
-    return header ? *std::move(header) : shard::GgufHeader();
+    return header ? *std::move(header) : GgufHeader();
   }
   // Whether a file is laid out at `alignment`, to its end, and says so as it should.
   void ExpectFile(const fs::path& path, uint64_t alignment) {
-    const shard::GgufHeader header = HeaderOf(path);
+    const GgufHeader header = HeaderOf(path);
     uint64_t end = header.data_start;
-    for (const shard::TensorEntry& tensor : header.tensors) {
+    for (const TensorEntry& tensor : header.tensors) {
       EXPECT_EQ(tensor.offset, end) << path << " " << tensor.name;
       end = (tensor.offset + tensor.bytes + alignment - 1) / alignment * alignment;
     }
     EXPECT_EQ(fs::file_size(path), end) << path;
-    const shard::GgufValue* key = header.metadata.Find("general.alignment");
+    const GgufValue* key = header.metadata.Find("general.alignment");
     if (alignment == 32) {
       EXPECT_EQ(key, nullptr) << path;
     } else {
       ASSERT_NE(key, nullptr) << path;
-      EXPECT_EQ(*key, shard::GgufValue::U32(static_cast<uint32_t>(alignment))) << path;
+      EXPECT_EQ(*key, GgufValue::U32(static_cast<uint32_t>(alignment))) << path;
     }
   }
   // Every GGUF below `name`; how many there are.
@@ -231,4 +231,4 @@ TEST_F(GgufAlignment, WhatARunOfAnotherAlignmentLeftIsNotGoneOnWith) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,7 +4,7 @@
 #include "fixtures/gguf_writer.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -352,4 +352,4 @@ TEST_F(Gguf, AnUnknownArchitectureIsListedAndQuantizedButNotSplit) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -1,4 +1,4 @@
-// Text from files, and paths that users give, reaches the terminal through shard::Shown alone:
+// Text from files, and paths that users give, reaches the terminal through moepack::Shown alone:
 // every command on inputs with hostile names, in every text field.
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include "libshard/base/utf8.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,7 +27,7 @@ std::string InShell(const std::string& word) { return "'" + word + "'"; }
 
 // Nothing of it acts on a terminal, and nothing that `text` says begins a line or a command.
 void ExpectHarmless(const std::string& text, const std::string& what) {
-  EXPECT_EQ(shard::ShownLines(text), text) << what;
+  EXPECT_EQ(ShownLines(text), text) << what;
   EXPECT_THAT(text, Not(HasSubstr("##["))) << what;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -179,7 +179,7 @@ std::string HostileOfLength(size_t length) {
   std::string text = "\x1b[2J\n::error::forged\u202e\u009b31m\r##[error]";
   text.resize(std::max(length, text.size()), 'x');
   text.resize(length);
-  while (!shard::IsUtf8(text)) {
+  while (!IsUtf8(text)) {
     text.pop_back();
     text.insert(0, "x");
   }
@@ -306,7 +306,7 @@ TEST_F(HostileText, TheReadmeOfADistributionShowsAHostileIdAsText) {
   RunWell("build fixtures/tiny-moe --groups 2 --no-verify -o out --model-id " +
           InShell("<script>\x1b[2J](http:x)\n# forged `code`"));
   const std::string readme = ReadAll(workspace_ / "out/README.md");
-  EXPECT_EQ(shard::ShownLines(readme), readme);
+  EXPECT_EQ(ShownLines(readme), readme);
   EXPECT_THAT(readme, Not(HasSubstr("<script>")));
   EXPECT_THAT(readme, Not(HasSubstr("\n# forged")));
   EXPECT_THAT(readme, testing::StartsWith("# \\<script\\>\\\\x1b\\[2J\\](http\\:x)"));
@@ -344,4 +344,4 @@ TEST_F(HostileText, InTheVocabularyThatRunWrites) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

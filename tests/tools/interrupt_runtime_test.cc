@@ -3,7 +3,7 @@
 
 #include "tests/tools/interrupted_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -73,4 +73,4 @@ INSTANTIATE_TEST_SUITE_P(Signals, InterruptedRuntime, testing::Values(SIGINT, SI
                          });
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

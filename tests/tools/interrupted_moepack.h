@@ -17,7 +17,7 @@
 #include "fixtures/temp_dir.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct InterruptedRun {
   bool reached = false;  // the moment at which it was to be interrupted
@@ -86,4 +86,4 @@ inline bool ReadsWeights(const RunningMoepack& running) {
   return false;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

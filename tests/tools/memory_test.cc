@@ -10,7 +10,7 @@
 #include "fixtures/temp_dir.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 constexpr long kMegabyte = 1'000'000 / 1024;  // ru_maxrss counts KiB
@@ -91,4 +91,4 @@ TEST_F(Memory, SoDoesADryRun) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -3,7 +3,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -388,4 +388,4 @@ TEST_F(OptionRules, ARemoteSourceIsAnsweredWithHowToDownloadIt) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

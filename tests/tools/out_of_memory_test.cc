@@ -17,14 +17,14 @@
 #endif
 #endif
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-constexpr rlim_t kMegabyte = 1u << 20;
+constexpr rlim_t kLimitMegabyte = 1u << 20;
 
 class OutOfMemory : public testing::Test {
  protected:
@@ -38,7 +38,7 @@ class OutOfMemory : public testing::Test {
   // With at most `megabytes` of address space. A run that hangs is ended by SIGALRM.
   ChildEnd RunUnder(rlim_t megabytes, const std::vector<std::string>& arguments) const {
     ChildProcess child(workspace_.path(), arguments, [&] {
-      const rlimit limit{megabytes * kMegabyte, megabytes * kMegabyte};
+      const rlimit limit{megabytes * kLimitMegabyte, megabytes * kLimitMegabyte};
       setrlimit(RLIMIT_AS, &limit);
       alarm(120);
     });
@@ -81,4 +81,4 @@ TEST_F(OutOfMemory, BuildWithTypesEndsWithStatusOneOrWorks) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

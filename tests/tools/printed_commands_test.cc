@@ -7,7 +7,7 @@
 #include "tests/tools/run_moepack.h"
 #include "tools/command_text.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -227,4 +227,4 @@ TEST(CommandLineText, AFreePathIsOneThatNothingHasYet) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

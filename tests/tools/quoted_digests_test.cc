@@ -7,13 +7,13 @@
 #include "libshard/base/regex.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 std::set<std::string> DigestsIn(const std::string& text, bool of_damaged_files) {
   // Digests and versions have at least this many digits; offsets and hex dumps have fewer.
-  const shard::Regex regex = shard::Regex::Compile("(found )?\\b[0-9a-f]{16,64}\\b").value();
-  shard::Regex::Matcher matcher(regex);
+  const Regex regex = Regex::Compile("(found )?\\b[0-9a-f]{16,64}\\b").value();
+  Regex::Matcher matcher(regex);
   std::set<std::string> digests;
   size_t done = 0;
   while (const auto match = matcher.Find(text, done).value()) {
@@ -52,4 +52,4 @@ TEST(QuotedDigests, MatchWhatTheExamplesWrite) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -13,7 +13,7 @@
 
 #include "fixtures/temp_dir.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct ToolRun {
   int status = -1;
@@ -79,4 +79,4 @@ class Workspace {
   fixtures::TempDir dir_, logs_;
 };
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -8,7 +8,7 @@
 #include "fixtures/temp_dir.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // What the terminal shows, both streams together, is in `out`. `arguments` is shell text without
 // double quotes.
@@ -22,4 +22,4 @@ inline ToolRun OnATerminal(const Workspace& workspace, const std::string& argume
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadAll(shown), ""};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

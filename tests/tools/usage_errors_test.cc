@@ -3,7 +3,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST_F(UsageErrors, ASourceThatIsNotADistributionIsNamedWithTheCommandsThatTakeI
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

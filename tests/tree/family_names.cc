@@ -4,5 +4,5 @@
 #include "libshard/model/family.h"
 
 int main() {
-  for (const shard::Family& family : shard::AllFamilies()) std::puts(family.name.c_str());
+  for (const moepack::Family& family : moepack::AllFamilies()) std::puts(family.name.c_str());
 }

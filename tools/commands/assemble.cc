@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/limits.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "tools/command.h"
@@ -17,13 +18,8 @@
 #include "tools/reports/table.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Json;
-
-constexpr uint64_t kLeastPartSize = 1u << 12;
 
 struct Arguments {
   std::string distribution, out;
@@ -32,19 +28,19 @@ struct Arguments {
 };
 
 std::string ServerCommand(const Arguments& arguments, const manifest::AssembleReport& report) {
-  const std::string path = (shard::fs::path(arguments.out) / report.model_file).string();
-  return shard::ShellCommand({"llama-server", "-m", path});
+  const std::string path = (fs::path(arguments.out) / report.model_file).string();
+  return ShellCommand({"llama-server", "-m", path});
 }
 
 std::string ReportText(const Arguments& arguments, const manifest::AssembleReport& report,
                        double seconds) {
   Table table({"file", ">bytes", "how"});
   for (const manifest::AssembleReport::File& file : report.files) {
-    table.Row({file.name, shard::FormatCount(file.bytes), file.link});
+    table.Row({file.name, FormatCount(file.bytes), file.link});
   }
   const bool dry_run = arguments.assemble.dry_run;
   std::string text = Cat(table.Render(), "\n", dry_run ? "would write " : "wrote ",
-                         ExactBytes(report.total_bytes()), " to ", shard::Shown(arguments.out));
+                         ExactBytes(report.total_bytes()), " to ", Shown(arguments.out));
   if (!dry_run)
     text +=
         Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");
@@ -81,7 +77,7 @@ struct Outcome {
 Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
   Progress progress("assembling");
   manifest::AssembleOptions options = arguments.assemble;
-  options.pack.progress = [&](const shard::PackProgress& state) {
+  options.pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
   SHARD_TRY(manifest::AssembleReport report,
@@ -106,8 +102,7 @@ std::string NameProblem(const std::string& text) {
                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                          "0123456789._-") == text.npos;
   if (plain && text.find("-of-") == text.npos) return "";
-  return Cat("expected letters, digits, '.', '_' or '-' without \"-of-\", found ",
-             shard::Quoted(text));
+  return Cat("expected letters, digits, '.', '_' or '-' without \"-of-\", found ", Quoted(text));
 }
 
 // CLI11 runs the transformation that was added last first.
@@ -184,4 +179,4 @@ constinit const Command kAssemble = {
      "moepack assemble out --group 0 -o node-0 --dry-run"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -16,11 +16,8 @@
 #include "tools/reports/write_report.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Json;
 
 struct Arguments : WriteArguments {
   bool prove = false, no_verify = false, cold = false;
@@ -46,7 +43,7 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
     options.against = arguments.source.source;
     options.family_file = arguments.source.model.family_file;
     options.config_file = arguments.source.model.config_file;
-    const shard::QuantizeOptions& quantize = arguments.quantize.options;
+    const QuantizeOptions& quantize = arguments.quantize.options;
     if (!quantize.imatrix_file.empty()) options.imatrix_files = {quantize.imatrix_file};
     options.pre = quantize.convert.pre;
   }
@@ -62,7 +59,7 @@ std::string ProofCommand(const Arguments& arguments) {
   line.AddPath("--family", arguments.source.model.family_file);
   line.AddPath("--config", arguments.source.model.config_file);
   if (!arguments.write.gguf) return line.Text();
-  const shard::QuantizeOptions& options = arguments.quantize.options;
+  const QuantizeOptions& options = arguments.quantize.options;
   line.AddPath("--imatrix", options.imatrix_file);
   line.Add("--pre", options.convert.pre);
   return line.Text();
@@ -124,13 +121,12 @@ Json Document(const Outcome& outcome) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
-  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
-  arguments.write.side_files =
-      shard::SideFiles::Note(source.tree, arguments.source.model.config_file);
-  SHARD_TRY(shard::MoeModel model, OpenModel(source, arguments.source));
-  SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
+  SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
+  SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
-  PrintWarnings(shard::PlanWarnings(model, plan));
+  PrintWarnings(PlanWarnings(model, plan));
   arguments.write.command = RecordCommand(arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
@@ -176,4 +172,4 @@ constinit const Command kBuild = {
      "moepack build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out-q4"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -15,7 +15,7 @@
 #include "tools/reports/progress.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 struct Arguments : RuntimeArguments {
@@ -47,7 +47,7 @@ Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
 // Prints each node as it is done, if the report is text.
 Result<runtime::CheckReport> CheckWithProgress(const Arguments& arguments,
                                                runtime::CheckOptions options) {
-  Status written = shard::Ok();
+  Status written = Ok();
   Progress loading("loading"), checking("checking", ProgressUnit::kTokens);
   options.load.progress = [&](uint64_t done, uint64_t total) { loading.Update(done, total); };
   options.progress = [&](uint64_t done, uint64_t total) { checking.Update(done, total); };
@@ -127,4 +127,4 @@ constinit const Command kCheck = {
     {"moepack check out", "moepack check out --against fixtures/tiny-moe --format junit"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -6,15 +6,12 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/executor/executors.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Json;
 
 // "0: llvmpipe", one per device; drivers name their devices, so the names are not ours.
 std::vector<std::string> DevicesOf(const runtime::ExecutorKind& kind) {
-  std::vector<std::string> lines = shard::Split(kind.devices(), '\n');
+  std::vector<std::string> lines = moepack::Split(kind.devices(), '\n');
   std::erase(lines, "");
   return lines;
 }
@@ -31,7 +28,7 @@ std::string DevicesText() {
     const std::vector<std::string> devices = DevicesOf(kind);
     if (devices.empty()) text += Cat(kind.name, ": no device\n");
     for (const std::string& device : devices) {
-      text += Cat(kind.name, " ", shard::Shown(device), "\n");
+      text += Cat(kind.name, " ", Shown(device), "\n");
     }
   }
   return text;
@@ -55,4 +52,4 @@ Json DevicesJson() {
   return {{"executors", std::move(executors)}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,10 +5,10 @@
 
 #include "libshard/base/json.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // One line per device of each executor of this build, and why the others are missing.
 std::string DevicesText();
-shard::Json DevicesJson();
+moepack::Json DevicesJson();
 
-}  // namespace cli
+}  // namespace moepack::cli

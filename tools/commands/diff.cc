@@ -17,13 +17,8 @@
 #include "tools/reports/table.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Json;
 
 constexpr const char* kTensorChange = "tensor";
 
@@ -39,7 +34,7 @@ struct Side {
 };
 
 Side SideOf(const std::string& path) {
-  const shard::fs::path named(path);
+  const fs::path named(path);
   const bool manifest = named.filename() == manifest::kManifestFile;
   const bool node = named.filename() == manifest::kNodeFile;
   if (!manifest && !node) return {path, manifest::IsNodeDirectory(path)};
@@ -75,7 +70,7 @@ std::string ChangeTable(const manifest::DiffReport& report, bool tensors) {
 
 std::string DiffText(const Arguments& arguments, const manifest::DiffReport& report,
                      const char* files) {
-  const std::string a = shard::Shown(arguments.a), b = shard::Shown(arguments.b);
+  const std::string a = Shown(arguments.a), b = Shown(arguments.b);
   if (report.same()) return Cat(a, " and ", b, " are the same\n");
   std::string text = ChangeTable(report, false);
   if (arguments.tensors) text += ChangeTable(report, true);
@@ -84,7 +79,7 @@ std::string DiffText(const Arguments& arguments, const manifest::DiffReport& rep
                     [](const manifest::Change& change) { return change.what == kTensorChange; }));
   text += Plural(report.changes.size(), "change");
   if (tensors > 0 && !arguments.tensors)
-    text += Cat(", ", shard::FormatCount(tensors), " of them in tensors (--tensors lists them)");
+    text += Cat(", ", FormatCount(tensors), " of them in tensors (--tensors lists them)");
   return text + Cat("; of the ", files, " of ", b, ", ", ExactBytes(report.changed_bytes),
                     " are new and ", ExactBytes(report.same_bytes), " are already in ", a, "\n");
 }
@@ -145,4 +140,4 @@ constinit const Command kDiff = {
     {"moepack diff out out-q4", "moepack diff out/distribution.json parts --json"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

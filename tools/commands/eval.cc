@@ -19,14 +19,11 @@
 #include "tools/reports/progress.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using runtime::EvalInput;
 using runtime::EvalOptions;
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 constexpr uint32_t kMaxRaceTokens = 1u << 20;
 // Logits of one run that are held at once.
@@ -50,16 +47,16 @@ uint32_t ChunkFor(uint32_t vocabulary) {
 }
 
 runtime::Participant Participate(const std::string& label, const runtime::Model& model,
-                                 shard::LayerExperts eligible, const EvalOptions& options) {
+                                 LayerExperts eligible, const EvalOptions& options) {
   const auto open = [&model, eligible, &options](runtime::RoutingObserver* observer) {
     return runtime::Session::Open(model, eligible, {options.context, options.chunk, observer});
   };
   return {label, std::move(eligible), open};
 }
 
-bool HoldsAll(const runtime::Weights& weights, const shard::LayerExperts& loaded) {
+bool HoldsAll(const runtime::Weights& weights, const LayerExperts& loaded) {
   return std::all_of(weights.moe_layers.begin(), weights.moe_layers.end(), [&](const auto& layer) {
-    return shard::IdsOf(loaded, layer.first).size() == layer.second;
+    return moepack::IdsOf(loaded, layer.first).size() == layer.second;
   });
 }
 
@@ -74,7 +71,7 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
   }
   input.bos = runtime::BosToken(weights.metadata);
   if (options.generate > 0) input.is_end = EndsGeneration(weights);
-  shard::LayerExperts all = runtime::EligibleExperts(weights, -1, true);
+  LayerExperts all = runtime::EligibleExperts(weights, -1, true);
   if (HoldsAll(weights, all)) {
     input.full = Participate("unmasked", *loaded.model, std::move(all), options);
   }
@@ -110,7 +107,7 @@ Status CheckComparable(const Arguments& arguments, const LoadedModel& loaded,
     if (found != experts)
       return Differs(arguments, Cat("layer ", layer, ": experts").c_str(), experts, found);
   }
-  return shard::Ok();
+  return Ok();
 }
 
 struct Models {
@@ -176,7 +173,7 @@ Status TestGates(const std::vector<runtime::Gate>& gates, EvalReport& report) {
     report.failed.insert(report.failed.end(), failed.begin(), failed.end());
     report.gates.push_back({gate.text, std::move(failed)});
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Status WriteReport(ReportFormat format, const EvalReport& report) {
@@ -195,11 +192,10 @@ Status WriteReport(ReportFormat format, const EvalReport& report) {
 
 // Only the groups of a distribution race.
 Status CheckRace(const Arguments& arguments) {
-  if (!arguments.race_given) return shard::Ok();
+  if (!arguments.race_given) return Ok();
   const std::string& source = arguments.runtime.source;
-  SHARD_TRY(const bool distribution,
-            shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
-  if (distribution) return shard::Ok();
+  SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
+  if (distribution) return Ok();
   return Error{Code::kInvalidArgument,
                Cat("--race-tokens has no effect: ", source, " has no groups"),
                "leave it out: only the groups of a distribution race"};
@@ -228,7 +224,7 @@ Result<int> Run(Arguments& arguments) {
   report.precision = runtime::PrecisionOf(*models.own.weights);
   SHARD_CHECK(WriteReport(arguments.report.kind(), report));
   if (report.failed.empty()) return kExitDone;
-  return Error{Code::kMismatch, Cat(report.source, ": gates: ", shard::Join(report.failed, "; ")),
+  return Error{Code::kMismatch, Cat(report.source, ": gates: ", moepack::Join(report.failed, "; ")),
                "try fewer groups, an overlay, or a plan made from statistics"};
 }
 
@@ -289,4 +285,4 @@ constinit const Command kEval = {
      "'capture>=0.3'"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

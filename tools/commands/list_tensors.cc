@@ -21,10 +21,8 @@
 #include "tools/reports/table.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Json;
 
 struct Arguments {
   SourceArguments source;
@@ -34,9 +32,9 @@ struct Arguments {
   bool json = false;
 };
 
-using Selection = std::vector<const shard::ModelTensor*>;
+using Selection = std::vector<const moepack::ModelTensor*>;
 
-std::string FileName(const shard::MoeModel& model, const shard::TensorEntry& entry) {
+std::string FileOf(const MoeModel& model, const TensorEntry& entry) {
   const auto& files = model.checkpoint().files();
   return entry.file < files.size() ? files[entry.file].name : "-";
 }
@@ -44,38 +42,38 @@ std::string FileName(const shard::MoeModel& model, const shard::TensorEntry& ent
 std::string NumberOrDash(int number) { return number < 0 ? "-" : std::to_string(number); }
 
 // Packed tensors hold every expert of their layer.
-std::string ExpertText(const shard::ModelTensor& tensor) {
+std::string ExpertText(const ModelTensor& tensor) {
   return tensor.packed_expert() ? "all" : NumberOrDash(tensor.expert);
 }
 
 using TensorCells = std::array<std::string, 9>;
 
-TensorCells CellsOf(const shard::MoeModel& model, const shard::ModelTensor& tensor) {
+TensorCells CellsOf(const MoeModel& model, const ModelTensor& tensor) {
   const bool known = !model.checkpoint().names_only();
-  const shard::TensorEntry& entry = model.entry(tensor);
+  const TensorEntry& entry = model.entry(tensor);
   return {entry.name,
           known ? entry.dtype : "-",
-          known ? shard::FormatShape(entry.shape) : "-",
+          known ? FormatShape(entry.shape) : "-",
           known ? std::to_string(entry.bytes) : "-",
-          FileName(model, entry),
-          std::string(shard::PartName(tensor.part)),
+          FileOf(model, entry),
+          std::string(PartName(tensor.part)),
           NumberOrDash(tensor.layer),
           ExpertText(tensor),
           std::string(tensor.rule->role)};
 }
 
 // The table of a large model is never held whole.
-shard::Status WriteTable(const shard::MoeModel& model, const Selection& selection) {
+Status WriteTable(const MoeModel& model, const Selection& selection) {
   TableColumns columns(
       {"name", "dtype", "shape", ">bytes", "file", "part", ">layer", ">expert", "role"});
   uint64_t bytes = 0;
-  for (const shard::ModelTensor* tensor : selection) {
+  for (const ModelTensor* tensor : selection) {
     bytes += model.entry(*tensor).bytes;
     columns.Measure(CellsOf(model, *tensor));
   }
   ResultStream out(ResultStream::Kind::kText);
   out.Append(columns.HeadingLine());
-  for (const shard::ModelTensor* tensor : selection) {
+  for (const ModelTensor* tensor : selection) {
     out.Append(columns.Line(CellsOf(model, *tensor)));
   }
   out.Append("\n" + Plural(selection.size(), "tensor"));
@@ -116,9 +114,8 @@ void AppendNumberOrNull(const char* key, int number, std::string& out) {
   }
 }
 
-void AppendTensor(const shard::MoeModel& model, const shard::ModelTensor& tensor,
-                  std::string& out) {
-  const shard::TensorEntry& entry = model.entry(tensor);
+void AppendTensor(const MoeModel& model, const ModelTensor& tensor, std::string& out) {
+  const TensorEntry& entry = model.entry(tensor);
   out += "{\"name\":";
   AppendText(entry.name, out);
   if (!model.checkpoint().names_only()) {
@@ -138,7 +135,7 @@ void AppendTensor(const shard::MoeModel& model, const shard::ModelTensor& tensor
   out += ",\"file\":";
   AppendText(entry.file < files.size() ? std::string_view(files[entry.file].name) : "-", out);
   out += ",\"part\":";
-  AppendText(shard::PartName(tensor.part), out);
+  AppendText(PartName(tensor.part), out);
   AppendNumberOrNull(",\"layer\":", tensor.layer, out);
   AppendNumberOrNull(",\"expert\":", tensor.expert, out);
   AppendNumberOrNull(",\"expert_axis\":", tensor.axis, out);
@@ -148,13 +145,13 @@ void AppendTensor(const shard::MoeModel& model, const shard::ModelTensor& tensor
 }
 
 // One tensor per line: the document is as easy to grep as the table, and is never held whole.
-shard::Status WriteDocument(const shard::MoeModel& model, const Selection& selection) {
+Status WriteDocument(const MoeModel& model, const Selection& selection) {
   ResultStream out(ResultStream::Kind::kJson);
   out.Append("{\n\"source\": " + Dumped(model.checkpoint().source().string()));
   out.Append(",\n\"family\": " + Dumped(model.family().name));
   out.Append(",\n\"tensors\": [\n");
   std::string line;
-  for (const shard::ModelTensor* tensor : selection) {
+  for (const ModelTensor* tensor : selection) {
     line.clear();
     AppendTensor(model, *tensor, line);
     line += tensor == selection.back() ? "\n" : ",\n";
@@ -164,21 +161,21 @@ shard::Status WriteDocument(const shard::MoeModel& model, const Selection& selec
   return out.Finish();
 }
 
-Result<int> RunCheck(const shard::MoeModel& model, bool json) {
-  SHARD_TRY(std::vector<shard::CheckFinding> findings, shard::CheckModel(model));
+Result<int> RunCheck(const MoeModel& model, bool json) {
+  SHARD_TRY(std::vector<CheckFinding> findings, moepack::CheckModel(model));
   if (findings.empty()) {
-    const shard::Status status = shard::CheckByConversion(model);
+    const Status status = CheckByConversion(model);
     if (!status) {
-      findings.push_back({shard::FindingKind::kConversion, status.error().message, "", ""});
+      findings.push_back({FindingKind::kConversion, status.error().message, "", ""});
     }
   }
   SHARD_CHECK(json ? WriteJsonResult(CheckJson(model, findings))
                    : WriteResult(CheckText(model, findings)));
-  return findings.empty() ? kExitDone : ExitCode(shard::Code::kCorrupt);
+  return findings.empty() ? kExitDone : ExitCode(Code::kCorrupt);
 }
 
-Result<int> PrintSummary(const Arguments& arguments, const shard::MoeModel& model,
-                         const shard::PromisedModel* promised) {
+Result<int> PrintSummary(const Arguments& arguments, const MoeModel& model,
+                         const PromisedModel* promised) {
   SHARD_TRY(const NodeSizes nodes, SizeNodes(model, arguments.nodes));
   const Summary summary{model, nodes, promised};
   SHARD_CHECK(arguments.json ? WriteJsonResult(SummaryJson(summary))
@@ -187,42 +184,39 @@ Result<int> PrintSummary(const Arguments& arguments, const shard::MoeModel& mode
 }
 
 // A config without tensors.
-Result<int> RunPromised(const Arguments& arguments, const shard::Source& source,
+Result<int> RunPromised(const Arguments& arguments, const moepack::Source& source,
                         const std::string& config) {
   if (!arguments.summary) {
-    return shard::Error{
-        shard::Code::kNotFound,
-        shard::Cat(arguments.source.source, ": expected tensors, found a config alone"),
-        "a config is enough for list-tensors --summary"};
+    return Error{Code::kNotFound,
+                 Cat(arguments.source.source, ": expected tensors, found a config alone"),
+                 "a config is enough for list-tensors --summary"};
   }
   if (!arguments.source.model.config_file.empty()) {
-    return shard::Error{
-        shard::Code::kInvalidArgument,
-        shard::Cat("--config has no effect: SRC is a config alone, ", source.tree->NameOf(config)),
+    return Error{
+        Code::kInvalidArgument,
+        Cat("--config has no effect: SRC is a config alone, ", source.tree->NameOf(config)),
         "leave it out, or name the other config as SRC"};
   }
-  SHARD_TRY(const shard::PromisedModel promised,
-            shard::OpenPromised(source, config, arguments.source.model));
+  SHARD_TRY(const PromisedModel promised, OpenPromised(source, config, arguments.source.model));
   return PrintSummary(arguments, promised.model, &promised);
 }
 
 Result<int> Run(Arguments& arguments) {
   arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
-  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
-  if (const auto config = shard::ConfigAlone(source))
-    return RunPromised(arguments, source, *config);
-  SHARD_TRY(const shard::MoeModel model, OpenModel(source, arguments.source));
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  if (const auto config = ConfigAlone(source)) return RunPromised(arguments, source, *config);
+  SHARD_TRY(const MoeModel model, OpenModel(source, arguments.source));
   if (arguments.check) return RunCheck(model, arguments.json);
   if (arguments.summary) {
     return PrintSummary(arguments, model, nullptr);
   }
-  if (const shard::ExpertIds missing = filter.MissingLayers(model); !missing.empty()) {
-    PrintNotes({shard::Cat("the model has no tensors in ",
-                           missing.size() == 1 ? "layer " : "layers ", shard::FormatIds(missing))});
+  if (const ExpertIds missing = filter.MissingLayers(model); !missing.empty()) {
+    PrintNotes({Cat("the model has no tensors in ", missing.size() == 1 ? "layer " : "layers ",
+                    FormatIds(missing))});
   }
   Selection selection;
-  for (const shard::ModelTensor& tensor : model.tensors()) {
+  for (const ModelTensor& tensor : model.tensors()) {
     SHARD_TRY(const bool accepted, filter.Accepts(model, tensor));
     if (accepted) selection.push_back(&tensor);
   }
@@ -293,4 +287,4 @@ constinit const Command kListTensors = {
      "moepack list-tensors fixtures/tiny-moe --part expert --layer 0 --expert 0-2"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -16,57 +16,52 @@
 #include "tools/reports/output.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Json;
 
 constexpr const char* kStandardOutput = "-";
 constexpr uint64_t kMaxPlanFile = 256u << 20;
 
 struct Arguments {
   SourceArguments source;
-  shard::PlanOptions plan;
+  PlanOptions plan;
   std::string out = "plan.json";
   bool force = false, dry_run = false, json = false;
 };
 
 // Sizes come from the layout that shard-experts would write; a names-only checkpoint has none.
-Result<std::optional<PartBytes>> Sizes(const shard::MoeModel& model, const shard::Plan& plan) {
+Result<std::optional<PartBytes>> Sizes(const MoeModel& model, const Plan& plan) {
   if (model.checkpoint().names_only()) return std::optional<PartBytes>();
-  SHARD_TRY(const auto files, shard::SliceSafetensors(model, plan, {}));
+  SHARD_TRY(const auto files, SliceSafetensors(model, plan, {}));
   return std::optional(BytesOfFiles(files, plan.groups.size()));
 }
 
 Status CheckOutput(const Arguments& arguments) {
   if (arguments.out == kStandardOutput) {
-    if (!arguments.json) return shard::Ok();
+    if (!arguments.json) return Ok();
     return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the plan itself"};
   }
   std::error_code ignored;
-  if (shard::fs::is_directory(arguments.out, ignored)) {
+  if (fs::is_directory(arguments.out, ignored)) {
     return Error{Code::kInvalidArgument, Cat(arguments.out, " is a directory"),
                  "-o takes the name of a file"};
   }
-  if (arguments.force || !shard::fs::exists(arguments.out, ignored)) return shard::Ok();
+  if (arguments.force || !fs::exists(arguments.out, ignored)) return Ok();
   return Error{Code::kInvalidArgument, Cat(arguments.out, " already exists"),
                "--force replaces it, and -o names another file"};
 }
 
 bool IsPlan(const std::string& path) {
-  const auto text = shard::ReadTextFile(path, kMaxPlanFile);
+  const auto text = ReadTextFile(path, kMaxPlanFile);
   return text.has_value() && text->substr(0, 64).find("\"moepack-plan\"") != std::string::npos;
 }
 
 // An output that is also an input is refused even with --force, and so is any file of the
 // checkpoint's directory that is no plan.
-Status CheckNotInput(const Arguments& arguments, const shard::fs::path& root) {
+Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
   std::error_code ignored;
-  const shard::fs::path out = arguments.out;
+  const fs::path out = arguments.out;
   const Error refused{Code::kInvalidArgument, Cat(arguments.out, " is also an input"),
                       "choose another output; inputs are never overwritten"};
   std::vector<std::string> inputs = {arguments.source.model.family_file,
@@ -75,50 +70,48 @@ Status CheckNotInput(const Arguments& arguments, const shard::fs::path& root) {
   const size_t colon = arguments.plan.partition.find(':');
   if (colon != std::string::npos) inputs.push_back(arguments.plan.partition.substr(colon + 1));
   for (const std::string& input : inputs) {
-    if (!input.empty() && shard::fs::equivalent(input, out, ignored)) return refused;
+    if (!input.empty() && fs::equivalent(input, out, ignored)) return refused;
   }
-  const shard::fs::path folder = out.has_parent_path() ? out.parent_path() : ".";
-  if (shard::fs::exists(out, ignored) && shard::fs::equivalent(folder, root, ignored) &&
-      !IsPlan(arguments.out))
+  const fs::path folder = out.has_parent_path() ? out.parent_path() : ".";
+  if (fs::exists(out, ignored) && fs::equivalent(folder, root, ignored) && !IsPlan(arguments.out))
     return refused;
-  return shard::Ok();
+  return Ok();
 }
 
 struct Outcome {
   const Arguments& arguments;
-  const shard::MoeModel& model;
-  const shard::Plan& plan;
+  const MoeModel& model;
+  const Plan& plan;
   const PartBytes* bytes;
   uint64_t document_bytes;
 };
 
 std::string Report(const Outcome& outcome) {
-  const shard::Plan& plan = outcome.plan;
+  const Plan& plan = outcome.plan;
   std::string text =
-      Cat(shard::Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"),
-          ", ", plan.scheme, plan.uniform ? ", uniform" : "");
-  if (!plan.overlay_version.empty()) text += Cat(", overlay ", shard::Shown(plan.overlay_version));
+      Cat(Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"), ", ",
+          plan.scheme, plan.uniform ? ", uniform" : "");
+  if (!plan.overlay_version.empty()) text += Cat(", overlay ", Shown(plan.overlay_version));
   text += "\n" + NodeTable(plan, outcome.bytes);
-  const uint64_t remainder = shard::CountIds(plan.remainder);
+  const uint64_t remainder = CountIds(plan.remainder);
   if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
   if (outcome.arguments.out != kStandardOutput) {
-    text += Cat(outcome.arguments.dry_run ? "would write " : "wrote ",
-                shard::Shown(outcome.arguments.out), " (",
-                shard::FormatCount(outcome.document_bytes), " bytes)\n");
+    text += Cat(outcome.arguments.dry_run ? "would write " : "wrote ", Shown(outcome.arguments.out),
+                " (", FormatCount(outcome.document_bytes), " bytes)\n");
   }
   return text;
 }
 
 Json ReportJson(const Outcome& outcome) {
-  const shard::Plan& plan = outcome.plan;
+  const Plan& plan = outcome.plan;
   return {{"source", outcome.arguments.source.source},
           {"family", outcome.model.family().name},
           {"scheme", plan.scheme},
           {"uniform", plan.uniform},
           {"overlay_version", plan.overlay_version},
           {"nodes", NodesToJson(plan, outcome.bytes)},
-          {"remainder_experts", shard::CountIds(plan.remainder)},
-          {"warnings", shard::PlanWarnings(outcome.model, plan)},
+          {"remainder_experts", CountIds(plan.remainder)},
+          {"warnings", PlanWarnings(outcome.model, plan)},
           {"output",
            {{"file", outcome.arguments.out},
             {"bytes", outcome.document_bytes},
@@ -128,14 +121,14 @@ Json ReportJson(const Outcome& outcome) {
 Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   SHARD_CHECK(CheckOutput(arguments));
-  SHARD_TRY(const shard::MoeModel model, OpenModel(arguments.source));
+  SHARD_TRY(const MoeModel model, OpenModel(arguments.source));
   const auto root = model.checkpoint().tree()->LocalPath("");
   SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
-  SHARD_TRY(const shard::Plan plan, shard::MakePlan(model, arguments.plan));
+  SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
   SHARD_TRY(const auto bytes, Sizes(model, plan));
-  PrintWarnings(shard::PlanWarnings(model, plan));
+  PrintWarnings(PlanWarnings(model, plan));
 
-  SHARD_TRY(const std::string document, shard::PlanText(model, plan));
+  SHARD_TRY(const std::string document, PlanText(model, plan));
   const Outcome outcome{arguments, model, plan, bytes ? &*bytes : nullptr, document.size()};
   if (arguments.out == kStandardOutput) {
     std::string report = Report(outcome);
@@ -145,7 +138,7 @@ Result<int> Run(const Arguments& arguments) {
     return kExitDone;
   }
   StopBetweenPieces();  // so that no signal leaves half of a file under a temporary name
-  if (!arguments.dry_run) SHARD_CHECK(shard::WriteTextFile(arguments.out, document));
+  if (!arguments.dry_run) SHARD_CHECK(WriteTextFile(arguments.out, document));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome)) : WriteResult(Report(outcome)));
   return kExitDone;
 }
@@ -176,4 +169,4 @@ constinit const Command kPlan = {
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -22,12 +22,8 @@
 #include "tools/reports/progress.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 constexpr uint64_t kMaxGenerate = 1u << 20;
 
@@ -55,7 +51,7 @@ Status CheckNoInput(const Arguments& arguments) {
   }
   std::error_code ignored;
   for (const std::string& input : inputs) {
-    if (input == out || shard::fs::equivalent(input, out, ignored))
+    if (input == out || fs::equivalent(input, out, ignored))
       return Refused(out, "is also an input",
                      "choose another output; inputs are never overwritten");
   }
@@ -65,27 +61,26 @@ Status CheckNoInput(const Arguments& arguments) {
 Status CheckFile(const Arguments& arguments) {
   const std::string& out = *arguments.out;
   std::error_code ignored;
-  if (shard::fs::is_directory(out, ignored))
+  if (fs::is_directory(out, ignored))
     return Refused(out, "is a directory", "-o takes the name of a file");
-  const shard::fs::path folder = shard::fs::path(out).parent_path();
-  if (!folder.empty() && !shard::fs::is_directory(folder, ignored))
+  const fs::path folder = fs::path(out).parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
     return Refused(out, "lies in a directory that does not exist", "make the directory first");
-  if (arguments.force || !shard::fs::exists(out, ignored)) return shard::Ok();
+  if (arguments.force || !fs::exists(out, ignored)) return Ok();
   return Refused(out, "already exists", "--force replaces it, and -o names another file");
 }
 
 Status CheckOutput(const Arguments& arguments) {
-  if (!arguments.out) return shard::Ok();
+  if (!arguments.out) return Ok();
   const std::string& out = *arguments.out;
   if (out == kStandardOutput) {
-    if (!arguments.json) return shard::Ok();
+    if (!arguments.json) return Ok();
     return Error{Code::kInvalidArgument, "-o - and --json cannot be used together",
                  "standard output can carry one document: drop --json to get the statistics"};
   }
   if (!out.ends_with(".json") && !out.ends_with(".bin"))
-    return Error{
-        Code::kInvalidArgument,
-        Cat("-o: expected a name that ends in .json or .bin, or -, found ", shard::Quoted(out))};
+    return Error{Code::kInvalidArgument,
+                 Cat("-o: expected a name that ends in .json or .bin, or -, found ", Quoted(out))};
   SHARD_CHECK(CheckNoInput(arguments));
   return CheckFile(arguments);
 }
@@ -99,12 +94,10 @@ runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::We
   return options;
 }
 
-Result<shard::Statistics> Collect(const LoadedModel& loaded,
-                                  const std::vector<TokenSession>& sessions,
-                                  runtime::ProfileOptions options) {
+Result<Statistics> Collect(const LoadedModel& loaded, const std::vector<TokenSession>& sessions,
+                           runtime::ProfileOptions options) {
   const runtime::Model& model = *loaded.model;
-  SHARD_TRY(const shard::ModelIdentity identity,
-            runtime::IdentifyModel(*loaded.weights, model.spec()));
+  SHARD_TRY(const ModelIdentity identity, runtime::IdentifyModel(*loaded.weights, model.spec()));
   runtime::StatisticsCollector collector(identity, options.bos);
   const runtime::SessionOptions opening{options.context + options.generate, options.chunk,
                                         &collector};
@@ -122,8 +115,7 @@ Result<shard::Statistics> Collect(const LoadedModel& loaded,
   for (const TokenSession& tokens : sessions) {
     collector.StartSession(tokens.name, tokens.bucket, loaded.executor->name(), precision);
     auto status = runtime::ProfileTokens(tokens.tokens, options, *session, collector);
-    if (!status)
-      return std::move(status).error().Within(Cat("session ", shard::Quoted(tokens.name)));
+    if (!status) return std::move(status).error().Within(Cat("session ", Quoted(tokens.name)));
   }
   return collector.statistics();
 }
@@ -139,14 +131,14 @@ Result<int> RunDryRun(const Arguments& arguments) {
   return kExitDone;
 }
 
-Result<int> Finish(const Arguments& arguments, const shard::Statistics& statistics) {
+Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
   const bool standard = arguments.out == kStandardOutput;
   const std::string file = standard ? "" : arguments.out.value_or("");
-  if (!file.empty()) SHARD_CHECK(shard::WriteStatistics(file, statistics));
-  const ProfileReport report{statistics, shard::Summarize(statistics), file};
+  if (!file.empty()) SHARD_CHECK(WriteStatistics(file, statistics));
+  const ProfileReport report{statistics, Summarize(statistics), file};
   if (standard) {
     PrintMessage(ProfileText(report));
-    SHARD_CHECK(WriteJsonText(shard::StatisticsBytes(kStandardOutput, statistics)));
+    SHARD_CHECK(WriteJsonText(StatisticsBytes(kStandardOutput, statistics)));
     return kExitDone;
   }
   SHARD_CHECK(arguments.json ? WriteJsonResult(ProfileJson(report))
@@ -164,11 +156,11 @@ Result<int> Run(const Arguments& arguments) {
             LoadModel(arguments.runtime.source, arguments.runtime, std::move(executor)));
   SHARD_TRY(const std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
-  SHARD_TRY(shard::Statistics statistics,
+  SHARD_TRY(Statistics statistics,
             Collect(loaded, sessions, OptionsFor(arguments, *loaded.weights)));
   for (const std::string& path : arguments.merge) {
-    SHARD_TRY(const shard::Statistics other, shard::ReadStatistics(path));
-    SHARD_CHECK(shard::MergeStatistics(path, other, statistics));
+    SHARD_TRY(const Statistics other, ReadStatistics(path));
+    SHARD_CHECK(MergeStatistics(path, other, statistics));
   }
   return Finish(arguments, statistics);
 }
@@ -219,4 +211,4 @@ constinit const Command kProfile = {
      "stats.json --force"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/descriptor.h"
+#include "libshard/base/limits.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "libshard/format/side_files.h"
@@ -23,15 +24,12 @@
 #include "tools/reports/type_report.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
-using shard::Cat;
-using shard::Json;
-namespace fs = shard::fs;
+namespace fs = moepack::fs;
 
 constexpr std::string_view kExtension = ".gguf";
-constexpr uint64_t kLeastPartSize = 1u << 12;
 
 using Arguments = QuantizeRun;
 
@@ -45,17 +43,17 @@ struct Share {
 
 struct Outcome {
   const Arguments& arguments;
-  std::vector<shard::OutputFile>& files;
-  std::vector<shard::TensorType> tensors;  // with --tensors
+  std::vector<OutputFile>& files;
+  std::vector<TensorType> tensors;  // with --tensors
   std::map<std::string, Share> parts, types;
   Share all;
-  shard::PackResult pack;
+  PackResult pack;
   double seconds = 0;
 };
 
-void CountShares(const shard::GgufModel& model, Outcome& outcome) {
-  for (const shard::GgufTensor& tensor : model.tensors) {
-    const std::string part(shard::PartName(tensor.part));
+void CountShares(const GgufModel& model, Outcome& outcome) {
+  for (const GgufTensor& tensor : model.tensors) {
+    const std::string part(PartName(tensor.part));
     for (Share* share :
          {&outcome.parts[part], &outcome.types[std::string(tensor.type->name)], &outcome.all}) {
       share->values += tensor.elements();
@@ -67,15 +65,15 @@ void CountShares(const shard::GgufModel& model, Outcome& outcome) {
 std::string ShareTable(const char* what, const std::map<std::string, Share>& shares) {
   Table table({what, ">weights", ">bytes", ">bits per weight"});
   for (const auto& [name, share] : shares) {
-    table.Row({name, shard::FormatCount(share.values), shard::FormatCount(share.bytes),
-               FixedPoint(share.bits())});
+    table.Row(
+        {name, FormatCount(share.values), FormatCount(share.bytes), FixedPoint(share.bits())});
   }
   return table.Render();
 }
 
-uint64_t TotalBytes(const std::vector<shard::OutputFile>& files) {
+uint64_t TotalBytes(const std::vector<OutputFile>& files) {
   uint64_t total = 0;
-  for (const shard::OutputFile& file : files) total += file.size;
+  for (const OutputFile& file : files) total += file.size;
   return total;
 }
 
@@ -85,9 +83,9 @@ std::string ReportText(const Outcome& outcome) {
   text += ShareTable("part", outcome.parts) + "\n" + ShareTable("type", outcome.types);
   const uint64_t total = TotalBytes(outcome.files);
   text += Cat("\n", arguments.dry_run ? "would write " : "wrote ", ExactBytes(total), " to ",
-              outcome.files.size() == 1 ? shard::Shown(arguments.out)
+              outcome.files.size() == 1 ? Shown(arguments.out)
                                         : Cat(outcome.files.size(), " files, the first is ",
-                                              shard::Shown(outcome.files[0].path)));
+                                              Shown(outcome.files[0].path)));
   if (!arguments.dry_run) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
@@ -106,13 +104,13 @@ Json ShareJson(const std::map<std::string, Share>& shares) {
 Json ReportJson(const Outcome& outcome) {
   Json files = Json::array();
   for (size_t i = 0; i < outcome.files.size(); ++i) {
-    const shard::OutputFile& file = outcome.files[i];
+    const OutputFile& file = outcome.files[i];
     files.push_back({{"file", file.path}, {"tensors", file.tensors.size()}, {"bytes", file.size}});
     if (i < outcome.pack.files.size()) files.back()["sha256"] = outcome.pack.files[i].sha256;
   }
   Json document = {{"output", outcome.arguments.out},
                    {"dry_run", outcome.arguments.dry_run},
-                   {"recipe", shard::RecipeText(outcome.arguments.quantize.options.recipe)},
+                   {"recipe", RecipeText(outcome.arguments.quantize.options.recipe)},
                    {"files", std::move(files)},
                    {"bytes", TotalBytes(outcome.files)},
                    {"bits_per_weight", outcome.all.bits()},
@@ -130,81 +128,80 @@ std::string OutputProblem(const std::string& text) {
   const bool fits = name.size() > kExtension.size() && name.ends_with(kExtension);
   if (fits && name.find("-of-") == name.npos) return "";
   return Cat("expected a file name that ends in .gguf and has no \"-of-\" in it, found ",
-             shard::Quoted(text));
+             Quoted(text));
 }
 
 // An output may lie beside the files of the source, but must not be one of them.
-Status CheckOutput(const Arguments& arguments, const shard::MoeModel& model,
-                   const std::vector<shard::OutputFile>& files) {
+Status CheckOutput(const Arguments& arguments, const MoeModel& model,
+                   const std::vector<OutputFile>& files) {
   const fs::path directory = fs::absolute(arguments.out).lexically_normal().parent_path();
   std::vector<fs::path> inputs = {arguments.quantize.options.imatrix_file, model.config_path()};
-  for (const shard::SourceFile& file : model.checkpoint().files()) {
+  for (const SourceFile& file : model.checkpoint().files()) {
     if (const auto path = file.tree->LocalPath(file.name)) inputs.push_back(*path);
   }
-  for (const shard::OutputFile& file : files) {
+  for (const OutputFile& file : files) {
     const fs::path path = directory / file.path;
     std::error_code error;
     for (const fs::path& input : inputs) {
       if (input.empty() || !fs::equivalent(input, path, error)) continue;
-      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " is also an input"),
-                          "choose another output; inputs are never overwritten"};
+      return Error{Code::kInvalidArgument, Cat(path.string(), " is also an input"),
+                   "choose another output; inputs are never overwritten"};
     }
     if (fs::is_directory(path, error)) {
-      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " is a directory"),
-                          "-o takes the name of a file"};
+      return Error{Code::kInvalidArgument, Cat(path.string(), " is a directory"),
+                   "-o takes the name of a file"};
     }
     const bool replaces = arguments.force || arguments.dry_run;
     if (!replaces && fs::exists(fs::symlink_status(path, error))) {
-      return shard::Error{shard::Code::kInvalidArgument, Cat(path.string(), " already exists"),
-                          "--force replaces it, and -o names another file"};
+      return Error{Code::kInvalidArgument, Cat(path.string(), " already exists"),
+                   "--force replaces it, and -o names another file"};
     }
   }
-  return shard::Ok();
+  return Ok();
 }
 
-Status Write(const shard::MoeModel& model, const shard::SideFiles& noted, Outcome& outcome) {
+Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
   const Arguments& arguments = outcome.arguments;
-  const std::vector<shard::SourceFile>& sources = model.checkpoint().files();
+  const std::vector<SourceFile>& sources = model.checkpoint().files();
   Progress progress("quantizing");
-  shard::PackOptions pack = arguments.pack;
-  pack.progress = [&](const shard::PackProgress& state) {
+  PackOptions pack = arguments.pack;
+  pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
-  SHARD_TRY(
-      shard::StagingDirectory staging,
-      shard::StagingDirectory::Start(arguments.out, shard::PackIdentity(sources, outcome.files)));
-  SHARD_TRY(outcome.pack, shard::Pack(sources, outcome.files, staging, pack));
+  SHARD_TRY(StagingDirectory staging,
+            StagingDirectory::Start(arguments.out, PackIdentity(sources, outcome.files)));
+  SHARD_TRY(outcome.pack, Pack(sources, outcome.files, staging, pack));
   SHARD_CHECK(noted.CheckUnchanged());
   std::vector<std::string> names;
-  for (const shard::OutputFile& file : outcome.files) names.push_back(file.path);
+  for (const OutputFile& file : outcome.files) names.push_back(file.path);
   SHARD_CHECK(staging.PublishFiles(names, arguments.force));
   outcome.seconds = progress.seconds();
-  return shard::Ok();
+  return Ok();
 }
 
 Result<int> QuantizeModel(const Arguments& arguments) {
   const std::string problem = OutputProblem(arguments.out);
   if (!problem.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument, Cat("--output: ", problem)};
+    return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
   }
-  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
-  const auto noted = shard::SideFiles::Note(source.tree, arguments.source.model.config_file);
-  SHARD_TRY(const shard::MoeModel model, OpenModel(source, arguments.source));
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  const auto noted = SideFiles::Note(source.tree, arguments.source.model.config_file);
+  SHARD_TRY(const MoeModel model, OpenModel(source, arguments.source));
   if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        Cat("--model-id has no effect: ", arguments.source.source,
-                            " is GGUF already, and nothing is converted"),
-                        "leave it out: a GGUF keeps its general.name"};
+    return Error{Code::kInvalidArgument,
+                 Cat("--model-id has no effect: ", arguments.source.source,
+                     " is GGUF already, and nothing is converted"),
+                 "leave it out: a GGUF keeps its general.name"};
   }
-  SHARD_TRY(const shard::QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
-  SHARD_TRY(const shard::TypedGguf typed, shard::PrepareGguf(model, options));
+  SHARD_TRY(const QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
+  SHARD_TRY(const TypedGguf typed, PrepareGguf(model, options));
   const std::string name = fs::path(arguments.out).filename().string();
   const std::string stem = name.substr(0, name.size() - kExtension.size());
-  const shard::WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
-  SHARD_TRY(std::vector<shard::OutputFile> files, shard::WholeGguf(typed.model, whole));
-  PrintNotes(shard::GgufNotes(typed));
+  const WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
+  SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, whole));
+  PrintNotes(GgufNotes(typed));
   Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0};
-  if (arguments.tensors) outcome.tensors = shard::ListTypes(typed);
+  if (arguments.tensors) outcome.tensors = ListTypes(typed);
   CountShares(typed.model, outcome);
   SHARD_CHECK(CheckOutput(arguments, model, files));
   if (!arguments.dry_run) {
@@ -220,11 +217,11 @@ Result<int> QuantizeModel(const Arguments& arguments) {
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
   const fs::path source = arguments.source.source;
-  SHARD_TRY(const bool distribution, shard::IsThere(source / manifest::kManifestFile));
+  SHARD_TRY(const bool distribution, moepack::IsThere(source / manifest::kManifestFile));
   if (distribution) return QuantizeDistribution(arguments);
   if (source.filename() != manifest::kManifestFile) return QuantizeModel(arguments);
-  return shard::Error{shard::Code::kInvalidArgument, Cat(source.string(), " is a manifest"),
-                      "quantize takes a checkpoint, a GGUF or the directory of a distribution"};
+  return Error{Code::kInvalidArgument, Cat(source.string(), " is a manifest"),
+               "quantize takes a checkpoint, a GGUF or the directory of a distribution"};
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
@@ -275,4 +272,4 @@ constinit const Command kQuantize = {
      "--dry-run -o tiny.gguf"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -10,26 +10,25 @@
 #include "tools/reports/progress.h"
 #include "tools/reports/write_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
   if (run.max_part_size > 0) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        "--max-part-size has no effect on a distribution",
-                        "leave it out: the files of a distribution keep their division"};
+    return Error{Code::kInvalidArgument, "--max-part-size has no effect on a distribution",
+                 "leave it out: the files of a distribution keep their division"};
   }
   if (!run.quantize.options.model_id.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument, "--model-id has no effect on a distribution",
-                        "leave it out: a distribution keeps the name of its model"};
+    return Error{Code::kInvalidArgument, "--model-id has no effect on a distribution",
+                 "leave it out: a distribution keeps the name of its model"};
   }
-  const shard::ConvertOptions& convert = run.quantize.options.convert;
+  const ConvertOptions& convert = run.quantize.options.convert;
   const bool model = !run.source.model.family_file.empty() || !run.source.model.config_file.empty();
   if (model || !convert.pre.empty() || !convert.mtp) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        shard::Cat(model ? "--family and --config" : "--pre and --no-mtp",
-                                   " have no effect on a distribution"),
-                        "leave them out: a distribution was converted when it was built"};
+    return Error{Code::kInvalidArgument,
+                 Cat(model ? "--family and --config" : "--pre and --no-mtp",
+                     " have no effect on a distribution"),
+                 "leave them out: a distribution was converted when it was built"};
   }
   manifest::WriteOptions options;
   SHARD_TRY(options.gguf, ReadQuantizeOptions(run.quantize));
@@ -62,7 +61,7 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
   SHARD_TRY(manifest::WriteOptions options, OptionsOf(run));
   if (run.dry_run) return RunDry(run, options);
   Progress progress("quantizing");
-  options.pack.progress = [&](const shard::PackProgress& state) {
+  options.pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
   SHARD_TRY(const manifest::WriteReport report,
@@ -75,4 +74,4 @@ Result<int> QuantizeDistribution(const QuantizeRun& run) {
   return kExitDone;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -9,18 +9,18 @@
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct QuantizeRun {
   SourceArguments source;
   QuantizeArguments quantize;
   std::string out;
   uint64_t max_part_size = 0;
-  shard::PackOptions pack;
+  PackOptions pack;
   bool force = false, dry_run = false, tensors = false, json = false;
 };
 
 // source.source is the directory of a distribution.
 Result<int> QuantizeDistribution(const QuantizeRun& run);
 
-}  // namespace cli
+}  // namespace moepack::cli

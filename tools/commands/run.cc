@@ -22,15 +22,11 @@
 #include "tools/reports/utf8_stream.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using runtime::Generation;
 using runtime::Node;
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Json;
 
 constexpr uint64_t kMaxCount = 1u << 24;
 
@@ -101,7 +97,7 @@ class TokenWriter {
   Status End() { return Print(stream_.Rest() + "\n"); }
 
  private:
-  Status Print(const std::string& text) { return quiet_ ? shard::Ok() : WriteResult(text); }
+  Status Print(const std::string& text) { return quiet_ ? Ok() : WriteResult(text); }
 
   const runtime::Tokenizer* tokenizer_;
   bool quiet_;
@@ -165,7 +161,7 @@ Status StepBoth(const Arguments& arguments, const std::vector<uint32_t>& prompt,
     const uint32_t next = runtime::GreedyToken(both.logits());
     SHARD_CHECK(both.Feed(std::span(&next, 1)));
   }
-  return shard::Ok();
+  return Ok();
 }
 
 Result<int> Compare(const Arguments& arguments, const Node& node,
@@ -174,8 +170,7 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
   other.executor = arguments.compare;
   other.load.verify = false;  // the first node did
   SHARD_TRY(const std::unique_ptr<Node> second, OpenNode(arguments.source, other));
-  PrintMessage(
-      Cat(second->executor().name(), ": ", shard::Shown(second->executor().description())));
+  PrintMessage(Cat(second->executor().name(), ": ", Shown(second->executor().description())));
   runtime::SessionOptions options;
   options.context = arguments.context;
   ProgressCount counter("comparing", ProgressUnit::kTokens,
@@ -195,11 +190,11 @@ Result<int> Compare(const Arguments& arguments, const Node& node,
 
 // Before anything is loaded: that there is such an executor, with a device.
 Status CheckCompare(const Arguments& arguments) {
-  if (arguments.compare.empty()) return shard::Ok();
+  if (arguments.compare.empty()) return Ok();
   const auto executor =
       runtime::OpenExecutor(arguments.compare, NodeOptionsOf(arguments, arguments.group).device);
   if (!executor) return Error(executor.error()).Within("--compare");
-  return shard::Ok();
+  return Ok();
 }
 
 Result<int> Run(const Arguments& arguments) {
@@ -317,4 +312,4 @@ constinit const Command kRun = {
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

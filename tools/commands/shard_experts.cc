@@ -11,7 +11,7 @@
 #include "tools/reports/write_report.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 struct Arguments : WriteArguments {
@@ -19,9 +19,9 @@ struct Arguments : WriteArguments {
   std::vector<std::string> only;
 };
 
-Result<shard::Plan> FindPlan(const shard::MoeModel& model, const Arguments& arguments) {
-  if (!arguments.plan_file.empty()) return shard::ReadPlanFile(arguments.plan_file, model);
-  return shard::MakePlan(model, arguments.plan);
+Result<Plan> FindPlan(const MoeModel& model, const Arguments& arguments) {
+  if (!arguments.plan_file.empty()) return ReadPlanFile(arguments.plan_file, model);
+  return MakePlan(model, arguments.plan);
 }
 
 std::vector<std::string> RecordCommand(const Arguments& arguments) {
@@ -38,14 +38,13 @@ std::vector<std::string> RecordCommand(const Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
-  SHARD_TRY(const shard::Source source, OpenSource(arguments.source.source));
-  arguments.write.side_files =
-      shard::SideFiles::Note(source.tree, arguments.source.model.config_file);
-  SHARD_TRY(shard::MoeModel model, OpenModel(source, arguments.source));
-  SHARD_TRY(const shard::Plan plan, FindPlan(model, arguments));
-  SHARD_TRY(arguments.write.slice.parts, shard::ParseParts(arguments.only, plan.groups.size()));
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
+  SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
+  SHARD_TRY(const Plan plan, FindPlan(model, arguments));
+  SHARD_TRY(arguments.write.slice.parts, ParseParts(arguments.only, plan.groups.size()));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
-  PrintWarnings(shard::PlanWarnings(model, plan));
+  PrintWarnings(PlanWarnings(model, plan));
   arguments.write.command = RecordCommand(arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
@@ -92,4 +91,4 @@ constinit const Command kShardExperts = {
      "moepack shard-experts fixtures/tiny-moe --groups 3 --only group:1 --only assets -o part-1"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -17,19 +17,15 @@
 #include "tools/reports/verify_report.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 constexpr std::string_view kDigestPrefix = "sha256:";
 
 struct Arguments {
   std::string directory;
   manifest::VerifyOptions verify;
-  shard::ModelOptions model;
+  ModelOptions model;
   bool no_digests = false;
   ReportArguments report;
 };
@@ -37,10 +33,10 @@ struct Arguments {
 // Leaves the digits alone.
 std::string DigestProblem(std::string& text) {
   const std::string digits =
-      text.starts_with(kDigestPrefix) ? shard::Lower(text.substr(kDigestPrefix.size())) : "";
+      text.starts_with(kDigestPrefix) ? Lower(text.substr(kDigestPrefix.size())) : "";
   const bool hex = digits.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (digits.size() != 64 || !hex) {
-    return Cat("expected sha256: and 64 hexadecimal digits, found ", shard::Quoted(text));
+    return Cat("expected sha256: and 64 hexadecimal digits, found ", Quoted(text));
   }
   text = digits;
   return "";
@@ -134,7 +130,7 @@ Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
 }
 
 Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report) {
-  if (report.passed()) return shard::Ok();
+  if (report.passed()) return Ok();
   return Error{Code::kMismatch, Cat(directory, ": verification ", VerifyTotals(report)),
                manifest::IsNodeDirectory(directory)
                    ? "copy the files that are named again, or run assemble again"
@@ -151,4 +147,4 @@ constinit const Command kVerify = {
     {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
     Bind};
 
-}  // namespace cli
+}  // namespace moepack::cli

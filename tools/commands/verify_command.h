@@ -7,13 +7,13 @@
 #include "manifest/verify/verify.h"
 #include "tools/reports/progress.h"
 
-namespace cli {
+namespace moepack::cli {
 
 void AddCold(CLI::App& app, bool& cold);
 
-shard::Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
-                                                         manifest::VerifyOptions options);
+Result<manifest::VerifyReport> VerifyWithProgress(const std::string& directory,
+                                                  manifest::VerifyOptions options);
 // kMismatch when the report has a finding of kError.
-shard::Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report);
+Status CheckPassed(const std::string& directory, const manifest::VerifyReport& report);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 #include "manifest/write/output_path.h"
 #include "tools/exit_code.h"
@@ -11,10 +12,8 @@
 #include "tools/reports/write_report.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-constexpr uint64_t kLeastPartSize = 1u << 12;
 
 void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
   app.add_flag(
@@ -80,8 +79,7 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   AddRunOptions(app, arguments);
 }
 
-Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
-                       WriteArguments& arguments) {
+Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
   const bool gguf_source = model.checkpoint().is_gguf();
   const bool types = WantsTypes(arguments.quantize);
   if (arguments.container.empty()) {
@@ -89,37 +87,35 @@ Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
   }
   SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
   if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlay.empty()) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        "--overlay-type has no effect: the plan has no overlay",
-                        "--overlay-file names the experts of an overlay"};
+    return Error{Code::kInvalidArgument, "--overlay-type has no effect: the plan has no overlay",
+                 "--overlay-file names the experts of an overlay"};
   }
   if (arguments.container == "gguf") {
     SHARD_TRY(arguments.write.gguf, ReadQuantizeOptions(arguments.quantize));
-    return shard::Ok();
+    return Ok();
   }
-  if (arguments.quantize.options.alignment != shard::kGgufDefaultAlignment) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        "--alignment has no effect on safetensors bundles",
-                        "--format gguf writes GGUF bundles"};
+  if (arguments.quantize.options.alignment != kGgufDefaultAlignment) {
+    return Error{Code::kInvalidArgument, "--alignment has no effect on safetensors bundles",
+                 "--format gguf writes GGUF bundles"};
   }
   if (arguments.write.list_types) {
-    return shard::Error{shard::Code::kInvalidArgument,
-                        "--tensors has no effect on safetensors bundles, which keep the source's "
-                        "names and types",
-                        "choose types, or add --format gguf"};
+    return Error{Code::kInvalidArgument,
+                 "--tensors has no effect on safetensors bundles, which keep the source's "
+                 "names and types",
+                 "choose types, or add --format gguf"};
   }
-  if (!types) return shard::Ok();
-  return shard::Error{shard::Code::kInvalidArgument,
-                      "--format safetensors cannot be used with options that choose types or "
-                      "steer the conversion",
-                      "safetensors bundles keep the source's bytes; --format gguf writes others"};
+  if (!types) return Ok();
+  return Error{Code::kInvalidArgument,
+               "--format safetensors cannot be used with options that choose types or "
+               "steer the conversion",
+               "safetensors bundles keep the source's bytes; --format gguf writes others"};
 }
 
-Result<TimedWrite> WriteWithProgress(shard::MoeModel model, const shard::Plan& plan,
+Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
                                      const WriteArguments& arguments) {
   Progress progress("writing");
   manifest::WriteOptions options = arguments.write;
-  options.pack.progress = [&](const shard::PackProgress& state) {
+  options.pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
   options.notes = PrintNotes;
@@ -131,8 +127,7 @@ Result<TimedWrite> WriteWithProgress(shard::MoeModel model, const shard::Plan& p
   return TimedWrite{std::move(report), progress.seconds()};
 }
 
-Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
-                      const WriteArguments& arguments) {
+Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArguments& arguments) {
   if (!arguments.out.empty()) {
     SHARD_CHECK(manifest::CheckTarget(model, arguments.out));
     if (arguments.write.slice.parts.all) SHARD_CHECK(manifest::CheckDryOutput(arguments.out));
@@ -159,4 +154,4 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   return words;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

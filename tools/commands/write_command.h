@@ -8,11 +8,11 @@
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct WriteArguments {
   SourceArguments source;
-  shard::PlanOptions plan;
+  PlanOptions plan;
   std::string out;
   manifest::WriteOptions write;
   std::string container;  // --format, "" until ChooseContainer
@@ -26,21 +26,19 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
 // Decides between safetensors and GGUF by --format, the options about types and the source, and
 // sets arguments.write.gguf. Refuses options that would be ignored.
-Status ChooseContainer(const shard::MoeModel& model, const shard::Plan& plan,
-                       WriteArguments& arguments);
+Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments);
 
 struct TimedWrite {
   manifest::WriteReport report;
   double seconds = 0;
 };
-Result<TimedWrite> WriteWithProgress(shard::MoeModel model, const shard::Plan& plan,
+Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
                                      const WriteArguments& arguments);
 
 // Plans the files and prints them with their sizes; nothing is written.
-Result<int> RunDryRun(const shard::MoeModel& model, const shard::Plan& plan,
-                      const WriteArguments& arguments);
+Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArguments& arguments);
 
 // The options that decide the bytes, as distribution.json records them: no paths, no --jobs.
 std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments);
 
-}  // namespace cli
+}  // namespace moepack::cli

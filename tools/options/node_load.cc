@@ -9,20 +9,17 @@
 #include "tools/reports/progress.h"
 #include "tools/reports/table.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Json;
 
 std::string HowText(const runtime::LoadedPart& part) {
   if (part.mapped == 0) return "read";
   if (part.mapped == part.bytes) return "mapped";
-  return Cat(shard::FormatBytes(part.mapped), " mapped, the rest read");
+  return Cat(FormatBytes(part.mapped), " mapped, the rest read");
 }
 
 // "7" or "5 to 7".
-std::string EligibleText(const shard::LayerExperts& eligible) {
+std::string EligibleText(const LayerExperts& eligible) {
   size_t least = SIZE_MAX, most = 0;
   for (const auto& [layer, ids] : eligible) {
     least = std::min(least, ids.size());
@@ -35,7 +32,7 @@ std::string EligibleText(const shard::LayerExperts& eligible) {
 std::string VersionsText(const runtime::Weights& weights) {
   std::string text;
   const auto add = [&](const char* name, const std::string& version) {
-    if (!version.empty()) text += Cat(text.empty() ? "" : ", ", name, " ", shard::Shown(version));
+    if (!version.empty()) text += Cat(text.empty() ? "" : ", ", name, " ", Shown(version));
   };
   add("model", weights.model_version);
   add("shard", weights.shard_version);
@@ -67,13 +64,12 @@ Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
 std::string LoadedText(const runtime::Node& node) {
   Table table({"part", ">tensors", ">bytes", "how"});
   for (const runtime::LoadedPart& part : node.weights().parts) {
-    table.Row({part.label, shard::FormatCount(part.tensors), shard::FormatCount(part.bytes),
-               HowText(part)});
+    table.Row({part.label, FormatCount(part.tensors), FormatCount(part.bytes), HowText(part)});
   }
   return Cat(table.Render(), VersionsText(node.weights()), node.executor().name(), ": ",
-             shard::Shown(node.executor().description()), ", ",
-             ExactBytes(node.model().device_bytes()), " of weights; routers pick among ",
-             EligibleText(node.eligible()), " experts per layer\n");
+             Shown(node.executor().description()), ", ", ExactBytes(node.model().device_bytes()),
+             " of weights; routers pick among ", EligibleText(node.eligible()),
+             " experts per layer\n");
 }
 
 Json LoadedJson(const runtime::Node& node) {
@@ -96,4 +92,4 @@ Json LoadedJson(const runtime::Node& node) {
           {"parts", std::move(parts)}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

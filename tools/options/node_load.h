@@ -7,7 +7,7 @@
 #include "runtime-shim/session/node.h"
 #include "tools/options/runtime_options.h"
 
-namespace cli {
+namespace moepack::cli {
 
 runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group);
 // Node::Open with a progress line.
@@ -16,6 +16,6 @@ Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
 
 // Reports parts, bytes and how they got into memory, the executor, and what the routers may pick.
 std::string LoadedText(const runtime::Node& node);
-shard::Json LoadedJson(const runtime::Node& node);
+moepack::Json LoadedJson(const runtime::Node& node);
 
-}  // namespace cli
+}  // namespace moepack::cli

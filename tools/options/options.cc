@@ -13,25 +13,20 @@
 #include "tools/reports/progress.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
 
 constexpr uint64_t kMaxJobs = 1024;
 constexpr uint64_t kLeastMemory = 1u << 20;
 
 // The name of a file without its directory: distribution.json must not depend on where files were.
-std::string FileName(const std::string& path) { return shard::fs::path(path).filename().string(); }
-
 std::string PartitionProblem(const std::string& text) {
-  const auto choice = shard::ParsePartition(text);
+  const auto choice = ParsePartition(text);
   return choice ? "" : choice.error().message;
 }
 
 // A node's trunk may be elsewhere: then its digest is checked first.
-Result<shard::MoeModel> OpenWithProgress(const shard::Source& source,
-                                         const shard::ModelOptions& options) {
+Result<MoeModel> OpenWithProgress(const moepack::Source& source, const ModelOptions& options) {
   Progress progress("checking");
   return manifest::OpenModelOrNode(
       source, options, [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
@@ -41,9 +36,9 @@ Result<shard::MoeModel> OpenWithProgress(const shard::Source& source,
 
 CLI::Validator AsCount(uint64_t least, uint64_t most) {
   const auto check = [least, most](std::string& text) -> std::string {
-    const std::optional<uint64_t> value = shard::ParseUint(text);
+    const std::optional<uint64_t> value = ParseUint(text);
     if (!value || *value < least || *value > most)
-      return Cat("expected a number from ", least, " to ", most, ", found ", shard::Quoted(text));
+      return Cat("expected a number from ", least, " to ", most, ", found ", Quoted(text));
     text = std::to_string(*value);  // CLI11 would read "010" as octal
     return "";
   };
@@ -52,10 +47,10 @@ CLI::Validator AsCount(uint64_t least, uint64_t most) {
 
 CLI::Validator AsBytes(uint64_t least) {
   const auto check = [least](std::string& text) -> std::string {
-    const std::optional<uint64_t> value = shard::ParseBytes(text);
-    if (!value) return Cat("expected a size such as 64M or 2GiB, found ", shard::Quoted(text));
+    const std::optional<uint64_t> value = ParseBytes(text);
+    if (!value) return Cat("expected a size such as 64M or 2GiB, found ", Quoted(text));
     if (*value < least)
-      return Cat("expected at least ", shard::FormatBytes(least), ", found ", shard::Quoted(text));
+      return Cat("expected at least ", FormatBytes(least), ", found ", Quoted(text));
     text = std::to_string(*value);
     return "";
   };
@@ -65,19 +60,19 @@ CLI::Validator AsBytes(uint64_t least) {
 CLI::Validator OneOf(std::vector<std::string> words) {
   const auto check = [words = std::move(words)](std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";
-    return Cat("expected one of ", shard::Join(words, ", "), ", found ", shard::Quoted(text));
+    return Cat("expected one of ", moepack::Join(words, ", "), ", found ", Quoted(text));
   };
   return CLI::Validator(check, "");
 }
 
 CLI::Validator AsUtf8() {
   const auto check = [](const std::string& text) -> std::string {
-    return shard::IsUtf8(text) ? "" : Cat("expected UTF-8, found ", shard::Quoted(text));
+    return IsUtf8(text) ? "" : Cat("expected UTF-8, found ", Quoted(text));
   };
   return CLI::Validator(check, "");
 }
 
-void AddModelOptions(CLI::App& app, shard::ModelOptions& options) {
+void AddModelOptions(CLI::App& app, ModelOptions& options) {
   StartSection(app, Section::kInput);
   app.add_option("--family", options.family_file,
                  "Classify tensors with this table (JSON) instead of the built-in families.")
@@ -98,14 +93,14 @@ void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {
   AddModelOptions(app, arguments.model);
 }
 
-Result<shard::MoeModel> OpenModel(const shard::Source& source, const SourceArguments& arguments) {
-  SHARD_TRY(shard::MoeModel model, OpenWithProgress(source, arguments.model));
+Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments& arguments) {
+  SHARD_TRY(MoeModel model, OpenWithProgress(source, arguments.model));
   PrintWarnings(model.warnings());
   return model;
 }
 
-Result<shard::MoeModel> OpenModel(const SourceArguments& arguments) {
-  SHARD_TRY(const shard::Source source, OpenSource(arguments.source));
+Result<MoeModel> OpenModel(const SourceArguments& arguments) {
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source));
   return OpenModel(source, arguments);
 }
 
@@ -149,7 +144,7 @@ void AddForce(CLI::App& app, bool& force) {
   app.add_flag("--force", force, "Replace the output if it exists.");
 }
 
-void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
+void AddPlanOptions(CLI::App& app, PlanOptions& options) {
   StartSection(app, Section::kSplit);
   app.add_option("--groups", options.groups,
                  "Number of expert groups: one per node. Needed unless the file of --partition "
@@ -157,7 +152,7 @@ void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
       ->type_name("N")
       ->transform(AsCount(1, kMaxGroups));
   app.add_option("--partition", options.partition,
-                 Cat("How each layer's experts are divided: ", shard::PartitionHelp(), "."))
+                 Cat("How each layer's experts are divided: ", PartitionHelp(), "."))
       ->type_name("KIND")
       ->check(PartitionProblem);
   app.add_option("--overlay-file", options.overlay_file,
@@ -168,27 +163,26 @@ void AddPlanOptions(CLI::App& app, shard::PlanOptions& options) {
                "which stock runtimes need. On unless --no-uniform is given.");
 }
 
-Status CheckPlanOptions(const shard::PlanOptions& options) {
-  SHARD_TRY(const shard::PartitionChoice choice, shard::ParsePartition(options.partition));
-  if (options.groups > 0 || choice.partition->takes_file) return shard::Ok();
-  return shard::Error{shard::Code::kInvalidArgument, "--groups is required",
-                      "one group per node: try --groups 2"};
+Status CheckPlanOptions(const PlanOptions& options) {
+  SHARD_TRY(const PartitionChoice choice, ParsePartition(options.partition));
+  if (options.groups > 0 || choice.partition->takes_file) return Ok();
+  return Error{Code::kInvalidArgument, "--groups is required",
+               "one group per node: try --groups 2"};
 }
 
 Status CheckRecorded(const std::vector<std::string>& words) {
   for (size_t i = 1; i < words.size(); ++i) {
-    if (shard::IsUtf8(words[i])) continue;
-    return shard::Error{
-        shard::Code::kInvalidArgument,
-        Cat(words[i - 1], ": expected UTF-8, found ", shard::Quoted(words[i])),
-        "distribution.json records it, and JSON is UTF-8: give the file another name"};
+    if (IsUtf8(words[i])) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(words[i - 1], ": expected UTF-8, found ", Quoted(words[i])),
+                 "distribution.json records it, and JSON is UTF-8: give the file another name"};
   }
-  return shard::Ok();
+  return Ok();
 }
 
-std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options) {
+std::vector<std::string> RecordPlanOptions(const PlanOptions& options) {
   std::vector<std::string> words = {"--groups", std::to_string(options.groups), "--partition"};
-  const auto choice = shard::ParsePartition(options.partition).value();  // checked as it was read
+  const auto choice = ParsePartition(options.partition).value();  // checked as it was read
   words.push_back(choice.file.empty() ? options.partition
                                       : Cat(choice.partition->name, ":", FileName(choice.file)));
   if (!options.overlay_file.empty()) {
@@ -198,4 +192,4 @@ std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options) {
   return words;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

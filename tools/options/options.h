@@ -9,7 +9,7 @@
 #include "libshard/plan/plan.h"
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 inline constexpr uint64_t kMaxGroups = 65536;
 
@@ -21,16 +21,16 @@ CLI::Validator AsUtf8();  // what goes into JSON and into the metadata of files
 
 struct SourceArguments {
   std::string source;
-  shard::ModelOptions model;
+  ModelOptions model;
 };
 // `more` ends the help of SRC with a sentence about what else this command takes, or is "".
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");
 // --family and --config, without the argument SRC.
-void AddModelOptions(CLI::App& app, shard::ModelOptions& options);
+void AddModelOptions(CLI::App& app, ModelOptions& options);
 // Opens the model and prints its warnings. `source` is what OpenSource gave for it, where something
 // else is asked of it too.
-Result<shard::MoeModel> OpenModel(const shard::Source& source, const SourceArguments& arguments);
-Result<shard::MoeModel> OpenModel(const SourceArguments& arguments);
+Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments& arguments);
+Result<MoeModel> OpenModel(const SourceArguments& arguments);
 
 void AddJobs(CLI::App& app, size_t& jobs);
 void AddMemory(CLI::App& app, uint64_t& memory);
@@ -41,12 +41,12 @@ void AddTensors(CLI::App& app, bool& tensors);
 void AddForce(CLI::App& app, bool& force);
 
 // --groups, --partition, --overlay-file, --uniform.
-void AddPlanOptions(CLI::App& app, shard::PlanOptions& options);
+void AddPlanOptions(CLI::App& app, PlanOptions& options);
 // Only an explicit partition says by itself how many groups there are.
-Status CheckPlanOptions(const shard::PlanOptions& options);
+Status CheckPlanOptions(const PlanOptions& options);
 // These options as distribution.json records them, without paths.
-std::vector<std::string> RecordPlanOptions(const shard::PlanOptions& options);
+std::vector<std::string> RecordPlanOptions(const PlanOptions& options);
 // kInvalidArgument for a word that distribution.json cannot hold; it follows its option.
 Status CheckRecorded(const std::vector<std::string>& words);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -11,24 +11,20 @@
 #include "libshard/recipe/recipe_text.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
 
 constexpr uint64_t kMaxRuleFile = 1u << 20;
 
 std::string RecipeNames() {
   std::vector<std::string> names;
-  for (const shard::Recipe& recipe : shard::AllRecipes()) names.emplace_back(recipe.name);
-  return shard::Join(names, ", ");
+  for (const moepack::Recipe& recipe : AllRecipes()) names.emplace_back(recipe.name);
+  return moepack::Join(names, ", ");
 }
 
 void AddType(CLI::App& app, const char* flag, std::string& type, const char* what) {
   app.add_option(flag, type, what)->type_name("TYPE");
 }
-
-std::string FileName(const std::string& path) { return shard::fs::path(path).filename().string(); }
 
 // Names in llama.cpp are made of these; one that it does not have it refuses when it loads the
 // file.
@@ -37,16 +33,16 @@ std::string CheckName(const std::string& name) {
   const bool good =
       !name.empty() && name.size() <= kLongest &&
       name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") == std::string::npos;
-  return good ? "" : "expected the name of a pre-tokenizer, found " + shard::Quoted(name);
+  return good ? "" : "expected the name of a pre-tokenizer, found " + Quoted(name);
 }
 
 // Decimal digits only, as CLI11 would read "040" as octal.
 std::string AlignmentProblem(std::string& text) {
-  const std::optional<uint64_t> value = shard::ParseUint(text);
-  if (!value || !std::has_single_bit(*value) || *value < shard::kGgufDefaultAlignment ||
-      *value > shard::kMaxGgufAlignment) {
-    return Cat("expected a power of two from ", shard::kGgufDefaultAlignment, " to ",
-               shard::kMaxGgufAlignment, ", found ", shard::Quoted(text));
+  const std::optional<uint64_t> value = ParseUint(text);
+  if (!value || !std::has_single_bit(*value) || *value < kGgufDefaultAlignment ||
+      *value > kMaxGgufAlignment) {
+    return Cat("expected a power of two from ", kGgufDefaultAlignment, " to ", kMaxGgufAlignment,
+               ", found ", Quoted(text));
   }
   text = std::to_string(*value);
   return "";
@@ -54,9 +50,9 @@ std::string AlignmentProblem(std::string& text) {
 
 // Whether anything says what to quantize to.
 bool ChoosesTypes(const QuantizeArguments& arguments) {
-  const shard::RecipeOptions& recipe = arguments.options.recipe;
+  const RecipeOptions& recipe = arguments.options.recipe;
   return !recipe.recipe.empty() || !arguments.rule_files.empty() ||
-         shard::RecipeText(recipe) != shard::RecipeText({});
+         RecipeText(recipe) != RecipeText({});
 }
 
 }  // namespace
@@ -84,7 +80,7 @@ void AddPre(CLI::App& app, std::string& name) {
       ->check(CLI::Validator(CheckName, ""));
 }
 
-void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options) {
+void AddConvertOptions(CLI::App& app, ConvertOptions& options) {
   AddPre(app, options.pre);
   app.add_flag(
       "--mtp,!--no-mtp", options.mtp,
@@ -106,7 +102,7 @@ void AddAlignment(CLI::App& app, uint64_t& alignment) {
 
 void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
   StartSection(app, Section::kTypes);
-  shard::RecipeOptions& recipe = arguments.options.recipe;
+  RecipeOptions& recipe = arguments.options.recipe;
   CLI::Option* name =
       app.add_option("--recipe,--quantize", recipe.recipe,
                      Cat("Choose types as llama-quantize does, or by a profile. One of: ",
@@ -140,29 +136,27 @@ void AddQuantizeOptions(CLI::App& app, QuantizeArguments& arguments) {
 }
 
 bool WantsTypes(const QuantizeArguments& arguments) {
-  const shard::ConvertOptions& convert = arguments.options.convert;
+  const ConvertOptions& convert = arguments.options.convert;
   return ChoosesTypes(arguments) || !convert.mtp || !convert.pre.empty();
 }
 
 Status CheckQuantizeOptions(const QuantizeArguments& arguments) {
-  if (ChoosesTypes(arguments)) return shard::Ok();
+  if (ChoosesTypes(arguments)) return Ok();
   const char* ignored = !arguments.options.imatrix_file.empty()     ? "--imatrix"
                         : arguments.options.recipe.allow_requantize ? "--allow-requantize"
                                                                     : nullptr;
-  if (ignored == nullptr) return shard::Ok();
-  return shard::Error{shard::Code::kInvalidArgument,
-                      Cat(ignored, " has no effect: nothing is quantized"),
-                      "name a recipe too, such as --recipe Q4_K_M"};
+  if (ignored == nullptr) return Ok();
+  return Error{Code::kInvalidArgument, Cat(ignored, " has no effect: nothing is quantized"),
+               "name a recipe too, such as --recipe Q4_K_M"};
 }
 
-Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments) {
+Result<QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments) {
   SHARD_CHECK(CheckQuantizeOptions(arguments));
-  shard::QuantizeOptions options = arguments.options;
+  QuantizeOptions options = arguments.options;
   for (const std::string& file : arguments.rule_files) {
-    SHARD_TRY(std::string text, shard::ReadTextFile(file, kMaxRuleFile));
-    if (!shard::IsUtf8(text)) {
-      return shard::Error{shard::Code::kCorrupt,
-                          Cat(file, ": rules: expected UTF-8, found other bytes")};
+    SHARD_TRY(std::string text, ReadTextFile(file, kMaxRuleFile));
+    if (!IsUtf8(text)) {
+      return Error{Code::kCorrupt, Cat(file, ": rules: expected UTF-8, found other bytes")};
     }
     options.recipe.tensor_types.push_back(std::move(text));
   }
@@ -171,8 +165,8 @@ Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& argu
 
 std::vector<std::string> RecordQuantizeOptions(const char* flag,
                                                const QuantizeArguments& arguments) {
-  const shard::QuantizeOptions& options = arguments.options;
-  const shard::RecipeOptions& recipe = options.recipe;
+  const QuantizeOptions& options = arguments.options;
+  const RecipeOptions& recipe = options.recipe;
   std::vector<std::string> words;
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {name, value});
@@ -191,38 +185,38 @@ std::vector<std::string> RecordQuantizeOptions(const char* flag,
   if (!recipe.repack) words.emplace_back("--no-repack");
   add("--pre", options.convert.pre);
   if (!options.convert.mtp) words.emplace_back("--no-mtp");
-  if (options.alignment != shard::kGgufDefaultAlignment)
+  if (options.alignment != kGgufDefaultAlignment)
     add("--alignment", std::to_string(options.alignment));
   return words;
 }
 
-std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack) {
+std::vector<std::string> NotFiniteWarnings(const PackResult& pack) {
   std::vector<std::string> warnings;
   for (const auto& [tensor, count] : pack.not_finite) {
-    warnings.push_back(Cat("tensor ", shard::Quoted(tensor),
+    warnings.push_back(Cat("tensor ", Quoted(tensor),
                            ": expected finite values, found NaN or infinity ", count, " times"));
   }
   return warnings;
 }
 
-std::vector<std::string> GridNotes(const shard::PackResult& pack) {
-  const shard::GridReport& grid = pack.grid;
+std::vector<std::string> GridNotes(const PackResult& pack) {
+  const GridReport& grid = pack.grid;
   if (grid.weights == 0) return {};
-  std::string note = Cat(
-      shard::FormatCount(grid.weights), " weights keep the grid of their source: of ",
-      shard::FormatCount(grid.scales), " scales ", shard::FormatCount(grid.exact), " are exact");
+  std::string note =
+      Cat(FormatCount(grid.weights), " weights keep the grid of their source: of ",
+          FormatCount(grid.scales), " scales ", FormatCount(grid.exact), " are exact");
   if (grid.exact < grid.scales) {
     note += Cat(", the others were rounded, by at most ", grid.rounding * 100, " %");
   }
   return {note};
 }
 
-shard::Json GridJson(const shard::PackResult& pack) {
-  const shard::GridReport& grid = pack.grid;
+moepack::Json GridJson(const PackResult& pack) {
+  const GridReport& grid = pack.grid;
   return {{"weights", grid.weights},
           {"scales", grid.scales},
           {"exact_scales", grid.exact},
           {"largest_rounding", grid.rounding}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

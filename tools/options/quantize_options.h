@@ -10,10 +10,10 @@
 #include "libshard/recipe/quantize.h"
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct QuantizeArguments {
-  shard::QuantizeOptions options;
+  QuantizeOptions options;
   std::vector<std::string> rule_files;  // --tensor-type-file
 };
 
@@ -24,7 +24,7 @@ void AddImatrix(CLI::App& app, std::string& file);
 void AddImatrices(CLI::App& app, std::vector<std::string>& files);
 void AddPre(CLI::App& app, std::string& name);
 // --pre, --no-mtp.
-void AddConvertOptions(CLI::App& app, shard::ConvertOptions& options);
+void AddConvertOptions(CLI::App& app, ConvertOptions& options);
 void AddAlignment(CLI::App& app, uint64_t& alignment);
 
 // Whether an option was given that only GGUF bundles can follow.
@@ -33,16 +33,16 @@ bool WantsTypes(const QuantizeArguments& arguments);
 // when nothing is quantized.
 Status CheckQuantizeOptions(const QuantizeArguments& arguments);
 // The options, checked; the rules that files hold follow those of the command line.
-Result<shard::QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments);
+Result<QuantizeOptions> ReadQuantizeOptions(const QuantizeArguments& arguments);
 // The options as distribution.json records them: file names have no directories.
 std::vector<std::string> RecordQuantizeOptions(const char* flag,
                                                const QuantizeArguments& arguments);
 
 // One warning per tensor in which values are not finite.
-std::vector<std::string> NotFiniteWarnings(const shard::PackResult& pack);
+std::vector<std::string> NotFiniteWarnings(const PackResult& pack);
 
 // How well the source's own grid was kept, if it was: as at most one note, and for --json.
-std::vector<std::string> GridNotes(const shard::PackResult& pack);
-shard::Json GridJson(const shard::PackResult& pack);
+std::vector<std::string> GridNotes(const PackResult& pack);
+moepack::Json GridJson(const PackResult& pack);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -10,12 +10,8 @@
 #include "tools/reports/progress.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
 
 constexpr uint64_t kMaxDevices = 64;
 constexpr uint64_t kMaxContext = 1u << 24;
@@ -48,22 +44,21 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
 }
 
 Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against) {
-  const shard::ModelOptions& model = arguments.load.model;
+  const ModelOptions& model = arguments.load.model;
   const char* option = !model.family_file.empty()   ? "--family"
                        : !model.config_file.empty() ? "--config"
                                                     : nullptr;
-  if (option == nullptr && !arguments.no_overlay) return shard::Ok();
+  if (option == nullptr && !arguments.no_overlay) return Ok();
   const std::string& source = arguments.source;
-  SHARD_TRY(const bool distribution,
-            shard::IsThere(shard::fs::path(source) / manifest::kManifestFile));
+  SHARD_TRY(const bool distribution, moepack::IsThere(fs::path(source) / manifest::kManifestFile));
   if (!distribution && arguments.no_overlay) {
     return Error{Code::kInvalidArgument,
                  Cat("--no-overlay has no effect: ", source, " is not a distribution"),
                  "leave it out: only a distribution has an overlay"};
   }
-  if (!distribution || option == nullptr || !against.empty()) return shard::Ok();
+  if (!distribution || option == nullptr || !against.empty()) return Ok();
   SHARD_TRY(const manifest::Manifest read, manifest::ReadManifest(source));
-  if (!read.is_gguf()) return shard::Ok();
+  if (!read.is_gguf()) return Ok();
   return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", source, " has GGUF bundles"),
                "leave it out: GGUF bundles describe themselves"};
 }
@@ -135,4 +130,4 @@ Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments&
   return loaded;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -12,7 +12,7 @@
 #include "runtime-shim/session/session.h"
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct RuntimeArguments {
   std::string source;
@@ -61,4 +61,4 @@ uint32_t VocabularyOf(const runtime::Weights& weights);
 Result<LoadedModel> LoadModel(const std::string& source, const RuntimeArguments& arguments,
                               std::shared_ptr<runtime::Executor> executor);
 
-}  // namespace cli
+}  // namespace moepack::cli

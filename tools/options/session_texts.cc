@@ -16,15 +16,10 @@
 #include "tools/options/token_ids.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Json;
-
-constexpr uint64_t kMaxFileBytes = 1u << 30;
+constexpr uint64_t kMaxTextFileBytes = 1u << 30;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::array<std::string_view, 4> kKeys = {"text", "tokens", "session", "bucket"};
 constexpr std::string_view kWhiteSpace = " \t\r\n";
@@ -40,7 +35,7 @@ class SessionReader {
 
   Status ReadText(const std::string& path) {
     SHARD_TRY(const std::string text, ReadFile(path));
-    if (shard::Lower(path).ends_with(".jsonl")) return ReadLines(path, text);
+    if (Lower(path).ends_with(".jsonl")) return ReadLines(path, text);
     SHARD_TRY(std::vector<uint32_t> tokens, Encode(path, text));
     return Add(path, {NameOf(path), bucket_, std::move(tokens)});
   }
@@ -63,9 +58,6 @@ class SessionReader {
   std::vector<TokenSession> Take() { return std::move(sessions_); }
 
  private:
-  static std::string FileName(const std::string& path) {
-    return shard::fs::path(path).filename().string();
-  }
   // Files of one name in several directories are told apart by their paths.
   std::string NameOf(const std::string& path) const {
     const std::string name = FileName(path);
@@ -73,13 +65,13 @@ class SessionReader {
   }
 
   static Result<std::string> ReadFile(const std::string& path) {
-    SHARD_TRY(std::string text, shard::ReadTextFile(path, kMaxFileBytes));
+    SHARD_TRY(std::string text, ReadTextFile(path, kMaxTextFileBytes));
     if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     return text;
   }
 
   Result<std::vector<uint32_t>> Encode(const std::string& where, std::string_view text) const {
-    if (!shard::IsUtf8(text))
+    if (!IsUtf8(text))
       return Error{Code::kCorrupt, Cat(where, ": text: expected UTF-8, found other bytes")};
     auto tokens = tokenize_(text);
     if (!tokens) return std::move(tokens).error().Within(where);
@@ -89,31 +81,31 @@ class SessionReader {
   // A JSON array of ids or an object per line; empty lines are passed over.
   Status ReadLines(const std::string& path, const std::string& text) {
     size_t number = 0;
-    for (const std::string& line : shard::Split(text, '\n')) {
+    for (const std::string& line : moepack::Split(text, '\n')) {
       ++number;
       if (line.find_first_not_of(kWhiteSpace) == std::string::npos) continue;
       const std::string where = Cat(path, ": line ", number);
-      SHARD_TRY(const Json value, shard::ParseJson(where, line));
+      SHARD_TRY(const Json value, ParseJson(where, line));
       TokenSession session{Cat(NameOf(path), ":", number), bucket_, {}};
       SHARD_CHECK(value.is_array() ? FromArray(where, value, session)
                                    : FromObject(where, value, session));
       SHARD_CHECK(Add(where, std::move(session)));
     }
-    return shard::Ok();
+    return Ok();
   }
 
   Status FromObject(const std::string& where, const Json& value, TokenSession& session) const {
     if (!value.is_object())
       return Error{Code::kCorrupt, Cat(where, ": expected an object or an array of ids, found ",
-                                       shard::DescribeJson(value))};
+                                       DescribeJson(value))};
     for (const auto& [key, ignored] : value.items()) {
       if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
         return Error{
             Code::kCorrupt,
             Cat(where, ": expected \"text\", \"tokens\", \"session\" or \"bucket\", found ",
-                shard::Quoted(key))};
+                Quoted(key))};
     }
-    const shard::JsonFields fields(value, where);
+    const JsonFields fields(value, where);
     if (fields.Has("text") && fields.Has("tokens"))
       return Error{Code::kCorrupt, Cat(where, ": expected \"text\" or \"tokens\", found both")};
     SHARD_TRY(session.name, fields.StringOr("session", std::move(session.name)));
@@ -124,16 +116,16 @@ class SessionReader {
     }
     SHARD_TRY(const std::string text, fields.String("text"));
     SHARD_TRY(session.tokens, Encode(where, text));
-    return shard::Ok();
+    return Ok();
   }
 
   Status FromArray(const std::string& where, const Json& array, TokenSession& session) const {
     for (const Json& value : array) {
       if (!value.is_number_unsigned() || value.get<uint64_t>() >= vocabulary_)
-        return WrongId(where, shard::DescribeJson(value));
+        return WrongId(where, DescribeJson(value));
       session.tokens.push_back(value.get<uint32_t>());
     }
-    return shard::Ok();
+    return Ok();
   }
 
   Result<std::vector<uint32_t>> Numbers(const std::string& path, std::string_view text) const {
@@ -142,8 +134,8 @@ class SessionReader {
     while (at != std::string_view::npos) {
       const size_t end = std::min(text.find_first_of(kWhiteSpace, at), text.size());
       const std::string_view word = text.substr(at, end - at);
-      const std::optional<uint64_t> id = shard::ParseUint(word);
-      if (!id || *id >= vocabulary_) return WrongId(path, shard::Quoted(word));
+      const std::optional<uint64_t> id = ParseUint(word);
+      if (!id || *id >= vocabulary_) return WrongId(path, Quoted(word));
       ids.push_back(static_cast<uint32_t>(*id));
       at = text.find_first_not_of(kWhiteSpace, end);
     }
@@ -157,11 +149,11 @@ class SessionReader {
 
   // Names go into statistics and reports; that of a file is any bytes.
   static Status CheckName(const std::string& where, const char* what, const std::string& name) {
-    if (shard::IsUtf8(name) && !shard::HasControlCharacter(name)) return shard::Ok();
+    if (IsUtf8(name) && !HasControlCharacter(name)) return Ok();
     return Error{Code::kCorrupt, Cat(where, ": ", what,
                                      ": expected a name in UTF-8 without control characters, "
                                      "found ",
-                                     shard::Quoted(name))};
+                                     Quoted(name))};
   }
 
   Status Add(const std::string& where, TokenSession session) {
@@ -171,9 +163,9 @@ class SessionReader {
     SHARD_CHECK(CheckName(where, "bucket", session.bucket));
     if (!names_.insert(session.name).second)
       return Error{Code::kCorrupt, Cat(where, ": session: expected a name of its own, found ",
-                                       shard::Quoted(session.name), " a second time")};
+                                       Quoted(session.name), " a second time")};
     sessions_.push_back(std::move(session));
-    return shard::Ok();
+    return Ok();
   }
 
   std::string bucket_;
@@ -235,4 +227,4 @@ Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, u
   return sessions;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -13,7 +13,7 @@
 #include "runtime-shim/model/weights.h"
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // Tokens that belong together: a conversation, a document.
 struct TokenSession {
@@ -44,4 +44,4 @@ std::function<bool(uint32_t id)> EndsGeneration(const runtime::Weights& weights)
 Result<std::vector<TokenSession>> ReadSessions(const TextArguments& arguments, uint32_t vocabulary,
                                                const Tokenize& tokenize);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -2,8 +2,8 @@
 
 #include "libshard/base/local_tree.h"
 
-namespace cli {
+namespace moepack::cli {
 
-Result<shard::Source> OpenSource(const std::string& source) { return shard::LocalSource(source); }
+Result<moepack::Source> OpenSource(const std::string& source) { return LocalSource(source); }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -6,10 +6,10 @@
 #include "libshard/base/source_tree.h"
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // The one place where what a user names becomes a tree: a directory of this machine, or a file in
 // one. Another kind of source is a SourceTree of its own and one line here.
-Result<shard::Source> OpenSource(const std::string& source);
+Result<moepack::Source> OpenSource(const std::string& source);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 constexpr size_t kMaxWord = 64;  // longer ones are no typing mistake
@@ -40,4 +40,4 @@ std::string ClosestWord(std::string_view word, const std::vector<std::string>& k
   return best;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

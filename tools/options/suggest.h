@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace cli {
+namespace moepack::cli {
 
 // "" when none is close: more than a third of the letters would have to change.
 std::string ClosestWord(std::string_view word, const std::vector<std::string>& known);
 
-}  // namespace cli
+}  // namespace moepack::cli

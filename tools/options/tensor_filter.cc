@@ -6,19 +6,14 @@
 
 #include "libshard/base/text.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Result;
 
 constexpr uint32_t kMaxId = 1u << 20;
 
-Result<std::optional<shard::ExpertIds>> ParseRange(const char* option, const std::string& text) {
-  if (text.empty()) return std::optional<shard::ExpertIds>();
-  auto ids = shard::ParseIds(option, text, kMaxId);
+Result<std::optional<ExpertIds>> ParseRange(const char* option, const std::string& text) {
+  if (text.empty()) return std::optional<ExpertIds>();
+  auto ids = ParseIds(option, text, kMaxId);
   if (!ids) return Error{Code::kInvalidArgument, ids.error().message, "try 0-3,7"};
   return std::optional(std::move(ids).value());
 }
@@ -31,19 +26,17 @@ Result<TensorFilter> TensorFilter::Make(const FilterArguments& arguments) {
   SHARD_TRY(filter.layers_, ParseRange("--layer", arguments.layers));
   SHARD_TRY(filter.experts_, ParseRange("--expert", arguments.experts));
   if (arguments.regex.empty()) return filter;
-  auto regex = shard::Regex::Compile(arguments.regex);
+  auto regex = Regex::Compile(arguments.regex);
   if (!regex) return std::move(regex).error().Within("--regex");
   filter.regex_ = *std::move(regex);
   return filter;
 }
 
-Result<bool> TensorFilter::Accepts(const shard::MoeModel& model,
-                                   const shard::ModelTensor& tensor) const {
+Result<bool> TensorFilter::Accepts(const MoeModel& model, const ModelTensor& tensor) const {
   if (!parts_.empty() &&
-      std::find(parts_.begin(), parts_.end(), shard::PartName(tensor.part)) == parts_.end())
+      std::find(parts_.begin(), parts_.end(), PartName(tensor.part)) == parts_.end())
     return false;
-  if (layers_ &&
-      (tensor.layer < 0 || !shard::Contains(*layers_, static_cast<uint32_t>(tensor.layer))))
+  if (layers_ && (tensor.layer < 0 || !Contains(*layers_, static_cast<uint32_t>(tensor.layer))))
     return false;
   if (experts_ && !AcceptsExpert(model, tensor)) return false;
   return AcceptsName(model.entry(tensor).name);
@@ -56,24 +49,23 @@ Result<bool> TensorFilter::AcceptsName(const std::string& name) const {
   return found;
 }
 
-shard::ExpertIds TensorFilter::MissingLayers(const shard::MoeModel& model) const {
+ExpertIds TensorFilter::MissingLayers(const MoeModel& model) const {
   if (!layers_) return {};
   std::set<uint32_t> layers;
-  for (const shard::ModelTensor& tensor : model.tensors()) {
+  for (const ModelTensor& tensor : model.tensors()) {
     if (tensor.layer >= 0) layers.insert(static_cast<uint32_t>(tensor.layer));
   }
-  shard::ExpertIds missing;
+  ExpertIds missing;
   std::set_difference(layers_->begin(), layers_->end(), layers.begin(), layers.end(),
                       std::back_inserter(missing));
   return missing;
 }
 
-bool TensorFilter::AcceptsExpert(const shard::MoeModel& model,
-                                 const shard::ModelTensor& tensor) const {
-  if (tensor.part != shard::Part::kExpert || experts_->empty()) return false;
-  if (tensor.expert >= 0) return shard::Contains(*experts_, static_cast<uint32_t>(tensor.expert));
-  const shard::MoeLayer* layer = model.FindLayer(static_cast<uint32_t>(tensor.layer));
+bool TensorFilter::AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const {
+  if (tensor.part != moepack::Part::kExpert || experts_->empty()) return false;
+  if (tensor.expert >= 0) return Contains(*experts_, static_cast<uint32_t>(tensor.expert));
+  const MoeLayer* layer = model.FindLayer(static_cast<uint32_t>(tensor.layer));
   return layer != nullptr && experts_->front() < layer->experts;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

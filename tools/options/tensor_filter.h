@@ -9,10 +9,10 @@
 #include "libshard/base/regex.h"
 #include "libshard/model/model.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct FilterArguments {
-  std::vector<std::string> parts;  // names of shard::Part
+  std::vector<std::string> parts;  // names of moepack::Part
   std::string layers, experts;     // "0-3,7"
   std::string regex;
 };
@@ -21,22 +21,22 @@ struct FilterArguments {
 class TensorFilter {
  public:
   // kInvalidArgument names the option at fault.
-  static shard::Result<TensorFilter> Make(const FilterArguments& arguments);
+  static Result<TensorFilter> Make(const FilterArguments& arguments);
 
   // A packed tensor holds all experts of its layer, so any id below their number accepts it.
   // kInvalidArgument for an expression that takes too long.
-  shard::Result<bool> Accepts(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
+  Result<bool> Accepts(const MoeModel& model, const ModelTensor& tensor) const;
 
   // The layers that were asked for and that no tensor of the model lies in.
-  shard::ExpertIds MissingLayers(const shard::MoeModel& model) const;
+  ExpertIds MissingLayers(const MoeModel& model) const;
 
  private:
-  shard::Result<bool> AcceptsName(const std::string& name) const;
-  bool AcceptsExpert(const shard::MoeModel& model, const shard::ModelTensor& tensor) const;
+  Result<bool> AcceptsName(const std::string& name) const;
+  bool AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const;
 
   std::vector<std::string> parts_;
-  std::optional<shard::ExpertIds> layers_, experts_;
-  std::optional<shard::Regex> regex_;
+  std::optional<ExpertIds> layers_, experts_;
+  std::optional<Regex> regex_;
 };
 
-}  // namespace cli
+}  // namespace moepack::cli

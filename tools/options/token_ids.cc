@@ -7,15 +7,11 @@
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 
-namespace cli {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
+namespace moepack::cli {
 
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 64u << 20;
+constexpr uint64_t kMaxIdsFileBytes = 64u << 20;
 constexpr std::string_view kBetweenIds = ", \t\r\n";
 
 }  // namespace
@@ -26,8 +22,8 @@ bool IsTokenIds(std::string_view text) {
 
 Result<std::vector<uint32_t>> ReadTokenIds(const std::string& option, const std::string& text) {
   std::error_code ignored;
-  if (IsTokenIds(text) || !shard::fs::exists(text, ignored)) return ParseTokenIds(option, text);
-  SHARD_TRY(const std::string file, shard::ReadTextFile(text, kMaxFileBytes));
+  if (IsTokenIds(text) || !fs::exists(text, ignored)) return ParseTokenIds(option, text);
+  SHARD_TRY(const std::string file, ReadTextFile(text, kMaxIdsFileBytes));
   auto ids = ParseTokenIds(option, file);
   if (!ids) return std::move(ids).error().Within(text);
   return ids;
@@ -37,12 +33,12 @@ Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::stri
   std::string spaced(text);
   for (char& c : spaced) c = kBetweenIds.find(c) == std::string_view::npos ? c : ' ';
   std::vector<uint32_t> ids;
-  for (const std::string& word : shard::Split(spaced, ' ')) {
+  for (const std::string& word : moepack::Split(spaced, ' ')) {
     if (word.empty()) continue;
-    const std::optional<uint64_t> id = shard::ParseUint(word);
+    const std::optional<uint64_t> id = ParseUint(word);
     if (!id || *id > std::numeric_limits<uint32_t>::max())
       return Error{Code::kInvalidArgument,
-                   Cat(option, ": expected token ids like 12,7,9, found ", shard::Quoted(word))};
+                   Cat(option, ": expected token ids like 12,7,9, found ", Quoted(word))};
     ids.push_back(static_cast<uint32_t>(*id));
   }
   if (ids.empty())
@@ -55,9 +51,9 @@ CLI::Validator AsTolerance() {
     double value = -1;
     const bool number = CLI::detail::lexical_cast(text, value);
     if (number && std::isfinite(value) && value >= 0) return std::string();
-    return Cat("expected a number, 0 or more, found ", shard::Quoted(text));
+    return Cat("expected a number, 0 or more, found ", Quoted(text));
   };
   return CLI::Validator(check, "");
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

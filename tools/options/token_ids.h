@@ -8,7 +8,7 @@
 
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // Whether `text` is written like ids, and so is not the name of a file.
 bool IsTokenIds(std::string_view text);
@@ -20,4 +20,4 @@ Result<std::vector<uint32_t>> ParseTokenIds(const std::string& option, std::stri
 // Checks a bound for relative differences of logits: a finite number, 0 or more.
 CLI::Validator AsTolerance();
 
-}  // namespace cli
+}  // namespace moepack::cli

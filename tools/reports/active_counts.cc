@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 constexpr std::string_view kEmbedding = "the input embedding";
@@ -24,7 +24,7 @@ constexpr std::array kConventions = {
     Convention{"minimax-m2", kEmbedding},
 };
 
-std::string_view LeftOut(const shard::MoeModel& model) {
+std::string_view LeftOut(const MoeModel& model) {
   const bool gguf = model.checkpoint().is_gguf();
   const std::string& name = gguf ? model.config().architecture : model.family().name;
   const auto found =
@@ -35,13 +35,13 @@ std::string_view LeftOut(const shard::MoeModel& model) {
 
 }  // namespace
 
-ActiveCounts CountActive(const shard::ParameterCount& parameters) {
+ActiveCounts CountActive(const ParameterCount& parameters) {
   if (parameters.active == 0) return {};
   const uint64_t used = parameters.active - parameters.input_embedding;
   return {parameters.active, used, used - parameters.head};
 }
 
-CardCount CountAsCards(const shard::MoeModel& model, const shard::ParameterCount& parameters) {
+CardCount CountAsCards(const MoeModel& model, const ParameterCount& parameters) {
   const ActiveCounts counts = CountActive(parameters);
   const std::string_view without = LeftOut(model);
   const uint64_t active = without == kEmbedding ? counts.without_embedding
@@ -50,4 +50,4 @@ CardCount CountAsCards(const shard::MoeModel& model, const shard::ParameterCount
   return {active, active == counts.all ? std::string_view() : without};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -6,7 +6,7 @@
 
 #include "libshard/model/model.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // All zero where top-k is not known.
 struct ActiveCounts {
@@ -14,7 +14,7 @@ struct ActiveCounts {
   uint64_t without_embedding = 0;  // the input embedding is a look-up of one row
   uint64_t without_tables = 0;     // nor the head
 };
-ActiveCounts CountActive(const shard::ParameterCount& parameters);
+ActiveCounts CountActive(const ParameterCount& parameters);
 
 // How the published cards of the model's family count: the figure, and in words what it leaves out
 // ("" when nothing). docs/model-summary.md compares with the cards.
@@ -22,6 +22,6 @@ struct CardCount {
   uint64_t active = 0;
   std::string_view without;
 };
-CardCount CountAsCards(const shard::MoeModel& model, const shard::ParameterCount& parameters);
+CardCount CountAsCards(const MoeModel& model, const ParameterCount& parameters);
 
-}  // namespace cli
+}  // namespace moepack::cli

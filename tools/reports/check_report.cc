@@ -6,38 +6,33 @@
 #include "libshard/base/text.h"
 #include "tools/reports/output.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
-using shard::Json;
-
-std::string Summary(const shard::MoeModel& model) {
+std::string Summary(const MoeModel& model) {
   const std::string config = model.config_path().filename().string();
-  std::string text =
-      shard::Cat("ok: ", Plural(model.tensors().size(), "tensor"), ", ",
-                 Plural(model.config().layers, "layer"), ", ",
-                 Plural(model.max_experts(), "expert"), " as ", shard::Shown(config), " says");
+  std::string text = Cat("ok: ", Plural(model.tensors().size(), "tensor"), ", ",
+                         Plural(model.config().layers, "layer"), ", ",
+                         Plural(model.max_experts(), "expert"), " as ", Shown(config), " says");
   if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
   return text + "\n";
 }
 
 }  // namespace
 
-std::string CheckText(const shard::MoeModel& model,
-                      const std::vector<shard::CheckFinding>& findings) {
+std::string CheckText(const MoeModel& model, const std::vector<CheckFinding>& findings) {
   if (findings.empty()) return Summary(model);
   std::string text;
-  for (const shard::CheckFinding& finding : findings)
-    text += shard::Shown(shard::FindingText(finding)) + "\n";
+  for (const CheckFinding& finding : findings) text += Shown(moepack::FindingText(finding)) + "\n";
   text += "\n" + Plural(findings.size(), "finding");
   if (model.checkpoint().names_only()) text += " (names only: shapes unchecked)";
   return text + "\n";
 }
 
-Json CheckJson(const shard::MoeModel& model, const std::vector<shard::CheckFinding>& findings) {
+Json CheckJson(const MoeModel& model, const std::vector<CheckFinding>& findings) {
   Json list = Json::array();
-  for (const shard::CheckFinding& finding : findings) {
-    list.push_back({{"kind", shard::FindingKindName(finding.kind)},
+  for (const CheckFinding& finding : findings) {
+    list.push_back({{"kind", FindingKindName(finding.kind)},
                     {"what", finding.what},
                     {"expected", finding.expected},
                     {"found", finding.found}});
@@ -52,4 +47,4 @@ Json CheckJson(const shard::MoeModel& model, const std::vector<shard::CheckFindi
           {"findings", std::move(list)}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -8,11 +8,9 @@
 #include "libshard/check/finding.h"
 #include "libshard/model/model.h"
 
-namespace cli {
+namespace moepack::cli {
 
-std::string CheckText(const shard::MoeModel& model,
-                      const std::vector<shard::CheckFinding>& findings);
-shard::Json CheckJson(const shard::MoeModel& model,
-                      const std::vector<shard::CheckFinding>& findings);
+std::string CheckText(const MoeModel& model, const std::vector<CheckFinding>& findings);
+moepack::Json CheckJson(const MoeModel& model, const std::vector<CheckFinding>& findings);
 
-}  // namespace cli
+}  // namespace moepack::cli

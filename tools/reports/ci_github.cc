@@ -4,11 +4,10 @@
 #include "tools/reports/ci_report.h"
 #include "tools/reports/verify_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using manifest::Severity;
-using shard::Cat;
 
 // The runner reads %25, %0D and %0A in messages, and also %3A and %2C in properties.
 std::string Escape(std::string_view text, bool property) {
@@ -16,7 +15,8 @@ std::string Escape(std::string_view text, bool property) {
   for (const char c : text) {
     const bool special = c == '%' || c == '\r' || c == '\n' || (property && (c == ':' || c == ','));
     if (!special) {
-      // What the runner took for a command before it knew ::, anywhere in a line; see shard::Shown.
+      // What the runner took for a command before it knew ::, anywhere in a line; see
+      // Shown.
       out += c == '[' && out.ends_with("##") ? "\\x5b" : std::string(1, c);
       continue;
     }
@@ -51,7 +51,7 @@ std::string GithubText(const CiReport& report) {
                ",title=", Escape(Cat("moepack ", report.command, ": ", finding.rule), true),
                "::", Escape(FindingText(finding), false), "\n");
   }
-  return out + shard::Shown(report.path + ": " + report.totals) + "\n";
+  return out + Shown(report.path + ": " + report.totals) + "\n";
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

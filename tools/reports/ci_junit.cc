@@ -5,17 +5,16 @@
 #include "tools/reports/ci_report.h"
 #include "tools/reports/verify_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using manifest::Severity;
-using shard::Cat;
 
-constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD in UTF-8
+constexpr const char* kReplacementText = "\xEF\xBF\xBD";  // U+FFFD in UTF-8
 
 // Length of the character at the start of `text`, 0 if XML 1.0 does not allow it.
 size_t CharacterLength(std::string_view text) {
-  const shard::Character character = shard::FirstCharacter(text);
+  const Character character = FirstCharacter(text);
   const char32_t code = character.code;
   const bool control = code < 0x20 && code != '\t' && code != '\n' && code != '\r';
   const bool allowed = character.is_utf8 && !control && code != 0xFFFE && code != 0xFFFF;
@@ -50,7 +49,7 @@ std::string Escape(std::string_view text) {
     const size_t length = CharacterLength(text);
     const std::string_view entity = Entity(text[0]);
     if (length == 0) {
-      out += kReplacement;
+      out += kReplacementText;
     } else if (!entity.empty()) {
       out += entity;
     } else {
@@ -96,9 +95,8 @@ std::string JunitText(const CiReport& report) {
   }
   const std::string counts = Cat("tests=\"", outcomes.size(), "\" failures=\"", failures, "\"");
   return Cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ", counts,
-             ">\n  <testsuite name=\"moepack ", report.command, " ",
-             Escape(shard::Shown(report.path)), "\" ", counts, ">\n", cases,
-             "  </testsuite>\n</testsuites>\n");
+             ">\n  <testsuite name=\"moepack ", report.command, " ", Escape(Shown(report.path)),
+             "\" ", counts, ">\n", cases, "  </testsuite>\n</testsuites>\n");
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,7 +5,7 @@
 #include "tools/options/options.h"
 #include "tools/sections.h"
 
-namespace cli {
+namespace moepack::cli {
 
 ReportFormat ReportArguments::kind() const {
   if (json || format == "json") return ReportFormat::kJson;
@@ -24,4 +24,4 @@ void AddReportFormat(CLI::App& app, ReportArguments& arguments) {
   app.get_option("--json")->excludes(format);
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -6,7 +6,7 @@
 
 #include "manifest/verify/verify.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct CiReport {
   std::string command;  // "verify"
@@ -31,4 +31,4 @@ struct ReportArguments {
 // --format, --json.
 void AddReportFormat(CLI::App& app, ReportArguments& arguments);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -3,10 +3,8 @@
 #include "runtime-shim/eval/yardstick.h"
 #include "tools/reports/eval_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Json;
 
 constexpr int kVersion = 1;
 
@@ -139,4 +137,4 @@ Json EvalJson(const EvalReport& report) {
           {"failed_gates", report.failed}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -10,13 +10,12 @@
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using runtime::Damage;
 using runtime::EvalRow;
 using runtime::EvalSummary;
-using shard::Cat;
 
 constexpr size_t kMaxSessionsInText = 50;
 
@@ -42,7 +41,7 @@ std::string RepeatText(const std::optional<runtime::LoopRate>& loops) {
 
 void LikelihoodRow(const std::string& label, const runtime::Likelihood& likelihood,
                    const std::optional<runtime::LoopRate>& loops, Table& table) {
-  table.Row({label, shard::FormatCount(likelihood.tokens), Digits(likelihood.log_probability, 4),
+  table.Row({label, FormatCount(likelihood.tokens), Digits(likelihood.log_probability, 4),
              WithError(likelihood.perplexity, likelihood.perplexity_error, 3), LoopText(loops),
              RepeatText(loops)});
 }
@@ -143,7 +142,7 @@ std::string SessionTable(const EvalSummary& summary) {
   for (size_t i = 0; i < shown; ++i) {
     const runtime::SessionChoice& session = summary.sessions[i];
     table.Row({session.name, session.bucket.empty() ? "-" : session.bucket,
-               shard::FormatCount(session.tokens), summary.groups[session.by_capture].label,
+               FormatCount(session.tokens), summary.groups[session.by_capture].label,
                Share(session.captures[session.by_capture]), summary.groups[session.by_kld].label,
                Digits(session.divergences[session.by_kld], 4),
                summary.groups[session.race.winner].label, Digits(session.race.margin, 3)});
@@ -196,7 +195,7 @@ CiReport EvalCi(const EvalReport& report) {
   };
   ci.cases.rules.push_back(kMeasured);
   if (!report.summary.groups.empty()) note(BestGroupsText(report.summary));
-  for (const std::string& line : shard::Split(YardstickText(report.summary), '\n')) {
+  for (const std::string& line : moepack::Split(YardstickText(report.summary), '\n')) {
     if (!line.empty()) note(line);
   }
   for (const EvalReport::GateOutcome& outcome : report.gates) {
@@ -220,9 +219,8 @@ std::string EvalText(const EvalReport& report) {
             "\n" + BestGroupsText(summary);
   }
   text += YardstickText(summary);
-  for (const std::string& failure : report.failed)
-    text += "gate failed: " + shard::Shown(failure) + "\n";
+  for (const std::string& failure : report.failed) text += "gate failed: " + Shown(failure) + "\n";
   return text;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

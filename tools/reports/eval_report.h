@@ -8,7 +8,7 @@
 #include "runtime-shim/eval/summary.h"
 #include "tools/reports/ci_report.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct EvalReport {
   runtime::EvalSummary summary;
@@ -26,8 +26,8 @@ struct EvalReport {
 };
 
 std::string EvalText(const EvalReport& report);
-shard::Json EvalJson(const EvalReport& report);
+moepack::Json EvalJson(const EvalReport& report);
 // One test case per gate, and one that the evaluation ran; its figures are notes.
 CiReport EvalCi(const EvalReport& report);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -8,12 +8,10 @@
 #include "manifest/document/manifest.h"
 #include "tools/reports/output.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using runtime::CheckedNode;
-using shard::Cat;
-using shard::Json;
 
 const char* StatusOf(const CheckedNode& node) {
   if (!node.skipped.empty()) return "skipped";
@@ -44,7 +42,7 @@ std::string FailureLine(const CheckedNode& node) {
   std::string text = Cat("the logits part at position ", *node.findings.failure);
   if (node.where)
     text += Cat("; first in layer ", node.where->layer, ", position ", node.where->position, ": ",
-                shard::Shown(node.where->what));
+                Shown(node.where->what));
   return text;
 }
 
@@ -76,7 +74,7 @@ Json NodeJson(const CheckedNode& node) {
 
 std::string CheckedNodeText(const CheckedNode& node) {
   const std::string start = Cat(Padded(StatusOf(node), 9), Padded(NameOf(node), 34));
-  if (!node.skipped.empty()) return Cat(start, shard::Shown(node.skipped), "\n");
+  if (!node.skipped.empty()) return Cat(start, Shown(node.skipped), "\n");
   return Cat(start, Plural(node.findings.positions, "position"), ", ",
              DifferenceText(node.findings.worst), "; ", node.used, " of ", node.eligible,
              " experts took part\n", node.failed() ? Cat("  ", FailureLine(node), "\n") : "");
@@ -125,4 +123,4 @@ Json CheckJson(const std::string& distribution, const std::string& against,
       {"nodes", std::move(nodes)},    {"notes", report.notes}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

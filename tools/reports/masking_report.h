@@ -7,7 +7,7 @@
 #include "tools/command.h"
 #include "tools/reports/ci_report.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // One line, two for a node that failed.
 std::string CheckedNodeText(const runtime::CheckedNode& node);
@@ -15,7 +15,7 @@ std::string CheckedNodeText(const runtime::CheckedNode& node);
 std::string CheckSummary(const runtime::CheckReport& report);
 // One test case per node; a node that was skipped is a note.
 CiReport CheckCi(const std::string& distribution, const runtime::CheckReport& report);
-shard::Json CheckJson(const std::string& distribution, const std::string& against,
-                      const runtime::CheckReport& report);
+moepack::Json CheckJson(const std::string& distribution, const std::string& against,
+                        const runtime::CheckReport& report);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -11,12 +11,8 @@
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::FormatCount;
-using shard::Json;
 
 // 30.5B, 235.1B, 1.0T: one digit more than FormatParameters, which spells names.
 std::string OneDecimal(uint64_t count) {
@@ -33,9 +29,9 @@ std::string OneDecimal(uint64_t count) {
 }
 
 // Layers may differ: "8", or "2-8".
-std::string TopKText(const shard::MoeModel& model) {
+std::string TopKText(const MoeModel& model) {
   uint32_t least = UINT32_MAX, most = 0;
-  for (const shard::MoeLayer& layer : model.layers()) {
+  for (const MoeLayer& layer : model.layers()) {
     least = std::min(least, layer.top_k);
     most = std::max(most, layer.top_k);
   }
@@ -43,12 +39,12 @@ std::string TopKText(const shard::MoeModel& model) {
   return least == most ? std::to_string(most) : Cat(least, "-", most);
 }
 
-size_t MtpLayers(const shard::MoeModel& model) {
+size_t MtpLayers(const MoeModel& model) {
   return std::count_if(model.layers().begin(), model.layers().end(),
-                       [](const shard::MoeLayer& layer) { return layer.mtp; });
+                       [](const MoeLayer& layer) { return layer.mtp; });
 }
 
-std::string LayersText(const shard::MoeModel& model) {
+std::string LayersText(const MoeModel& model) {
   const size_t mtp = MtpLayers(model);
   std::string text = model.config().layers == 0 ? "" : Cat(model.config().layers, " layers, ");
   text += Plural(model.layers().size() - mtp, "MoE layer");
@@ -56,27 +52,26 @@ std::string LayersText(const shard::MoeModel& model) {
   return text;
 }
 
-std::string ExpertsText(const shard::MoeModel& model) {
+std::string ExpertsText(const MoeModel& model) {
   std::string text = Cat(model.max_experts(), " per layer, top-", TopKText(model));
   if (model.config().shared_experts > 0)
     text += Cat(", ", model.config().shared_experts, " shared");
-  const shard::Routing& routing = model.routing();
-  text += Cat("; gating ", shard::GatingName(routing.gating),
-              routing.normalize ? ", renormalised" : "");
+  const Routing& routing = model.routing();
+  text += Cat("; gating ", GatingName(routing.gating), routing.normalize ? ", renormalised" : "");
   if (routing.groups > 1)
     text += Cat(", ", routing.groups_used, " of ", routing.groups, " routing groups");
   return text;
 }
 
 struct PartTotal {
-  shard::Part part = shard::Part::kTrunk;
+  moepack::Part part = moepack::Part::kTrunk;
   uint64_t tensors = 0, bytes = 0;
 };
 
-std::array<PartTotal, 4> TotalsByPart(const shard::MoeModel& model) {
+std::array<PartTotal, 4> TotalsByPart(const MoeModel& model) {
   std::array<PartTotal, 4> totals;
-  for (size_t i = 0; i < totals.size(); ++i) totals[i].part = static_cast<shard::Part>(i);
-  for (const shard::ModelTensor& tensor : model.tensors()) {
+  for (size_t i = 0; i < totals.size(); ++i) totals[i].part = static_cast<moepack::Part>(i);
+  for (const ModelTensor& tensor : model.tensors()) {
     PartTotal& total = totals[static_cast<size_t>(tensor.part)];
     ++total.tensors;
     total.bytes += model.entry(tensor).bytes;
@@ -84,7 +79,7 @@ std::array<PartTotal, 4> TotalsByPart(const shard::MoeModel& model) {
   return totals;
 }
 
-std::string PartsTable(const shard::MoeModel& model) {
+std::string PartsTable(const MoeModel& model) {
   const auto totals = TotalsByPart(model);
   uint64_t all = 0;
   for (const PartTotal& total : totals) all += total.bytes;
@@ -95,9 +90,9 @@ std::string PartsTable(const shard::MoeModel& model) {
       std::snprintf(share.data(), share.size(), "%.1f%%",
                     100.0 * static_cast<double>(total.bytes) / static_cast<double>(all));
     const bool known = !model.checkpoint().names_only();
-    table.Row({shard::PartName(total.part), FormatCount(total.tensors),
-               known ? FormatCount(total.bytes) : "-",
-               known ? shard::FormatBytes(total.bytes) : "-", share.data()});
+    table.Row({PartName(total.part), FormatCount(total.tensors),
+               known ? FormatCount(total.bytes) : "-", known ? FormatBytes(total.bytes) : "-",
+               share.data()});
   }
   return table.Render();
 }
@@ -109,7 +104,7 @@ std::string NodesTable(const NodeSizes& sizes) {
   for (const NodeSize& row : sizes.rows) {
     table.Cell(uint64_t{row.groups});
     table.Cell(row.experts);
-    for (const uint64_t bytes : row.bytes) table.Cell(shard::FormatBytes(bytes));
+    for (const uint64_t bytes : row.bytes) table.Cell(FormatBytes(bytes));
   }
   return "size of the largest node, without overlay; experts it holds of a layer\n" +
          table.Render();
@@ -126,7 +121,7 @@ Json NodesJson(const NodeSizes& sizes) {
 }
 
 std::string FilesText(const Summary& summary) {
-  const shard::PromisedModel* promised = summary.promised;
+  const PromisedModel* promised = summary.promised;
   if (promised == nullptr) return Plural(summary.model.checkpoint().files().size(), "file");
   const std::string plain = promised->unfollowed.empty()
                                 ? ""
@@ -135,7 +130,7 @@ std::string FilesText(const Summary& summary) {
              promised->stored, plain);
 }
 
-Json PromisedJson(const shard::PromisedModel* promised) {
+Json PromisedJson(const PromisedModel* promised) {
   if (promised == nullptr) return nullptr;
   return {{"stored", promised->stored},
           {"unfollowed_quantization", promised->unfollowed},
@@ -144,19 +139,18 @@ Json PromisedJson(const shard::PromisedModel* promised) {
 
 }  // namespace
 
-std::string ParameterSpelling(const shard::MoeModel& model,
-                              const shard::ParameterCount& parameters) {
+std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters) {
   if (parameters.total == 0) return "unknown";
   std::string text = OneDecimal(parameters.total) + " total";
   if (parameters.active == 0 || TopKText(model) == "unknown") return text;
   const CardCount card = CountAsCards(model, parameters);
-  const std::string active = shard::FormatParameters(card.active);
+  const std::string active = FormatParameters(card.active);
   text += Cat(", ", OneDecimal(parameters.active), " active");
   if (!card.without.empty()) {
     text += Cat(", ", OneDecimal(card.active), " without ", card.without,
                 " as the cards of this family count");
   }
-  text += Cat(" (", shard::FormatParameters(parameters.total), "-A", active, ", ", active, "-",
+  text += Cat(" (", FormatParameters(parameters.total), "-A", active, ", ", active, "-",
               model.max_experts(), "E)");
   if (parameters.mtp > 0)
     text += Cat(", and ", OneDecimal(parameters.mtp), " in prediction blocks");
@@ -166,8 +160,8 @@ std::string ParameterSpelling(const shard::MoeModel& model,
 }
 
 std::string SummaryText(const Summary& summary) {
-  const shard::MoeModel& model = summary.model;
-  const shard::ParameterCount parameters = shard::CountParameters(model);
+  const MoeModel& model = summary.model;
+  const ParameterCount parameters = CountParameters(model);
   Table facts({"", ""});
   facts.Row({"family", Cat(model.family().name, model.config().architecture.empty() ? "" : ", ",
                            model.config().architecture)});
@@ -176,23 +170,23 @@ std::string SummaryText(const Summary& summary) {
   facts.Row({"parameters", ParameterSpelling(model, parameters)});
   facts.Row({"files", FilesText(summary)});
   if (summary.promised != nullptr && !summary.promised->missing.empty()) {
-    facts.Row({"not counted", Cat(shard::Join(summary.promised->missing, ", "),
+    facts.Row({"not counted", Cat(moepack::Join(summary.promised->missing, ", "),
                                   ": config.json does not say how large")});
   }
   // The headings are empty: drop their line.
   std::string text = facts.Render().substr(1) + "\n" + PartsTable(model);
   if (!summary.nodes.rows.empty()) text += "\n" + NodesTable(summary.nodes);
   for (const std::string& note : summary.nodes.notes) {
-    text += Cat("note: ", shard::Shown(note), "\n");
+    text += Cat("note: ", Shown(note), "\n");
   }
   return text;
 }
 
 Json SummaryJson(const Summary& summary) {
-  const shard::MoeModel& model = summary.model;
-  const shard::ParameterCount parameters = shard::CountParameters(model);
+  const MoeModel& model = summary.model;
+  const ParameterCount parameters = CountParameters(model);
   Json layers = Json::array();
-  for (const shard::MoeLayer& layer : model.layers()) {
+  for (const MoeLayer& layer : model.layers()) {
     layers.push_back({{"layer", layer.layer},
                       {"experts", layer.experts},
                       {"top_k", layer.top_k},
@@ -201,8 +195,7 @@ Json SummaryJson(const Summary& summary) {
   }
   Json parts = Json::object();
   for (const PartTotal& total : TotalsByPart(model)) {
-    parts[std::string(shard::PartName(total.part))] = {{"tensors", total.tensors},
-                                                       {"bytes", total.bytes}};
+    parts[std::string(PartName(total.part))] = {{"tensors", total.tensors}, {"bytes", total.bytes}};
   }
   const ActiveCounts active = CountActive(parameters);
   return {{"source", model.checkpoint().source().string()},
@@ -213,7 +206,7 @@ Json SummaryJson(const Summary& summary) {
           {"experts", model.max_experts()},
           {"top_k", model.config().top_k},
           {"shared_experts", model.config().shared_experts},
-          {"gating", shard::GatingName(model.routing().gating)},
+          {"gating", GatingName(model.routing().gating)},
           {"normalize", model.routing().normalize},
           {"parameters",
            {{"total", parameters.total},
@@ -231,4 +224,4 @@ Json SummaryJson(const Summary& summary) {
           {"promised", PromisedJson(summary.promised)}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

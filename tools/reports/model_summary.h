@@ -10,20 +10,19 @@
 #include "libshard/model/model.h"
 #include "tools/reports/node_sizes.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // "30.5B total, 3.4B active (31B-A3.4B, 3.4B-128E)"; "unknown" for a names-only checkpoint. The
 // names count active parameters as the model cards of the family do; where those leave tensors out,
 // both figures are given.
-std::string ParameterSpelling(const shard::MoeModel& model,
-                              const shard::ParameterCount& parameters);
+std::string ParameterSpelling(const MoeModel& model, const ParameterCount& parameters);
 
 struct Summary {
-  const shard::MoeModel& model;
+  const MoeModel& model;
   const NodeSizes& nodes;
-  const shard::PromisedModel* promised = nullptr;  // of a config without tensors
+  const PromisedModel* promised = nullptr;  // of a config without tensors
 };
 std::string SummaryText(const Summary& summary);
-shard::Json SummaryJson(const Summary& summary);
+moepack::Json SummaryJson(const Summary& summary);
 
-}  // namespace cli
+}  // namespace moepack::cli

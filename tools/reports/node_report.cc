@@ -6,10 +6,8 @@
 #include "libshard/base/text.h"
 #include "tools/reports/table.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Json;
 
 void Include(CountRange& range, uint64_t count, bool first) {
   range.least = first ? count : std::min(range.least, count);
@@ -18,54 +16,52 @@ void Include(CountRange& range, uint64_t count, bool first) {
 
 std::string RangeText(const CountRange& range) {
   if (range.least == range.most) return std::to_string(range.most);
-  return shard::Cat(range.least, "-", range.most);
+  return Cat(range.least, "-", range.most);
 }
 
 Json RangeJson(const CountRange& range) { return {{"least", range.least}, {"most", range.most}}; }
 
 }  // namespace
 
-NodeExperts CountNodeExperts(const shard::Plan& plan, size_t group) {
+NodeExperts CountNodeExperts(const Plan& plan, size_t group) {
   NodeExperts node;
   bool first = true;
   for (const auto& [layer, experts] : plan.layers) {
-    Include(node.owned, shard::IdsOf(plan.groups[group].owned, layer).size(), first);
-    Include(node.fill, shard::IdsOf(plan.groups[group].fill, layer).size(), first);
-    Include(node.overlay, shard::IdsOf(plan.overlay, layer).size(), first);
-    Include(node.eligible, shard::Eligible(plan, group, layer).size(), first);
+    Include(node.owned, moepack::IdsOf(plan.groups[group].owned, layer).size(), first);
+    Include(node.fill, moepack::IdsOf(plan.groups[group].fill, layer).size(), first);
+    Include(node.overlay, moepack::IdsOf(plan.overlay, layer).size(), first);
+    Include(node.eligible, Eligible(plan, group, layer).size(), first);
     first = false;
   }
   return node;
 }
 
-PartBytes BytesOfFiles(const std::vector<shard::OutputFile>& files, size_t groups) {
+PartBytes BytesOfFiles(const std::vector<OutputFile>& files, size_t groups) {
   PartBytes bytes;
   bytes.groups.resize(groups);
-  for (const shard::OutputFile& file : files) {
-    if (file.role == shard::Role::kTrunk || file.role == shard::Role::kHead)
-      bytes.trunk += file.size;
-    if (file.role == shard::Role::kOverlay) bytes.overlay += file.size;
-    if (file.role == shard::Role::kRemainder) bytes.remainder += file.size;
-    if (file.role == shard::Role::kGroup)
-      bytes.groups[static_cast<size_t>(file.group)] += file.size;
+  for (const OutputFile& file : files) {
+    if (file.role == Role::kTrunk || file.role == Role::kHead) bytes.trunk += file.size;
+    if (file.role == Role::kOverlay) bytes.overlay += file.size;
+    if (file.role == Role::kRemainder) bytes.remainder += file.size;
+    if (file.role == Role::kGroup) bytes.groups[static_cast<size_t>(file.group)] += file.size;
   }
   return bytes;
 }
 
 PartBytes BytesOfManifest(const manifest::Manifest& manifest) {
   PartBytes bytes;
-  bytes.trunk = manifest.BytesOf(shard::Role::kTrunk) + manifest.BytesOf(shard::Role::kHead);
-  bytes.overlay = manifest.BytesOf(shard::Role::kOverlay);
-  bytes.remainder = manifest.BytesOf(shard::Role::kRemainder);
+  bytes.trunk = manifest.BytesOf(Role::kTrunk) + manifest.BytesOf(Role::kHead);
+  bytes.overlay = manifest.BytesOf(Role::kOverlay);
+  bytes.remainder = manifest.BytesOf(Role::kRemainder);
   for (size_t group = 0; group < manifest.plan.groups.size(); ++group) {
-    bytes.groups.push_back(manifest.BytesOf(shard::Role::kGroup, static_cast<int>(group)));
+    bytes.groups.push_back(manifest.BytesOf(Role::kGroup, static_cast<int>(group)));
   }
   return bytes;
 }
 
-std::string NodeTable(const shard::Plan& plan, const PartBytes* bytes) {
+std::string NodeTable(const Plan& plan, const PartBytes* bytes) {
   const auto size = [&](uint64_t value) {
-    return bytes == nullptr ? std::string("-") : shard::FormatBytes(value);
+    return bytes == nullptr ? std::string("-") : FormatBytes(value);
   };
   Table table({">node", ">owned", ">fill", ">overlay", ">eligible", ">trunk", ">group", ">overlay",
                ">total"});
@@ -80,7 +76,7 @@ std::string NodeTable(const shard::Plan& plan, const PartBytes* bytes) {
   return "experts per layer, and bytes, of each node\n" + table.Render();
 }
 
-Json NodesToJson(const shard::Plan& plan, const PartBytes* bytes) {
+Json NodesToJson(const Plan& plan, const PartBytes* bytes) {
   Json nodes = Json::array();
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     const NodeExperts node = CountNodeExperts(plan, group);
@@ -100,4 +96,4 @@ Json NodesToJson(const shard::Plan& plan, const PartBytes* bytes) {
   return nodes;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -10,7 +10,7 @@
 #include "libshard/plan/plan.h"
 #include "manifest/document/manifest.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // Layers may differ; the ends are equal when they do not.
 struct CountRange {
@@ -20,7 +20,7 @@ struct CountRange {
 struct NodeExperts {
   CountRange owned, fill, overlay, eligible;  // per layer
 };
-NodeExperts CountNodeExperts(const shard::Plan& plan, size_t group);
+NodeExperts CountNodeExperts(const Plan& plan, size_t group);
 
 // Bytes of the files of every part; groups that were not written are 0.
 struct PartBytes {
@@ -28,11 +28,11 @@ struct PartBytes {
   std::vector<uint64_t> groups;
   uint64_t Node(size_t group) const { return trunk + overlay + groups[group]; }
 };
-PartBytes BytesOfFiles(const std::vector<shard::OutputFile>& files, size_t groups);
+PartBytes BytesOfFiles(const std::vector<OutputFile>& files, size_t groups);
 PartBytes BytesOfManifest(const manifest::Manifest& manifest);
 
 // One line per node. Without `bytes` (a names-only checkpoint) sizes are "-".
-std::string NodeTable(const shard::Plan& plan, const PartBytes* bytes);
-shard::Json NodesToJson(const shard::Plan& plan, const PartBytes* bytes);
+std::string NodeTable(const Plan& plan, const PartBytes* bytes);
+moepack::Json NodesToJson(const Plan& plan, const PartBytes* bytes);
 
-}  // namespace cli
+}  // namespace moepack::cli

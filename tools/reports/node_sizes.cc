@@ -11,13 +11,8 @@
 #include "libshard/recipe/recipe_list.h"
 #include "tools/reports/node_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::ConvertOptions;
-using shard::MoeModel;
-using shard::Plan;
 
 constexpr std::array kUsualGroups = {2u, 4u, 8u, 16u};
 constexpr std::array kUsualRecipes = {"Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K"};
@@ -29,14 +24,14 @@ class Sizer {
   Result<NodeSizes> Run() {
     SHARD_CHECK(MakePlans());
     if (plans_.empty()) return std::move(out_);
-    if (shard::Status source = AddSource(); !source) {
+    if (Status source = AddSource(); !source) {
       if (!options_.groups.empty() || !options_.recipes.empty()) return std::move(source).error();
       NodeSizes none;
       none.notes.push_back(Cat("no sizes of nodes: ", source.error().message));
       return none;
     }
     const bool chosen = !options_.recipes.empty();
-    if (shard::Status view = Convert(); !view) {
+    if (Status view = Convert(); !view) {
       if (chosen) return std::move(view).error();
       out_.notes.push_back(Cat("no sizes by recipe: ", view.error().message));
       return std::move(out_);
@@ -44,7 +39,7 @@ class Sizer {
     std::vector<std::string> recipes = options_.recipes;
     if (!chosen) recipes.assign(kUsualRecipes.begin(), kUsualRecipes.end());
     for (const std::string& recipe : recipes) {
-      shard::Status sized = AddRecipe(recipe);
+      Status sized = AddRecipe(recipe);
       if (sized) continue;
       if (chosen) return std::move(sized).error();
       out_.notes.push_back(Cat("no sizes by recipe: ", sized.error().message));
@@ -54,14 +49,14 @@ class Sizer {
   }
 
  private:
-  shard::Status MakePlans() {
+  Status MakePlans() {
     const bool chosen = !options_.groups.empty();
     std::vector<uint32_t> counts = options_.groups;
     if (!chosen) counts.assign(kUsualGroups.begin(), kUsualGroups.end());
     for (const uint32_t groups : counts) {
-      shard::PlanOptions plan;
+      PlanOptions plan;
       plan.groups = groups;
-      auto made = shard::MakePlan(model_, plan);
+      auto made = MakePlan(model_, plan);
       if (!made && chosen) return std::move(made).error();
       if (!made) break;
       uint64_t experts = 0;
@@ -71,10 +66,10 @@ class Sizer {
       out_.rows.push_back({groups, experts, {}});
       plans_.push_back(*std::move(made));
     }
-    return shard::Ok();
+    return Ok();
   }
 
-  void AddFiles(size_t plan, const std::vector<shard::OutputFile>& files) {
+  void AddFiles(size_t plan, const std::vector<OutputFile>& files) {
     const size_t groups = plans_[plan].groups.size();
     const PartBytes bytes = BytesOfFiles(files, groups);
     uint64_t largest = 0;
@@ -83,73 +78,73 @@ class Sizer {
   }
 
   // As the checkpoint stores it; a GGUF stays one.
-  shard::Status AddSource() {
+  Status AddSource() {
     out_.formats.emplace_back("source");
     if (model_.checkpoint().is_gguf()) {
       SHARD_CHECK(Convert());
       return SizeGguf("");
     }
     for (size_t i = 0; i < plans_.size(); ++i) {
-      SHARD_TRY(const auto files, shard::SliceSafetensors(model_, plans_[i], {}));
+      SHARD_TRY(const auto files, SliceSafetensors(model_, plans_[i], {}));
       AddFiles(i, files);
     }
-    return shard::Ok();
+    return Ok();
   }
 
   // The GGUF view, once for all recipes. A config that came without a tokenizer gives one without.
-  shard::Status Convert() {
-    if (view_) return shard::Ok();
+  Status Convert() {
+    if (view_) return Ok();
     const std::string& architecture = model_.config().architecture;
-    if (model_.checkpoint().is_gguf() && !shard::IsMoeArchitecture(architecture)) {
-      return shard::UnknownArchitecture(model_.checkpoint().source().string(), architecture);
+    if (model_.checkpoint().is_gguf() && !IsMoeArchitecture(architecture)) {
+      return UnknownArchitecture(model_.checkpoint().source().string(), architecture);
     }
     ConvertOptions convert = options_.convert;
-    auto view = shard::ToGguf(model_, convert);
+    auto view = ToGguf(model_, convert);
     if (!view && model_.checkpoint().promised()) {
       convert.part = ConvertOptions::Part::kNoTokenizer;
-      view = shard::ToGguf(model_, convert);
+      view = ToGguf(model_, convert);
       if (view)
         out_.notes.emplace_back("sizes by recipe are without the tokenizer, which is not there");
     }
     if (!view) return std::move(view).error();
     view_ = *std::move(view);
     // Sizes follow from shapes; a hundred thousand ranges would only be copied about.
-    for (shard::GgufTensor& tensor : view_->tensors) tensor.sources.clear();
+    for (GgufTensor& tensor : view_->tensors) tensor.sources.clear();
     for (const std::string& warning : view_->warnings) out_.notes.push_back(warning);
-    return shard::Ok();
+    return Ok();
   }
 
-  shard::Status AddRecipe(const std::string& recipe) {
-    const shard::Recipe* known = shard::FindRecipe(recipe);
+  Status AddRecipe(const std::string& recipe) {
+    const moepack::Recipe* known = FindRecipe(recipe);
     SHARD_CHECK(SizeGguf(recipe));
     out_.formats.push_back(known == nullptr ? recipe : std::string(known->name));
-    return shard::Ok();
+    return Ok();
   }
 
   // All plans, or none.
-  shard::Status SizeGguf(const std::string& recipe) {
-    shard::QuantizeOptions quantize;
+  Status SizeGguf(const std::string& recipe) {
+    QuantizeOptions quantize;
     quantize.recipe.recipe = recipe;
-    shard::TypedGguf typed;
+    TypedGguf typed;
     typed.model = *view_;
-    SHARD_CHECK(shard::ChooseTypes(quantize, typed));
-    const shard::GgufSlicing slicing{typed.model, model_.Version(""), {}};
-    std::vector<std::vector<shard::OutputFile>> files;
+    SHARD_CHECK(ChooseTypes(quantize, typed));
+    const GgufSlicing slicing{typed.model, model_.Version(""), {}};
+    std::vector<std::vector<OutputFile>> files;
     for (const Plan& plan : plans_) {
-      auto sliced = shard::SliceGguf(slicing, shard::PlanFor(typed.model, plan), {});
+      auto sliced = SliceGguf(slicing, moepack::PlanFor(typed.model, plan), {});
       if (!sliced) {
         return std::move(sliced).error().Within(model_.checkpoint().source().string());
       }
       files.push_back(*std::move(sliced));
     }
     for (size_t i = 0; i < files.size(); ++i) AddFiles(i, files[i]);
-    return shard::Ok();
+    return Ok();
   }
 
   const MoeModel& model_;
   const NodeSizeOptions& options_;
   std::vector<Plan> plans_;
-  std::optional<shard::GgufModel> view_;
+  std::optional<GgufModel> view_;
   NodeSizes out_;
 };
 
@@ -158,13 +153,13 @@ class Sizer {
 Result<NodeSizes> SizeNodes(const MoeModel& model, const NodeSizeOptions& options) {
   if (model.checkpoint().names_only()) {
     if (options.groups.empty() && options.recipes.empty()) return NodeSizes{};
-    return shard::Error{shard::Code::kInvalidArgument,
-                        Cat(options.groups.empty() ? "--recipe" : "--groups",
-                            " has no effect: ", model.checkpoint().source().string(),
-                            " is an index alone, which has no sizes"),
-                        "the checkpoint's config.json alone tells sizes: name it as SRC"};
+    return Error{Code::kInvalidArgument,
+                 Cat(options.groups.empty() ? "--recipe" : "--groups",
+                     " has no effect: ", model.checkpoint().source().string(),
+                     " is an index alone, which has no sizes"),
+                 "the checkpoint's config.json alone tells sizes: name it as SRC"};
   }
   return Sizer(model, options).Run();
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

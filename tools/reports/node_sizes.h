@@ -10,12 +10,12 @@
 #include "libshard/recipe/quantize.h"
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 struct NodeSizeOptions {
   std::vector<uint32_t> groups;      // none: 2, 4, 8 and 16, as far as the experts go
   std::vector<std::string> recipes;  // none: some usual ones, if the model has a GGUF form
-  shard::ConvertOptions convert;
+  ConvertOptions convert;
 };
 
 // Largest node of a distribution without overlay: the trunk and the largest group.
@@ -33,6 +33,6 @@ struct NodeSizes {
 
 // Numbers of groups and recipes that the options name must be possible; default ones are left out
 // where they are not. Nothing for a names-only checkpoint.
-Result<NodeSizes> SizeNodes(const shard::MoeModel& model, const NodeSizeOptions& options);
+Result<NodeSizes> SizeNodes(const MoeModel& model, const NodeSizeOptions& options);
 
-}  // namespace cli
+}  // namespace moepack::cli

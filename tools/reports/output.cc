@@ -10,12 +10,7 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
-namespace cli {
-
-using shard::Cat;
-using shard::Code;
-using shard::Error;
-using shard::Status;
+namespace moepack::cli {
 
 namespace {
 
@@ -29,14 +24,14 @@ struct Loudness {
 } loudness;
 
 void PrintLines(std::string_view text) {
-  const std::string shown = shard::ShownLines(text) + "\n";
+  const std::string shown = ShownLines(text) + "\n";
   std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 
 Status WriteBytes(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (written && std::fflush(stdout) == 0) return shard::Ok();
-  return Error{Code::kIo, Cat("standard output: writing failed: ", shard::ErrnoText(errno))};
+  if (written && std::fflush(stdout) == 0) return Ok();
+  return Error{Code::kIo, Cat("standard output: writing failed: ", ErrnoText(errno))};
 }
 
 // \u and four digits for each half of a character, as JSON spells what is beyond U+FFFF.
@@ -68,14 +63,14 @@ std::string HarmlessJson(std::string_view json) {
     out += json.substr(i, plain);
     i += plain;
     if (i == json.size()) break;
-    const shard::Character character = shard::FirstCharacter(json.substr(i));
+    const Character character = FirstCharacter(json.substr(i));
     // Raw, below a space, is only what stands between the values.
     if (!character.is_utf8) {
       AppendJsonEscape(kReplacement, out);
     } else if (character.IsControl() && character.code > 0x20) {
       AppendJsonEscape(character.code, out);
     } else if (character.code == '[' && out.ends_with("##")) {
-      AppendJsonEscape(character.code, out);  // no workflow command, see shard::Shown
+      AppendJsonEscape(character.code, out);  // no workflow command, see Shown
     } else {
       out += json.substr(i, character.bytes);
     }
@@ -86,13 +81,11 @@ std::string HarmlessJson(std::string_view json) {
 
 }  // namespace
 
-Status WriteResult(std::string_view text) { return WriteBytes(shard::ShownLines(text)); }
+Status WriteResult(std::string_view text) { return WriteBytes(ShownLines(text)); }
 
 Status WriteJsonText(std::string_view json) { return WriteBytes(HarmlessJson(json)); }
 
-Status WriteJsonResult(const shard::Json& document) {
-  return WriteJsonText(shard::WriteJson(document));
-}
+Status WriteJsonResult(const moepack::Json& document) { return WriteJsonText(WriteJson(document)); }
 
 void ResultStream::Append(std::string_view text) {
   text_ += text;
@@ -116,16 +109,16 @@ void PrintMessage(std::string_view text) {
 
 void PrintWarnings(const std::vector<std::string>& warnings) {
   CountWarnings(warnings.size());
-  for (const std::string& warning : warnings) PrintMessage("warning: " + shard::Shown(warning));
+  for (const std::string& warning : warnings) PrintMessage("warning: " + Shown(warning));
 }
 
 void PrintNotes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) PrintMessage("note: " + shard::Shown(note));
+  for (const std::string& note : notes) PrintMessage("note: " + Shown(note));
 }
 
 void PrintError(const Error& error) {
-  PrintLines("error: " + shard::Shown(error.message));
-  if (!error.hint.empty()) PrintLines("hint: " + shard::Shown(error.hint));
+  PrintLines("error: " + Shown(error.message));
+  if (!error.hint.empty()) PrintLines("hint: " + Shown(error.hint));
 }
 
 void BeQuiet() { loudness.quiet = true; }
@@ -134,12 +127,12 @@ void CountWarnings(uint64_t count) { loudness.warnings += count; }
 uint64_t WarningCount() { return loudness.warnings; }
 
 std::string Plural(uint64_t count, std::string_view noun) {
-  return Cat(shard::FormatCount(count), " ", noun, count == 1 ? "" : "s");
+  return Cat(FormatCount(count), " ", noun, count == 1 ? "" : "s");
 }
 
 std::string ExactBytes(uint64_t bytes) {
-  if (bytes < 1000) return shard::FormatBytes(bytes);
-  return Cat(shard::FormatBytes(bytes), " (", shard::FormatCount(bytes), " bytes)");
+  if (bytes < 1000) return FormatBytes(bytes);
+  return Cat(FormatBytes(bytes), " (", FormatCount(bytes), " bytes)");
 }
 
 std::string FixedPoint(double value) {
@@ -156,9 +149,9 @@ std::string Scientific(double value) {
 
 std::string Wrap(std::string_view text, size_t indent, size_t width) {
   std::string out;
-  for (const std::string& line : shard::Split(text, '\n')) {
+  for (const std::string& line : moepack::Split(text, '\n')) {
     size_t column = 0;
-    for (const std::string& word : shard::Split(line, ' ')) {
+    for (const std::string& word : moepack::Split(line, ' ')) {
       if (column > indent && column + 1 + word.size() > width) {
         out += '\n';
         column = 0;
@@ -173,4 +166,4 @@ std::string Wrap(std::string_view text, size_t indent, size_t width) {
   return out;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -8,16 +8,16 @@
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // Writes a whole result to stdout and flushes it; kIo when that fails (a full disk, a closed pipe).
 // Whatever a terminal acts on is escaped, except for newlines and tabs: names and paths that could
-// forge lines of a report must go through shard::Shown first.
-shard::Status WriteResult(std::string_view text);
-shard::Status WriteJsonResult(const shard::Json& document);
+// forge lines of a report must go through Shown first.
+Status WriteResult(std::string_view text);
+Status WriteJsonResult(const moepack::Json& document);
 // The text of a JSON document. Characters that a terminal acts on are escaped as in \u009b, which
 // does not change the document.
-shard::Status WriteJsonText(std::string_view json);
+Status WriteJsonText(std::string_view json);
 
 // A result that is too long to hold in memory. It goes to stdout in pieces, otherwise like the
 // functions above.
@@ -28,21 +28,21 @@ class ResultStream {
   // Appends a few lines, or parts of lines.
   void Append(std::string_view text);
   // Writes the rest. kIo when any part could not be written.
-  shard::Status Finish();
+  Status Finish();
 
  private:
   void WriteLines();
 
   Kind kind_;
   std::string text_;  // what is to be written next
-  shard::Status status_ = shard::Ok();
+  Status status_ = Ok();
 };
 
 // Print lines on stderr; notes, warnings and errors are one line each, whatever is in them.
 void PrintMessage(std::string_view text);
 void PrintWarnings(const std::vector<std::string>& warnings);
 void PrintNotes(const std::vector<std::string>& notes);
-void PrintError(const shard::Error& error);
+void PrintError(const Error& error);
 
 // For --quiet: from now on messages, warnings and notes are not printed, and progress is not drawn.
 void BeQuiet();
@@ -65,4 +65,4 @@ std::string Scientific(double value);
 // `text` with every line indented and broken at spaces, so that lines end before `width`.
 std::string Wrap(std::string_view text, size_t indent, size_t width);
 
-}  // namespace cli
+}  // namespace moepack::cli

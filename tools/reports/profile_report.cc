@@ -8,11 +8,8 @@
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Json;
 
 constexpr size_t kMaxSuperExpertsInText = 20;
 
@@ -29,33 +26,32 @@ std::string Correlation(const std::optional<double>& value) {
   return text;
 }
 
-std::string BucketLines(const shard::StatisticsSummary& summary) {
+std::string BucketLines(const StatisticsSummary& summary) {
   Table table({"bucket", ">sessions", ">prefill tokens", ">decode tokens"});
-  for (const shard::BucketSummary& bucket : summary.buckets) {
-    table.Row({bucket.bucket.empty() ? "-" : bucket.bucket, shard::FormatCount(bucket.sessions),
-               shard::FormatCount(bucket.prefill_tokens),
-               shard::FormatCount(bucket.decode_tokens)});
+  for (const BucketSummary& bucket : summary.buckets) {
+    table.Row({bucket.bucket.empty() ? "-" : bucket.bucket, FormatCount(bucket.sessions),
+               FormatCount(bucket.prefill_tokens), FormatCount(bucket.decode_tokens)});
   }
   return table.Render();
 }
 
-std::string LayerLines(const shard::StatisticsSummary& summary) {
+std::string LayerLines(const StatisticsSummary& summary) {
   Table table({">layer", ">experts", ">used", ">top quarter", ">largest", ">tokens per expert",
                ">split-half"});
-  for (const shard::LayerSummary& layer : summary.layers) {
+  for (const LayerSummary& layer : summary.layers) {
     table.Row({std::to_string(layer.layer), std::to_string(layer.experts),
                std::to_string(layer.used), Percent(layer.top_quarter_share),
-               Percent(layer.largest_share), shard::FormatCount(layer.tokens_per_expert),
+               Percent(layer.largest_share), FormatCount(layer.tokens_per_expert),
                Correlation(layer.split_half)});
   }
   return table.Render();
 }
 
-std::string SuperExpertLines(const shard::StatisticsSummary& summary) {
-  const std::vector<shard::SuperExpert>& experts = summary.super_experts;
-  if (summary.experts < shard::kLeastPeaks)
+std::string SuperExpertLines(const StatisticsSummary& summary) {
+  const std::vector<SuperExpert>& experts = summary.super_experts;
+  if (summary.experts < kLeastPeaks)
     return Cat("Super Experts: not looked for; ", Plural(summary.experts, "expert"),
-               " in all layers, at least ", shard::kLeastPeaks, " are needed\n");
+               " in all layers, at least ", kLeastPeaks, " are needed\n");
   if (experts.empty()) return "Super Experts: none\n";
   std::string text = "Super Experts (layer:expert, largest output):";
   for (size_t i = 0; i < experts.size() && i < kMaxSuperExpertsInText; ++i) {
@@ -68,13 +64,13 @@ std::string SuperExpertLines(const shard::StatisticsSummary& summary) {
   return text + "\n";
 }
 
-std::string Advice(const shard::StatisticsSummary& summary) {
+std::string Advice(const StatisticsSummary& summary) {
   if (summary.stable())
     return "The halves of the texts agree in every layer (split-half above 0.98): enough text.\n";
   return "The halves of the texts disagree (split-half of 0.98 or less, or undefined): add text.\n";
 }
 
-Json LayerJson(const shard::LayerSummary& layer) {
+Json LayerJson(const LayerSummary& layer) {
   return {{"layer", layer.layer},
           {"experts", layer.experts},
           {"used", layer.used},
@@ -95,20 +91,20 @@ uint64_t CountTokens(const std::vector<TokenSession>& sessions) {
 std::string ProfileText(const ProfileReport& report) {
   std::string text = BucketLines(report.summary) + "\n" + LayerLines(report.summary) + "\n" +
                      SuperExpertLines(report.summary) + Advice(report.summary);
-  if (!report.out.empty()) text += Cat("wrote ", shard::Shown(report.out), "\n");
+  if (!report.out.empty()) text += Cat("wrote ", Shown(report.out), "\n");
   return text;
 }
 
 Json ProfileJson(const ProfileReport& report) {
   Json layers = Json::array(), super_experts = Json::array(), buckets = Json::array();
-  for (const shard::LayerSummary& layer : report.summary.layers) {
+  for (const LayerSummary& layer : report.summary.layers) {
     layers.push_back(LayerJson(layer));
   }
-  for (const shard::SuperExpert& expert : report.summary.super_experts) {
+  for (const SuperExpert& expert : report.summary.super_experts) {
     super_experts.push_back(
         {{"layer", expert.layer}, {"expert", expert.expert}, {"peak", expert.peak}});
   }
-  for (const shard::BucketSummary& bucket : report.summary.buckets) {
+  for (const BucketSummary& bucket : report.summary.buckets) {
     buckets.push_back({{"bucket", bucket.bucket},
                        {"sessions", bucket.sessions},
                        {"prefill_tokens", bucket.prefill_tokens},
@@ -119,7 +115,7 @@ Json ProfileJson(const ProfileReport& report) {
           {"buckets", std::move(buckets)},
           {"layers", std::move(layers)},
           {"super_experts",
-           report.summary.experts < shard::kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
+           report.summary.experts < kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
           {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
 }
 
@@ -127,7 +123,7 @@ std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t 
   Table table({"session", "bucket", ">tokens", ">generated at most"});
   for (const TokenSession& session : sessions) {
     table.Row({session.name, session.bucket.empty() ? "-" : session.bucket,
-               shard::FormatCount(session.tokens.size()), shard::FormatCount(generate)});
+               FormatCount(session.tokens.size()), FormatCount(generate)});
   }
   return table.Render() + Cat("\n", Plural(sessions.size(), "session"), ", ",
                               Plural(CountTokens(sessions), "token"), "; nothing was run\n");
@@ -142,4 +138,4 @@ Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generat
   return {{"sessions", std::move(list)}, {"tokens", CountTokens(sessions)}, {"generate", generate}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

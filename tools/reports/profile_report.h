@@ -8,22 +8,22 @@
 #include "libshard/stats/summary.h"
 #include "tools/options/session_texts.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // Borrows the statistics.
 struct ProfileReport {
-  const shard::Statistics& statistics;
-  shard::StatisticsSummary summary;
+  const Statistics& statistics;
+  StatisticsSummary summary;
   std::string out;  // "" when nothing was written
 };
 
 std::string ProfileText(const ProfileReport& report);
-shard::Json ProfileJson(const ProfileReport& report);
+moepack::Json ProfileJson(const ProfileReport& report);
 
 // Of a dry run: what would be run.
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate);
-shard::Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generate);
+moepack::Json ProfilePlanJson(const std::vector<TokenSession>& sessions, uint32_t generate);
 
 uint64_t CountTokens(const std::vector<TokenSession>& sessions);
 
-}  // namespace cli
+}  // namespace moepack::cli

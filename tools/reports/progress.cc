@@ -10,7 +10,7 @@
 #include "libshard/base/text.h"
 #include "tools/reports/output.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 constexpr auto kBetweenDraws = std::chrono::milliseconds(100);
@@ -26,10 +26,9 @@ double SecondsBetween(std::chrono::steady_clock::time_point from,
 // "1.2 GB of 2.6 GB  812 MB/s"
 std::string AmountText(uint64_t done, uint64_t total, double seconds, ProgressUnit unit) {
   if (unit == ProgressUnit::kTokens)
-    return shard::Cat(shard::FormatCount(done), " of ", shard::FormatCount(total), " tokens  ",
-                      FormatTokenRate(done, seconds));
-  return shard::Cat(shard::FormatBytes(done), " of ", shard::FormatBytes(total), "  ",
-                    FormatRate(done, seconds));
+    return Cat(FormatCount(done), " of ", FormatCount(total), " tokens  ",
+               FormatTokenRate(done, seconds));
+  return Cat(FormatBytes(done), " of ", FormatBytes(total), "  ", FormatRate(done, seconds));
 }
 
 }  // namespace
@@ -70,14 +69,14 @@ std::string ProgressText(uint64_t done, uint64_t total, double seconds, Progress
   const double part = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
   std::array<char, 16> percent;
   std::snprintf(percent.data(), percent.size(), "%3.0f%%", 100 * part);
-  std::string text = shard::Cat(percent.data(), "  ", AmountText(done, total, seconds, unit));
+  std::string text = Cat(percent.data(), "  ", AmountText(done, total, seconds, unit));
   if (done > 0) text += "  " + FormatDuration(seconds / part - seconds) + " left";
   return text;
 }
 
 std::string FormatRate(uint64_t bytes, double seconds) {
   if (seconds <= 0) return "-";
-  return shard::FormatBytes(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)) + "/s";
+  return FormatBytes(static_cast<uint64_t>(static_cast<double>(bytes) / seconds)) + "/s";
 }
 
 std::string FormatTokenRate(uint64_t tokens, double seconds) {
@@ -85,9 +84,9 @@ std::string FormatTokenRate(uint64_t tokens, double seconds) {
   const double rate = static_cast<double>(tokens) / seconds;
   std::array<char, 32> slow;
   std::snprintf(slow.data(), slow.size(), "%.1f", rate);
-  return shard::Cat(rate < kSlowTokens ? std::string(slow.data())
-                                       : shard::FormatCount(static_cast<uint64_t>(rate)),
-                    " tokens/s");
+  return Cat(
+      rate < kSlowTokens ? std::string(slow.data()) : FormatCount(static_cast<uint64_t>(rate)),
+      " tokens/s");
 }
 
 std::string FormatElapsed(double seconds) {
@@ -110,4 +109,4 @@ std::string FormatDuration(double seconds) {
   return text.data();
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

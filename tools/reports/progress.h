@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace cli {
+namespace moepack::cli {
 
 // What is counted: "1.2 GB of 2.6 GB  812 MB/s", "1,200 of 2,600 tokens  95 tokens/s".
 enum class ProgressUnit : uint8_t { kBytes, kTokens };
@@ -72,4 +72,4 @@ std::string FormatElapsed(double seconds);
 // "0:02", "1:02:03".
 std::string FormatDuration(double seconds);
 
-}  // namespace cli
+}  // namespace moepack::cli

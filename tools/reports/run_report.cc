@@ -6,11 +6,8 @@
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Json;
 
 std::string Speed(size_t tokens, double seconds) {
   const std::string text = Cat(Plural(tokens, "token"), " in ", FormatElapsed(seconds));
@@ -19,7 +16,7 @@ std::string Speed(size_t tokens, double seconds) {
 }
 
 std::string TokenText(const runtime::Tokenizer* tokenizer, uint32_t id) {
-  return tokenizer == nullptr ? Cat(id) : Cat(id, " ", shard::Quoted(tokenizer->Piece(id)));
+  return tokenizer == nullptr ? Cat(id) : Cat(id, " ", Quoted(tokenizer->Piece(id)));
 }
 
 }  // namespace
@@ -84,4 +81,4 @@ Json ComparedJson(const ComparedRuns& runs) {
           {"passed", runs.passed()}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -9,7 +9,7 @@
 #include "runtime-shim/session/node.h"
 #include "tools/command.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // What was generated, and how long it took.
 struct GeneratedText {
@@ -20,7 +20,7 @@ struct GeneratedText {
   double prompt_seconds = 0, seconds = 0;
 };
 std::string GeneratedSummary(const GeneratedText& generated);
-shard::Json GeneratedJson(const GeneratedText& generated);
+moepack::Json GeneratedJson(const GeneratedText& generated);
 
 struct ComparedRuns {
   std::string expected, actual;  // executors
@@ -31,6 +31,6 @@ struct ComparedRuns {
 };
 // `tokenizer` may be null.
 std::string ComparedText(const ComparedRuns& runs, const runtime::Tokenizer* tokenizer);
-shard::Json ComparedJson(const ComparedRuns& runs);
+moepack::Json ComparedJson(const ComparedRuns& runs);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -6,7 +6,7 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/utf8.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 constexpr size_t kGap = 2;
@@ -25,7 +25,7 @@ TableColumns::TableColumns(const std::vector<std::string>& headings) {
 void TableColumns::Measure(std::span<const std::string> cells) {
   assert(cells.size() == widths_.size());
   for (size_t i = 0; i < cells.size(); ++i) {
-    widths_[i] = std::max(widths_[i], shard::CountCharacters(shard::Shown(cells[i])));
+    widths_[i] = std::max(widths_[i], CountCharacters(Shown(cells[i])));
   }
 }
 
@@ -33,8 +33,8 @@ std::string TableColumns::Line(std::span<const std::string> cells, size_t indent
   assert(cells.size() == widths_.size());
   std::string line;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const std::string cell = shard::Shown(cells[i]);
-    const size_t padding = widths_[i] - shard::CountCharacters(cell);
+    const std::string cell = Shown(cells[i]);
+    const size_t padding = widths_[i] - CountCharacters(cell);
     line.append(i == 0 ? indent : kGap, ' ');
     if (right_[i]) line.append(padding, ' ');
     line += cell;
@@ -72,4 +72,4 @@ std::string Table::Render(size_t indent) const {
   return out;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

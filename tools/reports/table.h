@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace cli {
+namespace moepack::cli {
 
 // How wide the columns of a table are. A table that is too long to hold in memory is made twice:
 // first every row is measured, then every row is written.
@@ -19,7 +19,7 @@ class TableColumns {
 
   size_t size() const { return widths_.size(); }
   // One cell per heading, in order. The text need not be ours: it is shown on one line
-  // (shard::Shown).
+  // (Shown).
   void Measure(std::span<const std::string> cells);
   // Columns two spaces apart, no space at the end of the line.
   std::string HeadingLine(size_t indent = 0) const { return Line(headings_, indent); }
@@ -51,4 +51,4 @@ class Table {
   std::vector<std::string> cells_;  // row by row
 };
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -6,12 +6,8 @@
 #include "libshard/format/tensor.h"
 #include "tools/reports/table.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::Json;
-using shard::TensorType;
 
 // "recipe Q4_K_M (down: another type)", "--trunk-type, then fallback (rows of 96 values, ...)".
 std::string RuleText(const TensorType& type) {
@@ -32,8 +28,8 @@ Json Optional(std::string_view text) { return text.empty() ? Json(nullptr) : Jso
 std::string TypeTable(const std::vector<TensorType>& types) {
   Table table({"name", "part", "shape", "source", "type", ">bytes", "rule"});
   for (const TensorType& type : types) {
-    table.Row({type.name, shard::PartName(type.part), shard::FormatShape(type.shape), type.stored,
-               type.type, std::to_string(type.bytes), RuleText(type)});
+    table.Row({type.name, PartName(type.part), FormatShape(type.shape), type.stored, type.type,
+               std::to_string(type.bytes), RuleText(type)});
   }
   return table.Render();
 }
@@ -43,7 +39,7 @@ Json TypesJson(const std::vector<TensorType>& types) {
   for (const TensorType& type : types) {
     out.push_back({{"name", type.name},
                    {"source", Optional(type.source)},
-                   {"part", shard::PartName(type.part)},
+                   {"part", PartName(type.part)},
                    {"shape", type.shape},
                    {"stored", type.stored},
                    {"type", type.type},
@@ -58,4 +54,4 @@ Json TypesJson(const std::vector<TensorType>& types) {
   return out;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

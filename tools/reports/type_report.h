@@ -7,9 +7,9 @@
 #include "libshard/base/json.h"
 #include "libshard/recipe/type_list.h"
 
-namespace cli {
+namespace moepack::cli {
 
-std::string TypeTable(const std::vector<shard::TensorType>& types);
-shard::Json TypesJson(const std::vector<shard::TensorType>& types);
+std::string TypeTable(const std::vector<TensorType>& types);
+moepack::Json TypesJson(const std::vector<TensorType>& types);
 
-}  // namespace cli
+}  // namespace moepack::cli

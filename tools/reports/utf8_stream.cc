@@ -4,10 +4,10 @@
 
 #include "libshard/base/utf8.h"
 
-namespace cli {
+namespace moepack::cli {
 std::string Utf8Stream::Add(std::string_view bytes) {
   held_ += bytes;
-  const size_t whole = held_.size() - shard::UnfinishedBytes(held_);
+  const size_t whole = held_.size() - UnfinishedBytes(held_);
   std::string ready = held_.substr(0, whole);
   held_.erase(0, whole);
   return ready;
@@ -15,4 +15,4 @@ std::string Utf8Stream::Add(std::string_view bytes) {
 
 std::string Utf8Stream::Rest() { return std::exchange(held_, {}); }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace cli {
+namespace moepack::cli {
 
 // A token may stand for part of a UTF-8 character; a terminal wants all of it at once.
 class Utf8Stream {
@@ -19,4 +19,4 @@ class Utf8Stream {
   std::string held_;
 };
 
-}  // namespace cli
+}  // namespace moepack::cli

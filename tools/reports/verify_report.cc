@@ -9,13 +9,11 @@
 #include "tools/reports/output.h"
 #include "tools/reports/table.h"
 
-namespace cli {
+namespace moepack::cli {
 
 using manifest::Finding;
 using manifest::Severity;
 using manifest::VerifyReport;
-using shard::Cat;
-using shard::Json;
 
 bool RuleOutcome::failed() const {
   return std::any_of(findings.begin(), findings.end(),
@@ -50,8 +48,8 @@ std::string_view SeverityName(Severity severity) {
 std::string FindingText(const Finding& finding) {
   std::string text;
   if (!finding.file.empty()) text += finding.file + ": ";
-  if (!finding.tensor.empty()) text += Cat("tensor ", shard::Quoted(finding.tensor), ": ");
-  return shard::Shown(text + finding.message);
+  if (!finding.tensor.empty()) text += Cat("tensor ", Quoted(finding.tensor), ": ");
+  return Shown(text + finding.message);
 }
 
 std::vector<std::string> WarningTexts(const VerifyReport& report) {
@@ -72,11 +70,10 @@ std::string VerifyTotals(const VerifyReport& report) {
                          ? Cat("passed: ", Plural(outcomes.size(), "rule"))
                          : Cat("failed: ", failed, " of ", Plural(outcomes.size(), "rule"));
   text += Cat("; ", Plural(report.files, "file"), ", ", Plural(report.tensors, "tensor"), ", ",
-              shard::FormatBytes(report.bytes), " read");
-  if (report.cold)
-    text += Cat(" (", shard::FormatBytes(report.cold_bytes), " of it past the page cache)");
+              FormatBytes(report.bytes), " read");
+  if (report.cold) text += Cat(" (", FormatBytes(report.cold_bytes), " of it past the page cache)");
   if (report.source_bytes > 0)
-    text += Cat(", ", shard::FormatBytes(report.source_bytes), " compared with the source");
+    text += Cat(", ", FormatBytes(report.source_bytes), " compared with the source");
   return text;
 }
 
@@ -94,7 +91,7 @@ std::string VerifyText(const std::string& directory, const VerifyReport& report)
     text +=
         Cat(SeverityName(finding.severity), ": ", finding.rule, ": ", FindingText(finding), "\n");
   }
-  text += Cat("\n", shard::Shown(directory), ": ", VerifyTotals(report), "\n");
+  text += Cat("\n", Shown(directory), ": ", VerifyTotals(report), "\n");
   if (report.manifest_sha256.empty()) return text;
   return text + Cat("distribution.json sha256:", report.manifest_sha256, "\n");
 }
@@ -133,4 +130,4 @@ Json VerifyJson(const std::string& directory, const VerifyReport& report) {
           {"manifest_sha256", report.manifest_sha256}};
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -8,11 +8,11 @@
 #include "manifest/verify/verify.h"
 #include "tools/reports/ci_report.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // One line per rule, then the findings, then totals.
 std::string VerifyText(const std::string& directory, const manifest::VerifyReport& report);
-shard::Json VerifyJson(const std::string& directory, const manifest::VerifyReport& report);
+moepack::Json VerifyJson(const std::string& directory, const manifest::VerifyReport& report);
 // One test case per rule.
 CiReport VerifyCi(const std::string& directory, const manifest::VerifyReport& report);
 
@@ -34,4 +34,4 @@ std::vector<std::string> WarningTexts(const manifest::VerifyReport& report);
 // "failed: 1 of 14 rules; 5 files, 340 tensors, 21.5 MB".
 std::string VerifyTotals(const manifest::VerifyReport& report);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -17,12 +17,8 @@
 #include "tools/reports/table.h"
 #include "tools/reports/type_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
-
-using shard::Cat;
-using shard::FormatCount;
-using shard::Json;
 
 Json GroupOrNull(int group) { return group < 0 ? Json(nullptr) : Json(group); }
 
@@ -46,10 +42,10 @@ std::string WrittenFiles(const manifest::Manifest& manifest) {
 }
 
 // What a weight costs in each part of GGUF bundles; "" for bundles whose bytes are the source's.
-std::string BitsByPart(const std::vector<shard::OutputFile>& files) {
-  std::map<shard::Role, std::pair<uint64_t, uint64_t>> parts;  // weights and bytes
-  for (const shard::OutputFile& file : files) {
-    for (const shard::OutputTensor& tensor : file.tensors) {
+std::string BitsByPart(const std::vector<OutputFile>& files) {
+  std::map<Role, std::pair<uint64_t, uint64_t>> parts;  // weights and bytes
+  for (const OutputFile& file : files) {
+    for (const OutputTensor& tensor : file.tensors) {
       parts[file.role].first += tensor.entry.Elements();
       parts[file.role].second += tensor.entry.bytes;
     }
@@ -58,8 +54,8 @@ std::string BitsByPart(const std::vector<shard::OutputFile>& files) {
   for (const auto& [role, sizes] : parts) {
     const double bits = 8.0 * static_cast<double>(sizes.second) /
                         static_cast<double>(std::max<uint64_t>(1, sizes.first));
-    table.Row({std::string(shard::RoleName(role)), FormatCount(sizes.first),
-               FormatCount(sizes.second), FixedPoint(bits)});
+    table.Row({std::string(RoleName(role)), FormatCount(sizes.first), FormatCount(sizes.second),
+               FixedPoint(bits)});
   }
   return table.Render() + "\n";
 }
@@ -67,10 +63,10 @@ std::string BitsByPart(const std::vector<shard::OutputFile>& files) {
 }  // namespace
 
 std::string ManifestDigest(const manifest::Manifest& manifest) {
-  shard::Sha256 hash;
-  const shard::Status done = manifest::StreamManifest(manifest, [&](std::string_view text) {
+  Sha256 hash;
+  const Status done = manifest::StreamManifest(manifest, [&](std::string_view text) {
     hash.Update(std::as_bytes(std::span(text)));
-    return shard::Ok();
+    return Ok();
   });
   assert(done);
   static_cast<void>(done);
@@ -79,16 +75,15 @@ std::string ManifestDigest(const manifest::Manifest& manifest) {
 
 std::string WrittenText(const WriteOutcome& outcome) {
   const manifest::Manifest& manifest = outcome.report.manifest;
-  const shard::PackResult& pack = outcome.report.pack;
+  const PackResult& pack = outcome.report.pack;
   std::string text = WrittenFiles(manifest) + "\n";
   const PartBytes bytes = BytesOfManifest(manifest);
   if (manifest.complete) text += NodeTable(manifest.plan, &bytes) + "\n";
-  text +=
-      Cat("wrote ", shard::FormatBytes(pack.written_bytes), " in ", FormatElapsed(outcome.seconds),
-          " (", FormatRate(pack.written_bytes, outcome.seconds), ")");
+  text += Cat("wrote ", FormatBytes(pack.written_bytes), " in ", FormatElapsed(outcome.seconds),
+              " (", FormatRate(pack.written_bytes, outcome.seconds), ")");
   if (pack.resumed_bytes > 0)
-    text += Cat(", kept ", shard::FormatBytes(pack.resumed_bytes), " of an earlier run");
-  text += Cat("; ", shard::Shown(outcome.out), " holds ", ExactBytes(TotalBytes(manifest)));
+    text += Cat(", kept ", FormatBytes(pack.resumed_bytes), " of an earlier run");
+  text += Cat("; ", Shown(outcome.out), " holds ", ExactBytes(TotalBytes(manifest)));
   text += manifest.complete ? "\n" : "; not complete, some parts were left out\n";
   return text + Cat("distribution.json sha256:", ManifestDigest(manifest), "\n");
 }
@@ -98,7 +93,7 @@ Json WrittenJson(const WriteOutcome& outcome) {
   Json files = Json::array();
   for (const manifest::BundleRecord& bundle : manifest.bundles) {
     files.push_back({{"file", bundle.file},
-                     {"role", shard::RoleName(bundle.role)},
+                     {"role", RoleName(bundle.role)},
                      {"group", GroupOrNull(bundle.group)},
                      {"tensors", bundle.tensors.size()},
                      {"bytes", bundle.size},
@@ -132,7 +127,7 @@ Json WrittenJson(const WriteOutcome& outcome) {
 
 std::string DryRunText(const DryRun& run) {
   Table table({"file", ">tensors", ">bytes"});
-  for (const shard::OutputFile& file : run.files.files) {
+  for (const OutputFile& file : run.files.files) {
     table.Row({file.path, FormatCount(file.tensors.size()), FormatCount(file.size)});
   }
   for (const manifest::Asset& asset : run.files.assets) {
@@ -143,14 +138,14 @@ std::string DryRunText(const DryRun& run) {
   return Cat(types, table.Render(), "\n",
              run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
              NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()),
-             " to ", shard::Shown(run.out), ", and distribution.json and README.md\n");
+             " to ", Shown(run.out), ", and distribution.json and README.md\n");
 }
 
 Json DryRunJson(const DryRun& run) {
   Json files = Json::array();
-  for (const shard::OutputFile& file : run.files.files) {
+  for (const OutputFile& file : run.files.files) {
     files.push_back({{"file", file.path},
-                     {"role", shard::RoleName(file.role)},
+                     {"role", RoleName(file.role)},
                      {"group", GroupOrNull(file.group)},
                      {"tensors", file.tensors.size()},
                      {"bytes", file.size}});
@@ -171,4 +166,4 @@ Json DryRunJson(const DryRun& run) {
   return document;
 }
 
-}  // namespace cli
+}  // namespace moepack::cli

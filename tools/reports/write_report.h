@@ -6,7 +6,7 @@
 #include "libshard/base/json.h"
 #include "manifest/write/bundle.h"
 
-namespace cli {
+namespace moepack::cli {
 
 // SHA-256 of the distribution.json of a manifest.
 std::string ManifestDigest(const manifest::Manifest& manifest);
@@ -17,14 +17,14 @@ struct WriteOutcome {
   double seconds = 0;  // of packing
 };
 std::string WrittenText(const WriteOutcome& outcome);
-shard::Json WrittenJson(const WriteOutcome& outcome);
+moepack::Json WrittenJson(const WriteOutcome& outcome);
 
 struct DryRun {
   std::string out;
-  const shard::Plan& plan;
+  const Plan& plan;
   const manifest::WritePlan& files;
 };
 std::string DryRunText(const DryRun& run);
-shard::Json DryRunJson(const DryRun& run);
+moepack::Json DryRunJson(const DryRun& run);
 
-}  // namespace cli
+}  // namespace moepack::cli

@@ -3,7 +3,7 @@
 #include "libshard/convert/converter.h"
 #include "libshard/convert/families/families.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr GgufConverter kConverters[] = {
@@ -47,4 +47,4 @@ Status CheckByConversion(const MoeModel& model) {
   return view.error();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kArchitecture = "deepseek2";
@@ -159,4 +159,4 @@ Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant) 
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

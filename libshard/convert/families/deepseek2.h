@@ -6,7 +6,7 @@
 
 #include "libshard/convert/hf_family.h"
 
-namespace shard {
+namespace moepack {
 
 struct Deepseek2 {
   std::string_view defaults;    // HfFamily::defaults
@@ -17,4 +17,4 @@ struct Deepseek2 {
 // kUnsupported for what the runtime cannot load or would compute wrongly.
 Result<HfFamily> MakeDeepseek2(const MoeModel& model, const Deepseek2& variant);
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // transformers' DeepseekV2Config. Its q_lora_rank (1536) is not here: V2-Lite says null.
@@ -26,4 +26,4 @@ Result<GgufModel> ConvertDeepseekV2(const MoeModel& model, const ConvertOptions&
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

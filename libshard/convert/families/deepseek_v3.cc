@@ -5,7 +5,7 @@
 #include "libshard/convert/families/deepseek2.h"
 #include "libshard/convert/families/families.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // transformers' DeepseekV3Config, of which Kimi's checkpoints bring a copy.
@@ -37,4 +37,4 @@ Result<GgufModel> ConvertDeepseekV3(const MoeModel& model, const ConvertOptions&
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

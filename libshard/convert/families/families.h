@@ -3,7 +3,7 @@
 
 #include "libshard/convert/gguf_model.h"
 
-namespace shard {
+namespace moepack {
 
 Result<GgufModel> ConvertDeepseekV2(const MoeModel& model, const ConvertOptions& options);
 // Also Kimi-K2 and K2.5.
@@ -22,4 +22,4 @@ Result<GgufModel> ConvertQwen35Moe(const MoeModel& model, const ConvertOptions& 
 Result<GgufModel> ConvertQwen3Moe(const MoeModel& model, const ConvertOptions& options);
 Result<GgufModel> ConvertQwen3Next(const MoeModel& model, const ConvertOptions& options);
 
-}  // namespace shard
+}  // namespace moepack

@@ -2,7 +2,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 
 void AddGlmRules(HfFamily& family) {
   family.pre = "glm4";
@@ -23,4 +23,4 @@ void AddGlmRules(HfFamily& family) {
   add("shared_head.norm", "shared_head_norm", true);
 }
 
-}  // namespace shard
+}  // namespace moepack

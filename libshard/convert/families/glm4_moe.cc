@@ -7,7 +7,7 @@
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Source: transformers' Glm4MoeConfig.
@@ -71,4 +71,4 @@ Result<GgufModel> ConvertGlm4Moe(const MoeModel& model, const ConvertOptions& op
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/glm.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // transformers' Glm4MoeLiteConfig, in which mlp_layer_types replaces first_k_dense_replace.
@@ -19,4 +19,4 @@ Result<GgufModel> ConvertGlm4MoeLite(const MoeModel& model, const ConvertOptions
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

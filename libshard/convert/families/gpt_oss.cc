@@ -6,7 +6,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // transformers' GptOssConfig.
@@ -82,4 +82,4 @@ Result<GgufModel> ConvertGptOss(const MoeModel& model, const ConvertOptions& opt
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/convert/tokenizers/special_tokens.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Source: transformers' GraniteMoeConfig.
@@ -101,4 +101,4 @@ Result<GgufModel> ConvertGraniteMoe(const MoeModel& model, const ConvertOptions&
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/model/config_fields.h"
 #include "libshard/model/gguf_architectures.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // transformers' Llama4TextConfig.
@@ -106,4 +106,4 @@ Result<GgufModel> ConvertLlama4(const MoeModel& model, const ConvertOptions& opt
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

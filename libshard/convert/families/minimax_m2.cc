@@ -3,7 +3,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Source: transformers' MiniMaxM2Config.
@@ -53,4 +53,4 @@ Result<GgufModel> ConvertMinimaxM2(const MoeModel& model, const ConvertOptions& 
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kProjections[] = {"gate", "up", "down"};
@@ -89,4 +89,4 @@ Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool sele
   return CheckMixedLayers(config, layers, tensors);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/convert/hf_family.h"
 
-namespace shard {
+namespace moepack {
 
 // Rows of both kinds of layers, all of them optional, since a layer has those of one kind.
 struct MixedRows {
@@ -33,4 +33,4 @@ Status CheckMixedLayers(const HfConfig& config, const MixedLayers& layers,
 Status CheckLeadingDense(const HfConfig& config, const HfShape& shape, bool selection_bias,
                          const std::vector<GgufTensor>& tensors);
 
-}  // namespace shard
+}  // namespace moepack

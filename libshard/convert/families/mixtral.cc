@@ -5,7 +5,7 @@
 #include "libshard/convert/hf_family.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Of transformers' MixtralConfig.
@@ -46,4 +46,4 @@ Result<GgufModel> ConvertMixtral(const MoeModel& model, const ConvertOptions& op
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Source: transformers' OlmoeConfig.
@@ -49,4 +49,4 @@ Result<GgufModel> ConvertOlmoe(const MoeModel& model, const ConvertOptions& opti
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

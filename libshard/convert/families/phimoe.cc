@@ -7,7 +7,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/hf_family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Source: transformers' PhimoeConfig.
@@ -107,4 +107,4 @@ Result<GgufModel> ConvertPhimoe(const MoeModel& model, const ConvertOptions& opt
   return gguf;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/qwen_rows.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Source: transformers' Qwen2MoeConfig.
@@ -33,4 +33,4 @@ Result<GgufModel> ConvertQwen2Moe(const MoeModel& model, const ConvertOptions& o
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/qwen_rows.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // What llama.cpp's converter writes for a config without mrope_section.
@@ -46,4 +46,4 @@ Result<GgufModel> ConvertQwen35Moe(const MoeModel& model, const ConvertOptions& 
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

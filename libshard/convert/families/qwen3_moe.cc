@@ -3,7 +3,7 @@
 #include "libshard/convert/hf_family.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Of transformers' Qwen3MoeConfig.
@@ -36,4 +36,4 @@ Result<GgufModel> ConvertQwen3Moe(const MoeModel& model, const ConvertOptions& o
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

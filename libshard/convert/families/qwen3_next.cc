@@ -3,7 +3,7 @@
 #include "libshard/convert/families/families.h"
 #include "libshard/convert/families/qwen_rows.h"
 
-namespace shard {
+namespace moepack {
 
 Result<GgufModel> ConvertQwen3Next(const MoeModel& model, const ConvertOptions& options) {
   HfFamily family;
@@ -31,4 +31,4 @@ Result<GgufModel> ConvertQwen3Next(const MoeModel& model, const ConvertOptions& 
   return ConvertHf(model, family, options);
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/families/qwen_rows.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kLinear = "linear_attention";
@@ -175,4 +175,4 @@ Status CheckQwenHybridBlocks(const HfConfig& config, const HfShape& shape,
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

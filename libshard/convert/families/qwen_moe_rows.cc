@@ -2,7 +2,7 @@
 #include "libshard/convert/families/qwen_rows.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 
 void AddQwenMoeRows(HfFamily& family, const std::string& at) {
   const std::string mlp = at + "mlp.", to = "blk.{L}.";
@@ -26,4 +26,4 @@ Status AddQwenMoeKeys(const HfConfig& config, ArchKeys& keys) {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

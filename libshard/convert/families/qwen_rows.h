@@ -4,7 +4,7 @@
 
 #include "libshard/convert/hf_family.h"
 
-namespace shard {
+namespace moepack {
 
 // mlp.{gate,experts,shared_expert,shared_expert_gate} of the blocks under `at` ("layers.{L}.").
 void AddQwenMoeRows(HfFamily& family, const std::string& at);
@@ -35,4 +35,4 @@ inline constexpr std::string_view kQwenHybridDefaults =
         "linear_num_key_heads": 16, "linear_num_value_heads": 32, "moe_intermediate_size": 512,
         "shared_expert_intermediate_size": 512})";
 
-}  // namespace shard
+}  // namespace moepack

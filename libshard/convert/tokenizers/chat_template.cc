@@ -7,7 +7,7 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxTemplateBytes = 16u << 20;
@@ -126,4 +126,4 @@ Status AddChatTemplate(const TokenizerFiles& files, GgufMetadata& metadata) {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/convert/tokenizers/tokenizer_files.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace shard {
+namespace moepack {
 
 // tokenizer.chat_template, and for named templates tokenizer.chat_template.<name> with the list
 // tokenizer.chat_templates. From tokenizer_config.json if it has one, else chat_template.jinja (and
@@ -13,4 +13,4 @@ namespace shard {
 // nothing is written, as llama.cpp's converter has it.
 Status AddChatTemplate(const TokenizerFiles& files, GgufMetadata& metadata);
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kMaxSteps = 64;
@@ -81,11 +81,6 @@ std::string Spelled(const std::string& regex) {
   return out;
 }
 
-std::string Text(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 bool Flag(const Json& object, const char* key, bool fallback) {
   const auto found = object.find(key);
   return found != object.end() && found->is_boolean() ? found->get<bool>() : fallback;
@@ -100,7 +95,7 @@ bool IsCasedLetters(const std::string& regex) {
 // What one step does; "" for one that changes nothing. Steps we do not know stand for themselves,
 // so that they match no row.
 std::string StepOf(const Json& step) {
-  const std::string type = Text(step, "type");
+  const std::string type = TextMember(step, "type");
   if (type == "ByteLevel") {
     const std::string prefix = Flag(step, "add_prefix_space", true) ? "<prefix space>" : "";
     return prefix + (Flag(step, "use_regex", true) ? "<GPT-2>" : "");
@@ -110,9 +105,9 @@ std::string StepOf(const Json& step) {
   }
   const auto pattern = step.find("pattern");
   if (type != "Split" || pattern == step.end() || !pattern->is_object()) return Cat("<", type, ">");
-  std::string regex = Spelled(Text(*pattern, "Regex"));
+  std::string regex = Spelled(TextMember(*pattern, "Regex"));
   if (IsCasedLetters(regex)) regex = "<cased letters>";
-  const std::string behavior = Text(step, "behavior");
+  const std::string behavior = TextMember(step, "behavior");
   const bool invert = Flag(step, "invert", false);
   // To drop what matches nothing is the same: these expressions match everything.
   if ((behavior == "Isolated" && !invert) || (behavior == "Removed" && invert)) return regex;
@@ -121,7 +116,7 @@ std::string StepOf(const Json& step) {
 
 // The steps of `object`, whose type may be "Sequence" with a list of them under `list`.
 std::vector<Json> StepsOf(const Json& object, const char* list) {
-  const bool sequence = object.is_object() && Text(object, "type") == "Sequence";
+  const bool sequence = object.is_object() && TextMember(object, "type") == "Sequence";
   const auto steps = sequence ? object.find(list) : object.end();
   const bool usable = sequence && steps != object.end() && steps->is_array();
   if (!usable || steps->size() > kMaxSteps) return {object};
@@ -152,7 +147,7 @@ Result<std::string> RecognisePreTokenizer(const std::string& where, const Json& 
 Status CheckNormalizer(const std::string& where, const Json& normalizer) {
   for (const Json& step : StepsOf(normalizer, "normalizers")) {
     if (step.is_null()) continue;
-    const std::string type = step.is_object() ? Text(step, "type") : std::string();
+    const std::string type = step.is_object() ? TextMember(step, "type") : std::string();
     if (type == "NFC") continue;
     return Error{Code::kUnsupported,
                  Cat(where, ": normalizer: expected none or NFC, found ",
@@ -163,4 +158,4 @@ Status CheckNormalizer(const std::string& where, const Json& normalizer) {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 // The name for the `pre_tokenizer` of a tokenizer.json, by its regular expressions and settings.
 // Where several names share them, `family_pre` if it is among them, else the usual one.
@@ -21,4 +21,4 @@ Result<std::string> RecognisePreTokenizer(const std::string& where, const Json& 
 // anything else.
 Status CheckNormalizer(const std::string& where, const Json& normalizer);
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint32_t kPieces = 1;                       // of ModelProto
@@ -126,4 +126,4 @@ Result<std::vector<SentencePiece>> ParseSentencePieces(const std::string& path,
   return Error{Code::kCorrupt, Cat(path, ": SentencePiece model: expected pieces, found none")};
 }
 
-}  // namespace shard
+}  // namespace moepack

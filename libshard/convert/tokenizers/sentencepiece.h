@@ -9,7 +9,7 @@
 
 #include "libshard/base/result.h"
 
-namespace shard {
+namespace moepack {
 
 struct SentencePiece {
   std::string text;
@@ -22,4 +22,4 @@ struct SentencePiece {
 Result<std::vector<SentencePiece>> ParseSentencePieces(const std::string& path,
                                                        std::string_view bytes);
 
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kKinds[] = {"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
@@ -24,16 +24,11 @@ constexpr IdKey kIdKeys[] = {
     {"pad", "tokenizer.ggml.padding_token_id"}, {"mask", "tokenizer.ggml.mask_token_id"},
 };
 
-std::string Text(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 // {"SpecialToken": {"id": "<s>"}} -> "<s>", "" for a piece of another kind.
 std::string PieceId(const Json& piece, const char* kind) {
   if (!piece.is_object()) return {};
   const auto found = piece.find(kind);
-  return found != piece.end() && found->is_object() ? Text(*found, "id") : std::string();
+  return found != piece.end() && found->is_object() ? TextMember(*found, "id") : std::string();
 }
 
 std::vector<const Json*> Items(const Json& object, const char* key) {
@@ -83,7 +78,7 @@ class Reader {
     const Json* value = files_.Config(Cat(kind, "_token").c_str());
     if (value == nullptr) return;
     const std::string content = value->is_string()   ? value->get<std::string>()
-                                : value->is_object() ? Text(*value, "content")
+                                : value->is_object() ? TextMember(*value, "content")
                                                      : std::string();
     if (!content.empty()) contents_[kind] = content;
   }
@@ -97,7 +92,7 @@ class Reader {
 
   void ReadProcessor(const Json& processor) {
     if (!processor.is_object()) return;
-    const std::string type = Text(processor, "type");
+    const std::string type = TextMember(processor, "type");
     if (type == "RobertaProcessing") {
       for (const char* kind : {"bos", "eos", "sep"}) out_.add[kind] = true;
     }
@@ -202,4 +197,4 @@ void AddSpacePrefix(const TokenizerFiles& files, GgufMetadata& metadata) {
   metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::Bool(prefix->get<bool>()));
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "libshard/format/gguf_metadata.h"
 #include "libshard/model/hf_config.h"
 
-namespace shard {
+namespace moepack {
 
 // By kind: "bos", "eos", "eot", "eom", "unk", "sep", "pad", "mask".
 struct SpecialTokens {
@@ -41,4 +41,4 @@ void AddSpecialTokens(const SpecialTokens& special, GgufMetadata& metadata);
 // families whose converter is that of the Llama class.
 void AddSpacePrefix(const TokenizerFiles& files, GgufMetadata& metadata);
 
-}  // namespace shard
+}  // namespace moepack

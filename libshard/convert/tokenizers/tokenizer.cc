@@ -8,7 +8,7 @@
 #include "libshard/base/space_mark.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Spellings that are control tokens whatever their flag says.
@@ -125,4 +125,4 @@ void AddVocabulary(const Vocabulary& vocabulary, GgufMetadata& metadata) {
   }
 }
 
-}  // namespace shard
+}  // namespace moepack

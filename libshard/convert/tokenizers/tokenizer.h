@@ -11,7 +11,7 @@
 #include "libshard/convert/tokenizers/tokenizer_files.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace shard {
+namespace moepack {
 
 // tokenizer.ggml.token_type, as llama.cpp numbers them.
 enum class TokenType : int32_t {
@@ -73,4 +73,4 @@ Status CheckDistinct(const std::string& where, const Vocabulary& vocabulary);
 // tokenizer.ggml.{model,pre,tokens,scores,token_type,merges}.
 void AddVocabulary(const Vocabulary& vocabulary, GgufMetadata& metadata);
 
-}  // namespace shard
+}  // namespace moepack

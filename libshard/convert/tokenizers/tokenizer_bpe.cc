@@ -6,7 +6,7 @@
 #include "libshard/convert/tokenizers/pre_tokenizer.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxMergesBytes = 256u << 20;
@@ -180,4 +180,4 @@ Result<Vocabulary> ReadBpe(const VocabularyRequest& request) {
   return vocabulary;
 }
 
-}  // namespace shard
+}  // namespace moepack

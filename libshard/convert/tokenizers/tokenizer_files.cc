@@ -6,7 +6,7 @@
 #include "libshard/base/json_values.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxTokenizerBytes = 256u << 20;
@@ -164,4 +164,4 @@ Status TokenizerFiles::ReadExtra() {
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

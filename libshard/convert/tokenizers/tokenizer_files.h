@@ -13,7 +13,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
 
-namespace shard {
+namespace moepack {
 
 // A token that stands beside the vocabulary proper: control tokens, chat markers.
 struct AddedToken {
@@ -60,4 +60,4 @@ class TokenizerFiles {
 // of most tokenizers is 10^30.
 Result<Json> ParseTokenizerJson(const std::string& where, std::string_view text);
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/convert/tokenizers/sentencepiece.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kMaxModelBytes = 256u << 20;
@@ -106,4 +106,4 @@ Result<Vocabulary> ReadSentencePieceOrBpe(const VocabularyRequest& request) {
   return vocabulary;
 }
 
-}  // namespace shard
+}  // namespace moepack

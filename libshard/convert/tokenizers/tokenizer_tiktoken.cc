@@ -9,11 +9,11 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr const char* kRanksFile = "tiktoken.model";
-constexpr uint64_t kMaxFileBytes = 256u << 20;
+constexpr uint64_t kMaxTiktokenBytes = 256u << 20;
 constexpr size_t kMaxTokenBytes = 1024;  // merging takes the square of it; real ones stay below 256
 // Ids after the ranks that Kimi's tokenizers name <|reserved_token_N|> where nothing else does.
 constexpr uint32_t kReserved = 256 + 2;
@@ -65,7 +65,7 @@ Result<RankedToken> ParseLine(const std::string& where, std::string_view line, u
 
 Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, uint32_t tokens) {
   const std::string path = tree.NameOf(kRanksFile);
-  SHARD_TRY(const std::string text, tree.ReadText(kRanksFile, kMaxFileBytes));
+  SHARD_TRY(const std::string text, tree.ReadText(kRanksFile, kMaxTiktokenBytes));
   std::vector<RankedToken> ranked;
   size_t number = 0;
   for (std::string& line : Split(text, '\n')) {
@@ -169,4 +169,4 @@ Result<Vocabulary> ReadTiktokenOrBpe(const VocabularyRequest& request) {
   return vocabulary;
 }
 
-}  // namespace shard
+}  // namespace moepack

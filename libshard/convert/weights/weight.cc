@@ -8,7 +8,7 @@
 #include "libshard/convert/weights/weight_int4.h"
 #include "libshard/convert/weights/weight_mxfp4.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Tensors that hold the codes, in the order in which they say what a weight is.
@@ -144,4 +144,4 @@ Status CheckPartType(const WeightSource& source, const TensorEntry& entry,
                                    ", found ", Quoted(entry.dtype))};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -14,7 +14,7 @@
 #include "libshard/format/checkpoint.h"
 #include "libshard/model/weight_config.h"
 
-namespace shard {
+namespace moepack {
 
 // Names of one thing, of which a checkpoint has the first that it has.
 using Leaves = std::span<const std::string_view>;
@@ -85,4 +85,4 @@ Status CheckPartShape(const WeightSource& source, const TensorEntry& entry,
 Status CheckPartType(const WeightSource& source, const TensorEntry& entry,
                      std::initializer_list<std::string_view> expected);
 
-}  // namespace shard
+}  // namespace moepack

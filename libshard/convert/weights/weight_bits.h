@@ -9,7 +9,7 @@
 
 #include "libshard/base/bytes.h"
 
-namespace shard {
+namespace moepack {
 
 struct PackedBits {
   uint32_t bits = 4;
@@ -42,4 +42,4 @@ struct PackedBits {
   }
 };
 
-}  // namespace shard
+}  // namespace moepack

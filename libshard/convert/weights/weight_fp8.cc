@@ -6,7 +6,7 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/weights/weight_scales.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Where the scales of a weight's rows are. Matrices follow each other in the weight and in the
@@ -207,4 +207,4 @@ Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& 
       std::make_shared<Scaled>(codes, WeightScales(source, *scales), *grid, codes.shape.back())};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/convert/weights/weight.h"
 
-namespace shard {
+namespace moepack {
 
 // "weight_scale_inv" is multiplied like the others, whatever its name says.
 inline constexpr std::string_view kScaleLeaves[] = {"weight_scale_inv", "weight_scale", "scale_inv",
@@ -19,4 +19,4 @@ inline constexpr std::string_view kScaleLeaves[] = {"weight_scale_inv", "weight_
 // (RowReader::Decode); a code that is NaN stays NaN, which the packing run counts.
 Result<Weight> ReadScaledWeight(const WeightSource& source, const StoredWeight& stored);
 
-}  // namespace shard
+}  // namespace moepack

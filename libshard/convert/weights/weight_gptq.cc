@@ -7,7 +7,7 @@
 #include "libshard/convert/weights/weight_bits.h"
 #include "libshard/convert/weights/weight_scales.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Where AWQ puts value i of a word.
@@ -213,4 +213,4 @@ Result<Weight> ReadGptqWeight(const WeightSource& source, const StoredWeight& st
                 std::make_shared<Gptq>(layout)};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 
 #include "libshard/convert/weights/weight.h"
 
-namespace shard {
+namespace moepack {
 
 // Of a weight [rows, columns], rows being outputs, with b bits per code and groups of g columns:
 //   GPTQ  qweight I32 [columns * b / 32, rows], codes down the columns, low bits first
@@ -16,4 +16,4 @@ namespace shard {
 // column whose group does not exist becomes NaN.
 Result<Weight> ReadGptqWeight(const WeightSource& source, const StoredWeight& stored);
 
-}  // namespace shard
+}  // namespace moepack

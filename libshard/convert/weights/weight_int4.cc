@@ -11,11 +11,11 @@
 #include "libshard/convert/weights/weight_scales.h"
 #include "quant/nibble_pairs.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
-constexpr uint64_t kBlockValues = 32;  // of ggml's q4_0
-constexpr uint32_t kMiddleCode = 8;    // of four bits
+constexpr uint64_t kQ4BlockValues = 32;  // of ggml's q4_0
+constexpr uint32_t kMiddleCode = 8;      // of four bits
 
 struct PackedLayout {
   const TensorEntry* packed = nullptr;
@@ -70,9 +70,9 @@ class Packed : public RowReader {
 
   bool CanRepack(const quant::Format* to) const override {
     const PackedLayout& l = layout_;
-    const bool whole = l.group_size % kBlockValues == 0 || l.group_size >= l.columns;
+    const bool whole = l.group_size % kQ4BlockValues == 0 || l.group_size >= l.columns;
     return to->name == "q4_0" && l.bits.bits == 4 && l.zeros == nullptr && l.groups == nullptr &&
-           l.columns % kBlockValues == 0 && whole;
+           l.columns % kQ4BlockValues == 0 && whole;
   }
 
   Status Repack(const quant::Format* to, const RowBytes& rows, std::span<std::byte> out,
@@ -86,7 +86,7 @@ class Packed : public RowReader {
       for (uint64_t group = 0; group < l.group_count(); ++group) {
         SHARD_TRY(const uint16_t scale, HalfScale(row, group, to, report));
         const auto values = CodesOf(row, group);
-        const auto blocks = out.first(values.size() / kBlockValues * to->block_bytes);
+        const auto blocks = out.first(values.size() / kQ4BlockValues * to->block_bytes);
         RepackGroup(values, scale, blocks);
         out = out.subspan(blocks.size());
       }
@@ -233,8 +233,8 @@ class Packed : public RowReader {
   // Blocks of q4_0: the scale, then byte j has codes j and j + 16.
   static void RepackGroup(std::span<const uint8_t> codes, uint16_t scale,
                           std::span<std::byte> out) {
-    constexpr size_t kHalf = kBlockValues / 2;
-    for (; !codes.empty(); codes = codes.subspan(kBlockValues)) {
+    constexpr size_t kHalf = kQ4BlockValues / 2;
+    for (; !codes.empty(); codes = codes.subspan(kQ4BlockValues)) {
       std::memcpy(out.data(), &scale, sizeof(scale));
       const auto bytes = out.subspan(sizeof(scale), kHalf);
       for (size_t j = 0; j < kHalf; ++j) {
@@ -344,4 +344,4 @@ Result<Weight> ReadPackedWeight(const WeightSource& source, const StoredWeight& 
                 std::make_shared<Packed>(layout)};
 }
 
-}  // namespace shard
+}  // namespace moepack

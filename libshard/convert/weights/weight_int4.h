@@ -3,7 +3,7 @@
 
 #include "libshard/convert/weights/weight.h"
 
-namespace shard {
+namespace moepack {
 
 // Of a weight [rows, columns] with b bits per code and groups of g columns:
 //   weight_packed      I32 [rows, ceil(columns * b / 32)], codes along the row, low bits first
@@ -19,4 +19,4 @@ namespace shard {
 // scale rounded to F16.
 Result<Weight> ReadPackedWeight(const WeightSource& source, const StoredWeight& stored);
 
-}  // namespace shard
+}  // namespace moepack

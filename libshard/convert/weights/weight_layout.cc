@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // `count` matrices of `rows` rows above each other; a vector is a matrix of one row.
@@ -239,4 +239,4 @@ Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weig
   return Ok();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/convert/row_order.h"
 #include "libshard/convert/weights/weight.h"
 
-namespace shard {
+namespace moepack {
 
 struct WeightLayout {
   RowLayout rows = {};
@@ -26,4 +26,4 @@ struct WeightLayout {
 Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weights,
                      const WeightLayout& layout, GgufTensor& out);
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
@@ -78,4 +78,4 @@ Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model) {
   return out;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/convert/weights/weight.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 struct WeightModule {
   StoredWeight weight;
@@ -25,4 +25,4 @@ struct WeightModule {
 // that are the same part of it.
 Result<std::vector<WeightModule>> CollectWeights(const MoeModel& model);
 
-}  // namespace shard
+}  // namespace moepack

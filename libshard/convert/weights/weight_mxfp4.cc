@@ -5,12 +5,12 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint64_t kCodeBytes = 16;               // of a block
 constexpr uint64_t kBlockBytes = 1 + kCodeBytes;  // of ggml's
-constexpr uint64_t kBlockValues = 32;
+constexpr uint64_t kMxfp4BlockValues = 32;
 constexpr std::byte kNanScale{255};
 
 // Splits 32 codes: the source pairs neighbours in a byte, ggml pairs codes that are 16 apart.
@@ -27,7 +27,7 @@ void SplitPairs(std::span<const std::byte> pairs, std::span<std::byte> out) {
 class Mxfp4 : public RowReader {
  public:
   Mxfp4(const TensorEntry& blocks, const TensorEntry& scales, uint64_t groups)
-      : RowReader(scales.bytes / groups, groups * kBlockValues),
+      : RowReader(scales.bytes / groups, groups * kMxfp4BlockValues),
         format_(quant::FindFormat("mxfp4")),
         groups_(groups),
         file_(blocks.file),
@@ -48,7 +48,7 @@ class Mxfp4 : public RowReader {
     format_->decode(packed, out);
     for (uint64_t i = 0; i < rows.count * groups_; ++i) {
       if (packed[i * kBlockBytes] != kNanScale) continue;
-      const auto block = out.subspan(i * kBlockValues, kBlockValues);
+      const auto block = out.subspan(i * kMxfp4BlockValues, kMxfp4BlockValues);
       std::fill(block.begin(), block.end(), std::numeric_limits<float>::quiet_NaN());
     }
     return Ok();
@@ -65,7 +65,7 @@ class Mxfp4 : public RowReader {
       block[0] = scales[i];
       SplitPairs(rows.bytes.subspan(i * kCodeBytes, kCodeBytes), block.subspan(1));
     }
-    report.Add({blocks * kBlockValues, blocks, blocks, 0});
+    report.Add({blocks * kMxfp4BlockValues, blocks, blocks, 0});
     return Ok();
   }
 
@@ -99,9 +99,9 @@ Result<Weight> ReadMxfp4Weight(const WeightSource& source, const StoredWeight& s
   std::vector<uint64_t> shape(blocks.shape.begin(), blocks.shape.end() - 1);
   SHARD_CHECK(CheckPartShape(source, *scales, shape));
   const uint64_t groups = shape.back();
-  shape.back() = groups * kBlockValues;
+  shape.back() = groups * kMxfp4BlockValues;
   return Weight{std::move(shape), quant::FindFormat("mxfp4"), nullptr,
                 std::make_shared<Mxfp4>(blocks, *scales, groups)};
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 
 #include "libshard/convert/weights/weight.h"
 
-namespace shard {
+namespace moepack {
 
 // "blocks" U8 [..., rows, groups, 16] and "scales" U8 [..., rows, groups] are a weight
 // [..., rows, groups * 32]. Byte j of a block has value 2j in its low and 2j + 1 in its high half,
@@ -12,4 +12,4 @@ namespace shard {
 // repacked it is kept.
 Result<Weight> ReadMxfp4Weight(const WeightSource& source, const StoredWeight& stored);
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "quant/half.h"
 
-namespace shard {
+namespace moepack {
 
 std::vector<float> WeightScales::Decode(std::span<const std::byte> bytes) const {
   std::vector<float> scales(bytes.size() / value_bytes());
@@ -55,4 +55,4 @@ Result<uint16_t> WeightScales::Half(float scale, uint64_t index, const quant::Fo
   return half;
 }
 
-}  // namespace shard
+}  // namespace moepack

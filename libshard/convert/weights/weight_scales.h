@@ -9,7 +9,7 @@
 
 #include "libshard/convert/weights/weight.h"
 
-namespace shard {
+namespace moepack {
 
 // A tensor of scales (F32, BF16 or F16) and the file it is in. Borrows both.
 class WeightScales {
@@ -41,4 +41,4 @@ class WeightScales {
   const SourceFile* file_ = nullptr;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 // the first is taken.
 #include "libshard/model/families/families.h"
 
-namespace shard {
+namespace moepack {
 
 const std::vector<Family>& AllFamilies() {
   // Never destroyed: rules are borrowed by whatever lives until the program ends.
@@ -53,4 +53,4 @@ const std::vector<Family>& AllFamilies() {
   return *kAll;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family BailingMoeFamily() {
   Family family;
@@ -21,4 +21,4 @@ Family BailingMoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

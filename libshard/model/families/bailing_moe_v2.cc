@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family BailingMoeV2Family() {
   Family family;
@@ -20,4 +20,4 @@ Family BailingMoeV2Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

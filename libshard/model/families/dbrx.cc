@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family DbrxFamily() {
   Family family;
@@ -29,4 +29,4 @@ Family DbrxFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family DeepseekV3Family() {
   Family family;
@@ -35,4 +35,4 @@ Family DeepseekV3Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

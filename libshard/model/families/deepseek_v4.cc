@@ -5,7 +5,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family DeepseekV4Family() {
   Family family;
@@ -36,4 +36,4 @@ Family DeepseekV4Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

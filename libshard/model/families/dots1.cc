@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Dots1Family() {
   Family family;
@@ -21,4 +21,4 @@ Family Dots1Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

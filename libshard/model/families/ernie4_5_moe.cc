@@ -5,7 +5,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Ernie45MoeFamily() {
   Family family;
@@ -33,4 +33,4 @@ Family Ernie45MoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 Family MixtralFamily();
 Family Qwen2MoeFamily();
@@ -45,4 +45,4 @@ Family Dots1Family();
 Family JambaFamily();
 Family ArcticFamily();
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Gemma4MoeFamily() {
   Family family;
@@ -35,4 +35,4 @@ Family Gemma4MoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Glm4MoeFamily() {
   Family family;
@@ -28,4 +28,4 @@ Family Glm4MoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Glm4MoeLiteFamily() {
   Family family;
@@ -27,4 +27,4 @@ Family Glm4MoeLiteFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

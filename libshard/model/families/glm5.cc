@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Glm5Family() {
   Family family;
@@ -22,4 +22,4 @@ Family Glm5Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

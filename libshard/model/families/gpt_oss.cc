@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family GptOssFamily() {
   Family family;
@@ -26,4 +26,4 @@ Family GptOssFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

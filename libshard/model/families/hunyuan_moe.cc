@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family HunyuanMoeFamily() {
   Family family;
@@ -27,4 +27,4 @@ Family HunyuanMoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family JambaFamily() {
   Family family;
@@ -23,4 +23,4 @@ Family JambaFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

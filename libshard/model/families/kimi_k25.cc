@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family KimiK25Family() {
   Family family;
@@ -25,4 +25,4 @@ Family KimiK25Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Lfm2MoeFamily() {
   Family family;
@@ -25,4 +25,4 @@ Family Lfm2MoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Llama4Family() {
   Family family;
@@ -26,4 +26,4 @@ Family Llama4Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

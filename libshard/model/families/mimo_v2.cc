@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family MimoV2Family() {
   Family family;
@@ -24,4 +24,4 @@ Family MimoV2Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

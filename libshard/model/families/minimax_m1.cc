@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family MinimaxM1Family() {
   Family family;
@@ -20,4 +20,4 @@ Family MinimaxM1Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

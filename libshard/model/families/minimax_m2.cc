@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family MinimaxM2Family() {
   Family family;
@@ -27,4 +27,4 @@ Family MinimaxM2Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Mistral4Family() {
   Family family;
@@ -22,4 +22,4 @@ Family Mistral4Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

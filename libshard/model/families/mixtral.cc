@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family MixtralFamily() {
   Family family;
@@ -24,4 +24,4 @@ Family MixtralFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family NemotronHFamily() {
   Family family;
@@ -43,4 +43,4 @@ Family NemotronHFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family OlmoeFamily() {
   Family family;
@@ -22,4 +22,4 @@ Family OlmoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

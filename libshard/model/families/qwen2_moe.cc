@@ -3,7 +3,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Qwen2MoeFamily() {
   Family family;
@@ -20,4 +20,4 @@ Family Qwen2MoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

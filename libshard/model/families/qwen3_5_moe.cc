@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Qwen35MoeFamily() {
   Family family;
@@ -26,4 +26,4 @@ Family Qwen35MoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Qwen3NextFamily() {
   Family family;
@@ -25,4 +25,4 @@ Family Qwen3NextFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

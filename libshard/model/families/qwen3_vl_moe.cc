@@ -4,7 +4,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Qwen3VlMoeFamily() {
   Family family;
@@ -24,4 +24,4 @@ Family Qwen3VlMoeFamily() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -1,6 +1,6 @@
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 void Add(Family& family, std::string pattern, Part part, std::string role) {
@@ -150,4 +150,4 @@ void AddTowers(Family& family) {
   AddTrunk(family, "audio", {"audio.{**}", "audio_{**}", "embed_audio.{**}"});
 }
 
-}  // namespace shard
+}  // namespace moepack

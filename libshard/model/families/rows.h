@@ -11,7 +11,7 @@
 
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 
 // How a family spells the three projections of an expert, and the fused gate and up; "" where it
 // has none.
@@ -76,4 +76,4 @@ void AddBailingRows(Family& family);
 // Towers and projectors of vision and audio; "vision_{**}", "visual.{**}", "audio_{**}" and so on.
 void AddTowers(Family& family);
 
-}  // namespace shard
+}  // namespace moepack

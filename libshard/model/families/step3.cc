@@ -5,7 +5,7 @@
 #include "libshard/model/families/families.h"
 #include "libshard/model/families/rows.h"
 
-namespace shard {
+namespace moepack {
 
 Family Step3Family() {
   Family family;
@@ -33,4 +33,4 @@ Family Step3Family() {
   return family;
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(ByteAlphabet, EveryByteHasACharacterOfItsOwn) {
@@ -26,4 +26,4 @@ TEST(ByteAlphabet, OtherCharactersStayUnchanged) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(IsThere, TellsAbsentFromUnreadable) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) {
@@ -43,4 +43,4 @@ TEST(Digest, ResetStartsAgain) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using ::testing::ElementsAre;
@@ -150,4 +150,4 @@ TEST(LayerExpertsJson, RefusesValuesOfTheWrongType) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

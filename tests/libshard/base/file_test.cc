@@ -11,19 +11,10 @@
 
 #include "fixtures/temp_dir.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
-
-void Put(const fs::path& path, std::string_view text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-std::string Get(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 size_t FilesIn(const fs::path& directory) {
   return static_cast<size_t>(
@@ -32,7 +23,7 @@ size_t FilesIn(const fs::path& directory) {
 
 TEST(InputFile, ReadsAtAnOffset) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "0123456789");
+  fixtures::WriteFile(dir / "f", "0123456789");
   const Result<InputFile> file = InputFile::Open(dir / "f");
   ASSERT_TRUE(file);
   std::vector<std::byte> bytes(3);
@@ -43,7 +34,7 @@ TEST(InputFile, ReadsAtAnOffset) {
 
 TEST(InputFile, ReadingPastTheEndNamesOffsetAndSizes) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "0123456789");
+  fixtures::WriteFile(dir / "f", "0123456789");
   const Result<InputFile> file = InputFile::Open(dir / "f");
   ASSERT_TRUE(file);
   std::vector<std::byte> bytes(8);
@@ -63,11 +54,11 @@ TEST(InputFile, RefusesAnythingButARegularFileWithoutBlocking) {
 
 TEST(InputFile, NoticesThatAFileWasReplacedOrWritten) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "one");
+  fixtures::WriteFile(dir / "f", "one");
   const Result<InputFile> file = InputFile::Open(dir / "f");
   ASSERT_TRUE(file);
   EXPECT_TRUE(file->CheckUnchanged());
-  Put(dir / "g", "two");
+  fixtures::WriteFile(dir / "g", "two");
   fs::rename(dir / "g", dir / "f");
   EXPECT_EQ(file->CheckUnchanged().error().code, Code::kCorrupt);
 }
@@ -75,7 +66,7 @@ TEST(InputFile, NoticesThatAFileWasReplacedOrWritten) {
 // Nodes that share a trunk come and go while it is read.
 TEST(InputFile, LinksThatComeAndGoDoNotChangeAFile) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "one");
+  fixtures::WriteFile(dir / "f", "one");
   const Result<InputFile> file = InputFile::Open(dir / "f");
   ASSERT_TRUE(file);
   fs::create_hard_link(dir / "f", dir / "g");
@@ -92,7 +83,7 @@ TEST(AtomicFile, AppearsOnlyOnCommit) {
   ASSERT_TRUE(file->Write("half"));
   EXPECT_FALSE(fs::exists(dir / "f"));
   ASSERT_TRUE(file->Commit());
-  EXPECT_EQ(Get(dir / "f"), "half");
+  EXPECT_EQ(fixtures::ReadFile(dir / "f"), "half");
   EXPECT_EQ(FilesIn(dir.path()), 1u);
 }
 
@@ -107,29 +98,29 @@ TEST(AtomicFile, RefusesToTakeThePlaceOfADevice) {
 // In a directory that others may write in, somebody can guess the name of the temporary file.
 TEST(AtomicFile, DoesNotWriteThroughALinkInThePlaceOfItsTemporaryFile) {
   const fixtures::TempDir dir;
-  Put(dir / "victim", "precious");
+  fixtures::WriteFile(dir / "victim", "precious");
   fs::create_symlink(dir / "victim", dir / ("out.tmp-" + std::to_string(getpid())));
   ASSERT_TRUE(WriteTextFile(dir / "out", "mine"));
-  EXPECT_EQ(Get(dir / "victim"), "precious");
-  EXPECT_EQ(Get(dir / "out"), "mine");
+  EXPECT_EQ(fixtures::ReadFile(dir / "victim"), "precious");
+  EXPECT_EQ(fixtures::ReadFile(dir / "out"), "mine");
   EXPECT_FALSE(fs::is_symlink(dir / "out"));
 }
 
 TEST(AtomicFile, LeavesNothingWhenItIsNotCommitted) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "old");
+  fixtures::WriteFile(dir / "f", "old");
   {
     Result<AtomicFile> file = AtomicFile::Create(dir / "f");
     ASSERT_TRUE(file);
     ASSERT_TRUE(file->Write("new"));
   }
-  EXPECT_EQ(Get(dir / "f"), "old");
+  EXPECT_EQ(fixtures::ReadFile(dir / "f"), "old");
   EXPECT_EQ(FilesIn(dir.path()), 1u);
 }
 
 TEST(TextFile, RefusesMoreThanTheLimit) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "12345");
+  fixtures::WriteFile(dir / "f", "12345");
   EXPECT_EQ(ReadTextFile(dir / "f", 5).value(), "12345");
   EXPECT_THAT(ReadTextFile(dir / "f", 4).error().message, HasSubstr("at most 4 bytes, found 5"));
 }
@@ -155,4 +146,4 @@ TEST(FreeBytes, AnswersForAPathThatDoesNotExistYet) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

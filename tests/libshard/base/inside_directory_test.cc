@@ -9,19 +9,12 @@
 #include "fixtures/system_calls.h"
 #include "fixtures/temp_dir.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Kind = InsideDirectory::Kind;
-
-void Put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
-
-std::string Get(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // A directory "in" beside a directory "out" that nothing may reach.
 class InsideDirectoryTest : public testing::Test {
@@ -29,12 +22,12 @@ class InsideDirectoryTest : public testing::Test {
   InsideDirectoryTest() {
     fs::create_directories(dir_ / "in/sub");
     fs::create_directories(dir_ / "out");
-    Put(dir_ / "in/sub/file", "inside");
-    Put(dir_ / "out/file", "outside");
+    fixtures::WriteFile(dir_ / "in/sub/file", "inside");
+    fixtures::WriteFile(dir_ / "out/file", "outside");
   }
   InsideDirectory Inside() const { return InsideDirectory::Open(dir_ / "in").value(); }
   void ExpectOutsideUnchanged() const {
-    EXPECT_EQ(Get(dir_ / "out/file"), "outside");
+    EXPECT_EQ(fixtures::ReadFile(dir_ / "out/file"), "outside");
     EXPECT_EQ(std::distance(fs::directory_iterator(dir_ / "out"), fs::directory_iterator()), 1);
   }
   fixtures::TempDir dir_;
@@ -84,8 +77,8 @@ TEST_F(InsideDirectoryTest, ALinkInThePlaceOfAFileIsReplacedOrRemovedItself) {
 TEST_F(InsideDirectoryTest, ATreeIsRemovedWithoutFollowingItsLinksAndItsMarkLast) {
   fs::create_directory_symlink(dir_ / "out", dir_ / "in/sub/evil");
   fs::create_directories(dir_ / "in/sub/zone");
-  Put(dir_ / "in/sub/a-mark", "x");
-  Put(dir_ / "in/sub/zone/z", "x");
+  fixtures::WriteFile(dir_ / "in/sub/a-mark", "x");
+  fixtures::WriteFile(dir_ / "in/sub/zone/z", "x");
   if (fixtures::CanWatchSystemCalls()) {
     const int status = fixtures::RunInChild([&] {
       std::string last;
@@ -111,13 +104,13 @@ TEST_F(InsideDirectoryTest, RemovingSomethingMissingIsFine) {
 }
 
 TEST_F(InsideDirectoryTest, AFreeNameIsNotTakenFromAnybody) {
-  Put(dir_ / "in/taken", "first");
+  fixtures::WriteFile(dir_ / "in/taken", "first");
   const Status refused = Inside().Move("sub/file", Inside(), "taken", false);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().hint, HasSubstr("--force"));
-  EXPECT_EQ(Get(dir_ / "in/taken"), "first");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "in/taken"), "first");
   ASSERT_TRUE(Inside().Move("sub/file", Inside(), "free/name", false));
-  EXPECT_EQ(Get(dir_ / "in/free/name"), "inside");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "in/free/name"), "inside");
 }
 
 TEST_F(InsideDirectoryTest, ListsFilesBelowWithoutEnteringLinks) {
@@ -148,9 +141,9 @@ TEST_F(InsideDirectoryTest, ALinkThatIsSwappedInDuringTheCallDoesNotWin) {
   for (int at = 0;; ++at) {
     fs::remove_all(dir_ / "in");
     fs::create_directories(dir_ / "in/sub");
-    Put(dir_ / "in/old", "x");
-    Put(dir_ / "in/sub/victim", "x");
-    Put(dir_ / "out/victim", "precious");
+    fixtures::WriteFile(dir_ / "in/old", "x");
+    fixtures::WriteFile(dir_ / "in/sub/victim", "x");
+    fixtures::WriteFile(dir_ / "out/victim", "precious");
     const int status = fixtures::RunInChild([&] {
       int calls = 0;
       const auto swap = [&](const std::string&) {
@@ -168,7 +161,7 @@ TEST_F(InsideDirectoryTest, ALinkThatIsSwappedInDuringTheCallDoesNotWin) {
       (void)inside.Remove("sub").has_value();
       return calls > at ? 0 : 1;
     });
-    EXPECT_EQ(Get(dir_ / "out/victim"), "precious") << at;
+    EXPECT_EQ(fixtures::ReadFile(dir_ / "out/victim"), "precious") << at;
     fs::remove(dir_ / "out/victim");
     ExpectOutsideUnchanged();
     if (status == 1) break;
@@ -184,4 +177,4 @@ TEST(TemporaryOf, KnowsWhatAKilledWriteLeaves) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

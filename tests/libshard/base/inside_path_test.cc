@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(SafePath, IsRelativeAndStaysInside) {
@@ -22,4 +22,4 @@ TEST(StaysBelow, MindsOnlyWhereANameLeads) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

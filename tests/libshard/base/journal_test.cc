@@ -9,7 +9,7 @@
 #include "fixtures/system_calls.h"
 #include "fixtures/temp_dir.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -94,4 +94,4 @@ TEST(Journal, IsNotReachedThroughALink) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -182,4 +182,4 @@ TEST(JsonFields, SayWhatWasExpectedAndFound) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -24,4 +24,4 @@ TEST(JsonValues, TextThatIsNotJsonDoesNoHarm) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "fixtures/temp_dir.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 namespace fs = std::filesystem;
@@ -132,4 +132,4 @@ TEST_F(LocalTreeTest, ASourceIsADirectoryOrAFileInOne) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

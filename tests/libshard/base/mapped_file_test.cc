@@ -16,16 +16,12 @@
 #include "libshard/base/file.h"
 #include "libshard/base/memory_tree.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
 constexpr uintmax_t kPage = 4096;
-
-void Put(const fs::path& path, std::string_view text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
 
 Result<MappedFile> Map(const fs::path& path) {
   SHARD_TRY(const InputFile file, InputFile::Open(path));
@@ -40,8 +36,8 @@ size_t CountNonZero(std::span<const std::byte> bytes) {
 
 TEST(MappedFile, ShowsTheBytesAndTakesEmptyFiles) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "abc");
-  Put(dir / "empty", "");
+  fixtures::WriteFile(dir / "f", "abc");
+  fixtures::WriteFile(dir / "empty", "");
   const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   EXPECT_EQ(mapped->text(), "abc");
@@ -60,7 +56,7 @@ TEST(MappedFile, HoldsTheBytesOfASourceThatIsNoFile) {
 
 TEST(MappedFile, KeepsItsBytesWhenTheFileIsReplaced) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "old text");
+  fixtures::WriteFile(dir / "f", "old text");
   const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   ASSERT_TRUE(WriteTextFile(dir / "f", "new"));
@@ -70,7 +66,7 @@ TEST(MappedFile, KeepsItsBytesWhenTheFileIsReplaced) {
 
 TEST(MappedFile, IsZerosAndAnErrorWhereTheFileWasCut) {
   const fixtures::TempDir dir;
-  Put(dir / "f", std::string(16 * kPage, 'a'));
+  fixtures::WriteFile(dir / "f", std::string(16 * kPage, 'a'));
   {
     const Result<MappedFile> mapped = Map(dir / "f");
     ASSERT_TRUE(mapped);
@@ -88,7 +84,7 @@ TEST(MappedFile, IsZerosAndAnErrorWhereTheFileWasCut) {
 
 TEST(MappedFile, NoticesACutInsideItsLastPage) {
   const fixtures::TempDir dir;
-  Put(dir / "f", std::string(kPage, 'a'));
+  fixtures::WriteFile(dir / "f", std::string(kPage, 'a'));
   const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   fs::resize_file(dir / "f", kPage - 1);
@@ -98,7 +94,7 @@ TEST(MappedFile, NoticesACutInsideItsLastPage) {
 // Cut and grown again, as by a download that starts afresh: the pages were zeros for a while.
 TEST(MappedFile, RemembersAPageThatVanished) {
   const fixtures::TempDir dir;
-  Put(dir / "f", std::string(2 * kPage, 'a'));
+  fixtures::WriteFile(dir / "f", std::string(2 * kPage, 'a'));
   const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   fs::resize_file(dir / "f", 0);
@@ -112,7 +108,7 @@ TEST(MappedFile, RemembersAPageThatVanished) {
 
 TEST(MappedFile, MayVanishUnderSeveralThreadsAtOnce) {
   const fixtures::TempDir dir;
-  Put(dir / "f", std::string(512 * kPage, 'a'));
+  fixtures::WriteFile(dir / "f", std::string(512 * kPage, 'a'));
   const Result<MappedFile> mapped = Map(dir / "f");
   ASSERT_TRUE(mapped);
   fs::resize_file(dir / "f", 0);
@@ -133,14 +129,14 @@ TEST(MappedFile, MayVanishUnderSeveralThreadsAtOnce) {
 
 TEST(MappedFile, ReusesWhatItKnewOfClosedMappings) {
   const fixtures::TempDir dir;
-  Put(dir / "f", "abc");
+  fixtures::WriteFile(dir / "f", "abc");
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(Map(dir / "f"));
   EXPECT_TRUE(CheckMappedFiles());
 }
 
 TEST(MappedFileDeathTest, ABusErrorElsewhereStillEndsTheProcess) {
   const fixtures::TempDir dir;
-  Put(dir / "f", std::string(kPage, 'a'));
+  fixtures::WriteFile(dir / "f", std::string(kPage, 'a'));
   const Result<MappedFile> ours = Map(dir / "f");
   ASSERT_TRUE(ours);
   const Result<InputFile> file = InputFile::Open(dir / "f");
@@ -154,4 +150,4 @@ TEST(MappedFileDeathTest, ABusErrorElsewhereStillEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

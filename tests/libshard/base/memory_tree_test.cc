@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -49,4 +49,4 @@ TEST(MemoryTree, AFileGoesByTheNameOfItsSource) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

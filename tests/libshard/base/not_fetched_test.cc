@@ -8,7 +8,7 @@
 #include "libshard/base/file.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST(NotFetched, ASourceThatIsNotALocalPathIsRefusedWithTheHint) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(ParallelFor, DoesEveryIndexOnceWithAnyNumberOfJobs) {
@@ -106,4 +106,4 @@ TEST(Interrupt, IsSeenWhileTheFlagIsSet) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

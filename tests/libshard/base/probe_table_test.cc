@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr uint32_t kFree = UINT32_MAX;
@@ -52,4 +52,4 @@ TEST(ProbeTable, NamesMadeToCollideAreFoundInAFewSteps) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(PythonJson, InfinityIsKeptThroughReadingAndWriting) {
@@ -45,4 +45,4 @@ TEST(PythonJson, NanIsRefusedWithItsPlace) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

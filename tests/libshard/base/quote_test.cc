@@ -8,7 +8,7 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // What /bin/sh makes of a word.
@@ -92,4 +92,4 @@ TEST(Quote, MarkdownCodeCannotBeLeft) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

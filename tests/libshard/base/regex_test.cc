@@ -5,7 +5,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -16,7 +16,7 @@ bool Finds(std::string_view pattern, std::string_view text) {
   return regex && regex->Search(text).value();
 }
 
-std::string ErrorOf(std::string_view pattern) {
+std::string RegexErrorOf(std::string_view pattern) {
   const auto regex = Regex::Compile(pattern);
   if (regex) return "";
   EXPECT_EQ(regex.error().code, Code::kInvalidArgument);
@@ -111,21 +111,22 @@ TEST(Regex, TakesACharacterForOneWhateverItsBytes) {
 }
 
 TEST(Regex, SaysWhereItStopsMakingSense) {
-  EXPECT_EQ(ErrorOf("(a"),
+  EXPECT_EQ(RegexErrorOf("(a"),
             "regular expression \"(a\": expected a valid one, found at byte 2: missing closing "
             "parenthesis");
-  EXPECT_THAT(ErrorOf("[a"), HasSubstr("found at byte 2: missing terminating ]"));
-  EXPECT_THAT(ErrorOf("*a"), HasSubstr("found at byte 0: quantifier does not follow"));
-  EXPECT_THAT(ErrorOf("[z-a]"), HasSubstr("range out of order"));
-  EXPECT_THAT(ErrorOf("a{2,1}"), HasSubstr("numbers out of order"));
-  EXPECT_THAT(ErrorOf("a\xff"), HasSubstr("found at byte 1: UTF-8 error"));
-  EXPECT_THAT(ErrorOf(std::string(5000, 'a')), HasSubstr("expected 1 to 4096 bytes, found 5000"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("found 0"));
+  EXPECT_THAT(RegexErrorOf("[a"), HasSubstr("found at byte 2: missing terminating ]"));
+  EXPECT_THAT(RegexErrorOf("*a"), HasSubstr("found at byte 0: quantifier does not follow"));
+  EXPECT_THAT(RegexErrorOf("[z-a]"), HasSubstr("range out of order"));
+  EXPECT_THAT(RegexErrorOf("a{2,1}"), HasSubstr("numbers out of order"));
+  EXPECT_THAT(RegexErrorOf("a\xff"), HasSubstr("found at byte 1: UTF-8 error"));
+  EXPECT_THAT(RegexErrorOf(std::string(5000, 'a')),
+              HasSubstr("expected 1 to 4096 bytes, found 5000"));
+  EXPECT_THAT(RegexErrorOf(""), HasSubstr("found 0"));
 }
 
 TEST(Regex, RefusesExpressionsThatGrowTooLarge) {
-  EXPECT_THAT(ErrorOf("(((a{1000}){1000}){1000}){1000}"), HasSubstr("too large"));
-  EXPECT_THAT(ErrorOf(std::string(2000, '(') + std::string(2000, ')')),
+  EXPECT_THAT(RegexErrorOf("(((a{1000}){1000}){1000}){1000}"), HasSubstr("too large"));
+  EXPECT_THAT(RegexErrorOf(std::string(2000, '(') + std::string(2000, ')')),
               HasSubstr("too deeply nested"));
 }
 
@@ -162,4 +163,4 @@ TEST(Regex, AMatcherFindsOneMatchAfterTheOther) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

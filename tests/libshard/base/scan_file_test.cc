@@ -12,12 +12,12 @@
 #include "libshard/base/file.h"
 #include "libshard/base/memory_tree.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 constexpr size_t kChunk = 64u << 10;
 
-std::string Put(const fs::path& path, size_t bytes) {
+std::string PutScanned(const fs::path& path, size_t bytes) {
   std::string text(bytes, '\0');
   for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>((i * 2654435761u) >> 13);
   std::ofstream(path, std::ios::binary) << text;
@@ -44,7 +44,7 @@ TEST(ScanFile, ReadsTheSameBytesFromCacheAndDisk) {
     if (access(folder, W_OK) != 0) continue;
     const fs::path path = fs::path(folder) / ("scan-file-test-" + std::to_string(getpid()));
     for (const size_t bytes : {1u, 4095u, 4096u, 4097u, 65536u, 65537u, 300'001u}) {
-      const std::string text = Put(path, bytes);
+      const std::string text = PutScanned(path, bytes);
       EXPECT_TRUE(Scan(path, bytes) == text) << folder << " cached " << bytes;
       const int fd = open(path.c_str(), O_RDONLY);
       ASSERT_EQ(fsync(fd), 0);
@@ -60,7 +60,7 @@ TEST(ScanFile, ReadsTheSameBytesFromCacheAndDisk) {
 
 TEST(ScanFile, PastTheEndIsCorrupt) {
   const fixtures::TempDir dir;
-  Put(dir / "f", 5000);
+  PutScanned(dir / "f", 5000);
   const InputFile source = InputFile::Open(dir / "f").value();
   ScanFile file(source);
   PageBuffer buffer(kChunk);
@@ -86,4 +86,4 @@ TEST(PageBuffer, StartsOnAPageAndHoldsWholePages) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(SpaceMark, EveryMarkBecomesOneSpace) {
@@ -19,4 +19,4 @@ TEST(SpaceMark, EverythingElseStaysUnchanged) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -13,19 +13,12 @@
 #include "libshard/base/parallel.h"
 #include "libshard/pack/pack.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-void Put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
-
-std::string Get(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::vector<std::string> Names(const fs::path& directory) {
   return InsideDirectory::Open(directory).value().ListFiles().value();
@@ -75,7 +68,7 @@ TEST(StagingDirectory, ASecondWriterIsRefused) {
 TEST(StagingDirectory, NeverTouchesADirectoryThatIsNotItsOwn) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out.partial");
-  Put(dir / "out.partial/precious", "data");
+  fixtures::WriteFile(dir / "out.partial/precious", "data");
   const auto staging = StagingDirectory::Start(dir / "out", "id");
   ASSERT_FALSE(staging);
   EXPECT_EQ(staging.error().code, Code::kInvalidArgument);
@@ -85,8 +78,8 @@ TEST(StagingDirectory, NeverTouchesADirectoryThatIsNotItsOwn) {
 TEST(StagingDirectory, ReplacesATargetOnlyWhenTold) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out");
-  Put(dir / "out/mark", "x");
-  Put(dir / "out/old", "x");
+  fixtures::WriteFile(dir / "out/mark", "x");
+  fixtures::WriteFile(dir / "out/old", "x");
   {
     auto staging = StagingDirectory::Start(dir / "out", "id", Own());
     ASSERT_TRUE(staging);
@@ -120,7 +113,7 @@ TEST(StagingDirectory, ResumesTheSameRunOnly) {
   const auto leave = [&](const std::string& identity) {
     auto staging = StagingDirectory::Start(dir / "out", identity);
     EXPECT_TRUE(staging);
-    Put(staging->path() / identity, "x");
+    fixtures::WriteFile(staging->path() / identity, "x");
     staging->Keep();
     return staging->resumed();
   };
@@ -146,8 +139,8 @@ TEST(StagingDirectory, PublishesOnlyWhatThisRunMeantToWrite) {
     killed->Keep();
   }
   fs::create_directories(dir / "out.partial/files/assets");
-  Put(dir / "out.partial/files/assets/tokenizer.json.tmp-123", "half");
-  Put(dir / "out.partial/files/strange", "x");
+  fixtures::WriteFile(dir / "out.partial/files/assets/tokenizer.json.tmp-123", "half");
+  fixtures::WriteFile(dir / "out.partial/files/strange", "x");
   auto staging = StagingDirectory::Start(dir / "out", "id");
   ASSERT_TRUE(staging);
   EXPECT_TRUE(staging->resumed());
@@ -170,7 +163,7 @@ TEST(StagingDirectory, WhatAKillDuringCleanUpLeftIsTakenForOurs) {
     fs::create_directories(dir / "out.partial");
     for (const auto& [name, text] : files) {
       fs::create_directories((dir / "out.partial" / name).parent_path());
-      Put(dir / "out.partial" / name, text);
+      fixtures::WriteFile(dir / "out.partial" / name, text);
     }
     auto staging = StagingDirectory::Start(dir / "out", "another");
     ASSERT_TRUE(staging) << staging.error().message;
@@ -183,55 +176,55 @@ TEST(StagingDirectory, WhatAKillDuringCleanUpLeftIsTakenForOurs) {
 TEST(StagingDirectory, ALockAloneDoesNotMakeADirectoryOurs) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out.partial");
-  Put(dir / "out.partial/.lock", "");
-  Put(dir / "out.partial/precious", "data");
+  fixtures::WriteFile(dir / "out.partial/.lock", "");
+  fixtures::WriteFile(dir / "out.partial/precious", "data");
   EXPECT_FALSE(StagingDirectory::Start(dir / "out", "id"));
-  EXPECT_EQ(Get(dir / "out.partial/precious"), "data");
+  EXPECT_EQ(fixtures::ReadFile(dir / "out.partial/precious"), "data");
 }
 
 TEST(StagingDirectory, NothingIsWrittenOrRemovedThroughALink) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "elsewhere/files");
-  Put(dir / "elsewhere/files/precious", "data");
-  Put(dir / "elsewhere/.journal", "moepack-journal 1 id\n");
+  fixtures::WriteFile(dir / "elsewhere/files/precious", "data");
+  fixtures::WriteFile(dir / "elsewhere/.journal", "moepack-journal 1 id\n");
   fs::create_directory_symlink(dir / "elsewhere", dir / "out.partial");
   EXPECT_FALSE(StagingDirectory::Start(dir / "out", "id"));
   EXPECT_FALSE(StagingDirectory::Start(dir / "out", "another"));
   fs::remove(dir / "out.partial");
   fs::create_directories(dir / "out.partial");
-  Put(dir / "out.partial/.lock", "");
+  fixtures::WriteFile(dir / "out.partial/.lock", "");
   fs::create_directory_symlink(dir / "elsewhere/files", dir / "out.partial/files");
   EXPECT_FALSE(StagingDirectory::Start(dir / "out", "id"));
-  EXPECT_EQ(Get(dir / "elsewhere/files/precious"), "data");
+  EXPECT_EQ(fixtures::ReadFile(dir / "elsewhere/files/precious"), "data");
 }
 
 TEST(StagingDirectory, WhatAKilledReplacementLeftBesideTheNewOneIsRemoved) {
   const fixtures::TempDir dir;
   for (const char* name : {"out", "out.replaced-77"}) {
     fs::create_directories(dir / name);
-    Put(dir / name / "mark", name);
+    fixtures::WriteFile(dir / name / "mark", name);
   }
   const auto staging = StagingDirectory::Start(dir / "out", "id", Own());
   ASSERT_TRUE(staging);
   EXPECT_FALSE(fs::exists(dir / "out.replaced-77"));
-  EXPECT_EQ(Get(dir / "out/mark"), "out");
+  EXPECT_EQ(fixtures::ReadFile(dir / "out/mark"), "out");
   EXPECT_THAT(staging->warnings(), IsEmpty());
 }
 
 TEST(StagingDirectory, WhatWasMovedAsideByAKilledReplacementComesBack) {
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out.replaced-77");
-  Put(dir / "out.replaced-77/mark", "old");
+  fixtures::WriteFile(dir / "out.replaced-77/mark", "old");
   {
     auto staging = StagingDirectory::Start(dir / "out", "id", Own());
     ASSERT_TRUE(staging);
-    EXPECT_EQ(Get(dir / "out/mark"), "old");
+    EXPECT_EQ(fixtures::ReadFile(dir / "out/mark"), "old");
     EXPECT_FALSE(staging->Publish(false)) << "it is there again, and needs --force";
     ASSERT_TRUE(staging->WriteText("mark", "new"));
     ASSERT_TRUE(staging->Publish(true));
   }
   EXPECT_THAT(Names(dir.path()), ElementsAre("out/mark"));
-  EXPECT_EQ(Get(dir / "out/mark"), "new");
+  EXPECT_EQ(fixtures::ReadFile(dir / "out/mark"), "new");
 }
 
 TEST(StagingDirectory, WhatOnlyLooksReplacedIsLeftAloneAndNamed) {
@@ -239,7 +232,7 @@ TEST(StagingDirectory, WhatOnlyLooksReplacedIsLeftAloneAndNamed) {
   fs::create_directories(dir / "out");
   fs::create_directories(dir / "out.replaced-77");
   fs::create_directories(dir / "out.replaced-yesterday");
-  Put(dir / "out.replaced-77/thesis", "x");
+  fixtures::WriteFile(dir / "out.replaced-77/thesis", "x");
   const auto staging = StagingDirectory::Start(dir / "out", "id", Own());
   ASSERT_TRUE(staging);
   EXPECT_THAT(staging->warnings(), ElementsAre(HasSubstr("out.replaced-77: looks like what")));
@@ -251,8 +244,8 @@ TEST(StagingDirectory, ARemovalThatFailsIsReportedAndMadeUpForByTheNextRun) {
   if (!fixtures::CanWatchSystemCalls()) GTEST_SKIP() << "no seccomp filters here";
   const fixtures::TempDir dir;
   fs::create_directories(dir / "out");
-  Put(dir / "out/mark", "x");
-  Put(dir / "out/weights", "x");
+  fixtures::WriteFile(dir / "out/mark", "x");
+  fixtures::WriteFile(dir / "out/weights", "x");
   const auto fail = [](const std::string& call) {
     const bool weights = call.starts_with("unlink") && call.ends_with("/weights");
     return weights ? EIO : fixtures::kLetItHappen;
@@ -271,7 +264,7 @@ TEST(StagingDirectory, ARemovalThatFailsIsReportedAndMadeUpForByTheNextRun) {
                 [&] { return fixtures::WatchSystemCalls(dir.path(), fail) ? run() : 2; }),
             0);
   EXPECT_FALSE(fs::exists(dir / "out.partial"));
-  EXPECT_EQ(Get(dir / "out/mark"), "new");
+  EXPECT_EQ(fixtures::ReadFile(dir / "out/mark"), "new");
   { ASSERT_TRUE(StagingDirectory::Start(dir / "out", "id", Own())); }
   EXPECT_THAT(Names(dir.path()), ElementsAre("out/mark"));
 }
@@ -294,14 +287,14 @@ TEST(StagingDirectory, SurvivesBeingKilledAtEverySystemCall) {
     killed = fixtures::IsKilledAtCall(
         dir.path(), calls, [&] { return WriteAndPublish(dir / "out", "new", true) ? 0 : 1; });
     if (fs::exists(dir / "out")) {
-      const std::string mark = Get(dir / "out/mark");
+      const std::string mark = fixtures::ReadFile(dir / "out/mark");
       EXPECT_TRUE(mark == "old" || mark == "new") << calls;
-      EXPECT_EQ(Get(dir / "out/deep/er/file"), mark) << calls;
+      EXPECT_EQ(fixtures::ReadFile(dir / "out/deep/er/file"), mark) << calls;
     }
     const std::string next = calls % 2 == 0 ? "new" : "other";
     ASSERT_TRUE(WriteAndPublish(dir / "out", next, true)) << calls;
     EXPECT_THAT(Names(dir.path()), ElementsAre("out/deep/er/file", "out/mark")) << calls;
-    EXPECT_EQ(Get(dir / "out/mark"), next) << calls;
+    EXPECT_EQ(fixtures::ReadFile(dir / "out/mark"), next) << calls;
     EXPECT_FALSE(fs::exists(dir / "out.partial")) << calls;
   }
   EXPECT_GT(calls, 30);
@@ -373,4 +366,4 @@ TEST(StagingDirectory, TheFirstFileOfASetIsPublishedLast) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

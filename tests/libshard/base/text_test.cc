@@ -4,7 +4,7 @@
 
 #include "libshard/base/utf8.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(Text, QuotedEscapesWhatATerminalWouldActOn) {
@@ -91,4 +91,4 @@ TEST(Text, ShapesAndPaddedNumbersAreSpelledOut) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(Utf8, ReadsCharactersOfEveryLength) {
@@ -56,4 +56,4 @@ TEST(Utf8, SeesWhatACharacterStillLacks) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/check/layer_names.h"
 #include "tests/libshard/format/bent_checkpoint.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(LayerNames, BlocksForMultiTokenPredictionAreNamedByTheirOwnNumbers) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/gguf_writer.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/base/text.h"
 #include "libshard/check/model_check.h"
 #include "libshard/convert/gguf_model.h"
 #include "tests/libshard/format/bent_checkpoint.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -122,4 +123,4 @@ TEST(CheckModel, GgufModelsAreComparedWithTheirMetadata) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

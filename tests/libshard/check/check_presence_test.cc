@@ -4,7 +4,7 @@
 #include "libshard/check/presence.h"
 #include "tests/libshard/format/bent_checkpoint.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::Contains;
@@ -167,4 +167,4 @@ TEST(CheckPresence, AFamilyWithoutRowsForSuchBlocksIsNotAskedForThem) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/check/model_check.h"
 #include "libshard/check/promise.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -213,4 +213,4 @@ TEST(Promise, OfAGgufModelIsThatOfItsKeys) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/check/shapes.h"
 #include "tests/libshard/format/bent_checkpoint.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -152,4 +152,4 @@ TEST(CheckShapes, WhatAConfigDoesNotSayIsNotChecked) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

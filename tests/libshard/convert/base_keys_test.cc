@@ -7,7 +7,7 @@
 #include "libshard/model/config.h"
 #include "libshard/model/config_fields.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -188,4 +188,4 @@ TEST(CheckSquareHeads, RefusesHeadsThatDoNotFillTheHiddenSize) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/local_tree.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -19,7 +19,7 @@ void Write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-GgufMetadata KeysOf(const fs::path& root, const ModelNames& names = {"", "a-family"}) {
+GgufMetadata GeneralKeysOf(const fs::path& root, const ModelNames& names = {"", "a-family"}) {
   GgufMetadata metadata;
   const Status status = AddGeneralKeys(LocalTree(root), "arch", names, metadata);
   EXPECT_TRUE(status) << status.error().message;
@@ -42,7 +42,7 @@ TEST(GeneralKeys, NameTheModelAndNeverItsFolder) {
   const fs::path cached = dir / "models--org--Some-Model" / "snapshots" / "0123abcd";
   for (const fs::path& root : {dir / "tiny-moe/", cached}) {
     fs::create_directories(root);
-    const GgufMetadata metadata = KeysOf(root);
+    const GgufMetadata metadata = GeneralKeysOf(root);
     EXPECT_EQ(metadata.String("general.architecture"), "arch");
     EXPECT_EQ(metadata.String("general.type"), "model");
     EXPECT_EQ(metadata.String("general.name"), "A Family");
@@ -53,7 +53,7 @@ TEST(GeneralKeys, NameTheModelAndNeverItsFolder) {
 TEST(GeneralKeys, TakeTheIdInTheConfigAndNoPathOfTheMachineThatWroteIt) {
   const fixtures::TempDir dir;
   const auto name = [&](const ModelNames& names) {
-    return std::string(*KeysOf(dir.path(), names).String("general.name"));
+    return std::string(*GeneralKeysOf(dir.path(), names).String("general.name"));
   };
   EXPECT_EQ(name({"allenai/OLMoE-7B-A1B", "f"}), "OLMoE 7B A1B");
   EXPECT_EQ(name({"", "qwen3-moe"}), "Qwen3 Moe");
@@ -68,7 +68,7 @@ TEST(GeneralKeys, TakeWhatTheModelCardSays) {
   Write(dir / "README.md",
         "---\nmodel_name: Given\nlicense: other\nlicense_name: own\npipeline_tag: text-generation\n"
         "tags: [moe]\nbase_model: org-x/Model-1\ndatasets:\n- plain\n---\n");
-  const GgufMetadata metadata = KeysOf(dir.path());
+  const GgufMetadata metadata = GeneralKeysOf(dir.path());
   EXPECT_EQ(metadata.String("general.name"), "Given");
   EXPECT_EQ(metadata.String("general.license"), "other");
   EXPECT_EQ(metadata.String("general.license.name"), "own");
@@ -86,7 +86,7 @@ TEST(GeneralKeys, SamplingHasTheTypesOfLlamaCpp) {
   const fixtures::TempDir dir;
   Write(dir / "generation_config.json",
         R"({"top_k": 20, "top_p": 0.8, "temperature": 0.7, "repetition_penalty": 1.05})");
-  const GgufMetadata metadata = KeysOf(dir.path());
+  const GgufMetadata metadata = GeneralKeysOf(dir.path());
   EXPECT_EQ(*metadata.Find("general.sampling.top_k"), GgufValue::I32(20));
   EXPECT_EQ(*metadata.Find("general.sampling.top_p"), GgufValue::F32(0.8f));
   EXPECT_EQ(*metadata.Find("general.sampling.temp"), GgufValue::F32(0.7f));
@@ -120,4 +120,4 @@ TEST(SizeLabel, CountsAllElseAndOneExpert) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

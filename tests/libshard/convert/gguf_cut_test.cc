@@ -6,7 +6,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/gguf_experts.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -214,4 +214,4 @@ TEST(CutMetadata, RefusesAnArchitectureThatStockRuntimesDoNotHave) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/convert/converter.h"
 #include "libshard/format/gguf.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -126,4 +126,4 @@ TEST(Converters, AreListedOnceEach) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

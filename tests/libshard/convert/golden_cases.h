@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace shard::golden {
+namespace moepack::golden {
 
 // Made by llama.cpp's converter, listed with all keys.
 struct ConvertedCase {
@@ -111,4 +111,4 @@ inline std::string CaseName(const std::string& family, const std::string& listin
   return name;
 }
 
-}  // namespace shard::golden
+}  // namespace moepack::golden

@@ -19,7 +19,7 @@
 #include "libshard/format/checkpoint.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 
-namespace shard::golden {
+namespace moepack::golden {
 
 namespace fs = std::filesystem;
 
@@ -129,4 +129,4 @@ inline std::vector<std::string> CompareTensors(const Checkpoint& checkpoint, con
   return problems;
 }
 
-}  // namespace shard::golden
+}  // namespace moepack::golden

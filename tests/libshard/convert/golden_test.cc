@@ -12,7 +12,7 @@
 #include "tests/libshard/convert/golden_cases.h"
 #include "tests/libshard/convert/golden_listing.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -92,4 +92,4 @@ TEST(GoldenListings, AreAllComparedInSomeTestExceptThoseOfRecipesThatThereAreNot
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

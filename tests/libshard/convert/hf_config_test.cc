@@ -3,16 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-HfConfig Config(const std::string& text) { return HfConfig::Parse("config.json", text).value(); }
+HfConfig ParsedConfig(const std::string& text) {
+  return HfConfig::Parse("config.json", text).value();
+}
 
 template <class T>
-std::string ErrorOf(const Result<T>& result) {
+std::string HfConfigErrorOf(const Result<T>& result) {
   EXPECT_FALSE(result);
   if (result) return "";
   EXPECT_EQ(result.error().code, Code::kCorrupt);
@@ -20,15 +22,15 @@ std::string ErrorOf(const Result<T>& result) {
 }
 
 TEST(HfConfig, TakesTheFirstNameThatIsThere) {
-  const HfConfig config = Config(R"({"n_embd": 2, "hidden_size": 1, "num_experts": null})");
+  const HfConfig config = ParsedConfig(R"({"n_embd": 2, "hidden_size": 1, "num_experts": null})");
   EXPECT_EQ(config.U32({"hidden_size", "n_embd"}).value(), 1u);
   EXPECT_EQ(config.U32({"dim", "n_embd"}).value(), 2u);
   EXPECT_FALSE(config.Has({"num_experts"})) << "null counts as absent";
 }
 
 TEST(HfConfig, LaysTheTextConfigOverWhatSurroundsIt) {
-  const HfConfig config =
-      Config(R"({"a": 1, "b": 2, "thinker_config": {"b": 3, "text_config": {"c": 4, "a": null}}})");
+  const HfConfig config = ParsedConfig(
+      R"({"a": 1, "b": 2, "thinker_config": {"b": 3, "text_config": {"c": 4, "a": null}}})");
   EXPECT_EQ(config.U32({"a"}).value(), 1u);
   EXPECT_EQ(config.U32({"b"}).value(), 3u);
   EXPECT_EQ(config.U32({"c"}).value(), 4u);
@@ -38,44 +40,47 @@ TEST(HfConfig, LaysTheTextConfigOverWhatSurroundsIt) {
 
 TEST(HfConfig, TheInnermostConfigCountsUnderAnyOfItsNames) {
   const HfConfig config =
-      Config(R"({"first": 1, "text_config": {"second": 2, "ffn_config": {"third": 3}}})");
+      ParsedConfig(R"({"first": 1, "text_config": {"second": 2, "ffn_config": {"third": 3}}})");
   EXPECT_EQ(config.U32({"first", "second"}).value(), 2u);
   EXPECT_EQ(config.Find({"first", "second", "third"})->path, "text_config.ffn_config.third");
   EXPECT_EQ(config.FindAtRoot({"third", "second", "first"})->path, "first");
   EXPECT_EQ(config.NestedText()->path, "text_config.");
-  EXPECT_FALSE(Config(R"({"ffn_config": {"a": 1}})").NestedText());
+  EXPECT_FALSE(ParsedConfig(R"({"ffn_config": {"a": 1}})").NestedText());
 }
 
 TEST(HfConfig, AbsentFieldsAreAnErrorOnlyWhereRequired) {
-  const HfConfig config = Config("{}");
+  const HfConfig config = ParsedConfig("{}");
   EXPECT_FALSE(config.FindU32({"x"}).value());
   EXPECT_FALSE(config.FindF32({"x"}).value());
   EXPECT_FALSE(config.FindBool({"x"}).value());
   EXPECT_FALSE(config.FindString({"x"}).value());
   EXPECT_TRUE(config.FindU32s({"x"}).value().empty());
-  EXPECT_EQ(ErrorOf(config.U32({"x", "y"})),
+  EXPECT_EQ(HfConfigErrorOf(config.U32({"x", "y"})),
             "config.json: x or y: expected a whole number, found nothing");
-  EXPECT_EQ(ErrorOf(config.F32({"x"})), "config.json: x: expected a number, found nothing");
+  EXPECT_EQ(HfConfigErrorOf(config.F32({"x"})), "config.json: x: expected a number, found nothing");
 }
 
 TEST(HfConfig, RefusesFieldsOfAnotherType) {
-  const HfConfig config = Config(
+  const HfConfig config = ParsedConfig(
       R"({"text_config": {"n": -1}, "f": 1.5, "s": "7", "big": 4294967296, "list": [1, -2],
           "huge": 1e39, "infinite": Infinity})");
-  EXPECT_EQ(ErrorOf(config.FindU32({"n"})),
+  EXPECT_EQ(HfConfigErrorOf(config.FindU32({"n"})),
             "config.json: text_config.n: expected a whole number from 0 to 4294967295, found -1");
-  for (const char* key : {"f", "s", "big", "list"}) EXPECT_NE(ErrorOf(config.FindU32({key})), "");
+  for (const char* key : {"f", "s", "big", "list"})
+    EXPECT_NE(HfConfigErrorOf(config.FindU32({key})), "");
   for (const char* key : {"s", "huge", "infinite"}) {
-    EXPECT_THAT(ErrorOf(config.FindF32({key})), HasSubstr("fits 32-bit floating point")) << key;
+    EXPECT_THAT(HfConfigErrorOf(config.FindF32({key})), HasSubstr("fits 32-bit floating point"))
+        << key;
   }
-  EXPECT_THAT(ErrorOf(config.FindBool({"f"})), HasSubstr("true or false, found 1.5"));
-  EXPECT_THAT(ErrorOf(config.FindString({"f"})), HasSubstr("a string, found 1.5"));
-  EXPECT_THAT(ErrorOf(config.FindU32s({"list"})), HasSubstr("whole numbers"));
-  EXPECT_THAT(ErrorOf(HfConfig::Parse("config.json", "[]")), HasSubstr("expected a JSON object"));
+  EXPECT_THAT(HfConfigErrorOf(config.FindBool({"f"})), HasSubstr("true or false, found 1.5"));
+  EXPECT_THAT(HfConfigErrorOf(config.FindString({"f"})), HasSubstr("a string, found 1.5"));
+  EXPECT_THAT(HfConfigErrorOf(config.FindU32s({"list"})), HasSubstr("whole numbers"));
+  EXPECT_THAT(HfConfigErrorOf(HfConfig::Parse("config.json", "[]")),
+              HasSubstr("expected a JSON object"));
 }
 
 TEST(HfConfig, ReadsNumbersAsTheyAreWritten) {
-  const HfConfig config = Config(R"({"theta": 1000000, "eps": 1e-06, "list": [3, 3, 2]})");
+  const HfConfig config = ParsedConfig(R"({"theta": 1000000, "eps": 1e-06, "list": [3, 3, 2]})");
   EXPECT_EQ(config.F32({"theta"}).value(), 1e6f);
   EXPECT_EQ(config.F32({"eps"}).value(), 1e-6f);
   EXPECT_THAT(config.FindU32s({"list"}).value(), ElementsAre(3, 3, 2));
@@ -88,43 +93,46 @@ TEST(HfConfig, BothLayoutsOfRopeParametersReadTheSame) {
   const char* newer = R"({"rope_parameters": {"rope_theta": 5e5, "partial_rotary_factor": 0.5,
                           "rope_type": "yarn", "factor": 4}})";
   for (const char* text : {older, newer}) {
-    const HfConfig rope = Config(text).Rope().value();
+    const HfConfig rope = ParsedConfig(text).Rope().value();
     EXPECT_EQ(*rope.FindString({"rope_type"}).value(), "yarn");
     EXPECT_EQ(rope.F32({"rope_theta"}).value(), 5e5f);
     EXPECT_EQ(rope.F32({"partial_rotary_factor"}).value(), 0.5f);
     EXPECT_EQ(rope.F32({"factor"}).value(), 4.0f);
   }
-  EXPECT_FALSE(Config(R"({"factor": 3})").Rope()->Has({"factor"})) << "not a rope parameter";
+  EXPECT_FALSE(ParsedConfig(R"({"factor": 3})").Rope()->Has({"factor"})) << "not a rope parameter";
 }
 
 TEST(HfConfig, RefusesRopeParametersByKindOfLayer) {
-  const auto rope = Config(R"({"rope_parameters": {"full_attention": {}}})").Rope();
+  const auto rope = ParsedConfig(R"({"rope_parameters": {"full_attention": {}}})").Rope();
   ASSERT_FALSE(rope);
   EXPECT_EQ(rope.error().code, Code::kUnsupported);
   EXPECT_THAT(rope.error().message, HasSubstr("a set for each kind of layer"));
-  EXPECT_THAT(ErrorOf(Config(R"({"rope_scaling": 2})").Rope()), HasSubstr("expected an object"));
+  EXPECT_THAT(HfConfigErrorOf(ParsedConfig(R"({"rope_scaling": 2})").Rope()),
+              HasSubstr("expected an object"));
 }
 
 TEST(HfConfig, FallsBackToDefaultsWhereNoNameOfAFieldIsThere) {
   const HfConfig config =
-      Config(R"({"n_heads": 3, "text_config": {"width": null}})")
+      ParsedConfig(R"({"n_heads": 3, "text_config": {"width": null}})")
           .WithDefaults(R"({"heads": 1, "width": 7, "rope_theta": 5, "rope_scaling": null})")
           .value();
   EXPECT_EQ(config.U32({"heads", "n_heads"}).value(), 3u) << "a default under a better name";
   EXPECT_EQ(config.U32({"width"}).value(), 7u) << "null is absent";
   EXPECT_EQ(config.Rope()->F32({"rope_theta"}).value(), 5.0f);
   EXPECT_FALSE(config.FindAtRoot({"width"})) << "ids of tokens have no defaults";
-  EXPECT_FALSE(Config("{}").WithDefaults("").value().Has({"width"}));
+  EXPECT_FALSE(ParsedConfig("{}").WithDefaults("").value().Has({"width"}));
 }
 
 TEST(HfConfig, ReadsListsOfNumbers) {
-  const HfConfig config = Config(R"({"list": [1, 2.5], "one": 3, "text": ["a"], "big": [1e300]})");
+  const HfConfig config =
+      ParsedConfig(R"({"list": [1, 2.5], "one": 3, "text": ["a"], "big": [1e300]})");
   EXPECT_THAT(config.FindF32s({"list"}).value(), testing::ElementsAre(1, 2.5f));
   EXPECT_THAT(config.FindF32s({"none"}).value(), testing::IsEmpty());
   for (const char* key : {"one", "text", "big"}) {
-    EXPECT_THAT(ErrorOf(config.FindF32s({key})), HasSubstr("expected a list of numbers")) << key;
+    EXPECT_THAT(HfConfigErrorOf(config.FindF32s({key})), HasSubstr("expected a list of numbers"))
+        << key;
   }
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

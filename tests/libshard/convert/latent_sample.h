@@ -4,7 +4,7 @@
 
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 
 // Without a low rank the queries are projected by q_proj (DeepSeek-V2-Lite).
 inline void AddLatentAttention(ConvertSample& sample, const std::string& at, bool low_rank) {
@@ -78,4 +78,4 @@ inline ConvertSample LatentSample(const char* architecture, const char* model_ty
   return sample;
 }
 
-}  // namespace shard
+}  // namespace moepack

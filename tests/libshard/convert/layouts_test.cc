@@ -14,7 +14,7 @@
 #include "libshard/convert/converter.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::Contains;
@@ -265,4 +265,4 @@ TEST(ConvertedLayouts, StandForEveryFamilyWithAConverter) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -48,4 +48,4 @@ TEST(ModelCard, WithoutFrontMatterThereIsNothing) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/recipe/quantize.h"
 #include "tests/libshard/convert/golden_listing.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 struct Case {
@@ -98,4 +98,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, ConvertPack, testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

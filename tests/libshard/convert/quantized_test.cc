@@ -14,7 +14,7 @@
 #include "tests/libshard/convert/golden_cases.h"
 #include "tests/libshard/convert/golden_listing.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::IsEmpty;
@@ -98,4 +98,4 @@ INSTANTIATE_TEST_SUITE_P(Listings, ConvertQuantized, testing::ValuesIn(golden::k
                          });
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 
 // Hidden size 4; linear attention with 2 key heads and 4 value heads of 2 values; full attention
 // with 2 query heads and 1 key head of 4 values; 2 experts and a shared one of width 2. Tensors of
@@ -68,4 +68,4 @@ class QwenHybridSample : public ConvertSample {
   }
 };
 
-}  // namespace shard
+}  // namespace moepack

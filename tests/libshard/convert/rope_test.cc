@@ -8,14 +8,16 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-HfConfig Config(const std::string& text) { return HfConfig::Parse("config.json", text).value(); }
+HfConfig RopeConfig(const std::string& text) {
+  return HfConfig::Parse("config.json", text).value();
+}
 
 struct Outcome {
   GgufMetadata metadata;
@@ -26,7 +28,7 @@ struct Outcome {
 Outcome Add(const std::string& config, const RopeSupport& support = {}) {
   Outcome out;
   ArchKeys keys("arch", out.metadata);
-  out.status = AddRopeKeys(Config(config), support, keys, out.warnings);
+  out.status = AddRopeKeys(RopeConfig(config), support, keys, out.warnings);
   return out;
 }
 
@@ -101,7 +103,7 @@ TEST(RopeKeys, PadSectionsToFour) {
 }
 
 TEST(RopeFactors, AreThoseOfTheLlama4Listing) {
-  const HfConfig config = Config(R"({"rope_theta": 500000.0, "rope_scaling": {"factor": 16.0,
+  const HfConfig config = RopeConfig(R"({"rope_theta": 500000.0, "rope_scaling": {"factor": 16.0,
     "high_freq_factor": 1.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
     "rope_type": "llama3"}})");
   const auto factors = RopeFactors(config, 64);
@@ -112,7 +114,7 @@ TEST(RopeFactors, AreThoseOfTheLlama4Listing) {
 
 TEST(RopeFactors, BlendBetweenShortAndLongWaves) {
   const HfConfig config =
-      Config(R"({"rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3"}})");
+      RopeConfig(R"({"rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3"}})");
   const std::vector<float> factors = RopeFactors(config, 128).value();
   ASSERT_EQ(factors.size(), 64u);
   EXPECT_EQ(factors.front(), 1.0f);
@@ -120,19 +122,19 @@ TEST(RopeFactors, BlendBetweenShortAndLongWaves) {
   EXPECT_TRUE(std::is_sorted(factors.begin(), factors.end()));
   // Pair 32: wave 2 pi sqrt(theta) = 4443, s = (8192 / 4443 - 1) / 3, 1 / ((1 - s) / 8 + s).
   EXPECT_NEAR(factors[32], 2.6945f, 1e-4);
-  EXPECT_THAT(RopeFactors(Config("{}"), 128).value(), IsEmpty());
+  EXPECT_THAT(RopeFactors(RopeConfig("{}"), 128).value(), IsEmpty());
 }
 
 TEST(RopeFactors, RefuseNumbersThatMakeNoSense) {
-  const HfConfig odd = Config(R"({"rope_scaling": {"rope_type": "llama3"}})");
+  const HfConfig odd = RopeConfig(R"({"rope_scaling": {"rope_type": "llama3"}})");
   EXPECT_THAT(RopeFactors(odd, 7).error().message, HasSubstr("an even number up to"));
-  const HfConfig zero = Config(R"({"rope_scaling": {"rope_type": "llama3", "factor": 0}})");
+  const HfConfig zero = RopeConfig(R"({"rope_scaling": {"rope_type": "llama3", "factor": 0}})");
   EXPECT_THAT(RopeFactors(zero, 8).error().message, HasSubstr("factor: expected a number over 0"));
 }
 
 TEST(RopeTensors, AreTheFactorsOfScalingsThatTheRuntimeReadsAsTensors) {
-  const HfConfig longrope =
-      Config(R"({"rope_scaling": {"type": "su", "long_factor": [3, 4], "short_factor": [1, 2]}})");
+  const HfConfig longrope = RopeConfig(
+      R"({"rope_scaling": {"type": "su", "long_factor": [3, 4], "short_factor": [1, 2]}})");
   RopeSupport support;
   support.longrope = true;
   const auto tensors = RopeTensors(longrope, support, 4);
@@ -143,7 +145,7 @@ TEST(RopeTensors, AreTheFactorsOfScalingsThatTheRuntimeReadsAsTensors) {
   EXPECT_EQ((*tensors)[1].name, "rope_factors_short.weight");
   EXPECT_THAT((*tensors)[1].values, ElementsAre(1, 2));
   EXPECT_THAT(RopeTensors(longrope, {}, 4).value(), IsEmpty());
-  EXPECT_THAT(RopeTensors(Config("{}"), support, 4).value(), IsEmpty());
+  EXPECT_THAT(RopeTensors(RopeConfig("{}"), support, 4).value(), IsEmpty());
   EXPECT_THAT(RopeTensors(longrope, support, 8).error().message,
               HasSubstr("long_factor: expected 4 numbers (half a head), found 2"));
 }
@@ -157,4 +159,4 @@ TEST(RopeTensors, LeaveNoScalingTypeForTheRuntime) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

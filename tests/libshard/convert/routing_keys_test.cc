@@ -5,7 +5,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // All keys of a model with this routing.
-GgufMetadata KeysOf(const std::string& architecture, const RoutingToWrite& model) {
+GgufMetadata RoutingKeysOf(const std::string& architecture, const RoutingToWrite& model) {
   GgufMetadata metadata;
   metadata.Set("general.architecture", GgufValue::String(architecture));
   ArchKeys keys(architecture, metadata);
@@ -32,29 +32,30 @@ std::vector<std::string> Names(const GgufMetadata& metadata) {
 
 TEST(RoutingKeys, AreThoseThatTheGraphReadsAndThoseThatTheConfigStates) {
   const Routing sigmoid = {.gating = Gating::kSigmoid, .normalize = false};
-  EXPECT_THAT(Names(KeysOf("deepseek2", {sigmoid, {}})),
+  EXPECT_THAT(Names(RoutingKeysOf("deepseek2", {sigmoid, {}})),
               ElementsAre("deepseek2.expert_gating_func", "deepseek2.expert_weights_scale"));
-  EXPECT_THAT(Names(KeysOf("glm4moe", {sigmoid, {}})),
+  EXPECT_THAT(Names(RoutingKeysOf("glm4moe", {sigmoid, {}})),
               ElementsAre("glm4moe.expert_gating_func", "glm4moe.expert_weights_scale",
                           "glm4moe.expert_weights_norm"));
-  EXPECT_THAT(Names(KeysOf("minimax-m2", {sigmoid, {}})),
+  EXPECT_THAT(Names(RoutingKeysOf("minimax-m2", {sigmoid, {}})),
               ElementsAre("minimax-m2.expert_gating_func"));
-  EXPECT_THAT(Names(KeysOf("deepseek2", {{.normalize = false}, {}})),
+  EXPECT_THAT(Names(RoutingKeysOf("deepseek2", {{.normalize = false}, {}})),
               ElementsAre("deepseek2.expert_weights_scale"))
       << "softmax is what the graph takes without the key";
-  EXPECT_THAT(Names(KeysOf("qwen3moe", {{}, {}})), IsEmpty());
+  EXPECT_THAT(Names(RoutingKeysOf("qwen3moe", {{}, {}})), IsEmpty());
   StatedRouting stated;
   stated.gating = Gating::kSoftmax;
   stated.groups = 0;
-  EXPECT_THAT(Names(KeysOf("qwen3moe", {{}, stated})),
+  EXPECT_THAT(Names(RoutingKeysOf("qwen3moe", {{}, stated})),
               ElementsAre("qwen3moe.expert_group_count", "qwen3moe.expert_gating_func"));
   const Routing llama4 = {.gating = Gating::kSigmoidAfterTopK};
-  EXPECT_THAT(Names(KeysOf("llama4", {llama4, stated})), ElementsAre("llama4.expert_group_count"))
+  EXPECT_THAT(Names(RoutingKeysOf("llama4", {llama4, stated})),
+              ElementsAre("llama4.expert_group_count"))
       << "llama.cpp has no number for its function";
 }
 
 TEST(RoutingKeys, HaveTheNumbersOfTheModel) {
-  const GgufMetadata keys = KeysOf(
+  const GgufMetadata keys = RoutingKeysOf(
       "deepseek2",
       {{.gating = Gating::kSigmoid, .normalize = true, .scale = 1.8, .groups = 8, .groups_used = 4},
        {}});
@@ -68,7 +69,7 @@ TEST(RoutingKeys, HaveTheNumbersOfTheModel) {
 struct Checked {
   Checked(const std::string& architecture, const Routing& model, const std::string& config = "{}") {
     const Status status = CheckGraphRouting(HfConfig::Parse("c", config).value(), model,
-                                            KeysOf(architecture, {model, {}}), warnings);
+                                            RoutingKeysOf(architecture, {model, {}}), warnings);
     if (status) return;
     EXPECT_EQ(status.error().code, Code::kUnsupported);
     error = status.error().message;
@@ -112,4 +113,4 @@ TEST(CheckGraphRouting, WarnsOfGroupsThatTheGraphScoresOtherwise) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

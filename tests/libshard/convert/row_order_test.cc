@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -92,7 +92,7 @@ TEST(RowOrder, RefusesRowsThatDoNotFit) {
   EXPECT_THAT(RowsOf({RowOrder::kFirstHalf}, 5).error().message, HasSubstr("even number"));
 }
 
-TensorEntry Entry(std::vector<uint64_t> shape) {
+TensorEntry RowOrderEntry(std::vector<uint64_t> shape) {
   TensorEntry entry;
   entry.name = "t";
   entry.shape = std::move(shape);
@@ -104,7 +104,8 @@ TensorEntry Entry(std::vector<uint64_t> shape) {
 
 TEST(AppendRows, ReordersRowsByRangesThatAscendInOrder) {
   std::vector<SourceRange> ranges;
-  const auto shape = AppendRows("t", Entry({4, 5}), {{RowOrder::kRope, {1, 1}}, false, 70}, ranges);
+  const auto shape =
+      AppendRows("t", RowOrderEntry({4, 5}), {{RowOrder::kRope, {1, 1}}, false, 70}, ranges);
   EXPECT_THAT(*shape, ElementsAre(4, 5));
   EXPECT_THAT(ranges, ElementsAre(SourceRange{3, 1000, 10, 70}, SourceRange{3, 1020, 10, 71},
                                   SourceRange{3, 1010, 10, 72}, SourceRange{3, 1030, 10, 73}));
@@ -112,7 +113,8 @@ TEST(AppendRows, ReordersRowsByRangesThatAscendInOrder) {
 
 TEST(AppendRows, ReordersTheEntriesOfABias) {
   std::vector<SourceRange> ranges;
-  const auto shape = AppendRows("t", Entry({4}), {{RowOrder::kRope, {1, 1}}, false, 0}, ranges);
+  const auto shape =
+      AppendRows("t", RowOrderEntry({4}), {{RowOrder::kRope, {1, 1}}, false, 0}, ranges);
   EXPECT_THAT(*shape, ElementsAre(4));
   ASSERT_EQ(ranges.size(), 4u);
   EXPECT_EQ(ranges[1], (SourceRange{3, 1004, 2, 1}));
@@ -120,23 +122,24 @@ TEST(AppendRows, ReordersTheEntriesOfABias) {
 
 TEST(AppendRows, GivesEveryPackedExpertItsRanges) {
   std::vector<SourceRange> ranges;
-  const auto whole = AppendRows("t", Entry({2, 4, 3}), {{}, true, 50}, ranges);
+  const auto whole = AppendRows("t", RowOrderEntry({2, 4, 3}), {{}, true, 50}, ranges);
   EXPECT_THAT(*whole, ElementsAre(2, 4, 3));
   EXPECT_THAT(ranges, ElementsAre(SourceRange{3, 1000, 24, 50}, SourceRange{3, 1024, 24, 51}));
   ranges.clear();
-  const auto half = AppendRows("t", Entry({2, 4, 3}), {{RowOrder::kSecondHalf}, true, 50}, ranges);
+  const auto half =
+      AppendRows("t", RowOrderEntry({2, 4, 3}), {{RowOrder::kSecondHalf}, true, 50}, ranges);
   EXPECT_THAT(*half, ElementsAre(2, 2, 3));
   EXPECT_THAT(ranges, ElementsAre(SourceRange{3, 1012, 12, 50}, SourceRange{3, 1036, 12, 51}));
 }
 
 TEST(AppendRows, NamesTheTensorWhoseRowsDoNotFit) {
   std::vector<SourceRange> ranges;
-  const auto shape =
-      AppendRows("f: tensor \"t\"", Entry({3, 2}), {{RowOrder::kFirstHalf}, false, 0}, ranges);
+  const auto shape = AppendRows("f: tensor \"t\"", RowOrderEntry({3, 2}),
+                                {{RowOrder::kFirstHalf}, false, 0}, ranges);
   ASSERT_FALSE(shape);
   EXPECT_EQ(shape.error().code, Code::kCorrupt);
   EXPECT_THAT(shape.error().message, HasSubstr("f: tensor \"t\": rows: expected"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

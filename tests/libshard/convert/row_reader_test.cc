@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -225,4 +225,4 @@ TEST_F(RowReaders, RepackThroughStacksAndSelections) {
 TEST(RowRange, CountsRows) { EXPECT_EQ(RowRange(5, 7, 9), (SourceRange{kRowsOfReader, 5, 7, 9})); }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

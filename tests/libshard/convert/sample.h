@@ -17,7 +17,7 @@
 #include "libshard/convert/gguf_model.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 
-namespace shard {
+namespace moepack {
 
 // F32 tensors whose values count on from tensor to tensor: every value is in one place only.
 class ConvertSample {
@@ -147,4 +147,22 @@ class ConvertSample {
   float next_ = 1;
 };
 
-}  // namespace shard
+// What becomes of a sample that converts; an empty model, and a failed test, if it does not.
+inline GgufModel Converted(const ConvertSample& sample, const ConvertOptions& options = {}) {
+  auto model = sample.Convert(options);
+  EXPECT_TRUE(model) << model.error().message;
+  return model ? *std::move(model) : GgufModel();
+}
+
+inline GgufMetadata ConvertedKeys(const ConvertSample& sample) {
+  return Converted(sample).metadata;
+}
+
+// Why a sample does not convert.
+inline Error ConversionError(const ConvertSample& sample) {
+  const auto model = sample.Convert();
+  EXPECT_FALSE(model);
+  return model ? Error{} : model.error();
+}
+
+}  // namespace moepack

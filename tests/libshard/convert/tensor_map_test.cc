@@ -6,7 +6,7 @@
 #include "libshard/convert/row_reader.h"
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -17,7 +17,7 @@ const GgufTensor& Find(const GgufModel& model, const std::string& name) {
                        [&](const GgufTensor& tensor) { return tensor.name == name; });
 }
 
-Error ErrorOf(const ConvertSample& sample) {
+Error TensorMapErrorOf(const ConvertSample& sample) {
   const auto model = sample.Convert();
   EXPECT_FALSE(model);
   return model ? Error{Code::kIo, "", ""} : model.error();
@@ -89,7 +89,7 @@ TEST(TensorMap, ForcesF32FromTheStartAndLeavesTheRestAsStored) {
 TEST(TensorMap, AnUnmappedTensorIsAnErrorThatNamesIt) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.Add("model.layers.0.self_attn.sinks", {2});
-  const Error error = ErrorOf(sample);
+  const Error error = TensorMapErrorOf(sample);
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("model.safetensors: tensor \"model.layers.0.self_attn.sinks"
                                        "\": expected a tensor that the GGUF form of qwen3-moe"));
@@ -108,7 +108,7 @@ TEST(TensorMap, DropsTablesOfRotaryFrequencies) {
 TEST(TensorMap, AMissingTensorIsNamedByBothNames) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.Remove("q_norm");
-  const Error error = ErrorOf(sample);
+  const Error error = TensorMapErrorOf(sample);
   EXPECT_EQ(error.code, Code::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("blk.0.attn_q_norm.weight: expected a source tensor "
                                        "\"layers.0.self_attn.q_norm.weight\", found none"));
@@ -117,7 +117,7 @@ TEST(TensorMap, AMissingTensorIsNamedByBothNames) {
 TEST(TensorMap, BiasesMayBeThereWhereTheRuntimeTakesThem) {
   ConvertSample qwen = ConvertSample::Qwen3Moe();
   qwen.Add("model.layers.0.self_attn.v_proj.bias", {2});
-  EXPECT_THAT(ErrorOf(qwen).message, HasSubstr("v_proj.bias"));
+  EXPECT_THAT(TensorMapErrorOf(qwen).message, HasSubstr("v_proj.bias"));
   ConvertSample sample = ConvertSample::Mixtral();
   sample.Add("model.layers.0.self_attn.v_proj.bias", {4});
   const auto model = sample.Convert();
@@ -131,13 +131,13 @@ TEST(TensorMap, RefusesOtherNumbersWithTheirFormat) {
   query.dtype = "I8";
   query.bytes.resize(query.bytes.size() / 4);
   sample.config["quantization_config"] = {{"quant_method", "fp8"}};
-  const Error error = ErrorOf(sample);
+  const Error error = TensorMapErrorOf(sample);
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("q_proj.weight\": expected numbers in F32, F16, BF16, "
                                        "F8_E4M3, packed integers or MXFP4, found I8 (\"fp8\")"));
   EXPECT_THAT(error.hint, HasSubstr("safetensors output"));
   sample.config["quantization_config"] = {{"quant_method", "modelopt"}};
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("quant_method: expected fp8"));
+  EXPECT_THAT(TensorMapErrorOf(sample).message, HasSubstr("quant_method: expected fp8"));
 }
 
 // Every weight of the experts and q_proj in F8_E4M3 with one scale of 2 for each row.
@@ -179,14 +179,16 @@ TEST(TensorMap, ReadsScaledWeightsAndStacksThemAsBf16) {
 TEST(TensorMap, RefusesAScaleThatIsMissingOrStandsAlone) {
   ConvertSample sample = Scaled();
   sample.Remove("q_proj.weight_scale_inv");
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("q_proj.weight\": expected weight_scale_inv"));
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
+              HasSubstr("q_proj.weight\": expected weight_scale_inv"));
   sample = Scaled();
   sample.Remove("experts.1.up_proj.weight_scale_inv");
-  EXPECT_THAT(ErrorOf(sample).message,
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("expert 1: expected one tensor up.weight_scale_inv, found none"));
   sample = ConvertSample::Qwen3Moe();
   sample.Add("model.layers.0.self_attn.r_proj.weight_scale_inv", {1, 1});
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("r_proj.weight_scale_inv\": expected a tensor"));
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
+              HasSubstr("r_proj.weight_scale_inv\": expected a tensor"));
 }
 
 TEST(TensorMap, LeavesOutBlocksForMultiTokenPredictionThatWereAnnounced) {
@@ -195,7 +197,7 @@ TEST(TensorMap, LeavesOutBlocksForMultiTokenPredictionThatWereAnnounced) {
   sample.Add("model.layers.1.input_layernorm.weight", {4});
   EXPECT_TRUE(sample.Convert());
   sample.Add("model.layers.2.input_layernorm.weight", {4});
-  EXPECT_THAT(ErrorOf(sample).message,
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("extra: layer 2: expected layers below 2 (num_hidden_layers and "
                         "announced blocks), found 1 tensor, "
                         "\"model.layers.2.input_layernorm.weight\""));
@@ -236,21 +238,21 @@ TEST(TensorMap, RefusesExpertsThatDiffer) {
   fixtures::RawTensor& expert = sample.Tensor("model.layers.0.mlp.experts.1.up_proj.weight");
   expert.dtype = "BF16";
   expert.bytes.resize(expert.bytes.size() / 2);
-  EXPECT_THAT(ErrorOf(sample).message,
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("expected F32 of shape [2, 4] as the first expert has, found BF16"));
 }
 
 TEST(TensorMap, RefusesTwoLayoutsInOneLayer) {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.Add("model.layers.0.mlp.gate.weight", {2, 8});
-  EXPECT_THAT(ErrorOf(sample).message,
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("expected one layout of blk.{L}.ffn_gate_inp.weight, found two"));
 }
 
 TEST(TensorMap, RefusesALayerBeyondTheLast) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.Add("model.layers.1.input_layernorm.weight", {4});
-  EXPECT_THAT(ErrorOf(sample).message,
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("extra: layer 1: expected layers below 1 (num_hidden_layers), found 1 "
                         "tensor, \"model.layers.1.input_layernorm.weight\""));
 }
@@ -266,7 +268,7 @@ TEST(TensorMap, ATiedHeadIsNotWritten) {
   sample.config.erase("tie_word_embeddings");
   EXPECT_TRUE(sample.Convert()) << "no head, and nothing said: tied";
   sample.config["tie_word_embeddings"] = false;
-  EXPECT_THAT(ErrorOf(sample).message,
+  EXPECT_THAT(TensorMapErrorOf(sample).message,
               HasSubstr("missing: head: expected a tensor like \"lm_head.{W}\", as "
                         "tie_word_embeddings is false, found none"));
 }
@@ -299,4 +301,4 @@ TEST(TensorMap, CopiesTheEmbeddingWhereTheRuntimeAsksForAHead) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

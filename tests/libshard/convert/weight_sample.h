@@ -16,7 +16,7 @@
 #include "libshard/convert/weights/weight.h"
 #include "quant/format.h"
 
-namespace shard {
+namespace moepack {
 
 template <class T>
 std::string BytesOf(const std::vector<T>& values) {
@@ -116,4 +116,4 @@ class WeightSample {
   WeightConfig config_;
 };
 
-}  // namespace shard
+}  // namespace moepack

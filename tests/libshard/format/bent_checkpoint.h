@@ -15,7 +15,7 @@
 #include "libshard/base/json.h"
 #include "libshard/check/model_check.h"
 
-namespace shard {
+namespace moepack {
 
 class BentCheckpoint {
  public:
@@ -78,4 +78,4 @@ class BentCheckpoint {
   Json config;
 };
 
-}  // namespace shard
+}  // namespace moepack

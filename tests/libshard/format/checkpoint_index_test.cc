@@ -7,7 +7,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/local_tree.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(CheckpointIndex, TheUsualNameWinsOverOthers) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using fixtures::RawTensor;
@@ -255,4 +255,4 @@ TEST(CheckpointGguf, NoticesAChangeBehindItsBack) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

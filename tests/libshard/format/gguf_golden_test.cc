@@ -6,7 +6,7 @@
 #include "libshard/model/model.h"
 #include "tests/libshard/convert/golden_listing.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::IsEmpty;
@@ -68,4 +68,4 @@ INSTANTIATE_TEST_SUITE_P(Files, GgufGolden, testing::Values("gpt-oss", "deepseek
                          });
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

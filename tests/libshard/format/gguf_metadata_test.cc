@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -107,4 +107,4 @@ TEST(GgufMetadata, KnowsItsArchitecture) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using fixtures::TempDir;
@@ -140,4 +140,4 @@ TEST(GgufSet, ASingleFileMayHaveTheKeysOfASetOfOne) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

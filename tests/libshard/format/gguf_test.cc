@@ -7,14 +7,14 @@
 #include "fixtures/gguf_writer.h"
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Optional;
 
-Result<GgufHeader> Parse(const std::string& file) {
+Result<GgufHeader> ParsedGguf(const std::string& file) {
   return ParseGguf("f.gguf", std::as_bytes(std::span(file.data(), file.size())), file.size());
 }
 
@@ -24,7 +24,7 @@ fixtures::GgufRawTensor F32(const std::string& name, const std::vector<uint64_t>
 }
 
 std::string ErrorOf(const fixtures::GgufFile& file) {
-  const Result<GgufHeader> header = Parse(fixtures::GgufBytes(file));
+  const Result<GgufHeader> header = ParsedGguf(fixtures::GgufBytes(file));
   if (header) return "";
   EXPECT_THAT(header.error().message, HasSubstr("f.gguf: "));
   return header.error().message;
@@ -36,7 +36,7 @@ TEST(Gguf, ReadsWhatAnIndependentWriterWrote) {
                fixtures::GgufPairU32("llama.block_count", 7)};
   raw.tensors = {F32("a", {3, 2}, std::string(24, 'a')), F32("b", {1}, "bbbb")};
   const std::string file = fixtures::GgufBytes(raw);
-  const Result<GgufHeader> header = Parse(file);
+  const Result<GgufHeader> header = ParsedGguf(file);
   ASSERT_TRUE(header) << header.error().message;
   EXPECT_EQ(header->version, 3u);
   EXPECT_EQ(header->metadata.Architecture(), "llama");
@@ -53,7 +53,7 @@ TEST(Gguf, ReadsWhatAnIndependentWriterWrote) {
 TEST(Gguf, ReadsVersion2AsVersion3) {
   fixtures::GgufFile raw = fixtures::MiniGguf("qwen3moe", 1, 4);
   raw.version = 2;
-  const Result<GgufHeader> header = Parse(fixtures::GgufBytes(raw));
+  const Result<GgufHeader> header = ParsedGguf(fixtures::GgufBytes(raw));
   ASSERT_TRUE(header) << header.error().message;
   EXPECT_EQ(header->version, 2u);
   EXPECT_EQ(header->tensors.size(), raw.tensors.size());
@@ -66,7 +66,7 @@ TEST(Gguf, TakesEveryAlignment) {
     raw.pairs = {fixtures::GgufPairU32("general.alignment", alignment)};
     raw.tensors = {F32("a", {1}, "aaaa"), F32("b", {1}, "bbbb")};
     const std::string file = fixtures::GgufBytes(raw);
-    const Result<GgufHeader> header = Parse(file);
+    const Result<GgufHeader> header = ParsedGguf(file);
     ASSERT_TRUE(header) << alignment << header.error().message;
     EXPECT_EQ(header->alignment, alignment);
     EXPECT_EQ(file.substr(header->tensors[1].offset, 4), "bbbb");
@@ -78,11 +78,11 @@ TEST(Gguf, ReadsHeadersWithoutTensorsAndTensorsWithoutDimensions) {
   raw.pairs = {fixtures::GgufPairU32("k", 1)};
   std::string file = fixtures::GgufBytes(raw);
   file.resize(24 + 8 + 1 + 4 + 4);  // without the padding, too
-  const Result<GgufHeader> bare = Parse(file);
+  const Result<GgufHeader> bare = ParsedGguf(file);
   ASSERT_TRUE(bare) << bare.error().message;
   EXPECT_EQ(bare->data_start, file.size());
   raw.tensors = {F32("scalar", {}, "ssss"), F32("four", {1, 1, 1, 1}, "ffff")};
-  const Result<GgufHeader> header = Parse(fixtures::GgufBytes(raw));
+  const Result<GgufHeader> header = ParsedGguf(fixtures::GgufBytes(raw));
   ASSERT_TRUE(header) << header.error().message;
   EXPECT_EQ(header->tensors[0].bytes, 4u);
   EXPECT_TRUE(header->tensors[0].shape.empty());
@@ -90,7 +90,7 @@ TEST(Gguf, ReadsHeadersWithoutTensorsAndTensorsWithoutDimensions) {
 
 TEST(Gguf, NeedsOnlyTheHeaderOfAFile) {
   const std::string file = fixtures::GgufBytes(fixtures::MiniGguf("qwen3moe", 2, 4));
-  const Result<GgufHeader> whole = Parse(file);
+  const Result<GgufHeader> whole = ParsedGguf(file);
   ASSERT_TRUE(whole);
   const std::string_view start = std::string_view(file).substr(0, whole->data_start);
   const Result<GgufHeader> header =
@@ -114,7 +114,7 @@ TEST(Gguf, ReadsQuantizedTypesByTheirBlocks) {
                   .dims = {512, 3},
                   .type = fixtures::kGgufTypeQ4K,
                   .bytes = std::string(864, 'q')}};
-  const Result<GgufHeader> header = Parse(fixtures::GgufBytes(raw));
+  const Result<GgufHeader> header = ParsedGguf(fixtures::GgufBytes(raw));
   ASSERT_TRUE(header) << header.error().message;
   EXPECT_EQ(header->tensors[0].dtype, "q4_K");
   EXPECT_EQ(header->tensors[0].bytes, 864u);
@@ -127,7 +127,7 @@ TEST(Gguf, EveryTypeThatGgmlRemovedIsNamed) {
   for (const uint32_t type : {4u, 5u, 15u, 31u, 32u, 33u, 36u, 37u, 38u}) {
     fixtures::GgufFile raw;
     raw.tensors = {{.name = "t", .dims = {256}, .type = type, .bytes = "x"}};
-    const Result<GgufHeader> header = Parse(fixtures::GgufBytes(raw));
+    const Result<GgufHeader> header = ParsedGguf(fixtures::GgufBytes(raw));
     ASSERT_FALSE(header) << type;
     EXPECT_EQ(header.error().code, Code::kUnsupported);
     EXPECT_THAT(header.error().message, HasSubstr(Cat("found ", type, " (")));
@@ -141,7 +141,7 @@ TEST(Gguf, KeepsTheBytesOfValuesItDoesNotKnow) {
                {"empty", fixtures::kGgufArray, fixtures::GgufList(fixtures::kGgufString, 0, "")},
                {"bools", fixtures::kGgufArray,
                 fixtures::GgufList(fixtures::kGgufBool, 2, std::string("\1\0", 2))}};
-  const Result<GgufHeader> header = Parse(fixtures::GgufBytes(raw));
+  const Result<GgufHeader> header = ParsedGguf(fixtures::GgufBytes(raw));
   ASSERT_TRUE(header) << header.error().message;
   EXPECT_EQ(header->metadata.Find("strange")->bytes, list);
   EXPECT_EQ(header->metadata.Find("empty")->Count(), 0u);
@@ -176,4 +176,4 @@ TEST(Gguf, FindsADuplicateAmongManyNamesQuickly) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "fixtures/gguf_writer.h"
 #include "libshard/format/gguf.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::Optional;
@@ -104,4 +104,4 @@ TEST(GgufWrite, LaysTensorsOutOnPagesAndPadsTheEndWhereThatIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

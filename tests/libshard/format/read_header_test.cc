@@ -9,7 +9,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(ReadHeader, TheDigestIsThatOfTheFirstBytes) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -9,19 +9,19 @@
 #include "libshard/base/file.h"
 #include "libshard/base/local_tree.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
-void Put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+void PutSideFile(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
 class SideFilesTest : public testing::Test {
  protected:
   SideFilesTest() {
-    Put(dir_ / "config.json", "{}");
-    Put(dir_ / "m.safetensors.index.json", "{}");
-    Put(dir_ / "tokenizer.json", "{}");
+    PutSideFile(dir_ / "config.json", "{}");
+    PutSideFile(dir_ / "m.safetensors.index.json", "{}");
+    PutSideFile(dir_ / "tokenizer.json", "{}");
   }
   void ExpectChanged(const SideFiles& noted, const std::string& name) {
     const Status status = noted.CheckUnchanged();
@@ -38,11 +38,11 @@ TEST_F(SideFilesTest, AFileThatIsRewrittenGoneOrNewIsNoticed) {
   EXPECT_TRUE(before.CheckUnchanged());
   for (const char* name : {"config.json", "m.safetensors.index.json", "tokenizer.json"}) {
     const SideFiles noted = SideFiles::Note(tree_);
-    Put(dir_ / name, "{ }");
+    PutSideFile(dir_ / name, "{ }");
     ExpectChanged(noted, name);
   }
   const SideFiles noted = SideFiles::Note(tree_);
-  Put(dir_ / "tokenizer.model", "x");
+  PutSideFile(dir_ / "tokenizer.model", "x");
   ExpectChanged(noted, "tokenizer.model");
   const SideFiles with_model = SideFiles::Note(tree_);
   fs::remove(dir_ / "tokenizer.model");
@@ -52,7 +52,7 @@ TEST_F(SideFilesTest, AFileThatIsRewrittenGoneOrNewIsNoticed) {
 // As a download does it: the name is the same, the file is another.
 TEST_F(SideFilesTest, ALinkThatLeadsElsewhereIsNoticed) {
   fs::rename(dir_ / "config.json", dir_ / "blob-1");
-  Put(dir_ / "blob-2", "{}");
+  PutSideFile(dir_ / "blob-2", "{}");
   fs::create_symlink("blob-1", dir_ / "config.json");
   const SideFiles noted = SideFiles::Note(tree_);
   EXPECT_TRUE(noted.CheckUnchanged());
@@ -62,14 +62,14 @@ TEST_F(SideFilesTest, ALinkThatLeadsElsewhereIsNoticed) {
 }
 
 TEST_F(SideFilesTest, TheConfigMayLieElsewhere) {
-  Put(dir_ / "model.gguf", "x");
-  Put(dir_ / "other.json", "{}");
+  PutSideFile(dir_ / "model.gguf", "x");
+  PutSideFile(dir_ / "other.json", "{}");
   const SideFiles noted = SideFiles::Note(tree_, (dir_ / "other.json").string());
-  Put(dir_ / "model.gguf", "xx");
+  PutSideFile(dir_ / "model.gguf", "xx");
   EXPECT_TRUE(noted.CheckUnchanged()) << "weights are checked elsewhere";
-  Put(dir_ / "other.json", "{ }");
+  PutSideFile(dir_ / "other.json", "{ }");
   ExpectChanged(noted, "other.json");
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

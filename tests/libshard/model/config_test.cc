@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 ModelConfig Parse(std::string_view text) {
@@ -277,4 +277,4 @@ TEST(ResolveRouting, GuessesNoGroupsForKimi) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
-const Family& FamilyNamed(const std::string& name) {
+const Family& KnownFamily(const std::string& name) {
   for (const Family& family : AllFamilies()) {
     if (family.name == name) return family;
   }
@@ -14,20 +14,20 @@ const Family& FamilyNamed(const std::string& name) {
 }
 
 TEST(RenumberExpert, ChangesTheExpertAndNothingElse) {
-  FamilyMatcher qwen(FamilyNamed("qwen3-moe"), 48);
+  FamilyMatcher qwen(KnownFamily("qwen3-moe"), 48);
   EXPECT_EQ(*RenumberExpert(qwen, "model.layers.7.mlp.experts.7.up_proj.weight", 0),
             "model.layers.7.mlp.experts.0.up_proj.weight");
-  FamilyMatcher mixtral(FamilyNamed("mixtral"), 32);
+  FamilyMatcher mixtral(KnownFamily("mixtral"), 32);
   EXPECT_EQ(*RenumberExpert(mixtral, "model.layers.1.block_sparse_moe.experts.3.w2.weight", 12),
             "model.layers.1.block_sparse_moe.experts.12.w2.weight");
 }
 
 TEST(RenumberExpert, RefusesNamesWithoutAnExpert) {
-  FamilyMatcher qwen(FamilyNamed("qwen3-moe"), 48);
+  FamilyMatcher qwen(KnownFamily("qwen3-moe"), 48);
   const auto renumbered = RenumberExpert(qwen, "model.layers.3.mlp.gate.weight", 1);
   ASSERT_FALSE(renumbered);
   EXPECT_EQ(renumbered.error().code, Code::kUnsupported);
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Every family is tried with this many decoder layers; layers beyond are MTP blocks.
@@ -371,4 +371,4 @@ TEST(Families, DoNotShareNamesOrArchitectures) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/config.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 Result<const Family*> Find(std::string_view text) {
@@ -101,4 +101,4 @@ TEST(FindFamilyByNames, RefusesNamesWithoutAnyExpert) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

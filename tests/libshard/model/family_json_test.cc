@@ -5,7 +5,7 @@
 
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 class FamilyFile : public ::testing::Test {
@@ -170,4 +170,4 @@ TEST_F(FamilyFile, AListOfNamesHasAnEnd) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

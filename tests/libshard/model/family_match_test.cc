@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/family.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 Family TestFamily() {
@@ -192,4 +192,4 @@ TEST(RuleProblem, FindsWhatIsWrongWithARow) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

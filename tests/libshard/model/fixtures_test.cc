@@ -23,11 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string ReadAll(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // Relative path -> content; a link reads "-> target".
 std::map<std::string, std::string> ReadTree(const fs::path& dir) {
   std::map<std::string, std::string> tree;
@@ -38,7 +33,7 @@ std::map<std::string, std::string> ReadTree(const fs::path& dir) {
     if (entry.is_symlink()) {
       tree[key] = "-> " + fs::read_symlink(entry.path()).string();
     } else if (entry.is_regular_file()) {
-      tree[key] = ReadAll(entry.path());
+      tree[key] = fixtures::ReadFile(entry.path());
     }
   }
   return tree;
@@ -59,13 +54,13 @@ class LayoutTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
-  const auto model = shard::MoeModel::Open(dir_.path());
+  const auto model = moepack::MoeModel::Open(dir_.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   EXPECT_EQ(model->family().name, spec_.family);
   EXPECT_EQ(model->config().layers, spec_.layers);
   EXPECT_TRUE(model->warnings().empty()) << model->warnings()[0];
   std::vector<uint32_t> layers;
-  for (const shard::MoeLayer& layer : model->layers()) {
+  for (const moepack::MoeLayer& layer : model->layers()) {
     layers.push_back(layer.layer);
     EXPECT_EQ(layer.experts, spec_.experts) << "layer " << layer.layer;
     EXPECT_EQ(layer.mtp, layer.layer >= spec_.layers) << "layer " << layer.layer;
@@ -76,11 +71,11 @@ TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
 }
 
 TEST_P(LayoutTest, ParsesToTheTensorsThatWereWritten) {
-  const auto checkpoint = shard::Checkpoint::Open(dir_.path());
+  const auto checkpoint = moepack::Checkpoint::Open(dir_.path());
   ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().message;
   ASSERT_EQ(checkpoint->tensors().size(), spec_.tensors.size());
   for (size_t i = 0; i < spec_.tensors.size(); ++i) {
-    const shard::TensorEntry& found = checkpoint->tensors()[i];
+    const moepack::TensorEntry& found = checkpoint->tensors()[i];
     EXPECT_EQ(found.name, spec_.tensors[i].name);
     EXPECT_EQ(found.dtype, spec_.tensors[i].dtype) << found.name;
     EXPECT_EQ(found.shape, spec_.tensors[i].shape) << found.name;
@@ -93,56 +88,56 @@ TEST_P(LayoutTest, ParsesToTheTensorsThatWereWritten) {
 // first row that fits decides; names without any of these pieces are not judged.
 struct Piece {
   const char* text;
-  shard::Part part;
+  moepack::Part part;
 };
 constexpr Piece kPieces[] = {
-    {"talker.", shard::Part::kTrunk},
-    {"score_correction", shard::Part::kRouter},
-    {"tid2eid", shard::Part::kRouter},
-    {"router", shard::Part::kRouter},
-    {"shared_expert", shard::Part::kShared},
-    {"shared_mlp", shard::Part::kShared},
-    {"share_expert", shard::Part::kShared},
-    {"experts", shard::Part::kExpert},
-    {"switch_mlp", shard::Part::kExpert},
-    {"put_linear", shard::Part::kExpert},
-    {"moe.up_proj", shard::Part::kExpert},
-    {"moe.down_proj", shard::Part::kExpert},
-    {"mlp.gate.weight", shard::Part::kRouter},
-    {"attn", shard::Part::kTrunk},
-    {"embed", shard::Part::kTrunk},
-    {"norm", shard::Part::kTrunk},
-    {"vision", shard::Part::kTrunk},
-    {"visual", shard::Part::kTrunk},
-    {"mamba", shard::Part::kTrunk},
-    {"lm_head", shard::Part::kTrunk},
+    {"talker.", moepack::Part::kTrunk},
+    {"score_correction", moepack::Part::kRouter},
+    {"tid2eid", moepack::Part::kRouter},
+    {"router", moepack::Part::kRouter},
+    {"shared_expert", moepack::Part::kShared},
+    {"shared_mlp", moepack::Part::kShared},
+    {"share_expert", moepack::Part::kShared},
+    {"experts", moepack::Part::kExpert},
+    {"switch_mlp", moepack::Part::kExpert},
+    {"put_linear", moepack::Part::kExpert},
+    {"moe.up_proj", moepack::Part::kExpert},
+    {"moe.down_proj", moepack::Part::kExpert},
+    {"mlp.gate.weight", moepack::Part::kRouter},
+    {"attn", moepack::Part::kTrunk},
+    {"embed", moepack::Part::kTrunk},
+    {"norm", moepack::Part::kTrunk},
+    {"vision", moepack::Part::kTrunk},
+    {"visual", moepack::Part::kTrunk},
+    {"mamba", moepack::Part::kTrunk},
+    {"lm_head", moepack::Part::kTrunk},
 };
 
 TEST_P(LayoutTest, PutsEveryTensorIntoThePartItsNameSays) {
-  const auto model = shard::MoeModel::Open(dir_.path());
+  const auto model = moepack::MoeModel::Open(dir_.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   ASSERT_EQ(model->tensors().size(), spec_.tensors.size());
-  for (const shard::ModelTensor& tensor : model->tensors()) {
+  for (const moepack::ModelTensor& tensor : model->tensors()) {
     const std::string& name = model->entry(tensor).name;
     const Piece* piece = std::find_if(std::begin(kPieces), std::end(kPieces), [&](const Piece& p) {
       return name.find(p.text) != std::string::npos;
     });
     if (piece == std::end(kPieces)) continue;
-    EXPECT_EQ(shard::PartName(tensor.part), shard::PartName(piece->part)) << name;
+    EXPECT_EQ(moepack::PartName(tensor.part), moepack::PartName(piece->part)) << name;
   }
 }
 
 TEST_P(LayoutTest, HasRouterExpertsAndTrunk) {
-  const auto model = shard::MoeModel::Open(dir_.path());
+  const auto model = moepack::MoeModel::Open(dir_.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
-  std::map<shard::Part, std::set<int>> layers;
-  for (const shard::ModelTensor& tensor : model->tensors()) {
+  std::map<moepack::Part, std::set<int>> layers;
+  for (const moepack::ModelTensor& tensor : model->tensors()) {
     layers[tensor.part].insert(tensor.layer);
   }
   const std::set<int> expected(spec_.moe_layers.begin(), spec_.moe_layers.end());
-  EXPECT_EQ(layers[shard::Part::kExpert], expected);
-  EXPECT_EQ(layers[shard::Part::kRouter], expected);
-  EXPECT_FALSE(layers[shard::Part::kTrunk].empty());
+  EXPECT_EQ(layers[moepack::Part::kExpert], expected);
+  EXPECT_EQ(layers[moepack::Part::kRouter], expected);
+  EXPECT_FALSE(layers[moepack::Part::kTrunk].empty());
 }
 
 std::string TestName(const testing::TestParamInfo<std::string>& one) {
@@ -160,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Every, LayoutTest, testing::ValuesIn(fixtures::Layouts(
 TEST(Fixtures, EveryFamilyHasALayout) {
   std::set<std::string> covered;
   for (const fixtures::Layout& layout : fixtures::AllLayouts()) covered.insert(layout.family);
-  for (const shard::Family& family : shard::AllFamilies()) {
+  for (const moepack::Family& family : moepack::AllFamilies()) {
     EXPECT_TRUE(covered.count(family.name) == 1) << family.name << ": no layout in fixtures/";
   }
 }
@@ -177,7 +172,7 @@ TEST(Fixtures, SameOptionsGiveTheSameBytesAndAnotherSeedOthers) {
 TEST(Fixtures, BytesAreTheSameOnEveryMachine) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir.path(), {.shards = 1}));
-  EXPECT_EQ(shard::Sha256Hex(ReadAll(dir / "model.safetensors")),
+  EXPECT_EQ(moepack::Sha256Hex(fixtures::ReadFile(dir / "model.safetensors")),
             "f6126ad441a5f7c28e9946fc939c371796ab5acab690975ec63408db579e1de8");
 }
 
@@ -187,10 +182,10 @@ TEST(Fixtures, ContentsDoNotDependOnTheNumberOfShards) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("olmoe", three.path(), {.shards = 3}));
   auto contents = [](const fs::path& dir) {
     std::map<std::string, std::string> all;
-    const auto checkpoint = shard::Checkpoint::Open(dir);
+    const auto checkpoint = moepack::Checkpoint::Open(dir);
     EXPECT_TRUE(checkpoint.has_value());
-    for (const shard::TensorEntry& tensor : checkpoint->tensors()) {
-      const std::string file = ReadAll(checkpoint->files()[tensor.file].path);
+    for (const moepack::TensorEntry& tensor : checkpoint->tensors()) {
+      const std::string file = fixtures::ReadFile(checkpoint->files()[tensor.file].path);
       all[tensor.name] = file.substr(tensor.offset, tensor.bytes);
     }
     return all;
@@ -204,7 +199,7 @@ TEST(Fixtures, ShardsWithoutAnIndexOpenAsTheSameModel) {
   const fixtures::TempDir dir;
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir.path(), {.shards = 3, .index = false}));
   EXPECT_FALSE(fs::exists(dir / "model.safetensors.index.json"));
-  const auto model = shard::MoeModel::Open(dir.path());
+  const auto model = moepack::MoeModel::Open(dir.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   EXPECT_EQ(model->checkpoint().files().size(), 3u);
   EXPECT_EQ(model->layers().size(), 3u);
@@ -215,7 +210,7 @@ TEST(Fixtures, SizesCanBeChosen) {
   const fixtures::Options options{
       .layers = 5, .experts = 3, .top_k = 1, .hidden = 8, .ff = 4, .vocabulary = 10};
   ASSERT_TRUE(fixtures::MakeCheckpoint("mixtral", dir.path(), options));
-  const auto model = shard::MoeModel::Open(dir.path());
+  const auto model = moepack::MoeModel::Open(dir.path());
   ASSERT_TRUE(model.has_value()) << model.error().message;
   EXPECT_EQ(model->layers().size(), 5u);
   EXPECT_EQ(model->max_experts(), 3u);
@@ -232,9 +227,10 @@ TEST(Fixtures, WeightShapesHoldTheirShapeAndIdTablesHoldExpertIds) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("kimi-k2.5", dir / "kimi", {.hidden = 128}));
   ASSERT_TRUE(fixtures::MakeCheckpoint("deepseek-v4", dir / "v4", {.experts = 5}));
   auto values = [](const fs::path& source, const std::string& name) {
-    const auto checkpoint = shard::Checkpoint::Open(source);
-    const shard::TensorEntry* tensor = checkpoint->Find(name);
-    return ReadAll(checkpoint->files()[tensor->file].path).substr(tensor->offset, tensor->bytes);
+    const auto checkpoint = moepack::Checkpoint::Open(source);
+    const moepack::TensorEntry* tensor = checkpoint->Find(name);
+    return fixtures::ReadFile(checkpoint->files()[tensor->file].path)
+        .substr(tensor->offset, tensor->bytes);
   };
   const std::string shape =
       values(dir / "kimi", "language_model.model.layers.1.mlp.experts.0.down_proj.weight_shape");
@@ -291,19 +287,20 @@ TEST(CommittedFixtures, BadFilesAreWhatTheGeneratorMakes) {
 }
 
 TEST(CommittedFixtures, ReadmeHasTheTableOfBadFiles) {
-  const std::string readme = ReadAll(Source() / "fixtures" / "README.md");
+  const std::string readme = fixtures::ReadFile(Source() / "fixtures" / "README.md");
   EXPECT_NE(readme.find(fixtures::BadFilesTable()), std::string::npos)
       << "replace the table by the output of make-fixtures --bad-table";
 }
 
 TEST(CommittedFixtures, TinyMoeOpensAndItsOverlayNamesTwoExpertsPerLayer) {
-  const auto model = shard::MoeModel::Open(Source() / "fixtures" / "tiny-moe");
+  const auto model = moepack::MoeModel::Open(Source() / "fixtures" / "tiny-moe");
   ASSERT_TRUE(model.has_value()) << model.error().message;
   EXPECT_EQ(model->family().name, "qwen3-moe");
   ASSERT_EQ(model->layers().size(), 3u);
-  const auto overlay = nlohmann::json::parse(ReadAll(Source() / "fixtures" / "tiny-overlay.json"));
+  const auto overlay =
+      nlohmann::json::parse(fixtures::ReadFile(Source() / "fixtures" / "tiny-overlay.json"));
   std::set<std::string> distinct;
-  for (const shard::MoeLayer& layer : model->layers()) {
+  for (const moepack::MoeLayer& layer : model->layers()) {
     EXPECT_EQ(layer.experts, 16u);
     const std::string ids = overlay.at("layers").at(std::to_string(layer.layer));
     EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 1) << ids;

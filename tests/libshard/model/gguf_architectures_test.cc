@@ -4,7 +4,7 @@
 
 #include "libshard/convert/converter.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(GgufArchitectures, HoldThoseThatAreConvertedTo) {
@@ -24,4 +24,4 @@ TEST(GgufArchitectures, AnotherOneIsNamedInTheError) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(GgufConfig, RefusesKeysOfAnotherType) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

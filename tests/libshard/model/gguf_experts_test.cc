@@ -5,7 +5,7 @@
 
 #include <tuple>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TensorClass ClassOf(const std::string& name) {
@@ -91,4 +91,4 @@ TEST(IsLegacyExpert, KnowsOneTensorPerExpert) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

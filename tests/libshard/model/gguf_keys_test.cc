@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -11,7 +11,7 @@ using testing::IsEmpty;
 
 const std::string kWhere = "f.gguf";
 
-GgufMetadata Sample() {
+GgufMetadata KeySample() {
   GgufMetadata metadata;
   metadata.Set("general.architecture", GgufValue::String("llama"));
   metadata.Set("llama.one", GgufValue::U32(7));
@@ -22,7 +22,7 @@ GgufMetadata Sample() {
 }
 
 TEST(GgufKeys, ReadsNumbersAndListsOfThem) {
-  const GgufMetadata metadata = Sample();
+  const GgufMetadata metadata = KeySample();
   const GgufKeys keys(kWhere, metadata);
   EXPECT_EQ(keys.Number("one", 7).value(), 7u);
   EXPECT_EQ(keys.Number("none", 7).value(), 0u);
@@ -33,7 +33,7 @@ TEST(GgufKeys, ReadsNumbersAndListsOfThem) {
 }
 
 TEST(GgufKeys, NamesTheKeyThatIsWrong) {
-  const GgufMetadata metadata = Sample();
+  const GgufMetadata metadata = KeySample();
   const GgufKeys keys(kWhere, metadata);
   EXPECT_EQ(keys.Number("one", 6).error().message,
             "f.gguf: key \"llama.one\": expected a whole number from 0 to 6, found 7");
@@ -44,11 +44,11 @@ TEST(GgufKeys, NamesTheKeyThatIsWrong) {
 }
 
 TEST(GgufKeys, CountsTheTokensBeforeItBelievesTheSizeOfTheVocabulary) {
-  GgufMetadata metadata = Sample();
+  GgufMetadata metadata = KeySample();
   EXPECT_EQ(GgufKeys(kWhere, metadata).Vocabulary().value(), 9u);
   metadata.Set("tokenizer.ggml.tokens", GgufValue::Strings({"a", "b"}));
   EXPECT_EQ(GgufKeys(kWhere, metadata).Vocabulary().value(), 2u);
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

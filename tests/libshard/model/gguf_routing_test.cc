@@ -6,7 +6,7 @@
 #include "libshard/base/text.h"
 #include "libshard/model/gguf_architectures.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
-GgufMetadata Minimal(const std::string& architecture) {
+GgufMetadata MinimalRouting(const std::string& architecture) {
   GgufMetadata metadata;
   metadata.Set("general.architecture", GgufValue::String(architecture));
   metadata.Set(architecture + ".block_count", GgufValue::U32(6));
@@ -22,8 +22,8 @@ GgufMetadata Minimal(const std::string& architecture) {
   return metadata;
 }
 
-struct Read {
-  explicit Read(const GgufMetadata& metadata) {
+struct ReadRouting {
+  explicit ReadRouting(const GgufMetadata& metadata) {
     Result<StatedRouting> read = ReadGgufRouting("f.gguf", metadata, warnings);
     if (read) {
       routing = *read;
@@ -54,7 +54,7 @@ TEST(GgufRouting, IsThatOfTheArchitecture) {
               {"gpt-oss", Gating::kSoftmaxAfterTopK, false},
               {"llama4", Gating::kSigmoidAfterTopK, false}};
   for (const auto& row : rows) {
-    const Read read(Minimal(row.architecture));
+    const ReadRouting read(MinimalRouting(row.architecture));
     EXPECT_EQ(read.routing.gating, row.gating) << row.architecture;
     EXPECT_THAT(read.routing.normalize, Optional(row.normalize)) << row.architecture;
     EXPECT_THAT(read.warnings, IsEmpty()) << row.architecture;
@@ -62,57 +62,57 @@ TEST(GgufRouting, IsThatOfTheArchitecture) {
 }
 
 TEST(GgufRouting, KeysDecideWhereTheGraphReadsThem) {
-  GgufMetadata metadata = Minimal("deepseek2");
+  GgufMetadata metadata = MinimalRouting("deepseek2");
   metadata.Set("deepseek2.expert_gating_func", GgufValue::U32(2));
   metadata.Set("deepseek2.expert_weights_norm", GgufValue::Bool(true));
   metadata.Set("deepseek2.expert_weights_scale", GgufValue::F32(2.5f));
-  const Read read(metadata);
+  const ReadRouting read(metadata);
   EXPECT_EQ(read.routing.gating, Gating::kSigmoid);
   EXPECT_THAT(read.routing.normalize, Optional(true));
   EXPECT_THAT(read.routing.scale, Optional(2.5));
   // Built into the graphs of Qwen3 and MiniMax-M2: whatever a key says is not read.
-  GgufMetadata fixed = Minimal("qwen3moe");
+  GgufMetadata fixed = MinimalRouting("qwen3moe");
   fixed.Set("qwen3moe.expert_gating_func", GgufValue::U32(2));
   fixed.Set("qwen3moe.expert_weights_norm", GgufValue::Bool(false));
-  EXPECT_EQ(Read(fixed).routing.gating, Gating::kSoftmax);
-  EXPECT_THAT(Read(fixed).routing.normalize, Optional(true));
-  GgufMetadata minimax = Minimal("minimax-m2");
+  EXPECT_EQ(ReadRouting(fixed).routing.gating, Gating::kSoftmax);
+  EXPECT_THAT(ReadRouting(fixed).routing.normalize, Optional(true));
+  GgufMetadata minimax = MinimalRouting("minimax-m2");
   minimax.Set("minimax-m2.expert_weights_norm", GgufValue::Bool(false));
   minimax.Set("minimax-m2.expert_weights_scale", GgufValue::F32(2));
-  EXPECT_THAT(Read(minimax).routing.normalize, Optional(true));
-  EXPECT_EQ(Read(minimax).routing.scale, std::nullopt);
+  EXPECT_THAT(ReadRouting(minimax).routing.normalize, Optional(true));
+  EXPECT_EQ(ReadRouting(minimax).routing.scale, std::nullopt);
 }
 
 TEST(GgufRouting, Glm47FlashIsKnownByItsShape) {
-  GgufMetadata metadata = Minimal("deepseek2");
+  GgufMetadata metadata = MinimalRouting("deepseek2");
   metadata.Set("deepseek2.block_count", GgufValue::U32(47));
   metadata.Set("deepseek2.vocab_size", GgufValue::U32(154880));
-  EXPECT_EQ(Read(metadata).routing.gating, Gating::kSigmoid);
+  EXPECT_EQ(ReadRouting(metadata).routing.gating, Gating::kSigmoid);
   metadata.Set("deepseek2.expert_gating_func", GgufValue::U32(1));
-  EXPECT_EQ(Read(metadata).routing.gating, Gating::kSoftmax);
+  EXPECT_EQ(ReadRouting(metadata).routing.gating, Gating::kSoftmax);
 }
 
 TEST(GgufRouting, WarnsWhereItIsGuessed) {
-  const Read minimax(Minimal("minimax-m2"));
+  const ReadRouting minimax(MinimalRouting("minimax-m2"));
   EXPECT_EQ(minimax.routing.gating, Gating::kSigmoid);
   EXPECT_THAT(minimax.warnings, ElementsAre(HasSubstr("expected 2 (sigmoid), found none")));
-  const Read unknown(Minimal("newmoe"));
+  const ReadRouting unknown(MinimalRouting("newmoe"));
   EXPECT_EQ(unknown.routing.gating, std::nullopt);
   EXPECT_EQ(unknown.routing.normalize, std::nullopt);
   EXPECT_THAT(unknown.warnings, ElementsAre(HasSubstr("softmax is assumed")));
-  EXPECT_EQ(RoutingOfGguf("f.gguf", Minimal("newmoe"))->gating, Gating::kSoftmax);
-  GgufMetadata said = Minimal("newmoe");
+  EXPECT_EQ(RoutingOfGguf("f.gguf", MinimalRouting("newmoe"))->gating, Gating::kSoftmax);
+  GgufMetadata said = MinimalRouting("newmoe");
   said.Set("newmoe.expert_gating_func", GgufValue::U32(4));
-  EXPECT_EQ(Read(said).routing.gating, Gating::kSqrtSoftplus);
-  EXPECT_THAT(Read(said).warnings, IsEmpty());
+  EXPECT_EQ(ReadRouting(said).routing.gating, Gating::kSqrtSoftplus);
+  EXPECT_THAT(ReadRouting(said).warnings, IsEmpty());
 }
 
 TEST(GgufRouting, RefusesAFunctionThatWeDoNotKnowInEveryArchitecture) {
   for (const GgufArchitecture& architecture : AllArchitectures()) {
     const std::string name(architecture.name);
-    GgufMetadata metadata = Minimal(name);
+    GgufMetadata metadata = MinimalRouting(name);
     metadata.Set(name + ".expert_gating_func", GgufValue::U32(5));
-    const Read read(metadata);
+    const ReadRouting read(metadata);
     EXPECT_EQ(read.error.code, Code::kUnsupported) << name;
     EXPECT_EQ(read.error.message,
               Cat("f.gguf: key \"", name, ".expert_gating_func\": expected softmax (1), ",
@@ -128,16 +128,16 @@ TEST(GgufRouting, RefusesKeysOfAnotherType) {
       {"deepseek2.expert_weights_scale", GgufValue::F32(-1)},
       {"deepseek2.expert_group_count", GgufValue::F32(1)}};
   for (const auto& [key, value] : wrong) {
-    GgufMetadata metadata = Minimal("deepseek2");
+    GgufMetadata metadata = MinimalRouting("deepseek2");
     metadata.Set(key, value);
-    EXPECT_EQ(Read(metadata).error.code, Code::kCorrupt);
-    EXPECT_THAT(Read(metadata).error.message,
+    EXPECT_EQ(ReadRouting(metadata).error.code, Code::kCorrupt);
+    EXPECT_THAT(ReadRouting(metadata).error.message,
                 HasSubstr(Cat("f.gguf: key \"", key, "\": expected")));
   }
 }
 
 TEST(GgufRouting, AKeyAboutExpertsThatNobodyKnowsIsRefused) {
-  GgufMetadata metadata = Minimal("deepseek2");
+  GgufMetadata metadata = MinimalRouting("deepseek2");
   EXPECT_TRUE(CheckExpertKeys("f.gguf", metadata));
   metadata.Set("deepseek2.expert_gating_function", GgufValue::U32(2));
   const Status status = CheckExpertKeys("f.gguf", metadata);
@@ -148,4 +148,4 @@ TEST(GgufRouting, AKeyAboutExpertsThatNobodyKnowsIsRefused) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

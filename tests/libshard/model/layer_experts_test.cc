@@ -8,7 +8,7 @@
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST_F(LayerExpertsTest, FoldedExpertsNeedAConfigThatCountsThem) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -11,7 +11,7 @@
 #include "libshard/model/hf_config.h"
 #include "libshard/model/model.h"
 
-namespace shard {
+namespace moepack {
 
 class ModelForTest {
  public:
@@ -33,7 +33,7 @@ class ModelForTest {
   // With the routing of a family that we know by that name.
   ModelForTest& Family(const std::string& name) {
     family_.name = name;
-    for (const shard::Family& known : AllFamilies()) {
+    for (const moepack::Family& known : AllFamilies()) {
       if (known.name != name) continue;
       family_.routing = known.routing;
       family_.routing_exceptions = known.routing_exceptions;
@@ -72,7 +72,7 @@ class ModelForTest {
 
   MoeModel Build() {
     // Rules are borrowed from the family, so they are pointed at once it has stopped growing.
-    model_.family_ = std::make_shared<const shard::Family>(family_);
+    model_.family_ = std::make_shared<const moepack::Family>(family_);
     model_.routing_ = ResolveRouting(family_, model_.config_);
     for (size_t i = 0; i < model_.tensors_.size(); ++i)
       model_.tensors_[i].rule = &model_.family_->rules[i];
@@ -81,7 +81,7 @@ class ModelForTest {
 
  private:
   MoeModel model_;
-  shard::Family family_;
+  moepack::Family family_;
 };
 
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using fixtures::TempDir;
@@ -227,4 +227,4 @@ TEST_F(GgufModels, AnUnknownTensorWithoutTheExpertsLengthIsTrunk) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

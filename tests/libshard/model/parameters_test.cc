@@ -4,7 +4,7 @@
 #include "libshard/model/model.h"
 #include "tests/libshard/model/model_for_test.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using Shape = std::vector<uint64_t>;
@@ -176,4 +176,4 @@ TEST(CountParameters, SaysZeroWhereTopKOrShapesAreUnknown) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

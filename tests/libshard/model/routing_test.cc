@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(Gatings, HaveOneRowEachAndEveryNameAndNumberOnce) {
@@ -59,4 +59,4 @@ TEST(Routing, HasAScaleOfOneWhereItChangesNothing) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,19 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
-Result<WeightConfig> Read(const std::string& quantization) {
+Result<WeightConfig> ReadWeightConfig(const std::string& quantization) {
   const auto config = HfConfig::Parse("c.json", "{\"quantization_config\": " + quantization + "}");
   EXPECT_TRUE(config);
   return ReadWeightConfig(*config);
 }
 
 std::string ErrorText(const std::string& quantization, Code code = Code::kUnsupported) {
-  const auto read = Read(quantization);
+  const auto read = ReadWeightConfig(quantization);
   EXPECT_FALSE(read) << quantization;
   if (read) return "";
   EXPECT_EQ(read.error().code, code) << read.error().message;
@@ -28,21 +28,21 @@ std::string Compressed(const std::string& format, const std::string& weights) {
 }
 
 TEST(WeightConfig, IsEmptyWithoutQuantization) {
-  const auto read = Read("null");
+  const auto read = ReadWeightConfig("null");
   ASSERT_TRUE(read);
   EXPECT_EQ(read->method, "");
   EXPECT_EQ(read->block_rows, 0u);
 }
 
 TEST(WeightConfig, ReadsBlocksOfFp8) {
-  const auto read = Read(R"({"quant_method": "fp8", "weight_block_size": [128, 64]})");
+  const auto read = ReadWeightConfig(R"({"quant_method": "fp8", "weight_block_size": [128, 64]})");
   ASSERT_TRUE(read);
   EXPECT_EQ(read->block_rows, 128u);
   EXPECT_EQ(read->block_columns, 64u);
 }
 
 TEST(WeightConfig, ReadsPackedIntegers) {
-  const auto read = Read(Compressed(
+  const auto read = ReadWeightConfig(Compressed(
       "pack-quantized", R"({"num_bits": 4, "type": "int", "group_size": 32, "symmetric": false})"));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->format, "pack-quantized");
@@ -52,12 +52,12 @@ TEST(WeightConfig, ReadsPackedIntegers) {
 }
 
 TEST(WeightConfig, ReadsGptqAndAwq) {
-  const auto gptq = Read(R"({"quant_method": "gptq", "bits": 8, "group_size": -1})");
+  const auto gptq = ReadWeightConfig(R"({"quant_method": "gptq", "bits": 8, "group_size": -1})");
   ASSERT_TRUE(gptq);
   EXPECT_EQ(gptq->bits, 8u);
   EXPECT_EQ(gptq->group_size, 0u);
   EXPECT_TRUE(gptq->zeros_less_one);
-  const auto awq = Read(R"({"quant_method": "awq", "bits": 4, "group_size": 128})");
+  const auto awq = ReadWeightConfig(R"({"quant_method": "awq", "bits": 4, "group_size": 128})");
   ASSERT_TRUE(awq);
   EXPECT_FALSE(awq->zeros_less_one);
 }
@@ -103,4 +103,4 @@ TEST(WeightConfig, RefusesFieldsOfAnotherKind) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 std::vector<std::byte> Floats(const std::vector<float>& values) {
@@ -93,4 +93,4 @@ TEST(RowEncoder, GivesEachExpertItsOwnImportance) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

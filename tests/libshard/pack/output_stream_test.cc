@@ -10,17 +10,12 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
 constexpr const char* kEmptyDigest = "99aa06d3014798d86001c324468d497f";  // xxhsum -H2 of no bytes
-
-std::string Get(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // An output of the tensors "" "abc" "" "de" "", which are the bytes of one source file.
 class OutputStreamTest : public testing::Test {
@@ -54,7 +49,7 @@ class OutputStreamTest : public testing::Test {
     EXPECT_TRUE(source.ReadAt(offset, data));
     return stream.AppendCopy(source, offset, data);
   }
-  std::string Written() const { return Get(dir_ / layout_.path); }
+  std::string Written() const { return fixtures::ReadFile(dir_ / layout_.path); }
 
   fixtures::TempDir dir_;
   OutputFile layout_;
@@ -186,4 +181,4 @@ TEST_F(OutputStreamTest, HashOnlyComesToTheSameDigestsWithoutAFile) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -13,7 +13,7 @@
 #include "libshard/plan/plan.h"
 #include "libshard/recipe/quantize.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 class PackGgufTest : public testing::Test {
@@ -143,4 +143,4 @@ TEST_F(PackGgufTest, AnotherTypeIsAnotherIdentity) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

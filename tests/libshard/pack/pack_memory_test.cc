@@ -13,7 +13,7 @@
 #include "libshard/plan/plan.h"
 #include "tests/libshard/support/failing_new.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 class PackMemory : public testing::Test {
@@ -84,4 +84,4 @@ TEST_F(PackMemory, AnInterruptEndsWorkersThatWaitForTheirTurn) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

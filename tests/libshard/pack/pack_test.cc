@@ -18,15 +18,10 @@
 #include "libshard/format/safetensors.h"
 #include "libshard/plan/plan.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
-
-std::string Get(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 // tiny-moe in three groups with an overlay, and what its output files should hold.
 class PackTest : public testing::Test {
@@ -73,7 +68,7 @@ class PackTest : public testing::Test {
 
   void ExpectWhole(const fs::path& directory) const {
     for (const OutputFile& file : files_) {
-      EXPECT_TRUE(Get(directory / file.path) == Expected(file)) << file.path;
+      EXPECT_TRUE(fixtures::ReadFile(directory / file.path) == Expected(file)) << file.path;
     }
   }
 
@@ -94,7 +89,7 @@ TEST_F(PackTest, WritesEveryByteWithAnyNumberOfJobsAndAnyMemory) {
     ASSERT_TRUE(staging->Publish(false));
     ExpectWhole(dir / "out");
     for (size_t f = 0; f < files_.size(); ++f) {
-      const std::string bytes = Get(dir / "out" / files_[f].path);
+      const std::string bytes = fixtures::ReadFile(dir / "out" / files_[f].path);
       EXPECT_EQ(result->files[f].sha256, Sha256Hex(bytes));
       for (size_t t = 0; t < files_[f].tensors.size(); ++t) {
         const TensorEntry& entry = files_[f].tensors[t].entry;
@@ -343,4 +338,4 @@ TEST(PackIdentity, DependsOnLayoutAndSources) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "libshard/convert/row_reader.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Tensors without gaps, or each followed by `padding` bytes.
@@ -263,4 +263,4 @@ TEST(PackSchedule, HasNothingToDoForEmptyOutputs) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/format/gguf.h"
 #include "libshard/pack/pack.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -191,4 +191,4 @@ TEST(WholeGguf, IsOneFileOrASplitSetThatCountsAllTensors) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

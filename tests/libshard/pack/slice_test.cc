@@ -6,7 +6,7 @@
 #include "fixtures/generator.h"
 #include "fixtures/temp_dir.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -175,4 +175,4 @@ TEST_F(TinySlice, KeepsTheRemainderOnlyWhenAsked) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

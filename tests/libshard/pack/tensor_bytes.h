@@ -9,7 +9,7 @@
 #include "libshard/convert/row_reader.h"
 #include "libshard/format/checkpoint.h"
 
-namespace shard::golden {
+namespace moepack::golden {
 
 // The bytes of source ranges, one range after another.
 inline std::string ReadRanges(const Checkpoint& checkpoint,
@@ -98,4 +98,4 @@ inline std::string MadeBytes(const Checkpoint& checkpoint, const GgufTensor& ten
   return made;
 }
 
-}  // namespace shard::golden
+}  // namespace moepack::golden

@@ -7,7 +7,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(Partitions, GiveEveryExpertOneOwner) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/plan/plan.h"
 #include "tests/libshard/model/model_for_test.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using ::testing::HasSubstr;
@@ -111,4 +111,4 @@ TEST(CheckPlan, RefusesFewerEligibleThanTopKWhenItIsKnown) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/plan/plan.h"
 #include "tests/libshard/model/model_for_test.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using ::testing::HasSubstr;
@@ -231,4 +231,4 @@ TEST_F(PlanFile, RefusesOtherFormatsAndLaterMajorVersions) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -9,7 +9,7 @@
 #include "libshard/base/file.h"
 #include "tests/libshard/model/model_for_test.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using ::testing::HasSubstr;
@@ -314,4 +314,4 @@ TEST_F(PlanTest, RefusesAnExplicitFileWithAnotherNumberOfGroups) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

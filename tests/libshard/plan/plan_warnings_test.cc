@@ -6,7 +6,7 @@
 #include "libshard/plan/plan.h"
 #include "tests/libshard/model/model_for_test.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using ::testing::Contains;
@@ -28,7 +28,7 @@ class PlanWarningsTest : public ::testing::Test {
   fixtures::TempDir directory_;
 };
 
-PlanOptions Groups(uint32_t groups, const std::string& partition = "contiguous") {
+PlanOptions WarnedGroups(uint32_t groups, const std::string& partition = "contiguous") {
   PlanOptions options;
   options.groups = groups;
   options.partition = partition;
@@ -40,21 +40,21 @@ std::vector<std::string> WarningsOf(const MoeModel& model, const PlanOptions& op
 }
 
 TEST_F(PlanWarningsTest, WarnsOfNothingWhenGroupsAreLargeAndEven) {
-  EXPECT_THAT(WarningsOf(ModelForTest().Layers(2, 64, 2).Build(), Groups(4)), IsEmpty());
+  EXPECT_THAT(WarningsOf(ModelForTest().Layers(2, 64, 2).Build(), WarnedGroups(4)), IsEmpty());
 }
 
 TEST_F(PlanWarningsTest, WarnsOfGroupsBelowAQuarterOrEightTimesTopK) {
-  const auto small = WarningsOf(ModelForTest().Layers(1, 128, 1).Build(), Groups(8));
+  const auto small = WarningsOf(ModelForTest().Layers(1, 128, 1).Build(), WarnedGroups(8));
   EXPECT_THAT(small, Contains(HasSubstr("group 0 may pick from 16 of 128 in layer 0")));
   EXPECT_THAT(small, Not(Contains(HasSubstr("8 times"))));
-  const auto few = WarningsOf(ModelForTest().Layers(1, 64, 8).Build(), Groups(2));
+  const auto few = WarningsOf(ModelForTest().Layers(1, 64, 8).Build(), WarnedGroups(2));
   EXPECT_THAT(few, Contains(HasSubstr("below 8 times the experts per token")));
   EXPECT_THAT(few, Not(Contains(HasSubstr("quarter"))));
 }
 
 TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeButNotOfThoseInTheOverlay) {
   const MoeModel model = ModelForTest().Layers(1, 8, 2).Build();
-  PlanOptions options = Groups(2, Explicit(R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})"));
+  PlanOptions options = WarnedGroups(2, Explicit(R"({"groups": [{"*": "0-2"}, {"*": "3-5"}]})"));
   EXPECT_THAT(WarningsOf(model, options),
               Contains(HasSubstr("remainder: 2 experts in 1 layers are on no node")));
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "6-7"}})");
@@ -62,16 +62,17 @@ TEST_F(PlanWarningsTest, WarnsOfExpertsOnNoNodeButNotOfThoseInTheOverlay) {
 }
 
 TEST_F(PlanWarningsTest, WarnsOfTheCostOfFill) {
-  const auto warnings = WarningsOf(ModelForTest().Layers(3, 16, 2, 1'000'000).Build(), Groups(3));
+  const auto warnings =
+      WarningsOf(ModelForTest().Layers(3, 16, 2, 1'000'000).Build(), WarnedGroups(3));
   EXPECT_THAT(warnings, Contains(HasSubstr("repeats 6 experts and costs 6.00 MB")));
-  const auto unknown = WarningsOf(ModelForTest().Layers(3, 16, 2, 0).Build(), Groups(3));
+  const auto unknown = WarningsOf(ModelForTest().Layers(3, 16, 2, 0).Build(), WarnedGroups(3));
   EXPECT_THAT(unknown, Contains(HasSubstr("repeats 6 experts; --no-uniform")));
 }
 
 TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
   const MoeModel model =
       ModelForTest().Layer({0, 32, 2, 10, false}).Layer({1, 40, 2, 10, false}).Build();
-  PlanOptions options = Groups(2);
+  PlanOptions options = WarnedGroups(2);
   EXPECT_THAT(WarningsOf(model, options),
               Contains(HasSubstr("number of experts: 32 in layer 0, 40 in layer 1")));
   options.uniform = false;
@@ -83,8 +84,8 @@ TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {
   config.routing.groups = 4;
   config.routing.groups_used = 2;
   const MoeModel model = ModelForTest(config).Layers(2, 32, 2).Build();
-  EXPECT_THAT(WarningsOf(model, Groups(2)), Not(Contains(HasSubstr("routing groups"))));
-  const auto cut = WarningsOf(model, Groups(2, "modulo"));
+  EXPECT_THAT(WarningsOf(model, WarnedGroups(2)), Not(Contains(HasSubstr("routing groups"))));
+  const auto cut = WarningsOf(model, WarnedGroups(2, "modulo"));
   EXPECT_THAT(cut,
               Contains(HasSubstr("first picks 2 of 4 groups of experts, and 4 of 4 eligible")));
 }
@@ -94,8 +95,8 @@ TEST_F(PlanWarningsTest, WarnsOfHashRoutingTables) {
   table.part = Part::kRouter;
   table.holds_expert_ids = true;
   const MoeModel model = ModelForTest().Layers(1, 32, 2).Tensor(table, {}, "I64", {100, 2}).Build();
-  EXPECT_THAT(WarningsOf(model, Groups(2)), Contains(HasSubstr("hash routing: 1 tables")));
+  EXPECT_THAT(WarningsOf(model, WarnedGroups(2)), Contains(HasSubstr("hash routing: 1 tables")));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 #include "libshard/recipe/imatrix_read.h"
 #include "tests/libshard/recipe/imatrix_file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using fixtures::GgufNumber;
@@ -13,12 +13,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Result<Imatrix> Parse(const std::string& bytes) {
+Result<Imatrix> ParseLegacy(const std::string& bytes) {
   return ParseImatrix("old.dat", std::as_bytes(std::span(bytes)));
 }
 
 std::string ErrorOf(const std::string& bytes) {
-  const auto imatrix = Parse(bytes);
+  const auto imatrix = ParseLegacy(bytes);
   if (imatrix) return "";
   EXPECT_EQ(imatrix.error().code, Code::kCorrupt);
   EXPECT_THAT(imatrix.error().message, HasSubstr("old.dat: "));
@@ -30,7 +30,7 @@ std::string Trailer(const std::string& dataset) {
 }
 
 TEST(LegacyImatrix, ReadsEntriesChunksAndTheNameOfTheText) {
-  const auto imatrix = Parse(LegacyImatrix(
+  const auto imatrix = ParseLegacy(LegacyImatrix(
       {{"blk.0.attn_q.weight", {2, 4}, {2}}, {"output.weight", {3}, {5}}}, Trailer("wiki.txt")));
   ASSERT_TRUE(imatrix) << imatrix.error().message;
   EXPECT_EQ(imatrix->file, "old.dat");
@@ -42,17 +42,17 @@ TEST(LegacyImatrix, ReadsEntriesChunksAndTheNameOfTheText) {
 }
 
 TEST(LegacyImatrix, DoesWithoutWhatMayBeMissingAtTheEnd) {
-  const auto bare = Parse(LegacyImatrix({{"a", {1}, {1}}}));
+  const auto bare = ParseLegacy(LegacyImatrix({{"a", {1}, {1}}}));
   ASSERT_TRUE(bare) << bare.error().message;
   EXPECT_EQ(bare->chunks, 0u);
-  const auto chunks = Parse(LegacyImatrix({{"a", {1}, {1}}}, GgufNumber(7, 4)));
+  const auto chunks = ParseLegacy(LegacyImatrix({{"a", {1}, {1}}}, GgufNumber(7, 4)));
   ASSERT_TRUE(chunks) << chunks.error().message;
   EXPECT_EQ(chunks->chunks, 7u);
   EXPECT_THAT(chunks->datasets, IsEmpty());
 }
 
 TEST(LegacyImatrix, TakesValuesWithoutCallsAsTheyStand) {
-  const auto imatrix = Parse(LegacyImatrix({{"a", {3, 5}, {0}}}));
+  const auto imatrix = ParseLegacy(LegacyImatrix({{"a", {3, 5}, {0}}}));
   ASSERT_TRUE(imatrix) << imatrix.error().message;
   EXPECT_THAT(imatrix->entries.at("a").counts, ElementsAre(1));
 }
@@ -102,4 +102,4 @@ TEST(LegacyImatrix, NamesTheEntryWithANumberThatCannotBeAMeanSquare) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

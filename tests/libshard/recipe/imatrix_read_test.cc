@@ -11,7 +11,7 @@
 #include "libshard/base/file.h"
 #include "tests/libshard/recipe/imatrix_file.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using fixtures::GgufBytes;
@@ -24,7 +24,7 @@ Result<Imatrix> Parse(const std::string& bytes) {
   return ParseImatrix("dir/im.gguf", std::as_bytes(std::span(bytes)));
 }
 
-std::string ErrorOf(const GgufFile& file) {
+std::string ImatrixReadErrorOf(const GgufFile& file) {
   const auto imatrix = Parse(GgufBytes(file));
   if (imatrix) return "";
   EXPECT_EQ(imatrix.error().code, Code::kCorrupt);
@@ -85,9 +85,11 @@ TEST(ImatrixRead, PassesOverTensorsOfNewerWriters) {
 TEST(ImatrixRead, RefusesAModel) {
   GgufFile file = Small();
   file.pairs[0] = fixtures::GgufPairString("general.type", "model");
-  EXPECT_THAT(ErrorOf(file), HasSubstr("general.type: expected \"imatrix\", found \"model\""));
+  EXPECT_THAT(ImatrixReadErrorOf(file),
+              HasSubstr("general.type: expected \"imatrix\", found \"model\""));
   file.pairs.erase(file.pairs.begin());
-  EXPECT_THAT(ErrorOf(file), HasSubstr("general.type: expected \"imatrix\", found none"));
+  EXPECT_THAT(ImatrixReadErrorOf(file),
+              HasSubstr("general.type: expected \"imatrix\", found none"));
 }
 
 TEST(ImatrixRead, RefusesAFileWithoutItsKeys) {
@@ -97,46 +99,51 @@ TEST(ImatrixRead, RefusesAFileWithoutItsKeys) {
         {3, "imatrix.chunk_size: expected a whole number of at most 32 bits, found none"}}) {
     GgufFile file = Small();
     file.pairs.erase(file.pairs.begin() + index);
-    EXPECT_THAT(ErrorOf(file), HasSubstr(message));
+    EXPECT_THAT(ImatrixReadErrorOf(file), HasSubstr(message));
   }
   GgufFile file = Small();
   file.pairs[2] = {"imatrix.chunk_count", 10, fixtures::GgufNumber(uint64_t{1} << 32, 8)};
-  EXPECT_THAT(ErrorOf(file), HasSubstr("found 4294967296"));
+  EXPECT_THAT(ImatrixReadErrorOf(file), HasSubstr("found 4294967296"));
 }
 
 TEST(ImatrixRead, RefusesHalfAnEntry) {
-  EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {1, 2}, {}}})),
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {1, 2}, {}}})),
               HasSubstr("entry \"a\": expected sums and counts, found no counts tensor"));
-  EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {}, {1}}})), HasSubstr("found no in_sum2 tensor"));
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {}, {1}}})),
+              HasSubstr("found no in_sum2 tensor"));
 }
 
 TEST(ImatrixRead, RefusesSumsThatDoNotFitTheCounts) {
   GgufFile file = ImatrixFile({{"a", {1, 2, 3}, {1}}});
   file.tensors[1] = {"a.counts", {2}, 0, fixtures::ImatrixFloats({1, 1})};
-  EXPECT_THAT(ErrorOf(file), HasSubstr("entry \"a\": expected equally many sums for each of 2 "
-                                       "counts, found 3"));
+  EXPECT_THAT(ImatrixReadErrorOf(file),
+              HasSubstr("entry \"a\": expected equally many sums for each of 2 "
+                        "counts, found 3"));
 }
 
 TEST(ImatrixRead, RefusesOtherTypesThanF32) {
   GgufFile file = ImatrixFile({{"a", {1, 2}, {1}}});
   file.tensors[0].type = 26;  // i32
-  EXPECT_THAT(ErrorOf(file),
+  EXPECT_THAT(ImatrixReadErrorOf(file),
               HasSubstr("tensor \"a.in_sum2\": expected F32 values, found 8 bytes of "));
 }
 
 TEST(ImatrixRead, NamesTheEntryWithANumberThatCannotBeASumOfSquares) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
-  EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {1, nan}, {1}}})),
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {1, nan}, {1}}})),
               HasSubstr("entry \"a\": sum 1: expected a finite number, not negative, found nan"));
-  EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {infinity, 1}, {1}}})), HasSubstr("sum 0: "));
-  EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {1, -2}, {1}}})), HasSubstr("sum 1: "));
-  EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {1, 2}, {-1}}})), HasSubstr("\"a\": count 0: "));
-  EXPECT_THAT(ErrorOf(ImatrixFile({{"a", {1, 2}, {nan}}})), HasSubstr("\"a\": count 0: "));
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {infinity, 1}, {1}}})), HasSubstr("sum 0: "));
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {1, -2}, {1}}})), HasSubstr("sum 1: "));
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {1, 2}, {-1}}})),
+              HasSubstr("\"a\": count 0: "));
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({{"a", {1, 2}, {nan}}})),
+              HasSubstr("\"a\": count 0: "));
 }
 
 TEST(ImatrixRead, RefusesAFileWithoutEntries) {
-  EXPECT_THAT(ErrorOf(ImatrixFile({})), HasSubstr("expected an entry per weight, found none"));
+  EXPECT_THAT(ImatrixReadErrorOf(ImatrixFile({})),
+              HasSubstr("expected an entry per weight, found none"));
 }
 
 TEST(ImatrixRead, RefusesATruncatedFile) {
@@ -157,4 +164,4 @@ TEST(ImatrixRead, NamesAMissingFile) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/base/digest.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -198,4 +198,4 @@ TEST(Imatrix, ShortensLongNamesBetweenCharacters) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

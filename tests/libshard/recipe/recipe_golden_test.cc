@@ -10,7 +10,7 @@
 #include "libshard/recipe/recipe.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ TEST(RecipeGolden, ChoosesTheTypesOfLlamaQuantizeForEveryListing) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -8,7 +8,7 @@
 #include "libshard/base/text.h"
 #include "libshard/recipe/recipe_types.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -59,4 +59,4 @@ TEST(RecipeList, RefusesOtherNamesWithTheList) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -8,13 +8,13 @@
 #include "libshard/recipe/recipe.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-GgufModel Applied(const std::string& recipe, GgufModel model) {
+GgufModel RecipeLlamaApplied(const std::string& recipe, GgufModel model) {
   RecipeOptions options;
   options.recipe = recipe;
   const auto applied = ApplyRecipe(options, model);
@@ -42,7 +42,7 @@ TEST(LlamaRules, CountTensorsOutsideOfBlocksFirstAndThenByLayerNumber) {
 }
 
 TEST(LlamaRules, GiveMoreBitsToEveryThirdLayerBetweenTheEighthsAtTheEnds) {
-  const GgufModel model = Applied("Q4_K_M", RecipeModel());
+  const GgufModel model = RecipeLlamaApplied("Q4_K_M", RecipeModel());
   const std::vector<uint32_t> more = {0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31};
   EXPECT_EQ(LayersWith(model, "ffn_down_exps", "q6_K"), more);
   EXPECT_EQ(LayersWith(model, "attn_v", "q6_K"), more);
@@ -54,7 +54,7 @@ TEST(LlamaRules, GiveMoreBitsToEveryThirdLayerBetweenTheEighthsAtTheEnds) {
 TEST(LlamaRules, CountTheBlocksOfMultiTokenPredictionToo) {
   GgufModel model = RecipeModel();
   model.metadata.Set("qwen3moe.block_count", GgufValue::U32(40));
-  model = Applied("Q4_K_M", model);
+  model = RecipeLlamaApplied("Q4_K_M", model);
   EXPECT_EQ(TypeOf(model, "blk.28.ffn_down_exps.weight"), "q6_K");  // (28 - 5) % 3 == 2
   EXPECT_EQ(TypeOf(model, "blk.31.ffn_down_exps.weight"), "q6_K");
   EXPECT_EQ(TypeOf(model, "blk.30.ffn_down_exps.weight"), "q4_K");
@@ -63,7 +63,7 @@ TEST(LlamaRules, CountTheBlocksOfMultiTokenPredictionToo) {
 TEST(LlamaRules, CountValuesInOrderOfTheirLayersWhateverTheOrderInTheFile) {
   GgufModel model = RecipeModel();
   std::reverse(model.tensors.begin(), model.tensors.end());
-  model = Applied("Q3_K_M", model);
+  model = RecipeLlamaApplied("Q3_K_M", model);
   EXPECT_THAT(LayersWith(model, "attn_v", "q5_K"), ElementsAre(0, 1));
   EXPECT_EQ(TypeOf(model, "blk.2.attn_v.weight"), "q4_K");
 }
@@ -73,16 +73,16 @@ TEST(LlamaRules, TakeFusedMatricesForValues) {
   model.tensors.push_back(RecipeTensor("blk.0.attn_qkv.weight", {768, 512}));
   model.tensors.push_back(RecipeTensor("blk.0.attn_kv_b.weight", {768, 512}));
   EXPECT_EQ(FactsOf(model).v_tensors, 3u);
-  model = Applied("Q3_K_L", model);
+  model = RecipeLlamaApplied("Q3_K_L", model);
   EXPECT_EQ(TypeOf(model, "blk.0.attn_qkv.weight"), "q5_K");
   EXPECT_EQ(TypeOf(model, "blk.0.attn_kv_b.weight"), "q5_K");
 }
 
 TEST(LlamaRules, RaiseTheFirstEighthOfTheSmallMixes) {
-  const GgufModel q4 = Applied("Q4_K_S", RecipeModel());
+  const GgufModel q4 = RecipeLlamaApplied("Q4_K_S", RecipeModel());
   EXPECT_THAT(LayersWith(q4, "ffn_down_exps", "q5_K"), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(LayersWith(q4, "attn_v", "q5_K"), ElementsAre(0, 1, 2, 3));
-  const GgufModel q3 = Applied("Q3_K_M", RecipeModel());
+  const GgufModel q3 = RecipeLlamaApplied("Q3_K_M", RecipeModel());
   EXPECT_THAT(LayersWith(q3, "ffn_down_exps", "q5_K"), ElementsAre(0, 1));
   EXPECT_EQ(TypeOf(q3, "blk.2.ffn_down_exps.weight"), "q4_K");
   EXPECT_EQ(TypeOf(q3, "blk.0.attn_output.weight"), "q4_K");
@@ -92,19 +92,22 @@ TEST(LlamaRules, AskForAnImportanceMatrixWhereItMatters) {
   GgufModel with = RecipeModel();
   GiveImportance(with);
   const std::vector<uint32_t> first = {0, 1, 2, 3}, none;
-  EXPECT_EQ(LayersWith(Applied("IQ4_XS", RecipeModel()), "ffn_down_exps", "q5_K"), first);
-  EXPECT_EQ(LayersWith(Applied("IQ4_XS", with), "ffn_down_exps", "q5_K"), none);
-  EXPECT_EQ(LayersWith(Applied("Q4_0", RecipeModel()), "ffn_down_exps", "q4_1"), none);
-  EXPECT_EQ(LayersWith(Applied("Q4_0", with), "ffn_down_exps", "q4_1"), first);
-  EXPECT_EQ(LayersWith(Applied("Q5_0", with), "ffn_down_exps", "q5_1"), first);
+  EXPECT_EQ(LayersWith(RecipeLlamaApplied("IQ4_XS", RecipeModel()), "ffn_down_exps", "q5_K"),
+            first);
+  EXPECT_EQ(LayersWith(RecipeLlamaApplied("IQ4_XS", with), "ffn_down_exps", "q5_K"), none);
+  EXPECT_EQ(LayersWith(RecipeLlamaApplied("Q4_0", RecipeModel()), "ffn_down_exps", "q4_1"), none);
+  EXPECT_EQ(LayersWith(RecipeLlamaApplied("Q4_0", with), "ffn_down_exps", "q4_1"), first);
+  EXPECT_EQ(LayersWith(RecipeLlamaApplied("Q5_0", with), "ffn_down_exps", "q5_1"), first);
 }
 
 TEST(LlamaRules, GiveGroupedValuesMoreBits) {
   const RecipeShape grouped = {.heads = 16, .kv_heads = 4};
-  EXPECT_EQ(TypeOf(Applied("Q2_K", RecipeModel(grouped)), "blk.0.attn_v.weight"), "q4_K");
-  EXPECT_EQ(TypeOf(Applied("Q2_K", RecipeModel()), "blk.0.attn_v.weight"), "q3_K");
-  EXPECT_EQ(TypeOf(Applied("IQ4_NL", RecipeModel(grouped)), "blk.0.attn_v.weight"), "q5_K");
-  EXPECT_EQ(TypeOf(Applied("IQ4_NL", RecipeModel()), "blk.0.attn_v.weight"), "iq4_nl");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q2_K", RecipeModel(grouped)), "blk.0.attn_v.weight"),
+            "q4_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q2_K", RecipeModel()), "blk.0.attn_v.weight"), "q3_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("IQ4_NL", RecipeModel(grouped)), "blk.0.attn_v.weight"),
+            "q5_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("IQ4_NL", RecipeModel()), "blk.0.attn_v.weight"), "iq4_nl");
 }
 
 TEST(LlamaRules, ReadTheHeadsOfTheFirstLayerFromAnArray) {
@@ -120,39 +123,46 @@ TEST(LlamaRules, ReadTheHeadsOfTheFirstLayerFromAnArray) {
 
 TEST(LlamaRules, TakeEightExpertsForMixtral) {
   const RecipeShape eight = {.experts = 8};
-  const GgufModel q4 = Applied("Q4_K_M", RecipeModel(eight));
+  const GgufModel q4 = RecipeLlamaApplied("Q4_K_M", RecipeModel(eight));
   EXPECT_EQ(TypeOf(q4, "blk.5.attn_v.weight"), "q8_0");
   EXPECT_EQ(TypeOf(q4, "blk.5.attn_k.weight"), "q8_0");
   EXPECT_EQ(TypeOf(q4, "blk.5.attn_output.weight"), "q5_K");
   EXPECT_EQ(TypeOf(q4, "blk.5.attn_q.weight"), "q4_K");
-  const GgufModel q5 = Applied("Q5_K_M", RecipeModel(eight));
+  const GgufModel q5 = RecipeLlamaApplied("Q5_K_M", RecipeModel(eight));
   EXPECT_EQ(TypeOf(q5, "blk.5.attn_output.weight"), "q5_K");
-  EXPECT_EQ(TypeOf(Applied("Q3_K_L", RecipeModel(eight)), "blk.5.attn_output.weight"), "q3_K");
-  EXPECT_EQ(TypeOf(Applied("Q2_K", RecipeModel(eight)), "blk.5.attn_output.weight"), "q5_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q3_K_L", RecipeModel(eight)), "blk.5.attn_output.weight"),
+            "q3_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q2_K", RecipeModel(eight)), "blk.5.attn_output.weight"),
+            "q5_K");
 }
 
 TEST(LlamaRules, RaiseAttentionOutputsOfOtherModels) {
-  EXPECT_EQ(TypeOf(Applied("Q2_K", RecipeModel()), "blk.5.attn_output.weight"), "q3_K");
-  EXPECT_EQ(TypeOf(Applied("Q3_K_L", RecipeModel()), "blk.5.attn_output.weight"), "q5_K");
-  EXPECT_EQ(TypeOf(Applied("Q4_K_M", RecipeModel()), "blk.5.attn_output.weight"), "q4_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q2_K", RecipeModel()), "blk.5.attn_output.weight"), "q3_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q3_K_L", RecipeModel()), "blk.5.attn_output.weight"),
+            "q5_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q4_K_M", RecipeModel()), "blk.5.attn_output.weight"),
+            "q4_K");
 }
 
 TEST(LlamaRules, TreatATiedEmbeddingAsTheOutput) {
-  const GgufModel model = Applied("Q4_K_M", RecipeModel({.output = false}));
+  const GgufModel model = RecipeLlamaApplied("Q4_K_M", RecipeModel({.output = false}));
   EXPECT_EQ(TypeOf(model, "token_embd.weight"), "q6_K");
-  EXPECT_EQ(TypeOf(Applied("Q8_0", RecipeModel({.output = false})), "token_embd.weight"), "q8_0");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q8_0", RecipeModel({.output = false})), "token_embd.weight"),
+            "q8_0");
 }
 
 TEST(LlamaRules, GiveAnOutputOfOddRowsEightBits) {
-  EXPECT_EQ(TypeOf(Applied("Q4_K_M", RecipeModel({.width = 96})), "output.weight"), "q8_0");
-  EXPECT_EQ(TypeOf(Applied("Q4_0", RecipeModel({.width = 96})), "output.weight"), "q8_0");
-  EXPECT_EQ(TypeOf(Applied("Q4_0", RecipeModel()), "output.weight"), "q6_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q4_K_M", RecipeModel({.width = 96})), "output.weight"),
+            "q8_0");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q4_0", RecipeModel({.width = 96})), "output.weight"),
+            "q8_0");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q4_0", RecipeModel()), "output.weight"), "q6_K");
 }
 
 TEST(LlamaRules, GiveMxfp4ToStackedMatricesOnly) {
   GgufModel model = RecipeModel();
   model.tensors.push_back(RecipeTensor("blk.0.attn_k_b.weight", {16, 64, 128}));
-  model = Applied("MXFP4_MOE", model);
+  model = RecipeLlamaApplied("MXFP4_MOE", model);
   EXPECT_EQ(TypeOf(model, "blk.0.ffn_up_exps.weight"), "mxfp4");
   EXPECT_EQ(TypeOf(model, "blk.0.attn_k_b.weight"), "mxfp4");
   EXPECT_EQ(TypeOf(model, "blk.0.attn_v.weight"), "q8_0");
@@ -164,9 +174,9 @@ TEST(LlamaRules, KnowTheLargeLlama) {
   GgufModel model = RecipeModel({.architecture = "llama", .heads = 64, .kv_heads = 8});
   model.metadata.Set("llama.block_count", GgufValue::U32(80));
   EXPECT_TRUE(FactsOf(model).llama_70b);
-  EXPECT_EQ(TypeOf(Applied("Q3_K_S", model), "blk.9.attn_v.weight"), "q5_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q3_K_S", model), "blk.9.attn_v.weight"), "q5_K");
   model.metadata.Set("llama.block_count", GgufValue::U32(79));
-  EXPECT_EQ(TypeOf(Applied("Q3_K_S", model), "blk.9.attn_v.weight"), "q3_K");
+  EXPECT_EQ(TypeOf(RecipeLlamaApplied("Q3_K_S", model), "blk.9.attn_v.weight"), "q3_K");
 }
 
 TEST(LlamaRules, CountTheDownProjectionsOfADenseModel) {
@@ -174,7 +184,7 @@ TEST(LlamaRules, CountTheDownProjectionsOfADenseModel) {
   for (int layer = 0; layer < 8; ++layer) {
     model.tensors.push_back(RecipeTensor(Cat("layer", layer, ".ffn_down.weight"), {512, 256}));
   }
-  model = Applied("Q4_K_S", model);
+  model = RecipeLlamaApplied("Q4_K_S", model);
   EXPECT_EQ(TypeOf(model, "layer0.ffn_down.weight"), "q5_K");
   EXPECT_EQ(TypeOf(model, "layer1.ffn_down.weight"), "q4_K");
 }
@@ -195,4 +205,4 @@ TEST(LlamaRules, RefuseAFeedForwardMatrixWithoutALayer) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/base/text.h"
 #include "libshard/convert/gguf_model.h"
 
-namespace shard {
+namespace moepack {
 
 // A tensor of a model; `shape` slowest dimension first. Names with _exps are experts, blk.N. gives
 // the layer.
@@ -85,4 +85,4 @@ inline void GiveImportance(GgufModel& model) {
   for (GgufTensor& tensor : model.tensors) tensor.importance = std::make_shared<Importance>();
 }
 
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -20,7 +20,7 @@ std::vector<std::string> TypesOf(const std::vector<std::string>& texts) {
   return types;
 }
 
-std::string ErrorOf(const std::string& text) {
+std::string RecipeOverrideErrorOf(const std::string& text) {
   const auto rules = ParseTensorTypes({text});
   if (rules) return "";
   EXPECT_EQ(rules.error().code, Code::kInvalidArgument);
@@ -139,15 +139,19 @@ TEST(TypeOverrides, CountsAShadowedRuleAsUsed) {
 }
 
 TEST(TypeOverrides, NamesTheRuleAtFault) {
-  EXPECT_EQ(ErrorOf("attn_q"), "--tensor-type \"attn_q\": expected REGEX=TYPE, found no =");
-  EXPECT_EQ(ErrorOf("=q8_0"), "--tensor-type \"=q8_0\": expected REGEX=TYPE, found no expression");
-  EXPECT_THAT(ErrorOf("attn_q="),
+  EXPECT_EQ(RecipeOverrideErrorOf("attn_q"),
+            "--tensor-type \"attn_q\": expected REGEX=TYPE, found no =");
+  EXPECT_EQ(RecipeOverrideErrorOf("=q8_0"),
+            "--tensor-type \"=q8_0\": expected REGEX=TYPE, found no expression");
+  EXPECT_THAT(RecipeOverrideErrorOf("attn_q="),
               HasSubstr("--tensor-type \"attn_q=\": type: expected one of f32"));
-  EXPECT_THAT(ErrorOf("a=q8_0,b=iq2_s"),
+  EXPECT_THAT(RecipeOverrideErrorOf("a=q8_0,b=iq2_s"),
               HasSubstr("--tensor-type \"b=iq2_s\": type: expected one of"));
-  EXPECT_THAT(ErrorOf("blk\\.(0=q8_0"), HasSubstr("found at byte 7: missing closing parenthesis"));
-  EXPECT_THAT(ErrorOf("  # nothing\n,"), HasSubstr("expected REGEX=TYPE, found no rule"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("found no rule"));
+  EXPECT_THAT(RecipeOverrideErrorOf("blk\\.(0=q8_0"),
+              HasSubstr("found at byte 7: missing closing parenthesis"));
+  EXPECT_THAT(RecipeOverrideErrorOf("  # nothing\n,"),
+              HasSubstr("expected REGEX=TYPE, found no rule"));
+  EXPECT_THAT(RecipeOverrideErrorOf(""), HasSubstr("found no rule"));
 }
 
 TEST(TypeOverrides, NamesTheRuleThatTakesTooLong) {
@@ -172,8 +176,8 @@ TEST(TypeOverrides, NamesTheOptionWithAWrongType) {
 TEST(TypeOverrides, RefusesTooManyRules) {
   std::string text;
   for (int i = 0; i < 20'001; ++i) text += "a=q8_0 ";
-  EXPECT_THAT(ErrorOf(text), HasSubstr("expected at most 20000 rules"));
+  EXPECT_THAT(RecipeOverrideErrorOf(text), HasSubstr("expected at most 20000 rules"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,10 +6,10 @@
 #include "libshard/recipe/recipe_list.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
-GgufModel Applied(const std::string& profile, GgufModel model = RecipeModel()) {
+GgufModel RecipeProfileApplied(const std::string& profile, GgufModel model = RecipeModel()) {
   RecipeOptions options;
   options.recipe = profile;
   const auto applied = ApplyRecipe(options, model);
@@ -18,7 +18,7 @@ GgufModel Applied(const std::string& profile, GgufModel model = RecipeModel()) {
 }
 
 TEST(RecipeProfile, GivesExpertsTheirOwnTypes) {
-  const GgufModel high = Applied("high"), balanced = Applied("balanced");
+  const GgufModel high = RecipeProfileApplied("high"), balanced = RecipeProfileApplied("balanced");
   EXPECT_EQ(TypeOf(high, "blk.5.ffn_gate_exps.weight"), "q5_K");
   EXPECT_EQ(TypeOf(high, "blk.5.ffn_up_exps.weight"), "q5_K");
   EXPECT_EQ(TypeOf(high, "blk.5.ffn_down_exps.weight"), "q6_K");
@@ -34,7 +34,7 @@ TEST(RecipeProfile, GivesExpertsTheirOwnTypes) {
 }
 
 TEST(RecipeProfile, TakesLessForACompactModel) {
-  const GgufModel model = Applied("compact");
+  const GgufModel model = RecipeProfileApplied("compact");
   EXPECT_EQ(TypeOf(model, "blk.0.ffn_gate_exps.weight"), "q3_K");
   EXPECT_EQ(TypeOf(model, "blk.0.ffn_down_exps.weight"), "iq4_xs");
   EXPECT_EQ(TypeOf(model, "token_embd.weight"), "q6_K");
@@ -47,7 +47,7 @@ TEST(RecipeProfile, CountsSharedExpertsToTheTrunkAndFusedOnesToGate) {
   model.tensors.push_back(RecipeTensor("blk.0.ffn_down_shexp.weight", {512, 256}));
   model.tensors.back().part = Part::kShared;
   model.tensors.push_back(RecipeTensor("blk.1.ffn_gate_up_exps.weight", {16, 512, 512}));
-  model = Applied("balanced", model);
+  model = RecipeProfileApplied("balanced", model);
   EXPECT_EQ(TypeOf(model, "blk.0.ffn_down_shexp.weight"), "q8_0");
   EXPECT_EQ(TypeOf(model, "blk.1.ffn_gate_up_exps.weight"), "q4_K");
 }
@@ -55,10 +55,10 @@ TEST(RecipeProfile, CountsSharedExpertsToTheTrunkAndFusedOnesToGate) {
 TEST(RecipeProfile, KeepsEveryTypeOfTheSourceForAnExactModel) {
   GgufModel source = RecipeModel({.stored = "q4_K"});
   source.metadata.Set("general.file_type", GgufValue::U32(14));
-  const GgufModel kept = Applied("exact", source);
+  const GgufModel kept = RecipeProfileApplied("exact", source);
   EXPECT_EQ(TypeOf(kept, "blk.0.ffn_down_exps.weight"), "q4_K");
   EXPECT_EQ(TypeOf(kept, "blk.0.attn_norm.weight"), "f32");
-  const GgufModel half = Applied("exact", RecipeModel({.stored = "f16"}));
+  const GgufModel half = RecipeProfileApplied("exact", RecipeModel({.stored = "f16"}));
   EXPECT_EQ(TypeOf(half, "token_embd.weight"), "f16");
 }
 
@@ -66,10 +66,10 @@ TEST(RecipeProfile, SaysTheFileTypeThatMostValuesHave) {
   const auto file_type = [](const GgufModel& model) {
     return model.metadata.Uint("general.file_type");
   };
-  EXPECT_EQ(file_type(Applied("high")), 17u);
-  EXPECT_EQ(file_type(Applied("balanced")), 15u);
-  EXPECT_EQ(file_type(Applied("compact")), 12u);
-  EXPECT_EQ(file_type(Applied("exact")), 32u);
+  EXPECT_EQ(file_type(RecipeProfileApplied("high")), 17u);
+  EXPECT_EQ(file_type(RecipeProfileApplied("balanced")), 15u);
+  EXPECT_EQ(file_type(RecipeProfileApplied("compact")), 12u);
+  EXPECT_EQ(file_type(RecipeProfileApplied("exact")), 32u);
 }
 
 TEST(RecipeProfile, LeavesTheFileTypeOfASourceItDoesNotChange) {
@@ -77,7 +77,7 @@ TEST(RecipeProfile, LeavesTheFileTypeOfASourceItDoesNotChange) {
   model.metadata.Set("general.architecture", GgufValue::String("qwen3moe"));
   model.metadata.Set("general.file_type", GgufValue::U32(14));
   model.tensors.push_back(RecipeTensor("blk.0.attn_q.weight", {256, 256}, "q4_K"));
-  EXPECT_EQ(Applied("exact", model).metadata.Uint("general.file_type"), 14u);
+  EXPECT_EQ(RecipeProfileApplied("exact", model).metadata.Uint("general.file_type"), 14u);
 }
 
 TEST(RecipeProfile, StandsOnTheRowOfItsRecipe) {
@@ -86,4 +86,4 @@ TEST(RecipeProfile, StandsOnTheRowOfItsRecipe) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::Each;
@@ -23,27 +23,27 @@ RecipeOptions Pure(const std::string& type) {
   return options;
 }
 
-GgufModel Applied(const RecipeOptions& options, GgufModel model = RecipeModel()) {
+GgufModel RecipeApplied(const RecipeOptions& options, GgufModel model = RecipeModel()) {
   const auto applied = ApplyRecipe(options, model);
   EXPECT_TRUE(applied) << applied.error().message;
   return model;
 }
 
-Error ErrorOf(const RecipeOptions& options, GgufModel model = RecipeModel()) {
+Error RecipeErrorOf(const RecipeOptions& options, GgufModel model = RecipeModel()) {
   const auto applied = ApplyRecipe(options, model);
   EXPECT_FALSE(applied);
   return applied ? Error{Code::kIo, ""} : applied.error();
 }
 
 TEST(Recipe, NotesFileTypeAndQuantizationVersion) {
-  const GgufModel model = Applied(Named("Q5_K_S"));
+  const GgufModel model = RecipeApplied(Named("Q5_K_S"));
   EXPECT_EQ(*model.metadata.Find("general.file_type"), GgufValue::U32(16));
   EXPECT_EQ(*model.metadata.Find("general.quantization_version"), GgufValue::U32(2));
 }
 
 TEST(Recipe, GivesEveryMatrixAFloatingPointType) {
   for (const auto& [recipe, type] : {std::pair{"F16", "f16"}, {"BF16", "bf16"}, {"F32", "f32"}}) {
-    const GgufModel model = Applied(Named(recipe), RecipeModel({.stored = "f16"}));
+    const GgufModel model = RecipeApplied(Named(recipe), RecipeModel({.stored = "f16"}));
     EXPECT_EQ(TypeOf(model, "token_embd.weight"), type);
     EXPECT_EQ(TypeOf(model, "blk.3.ffn_down_exps.weight"), type);
     EXPECT_EQ(TypeOf(model, "blk.3.attn_norm.weight"), "f32");
@@ -55,7 +55,7 @@ TEST(Recipe, KeepsTensorsOnTheListOfUnchangedOnesAsTheyAreStored) {
   model.tensors.push_back(RecipeTensor("blk.0.indexer.k_proj.weight", {64, 64}));
   model.tensors.push_back(RecipeTensor("blk.0.attn_q.scale", {64, 64}, "f32"));
   for (const char* recipe : {"Q4_K_M", "F16"}) {
-    const GgufModel applied = Applied(Named(recipe), model);
+    const GgufModel applied = RecipeApplied(Named(recipe), model);
     EXPECT_EQ(TypeOf(applied, "blk.0.indexer.k_proj.weight"), "bf16");
     EXPECT_EQ(TypeOf(applied, "blk.0.attn_q.scale"), "f32");
   }
@@ -101,7 +101,7 @@ TEST(Recipe, LetsOverridesWinAndStillFallsBack) {
   options.tensor_types = {"blk\\.0\\.ffn_down_exps=q6_K"};
   options.experts_type = "q3_K";
   options.output_type = "q5_K";
-  const GgufModel model = Applied(options, RecipeModel({.layers = 2, .expert_width = 96}));
+  const GgufModel model = RecipeApplied(options, RecipeModel({.layers = 2, .expert_width = 96}));
   EXPECT_EQ(TypeOf(model, "blk.0.ffn_down_exps.weight"), "q8_0");
   EXPECT_EQ(TypeOf(model, "blk.1.ffn_down_exps.weight"), "q4_0");
   EXPECT_EQ(TypeOf(model, "blk.1.ffn_up_exps.weight"), "q3_K");
@@ -112,7 +112,7 @@ TEST(Recipe, LetsOverridesWinAndStillFallsBack) {
 TEST(Recipe, DoesNotCountTensorsThatAnOverrideDecides) {
   RecipeOptions options = Named("Q3_K_M");
   options.tensor_types = {"blk\\.0\\.attn_v=q8_0"};
-  const GgufModel model = Applied(options);
+  const GgufModel model = RecipeApplied(options);
   EXPECT_EQ(TypeOf(model, "blk.0.attn_v.weight"), "q8_0");
   EXPECT_EQ(TypeOf(model, "blk.1.attn_v.weight"), "q5_K");
   EXPECT_EQ(TypeOf(model, "blk.2.attn_v.weight"), "q5_K");
@@ -151,18 +151,18 @@ TEST(Recipe, HasNoOverlayTypesWhenNoneIsAskedFor) {
 
 TEST(Recipe, RefusesToQuantizeTwiceUnlessAllowed) {
   RecipeOptions options = Named("Q4_K_M");
-  const Error error = ErrorOf(options, RecipeModel({.stored = "q8_0"}));
+  const Error error = RecipeErrorOf(options, RecipeModel({.stored = "q8_0"}));
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_EQ(error.message,
             "tensor \"token_embd.weight\": expected F32, F16 or BF16 to make q4_K of, found q8_0");
   EXPECT_THAT(error.hint, HasSubstr("--allow-requantize"));
   options.allow_requantize = true;
-  const GgufModel model = Applied(options, RecipeModel({.stored = "q8_0"}));
+  const GgufModel model = RecipeApplied(options, RecipeModel({.stored = "q8_0"}));
   EXPECT_EQ(TypeOf(model, "token_embd.weight"), "q4_K");
 }
 
 TEST(Recipe, CopiesTensorsThatAreOfTheirTypeAlready) {
-  const GgufModel model = Applied(Named("Q8_0"), RecipeModel({.stored = "q8_0"}));
+  const GgufModel model = RecipeApplied(Named("Q8_0"), RecipeModel({.stored = "q8_0"}));
   EXPECT_EQ(TypeOf(model, "blk.0.attn_q.weight"), "q8_0");
 }
 
@@ -172,17 +172,17 @@ TEST(Recipe, KeepsMxfp4InFilesOfFloatingPointTypeUntilRequantizingIsAllowed) {
     if (tensor.part == Part::kExpert) tensor.stored = quant::FindFormat("mxfp4");
   }
   RecipeOptions options = Named("BF16");
-  EXPECT_EQ(TypeOf(Applied(options, source), "blk.0.ffn_up_exps.weight"), "mxfp4");
-  EXPECT_EQ(TypeOf(Applied(Named("MXFP4_MOE"), source), "blk.0.ffn_up_exps.weight"), "mxfp4");
-  EXPECT_THAT(ErrorOf(Named("Q4_K_M"), source).message, HasSubstr("found mxfp4"));
+  EXPECT_EQ(TypeOf(RecipeApplied(options, source), "blk.0.ffn_up_exps.weight"), "mxfp4");
+  EXPECT_EQ(TypeOf(RecipeApplied(Named("MXFP4_MOE"), source), "blk.0.ffn_up_exps.weight"), "mxfp4");
+  EXPECT_THAT(RecipeErrorOf(Named("Q4_K_M"), source).message, HasSubstr("found mxfp4"));
   options.allow_requantize = true;
-  EXPECT_EQ(TypeOf(Applied(options, source), "blk.0.ffn_up_exps.weight"), "bf16");
+  EXPECT_EQ(TypeOf(RecipeApplied(options, source), "blk.0.ffn_up_exps.weight"), "bf16");
 }
 
 TEST(Recipe, RefusesAStoredTypeItCannotDecode) {
   GgufModel model = RecipeModel({.layers = 1});
   model.tensors.back().stored = quant::FindFormat("i32");
-  const Error error = ErrorOf(Named("Q4_K_M"), model);
+  const Error error = RecipeErrorOf(Named("Q4_K_M"), model);
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_EQ(error.message,
             "tensor \"blk.0.ffn_down_exps.weight\": expected a type that this version can decode, "
@@ -192,31 +192,34 @@ TEST(Recipe, RefusesAStoredTypeItCannotDecode) {
 TEST(Recipe, TakesEitherARecipeOrAPureType) {
   RecipeOptions both = Named("Q4_K_M");
   both.pure = "q8_0";
-  EXPECT_EQ(ErrorOf(both).code, Code::kInvalidArgument);
-  EXPECT_THAT(ErrorOf(both).message, HasSubstr("--pure \"q8_0\": expected no recipe beside it"));
-  EXPECT_EQ(ErrorOf({}).code, Code::kInvalidArgument);
-  EXPECT_THAT(ErrorOf({}).message, HasSubstr("recipe: expected one of Q2_K"));
-  EXPECT_THAT(ErrorOf(Pure("iq1_s")).message, HasSubstr("--pure: type: expected one of f32"));
-  EXPECT_EQ(ErrorOf(Named("IQ3_M")).code, Code::kUnsupported);
+  EXPECT_EQ(RecipeErrorOf(both).code, Code::kInvalidArgument);
+  EXPECT_THAT(RecipeErrorOf(both).message,
+              HasSubstr("--pure \"q8_0\": expected no recipe beside it"));
+  EXPECT_EQ(RecipeErrorOf({}).code, Code::kInvalidArgument);
+  EXPECT_THAT(RecipeErrorOf({}).message, HasSubstr("recipe: expected one of Q2_K"));
+  EXPECT_THAT(RecipeErrorOf(Pure("iq1_s")).message, HasSubstr("--pure: type: expected one of f32"));
+  EXPECT_EQ(RecipeErrorOf(Named("IQ3_M")).code, Code::kUnsupported);
 }
 
 TEST(Recipe, RefusesOverridesThatChangeNothing) {
   RecipeOptions options = Named("Q4_K_M");
   options.tensor_types = {"ffn_dwon=q6_K"};
-  EXPECT_EQ(ErrorOf(options).code, Code::kInvalidArgument);
-  EXPECT_THAT(ErrorOf(options).message, HasSubstr("\"ffn_dwon=q6_K\""));
+  EXPECT_EQ(RecipeErrorOf(options).code, Code::kInvalidArgument);
+  EXPECT_THAT(RecipeErrorOf(options).message, HasSubstr("\"ffn_dwon=q6_K\""));
 
   GgufModel trunk = RecipeModel({.layers = 1});
   std::erase_if(trunk.tensors, [](const GgufTensor& t) { return t.part == Part::kExpert; });
   RecipeOptions experts = Named("Q4_K_M");
   experts.experts_type = "q8_0";
-  EXPECT_THAT(ErrorOf(experts, trunk).message, HasSubstr("--experts-type: expected a tensor"));
+  EXPECT_THAT(RecipeErrorOf(experts, trunk).message,
+              HasSubstr("--experts-type: expected a tensor"));
   RecipeOptions overlay = Named("Q4_K_M");
   overlay.overlay_type = "q8_0";
-  EXPECT_THAT(ErrorOf(overlay, trunk).message, HasSubstr("--overlay-type: expected an expert"));
+  EXPECT_THAT(RecipeErrorOf(overlay, trunk).message,
+              HasSubstr("--overlay-type: expected an expert"));
   overlay.overlay_type = "q9";
-  EXPECT_THAT(ErrorOf(overlay).message, HasSubstr("--overlay-type: type: expected one of"));
+  EXPECT_THAT(RecipeErrorOf(overlay).message, HasSubstr("--overlay-type: type: expected one of"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "libshard/base/text.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(RecipeText, SaysWhatDecidesTheBytes) {
@@ -106,4 +106,4 @@ TEST(ParseRecipeText, RefusesWhatIsNotWritten) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/recipe/recipe_list.h"
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -101,4 +101,4 @@ TEST(RecipeTypes, HaveTheFileTypeOfLlamaCpp) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

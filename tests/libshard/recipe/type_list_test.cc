@@ -4,7 +4,7 @@
 
 #include "tests/libshard/recipe/recipe_model.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TypedGguf Typed(const RecipeOptions& recipe, bool imatrix) {
@@ -31,7 +31,7 @@ TensorType Find(const std::vector<TensorType>& types, const std::string& name) {
   return {};
 }
 
-RecipeOptions Options(const std::string& recipe, const std::string& overlay_type = "") {
+RecipeOptions TypeListOptions(const std::string& recipe, const std::string& overlay_type = "") {
   RecipeOptions options;
   options.recipe = recipe;
   options.overlay_type = overlay_type;
@@ -39,15 +39,17 @@ RecipeOptions Options(const std::string& recipe, const std::string& overlay_type
 }
 
 TEST(TypeList, SaysWhereTheImportanceMatrixHasNothing) {
-  const auto types = ListTypes(Typed(Options("Q4_K_M"), true));
+  const auto types = ListTypes(Typed(TypeListOptions("Q4_K_M"), true));
   EXPECT_EQ(Find(types, "blk.0.attn_q.weight").importance, "used");
   EXPECT_EQ(Find(types, "blk.0.attn_k.weight").importance, "none");
   EXPECT_EQ(Find(types, "blk.0.attn_norm.weight").importance, "no need");
-  EXPECT_EQ(Find(ListTypes(Typed(Options("Q4_K_M"), false)), "blk.0.attn_k.weight").importance, "");
+  EXPECT_EQ(
+      Find(ListTypes(Typed(TypeListOptions("Q4_K_M"), false)), "blk.0.attn_k.weight").importance,
+      "");
 }
 
 TEST(TypeList, NamesTheOverlaysTypeWhereItIsAnother) {
-  const auto types = ListTypes(Typed(Options("Q4_K_M", "q8_0"), false));
+  const auto types = ListTypes(Typed(TypeListOptions("Q4_K_M", "q8_0"), false));
   EXPECT_EQ(Find(types, "blk.0.ffn_up_exps.weight").overlay_type, "q8_0");
   EXPECT_EQ(Find(types, "blk.0.attn_q.weight").overlay_type, "");
 }
@@ -55,7 +57,7 @@ TEST(TypeList, NamesTheOverlaysTypeWhereItIsAnother) {
 TEST(TypeList, FallbackOfTheOverlayIsNotThatOfTheGroups) {
   TypedGguf typed;
   typed.model = RecipeModel({.expert_width = 96});
-  auto applied = ApplyRecipe(Options("Q8_0", "q4_K"), typed.model);
+  auto applied = ApplyRecipe(TypeListOptions("Q8_0", "q4_K"), typed.model);
   ASSERT_TRUE(applied) << applied.error().message;
   typed.recipe = *std::move(applied);
   const TensorType down = Find(ListTypes(typed), "blk.0.ffn_down_exps.weight");
@@ -65,4 +67,4 @@ TEST(TypeList, FallbackOfTheOverlayIsNotThatOfTheGroups) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 TEST(Quantile, LiesBetweenTheNearestRanks) {
@@ -46,4 +46,4 @@ TEST(RankCorrelation, IsUndefinedWithoutVariation) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 
 #include "libshard/stats/statistics.h"
 
-namespace shard {
+namespace moepack {
 
 inline ModelIdentity SampleModel() {
   ModelIdentity model;
@@ -32,4 +32,4 @@ inline Statistics SampleStatistics() {
   return statistics;
 }
 
-}  // namespace shard
+}  // namespace moepack

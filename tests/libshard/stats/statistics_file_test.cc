@@ -11,7 +11,7 @@
 #include "libshard/base/file.h"
 #include "tests/libshard/stats/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using ::testing::HasSubstr;
@@ -21,9 +21,9 @@ std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes
 // The binary with its payload changed and the header made to fit again.
 std::string WithPayload(const std::string& payload) {
   std::string file(kStatisticsMagic);
-  shard::AppendLe(file, kStatisticsVersion);
-  shard::AppendLe(file, uint64_t{payload.size()});
-  const std::string hex = shard::Xxh3Hex(Bytes(payload));
+  moepack::AppendLe(file, kStatisticsVersion);
+  moepack::AppendLe(file, uint64_t{payload.size()});
+  const std::string hex = moepack::Xxh3Hex(Bytes(payload));
   for (size_t i = 0; i < hex.size(); i += 2) {
     file += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
   }
@@ -32,13 +32,13 @@ std::string WithPayload(const std::string& payload) {
 
 std::string Payload() { return StatisticsToBinary(SampleStatistics()).substr(36); }
 
-shard::Error BinaryError(const std::string& bytes) {
+moepack::Error BinaryError(const std::string& bytes) {
   const auto result = StatisticsFromBinary("stats.bin", Bytes(bytes));
   if (result) return {Code::kInterrupted, "was read"};
   return result.error();
 }
 
-shard::Error JsonError(const std::function<void(Json&)>& change) {
+moepack::Error JsonError(const std::function<void(Json&)>& change) {
   Json document = StatisticsToJson(SampleStatistics());
   change(document);
   const auto result = StatisticsFromJson("stats.json", document);
@@ -47,8 +47,8 @@ shard::Error JsonError(const std::function<void(Json&)>& change) {
 }
 
 TEST(StatisticsFile, JsonReadsBackAsItWas) {
-  const std::string text = shard::WriteJson(StatisticsToJson(SampleStatistics()));
-  const auto document = shard::ParseJson("stats.json", text);
+  const std::string text = moepack::WriteJson(StatisticsToJson(SampleStatistics()));
+  const auto document = moepack::ParseJson("stats.json", text);
   ASSERT_TRUE(document);
   const auto read = StatisticsFromJson("stats.json", *document);
   ASSERT_TRUE(read) << read.error().message;
@@ -81,7 +81,7 @@ TEST(StatisticsFile, TheNameOfTheFileDecidesTheForm) {
   for (const char* name : {"s.json", "s.bin"}) {
     const std::string path = (dir.path() / name).string();
     ASSERT_TRUE(WriteStatistics(path, SampleStatistics()));
-    const auto text = shard::ReadTextFile(path, 1 << 20);
+    const auto text = moepack::ReadTextFile(path, 1 << 20);
     ASSERT_TRUE(text);
     EXPECT_EQ(text->starts_with("MOESTATS"), std::string(name) == "s.bin");
     const auto read = ReadStatistics(path);
@@ -183,7 +183,7 @@ TEST(StatisticsFile, ASessionNameThatComesTwiceIsRefusedByName) {
   Statistics twice = SampleStatistics();
   twice.sessions[1].name = twice.sessions[0].name;
   const std::string expected = "session \"a.txt\": expected once, found twice";
-  const shard::Error json = JsonError([](Json& j) { j["sessions"][1]["name"] = "a.txt"; });
+  const moepack::Error json = JsonError([](Json& j) { j["sessions"][1]["name"] = "a.txt"; });
   EXPECT_EQ(json.code, Code::kCorrupt);
   EXPECT_EQ(json.message, "stats.json: " + expected);
   EXPECT_EQ(BinaryError(StatisticsToBinary(twice)).message, "stats.bin: " + expected);
@@ -224,4 +224,4 @@ TEST(StatisticsFile, AModelThatMakesNoSenseIsRefused) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "tests/libshard/stats/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using ::testing::HasSubstr;
@@ -38,7 +38,7 @@ TEST(Statistics, ASessionIsNotMergedTwice) {
   for (SessionTally& session : other.sessions) session.precision = "bf16";
   const auto status = MergeStatistics("other.json", other, all);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(status.error().code, moepack::Code::kInvalidArgument);
   EXPECT_THAT(status.error().message, HasSubstr("other.json: session \"a.txt\": expected"));
   EXPECT_EQ(all, SampleStatistics());
 }
@@ -50,7 +50,7 @@ TEST(Statistics, MergingNeverOverflows) {
   other.sessions[0].phases[0].tokens = kMaxStatisticsTokens - 2;
   const auto status = MergeStatistics("other.json", other, all);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, shard::Code::kCorrupt);
+  EXPECT_EQ(status.error().code, moepack::Code::kCorrupt);
   EXPECT_THAT(status.error().message, HasSubstr("other.json: tokens: expected at most"));
   EXPECT_EQ(all, SampleStatistics());
 }
@@ -67,7 +67,7 @@ TEST(Statistics, OtherRoutersAreRefused) {
   other.model.router_digest[0] = 'f';
   const auto status = MergeStatistics("other.json", other, all);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, shard::Code::kMismatch);
+  EXPECT_EQ(status.error().code, moepack::Code::kMismatch);
   EXPECT_EQ(status.error().message,
             "other.json: router digest: expected \"00112233445566778899aabbccddeeff\", found "
             "\"f0112233445566778899aabbccddeeff\"");
@@ -80,7 +80,7 @@ TEST(Statistics, OtherLayersAreRefused) {
   other.model.layers[1].top_k = 2;
   const auto status = MergeStatistics("other.json", other, all);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, shard::Code::kMismatch);
+  EXPECT_EQ(status.error().code, moepack::Code::kMismatch);
   EXPECT_THAT(status.error().message, HasSubstr("other.json: MoE layers: expected"));
 }
 
@@ -99,4 +99,4 @@ TEST(Statistics, TotalsAreOfAllSessionsOrOfOneBucket) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

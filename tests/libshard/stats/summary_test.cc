@@ -4,7 +4,7 @@
 
 #include "tests/libshard/stats/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // One session over `layers` blocks of `experts`, all of them MoE.
@@ -107,4 +107,4 @@ TEST(StatisticsSummary, TokensAreCountedByBucket) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

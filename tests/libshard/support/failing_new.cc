@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-namespace shard {
+namespace moepack {
 namespace {
 
 // Counts down to the allocations that fail: those from 0 to -g_more.
@@ -34,13 +34,13 @@ FailingNew::~FailingNew() { g_left = kNever; }
 
 bool FailingNew::failed() const { return g_left.load() < 0; }
 
-}  // namespace shard
+}  // namespace moepack
 
 // Arrays come here too; over-aligned forms do not. The form without exceptions is written out:
 // AddressSanitizer has one of its own.
-void* operator new(size_t bytes) { return shard::Allocate(bytes); }
+void* operator new(size_t bytes) { return moepack::Allocate(bytes); }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return shard::FailsNow() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+  return moepack::FailsNow() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
 }
 void* operator new[](size_t bytes, const std::nothrow_t& tag) noexcept {
   return operator new(bytes, tag);

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-namespace shard {
+namespace moepack {
 
 // While it lives, the n-th allocation from now on (0: the next) throws std::bad_alloc in whichever
 // thread makes it, and so do the `more` that follow. One at a time.
@@ -15,4 +15,4 @@ class FailingNew {
   bool failed() const;
 };
 
-}  // namespace shard
+}  // namespace moepack

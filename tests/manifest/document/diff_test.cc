@@ -4,7 +4,7 @@
 
 #include "tests/manifest/document/sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 std::vector<std::string> TextOf(const DiffReport& report) {
@@ -21,7 +21,7 @@ bool Has(const DiffReport& report, const std::string& line) {
   return std::find(lines.begin(), lines.end(), line) != lines.end();
 }
 
-std::string Lines(const DiffReport& report) { return shard::Join(TextOf(report), "\n"); }
+std::string Lines(const DiffReport& report) { return moepack::Join(TextOf(report), "\n"); }
 
 TEST(DiffTest, FindsNothingBetweenEqualDistributions) {
   const Manifest a = sample::Make().manifest;
@@ -35,7 +35,7 @@ TEST(DiffTest, FindsNothingBetweenEqualDistributions) {
 
 TEST(DiffTest, NamesExpertsThatMovedWithTheirLayers) {
   const Manifest a = sample::Make().manifest;
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   for (uint32_t layer : {1u, 2u}) {
     plan.groups[1].owned[layer] = {2, 5};
     plan.groups[2].owned[layer] = {3, 4};
@@ -51,7 +51,7 @@ TEST(DiffTest, NamesExpertsThatMovedWithTheirLayers) {
 
 TEST(DiffTest, NamesFillAndRemainder) {
   const Manifest a = sample::Make().manifest;
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   plan.groups[0].fill[1] = {3};
   plan.groups[2].owned[2] = {4};
   plan.remainder[2] = {5};
@@ -62,17 +62,16 @@ TEST(DiffTest, NamesFillAndRemainder) {
 
 TEST(DiffTest, NamesAChangedOverlayAndWhatNeedNotBeCopied) {
   const sample::Distribution a = sample::Make();
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   plan.overlay_version = "generalists-2";
   plan.overlay[2] = {0, 5};
   const sample::Distribution b = sample::Make(plan);
   const DiffReport report = DiffManifests(a.manifest, b.manifest);
   EXPECT_TRUE(Has(report, "overlay: version: generalists-1 -> generalists-2")) << Lines(report);
   EXPECT_TRUE(Has(report, "overlay: layer 2, experts: 0 -> 0,5")) << Lines(report);
-  const uint64_t overlay = b.manifest.BytesOf(shard::Role::kOverlay);
+  const uint64_t overlay = b.manifest.BytesOf(Role::kOverlay);
   EXPECT_EQ(report.changed_bytes, overlay);
-  EXPECT_EQ(report.same_bytes,
-            b.manifest.BytesOf(shard::Role::kTrunk) + b.manifest.BytesOf(shard::Role::kGroup));
+  EXPECT_EQ(report.same_bytes, b.manifest.BytesOf(Role::kTrunk) + b.manifest.BytesOf(Role::kGroup));
 }
 
 TEST(DiffTest, TellsNewGoneAndChangedFilesApart) {
@@ -96,11 +95,11 @@ TEST(DiffTest, NamesTensorsByDigestAndNotByPlace) {
   sample::Distribution b = sample::Make();
   const std::string file = "groups/001/experts.safetensors";
   b.Remove(file);
-  auto tensors = sample::ExpertTensors(b.manifest.plan, shard::Role::kGroup, 1);
+  auto tensors = sample::ExpertTensors(b.manifest.plan, Role::kGroup, 1);
   std::swap(tensors[0], tensors[1]);  // other places, same bytes
   tensors[2].raw.bytes[0] ^= 1;
   tensors[3].raw.name = "model.layers.1.mlp.experts.3.other";
-  sample::AddBundle(b, shard::Role::kGroup, 1, tensors);
+  sample::AddBundle(b, Role::kGroup, 1, tensors);
   const DiffReport report = DiffManifests(a.manifest, b.manifest);
   std::vector<std::string> names;
   for (const Change& change : report.changes) {
@@ -173,7 +172,7 @@ TEST(DiffTest, NamesSectionsThatAreCarriedAndThoseOfNewerVersions) {
 }
 
 TEST(DiffTest, GroupsChangesInAFixedOrder) {
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   plan.overlay_version = "generalists-2";
   plan.scheme = "modulo";
   sample::Distribution b = sample::Make(plan);
@@ -189,4 +188,4 @@ TEST(DiffTest, GroupsChangesInAFixedOrder) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

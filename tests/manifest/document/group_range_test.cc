@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 TEST(CheckGroup, TakesEveryGroupThatThereIs) {
@@ -13,9 +13,9 @@ TEST(CheckGroup, TakesEveryGroupThatThereIs) {
 TEST(CheckGroup, AGroupOutOfRangeIsAnInvalidArgumentInOneSentence) {
   const auto status = CheckGroup("out", 3, 3);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(status.error().code, Code::kInvalidArgument);
   EXPECT_EQ(status.error().message, "out: group: expected 0 to 2, found 3");
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

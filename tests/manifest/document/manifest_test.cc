@@ -6,7 +6,7 @@
 #include "tests/manifest/document/sample.h"
 #include "tests/manifest/find_bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 TEST(ManifestTest, FindsBundlesByTheirFile) {
@@ -21,13 +21,12 @@ TEST(ManifestTest, CountsTheBytesOfARoleAndOfOneGroup) {
   const sample::Distribution made = sample::Make();
   uint64_t groups = 0;
   for (int group = 0; group < 3; ++group) {
-    const uint64_t bytes = made.manifest.BytesOf(shard::Role::kGroup, group);
-    EXPECT_EQ(bytes,
-              made.files.at(sample::PathOf(made.manifest.plan, shard::Role::kGroup, group)).size());
+    const uint64_t bytes = made.manifest.BytesOf(Role::kGroup, group);
+    EXPECT_EQ(bytes, made.files.at(sample::PathOf(made.manifest.plan, Role::kGroup, group)).size());
     groups += bytes;
   }
-  EXPECT_EQ(made.manifest.BytesOf(shard::Role::kGroup), groups);
-  EXPECT_EQ(made.manifest.BytesOf(shard::Role::kRemainder), 0u);
+  EXPECT_EQ(made.manifest.BytesOf(Role::kGroup), groups);
+  EXPECT_EQ(made.manifest.BytesOf(Role::kRemainder), 0u);
 }
 
 TEST(ManifestTest, ReadsTheManifestOfADirectory) {
@@ -42,12 +41,12 @@ TEST(ManifestTest, SaysThatADirectoryHasNoManifest) {
   const fixtures::TempDir dir;
   const auto manifest = ReadManifest(dir.path().string());
   ASSERT_FALSE(manifest);
-  EXPECT_EQ(manifest.error().code, shard::Code::kNotFound);
+  EXPECT_EQ(manifest.error().code, Code::kNotFound);
   EXPECT_NE(manifest.error().message.find("distribution.json"), std::string::npos);
 }
 
 TEST(VersionsTest, AreDigestsOfWhatTheyStandFor) {
-  const shard::Plan plan = sample::MakePlan();
+  const Plan plan = sample::MakePlan();
   const Versions versions = ComputeVersions("0123456789abcdef", plan);
   EXPECT_EQ(versions.model, "0123456789abcdef");
   // By hand from docs/distribution-format.md, "Versions".
@@ -55,14 +54,14 @@ TEST(VersionsTest, AreDigestsOfWhatTheyStandFor) {
       R"({"scheme":"contiguous","uniform":true,"groups":[)"
       R"({"experts":{"*":"0-1"},"fill":{"*":"2"}},{"experts":{"*":"2-3"},"fill":{}},)"
       R"({"experts":{"*":"4-5"},"fill":{}}],"remainder":{}})";
-  EXPECT_EQ(versions.shard, shard::Sha256Hex("0123456789abcdef" + partition).substr(0, 16));
+  EXPECT_EQ(versions.shard, Sha256Hex("0123456789abcdef" + partition).substr(0, 16));
   const std::string overlays = R"([{"version":"generalists-1","parent":null,"experts":{"*":"0"}}])";
-  EXPECT_EQ(versions.replica, shard::Sha256Hex("0123456789abcdef" + overlays).substr(0, 16));
+  EXPECT_EQ(versions.replica, Sha256Hex("0123456789abcdef" + overlays).substr(0, 16));
 }
 
 TEST(VersionsTest, ChangeWithWhatTheyStandForAndWithNothingElse) {
   const Versions before = ComputeVersions("0123456789abcdef", sample::MakePlan());
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   plan.overlay[1] = {0, 5};
   const Versions overlay = ComputeVersions("0123456789abcdef", plan);
   EXPECT_EQ(overlay.shard, before.shard);
@@ -76,11 +75,11 @@ TEST(VersionsTest, ChangeWithWhatTheyStandForAndWithNothingElse) {
 }
 
 TEST(VersionsTest, HaveNoReplicaWithoutAnOverlay) {
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   plan.overlay.clear();
   plan.overlay_version.clear();
   EXPECT_EQ(ComputeVersions("0123456789abcdef", plan).replica, "");
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -2,7 +2,7 @@
 
 #include "tests/manifest/document/sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 using nlohmann::ordered_json;
@@ -86,4 +86,4 @@ TEST(WriteManifestTest, WritesAManifestWithoutBundles) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -4,11 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 using nlohmann::ordered_json;
-using shard::Code;
 using testing::HasSubstr;
 
 NodeRecord Sample() {
@@ -23,10 +22,10 @@ NodeRecord Sample() {
   return record;
 }
 
-shard::Error Refusal(const ordered_json& document) {
+Error Refusal(const ordered_json& document) {
   const auto record = ParseNodeRecord("node", document.dump());
   EXPECT_FALSE(record) << document;
-  return record ? shard::Error{Code::kIo, ""} : record.error();
+  return record ? Error{Code::kIo, ""} : record.error();
 }
 
 TEST(NodeRecord, ReadsBackWhatItWrites) {
@@ -84,7 +83,7 @@ TEST(NodeRecord, RefusesAnInvalidNodeFileWithTheReason) {
        }) {
     auto document = ordered_json::parse(WriteNodeRecord(Sample()));
     document[ordered_json::json_pointer(broken.path)] = ordered_json::parse(broken.value);
-    const shard::Error error = Refusal(document);
+    const Error error = Refusal(document);
     EXPECT_EQ(error.code, Code::kCorrupt) << broken.path;
     EXPECT_THAT(error.message, HasSubstr(broken.message)) << broken.path;
   }
@@ -97,4 +96,4 @@ TEST(NodeRecord, RefusesAnInvalidNodeFileWithTheReason) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fixtures/safetensors_writer.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
@@ -17,8 +18,8 @@
 
 namespace sample {
 
-using shard::ExpertIds;
-using shard::Role;
+using moepack::ExpertIds;
+using moepack::Role;
 
 // A tensor of a bundle with its bytes.
 struct Tensor {
@@ -29,11 +30,11 @@ struct Tensor {
 
 // A manifest and the files it describes, in memory.
 struct Distribution {
-  manifest::Manifest manifest;
+  moepack::manifest::Manifest manifest;
   std::map<std::string, std::string> files;
 
-  manifest::BundleRecord& Bundle(const std::string& file) {
-    for (manifest::BundleRecord& bundle : manifest.bundles) {
+  moepack::manifest::BundleRecord& Bundle(const std::string& file) {
+    for (moepack::manifest::BundleRecord& bundle : manifest.bundles) {
       if (bundle.file == file) return bundle;
     }
     return manifest.bundles.at(manifest.bundles.size());  // throws: the test names a wrong file
@@ -44,7 +45,7 @@ struct Distribution {
   }
   // After a change of the plan.
   void UpdateVersions() {
-    manifest.versions = manifest::ComputeVersions(manifest.versions.model, manifest.plan);
+    manifest.versions = moepack::manifest::ComputeVersions(manifest.versions.model, manifest.plan);
   }
   void WriteTo(const std::filesystem::path& directory) const {
     for (const auto& [file, bytes] : files) {
@@ -67,39 +68,40 @@ inline std::string Noise(size_t count, uint32_t seed) {
   return bytes;
 }
 
-inline ExpertIds IdsIn(const shard::Plan& plan, Role role, int group, uint32_t layer) {
-  if (role == Role::kOverlay) return shard::IdsOf(plan.overlay, layer);
-  if (role == Role::kRemainder) return shard::IdsOf(plan.remainder, layer);
+inline ExpertIds IdsIn(const moepack::Plan& plan, Role role, int group, uint32_t layer) {
+  if (role == Role::kOverlay) return moepack::IdsOf(plan.overlay, layer);
+  if (role == Role::kRemainder) return moepack::IdsOf(plan.remainder, layer);
   if (role == Role::kTrunk) return {};
-  const shard::GroupPlan& own = plan.groups.at(static_cast<size_t>(group));
-  return shard::Union(shard::IdsOf(own.owned, layer), shard::IdsOf(own.fill, layer));
+  const moepack::GroupPlan& own = plan.groups.at(static_cast<size_t>(group));
+  return moepack::Union(moepack::IdsOf(own.owned, layer), moepack::IdsOf(own.fill, layer));
 }
 
-inline std::string PathOf(const shard::Plan& plan, Role role, int group) {
+inline std::string PathOf(const moepack::Plan& plan, Role role, int group) {
   if (role == Role::kTrunk) return "trunk/trunk.safetensors";
   if (role == Role::kOverlay) return "overlays/" + plan.overlay_version + "/experts.safetensors";
   if (role == Role::kRemainder) return "remainder/experts.safetensors";
   return "groups/00" + std::to_string(group) + "/experts.safetensors";
 }
 
-inline fixtures::Metadata MetadataOf(const manifest::Manifest& manifest, Role role, int group) {
-  const shard::Plan& plan = manifest.plan;
+inline fixtures::Metadata MetadataOf(const moepack::manifest::Manifest& manifest, Role role,
+                                     int group) {
+  const moepack::Plan& plan = manifest.plan;
   fixtures::Metadata metadata = {{"format", "pt"},
                                  {"moepack.model", manifest.versions.model},
                                  {"moepack.role", std::string(RoleName(role))}};
   if (role == Role::kGroup) metadata["moepack.group"] = std::to_string(group);
   if (role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
   if (role == Role::kTrunk) return metadata;
-  shard::LayerExperts experts;
+  moepack::LayerExperts experts;
   for (const auto& [layer, count] : plan.layers) experts[layer] = IdsIn(plan, role, group, layer);
-  metadata["moepack.experts"] = shard::LayerExpertsToJson(experts, plan.layers).dump();
+  metadata["moepack.experts"] = moepack::LayerExpertsToJson(experts, plan.layers).dump();
   return metadata;
 }
 
 // Adds a bundle of `tensors` to the manifest and its bytes to the files.
 inline void AddBundle(Distribution& out, Role role, int group, const std::vector<Tensor>& tensors,
                       const std::string& path = {}) {
-  manifest::BundleRecord bundle;
+  moepack::manifest::BundleRecord bundle;
   bundle.role = role;
   bundle.group = group;
   bundle.file = path.empty() ? PathOf(out.manifest.plan, role, group) : path;
@@ -107,35 +109,35 @@ inline void AddBundle(Distribution& out, Role role, int group, const std::vector
   std::vector<fixtures::RawTensor> raw;
   for (const Tensor& tensor : tensors) raw.push_back(tensor.raw);
   const std::string bytes = fixtures::SafetensorsBytes(raw, MetadataOf(out.manifest, role, group));
-  uint64_t offset = 8 + shard::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
+  uint64_t offset = 8 + moepack::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
   for (const Tensor& tensor : tensors) {
-    manifest::TensorRecord record;
+    moepack::manifest::TensorRecord record;
     record.name = tensor.raw.name;
     record.dtype = tensor.raw.dtype;
     record.shape = tensor.raw.shape;
     record.offset = offset;
     record.bytes = tensor.raw.bytes.size();
-    record.xxh3 = shard::Xxh3Hex(std::as_bytes(std::span(tensor.raw.bytes)));
+    record.xxh3 = moepack::Xxh3Hex(std::as_bytes(std::span(tensor.raw.bytes)));
     record.layer = tensor.layer;
     record.experts = tensor.experts;
     offset += record.bytes;
     bundle.tensors.push_back(record);
   }
   bundle.size = bytes.size();
-  bundle.sha256 = shard::Sha256Hex(bytes);
+  bundle.sha256 = moepack::Sha256Hex(bytes);
   out.files[bundle.file] = bytes;
   out.manifest.bundles.push_back(bundle);
 }
 
 inline void AddAsset(Distribution& out, const std::string& name, const std::string& bytes) {
   out.files["assets/" + name] = bytes;
-  out.manifest.assets.push_back({"assets/" + name, bytes.size(), shard::Sha256Hex(bytes)});
+  out.manifest.assets.push_back({"assets/" + name, bytes.size(), moepack::Sha256Hex(bytes)});
 }
 
 // Two MoE layers of six experts: three groups of two, expert 0 replicated, one eligible count.
 //   layer 1 and 2   group 0: 0-1 and fill 2    group 1: 2-3    group 2: 4-5    overlay: 0
-inline shard::Plan MakePlan() {
-  shard::Plan plan;
+inline moepack::Plan MakePlan() {
+  moepack::Plan plan;
   plan.scheme = "contiguous";
   plan.layers = {{1, 6}, {2, 6}};
   plan.top_k = {{1, 2}, {2, 2}};
@@ -153,11 +155,12 @@ inline shard::Plan MakePlan() {
 }
 
 // Layer 1 stores its experts one by one, layer 2 packs them along the first axis.
-inline std::vector<Tensor> ExpertTensors(const shard::Plan& plan, Role role, int group) {
+inline std::vector<Tensor> ExpertTensors(const moepack::Plan& plan, Role role, int group) {
   std::vector<Tensor> tensors;
   for (uint32_t id : IdsIn(plan, role, group, 1)) {
     for (const char* leaf : {"up_proj", "down_proj"}) {
-      const std::string name = shard::Cat("model.layers.1.mlp.experts.", id, ".", leaf, ".weight");
+      const std::string name =
+          moepack::Cat("model.layers.1.mlp.experts.", id, ".", leaf, ".weight");
       const uint32_t seed = 10 * id + (leaf[0] == 'u' ? 1 : 2);
       tensors.push_back({{name, "BF16", {4, 8}, Noise(64, seed)}, 1, {id}});
     }
@@ -172,8 +175,8 @@ inline std::vector<Tensor> ExpertTensors(const shard::Plan& plan, Role role, int
   return tensors;
 }
 
-inline void FillModel(manifest::Manifest& manifest) {
-  manifest::ModelRecord& model = manifest.model;
+inline void FillModel(moepack::manifest::Manifest& manifest) {
+  moepack::manifest::ModelRecord& model = manifest.model;
   model.id = "example/tiny";
   model.revision = "main";
   model.family = "example-moe";
@@ -197,7 +200,7 @@ inline void FillModel(manifest::Manifest& manifest) {
   manifest.command = {"build", "--groups", "3"};
 }
 
-inline Distribution Make(const shard::Plan& plan = MakePlan()) {
+inline Distribution Make(const moepack::Plan& plan = MakePlan()) {
   Distribution out;
   out.manifest.plan = plan;
   FillModel(out.manifest);
@@ -214,11 +217,6 @@ inline Distribution Make(const shard::Plan& plan = MakePlan()) {
   }
   AddAsset(out, "config.json", "{}\n");
   return out;
-}
-
-inline std::string ReadFile(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 }  // namespace sample

@@ -21,40 +21,40 @@ inline const fs::path kSource = fs::path(MOEPACK_SOURCE_DIR) / "fixtures/tiny-mo
 inline const std::string kOverlayFile =
     (fs::path(MOEPACK_SOURCE_DIR) / "fixtures/tiny-overlay.json").string();
 
-inline shard::MoeModel Model(const fs::path& source = kSource) {
-  auto model = shard::MoeModel::Open(source);
+inline moepack::MoeModel Model(const fs::path& source = kSource) {
+  auto model = moepack::MoeModel::Open(source);
   if (!model) throw std::runtime_error(model.error().message);
   return *std::move(model);
 }
 
-inline shard::PlanOptions PlanOptions() {
-  shard::PlanOptions options;
+inline moepack::PlanOptions PlanOptions() {
+  moepack::PlanOptions options;
   options.groups = 3;
   options.overlay_file = kOverlayFile;
   return options;
 }
 
-inline shard::Plan Plan(const shard::MoeModel& model,
-                        const shard::PlanOptions& options = PlanOptions()) {
-  auto plan = shard::MakePlan(model, options);
+inline moepack::Plan Plan(const moepack::MoeModel& model,
+                          const moepack::PlanOptions& options = PlanOptions()) {
+  auto plan = moepack::MakePlan(model, options);
   if (!plan) throw std::runtime_error(plan.error().message);
   return *std::move(plan);
 }
 
 // Only these parts; all of them when there are none.
-inline manifest::WriteOptions Only(const std::vector<std::string>& parts = {}) {
-  manifest::WriteOptions options;
-  options.slice.parts = *shard::ParseParts(parts, 3);
+inline moepack::manifest::WriteOptions Only(const std::vector<std::string>& parts = {}) {
+  moepack::manifest::WriteOptions options;
+  options.slice.parts = *moepack::ParseParts(parts, 3);
   options.model_id = "example/tiny";
   options.command = {"shard-experts", "--groups", "3"};
   return options;
 }
 
-inline manifest::Result<manifest::WriteReport> Write(const fs::path& out,
-                                                     const manifest::WriteOptions& options = Only(),
-                                                     const fs::path& source = kSource) {
-  const shard::MoeModel model = Model(source);
-  return manifest::WriteDistribution(model, Plan(model), out.string(), options);
+inline moepack::manifest::Result<moepack::manifest::WriteReport> Write(
+    const fs::path& out, const moepack::manifest::WriteOptions& options = Only(),
+    const fs::path& source = kSource) {
+  const moepack::MoeModel model = Model(source);
+  return moepack::manifest::WriteDistribution(model, Plan(model), out.string(), options);
 }
 
 // Every file below `directory` with its bytes.
@@ -62,7 +62,7 @@ inline std::map<std::string, std::string> Tree(const fs::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     if (!entry.is_regular_file()) continue;
-    files[fs::relative(entry.path(), directory).string()] = sample::ReadFile(entry.path());
+    files[fs::relative(entry.path(), directory).string()] = fixtures::ReadFile(entry.path());
   }
   return files;
 }

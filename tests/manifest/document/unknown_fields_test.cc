@@ -4,7 +4,7 @@
 
 #include "tests/manifest/document/sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 using nlohmann::ordered_json;
@@ -97,4 +97,4 @@ TEST(UnknownFieldsTest, RecordsWithoutANameAreNotKept) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

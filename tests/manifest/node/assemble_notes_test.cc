@@ -6,7 +6,7 @@
 #include "manifest/node/assemble.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,4 +46,4 @@ TEST(AssembleNotes, AreSilentAboutExpertsInGeneral) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -4,11 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "manifest/node/assemble.h"
 #include "tests/manifest/document/tiny_distribution.h"
 #include "tests/manifest/find_bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 namespace fs = std::filesystem;
 
@@ -34,7 +35,7 @@ inline AssembleOptions DryRun() {
 
 // The tensors of a safetensors file, without its header.
 inline std::string DataOf(const std::string& file) {
-  return file.substr(8 + shard::LoadLe<uint64_t>(std::as_bytes(std::span(file))));
+  return file.substr(8 + LoadLe<uint64_t>(std::as_bytes(std::span(file))));
 }
 
 // Small generated checkpoints, split in two, with one expert of every layer replicated.
@@ -44,8 +45,8 @@ class AssembleNodeTest : public testing::Test {
              bool uniform = true) {
     ASSERT_TRUE(fixtures::MakeCheckpoint(layout, dir_ / "source"));
     fixtures::WriteFile(dir_ / "overlay.json", R"({"version": "one", "layers": {"*": "1"}})");
-    const shard::MoeModel model = tiny::Model(dir_ / "source");
-    shard::PlanOptions options;
+    const MoeModel model = tiny::Model(dir_ / "source");
+    PlanOptions options;
     options.groups = 2;
     options.overlay_file = (dir_ / "overlay.json").string();
     options.uniform = uniform;
@@ -56,12 +57,12 @@ class AssembleNodeTest : public testing::Test {
   Result<AssembleReport> Assemble(const AssembleOptions& options = {}) {
     return AssembleNode((dir_ / "dist").string(), (dir_ / "node").string(), options);
   }
-  shard::Error Refusal(const AssembleOptions& options = {}) {
+  Error Refusal(const AssembleOptions& options = {}) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = Assemble(options);
     EXPECT_FALSE(report);
     EXPECT_EQ(tiny::Tree(dir_.path()), before);
-    return report ? shard::Error{shard::Code::kIo, ""} : report.error();
+    return report ? Error{Code::kIo, ""} : report.error();
   }
   // Changes the manifest as `edit` says; files stay.
   template <class Edit>
@@ -72,7 +73,7 @@ class AssembleNodeTest : public testing::Test {
   }
   // Flips one bit of the file at `offset`.
   void Damage(const std::string& file, uint64_t offset) {
-    std::string bytes = sample::ReadFile(dir_ / "dist" / file);
+    std::string bytes = fixtures::ReadFile(dir_ / "dist" / file);
     ASSERT_LT(offset, bytes.size());
     bytes[offset] = static_cast<char>(bytes[offset] ^ 1);
     fixtures::WriteFile(dir_ / "dist" / file, bytes);
@@ -89,4 +90,4 @@ class AssembleNodeTest : public testing::Test {
   fixtures::TempDir dir_;
 };
 
-}  // namespace manifest
+}  // namespace moepack::manifest

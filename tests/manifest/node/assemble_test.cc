@@ -4,15 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "manifest/document/node_record.h"
 #include "manifest/verify/verify.h"
 #include "tests/manifest/node/assemble_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Code;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -28,9 +28,9 @@ TEST_F(AssembleNodeTest, WritesAModelDirectoryWithAnIndexAndANodeFile) {
                           "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                           "model.safetensors.index.json", "moepack_node.json", "tokenizer.json"));
   EXPECT_FALSE(fs::exists(dir_ / "node.partial"));
-  EXPECT_EQ(sample::ReadFile(dir_ / "node/tokenizer.json"),
-            sample::ReadFile(dir_ / "source/tokenizer.json"));
-  const shard::MoeModel node = tiny::Model(dir_ / "node");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "node/tokenizer.json"),
+            fixtures::ReadFile(dir_ / "source/tokenizer.json"));
+  const MoeModel node = tiny::Model(dir_ / "node");
   EXPECT_THAT(node.warnings(), IsEmpty());
   EXPECT_THAT(node.checkpoint().warnings(), IsEmpty());
   EXPECT_EQ(node.max_experts(), 4u);
@@ -40,7 +40,7 @@ TEST_F(AssembleNodeTest, TheNodeFileSaysWhichExpertEachIdStandsFor) {
   Split("qwen3-moe");
   ASSERT_TRUE(Assemble(Group(1)));
   const Manifest manifest = *ReadManifest((dir_ / "dist").string());
-  const auto node = nlohmann::json::parse(sample::ReadFile(dir_ / "node/moepack_node.json"));
+  const auto node = nlohmann::json::parse(fixtures::ReadFile(dir_ / "node/moepack_node.json"));
   EXPECT_EQ(node["format"], "moepack-node");
   EXPECT_EQ(node["format_version"], "1.1");
   EXPECT_EQ(node["group"], 1);
@@ -55,14 +55,14 @@ TEST_F(AssembleNodeTest, TheNodeFileHasDigestsRecipeToolVersionAndTheDistributio
   ASSERT_TRUE(Assemble(Group(1)));
   const auto record = ReadNodeRecord((dir_ / "node").string());
   ASSERT_TRUE(record) << record.error().message;
-  const std::string manifest = sample::ReadFile(dir_ / "dist/distribution.json");
-  EXPECT_EQ(record->distribution_sha256, shard::Sha256Hex(manifest));
+  const std::string manifest = fixtures::ReadFile(dir_ / "dist/distribution.json");
+  EXPECT_EQ(record->distribution_sha256, Sha256Hex(manifest));
   EXPECT_EQ(record->tool_version, ReadManifest((dir_ / "dist").string())->tool_version);
   std::vector<std::string> listed = {kNodeFile};
   for (const NodeFileRecord& file : record->files) {
-    const std::string bytes = sample::ReadFile(dir_ / "node" / file.file);
+    const std::string bytes = fixtures::ReadFile(dir_ / "node" / file.file);
     EXPECT_EQ(file.size, bytes.size()) << file.file;
-    EXPECT_EQ(file.sha256, shard::Sha256Hex(bytes)) << file.file;
+    EXPECT_EQ(file.sha256, Sha256Hex(bytes)) << file.file;
     listed.push_back(file.file);
   }
   EXPECT_THAT(tiny::Names(dir_ / "node"), testing::UnorderedElementsAreArray(listed));
@@ -104,19 +104,19 @@ TEST_F(AssembleNodeTest, RoutingGroupsThatAreCutAreNoted) {
   ASSERT_TRUE(report) << report.error().message;
   ASSERT_EQ(report->notes.size(), 1u);
   EXPECT_THAT(report->notes[0], HasSubstr("n_group and topk_group are now 1"));
-  EXPECT_EQ(nlohmann::json::parse(sample::ReadFile(dir_ / "node/config.json"))["n_group"], 1);
+  EXPECT_EQ(nlohmann::json::parse(fixtures::ReadFile(dir_ / "node/config.json"))["n_group"], 1);
 }
 
 TEST_F(AssembleNodeTest, AGroupOutOfRangeIsRefused) {
   Split("qwen3-moe");
-  const shard::Error error = Refusal(Group(2));
+  const Error error = Refusal(Group(2));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("group: expected 0 to 1, found 2"));
 }
 
 TEST_F(AssembleNodeTest, WithoutAConfigThereIsNoModelDirectory) {
   Split("qwen3-moe", {"trunk", "group:0", "overlay"});
-  const shard::Error missing = Refusal();
+  const Error missing = Refusal();
   EXPECT_EQ(missing.code, Code::kNotFound);
   EXPECT_THAT(missing.message, HasSubstr("assets/config.json: expected it in the manifest"));
 }
@@ -124,13 +124,13 @@ TEST_F(AssembleNodeTest, WithoutAConfigThereIsNoModelDirectory) {
 TEST_F(AssembleNodeTest, AConfigOrTokenizerThatIsNotTheOneOfTheManifestIsAMismatch) {
   Split("qwen3-moe");
   Damage("assets/tokenizer.json", 3);
-  const shard::Error tokenizer = Refusal();
+  const Error tokenizer = Refusal();
   EXPECT_EQ(tokenizer.code, Code::kMismatch);
   EXPECT_THAT(tokenizer.message, HasSubstr("assets/tokenizer.json: sha256: expected "));
 
-  const std::string config = sample::ReadFile(dir_ / "dist/assets/config.json");
+  const std::string config = fixtures::ReadFile(dir_ / "dist/assets/config.json");
   fixtures::WriteFile(dir_ / "dist/assets/config.json", config + "\n");
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("assets/config.json: sha256: expected "));
 }
@@ -144,10 +144,10 @@ TEST_F(AssembleNodeTest, AnAssetNamedLikeAWeightFileIsCorrupt) {
     manifest.assets[2].file = name;
     fixtures::WriteFile(dir_ / "dist/distribution.json", WriteManifest(manifest));
     fixtures::WriteFile(dir_ / "dist" / name,
-                        sample::ReadFile(dir_ / "dist/assets/tokenizer.json"));
-    const shard::Error error = Refusal();
+                        fixtures::ReadFile(dir_ / "dist/assets/tokenizer.json"));
+    const Error error = Refusal();
     EXPECT_EQ(error.code, Code::kCorrupt) << name;
-    EXPECT_THAT(error.message, HasSubstr(shard::Cat("found \"", name, "\"")));
+    EXPECT_THAT(error.message, HasSubstr(Cat("found \"", name, "\"")));
     const auto report = VerifyDistribution((dir_ / "dist").string(), {});
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_FALSE(report->passed()) << name;
@@ -165,11 +165,11 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCopiedWholeIsAMismatch) {
     const uint32_t group = std::string(file) == kOverlayBundle ? 1 : 0;
     const TensorRecord tensor = Tensor(file, part_of_name);
     Damage(file, tensor.offset + tensor.bytes / 2);
-    const shard::Error error = Refusal(Group(group));
+    const Error error = Refusal(Group(group));
     EXPECT_EQ(error.code, Code::kMismatch) << file;
     EXPECT_THAT(error.message, HasSubstr(file));
-    EXPECT_THAT(error.message, HasSubstr(shard::Cat(tensor.name, "\": xxh3-128: expected ",
-                                                    tensor.xxh3, ", found ")));
+    EXPECT_THAT(error.message,
+                HasSubstr(Cat(tensor.name, "\": xxh3-128: expected ", tensor.xxh3, ", found ")));
     EXPECT_THAT(error.hint, HasSubstr("moepack verify"));
     Damage(file, tensor.offset + tensor.bytes / 2);
   }
@@ -185,10 +185,10 @@ TEST_F(AssembleNodeTest, ADamagedByteOfATensorThatIsCutIsAMismatch) {
     Split(layout);
     const TensorRecord tensor = Tensor(file, part_of_name);
     Damage(file, tensor.offset + tensor.bytes - 1);
-    const shard::Error error = Refusal(Group(0));
+    const Error error = Refusal(Group(0));
     EXPECT_EQ(error.code, Code::kMismatch) << layout << " " << file;
-    EXPECT_THAT(error.message, HasSubstr(shard::Cat(file, ": tensor \"", tensor.name,
-                                                    "\": xxh3-128: expected ", tensor.xxh3)));
+    EXPECT_THAT(error.message, HasSubstr(Cat(file, ": tensor \"", tensor.name,
+                                             "\": xxh3-128: expected ", tensor.xxh3)));
     fs::remove_all(dir_ / "dist");
     fs::remove_all(dir_ / "source");
   }
@@ -199,7 +199,7 @@ TEST_F(AssembleNodeTest, ProgressCountsTheBytesThatAreCheckedBeforeTheyAreCut) {
   Split("qwen3-moe");
   std::map<uint64_t, uint64_t> steps;  // bytes in all -> the most that were done
   AssembleOptions options;
-  options.pack.progress = [&](const shard::PackProgress& state) {
+  options.pack.progress = [&](const PackProgress& state) {
     steps[state.total_bytes] = std::max(steps[state.total_bytes], state.done_bytes);
   };
   ASSERT_TRUE(Assemble(options));
@@ -211,7 +211,7 @@ TEST_F(AssembleNodeTest, AnExistingOutputIsRefusedUnlessForced) {
   Split("qwen3-moe");
   fs::create_directory(dir_ / "node");
   fixtures::WriteFile(dir_ / "node/mine.txt", "mine");
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.hint, HasSubstr("--force"));
   EXPECT_FALSE(Assemble(Forced())) << "what moepack did not write is not deleted";
@@ -240,4 +240,4 @@ TEST_F(AssembleNodeTest, ADirectoryWithoutAManifestIsNotFound) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

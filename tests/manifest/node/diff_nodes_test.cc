@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 using testing::ElementsAre;
@@ -84,4 +84,4 @@ TEST(DiffNodes, FilesOfANodeWithoutDigestsAreNew) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

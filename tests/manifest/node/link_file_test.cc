@@ -8,7 +8,7 @@
 #include "libshard/base/parallel.h"
 #include "tests/manifest/document/sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,7 +20,7 @@ class LinkFileTest : public testing::Test {
     fs::create_directories(dir_ / "staged");
     fixtures::WriteFile(dir_ / "trunk", std::string((3u << 20) + 5, 'x'));
   }
-  shard::InsideDirectory Staged() { return *shard::InsideDirectory::Open(dir_ / "staged"); }
+  InsideDirectory Staged() { return *InsideDirectory::Open(dir_ / "staged"); }
   Result<LinkKind> Link(LinkKind kind) {
     return LinkFile(dir_ / "trunk", Staged(), "t", {kind, dir_ / "node"});
   }
@@ -33,7 +33,7 @@ TEST_F(LinkFileTest, EveryKindHasTheBytesOfTheSource) {
     ASSERT_TRUE(used) << used.error().message;
     EXPECT_TRUE(kind == LinkKind::kAuto || *used == kind);
     EXPECT_EQ(fs::equivalent(dir_ / "staged/t", dir_ / "trunk"), *used == LinkKind::kHardlink);
-    EXPECT_TRUE(sample::ReadFile(dir_ / "staged/t") == sample::ReadFile(dir_ / "trunk"));
+    EXPECT_TRUE(fixtures::ReadFile(dir_ / "staged/t") == fixtures::ReadFile(dir_ / "trunk"));
     fs::remove(dir_ / "staged/t");
   }
 }
@@ -46,7 +46,7 @@ TEST_F(LinkFileTest, ASymlinkIsRelativeToWhereTheNodeWillBe) {
 // A directory that takes the place of the staged one meanwhile gets nothing.
 TEST_F(LinkFileTest, WritesIntoTheDirectoryThatIsHeldOpenAndNowhereElse) {
   for (const LinkKind kind : {LinkKind::kHardlink, LinkKind::kSymlink, LinkKind::kCopy}) {
-    const shard::InsideDirectory staged = Staged();
+    const InsideDirectory staged = Staged();
     fs::rename(dir_ / "staged", dir_ / "moved");
     fs::create_directory(dir_ / "staged");
     ASSERT_TRUE(LinkFile(dir_ / "trunk", staged, "t", {kind, dir_ / "node"}));
@@ -65,7 +65,7 @@ TEST_F(LinkFileTest, NothingIsReplacedAndNoLinkIsFollowed) {
     ASSERT_FALSE(used) << LinkName(kind);
     EXPECT_THAT(used.error().message, HasSubstr("staged/t: "));
   }
-  EXPECT_EQ(sample::ReadFile(dir_ / "victim"), "precious");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "victim"), "precious");
   EXPECT_EQ(fs::read_symlink(dir_ / "staged/t"), "../victim");
 }
 
@@ -73,18 +73,18 @@ TEST_F(LinkFileTest, AMissingSourceIsNamedWithTheKind) {
   fs::remove(dir_ / "trunk");
   const auto used = Link(LinkKind::kHardlink);
   ASSERT_FALSE(used);
-  EXPECT_EQ(used.error().code, shard::Code::kIo);
+  EXPECT_EQ(used.error().code, Code::kIo);
   EXPECT_THAT(used.error().message, HasSubstr("staged/t: hardlink: No such file"));
   EXPECT_EQ(used.error().hint, "use --link auto or --link copy");
 }
 
 TEST_F(LinkFileTest, ACopyEndsWhenItIsInterrupted) {
-  shard::InterruptRequested() = true;
+  InterruptRequested() = true;
   const auto used = Link(LinkKind::kCopy);
-  shard::InterruptRequested() = false;
+  InterruptRequested() = false;
   ASSERT_FALSE(used);
-  EXPECT_EQ(used.error().code, shard::Code::kInterrupted);
+  EXPECT_EQ(used.error().code, Code::kInterrupted);
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

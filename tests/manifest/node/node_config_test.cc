@@ -8,17 +8,16 @@
 #include "libshard/base/python_json.h"
 #include "libshard/base/text.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::ExpertIds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 // One group that holds `held` of the `experts` of layer 0.
-shard::Plan PlanWith(const ExpertIds& held, uint32_t experts, uint32_t top_k = 2) {
-  shard::Plan plan;
+Plan PlanWith(const ExpertIds& held, uint32_t experts, uint32_t top_k = 2) {
+  Plan plan;
   plan.scheme = "explicit";
   plan.layers = {{0, experts}};
   plan.top_k = {{0, top_k}};
@@ -27,12 +26,11 @@ shard::Plan PlanWith(const ExpertIds& held, uint32_t experts, uint32_t top_k = 2
   return plan;
 }
 
-NodeConfig Make(const std::string& text, const shard::Plan& plan,
-                const shard::Family& family = {}) {
-  const auto config = shard::ParseModelConfig("config.json", text);
+NodeConfig Make(const std::string& text, const Plan& plan, const Family& family = {}) {
+  const auto config = ParseModelConfig("config.json", text);
   EXPECT_TRUE(config) << config.error().message;
   const std::string where = "config.json";
-  const shard::Routing routing = shard::ResolveRouting(family, *config);
+  const Routing routing = ResolveRouting(family, *config);
   const auto made = MakeNodeConfig({where, text, *config, routing}, plan, 0);
   EXPECT_TRUE(made) << made.error().message;
   return made ? *made : NodeConfig();
@@ -69,7 +67,7 @@ TEST(NodeConfig, ANestedCountIsChangedWhereItIs) {
 }
 
 TEST(NodeConfig, AListKeepsItsLengthAndItsDenseLayers) {
-  shard::Plan plan = PlanWith({0, 2, 5}, 6);
+  Plan plan = PlanWith({0, 2, 5}, 6);
   plan.layers = {{1, 6}, {2, 6}};
   plan.groups[0].owned = {{1, {0, 2, 5}}, {2, {1, 2, 3}}};
   const NodeConfig made =
@@ -88,8 +86,8 @@ TEST(NodeConfig, InfinityStaysAsPythonWritesIt) {
 }
 
 std::string Grouped(uint32_t top_k, const std::string& used = "1") {
-  return shard::Cat(R"({"num_hidden_layers": 1, "n_routed_experts": 8, "num_experts_per_tok": )",
-                    top_k, R"(, "n_group": 2, "topk_group": )", used, "}");
+  return Cat(R"({"num_hidden_layers": 1, "n_routed_experts": 8, "num_experts_per_tok": )", top_k,
+             R"(, "n_group": 2, "topk_group": )", used, "}");
 }
 
 void ExpectGroups(const NodeConfig& made, int groups, int used) {
@@ -123,7 +121,7 @@ TEST(NodeConfig, RoutingGroupsBecomeOneWithANote) {
 }
 
 TEST(NodeConfig, OneLayerWithUnequalSharesIsEnoughToGiveGroupsUp) {
-  shard::Plan plan = PlanWith({0, 3, 4, 6}, 8);
+  Plan plan = PlanWith({0, 3, 4, 6}, 8);
   plan.layers[1] = 8;
   plan.groups[0].owned[1] = {0, 1, 2, 4};
   ExpectGroups(Make(Grouped(2), plan), 1, 1);
@@ -140,7 +138,7 @@ TEST(NodeConfig, RoutingGroupsOutsideTheNestedConfigAreFoundToo) {
 
 // DeepSeek-V3's class fills in eight groups, and would choose among fewer experts by them.
 TEST(NodeConfig, RoutingGroupsThatOnlyTheFamilyHasAreWrittenAsOne) {
-  shard::Family family;
+  Family family;
   family.routing.groups = 2;
   family.routing.groups_used = 1;
   const std::string text =
@@ -156,18 +154,18 @@ TEST(NodeConfig, RoutingGroupsThatOnlyTheFamilyHasAreWrittenAsOne) {
 }
 
 TEST(NodeConfig, ATextThatIsNotTheOneTheConfigWasReadFromIsCorrupt) {
-  shard::ModelConfig config;
+  ModelConfig config;
   for (const char* key : {"num_experts", "text_config.num_experts", "a.b.c"}) {
     config.expert_count_key = key;
     const auto made =
         MakeNodeConfig({"config.json", R"({"a": 1})", config, {}}, PlanWith({0, 1}, 4), 0);
     ASSERT_FALSE(made) << key;
-    EXPECT_EQ(made.error().code, shard::Code::kCorrupt);
+    EXPECT_EQ(made.error().code, Code::kCorrupt);
     EXPECT_THAT(made.error().message,
-                HasSubstr(shard::Cat(key, ": expected the number of experts, found nothing")));
+                HasSubstr(Cat(key, ": expected the number of experts, found nothing")));
   }
   EXPECT_FALSE(MakeNodeConfig({"config.json", "{", config, {}}, PlanWith({0, 1}, 4), 0));
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

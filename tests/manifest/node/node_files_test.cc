@@ -2,11 +2,9 @@
 
 #include <gmock/gmock.h>
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Code;
-using shard::ExpertIds;
 using testing::HasSubstr;
 
 // A packed tensor of `held` experts, each of two rows of four bytes.
@@ -26,10 +24,10 @@ struct Packed {
   PartTensor part;
 };
 
-shard::Error Refusal(std::vector<const PartTensor*> parts, const ExpertIds& ids) {
+Error Refusal(std::vector<const PartTensor*> parts, const ExpertIds& ids) {
   const auto merged = MergeExperts("dist", parts, ids);
   EXPECT_FALSE(merged);
-  return merged ? shard::Error{Code::kIo, ""} : merged.error();
+  return merged ? Error{Code::kIo, ""} : merged.error();
 }
 
 TEST(MergeExperts, TakesEachExpertFromThePartThatHoldsIt) {
@@ -49,7 +47,7 @@ TEST(MergeExperts, ATensorWhoseRecordListsNoExpertsIsAMismatch) {
   for (const bool first : {true, false}) {
     Packed group({0, 2}), overlay({1});
     (first ? group : overlay).record.experts.clear();
-    const shard::Error error = Refusal({&group.part, &overlay.part}, {0, 1, 2});
+    const Error error = Refusal({&group.part, &overlay.part}, {0, 1, 2});
     EXPECT_EQ(error.code, Code::kMismatch);
     EXPECT_THAT(error.message,
                 HasSubstr("experts: expected the ids that it holds in the manifest"));
@@ -61,7 +59,7 @@ TEST(MergeExperts, AShapeThatDoesNotHoldTheExpertsOfTheRecordIsAMismatch) {
        {std::vector<uint64_t>{}, {0, 2, 4}, {3, 2, 4}, {1, 2, 4}}) {
     Packed group({0, 2});
     group.part.entry.shape = shape;
-    const shard::Error error = Refusal({&group.part}, {0, 2});
+    const Error error = Refusal({&group.part}, {0, 2});
     EXPECT_EQ(error.code, Code::kMismatch);
     EXPECT_THAT(error.message, HasSubstr("shape: expected 2 experts along the first axis, found"));
   }
@@ -71,13 +69,13 @@ TEST(MergeExperts, AShapeThatDoesNotHoldTheExpertsOfTheRecordIsAMismatch) {
 TEST(MergeExperts, ALayerWithoutEligibleExpertsIsAMismatch) {
   Packed group({0, 2});
   group.record.layer = -1;
-  const shard::Error error = Refusal({&group.part}, {});
+  const Error error = Refusal({&group.part}, {});
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("layer: expected a layer of the plan, found -1"));
 }
 
 TEST(EligibleCount, AGroupWithoutExpertsCannotBecomeANode) {
-  shard::Plan plan;
+  Plan plan;
   plan.layers = {{0, 4}};
   plan.groups.resize(2);
   plan.groups[0].owned[0] = {0, 1, 2, 3};
@@ -88,4 +86,4 @@ TEST(EligibleCount, AGroupWithoutExpertsCannotBecomeANode) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

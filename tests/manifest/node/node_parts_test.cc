@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "fixtures/temp_dir.h"
 #include "tests/manifest/node/assemble_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Code;
 using testing::HasSubstr;
 
 // What CutNode takes and refuses, seen through AssembleNode.
@@ -20,14 +20,13 @@ TEST_F(NodePartsTest, MissingPartsAreNamed) {
   struct Step {
     const char *missing, *part;
   };
-  const shard::MoeModel model = tiny::Model(dir_ / "source");
-  const shard::Plan plan = ReadManifest((dir_ / "dist").string())->plan;
+  const MoeModel model = tiny::Model(dir_ / "source");
+  const Plan plan = ReadManifest((dir_ / "dist").string())->plan;
   for (const Step& step :
        {Step{"trunk", "trunk"}, Step{"group 0", "group:0"}, Step{"overlay", "overlay"}}) {
-    const shard::Error error = Refusal();
+    const Error error = Refusal();
     EXPECT_EQ(error.code, Code::kNotFound);
-    EXPECT_THAT(error.message,
-                HasSubstr(shard::Cat(step.missing, ": expected a file in the manifest")));
+    EXPECT_THAT(error.message, HasSubstr(Cat(step.missing, ": expected a file in the manifest")));
     EXPECT_THAT(error.hint, HasSubstr("--only"));
     ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), tiny::Only({step.part})));
   }
@@ -37,7 +36,7 @@ TEST_F(NodePartsTest, MissingPartsAreNamed) {
 TEST_F(NodePartsTest, AFileThatIsGoneIsNotFound) {
   Split("qwen3-moe");
   fs::remove(dir_ / "dist" / kOverlayBundle);
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_THAT(error.message, HasSubstr(kOverlayBundle));
 }
@@ -46,13 +45,13 @@ TEST_F(NodePartsTest, LayersWithDifferentCountsAreUnsupported) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "source"));
   fixtures::WriteFile(dir_ / "groups.json",
                       R"({"groups": [{"*": "0-2", "1": "0-3"}, {"*": "3-5", "1": "4-5"}]})");
-  const shard::MoeModel model = tiny::Model(dir_ / "source");
-  shard::PlanOptions options;
+  const MoeModel model = tiny::Model(dir_ / "source");
+  PlanOptions options;
   options.partition = "explicit:" + (dir_ / "groups.json").string();
   options.uniform = false;
   ASSERT_TRUE(
       WriteDistribution(model, tiny::Plan(model, options), (dir_ / "dist").string(), tiny::Only()));
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("eligible experts in layer 1 as in layer 0 (3), found 4"));
   EXPECT_THAT(error.hint, HasSubstr("--uniform"));
@@ -69,7 +68,7 @@ TEST_F(NodePartsTest, GroupsOfDifferentSizesAreFine) {
 
 TEST_F(NodePartsTest, AHashRoutingTableIsUnsupported) {
   Split("deepseek-v4");
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("tid2eid"));
   EXPECT_THAT(error.message, HasSubstr("found a table that gives tokens fixed experts"));
@@ -77,7 +76,7 @@ TEST_F(NodePartsTest, AHashRoutingTableIsUnsupported) {
 
 TEST_F(NodePartsTest, AHeaderThatDisagreesWithTheManifestIsAMismatch) {
   Split("qwen3-moe");
-  const std::string original = sample::ReadFile(dir_ / "dist/distribution.json");
+  const std::string original = fixtures::ReadFile(dir_ / "dist/distribution.json");
   using Edit = void (*)(std::vector<TensorRecord>&);
   for (const Edit edit :
        {Edit([](auto& tensors) { tensors[0].name += "x"; }),
@@ -85,7 +84,7 @@ TEST_F(NodePartsTest, AHeaderThatDisagreesWithTheManifestIsAMismatch) {
         Edit([](auto& tensors) { tensors[0].dtype = "F16"; }),
         Edit([](auto& tensors) { tensors.pop_back(); })}) {
     EditManifest([&](Manifest& manifest) { edit(manifest.bundles[0].tensors); });
-    const shard::Error error = Refusal();
+    const Error error = Refusal();
     EXPECT_EQ(error.code, Code::kMismatch) << error.message;
     EXPECT_THAT(error.message, HasSubstr("expected as the manifest says, found otherwise"));
     EXPECT_THAT(error.message, HasSubstr(kTrunkBundle));
@@ -108,7 +107,7 @@ TEST_F(NodePartsTest, APackedTensorWithoutAnExpertOfThePlanIsAMismatch) {
       }
     }
   });
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("expected the experts that the plan gives this node"));
 }
@@ -122,7 +121,7 @@ TEST_F(NodePartsTest, APackedTensorThatIsNotAMultipleOfItsExpertsIsAMismatch) {
       }
     }
   });
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message,
               HasSubstr("shape: expected 5 experts along the first axis, found [4, "));
@@ -131,7 +130,7 @@ TEST_F(NodePartsTest, APackedTensorThatIsNotAMultipleOfItsExpertsIsAMismatch) {
 TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {
   Split("qwen3-moe");
   EditManifest([](Manifest& manifest) {
-    shard::Plan& plan = manifest.plan;
+    Plan& plan = manifest.plan;
     for (auto& [layer, ids] : plan.groups[0].owned) ids = {0, 1, 3};
     for (auto& [layer, ids] : plan.groups[1].owned) ids = {2, 4, 5};
     plan.groups[0].fill.clear();
@@ -139,7 +138,7 @@ TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {
     plan.uniform = false;
     manifest.versions = ComputeVersions(manifest.versions.model, plan);
   });
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch) << error.message;
   EXPECT_THAT(error.message, HasSubstr("expert 2: expected the experts that the plan gives"));
 }
@@ -149,11 +148,11 @@ class LostFiles : public NodePartsTest, public testing::WithParamInterface<const
  protected:
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(Split(GetParam()));
-    const shard::MoeModel model = tiny::Model(dir_ / "source");
+    const MoeModel model = tiny::Model(dir_ / "source");
     WriteOptions options = tiny::Only();
     options.slice.max_part_size = 1;
     options.force = true;
-    const shard::Plan plan = ReadManifest((dir_ / "dist").string())->plan;
+    const Plan plan = ReadManifest((dir_ / "dist").string())->plan;
     ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), options));
   }
 };
@@ -165,7 +164,7 @@ TEST_P(LostFiles, ATensorOfOneExpertIsMissed) {
                                    [](const auto& bundle) { return bundle.group == 0; });
     manifest.bundles.erase(std::next(last).base());
   });
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.hint, HasSubstr("the distribution is damaged"));
 }
@@ -173,10 +172,10 @@ TEST_P(LostFiles, ATensorOfOneExpertIsMissed) {
 TEST_P(LostFiles, AWholeLayerIsMissed) {
   EditManifest([](Manifest& manifest) {
     std::erase_if(manifest.bundles, [](const BundleRecord& bundle) {
-      return bundle.role != shard::Role::kTrunk && bundle.tensors[0].layer == 2;
+      return bundle.role != Role::kTrunk && bundle.tensors[0].layer == 2;
     });
   });
-  const shard::Error error = Refusal();
+  const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("layer 2: expected all tensors of 4 experts"));
 }
@@ -190,20 +189,20 @@ TEST_F(NodePartsTest, PartsCutIntoSeveralFilesGiveTheSameNode) {
   Split("granite-moe");
   ASSERT_TRUE(Assemble());
   const auto whole = tiny::Tree(dir_ / "node");
-  const shard::MoeModel model = tiny::Model(dir_ / "source");
+  const MoeModel model = tiny::Model(dir_ / "source");
   WriteOptions options = tiny::Only();
   options.slice.max_part_size = 4096;
   options.force = true;
-  const shard::Plan plan = ReadManifest((dir_ / "dist").string())->plan;
+  const Plan plan = ReadManifest((dir_ / "dist").string())->plan;
   ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "dist").string(), options));
   ASSERT_FALSE(fs::exists(dir_ / "dist" / kGroup0));
   ASSERT_TRUE(Assemble(Forced()));
   // Padding of the headers follows where the first tensor lies in its source; tensors do not.
   for (const char* file :
        {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
-    EXPECT_EQ(DataOf(sample::ReadFile(dir_ / "node" / file)), DataOf(whole.at(file))) << file;
+    EXPECT_EQ(DataOf(fixtures::ReadFile(dir_ / "node" / file)), DataOf(whole.at(file))) << file;
   }
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

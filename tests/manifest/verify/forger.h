@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "libshard/format/gguf.h"
 #include "manifest/document/manifest.h"
@@ -26,11 +27,11 @@ struct Forgery {
 
   static Forgery Of(const fs::path& directory) {
     Forgery out;
-    out.manifest = ordered_json::parse(sample::ReadFile(directory / "distribution.json"));
+    out.manifest = ordered_json::parse(fixtures::ReadFile(directory / "distribution.json"));
     for (const auto& entry : fs::recursive_directory_iterator(directory)) {
       const std::string name = fs::relative(entry.path(), directory).string();
       if (!entry.is_regular_file() || name == "distribution.json") continue;
-      out.files[name] = sample::ReadFile(entry.path());
+      out.files[name] = fixtures::ReadFile(entry.path());
     }
     return out;
   }
@@ -51,13 +52,14 @@ struct Forgery {
         if (!tensor.contains("offset") || !tensor.contains("bytes")) continue;
         const uint64_t offset = tensor["offset"], size = tensor["bytes"];
         if (offset > bytes.size() || size > bytes.size() - offset) continue;
-        tensor["xxh3"] = shard::Xxh3Hex(std::as_bytes(std::span(bytes)).subspan(offset, size));
+        tensor["xxh3"] = moepack::Xxh3Hex(std::as_bytes(std::span(bytes)).subspan(offset, size));
       }
     }
     for (ordered_json& asset : manifest["assets"]) Stat(asset);
-    const auto read = manifest::ParseManifest("forged", manifest.dump());
+    const auto read = moepack::manifest::ParseManifest("forged", manifest.dump());
     if (!read) return;  // a statement that no reader takes
-    const manifest::Versions versions = manifest::ComputeVersions(read->versions.model, read->plan);
+    const moepack::manifest::Versions versions =
+        moepack::manifest::ComputeVersions(read->versions.model, read->plan);
     manifest["versions"]["shard"] = versions.shard;
     manifest["versions"]["replica"] = versions.replica;
   }
@@ -75,20 +77,20 @@ struct Forgery {
   const std::string& Stat(ordered_json& record) {
     const std::string& bytes = files[record["file"]];
     record["size"] = bytes.size();
-    record["sha256"] = shard::Sha256Hex(bytes);
+    record["sha256"] = moepack::Sha256Hex(bytes);
     return bytes;
   }
 };
 
 // Writes the header of a GGUF file anew, with other metadata, and keeps its tensors.
 inline void ChangeMetadata(Forgery& forged, const std::string& file,
-                           const std::function<void(shard::GgufMetadata&)>& change) {
+                           const std::function<void(moepack::GgufMetadata&)>& change) {
   std::string& bytes = forged.files.at(file);
-  auto header = shard::ParseGguf(file, std::as_bytes(std::span(bytes)), bytes.size());
+  auto header = moepack::ParseGguf(file, std::as_bytes(std::span(bytes)), bytes.size());
   if (!header) throw std::runtime_error(header.error().message);
   change(header->metadata);
   const std::string prefix =
-      shard::BuildGgufHeader(header->metadata, header->tensors, header->alignment);
+      moepack::BuildGgufHeader(header->metadata, header->tensors, header->alignment);
   bytes = prefix + bytes.substr(std::min<size_t>(header->data_start, bytes.size()));
   for (ordered_json& tensor : forged.Bundle(file)["tensors"]) {
     tensor["offset"] = tensor["offset"].get<uint64_t>() + prefix.size() - header->data_start;
@@ -99,7 +101,7 @@ inline void ChangeMetadata(Forgery& forged, const std::string& file,
 inline void ChangeHeader(Forgery& forged, const std::string& file,
                          const std::function<void(std::string&)>& change) {
   std::string& bytes = forged.files.at(file);
-  const auto length = shard::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
+  const auto length = moepack::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
   std::string text = bytes.substr(8, length);
   change(text);
   text.resize((text.size() + 7) / 8 * 8, ' ');

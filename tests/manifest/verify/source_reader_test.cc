@@ -7,7 +7,7 @@
 #include "fixtures/temp_dir.h"
 #include "tests/manifest/document/sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 class SourceReaderTest : public testing::Test {
@@ -15,7 +15,7 @@ class SourceReaderTest : public testing::Test {
   void SetUp() override {
     bytes_ = sample::Noise(3u << 20, 9);
     ASSERT_TRUE(fixtures::WriteFile(dir_ / "source", bytes_));
-    file_.emplace(shard::InputFile::Open(dir_ / "source").value());
+    file_.emplace(InputFile::Open(dir_ / "source").value());
   }
   // Reads the whole tensor in stretches of `step` bytes.
   std::string ReadAll(const SourceSlices& slices, size_t total, size_t step) {
@@ -30,7 +30,7 @@ class SourceReaderTest : public testing::Test {
   }
   fixtures::TempDir dir_;
   std::string bytes_;
-  std::optional<shard::InputFile> file_;
+  std::optional<InputFile> file_;
 };
 
 TEST_F(SourceReaderTest, ReadsSlicesOfAnySizeInStepsOfAnySize) {
@@ -56,8 +56,8 @@ TEST_F(SourceReaderTest, ReportsASourceThatEndsTooEarly) {
   std::vector<std::byte> out(32);
   const Status status = SourceReader().Read(slices, 0, out);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, shard::Code::kCorrupt);
+  EXPECT_EQ(status.error().code, Code::kCorrupt);
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -1,7 +1,7 @@
 #include "libshard/base/parallel.h"
 #include "tests/manifest/verify/verify_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 TEST(VerifyBytesTest, FindsAChangedByteInTheTensorAndInTheFile) {
@@ -47,7 +47,7 @@ TEST(VerifyBytesTest, HashesTensorsAcrossChunks) {
     return sample::Tensor{{name, "U8", {bytes}, sample::Noise(bytes, seed)}, -1, {}};
   };
   made.Remove(kTrunk);
-  sample::AddBundle(made, shard::Role::kTrunk, -1,
+  sample::AddBundle(made, Role::kTrunk, -1,
                     {big("a", (1u << 20) - 100, 1), big("b", 10, 2), big("c", (2u << 20) + 77, 3),
                      big("d", 0, 4), big("e", 5000, 5), big("f", 0, 6)});
   const VerifyReport report = VerifySample(made);
@@ -57,11 +57,11 @@ TEST(VerifyBytesTest, HashesTensorsAcrossChunks) {
 TEST(VerifyBytesTest, StopsWhenInterrupted) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
-  shard::InterruptRequested() = true;
+  InterruptRequested() = true;
   const auto report = VerifyDistribution(dir.path().string(), {});
-  shard::InterruptRequested() = false;
+  InterruptRequested() = false;
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().code, shard::Code::kInterrupted);
+  EXPECT_EQ(report.error().code, Code::kInterrupted);
 }
 
 TEST(VerifyBytesTest, ReadsNoDataWhenDigestsAreOff) {
@@ -76,4 +76,4 @@ TEST(VerifyBytesTest, ReadsNoDataWhenDigestsAreOff) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

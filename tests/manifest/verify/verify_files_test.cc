@@ -1,8 +1,9 @@
 #include <filesystem>
 
+#include "fixtures/temp_dir.h"
 #include "tests/manifest/verify/verify_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,7 +36,7 @@ TEST(VerifyFilesTest, FindsAHeaderThatIsNotSafetensors) {
   sample::Distribution made = sample::Make();
   std::string& bytes = made.files[kTrunk];
   for (size_t i = 0; i < 8; ++i) bytes[i] = '\xff';
-  made.Bundle(kTrunk).sha256 = shard::Sha256Hex(bytes);
+  made.Bundle(kTrunk).sha256 = Sha256Hex(bytes);
   const VerifyReport report = VerifySample(made);
   EXPECT_EQ(BrokenRules(report), Rules{"container-header"}) << TextOf(report);
 }
@@ -83,4 +84,4 @@ TEST(VerifyFilesTest, AcceptsLinksInsideAndHardLinks) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

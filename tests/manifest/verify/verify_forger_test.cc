@@ -4,12 +4,13 @@
 #include <set>
 
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "manifest/write/bundle.h"
 #include "tests/manifest/document/tiny_distribution.h"
 #include "tests/manifest/verify/forger.h"
 #include "tests/manifest/verify/verify_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,8 +24,8 @@ class Original {
  public:
   explicit Original(Kind kind) {
     EXPECT_TRUE(fixtures::MakeCheckpoint("qwen3-moe", dir_ / "source", {.layers = 1}));
-    const shard::MoeModel model = tiny::Model(dir_ / "source");
-    shard::PlanOptions plan;
+    const MoeModel model = tiny::Model(dir_ / "source");
+    PlanOptions plan;
     plan.groups = 2;
     fixtures::WriteFile(dir_ / "overlay.json", R"({"version": "one", "layers": {"*": "1"}})");
     plan.overlay_file = (dir_ / "overlay.json").string();
@@ -55,7 +56,7 @@ class Original {
     std::string text;
     for (const Finding& finding : report->findings) {
       if (finding.severity == Severity::kNote) continue;
-      text += shard::Cat(finding.rule, ": ", finding.file, ": ", finding.message, "\n");
+      text += Cat(finding.rule, ": ", finding.file, ": ", finding.message, "\n");
     }
     return text;
   }
@@ -87,7 +88,7 @@ std::function<void(Forgery&)> Set(const char* pointer, const ordered_json& value
 }
 
 std::function<void(Forgery&)> Metadata(const char* file,
-                                       std::function<void(shard::GgufMetadata&)> change) {
+                                       std::function<void(GgufMetadata&)> change) {
   return [=](Forgery& forged) { forger::ChangeMetadata(forged, file, change); };
 }
 
@@ -113,8 +114,8 @@ constexpr const char* kTrunkFile = "trunk/trunk.safetensors";
 const std::vector<Case>& Cases() {
   // Long because it is a table.
   using enum Kind;
-  using shard::GgufMetadata;
-  using shard::GgufValue;
+  using moepack::GgufMetadata;
+  using moepack::GgufValue;
   static const std::vector<Case> cases = {
       {"bytes_in_padding", kGguf, FillPadding, "header, padding and tensors"},
       {"bytes_behind_the_last_tensor", kGguf,
@@ -307,4 +308,4 @@ TEST(VerifyAgainst, DoesNotCareWhereTheSourceLies) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -4,14 +4,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fixtures/temp_dir.h"
 #include "manifest/document/node_record.h"
 #include "tests/manifest/node/assemble_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 using nlohmann::ordered_json;
-using shard::Code;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -37,13 +37,13 @@ class VerifyNodeTest : public AssembleNodeTest {
     return rules;
   }
   void DamageNode(const std::string& file) {
-    std::string bytes = sample::ReadFile(dir_ / "node" / file);
+    std::string bytes = fixtures::ReadFile(dir_ / "node" / file);
     bytes[bytes.size() - 1] ^= 1;
     fixtures::WriteFile(dir_ / "node" / file, bytes);
   }
   template <class Edit>
   void EditNodeFile(const Edit& edit) {
-    auto document = ordered_json::parse(sample::ReadFile(dir_ / "node/moepack_node.json"));
+    auto document = ordered_json::parse(fixtures::ReadFile(dir_ / "node/moepack_node.json"));
     edit(document);
     fixtures::WriteFile(dir_ / "node/moepack_node.json", document.dump());
   }
@@ -109,7 +109,7 @@ TEST_F(VerifyNodeTest, AStrayFileThatARuntimeReadsIsAnErrorAndAnotherAWarning) {
 
 TEST_F(VerifyNodeTest, ExpertListsThatAreNotThoseOfTheFilesAreFound) {
   MakeNode();
-  const std::string good = sample::ReadFile(dir_ / "node/moepack_node.json");
+  const std::string good = fixtures::ReadFile(dir_ / "node/moepack_node.json");
   for (const char* experts : {R"({"*": "1,3-4"})", R"({"*": "3-5,1"})", R"({"0": "1,3-5"})",
                               R"({"*": "1,3-5", "4000": "1"})", R"({})"}) {
     EditNodeFile([&](ordered_json& d) { d["experts"] = ordered_json::parse(experts); });
@@ -148,4 +148,4 @@ TEST_F(VerifyNodeTest, WhatNeedsADistributionIsRefused) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

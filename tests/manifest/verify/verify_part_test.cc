@@ -1,8 +1,9 @@
 // verify --group, --digest and --cold: a copy of one group, the digest of distribution.json, and
 // bytes that come from the device.
+#include "fixtures/temp_dir.h"
 #include "tests/manifest/verify/verify_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,7 +48,7 @@ TEST_F(VerifyGroup, DamageOfWhatEveryNodeHasIsFound) {
   KeepOnly("001");
   for (const char* file : {"trunk/trunk.safetensors", "groups/001/experts.safetensors",
                            "overlays/generalists-1/experts.safetensors", "assets/config.json"}) {
-    const std::string bytes = sample::ReadFile(dir_ / file);
+    const std::string bytes = fixtures::ReadFile(dir_ / file);
     std::string damaged = bytes;
     damaged.back() ^= 1;
     fixtures::WriteFile(dir_ / file, damaged);
@@ -63,7 +64,7 @@ TEST_F(VerifyGroup, AMissingGroupIsAMistakeOfTheCaller) {
   options.groups = {3};
   const auto report = VerifyDistribution(dir_.path().string(), options);
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(report.error().code, Code::kInvalidArgument);
   EXPECT_NE(report.error().message.find("group: expected 0 to 2, found 3"), std::string::npos);
 }
 
@@ -81,7 +82,7 @@ TEST_F(VerifyGroup, AGroupThatTheManifestLeavesOutIsNamed) {
 TEST(VerifyDigest, OfTheManifestIsToldAndComparedAndBothAreNamed) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
-  const std::string digest = shard::Sha256Hex(sample::ReadFile(dir / "distribution.json"));
+  const std::string digest = Sha256Hex(fixtures::ReadFile(dir / "distribution.json"));
   VerifyOptions options;
   options.digest = digest;
   const VerifyReport good = Verify(dir.path(), options);
@@ -99,9 +100,9 @@ TEST(VerifyDigest, OfTheManifestIsToldAndComparedAndBothAreNamed) {
 TEST(VerifyDigest, FindsEveryFlippedBitOfTheManifest) {
   const fixtures::TempDir dir;
   sample::Make().WriteTo(dir.path());
-  const std::string text = sample::ReadFile(dir / "distribution.json");
+  const std::string text = fixtures::ReadFile(dir / "distribution.json");
   VerifyOptions options;
-  options.digest = shard::Sha256Hex(text);
+  options.digest = Sha256Hex(text);
   options.digests = false;
   for (size_t i = 0; i < 200; ++i) {
     std::string flipped = text;
@@ -130,7 +131,7 @@ TEST(VerifyCold, ReadsTheSameBytesAndSaysHowManyCameFromTheDevice) {
     GTEST_SKIP() << "this file system has no direct reads";
   }
   EXPECT_EQ(report.cold_bytes, report.bytes) << "nothing of it came from memory";
-  std::string damaged = sample::ReadFile(directory / kTrunk);
+  std::string damaged = fixtures::ReadFile(directory / kTrunk);
   damaged.back() ^= 1;
   fixtures::WriteFile(directory / kTrunk, damaged);
   EXPECT_TRUE(BrokenRules(Verify(directory, options)).contains("file-sha256"));
@@ -138,4 +139,4 @@ TEST(VerifyCold, ReadsTheSameBytesAndSaysHowManyCameFromTheDevice) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -1,6 +1,7 @@
 // verify --against the source proves a distribution that was requantized: both steps are recorded,
 // and made again.
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "manifest/document/parents.h"
 #include "manifest/verify/requantize.h"
 #include "tests/libshard/recipe/imatrix_file.h"
@@ -8,7 +9,7 @@
 #include "tests/manifest/verify/forger.h"
 #include "tests/manifest/verify/verify_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -27,8 +28,8 @@ class VerifyRequantized : public testing::Test {
   }
 
   void Build(const std::string& out, const WriteOptions& options) {
-    const shard::MoeModel model = tiny::Model(dir_ / "source");
-    shard::PlanOptions plan;
+    const MoeModel model = tiny::Model(dir_ / "source");
+    PlanOptions plan;
     plan.groups = 2;
     fixtures::WriteFile(dir_ / "overlay.json", R"({"version": "one", "layers": {"*": "1"}})");
     plan.overlay_file = (dir_ / "overlay.json").string();
@@ -92,7 +93,7 @@ TEST_F(VerifyRequantized, IsProvenAgainstItsSourceInTwoSteps) {
   ASSERT_EQ(parents->size(), 1u);
   EXPECT_EQ((*parents)[0].recipe.name, "Q8_0");
   EXPECT_EQ((*parents)[0].manifest_sha256,
-            shard::Sha256Hex(sample::ReadFile(dir_ / "q8/distribution.json")));
+            Sha256Hex(fixtures::ReadFile(dir_ / "q8/distribution.json")));
 }
 
 TEST_F(VerifyRequantized, IsProvenInThreeStepsAndFromExactBundles) {
@@ -125,11 +126,11 @@ TEST_F(VerifyRequantized, NeedsTheImportanceMatrixOfEachStep) {
   ExpectProven("q4", {first, (dir_ / "renamed.gguf").string()});
   const auto lacking = Prove("q4", {first});
   ASSERT_FALSE(lacking);
-  EXPECT_EQ(lacking.error().code, shard::Code::kMismatch);
+  EXPECT_EQ(lacking.error().code, Code::kMismatch);
   EXPECT_NE(lacking.error().message.find("second.gguf"), std::string::npos);
   const auto none = Prove("q4");
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().code, shard::Code::kInvalidArgument) << none.error().message;
+  EXPECT_EQ(none.error().code, Code::kInvalidArgument) << none.error().message;
 }
 
 TEST_F(VerifyRequantized, AFalseStepIsFoundThoughEveryDigestIsRight) {
@@ -165,4 +166,4 @@ TEST_F(VerifyRequantized, AFalseStepIsFoundThoughEveryDigestIsRight) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

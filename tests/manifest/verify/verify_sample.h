@@ -10,7 +10,7 @@
 #include "manifest/verify/verify.h"
 #include "tests/manifest/document/sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 
 using Rules = std::set<std::string>;
 
@@ -25,8 +25,8 @@ inline Rules BrokenRules(const VerifyReport& report) {
 inline std::string TextOf(const VerifyReport& report) {
   std::string text;
   for (const Finding& finding : report.findings) {
-    text += shard::Cat(finding.rule, " | ", finding.file, " | ", finding.tensor, " | ",
-                       finding.message, "\n");
+    text +=
+        Cat(finding.rule, " | ", finding.file, " | ", finding.tensor, " | ", finding.message, "\n");
   }
   return text;
 }
@@ -48,4 +48,4 @@ inline VerifyReport VerifySample(const sample::Distribution& made,
 inline constexpr const char* kTrunk = "trunk/trunk.safetensors";
 inline constexpr const char* kGroup1 = "groups/001/experts.safetensors";
 
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -1,19 +1,20 @@
 #include <functional>
 
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/model/model.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/write/assets.h"
 #include "tests/manifest/verify/verify_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
 
 // The bytes of one tensor of the source, experts `ids` cut out element by element.
-std::string SliceByHand(const std::string& file, const shard::TensorEntry& entry, int axis,
-                        const shard::ExpertIds& ids, uint32_t experts) {
+std::string SliceByHand(const std::string& file, const TensorEntry& entry, int axis,
+                        const ExpertIds& ids, uint32_t experts) {
   const std::string whole = file.substr(entry.offset, entry.bytes);
   if (axis < 0) return whole;
   size_t rows = 1;
@@ -27,15 +28,16 @@ std::string SliceByHand(const std::string& file, const shard::TensorEntry& entry
 }
 
 // `begin` is where the bytes of the first tensor begin in its source file.
-std::vector<sample::Tensor> TensorsOf(const shard::MoeModel& model, const shard::Plan& plan,
-                                      shard::Role role, int group, uint64_t* begin = nullptr) {
+std::vector<sample::Tensor> TensorsOf(const MoeModel& model, const Plan& plan, Role role, int group,
+                                      uint64_t* begin = nullptr) {
   std::vector<std::string> files;
-  for (const auto& file : model.checkpoint().files()) files.push_back(sample::ReadFile(file.path));
+  for (const auto& file : model.checkpoint().files())
+    files.push_back(fixtures::ReadFile(file.path));
   std::vector<sample::Tensor> tensors;
-  for (const shard::ModelTensor& tensor : model.tensors()) {
-    const shard::TensorEntry& entry = model.entry(tensor);
-    const bool routed = tensor.part == shard::Part::kExpert;
-    if (routed != (role != shard::Role::kTrunk)) continue;
+  for (const ModelTensor& tensor : model.tensors()) {
+    const TensorEntry& entry = model.entry(tensor);
+    const bool routed = tensor.part == moepack::Part::kExpert;
+    if (routed != (role != Role::kTrunk)) continue;
     sample::Tensor out{{entry.name, entry.dtype, entry.shape, ""}, tensor.layer, {}};
     int axis = -1;
     uint32_t experts = 1;
@@ -46,7 +48,7 @@ std::vector<sample::Tensor> TensorsOf(const shard::MoeModel& model, const shard:
       if (out.experts.empty()) continue;
       if (tensor.expert >= 0) {
         const auto id = static_cast<uint32_t>(tensor.expert);
-        if (!shard::Contains(out.experts, id)) continue;
+        if (!Contains(out.experts, id)) continue;
         out.experts = {id};
       } else if (tensor.axis >= 0) {
         axis = tensor.axis;
@@ -67,11 +69,11 @@ std::vector<sample::Tensor> TensorsOf(const shard::MoeModel& model, const shard:
   return tensors;
 }
 
-shard::Plan PlanFor(const shard::MoeModel& model) {
-  shard::Plan plan;
+Plan PlanFor(const MoeModel& model) {
+  Plan plan;
   plan.scheme = "modulo";
-  plan.layers = shard::LayerCountsOf(model);
-  plan.top_k = shard::TopKOf(model);
+  plan.layers = LayerCountsOf(model);
+  plan.top_k = TopKOf(model);
   plan.groups.resize(2);
   for (const auto& [layer, experts] : plan.layers) {
     for (uint32_t id = 0; id < experts; ++id) plan.groups[id % 2].owned[layer].push_back(id);
@@ -85,32 +87,30 @@ shard::Plan PlanFor(const shard::MoeModel& model) {
 void Pad(sample::Distribution& out, uint64_t begin) {
   BundleRecord& bundle = out.manifest.bundles.back();
   std::string& bytes = out.files[bundle.file];
-  const auto length = shard::LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
+  const auto length = LoadLe<uint64_t>(std::as_bytes(std::span(bytes)));
   uint64_t blanks = 0;
   while ((8 + length + blanks) % 4096 != begin % 4096 / 8 * 8) blanks += 8;
   bytes = fixtures::WithHeader(bytes.substr(8, length) + std::string(blanks, ' '),
                                bytes.substr(8 + length));
   for (TensorRecord& tensor : bundle.tensors) tensor.offset += blanks;
   bundle.size = bytes.size();
-  bundle.sha256 = shard::Sha256Hex(bytes);
+  bundle.sha256 = Sha256Hex(bytes);
 }
 
-sample::Distribution MakeFrom(const shard::MoeModel& model, const shard::Plan& plan) {
+sample::Distribution MakeFrom(const MoeModel& model, const Plan& plan) {
   sample::Distribution out;
   out.manifest.plan = plan;
   out.manifest.model = DescribeModel(model, plan, "", "").model;
   out.manifest.versions.model = model.Version("");
   out.UpdateVersions();
   for (int part = 0; part < 4; ++part) {
-    const shard::Role role = part == 0   ? shard::Role::kTrunk
-                             : part == 3 ? shard::Role::kOverlay
-                                         : shard::Role::kGroup;
-    const int group = role == shard::Role::kGroup ? part - 1 : -1;
+    const Role role = part == 0 ? Role::kTrunk : part == 3 ? Role::kOverlay : Role::kGroup;
+    const int group = role == Role::kGroup ? part - 1 : -1;
     uint64_t begin = 0;
     sample::AddBundle(out, role, group, TensorsOf(model, plan, role, group, &begin));
     Pad(out, begin);
   }
-  const shard::SourceTree& tree = *model.checkpoint().tree();
+  const SourceTree& tree = *model.checkpoint().tree();
   const auto assets = ListAssets(tree);
   for (const Asset& asset : assets.value()) {
     sample::AddAsset(out, asset.name, *tree.ReadText(asset.name, asset.size));
@@ -119,10 +119,10 @@ sample::Distribution MakeFrom(const shard::MoeModel& model, const shard::Plan& p
 }
 
 // A source of one layout and the distribution made of it by hand.
-struct Made {
-  explicit Made(const std::string& layout) {
+struct MadeSource {
+  explicit MadeSource(const std::string& layout) {
     EXPECT_TRUE(fixtures::MakeCheckpoint(layout, dir / "source"));
-    auto opened = shard::MoeModel::Open(dir / "source");
+    auto opened = MoeModel::Open(dir / "source");
     EXPECT_TRUE(opened) << opened.error().message;
     if (opened) distribution = MakeFrom(*opened, PlanFor(*opened));
   }
@@ -144,7 +144,7 @@ TEST(VerifySourceTest, ProvesEveryLayoutAgainstItsSource) {
   size_t checked = 0;
   for (const std::string& layout : fixtures::Layouts()) {
     SCOPED_TRACE(layout);
-    const Made made(layout);
+    const MadeSource made(layout);
     const VerifyReport report = made.Verify();
     EXPECT_TRUE(report.passed()) << TextOf(report);
     EXPECT_GT(report.source_bytes, 0u);
@@ -158,36 +158,35 @@ TEST(VerifySourceTest, ProvesEveryLayoutAgainstItsSource) {
 TEST(VerifySourceTest, FindsOneWrongByteInEveryLayoutAndSaysWhere) {
   for (const std::string& layout : fixtures::Layouts()) {
     SCOPED_TRACE(layout);
-    Made made(layout);
+    MadeSource made(layout);
     BundleRecord& bundle = made.distribution.manifest.bundles[2];
     TensorRecord& tensor = bundle.tensors.back();
     made.distribution.files[bundle.file][tensor.offset + tensor.bytes - 1] ^= 0x10;
     const VerifyReport report = made.Verify(false);
     EXPECT_EQ(BrokenRules(report), Rules{"source-bytes"}) << TextOf(report);
-    const std::string place = shard::Cat("byte ", tensor.bytes - 1, " (",
-                                         tensor.offset + tensor.bytes - 1, " of the file)");
+    const std::string place =
+        Cat("byte ", tensor.bytes - 1, " (", tensor.offset + tensor.bytes - 1, " of the file)");
     EXPECT_NE(TextOf(report).find(place), std::string::npos) << TextOf(report);
     EXPECT_NE(TextOf(report).find(tensor.name), std::string::npos);
   }
 }
 
 TEST(VerifySourceTest, FindsBytesWhoseDigestsWereForged) {
-  Made made("qwen3-moe");
+  MadeSource made("qwen3-moe");
   sample::Distribution& d = made.distribution;
   BundleRecord& bundle = d.manifest.bundles[0];
   std::string& bytes = d.files[bundle.file];
   bytes[bundle.tensors[0].offset] ^= 1;
   const auto data = std::as_bytes(std::span(bytes));
-  bundle.sha256 = shard::Sha256Hex(bytes);
-  bundle.tensors[0].xxh3 =
-      shard::Xxh3Hex(data.subspan(bundle.tensors[0].offset, bundle.tensors[0].bytes));
+  bundle.sha256 = Sha256Hex(bytes);
+  bundle.tensors[0].xxh3 = Xxh3Hex(data.subspan(bundle.tensors[0].offset, bundle.tensors[0].bytes));
   const VerifyReport report = made.Verify();
   EXPECT_EQ(BrokenRules(report), Rules{"source-bytes"}) << TextOf(report);
   EXPECT_EQ(report.findings.size(), 1u);
 }
 
 // Changes of a distribution that only the source can show.
-struct Breakage {
+struct SourceBreakage {
   const char* rule;
   std::function<void(sample::Distribution&)> change;
   const char* message;
@@ -196,7 +195,7 @@ struct Breakage {
 TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
   // Long because it is a table.
   using D = sample::Distribution;
-  const std::vector<Breakage> breakages = {
+  const std::vector<SourceBreakage> breakages = {
       {"source-model",
        [](D& d) {
          d.manifest.versions.model = "0123456789abcdef";
@@ -246,8 +245,8 @@ TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
        },
        "of the file): expected"},
   };
-  const Made made("qwen3-moe");
-  for (const Breakage& breakage : breakages) {
+  const MadeSource made("qwen3-moe");
+  for (const SourceBreakage& breakage : breakages) {
     SCOPED_TRACE(breakage.message);
     sample::Distribution changed = made.distribution;
     breakage.change(changed);
@@ -263,15 +262,15 @@ TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
 }
 
 TEST(VerifySourceTest, FindsTensorsThatAreMissingOrInTheWrongPart) {
-  Made made("qwen3-moe");
+  MadeSource made("qwen3-moe");
   sample::Distribution& d = made.distribution;
-  auto opened = shard::MoeModel::Open(made.dir / "source");
+  auto opened = MoeModel::Open(made.dir / "source");
   ASSERT_TRUE(opened) << opened.error().message;
-  auto trunk = TensorsOf(*opened, d.manifest.plan, shard::Role::kTrunk, -1);
+  auto trunk = TensorsOf(*opened, d.manifest.plan, Role::kTrunk, -1);
   const std::string lost = trunk.front().raw.name;
   trunk.erase(trunk.begin());
   d.Remove("trunk/trunk.safetensors");
-  sample::AddBundle(d, shard::Role::kTrunk, -1, trunk);
+  sample::AddBundle(d, Role::kTrunk, -1, trunk);
   const VerifyReport report = made.Verify();
   EXPECT_EQ(BrokenRules(report), (Rules{"source-tensors", "source-headers"})) << TextOf(report);
   ASSERT_EQ(report.findings.size(), 2u);
@@ -280,7 +279,7 @@ TEST(VerifySourceTest, FindsTensorsThatAreMissingOrInTheWrongPart) {
 }
 
 TEST(VerifySourceTest, ProvesAPartOfADistribution) {
-  Made made("qwen3-moe");
+  MadeSource made("qwen3-moe");
   made.distribution.Remove("trunk/trunk.safetensors");
   made.distribution.Remove("groups/001/experts.safetensors");
   made.distribution.manifest.complete = false;
@@ -288,7 +287,7 @@ TEST(VerifySourceTest, ProvesAPartOfADistribution) {
 }
 
 TEST(VerifySourceTest, ListsTheRulesOfTheSource) {
-  const VerifyReport report = Made("qwen3-moe").Verify(false);
+  const VerifyReport report = MadeSource("qwen3-moe").Verify(false);
   const Rules rules(report.rules.begin(), report.rules.end());
   for (const char* rule : {"source-model", "source-tensors", "source-bytes", "source-assets"}) {
     EXPECT_TRUE(rules.contains(rule)) << rule;
@@ -303,8 +302,8 @@ TEST(VerifySourceTest, IsAnErrorWhenThereIsNoSource) {
   options.against = (dir / "nowhere").string();
   const auto report = VerifyDistribution(dir.path().string(), options);
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().code, shard::Code::kNotFound) << report.error().message;
+  EXPECT_EQ(report.error().code, Code::kNotFound) << report.error().message;
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

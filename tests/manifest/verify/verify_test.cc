@@ -4,9 +4,10 @@
 
 #include <functional>
 
+#include "fixtures/temp_dir.h"
 #include "tests/manifest/verify/verify_sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 TEST(VerifyTest, PassesAGoodDistributionAndSaysWhatItChecked) {
@@ -46,7 +47,7 @@ TEST(VerifyTest, IsAnErrorWithoutAManifest) {
   const fixtures::TempDir dir;
   const auto report = VerifyDistribution(dir.path().string(), {});
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().code, shard::Code::kNotFound);
+  EXPECT_EQ(report.error().code, Code::kNotFound);
 }
 
 TEST(VerifyTest, IsAnErrorForANewerMajorVersion) {
@@ -55,7 +56,7 @@ TEST(VerifyTest, IsAnErrorForANewerMajorVersion) {
                       R"({"format": "moepack-distribution", "format_version": "2.0"})");
   const auto report = VerifyDistribution(dir.path().string(), {});
   ASSERT_FALSE(report);
-  EXPECT_EQ(report.error().code, shard::Code::kUnsupported);
+  EXPECT_EQ(report.error().code, Code::kUnsupported);
 }
 
 TEST(VerifyTest, FindsAManifestThatCannotBeRead) {
@@ -101,8 +102,8 @@ const std::vector<Breakage>& Breakages() {
       {"overlay-consistent",
        [](D& d) {
          d.Remove("overlays/generalists-1/experts.safetensors");
-         sample::AddBundle(d, shard::Role::kOverlay, -1,
-                           sample::ExpertTensors(d.manifest.plan, shard::Role::kOverlay, -1),
+         sample::AddBundle(d, Role::kOverlay, -1,
+                           sample::ExpertTensors(d.manifest.plan, Role::kOverlay, -1),
                            "overlays/other/experts.safetensors");
        },
        "expected a file below \"overlays/generalists-1/\""},
@@ -111,7 +112,7 @@ const std::vector<Breakage>& Breakages() {
        "group 0, layer 2: eligible experts: expected at least 4 (top-k), found 3"},
       {"uniform",
        [](D& d) {
-         shard::Plan plan = sample::MakePlan();
+         Plan plan = sample::MakePlan();
          plan.groups[0].fill.clear();
          d = sample::Make(plan);
        },
@@ -126,32 +127,32 @@ const std::vector<Breakage>& Breakages() {
       {"trunk-has-no-experts",
        [](D& d) {
          d.Remove(kGroup1);
-         auto tensors = sample::ExpertTensors(d.manifest.plan, shard::Role::kGroup, 1);
+         auto tensors = sample::ExpertTensors(d.manifest.plan, Role::kGroup, 1);
          tensors.push_back({{"lm_head.weight", "U8", {2}, "ab"}, -1, {}});
-         sample::AddBundle(d, shard::Role::kGroup, 1, tensors);
+         sample::AddBundle(d, Role::kGroup, 1, tensors);
        },
        "layer: expected one in group files, found none"},
       {"bundle-holds-its-experts",
        [](D& d) {
          d.Remove(kGroup1);
-         auto tensors = sample::ExpertTensors(d.manifest.plan, shard::Role::kGroup, 1);
+         auto tensors = sample::ExpertTensors(d.manifest.plan, Role::kGroup, 1);
          tensors.erase(tensors.begin(), tensors.begin() + 2);
-         sample::AddBundle(d, shard::Role::kGroup, 1, tensors);
+         sample::AddBundle(d, Role::kGroup, 1, tensors);
        },
        "group 1, layer 1: experts: expected \"2-3\", found \"3\""},
       {"bundle-holds-its-experts",
        [](D& d) {
          d.Remove(kGroup1);
-         auto tensors = sample::ExpertTensors(d.manifest.plan, shard::Role::kGroup, 1);
+         auto tensors = sample::ExpertTensors(d.manifest.plan, Role::kGroup, 1);
          tensors.erase(tensors.begin());
-         sample::AddBundle(d, shard::Role::kGroup, 1, tensors);
+         sample::AddBundle(d, Role::kGroup, 1, tensors);
        },
        "group 1, layer 1, expert 2: tensor \"model.layers.*.mlp.experts.*.up_proj.weight\": "
        "expected once, found 0 times"},
       {"bundle-holds-its-experts",
        [](D& d) {
-         const auto tensors = sample::ExpertTensors(d.manifest.plan, shard::Role::kGroup, 1);
-         sample::AddBundle(d, shard::Role::kGroup, 1, {tensors[0]}, "groups/001/more.safetensors");
+         const auto tensors = sample::ExpertTensors(d.manifest.plan, Role::kGroup, 1);
+         sample::AddBundle(d, Role::kGroup, 1, {tensors[0]}, "groups/001/more.safetensors");
        },
        "expected once, found 2 times"},
       {"files-present", [](D& d) { d.files.erase(kGroup1); }, "file: expected one of"},
@@ -189,7 +190,7 @@ const std::vector<Breakage>& Breakages() {
 
 TEST(VerifyTest, FindsEachBrokenRuleAndNothingElse) {
   for (const Breakage& breakage : Breakages()) {
-    SCOPED_TRACE(shard::Cat(breakage.rule, ": ", breakage.message));
+    SCOPED_TRACE(Cat(breakage.rule, ": ", breakage.message));
     sample::Distribution made = sample::Make();
     breakage.change(made);
     const VerifyReport report = VerifySample(made);
@@ -236,4 +237,4 @@ TEST(VerifyTest, NamesTwentyFindingsOfARuleAndCountsTheRest) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

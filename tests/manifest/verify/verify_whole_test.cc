@@ -4,7 +4,7 @@
 #include "manifest/verify/verify.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 VerifyReport Verify(const std::filesystem::path& directory, bool whole) {
@@ -32,4 +32,4 @@ TEST(VerifyWhole, AWholeDistributionPasses) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -10,17 +10,16 @@
 #include "libshard/base/local_tree.h"
 #include "tests/manifest/document/sample.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
-using shard::Code;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<std::string> AssetNames(const fs::path& directory) {
-  const auto assets = ListAssets(shard::LocalTree(directory));
+  const auto assets = ListAssets(LocalTree(directory));
   EXPECT_TRUE(assets) << assets.error().message;
   std::vector<std::string> names;
   if (!assets) return names;
@@ -59,7 +58,7 @@ TEST(ListAssets, TakesWhatRepositoriesKeepBesideTheWeightsSortedByName) {
   const fixtures::TempDir dir;
   Touch(dir.path(), names);
   EXPECT_EQ(AssetNames(dir.path()), names);
-  const auto assets = ListAssets(shard::LocalTree(dir.path()));
+  const auto assets = ListAssets(LocalTree(dir.path()));
   ASSERT_TRUE(assets);
   for (const Asset& asset : *assets) EXPECT_EQ(asset.size, asset.name.size()) << asset.name;
 }
@@ -92,7 +91,7 @@ TEST(ListAssets, RefusesALinkOutOfTheDirectory) {
   fs::create_directory(dir / "model");
   Touch(dir.path(), {"secret", "model/config.json"});
   fs::create_symlink(dir / "secret", dir / "model/tokenizer.json");
-  const auto assets = ListAssets(shard::LocalTree(dir / "model"));
+  const auto assets = ListAssets(LocalTree(dir / "model"));
   ASSERT_FALSE(assets);
   EXPECT_EQ(assets.error().code, Code::kCorrupt);
   EXPECT_THAT(assets.error().message, HasSubstr("tokenizer.json"));
@@ -111,7 +110,7 @@ TEST(ListAssets, FollowsLinksInsideTheDirectoryAndIntoTheBlobsOfACache) {
 
 TEST(ListAssets, AMissingDirectoryIsAnError) {
   const fixtures::TempDir dir;
-  const auto assets = ListAssets(shard::LocalTree(dir / "nowhere"));
+  const auto assets = ListAssets(LocalTree(dir / "nowhere"));
   ASSERT_FALSE(assets);
   EXPECT_EQ(assets.error().code, Code::kIo);
   EXPECT_THAT(assets.error().message, HasSubstr("nowhere"));
@@ -122,30 +121,30 @@ TEST(CopyAssets, CopiesByteForByteAndReturnsTheDigest) {
   const std::string bytes = sample::Noise(100'000, 3) + std::string("\0\r\n", 3);
   fs::create_directory(dir / "from");
   fixtures::WriteFile(dir / "from/LICENSE", bytes);
-  auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
+  auto staging = StagingDirectory::Start(dir / "out", "identity");
   ASSERT_TRUE(staging) << staging.error().message;
   const auto records =
-      CopyAssets({shard::LocalTree(dir / "from"), ""}, *staging, {{"LICENSE", bytes.size()}});
+      CopyAssets({LocalTree(dir / "from"), ""}, *staging, {{"LICENSE", bytes.size()}});
   ASSERT_TRUE(records) << records.error().message;
   ASSERT_EQ(records->size(), 1u);
   EXPECT_EQ(records->front().file, "assets/LICENSE");
-  EXPECT_EQ(records->front().sha256, shard::Sha256Hex(bytes));
-  EXPECT_EQ(sample::ReadFile(staging->path() / "assets/LICENSE"), bytes);
+  EXPECT_EQ(records->front().sha256, Sha256Hex(bytes));
+  EXPECT_EQ(fixtures::ReadFile(staging->path() / "assets/LICENSE"), bytes);
 }
 
 TEST(CopyAssets, FailsWhereAFileIsGoneOrHasAnotherSizeThanBefore) {
   const fixtures::TempDir dir;
   fs::create_directory(dir / "from");
   fixtures::WriteFile(dir / "from/LICENSE", "text");
-  auto staging = shard::StagingDirectory::Start(dir / "out", "identity");
+  auto staging = StagingDirectory::Start(dir / "out", "identity");
   ASSERT_TRUE(staging) << staging.error().message;
-  const auto gone = CopyAssets({shard::LocalTree(dir / "from"), ""}, *staging, {{"NOTICE", 4}});
+  const auto gone = CopyAssets({LocalTree(dir / "from"), ""}, *staging, {{"NOTICE", 4}});
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, Code::kNotFound);
-  const auto changed = CopyAssets({shard::LocalTree(dir / "from"), ""}, *staging, {{"LICENSE", 5}});
+  const auto changed = CopyAssets({LocalTree(dir / "from"), ""}, *staging, {{"LICENSE", 5}});
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error().code, Code::kCorrupt);
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

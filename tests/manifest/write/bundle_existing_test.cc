@@ -8,16 +8,16 @@
 #include "fixtures/memory_temp.h"
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/system_calls.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/base/local_tree.h"
 #include "manifest/verify/verify.h"
 #include "manifest/write/bundle.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
-using shard::Code;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -39,17 +39,17 @@ class ExistingOutput : public testing::Test {
     ASSERT_TRUE(report) << report.error().message;
   }
   // The error of a run that must leave everything as it was.
-  shard::Error Refusal(const std::string& name, const WriteOptions& options) {
+  Error Refusal(const std::string& name, const WriteOptions& options) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = tiny::Write(dir_ / name, options);
     EXPECT_FALSE(report);
     EXPECT_EQ(tiny::Tree(dir_.path()), before);
-    return report ? shard::Error{Code::kIo, ""} : report.error();
+    return report ? Error{Code::kIo, ""} : report.error();
   }
   // Makes the manifest of `name` say `to` for `from`.
   void Rewrite(const std::string& name, const std::string& from, const std::string& to) {
     const fs::path path = dir_ / name / kManifestFile;
-    std::string text = sample::ReadFile(path);
+    std::string text = fixtures::ReadFile(path);
     const size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos);
     fixtures::WriteFile(path, text.replace(at, from.size(), to));
@@ -71,16 +71,16 @@ TEST_F(ExistingOutput, OnlyRemovesNothingThroughALink) {
   Write("d");
   Rewrite("d", kGroup, "evil/victim");
   fs::create_directory_symlink(dir_ / "outside", dir_ / "d/evil");
-  const shard::Error error = Refusal("d", Forced({"group:1"}));
+  const Error error = Refusal("d", Forced({"group:1"}));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("d/evil: expected a directory, found a link"));
-  EXPECT_EQ(sample::ReadFile(dir_ / "outside/victim"), "precious");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "outside/victim"), "precious");
 }
 
 TEST_F(ExistingOutput, OnlyWritesNothingThroughALink) {
   Write("d", tiny::Only({"trunk"}));
   fs::create_directory_symlink(dir_ / "outside", dir_ / "d/groups");
-  const shard::Error error = Refusal("d", tiny::Only({"group:1"}));
+  const Error error = Refusal("d", tiny::Only({"group:1"}));
   EXPECT_THAT(error.message, HasSubstr("d/groups: expected a directory, found a link"));
   EXPECT_TRUE(fs::is_empty(dir_ / "outside/001"));
 }
@@ -117,7 +117,7 @@ TEST_F(ExistingOutput, ForceKeepsADirectoryThatOnlyHoldsAFileOfThatName) {
   fs::create_directories(dir_ / "docs");
   fixtures::WriteFile(dir_ / "docs/thesis.tex", "years of work");
   fixtures::WriteFile(dir_ / "docs/distribution.json", "{}");
-  const shard::Error error = Refusal("docs", Forced());
+  const Error error = Refusal("docs", Forced());
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr(" holds a distribution.json that moepack did not write: "));
   EXPECT_THAT(error.hint, HasSubstr("--force replaces only what moepack wrote"));
@@ -148,7 +148,7 @@ TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandTha
     Write("d", tiny::Only({"group:0"}));
     fs::create_directories((dir_ / "d" / one.file).parent_path());
     fs::copy(dir_ / "whole" / one.file, dir_ / "d" / one.file);
-    const shard::Error error = Refusal("d", Forced());
+    const Error error = Refusal("d", Forced());
     EXPECT_THAT(error.message, HasSubstr(std::string("holds \"") + one.file));
     EXPECT_THAT(error.hint, HasSubstr(std::string("if shard-experts --only ") + one.only +
                                       " was killed, it left that file: run it again"));
@@ -164,14 +164,14 @@ TEST_F(ExistingOutput, AFileThatAKilledRunLeftUnlistedIsRefusedWithTheCommandTha
 TEST_F(ExistingOutput, WhatSomebodyPutThereDuringTheRunIsNotDeleted) {
   Write("d");
   WriteOptions options = Forced();
-  options.pack.progress = [&](const shard::PackProgress&) {
+  options.pack.progress = [&](const PackProgress&) {
     fixtures::WriteFile(dir_ / "d/notes.txt", "mine");
   };
   const auto report = tiny::Write(dir_ / "d", options);
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message, HasSubstr("holds \"notes.txt\""));
   EXPECT_THAT(report.error().hint, HasSubstr("what was written is kept in "));
-  EXPECT_EQ(sample::ReadFile(dir_ / "d/notes.txt"), "mine");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "d/notes.txt"), "mine");
   fs::remove(dir_ / "d/notes.txt");
   Write("d", Forced());
   EXPECT_FALSE(fs::exists(dir_ / "d.partial"));
@@ -182,14 +182,14 @@ TEST_F(ExistingOutput, ReplacingFollowsNoLinks) {
   fs::remove(dir_ / "d" / kGroup);
   fs::create_symlink(dir_ / "outside/victim", dir_ / "d" / kGroup);
   Write("d", Forced());
-  EXPECT_EQ(sample::ReadFile(dir_ / "outside/victim"), "precious");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "outside/victim"), "precious");
   EXPECT_TRUE(IsWhole("d"));
 }
 
 // The manifest is read under the lock.
 TEST_F(ExistingOutput, PartsAreNotAddedWhileAnotherRunAddsSome) {
   Write("d", tiny::Only({"trunk"}));
-  const auto other = shard::StagingDirectory::Open(dir_ / "d");
+  const auto other = StagingDirectory::Open(dir_ / "d");
   ASSERT_TRUE(other);
   const auto refused = tiny::Write(dir_ / "d", tiny::Only({"group:1"}));
   ASSERT_FALSE(refused);
@@ -214,8 +214,8 @@ TEST_F(ExistingOutput, NoPartIsLostThatARunSideBySideAdded) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     const auto manifest = ReadManifest((dir_ / name).string());
     ASSERT_TRUE(manifest);
-    EXPECT_EQ(manifest->BytesOf(shard::Role::kGroup, 0) > 0, status == 0) << round;
-    EXPECT_EQ(manifest->BytesOf(shard::Role::kGroup, 1) > 0, mine) << round;
+    EXPECT_EQ(manifest->BytesOf(Role::kGroup, 0) > 0, status == 0) << round;
+    EXPECT_EQ(manifest->BytesOf(Role::kGroup, 1) > 0, mine) << round;
     EXPECT_TRUE(mine || status == 0);
     fs::remove_all(dir_ / name);
   }
@@ -286,9 +286,9 @@ TEST_F(ExistingOutput, AConfigOrTokenizerThatIsRewrittenDuringTheRunIsAnError) {
     const fixtures::TempDir source;
     fs::copy(tiny::kSource, source / "tiny");
     WriteOptions options = tiny::Only();
-    options.pack.progress = [&](const shard::PackProgress&) {
+    options.pack.progress = [&](const PackProgress&) {
       const fs::path file = source / "tiny" / name;
-      fixtures::WriteFile(file, sample::ReadFile(file) + "\n");
+      fixtures::WriteFile(file, fixtures::ReadFile(file) + "\n");
     };
     const auto report = tiny::Write(dir_ / "d", options, source / "tiny");
     ASSERT_FALSE(report) << name;
@@ -302,10 +302,10 @@ TEST_F(ExistingOutput, WhatChangedSinceTheModelWasOpenedIsAnErrorToo) {
   const fixtures::TempDir source;
   fs::copy(tiny::kSource, source / "tiny");
   WriteOptions options = tiny::Only();
-  options.side_files = shard::SideFiles::Note(std::make_shared<shard::LocalTree>(source / "tiny"));
-  const shard::MoeModel model = tiny::Model(source / "tiny");
+  options.side_files = SideFiles::Note(std::make_shared<LocalTree>(source / "tiny"));
+  const MoeModel model = tiny::Model(source / "tiny");
   const fs::path config = source / "tiny/config.json";
-  fixtures::WriteFile(config, sample::ReadFile(config) + "\n");
+  fixtures::WriteFile(config, fixtures::ReadFile(config) + "\n");
   const auto report = WriteDistribution(model, tiny::Plan(model), (dir_ / "d").string(), options);
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().message,
@@ -313,4 +313,4 @@ TEST_F(ExistingOutput, WhatChangedSinceTheModelWasOpenedIsAnErrorToo) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -5,15 +5,15 @@
 
 #include <cstdlib>
 
+#include "fixtures/temp_dir.h"
 #include "manifest/verify/verify.h"
 #include "tests/manifest/document/tiny_distribution.h"
 #include "tests/manifest/find_bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
-using shard::Code;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -31,12 +31,12 @@ class WriteDistributionTest : public testing::Test {
     return report ? *report : WriteReport();
   }
   // The error of a run that must fail and leave `name` as it was.
-  shard::Error Refusal(const std::string& name, const WriteOptions& options = tiny::Only()) {
+  Error Refusal(const std::string& name, const WriteOptions& options = tiny::Only()) {
     const auto before = tiny::Tree(dir_.path());
     const auto report = tiny::Write(dir_ / name, options);
     EXPECT_FALSE(report);
     EXPECT_EQ(tiny::Tree(dir_.path()), before);
-    return report ? shard::Error{Code::kIo, ""} : report.error();
+    return report ? Error{Code::kIo, ""} : report.error();
   }
   void ExpectVerified(const std::string& name) {
     VerifyOptions options;
@@ -59,8 +59,8 @@ TEST_F(WriteDistributionTest, WritesEveryPartWithAssetsReadmeAndManifest) {
                   "assets/tokenizer.json", "assets/tokenizer_config.json", "distribution.json",
                   "groups/000/experts.safetensors", "groups/001/experts.safetensors",
                   "groups/002/experts.safetensors", kOverlayBundle, kTrunkFile));
-  EXPECT_EQ(sample::ReadFile(dir_ / "out/distribution.json"), WriteManifest(report.manifest));
-  EXPECT_EQ(sample::ReadFile(dir_ / "out/README.md"), DistributionReadme(report.manifest));
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "out/distribution.json"), WriteManifest(report.manifest));
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "out/README.md"), DistributionReadme(report.manifest));
   EXPECT_TRUE(report.manifest.complete);
   EXPECT_EQ(report.manifest.model.id, "example/tiny");
   EXPECT_THAT(report.manifest.command, ElementsAre("shard-experts", "--groups", "3"));
@@ -73,20 +73,20 @@ TEST_F(WriteDistributionTest, AssetsAreCopiesWithTheirDigests) {
   ASSERT_EQ(report.manifest.assets.size(), 4u);
   for (const AssetRecord& asset : report.manifest.assets) {
     const std::string bytes =
-        sample::ReadFile(tiny::kSource / fs::path(asset.file).filename().string());
-    EXPECT_EQ(sample::ReadFile(dir_ / "out" / asset.file), bytes) << asset.file;
+        fixtures::ReadFile(tiny::kSource / fs::path(asset.file).filename().string());
+    EXPECT_EQ(fixtures::ReadFile(dir_ / "out" / asset.file), bytes) << asset.file;
     EXPECT_EQ(asset.size, bytes.size());
-    EXPECT_EQ(asset.sha256, shard::Sha256Hex(bytes));
+    EXPECT_EQ(asset.sha256, Sha256Hex(bytes));
   }
 }
 
 TEST_F(WriteDistributionTest, ThePlanPredictsEveryFileAndItsSize) {
-  const shard::MoeModel model = tiny::Model();
+  const MoeModel model = tiny::Model();
   const auto plan = PlanDistribution(model, tiny::Plan(model), tiny::Only());
   ASSERT_TRUE(plan) << plan.error().message;
   Write("out");
   uint64_t total = 0;
-  for (const shard::OutputFile& file : plan->files) {
+  for (const OutputFile& file : plan->files) {
     EXPECT_EQ(fs::file_size(dir_ / "out" / file.path), file.size) << file.path;
     total += file.size;
   }
@@ -103,7 +103,7 @@ TEST_F(WriteDistributionTest, ASelectionWritesItsPartsAndIsNotComplete) {
   EXPECT_THAT(tiny::Names(dir_ / "out"), ElementsAre("README.md", "distribution.json",
                                                      "groups/001/experts.safetensors", kTrunkFile));
   EXPECT_FALSE(report.manifest.complete);
-  EXPECT_THAT(sample::ReadFile(dir_ / "out/README.md"), HasSubstr("parts are missing"));
+  EXPECT_THAT(fixtures::ReadFile(dir_ / "out/README.md"), HasSubstr("parts are missing"));
 }
 
 TEST_F(WriteDistributionTest, TwoRunsGiveTheSameDirectory) {
@@ -132,8 +132,8 @@ TEST_F(WriteDistributionTest, PartsAddedInAnyOrderEndAsOneFullRun) {
 
 TEST_F(WriteDistributionTest, PartsOfAnotherPlanAreRefused) {
   Write("out", tiny::Only({"trunk"}));
-  const shard::MoeModel model = tiny::Model();
-  shard::PlanOptions options = tiny::PlanOptions();
+  const MoeModel model = tiny::Model();
+  PlanOptions options = tiny::PlanOptions();
   options.groups = 2;
   const auto before = tiny::Tree(dir_.path());
   const auto report = WriteDistribution(model, tiny::Plan(model, options), (dir_ / "out").string(),
@@ -147,8 +147,8 @@ TEST_F(WriteDistributionTest, PartsOfAnotherPlanAreRefused) {
 
 TEST_F(WriteDistributionTest, PartsOfAnotherOverlayAreRefused) {
   Write("out", tiny::Only({"trunk"}));
-  const shard::MoeModel model = tiny::Model();
-  shard::PlanOptions options = tiny::PlanOptions();
+  const MoeModel model = tiny::Model();
+  PlanOptions options = tiny::PlanOptions();
   options.overlay_file = "";
   const auto report = WriteDistribution(model, tiny::Plan(model, options), (dir_ / "out").string(),
                                         tiny::Only({"group:0"}));
@@ -160,7 +160,7 @@ TEST_F(WriteDistributionTest, PartsOfAnotherRevisionOfTheModelAreRefused) {
   Write("out", tiny::Only({"trunk"}));
   WriteOptions options = tiny::Only({"group:0"});
   options.revision = "another";
-  const shard::Error error = Refusal("out", options);
+  const Error error = Refusal("out", options);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("expected model "));
 }
@@ -168,7 +168,7 @@ TEST_F(WriteDistributionTest, PartsOfAnotherRevisionOfTheModelAreRefused) {
 TEST_F(WriteDistributionTest, PartsAreNotAddedToSomethingElse) {
   fixtures::WriteFile(dir_ / "notes.txt", "mine");
   EXPECT_FALSE(tiny::Write(dir_ / "notes.txt", tiny::Only({"trunk"})));
-  EXPECT_EQ(sample::ReadFile(dir_ / "notes.txt"), "mine");
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "notes.txt"), "mine");
   fs::create_directory(dir_ / "empty");
   EXPECT_EQ(Refusal("empty", tiny::Only({"trunk"})).code, Code::kNotFound);
 }
@@ -177,7 +177,7 @@ TEST_F(WriteDistributionTest, APartThatIsThereIsRefusedUnlessForced) {
   Write("out");
   const auto whole = tiny::Tree(dir_ / "out");
   WriteOptions again = tiny::Only({"group:1"});
-  const shard::Error error = Refusal("out", again);
+  const Error error = Refusal("out", again);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("groups/001/experts.safetensors"));
   EXPECT_THAT(error.hint, HasSubstr("--force"));
@@ -207,7 +207,7 @@ TEST_F(WriteDistributionTest, APartInFilesOfAnotherSizeIsThatPartAllTheSame) {
 TEST_F(WriteDistributionTest, AnOutputThatExistsIsRefused) {
   fs::create_directory(dir_ / "out");
   fixtures::WriteFile(dir_ / "out/mine.txt", "mine");
-  const shard::Error error = Refusal("out");
+  const Error error = Refusal("out");
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("out already exists"));
   EXPECT_THAT(error.hint, HasSubstr("--force"));
@@ -274,10 +274,10 @@ TEST_F(OutputNearSource, AFileOfTheSourceIsRefused) {
 TEST_F(OutputNearSource, NorADirectoryInItThatHoldsAShard) {
   fs::create_directory(source_ / "part");
   for (int i = 1; i <= 3; ++i) {
-    const std::string name = shard::Cat("model-0000", i, "-of-00003.safetensors");
+    const std::string name = Cat("model-0000", i, "-of-00003.safetensors");
     fs::rename(source_ / name, source_ / "part" / name);
   }
-  std::string index = sample::ReadFile(source_ / "model.safetensors.index.json");
+  std::string index = fixtures::ReadFile(source_ / "model.safetensors.index.json");
   for (size_t at = 0; (at = index.find("\"model-0", at)) != std::string::npos; at += 8) {
     index.insert(at + 1, "part/");
   }
@@ -305,21 +305,21 @@ TEST_F(WriteDistributionTest, SourceDigestsAreWrittenWhenAskedFor) {
   const WriteReport report = Write("with", options);
   ASSERT_EQ(report.manifest.model.source.size(), 3u);
   for (const SourceRecord& source : report.manifest.model.source) {
-    const std::string bytes = sample::ReadFile(tiny::kSource / source.file);
-    EXPECT_EQ(source.sha256, shard::Sha256Hex(bytes)) << source.file;
+    const std::string bytes = fixtures::ReadFile(tiny::kSource / source.file);
+    EXPECT_EQ(source.sha256, Sha256Hex(bytes)) << source.file;
     EXPECT_EQ(source.size, bytes.size()) << source.file;
   }
 }
 
 TEST_F(WriteDistributionTest, ATimeIsWrittenOnlyWithSourceDateEpoch) {
   Write("without");
-  EXPECT_EQ(sample::ReadFile(dir_ / "without/distribution.json").find("created"),
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "without/distribution.json").find("created"),
             std::string::npos);
   ASSERT_EQ(setenv("SOURCE_DATE_EPOCH", "1700000000", 1), 0);
   const WriteReport report = Write("with");
   ASSERT_EQ(unsetenv("SOURCE_DATE_EPOCH"), 0);
   EXPECT_EQ(report.manifest.created, 1700000000u);
-  EXPECT_THAT(sample::ReadFile(dir_ / "with/distribution.json"),
+  EXPECT_THAT(fixtures::ReadFile(dir_ / "with/distribution.json"),
               HasSubstr("\"created\": 1700000000"));
 }
 
@@ -343,10 +343,10 @@ TEST_F(WriteDistributionTest, ASelectionOfNothingIsRefused) {
 TEST_F(WriteDistributionTest, TheRemainderIsKeptOnlyWhenAskedFor) {
   fixtures::WriteFile(dir_ / "groups.json",
                       R"({"groups": [{"*": "0-4"}, {"*": "5-9"}, {"*": "10-14"}]})");
-  const shard::MoeModel model = tiny::Model();
-  shard::PlanOptions plan_options;
+  const MoeModel model = tiny::Model();
+  PlanOptions plan_options;
   plan_options.partition = "explicit:" + (dir_ / "groups.json").string();
-  const shard::Plan plan = tiny::Plan(model, plan_options);
+  const Plan plan = tiny::Plan(model, plan_options);
   ASSERT_TRUE(WriteDistribution(model, plan, (dir_ / "without").string(), tiny::Only()));
   EXPECT_FALSE(fs::exists(dir_ / "without/remainder"));
 
@@ -356,7 +356,7 @@ TEST_F(WriteDistributionTest, TheRemainderIsKeptOnlyWhenAskedFor) {
   ASSERT_TRUE(report) << report.error().message;
   const BundleRecord* bundle = FindBundle(report->manifest, "remainder/experts.safetensors");
   ASSERT_NE(bundle, nullptr);
-  EXPECT_EQ(bundle->role, shard::Role::kRemainder);
+  EXPECT_EQ(bundle->role, Role::kRemainder);
   EXPECT_EQ(bundle->tensors.size(), 3u * 3u);  // expert 15 of three layers
   for (const TensorRecord& tensor : bundle->tensors) {
     EXPECT_THAT(tensor.experts, ElementsAre(15)) << tensor.name;
@@ -373,7 +373,7 @@ TEST_F(WriteDistributionTest, PartsAreCutIntoFilesOfTheSizeAskedFor) {
     uint64_t bytes = 0;
     for (const TensorRecord& tensor : bundle.tensors) bytes += tensor.bytes;
     EXPECT_TRUE(bytes <= options.slice.max_part_size || bundle.tensors.size() == 1) << bundle.file;
-    if (bundle.role == shard::Role::kGroup && bundle.group == 1) {
+    if (bundle.role == Role::kGroup && bundle.group == 1) {
       ++group_files;
       EXPECT_THAT(bundle.file, AllOf(StartsWith("groups/001/experts-0000"), HasSubstr("-of-")));
     }
@@ -383,4 +383,4 @@ TEST_F(WriteDistributionTest, PartsAreCutIntoFilesOfTheSizeAskedFor) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

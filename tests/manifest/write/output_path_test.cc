@@ -8,7 +8,7 @@
 #include "fixtures/safetensors_writer.h"
 #include "fixtures/temp_dir.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
 namespace fs = std::filesystem;
@@ -21,14 +21,14 @@ class OutputPath : public testing::Test {
     fixtures::WriteFile(dir_ / "in/config.json", "{}");
     fixtures::WriteFile(dir_ / "in/part/shard", "bytes");
   }
-  shard::Status Check(const std::string& out, const std::vector<fs::path>& files = {}) {
+  Status Check(const std::string& out, const std::vector<fs::path>& files = {}) {
     return CheckOutputApart((dir_ / out).string(), dir_ / "in", files);
   }
   std::string Reason(const std::string& out, const std::vector<fs::path>& files = {}) {
-    const shard::Status status = Check(out, files);
+    const Status status = Check(out, files);
     EXPECT_FALSE(status) << out;
     if (status) return "";
-    EXPECT_EQ(status.error().code, shard::Code::kInvalidArgument);
+    EXPECT_EQ(status.error().code, Code::kInvalidArgument);
     return status.error().message;
   }
   fixtures::TempDir dir_;
@@ -62,16 +62,16 @@ TEST_F(OutputPath, ADirectoryThatHoldsAnInputIsRefused) {
 
 TEST_F(OutputPath, OthersAreFineInsideTheInputAndBeside) {
   for (const char* out : {"out", "in/new", "in/part", "in2", "i"}) {
-    const shard::Status status = Check(out, {dir_ / "in/config.json"});
+    const Status status = Check(out, {dir_ / "in/config.json"});
     EXPECT_TRUE(status) << status.error().message;
   }
 }
 
 TEST_F(OutputPath, AnExistingOutputIsReplacedOnlyWithForce) {
   fs::create_directories(dir_ / "empty");
-  const shard::Status refused = CheckReplaceable((dir_ / "empty").string(), false);
+  const Status refused = CheckReplaceable((dir_ / "empty").string(), false);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
   EXPECT_THAT(refused.error().hint, HasSubstr("--force"));
   EXPECT_TRUE(CheckReplaceable((dir_ / "empty").string(), true));
 }
@@ -81,9 +81,9 @@ TEST_F(OutputPath, ForceReplacesOnlyWhatMoepackWrote) {
   std::ofstream(dir_ / "home/precious") << "x";
   for (const std::string& out :
        {(dir_ / "home").string(), (dir_ / "home/precious").string(), std::string("/dev/null")}) {
-    const shard::Status refused = CheckReplaceable(out, true);
+    const Status refused = CheckReplaceable(out, true);
     ASSERT_FALSE(refused) << out;
-    EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
     EXPECT_THAT(refused.error().message, HasSubstr("moepack did not write"));
   }
   for (const char* mark : {"distribution.json", "moepack_node.json"}) {
@@ -110,14 +110,14 @@ TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyItsFiles) {
     fs::create_directories(dir_ / "node");
     fixtures::WriteFile(dir_ / "node/moepack_node.json", record);
     fixtures::WriteFile(dir_ / "node/node.gguf", "x");
-    const shard::Status fine = CheckReplaceable((dir_ / "node").string(), true);
+    const Status fine = CheckReplaceable((dir_ / "node").string(), true);
     EXPECT_TRUE(fine) << fine.error().message;
     for (const char* name : {"my-server.log", "other.gguf"}) {
       if (record == old && std::string(name) == "other.gguf") continue;  // it has no list
       fixtures::WriteFile(dir_ / "node" / name, "x");
-      const shard::Status refused = CheckReplaceable((dir_ / "node").string(), true);
+      const Status refused = CheckReplaceable((dir_ / "node").string(), true);
       ASSERT_FALSE(refused) << name;
-      EXPECT_EQ(refused.error().code, shard::Code::kInvalidArgument);
+      EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
       EXPECT_THAT(refused.error().message, HasSubstr(std::string("holds \"") + name));
       fs::remove(dir_ / "node" / name);
     }
@@ -126,11 +126,11 @@ TEST_F(OutputPath, ForceReplacesANodeThatHoldsOnlyItsFiles) {
 
 TEST_F(OutputPath, APathThatCannotBeFollowedIsAnError) {
   fs::create_symlink("loop", dir_ / "loop");
-  const shard::Status status = Check("loop/out");
+  const Status status = Check("loop/out");
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, shard::Code::kIo);
+  EXPECT_EQ(status.error().code, Code::kIo);
   EXPECT_THAT(status.error().message, HasSubstr("loop/out: follow the path: Too many levels"));
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -5,11 +5,9 @@
 #include "tests/manifest/document/sample.h"
 #include "tests/manifest/find_bundle.h"
 
-namespace manifest {
+namespace moepack::manifest {
 namespace {
 
-using shard::Cat;
-using shard::FormatBytes;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -45,17 +43,16 @@ TEST(DistributionReadme, ListsEveryPartWithItsFilesAndBytes) {
 
 TEST(DistributionReadme, ANodeIsTrunkOverlayAndGroup) {
   const Manifest manifest = sample::Make().manifest;
-  const uint64_t everywhere =
-      manifest.BytesOf(shard::Role::kTrunk) + manifest.BytesOf(shard::Role::kOverlay);
+  const uint64_t everywhere = manifest.BytesOf(Role::kTrunk) + manifest.BytesOf(Role::kOverlay);
   const std::string text = DistributionReadme(manifest);
   for (int group = 0; group < 3; ++group) {
-    const uint64_t bytes = everywhere + manifest.BytesOf(shard::Role::kGroup, group);
+    const uint64_t bytes = everywhere + manifest.BytesOf(Role::kGroup, group);
     EXPECT_THAT(text, HasSubstr(Cat("\n| ", group, " | 3 | ", FormatBytes(bytes), " |\n")));
   }
 }
 
 TEST(DistributionReadme, CountsThatDifferBetweenLayersAreARange) {
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   plan.groups[0].fill.clear();
   plan.groups[0].fill[1] = {2, 3};
   plan.uniform = false;
@@ -74,13 +71,13 @@ TEST(DistributionReadme, MissingPartsHaveNoRow) {
 
 TEST(DistributionReadme, SeveralFilesOfAPartShareItsRow) {
   sample::Distribution made = sample::Make();
-  sample::AddBundle(made, shard::Role::kTrunk, -1, {}, "trunk/more.safetensors");
+  sample::AddBundle(made, Role::kTrunk, -1, {}, "trunk/more.safetensors");
   EXPECT_THAT(DistributionReadme(made.manifest),
               HasSubstr("| trunk | `trunk/trunk.safetensors`, `trunk/more.safetensors` | "));
 }
 
 TEST(DistributionReadme, WithoutIdAndOverlayTheFamilyNamesIt) {
-  shard::Plan plan = sample::MakePlan();
+  Plan plan = sample::MakePlan();
   plan.overlay_version = "";
   plan.overlay.clear();
   sample::Distribution made = sample::Make(plan);
@@ -91,4 +88,4 @@ TEST(DistributionReadme, WithoutIdAndOverlayTheFamilyNamesIt) {
 }
 
 }  // namespace
-}  // namespace manifest
+}  // namespace moepack::manifest

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 std::vector<float> Row(size_t count) {
@@ -58,4 +58,4 @@ TEST(RoundActivations, ZerosAndInfinitiesStay) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // Processor time of all threads of this process.
@@ -96,4 +96,4 @@ TEST(ThreadTeam, EveryThreadMayThrow) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

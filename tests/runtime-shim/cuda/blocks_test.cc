@@ -15,7 +15,7 @@
 #include "runtime-shim/cuda/blocks_k23.h"
 #include "tests/quant/golden_cases.h"
 
-namespace runtime::cuda {
+namespace moepack::runtime::cuda {
 namespace {
 
 template <class T>
@@ -161,4 +161,4 @@ TEST(CudaBlocks, BytesBecomeFloatsExactly) {
 }
 
 }  // namespace
-}  // namespace runtime::cuda
+}  // namespace moepack::runtime::cuda

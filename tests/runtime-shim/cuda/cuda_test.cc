@@ -8,7 +8,7 @@
 
 #include "runtime-shim/executor/executors.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 const ExecutorKind& CudaKind() {
@@ -23,7 +23,7 @@ TEST(Cuda, SaysWhyABuildIsWithoutIt) {
   if (CudaKind().missing == nullptr) GTEST_SKIP() << "this build has it";
   const auto executor = OpenExecutor("cuda", {});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnsupported);
+  EXPECT_EQ(executor.error().code, Code::kUnsupported);
   EXPECT_NE(executor.error().message.find("executor cuda: this build does not have it: "),
             std::string::npos);
   EXPECT_EQ(CudaDevices(), "");
@@ -34,7 +34,7 @@ TEST(Cuda, SaysThatThereIsNoDevice) {
   if (!CudaDevices().empty()) GTEST_SKIP() << "there is a device";
   const auto executor = OpenExecutor("cuda", {});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_EQ(executor.error().message.find("cuda: no device can be used: "), 0u)
       << executor.error().message;
 }
@@ -44,9 +44,9 @@ TEST(Cuda, KnowsHowManyDevicesThereAre) {
   if (CudaDevices().empty()) GTEST_SKIP() << "there is no device";
   const auto executor = OpenExecutor("cuda", {.device = 1000});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_EQ(executor.error().message.find("cuda: device 1000: expected one of "), 0u);
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -11,7 +11,7 @@
 
 #include "runtime-shim/cuda/cuda.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 class CudaEmulated : public ::testing::Test {
@@ -46,7 +46,7 @@ TEST_F(CudaEmulated, WithoutADeviceIsUnavailable) {
   EXPECT_EQ(CudaDevices(), "");
   const auto executor = OpenCuda({});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_EQ(executor.error().message,
             "cuda: no device can be used: no CUDA-capable device is detected");
 }
@@ -54,7 +54,7 @@ TEST_F(CudaEmulated, WithoutADeviceIsUnavailable) {
 TEST_F(CudaEmulated, AMissingDeviceIsUnavailable) {
   const auto executor = OpenCuda({.device = 3});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_EQ(executor.error().message, "cuda: device 3: expected one of 1 devices, counted from 0");
 }
 
@@ -64,7 +64,7 @@ TEST_F(CudaEmulated, ADeviceWithoutCodeForItIsUnavailable) {
   EXPECT_NE(CudaDevices().find(", too old"), std::string::npos);
   const auto executor = OpenCuda({});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_EQ(executor.error().message,
             "cuda: device 0: expected compute capability 7.5 or above, found 7.0");
 }
@@ -74,7 +74,7 @@ TEST_F(CudaEmulated, TooLittleMemoryIsAnErrorThatGivesTheBytes) {
   const uint64_t before = executor->available();
   const auto buffer = executor->Allocate(5'000'000'000);
   ASSERT_FALSE(buffer.has_value());
-  EXPECT_EQ(buffer.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(buffer.error().code, Code::kUnavailable);
   EXPECT_NE(buffer.error().message.find("expected 5000000000 bytes of memory, found "),
             std::string::npos)
       << buffer.error().message;
@@ -111,7 +111,7 @@ TEST_F(CudaEmulated, ALostDeviceShowsAtTheNextReadAndStays) {
   for (int i = 0; i < 2; ++i) {
     const auto read = executor->Read(rows, values);
     ASSERT_FALSE(read.has_value());
-    EXPECT_EQ(read.error().code, shard::Code::kUnavailable);
+    EXPECT_EQ(read.error().code, Code::kUnavailable);
     EXPECT_EQ(read.error().message, "cuda: device: an illegal memory access was encountered");
     emulation::TheMachine().lost = false;  // the first error stays
   }
@@ -210,4 +210,4 @@ TEST_F(CudaEmulated, ManyRowsAreMultiplied) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -3,17 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 
 LayerRouters Routers() {
-  shard::Routing router;
+  Routing router;
   router.experts = 4;
   router.top_k = 2;
-  router.gating = shard::Gating::kSoftmax;
+  router.gating = Gating::kSoftmax;
   return {{2, router}};
 }
 
@@ -44,7 +44,7 @@ TEST(Capture, IsTheShareOfTheGatesThatFallsOnEligibleExperts) {
 }
 
 TEST(Capture, ATeachersChoiceIsMeasuredForEveryMask) {
-  const shard::LayerExperts a = {{2, {0, 3}}}, b = {{2, {1}}};
+  const LayerExperts a = {{2, {0, 3}}}, b = {{2, {1}}};
   const LayerRouters routers = Routers();
   CaptureObserver observer(CaptureObserver::Teacher::kApplied, {&a, &b}, routers, std::nullopt);
   observer.StartWindow();
@@ -58,7 +58,7 @@ TEST(Capture, ATeachersChoiceIsMeasuredForEveryMask) {
 }
 
 TEST(Capture, OnPolicyTheFullChoiceIsMadeFromUnmaskedLogits) {
-  const shard::LayerExperts mask = {{2, {0, 2}}};
+  const LayerExperts mask = {{2, {0, 2}}};
   const LayerRouters routers = Routers();
   CaptureObserver observer(CaptureObserver::Teacher::kUnmasked, {&mask}, routers, std::nullopt);
   observer.StartWindow();
@@ -68,7 +68,7 @@ TEST(Capture, OnPolicyTheFullChoiceIsMadeFromUnmaskedLogits) {
 }
 
 TEST(Capture, AttentionSinksOtherLayersAndGenerationsAreLeftOut) {
-  const shard::LayerExperts mask = {{2, {0, 3}}};
+  const LayerExperts mask = {{2, {0, 3}}};
   const LayerRouters routers = Routers();
   CaptureObserver observer(CaptureObserver::Teacher::kApplied, {&mask}, routers, 9);
   observer.StartWindow();
@@ -86,4 +86,4 @@ TEST(Capture, AttentionSinksOtherLayersAndGenerationsAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

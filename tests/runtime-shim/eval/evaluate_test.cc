@@ -8,7 +8,7 @@
 #include "runtime-shim/eval/summary.h"
 #include "tests/runtime-shim/routed_session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using ::testing::Each;
@@ -26,10 +26,10 @@ RoutedSession::LogitsAfter Coin(double zero) {
 // Token 0 uses experts 0 and 1, token 1 uses 2 and 3.
 Selection Halves(uint32_t token) { return {{2 * token, 2 * token + 1}, {0.75f, 0.25f}}; }
 
-Participant Player(const std::string& label, double zero, shard::ExpertIds eligible,
+Participant Player(const std::string& label, double zero, ExpertIds eligible,
                    const EvalOptions& options) {
   return {label, {{0, std::move(eligible)}}, [zero, &options](RoutingObserver* observer) {
-            return shard::Result<std::unique_ptr<Session>>(
+            return Result<std::unique_ptr<Session>>(
                 std::make_unique<RoutedSession>(Coin(zero), Halves, options.context, observer));
           }};
 }
@@ -40,7 +40,7 @@ class Evaluation : public ::testing::Test {
     options_.context = 8;
     options_.chunk = 3;
     options_.generate = 4;
-    shard::Routing router;
+    Routing router;
     router.experts = 4;
     router.top_k = 2;
     input_.routers = {{0, router}};
@@ -109,7 +109,7 @@ TEST_F(Evaluation, WithoutAllExpertsTheReferenceTeaches) {
   EXPECT_TRUE(summary.best_by_capture->total);
   const auto failed = FailedGates(summary, std::vector{*ParseGate("kld<1")});
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(failed.error().code, Code::kInvalidArgument);
   EXPECT_THAT(failed.error().message, HasSubstr("--gate kld<1: expected a distribution"));
 }
 
@@ -157,10 +157,10 @@ TEST_F(Evaluation, HalfOfEachWindowCanBeScored) {
 TEST_F(Evaluation, ASessionOfWhichNothingWouldBeScoredIsAnError) {
   const auto error = [&] {
     const auto measures = Evaluate(input_, sessions_, options_);
-    return measures ? shard::Error{shard::Code::kInterrupted, "was scored"} : measures.error();
+    return measures ? Error{Code::kInterrupted, "was scored"} : measures.error();
   };
   options_.score_half = true;
-  EXPECT_EQ(error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(error().code, Code::kInvalidArgument);
   EXPECT_EQ(error().message,
             "session \"zeros\": tokens: expected more than 5 to score any, found 5");
   options_.context = 2;
@@ -189,7 +189,7 @@ TEST_F(Evaluation, ProgressEndsWithAllTokensOfAllRuns) {
 
 TEST_F(Evaluation, AnErrorNamesItsSession) {
   input_.groups[1].open = [](RoutingObserver* observer) {
-    return shard::Result<std::unique_ptr<Session>>(
+    return Result<std::unique_ptr<Session>>(
         std::make_unique<RoutedSession>(Coin(0.5), Halves, 6, observer));
   };
   const auto measures = Evaluate(input_, sessions_, options_);
@@ -324,4 +324,4 @@ TEST_F(Evaluation, WithoutGroupsThereIsOnlyQuantization) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

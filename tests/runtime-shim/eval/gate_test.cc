@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using ::testing::HasSubstr;
@@ -61,10 +61,10 @@ TEST(Gate, AnythingElseIsRefused) {
         Case{"kld<=>1", "expected a number"}}) {
     const auto gate = ParseGate(c.text);
     ASSERT_FALSE(gate) << c.text;
-    EXPECT_EQ(gate.error().code, shard::Code::kInvalidArgument);
+    EXPECT_EQ(gate.error().code, Code::kInvalidArgument);
     EXPECT_THAT(gate.error().message, HasSubstr(c.expected)) << c.text;
   }
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 TEST(Loops, TextThatNeverRepeatsHasNoLoop) {
@@ -65,4 +65,4 @@ TEST(Loops, AnEmptyTextIsNotALoop) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 TEST(Race, TheLikeliestGroupWinsByItsMarginPerToken) {
@@ -32,4 +32,4 @@ TEST(Race, OneGroupOrNoTokensHaveNoMargin) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

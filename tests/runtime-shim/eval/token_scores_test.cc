@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // Logits of a distribution.
@@ -47,4 +47,4 @@ TEST(TokenScores, DivergenceIsNotSymmetric) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 TEST(Yardstick, NamesTheNearestType) {
@@ -20,4 +20,4 @@ TEST(Yardstick, SaysSoBeyondItsEnds) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -3,7 +3,7 @@
 
 #include "tests/runtime-shim/executor/conformance.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 class ExecutorAttention : public EachExecutor {};
@@ -133,4 +133,4 @@ INSTANTIATE_TEST_SUITE_P(, ExecutorAttention, ::testing::ValuesIn(AllExecutorKin
 INSTANTIATE_TEST_SUITE_P(, ExecutorRotation, ::testing::ValuesIn(AllExecutorKinds()), KindName);
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -17,7 +17,7 @@
 #include "runtime-shim/reference/reference.h"
 #include "tests/runtime-shim/executor/desk.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Largest error of any value, as a part of the largest magnitude in the exact result. Executors sum
 // in F32 in an order of their own, may fuse multiplication and addition, and have exp and
@@ -134,4 +134,4 @@ inline std::string KindName(const ::testing::TestParamInfo<ExecutorKind>& info) 
   return info.param.name;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

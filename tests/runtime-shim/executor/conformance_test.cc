@@ -3,10 +3,10 @@
 
 #include <limits>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 // One value, one row, rows with gaps, and rows that are longer than a group of threads.
 constexpr Layout kLayouts[] = {
@@ -30,7 +30,7 @@ class ExecutorRows : public EachExecutor {
 
 Rows WithNan(Desk& desk, const Layout& layout) {
   const Rows rows = desk.Random(layout);
-  desk.Plant(rows, layout.count / 2, layout.width / 2, kNan);
+  desk.Plant(rows, layout.count / 2, layout.width / 2, kNotANumber);
   return rows;
 }
 
@@ -58,7 +58,7 @@ TEST_P(ExecutorRows, AllocateZeroedMemory) {
 TEST_P(ExecutorRows, ReportTheBytesThatCouldNotBeAllocated) {
   auto buffer = executor_->Allocate(uint64_t{1} << 63);
   ASSERT_FALSE(buffer.has_value());
-  EXPECT_EQ(buffer.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(buffer.error().code, Code::kUnavailable);
   EXPECT_NE(buffer.error().message.find("9223372036854775808"), std::string::npos)
       << buffer.error().message;
 }
@@ -124,7 +124,7 @@ TEST_P(ExecutorRows, ScaleBySigmoidsOfLargeNumbersAndNan) {
   Check(kFunction, [](Desk& desk) {
     const Rows x = desk.Random({4, 9});
     const Rows gate = desk.Random({4, 1});
-    const std::vector<float> gates = {-200, 200, kNan, 0};
+    const std::vector<float> gates = {-200, 200, kNotANumber, 0};
     desk.executor().Write(gates, gate);
     desk.executor().ScaleBySigmoid(x, gate);
     return x;
@@ -205,7 +205,7 @@ TEST_P(ExecutorActivations, OfExtremeGates) {
 TEST_P(ExecutorActivations, LetNanThrough) {
   Check(kFunction, [&](Desk& desk) {
     const Rows gate = WithNan(desk, {3, 8}), up = desk.Random({3, 8});
-    desk.Plant(up, 2, 1, kNan);
+    desk.Plant(up, 2, 1, kNotANumber);
     desk.executor().Activate(std::get<1>(GetParam()), gate, up);
     return gate;
   });
@@ -276,4 +276,4 @@ INSTANTIATE_TEST_SUITE_P(, ExecutorActivations,
                          ActivationName);
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -8,7 +8,7 @@
 #include "runtime-shim/reference/host_executor.h"
 #include "tests/runtime-shim/executor/desk.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using Floats = std::vector<float>;
@@ -135,7 +135,7 @@ TEST(CpuExecutor, RefusesMoreMemoryThanThereIs) {
   for (const uint64_t bytes : {UINT64_MAX, uint64_t{1} << 63}) {
     const auto buffer = executor->Allocate(bytes);
     ASSERT_FALSE(buffer.has_value());
-    EXPECT_EQ(buffer.error().code, shard::Code::kUnavailable);
+    EXPECT_EQ(buffer.error().code, Code::kUnavailable);
     EXPECT_NE(buffer.error().message.find(std::to_string(bytes)), std::string::npos);
     EXPECT_FALSE(buffer.error().hint.empty());
   }
@@ -145,7 +145,7 @@ TEST(CpuExecutor, RefusesMoreMemoryThanThereIs) {
 TEST(CpuExecutor, IsOneDevice) {
   const auto second = OpenExecutor("cpu", {.device = 1});
   ASSERT_FALSE(second.has_value());
-  EXPECT_EQ(second.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(second.error().code, Code::kUnavailable);
   EXPECT_EQ(second.error().message, "cpu: device: expected 0, found 1");
   EXPECT_EQ(Cpu(1)->name(), "cpu");
   EXPECT_NE(Cpu(1)->description().find("1 thread, "), std::string::npos);
@@ -155,9 +155,9 @@ TEST(CpuExecutor, IsOneDevice) {
 TEST(OpenExecutor, RefusesUnknownNames) {
   const auto executor = OpenExecutor("tpu", {});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(executor.error().code, Code::kInvalidArgument);
   EXPECT_NE(executor.error().message.find("found \"tpu\""), std::string::npos);
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -14,7 +14,7 @@
 
 #include "runtime-shim/executor/executor.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // `count` rows of `width` values with `gap` values between them, after `offset` others.
 struct Layout {
@@ -113,4 +113,4 @@ class Desk {
   std::list<BufferPtr> buffers_;
 };
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,7 +7,7 @@
 
 #include "tests/runtime-shim/executor/conformance.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 class ExecutorProducts
@@ -104,4 +104,4 @@ TEST(ExecutorFormats, CoverEveryFormatOfTheDesign) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using ::testing::ElementsAre;
@@ -15,11 +15,11 @@ using ::testing::FloatNear;
 using ::testing::Pointwise;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-using Floats = std::vector<float>;
+using ReferenceFloats = std::vector<float>;
 
 class Reference : public ::testing::Test {
  protected:
-  Rows Put(const Floats& values, uint32_t width) {
+  Rows Put(const ReferenceFloats& values, uint32_t width) {
     const auto count = static_cast<uint32_t>(values.size()) / width;
     buffers_.push_back(*executor_.Allocate(values.size() * sizeof(float)));
     const Rows rows = {buffers_.back().get(), 0, count, width, width};
@@ -27,13 +27,13 @@ class Reference : public ::testing::Test {
     return rows;
   }
   // Borrows `values`.
-  Matrix Weights(const Floats& values, uint32_t rows) {
+  Matrix Weights(const ReferenceFloats& values, uint32_t rows) {
     buffers_.push_back(*executor_.Load(std::as_bytes(std::span(values))));
     return {buffers_.back().get(), 0, quant::FindFormat("f32"), rows,
             static_cast<uint32_t>(values.size()) / rows};
   }
-  Floats Get(const Rows& rows) {
-    Floats values(size_t{rows.count} * rows.width);
+  ReferenceFloats Get(const Rows& rows) {
+    ReferenceFloats values(size_t{rows.count} * rows.width);
     EXPECT_TRUE(executor_.Read(rows, values).has_value());
     return values;
   }
@@ -43,35 +43,35 @@ class Reference : public ::testing::Test {
 };
 
 TEST_F(Reference, MultipliesEachTokenWithEachRow) {
-  const Floats weights = {1, 2, 3, 4, 5, 6};
-  const Rows x = Put({1, 0, 1, 10, 1, 0}, 3), y = Put(Floats(4), 2);
+  const ReferenceFloats weights = {1, 2, 3, 4, 5, 6};
+  const Rows x = Put({1, 0, 1, 10, 1, 0}, 3), y = Put(ReferenceFloats(4), 2);
   executor_.MatMul(Weights(weights, 2), x, y);
   EXPECT_THAT(Get(y), ElementsAre(4, 10, 12, 45));
 }
 
 TEST_F(Reference, SumsInDouble) {
-  const Floats weights = {1e8f, 1, -1e8f};
+  const ReferenceFloats weights = {1e8f, 1, -1e8f};
   const Rows x = Put({1, 1, 1}, 3), y = Put({0}, 1);
   executor_.MatMul(Weights(weights, 1), x, y);
   EXPECT_THAT(Get(y), ElementsAre(1));
 }
 
 TEST_F(Reference, EmbedsRowsById) {
-  const Floats weights = {1, 2, 3, 4, 5, 6};
-  const Rows y = Put(Floats(6), 2);
+  const ReferenceFloats weights = {1, 2, 3, 4, 5, 6};
+  const Rows y = Put(ReferenceFloats(6), 2);
   executor_.Embed(Weights(weights, 3), std::vector<uint32_t>{2, 0, 2}, y);
   EXPECT_THAT(Get(y), ElementsAre(5, 6, 1, 2, 5, 6));
 }
 
 TEST_F(Reference, NormDividesByTheRootOfTheMeanSquare) {
-  const Floats weight = {2, 1}, bias = {0, 10};
+  const ReferenceFloats weight = {2, 1}, bias = {0, 10};
   const Rows x = Put({3, 4, 0, 0}, 2);  // mean squares 12.5 and 0
   executor_.RmsNorm(x, {Weights(weight, 1), Weights(bias, 1), 12.5f}, x);
   EXPECT_THAT(Get(x), ElementsAre(1.2f, 10.8f, 0, 10));
 }
 
 TEST_F(Reference, AddsAndScales) {
-  const Floats bias = {1, -1};
+  const ReferenceFloats bias = {1, -1};
   const Rows x = Put({1, 2, 3, 4}, 2), y = Put({10, 20, 30, 40}, 2);
   executor_.AddBias(x, Weights(bias, 1));
   EXPECT_THAT(Get(x), ElementsAre(2, 1, 4, 3));
@@ -79,26 +79,26 @@ TEST_F(Reference, AddsAndScales) {
   EXPECT_THAT(Get(x), ElementsAre(7, 11, 19, 23));
   executor_.Scale(x, 2);
   EXPECT_THAT(Get(x), ElementsAre(14, 22, 38, 46));
-  executor_.ScaleRows(x, Floats{0.5f, -1});
+  executor_.ScaleRows(x, ReferenceFloats{0.5f, -1});
   EXPECT_THAT(Get(x), ElementsAre(7, 11, -38, -46));
   executor_.ScaleBySigmoid(x, Put({0, -std::log(3.0f)}, 1));  // 1/2 and 1/4
-  EXPECT_THAT(Get(x), Pointwise(FloatNear(1e-5f), Floats{3.5f, 5.5f, -9.5f, -11.5f}));
+  EXPECT_THAT(Get(x), Pointwise(FloatNear(1e-5f), ReferenceFloats{3.5f, 5.5f, -9.5f, -11.5f}));
 }
 
 TEST_F(Reference, ActivatesAsTheFamiliesDo) {
-  const auto activated = [&](Activation kind, Floats gate, const Floats& up) {
+  const auto activated = [&](Activation kind, ReferenceFloats gate, const ReferenceFloats& up) {
     const auto width = static_cast<uint32_t>(gate.size());
     const Rows rows = Put(gate, width);
     executor_.Activate(kind, rows, Put(up, width));
     return Get(rows);
   };
   EXPECT_THAT(activated(Activation::kSilu, {1, -2, 0}, {2, 1, 5}),
-              Pointwise(FloatNear(1e-6f), Floats{1.4621172f, -0.2384058f, 0}));
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{1.4621172f, -0.2384058f, 0}));
   EXPECT_THAT(activated(Activation::kGelu, {1, -2}, {2, 1}),
-              Pointwise(FloatNear(1e-6f), Floats{1.6823840f, -0.0454023f}));
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{1.6823840f, -0.0454023f}));
   // 7 sigmoid(11.914) * 8; -9 is not clamped below, its up is: -9 sigmoid(-15.318) * (-7 + 1)
   EXPECT_THAT(activated(Activation::kClampedSilu, {9, -9}, {100, -100}),
-              Pointwise(FloatNear(1e-5f), Floats{55.999625f, 1.2015e-5f}));
+              Pointwise(FloatNear(1e-5f), ReferenceFloats{55.999625f, 1.2015e-5f}));
 }
 
 TEST_F(Reference, NanPassesClamps) {
@@ -119,54 +119,54 @@ TEST_F(Reference, TurnsNeighboursOrHalves) {
 // Queries of zero weigh all that they see alike, so the outcome is a mean of positions.
 class ReferenceAttention : public Reference {
  protected:
-  Floats MeansOfSeen(const AttentionShape& shape, const Matrix& sinks = {}) {
+  ReferenceFloats MeansOfSeen(const AttentionShape& shape, const Matrix& sinks = {}) {
     const Rows cache = Put({0, 1, 2, 3, 4, 5}, 1);
-    const Rows out = Put(Floats(6 - shape.past), 1);
-    executor_.Attention(shape, {Put(Floats(6 - shape.past), 1), cache, cache, sinks}, out);
+    const Rows out = Put(ReferenceFloats(6 - shape.past), 1);
+    executor_.Attention(shape, {Put(ReferenceFloats(6 - shape.past), 1), cache, cache, sinks}, out);
     return Get(out);
   }
 };
 
 TEST_F(ReferenceAttention, SeesWhatIsNotLater) {
   EXPECT_THAT(MeansOfSeen({.heads = 1, .key_heads = 1, .key_width = 1, .value_width = 1}),
-              Pointwise(FloatNear(1e-6f), Floats{0, 0.5f, 1, 1.5f, 2, 2.5f}));
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{0, 0.5f, 1, 1.5f, 2, 2.5f}));
 }
 
 TEST_F(ReferenceAttention, ComesAfterThePast) {
-  EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 4}), Pointwise(FloatNear(1e-6f), Floats{2, 2.5f}));
+  EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 4}), Pointwise(FloatNear(1e-6f), ReferenceFloats{2, 2.5f}));
 }
 
 TEST_F(ReferenceAttention, SeesAWindow) {
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 0, 2}),
-              Pointwise(FloatNear(1e-6f), Floats{0, 0.5f, 1.5f, 2.5f, 3.5f, 4.5f}));
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{0, 0.5f, 1.5f, 2.5f, 3.5f, 4.5f}));
 }
 
 TEST_F(ReferenceAttention, SeesItsChunk) {
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 0, 0, 4}),
-              Pointwise(FloatNear(1e-6f), Floats{0, 0.5f, 1, 1.5f, 4, 4.5f}));
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{0, 0.5f, 1, 1.5f, 4, 4.5f}));
 }
 
 TEST_F(ReferenceAttention, SinksTakeWeightAndGiveNothing) {
-  const Floats sinks = {0};  // as one more position of value 0
+  const ReferenceFloats sinks = {0};  // as one more position of value 0
   EXPECT_THAT(MeansOfSeen({1, 1, 1, 1, 4}, Weights(sinks, 1)),
-              Pointwise(FloatNear(1e-6f), Floats{10.0f / 6, 15.0f / 7}));
+              Pointwise(FloatNear(1e-6f), ReferenceFloats{10.0f / 6, 15.0f / 7}));
 }
 
 TEST_F(ReferenceAttention, WeighsByTheExponentialOfScaledProducts) {
   // Two query heads share the key head: products 1 and 3 with scale ln 2, so weights 1 : 4.
   const Rows keys = Put({1, 3}, 1), values = Put({0, 1, 10, 100}, 2);
-  const Rows queries = Put({1, -1}, 2), out = Put(Floats(4), 4);
+  const Rows queries = Put({1, -1}, 2), out = Put(ReferenceFloats(4), 4);
   executor_.Attention({2, 1, 1, 2, 1, 0, 0, std::log(2.0f)}, {queries, keys, values, {}}, out);
-  EXPECT_THAT(Get(out), Pointwise(FloatNear(1e-5f), Floats{8, 80.2f, 2, 20.8f}));
+  EXPECT_THAT(Get(out), Pointwise(FloatNear(1e-5f), ReferenceFloats{8, 80.2f, 2, 20.8f}));
 }
 
 TEST_F(Reference, GathersAndScattersRows) {
-  const Rows x = Put({1, 2, 3, 4, 5, 6}, 2), y = Put(Floats(4), 2);
-  executor_.Gather(x, std::vector<uint32_t>{2, 0}, Floats{2, -1}, y);
+  const Rows x = Put({1, 2, 3, 4, 5, 6}, 2), y = Put(ReferenceFloats(4), 2);
+  executor_.Gather(x, std::vector<uint32_t>{2, 0}, ReferenceFloats{2, -1}, y);
   EXPECT_THAT(Get(y), ElementsAre(10, 12, -1, -2));
-  executor_.ScatterAdd(x, std::vector<uint32_t>{1, 2}, Floats{0.5f, 10}, y);
+  executor_.ScatterAdd(x, std::vector<uint32_t>{1, 2}, ReferenceFloats{0.5f, 10}, y);
   EXPECT_THAT(Get(x), ElementsAre(1, 2, 8, 10, -5, -14));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,10 +2,11 @@
 #include <gmock/gmock.h>
 
 #include "fixtures/gguf_writer.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/convert/converter.h"
 #include "tests/runtime-shim/load/sample.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using testing::Contains;
@@ -31,11 +32,11 @@ class LoadCheckpoint : public testing::Test {
 TEST_F(LoadCheckpoint, EveryLayoutThatConvertsLoadsAsItsConversion) {
   int loaded = 0;
   for (const fixtures::Layout& layout : fixtures::AllLayouts()) {
-    if (shard::FindConverter(layout.family) == nullptr) continue;
+    if (FindConverter(layout.family) == nullptr) continue;
     SCOPED_TRACE(layout.name);
     const fs::path source = dir_ / layout.name, gguf = dir_ / (layout.name + "-gguf");
     ASSERT_TRUE(fixtures::MakeCheckpoint(layout.name, source));
-    if (!shard::PrepareGguf(tiny::Model(source), {})) continue;  // layouts that do not convert
+    if (!PrepareGguf(tiny::Model(source), {})) continue;  // layouts that do not convert
     WriteGguf(source, gguf, "exact");
     const WeightsPtr checkpoint = Load(source), file = Load(gguf / "m.gguf");
     ASSERT_EQ(checkpoint->sets.size(), 1u);
@@ -113,11 +114,11 @@ TEST_F(LoadCheckpoint, WithoutAPlanEverythingIsEligible) {
   const WeightsPtr weights = Load(tiny::kSource);
   EXPECT_EQ(EligibleExperts(*weights, -1, false), weights->sets[0].experts);
   EXPECT_EQ(EligibleExperts(*weights, 1, true), weights->sets[0].experts);
-  EXPECT_EQ(shard::FormatIds(weights->sets[0].experts.at(2)), "0-15");
+  EXPECT_EQ(FormatIds(weights->sets[0].experts.at(2)), "0-15");
 }
 
 TEST_F(LoadCheckpoint, GroupsOfAModelThatIsNotSplitAreRefused) {
-  EXPECT_EQ(Refusal(tiny::kSource, Groups({0})).code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(tiny::kSource, Groups({0})).code, Code::kInvalidArgument);
   LoadOptions overlay;
   overlay.overlay_version = "one";
   EXPECT_THAT(Refusal(tiny::kSource, overlay).message,
@@ -127,13 +128,13 @@ TEST_F(LoadCheckpoint, GroupsOfAModelThatIsNotSplitAreRefused) {
 TEST_F(LoadCheckpoint, AnIndexAloneHasNothingToLoad) {
   fs::copy(tiny::kSource / "model.safetensors.index.json", dir_.path());
   fs::copy(tiny::kSource / "config.json", dir_.path());
-  EXPECT_EQ(Refusal(dir_ / "model.safetensors.index.json").code, shard::Code::kNotFound);
+  EXPECT_EQ(Refusal(dir_ / "model.safetensors.index.json").code, Code::kNotFound);
 }
 
 TEST_F(LoadCheckpoint, FamiliesWithoutConversionAreRefusedByName) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("dbrx", dir_ / "dbrx"));
-  const shard::Error error = Refusal(dir_ / "dbrx");
-  EXPECT_EQ(error.code, shard::Code::kUnsupported);
+  const Error error = Refusal(dir_ / "dbrx");
+  EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("dbrx"));
 }
 
@@ -141,17 +142,17 @@ TEST_F(LoadCheckpoint, FamiliesWithoutConversionAreRefusedByName) {
 // size.
 TEST_F(LoadCheckpoint, ATypeWithoutADecoderIsRefusedByTensorAndType) {
   WriteGguf(tiny::kSource, dir_ / "whole", "Q8_0");
-  std::string bytes = sample::ReadFile(dir_ / "whole/m.gguf");
+  std::string bytes = fixtures::ReadFile(dir_ / "whole/m.gguf");
   const std::string name = "output_norm.weight";
   const size_t at = bytes.find(name) + name.size() + 4 + 8;  // one dimension of 8 bytes
   ASSERT_EQ(bytes[at], 0);                                   // F32
   bytes[at] = 26;                                            // I32
   fixtures::WriteFile(dir_ / "whole/m.gguf", bytes);
-  const shard::Error error = Refusal(dir_ / "whole/m.gguf");
-  EXPECT_EQ(error.code, shard::Code::kUnsupported);
+  const Error error = Refusal(dir_ / "whole/m.gguf");
+  EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("\"output_norm.weight\": type: expected one that can be "
                                        "decoded, found i32"));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -1,14 +1,14 @@
 // Distributions that are not what their manifest says, or lack what is asked for.
 #include <gmock/gmock.h>
 
+#include "fixtures/temp_dir.h"
 #include "libshard/format/gguf.h"
 #include "tests/manifest/find_bundle.h"
 #include "tests/runtime-shim/load/sample.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -26,7 +26,7 @@ class LoadDamage : public testing::TestWithParam<const char*> {
     return stem + (*GetParam() == '\0' ? ".safetensors" : ".gguf");
   }
   static void FlipLastBit(const fs::path& file) {
-    std::string bytes = sample::ReadFile(file);
+    std::string bytes = fixtures::ReadFile(file);
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     fixtures::WriteFile(file, bytes);
   }
@@ -48,7 +48,7 @@ TEST_P(LoadDamage, ATamperedPartIsRefusedByName) {
   const fs::path split = Split("split");
   const std::string file = File("groups/001/experts");
   FlipLastBit(split / file);
-  const shard::Error error = Refusal(split);
+  const Error error = Refusal(split);
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, AllOf(HasSubstr(file), HasSubstr("sha256")));
   EXPECT_THAT(error.hint, HasSubstr("moepack verify"));
@@ -58,8 +58,8 @@ TEST_P(LoadDamage, ATamperedPartIsRefusedByName) {
 
 TEST_P(LoadDamage, APartOfAnotherSizeIsRefusedBeforeItIsRead) {
   const fs::path split = Split("split"), file = split / File("overlays/one/experts");
-  fixtures::WriteFile(file, sample::ReadFile(file) + "more");
-  const shard::Error error = Refusal(split);
+  fixtures::WriteFile(file, fixtures::ReadFile(file) + "more");
+  const Error error = Refusal(split);
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, AllOf(HasSubstr(File("overlays/one/experts")), HasSubstr("size")));
 }
@@ -72,7 +72,7 @@ TEST_P(LoadDamage, VersionsAreThoseOfPartitionAndOverlay) {
     m.versions = manifest::ComputeVersions(m.versions.model, m.plan);
     m.versions.replica = "0123456789abcdef";
   });
-  const shard::Error error = Refusal(split);
+  const Error error = Refusal(split);
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("versions: replica"));
 }
@@ -84,7 +84,7 @@ TEST_P(LoadDamage, APartOfAnotherPartitionIsSeenInItsHeader) {
   for (const bool verify : {true, false}) {
     LoadOptions options;
     options.verify = verify;
-    const shard::Error error = Refusal(split, options);
+    const Error error = Refusal(split, options);
     EXPECT_EQ(error.code, Code::kMismatch);
     EXPECT_THAT(error.message, HasSubstr(File("groups/001/experts")));
   }
@@ -104,7 +104,7 @@ TEST_P(LoadDamage, APartOfAnotherModelIsSeenInItsHeader) {
     fs::copy_file(other / File("groups/001/experts"), split / File("groups/001/experts"),
                   fs::copy_options::overwrite_existing);
     EXPECT_EQ(Refusal(split).code, Code::kMismatch);
-    const shard::Error error = Refusal(split, Unverified());
+    const Error error = Refusal(split, Unverified());
     EXPECT_EQ(error.code, Code::kMismatch);
     EXPECT_THAT(error.message,
                 AllOf(HasSubstr(File("groups/001/experts")), HasSubstr("moepack.model: expected")));
@@ -113,7 +113,7 @@ TEST_P(LoadDamage, APartOfAnotherModelIsSeenInItsHeader) {
 
 TEST_P(LoadDamage, AMissingGroupIsAnsweredWithTheExistingOnes) {
   const fs::path split = Split("split", {.groups = 3});
-  shard::Error error = Refusal(split, Groups({7}));
+  Error error = Refusal(split, Groups({7}));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("group: expected 0 to 2, found 7"));
   const fs::path some =
@@ -130,7 +130,7 @@ TEST_P(LoadDamage, AMissingGroupIsAnsweredWithTheExistingOnes) {
 
 TEST_P(LoadDamage, PartsThatWereLeftOutAreNamed) {
   const auto refusal = [&](const std::string& name, const std::string& parts) {
-    const shard::Error error = Refusal(Split(name, {.parts = {parts}}));
+    const Error error = Refusal(Split(name, {.parts = {parts}}));
     EXPECT_EQ(error.code, Code::kNotFound);
     EXPECT_THAT(error.hint, HasSubstr("--only"));
     return error.message;
@@ -148,7 +148,7 @@ TEST_P(LoadDamage, AFileThatIsGoneIsNamed) {
   for (const bool verify : {true, false}) {
     LoadOptions options;
     options.verify = verify;
-    const shard::Error error = Refusal(split, options);
+    const Error error = Refusal(split, options);
     EXPECT_EQ(error.code, Code::kNotFound);
     EXPECT_THAT(error.message, HasSubstr(File("groups/001/experts")));
   }
@@ -157,7 +157,7 @@ TEST_P(LoadDamage, AFileThatIsGoneIsNamed) {
 TEST_P(LoadDamage, AnOverlayIsTheOneOfTheManifest) {
   const fs::path split = Split("split");
   EXPECT_EQ(Load(split, Overlay("one"))->sets.size(), 3u);
-  shard::Error error = Refusal(split, Overlay("two"));
+  Error error = Refusal(split, Overlay("two"));
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_THAT(error.message, HasSubstr("overlay \"two\": expected in the manifest, found only "));
   EXPECT_EQ(error.hint, "");
@@ -210,7 +210,7 @@ TEST_F(LoadDamagedGguf, APartOfAnotherRecipeIsSeenInItsHeader) {
   WriteSplit(tiny::kSource, dir_ / "b", {.recipe = "Q4_K_M"});
   fs::copy_file(dir_ / "b/groups/001/experts.gguf", dir_ / "a/groups/001/experts.gguf",
                 fs::copy_options::overwrite_existing);
-  const shard::Error error = Refusal(dir_ / "a", Unverified());
+  const Error error = Refusal(dir_ / "a", Unverified());
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("groups/001/experts.gguf"));
 }
@@ -225,7 +225,7 @@ TEST_F(LoadDamagedGguf, ExpertsMustBeThoseOfThePlan) {
     }
   }
   fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
-  const shard::Error error = Refusal(dir_ / "a", Unverified());
+  const Error error = Refusal(dir_ / "a", Unverified());
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("as the plan says, found \"0,"));
 }
@@ -234,15 +234,15 @@ TEST_F(LoadDamagedGguf, ExpertsMustBeThoseOfThePlan) {
 TEST_F(LoadDamagedGguf, ARouterHasARowForEveryExpertOfThePlan) {
   WriteSplit(tiny::kSource, dir_ / "a", {.recipe = "exact"});
   manifest::Manifest manifest = *manifest::ReadManifest((dir_ / "a").string());
-  shard::GgufMetadata metadata;
-  metadata.Set("moepack.model", shard::GgufValue::String(manifest.versions.model));
-  metadata.Set("moepack.role", shard::GgufValue::String("routers"));
-  fixtures::WriteFile(dir_ / "a/routers/routers.gguf", shard::BuildGgufHeader(metadata, {}));
+  GgufMetadata metadata;
+  metadata.Set("moepack.model", GgufValue::String(manifest.versions.model));
+  metadata.Set("moepack.role", GgufValue::String("routers"));
+  fixtures::WriteFile(dir_ / "a/routers/routers.gguf", BuildGgufHeader(metadata, {}));
   for (manifest::BundleRecord& bundle : manifest.bundles) {
-    if (bundle.role == shard::Role::kRouters) bundle.tensors.clear();
+    if (bundle.role == Role::kRouters) bundle.tensors.clear();
   }
   fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
-  const shard::Error error = Refusal(dir_ / "a", Unverified());
+  const Error error = Refusal(dir_ / "a", Unverified());
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("router of layer 0: expected 16 rows as the plan has "
                                        "experts, found 0"));
@@ -256,7 +256,7 @@ TEST_F(LoadDamagedGguf, ATensorIsInOneFileOfAPart) {
   again.file = "trunk/again.gguf";
   manifest.bundles.push_back(again);
   fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));
-  const shard::Error error = Refusal(dir_ / "a");
+  const Error error = Refusal(dir_ / "a");
   EXPECT_EQ(error.code, Code::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("expected once, found twice"));
 }
@@ -265,7 +265,7 @@ TEST_F(LoadDamagedGguf, ANodeWhoseFileMakesNoSenseIsRefused) {
   WriteGguf(tiny::kSource, dir_ / "gguf", "exact");
   for (const char* text : {"[]", "{}", R"({"group": 1, "versions": []})"}) {
     fixtures::WriteFile(dir_ / "gguf/moepack_node.json", text);
-    const shard::Error error = Refusal(dir_ / "gguf");
+    const Error error = Refusal(dir_ / "gguf");
     EXPECT_EQ(error.code, Code::kCorrupt) << text;
     EXPECT_THAT(error.message, HasSubstr("moepack_node.json"));
   }
@@ -276,13 +276,13 @@ class LoadDamagedSafetensors : public LoadDamagedGguf {};
 TEST_F(LoadDamagedSafetensors, ATamperedAssetIsRefused) {
   WriteSplit(tiny::kSource, dir_ / "a");
   fixtures::WriteFile(dir_ / "a/assets/config.json",
-                      sample::ReadFile(dir_ / "a/assets/config.json") + " ");
+                      fixtures::ReadFile(dir_ / "a/assets/config.json") + " ");
   EXPECT_THAT(Refusal(dir_ / "a").message, HasSubstr("assets/config.json: size"));
 }
 
 TEST_F(LoadDamagedSafetensors, WithoutItsConfigItCannotBeUnderstood) {
   WriteSplit(tiny::kSource, dir_ / "a", {.parts = {"trunk,group:0,group:1,overlay"}});
-  const shard::Error error = Refusal(dir_ / "a");
+  const Error error = Refusal(dir_ / "a");
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_THAT(error.hint, HasSubstr("--only assets"));
   LoadOptions options;
@@ -302,10 +302,10 @@ TEST_F(LoadDamagedSafetensors, ExpertsMustBeThoseOfThePlan) {
 TEST_F(LoadDamagedSafetensors, MessagesNameTheDistributionAndNotItsRestoredCheckpoint) {
   ASSERT_TRUE(fixtures::MakeCheckpoint("dbrx", dir_ / "dbrx"));
   WriteSplit(dir_ / "dbrx", dir_ / "a");
-  const shard::Error error = Refusal(dir_ / "a");
+  const Error error = Refusal(dir_ / "a");
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, StartsWith((dir_ / "a").string() + ": "));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

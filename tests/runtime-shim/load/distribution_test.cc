@@ -6,7 +6,7 @@
 #include "tests/libshard/convert/golden_listing.h"
 #include "tests/runtime-shim/load/sample.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using testing::Contains;
@@ -31,9 +31,9 @@ void ExpectPartsOf(const Weights& whole, const Weights& parts) {
   }
   EXPECT_EQ(whole.moe_layers, parts.moe_layers);
   for (size_t group = 0; group < parts.plan->groups.size(); ++group) {
-    const shard::LayerExperts eligible = EligibleExperts(parts, static_cast<int>(group), true);
+    const LayerExperts eligible = EligibleExperts(parts, static_cast<int>(group), true);
     for (const auto& [layer, count] : parts.plan->layers)
-      EXPECT_EQ(shard::IdsOf(eligible, layer), shard::Eligible(*parts.plan, group, layer));
+      EXPECT_EQ(moepack::IdsOf(eligible, layer), Eligible(*parts.plan, group, layer));
   }
 }
 
@@ -50,11 +50,11 @@ class LoadDistribution : public testing::Test {
 TEST_F(LoadDistribution, EveryLayoutThatConvertsLoadsFromItsPartsAsWhole) {
   int loaded = 0;
   for (const fixtures::Layout& layout : fixtures::AllLayouts()) {
-    if (shard::FindConverter(layout.family) == nullptr) continue;
+    if (FindConverter(layout.family) == nullptr) continue;
     SCOPED_TRACE(layout.name);
     const fs::path source = dir_ / layout.name;
     ASSERT_TRUE(fixtures::MakeCheckpoint(layout.name, source));
-    if (!shard::PrepareGguf(tiny::Model(source), {})) continue;
+    if (!PrepareGguf(tiny::Model(source), {})) continue;
     const WeightsPtr whole = Load(source);
     for (const char* recipe : {"", "exact"}) {
       SCOPED_TRACE(recipe);
@@ -73,7 +73,7 @@ TEST_F(LoadDistribution, EveryLayoutThatConvertsLoadsFromItsPartsAsWhole) {
 // Scaled blocks, packed integers, MXFP4, transposed and reordered matrices, as real ones have them.
 TEST_F(LoadDistribution, GoldenCheckpointsLoadFromTheirPartsAsWhole) {
   for (const char* family : {"deepseek-v3", "kimi-k2.5", "gpt-oss", "llama-4", "qwen3.5-moe"}) {
-    const fs::path source = shard::golden::Folder(family, "config.json");
+    const fs::path source = moepack::golden::Folder(family, "config.json");
     if (source.empty()) GTEST_SKIP() << "no golden checkpoint on this machine";
     SCOPED_TRACE(family);
     const WeightsPtr whole = Load(source);
@@ -126,9 +126,9 @@ TEST_F(LoadDistribution, OnlyTheGroupsThatAreAskedForAreLoaded) {
 
 TEST_F(LoadDistribution, EligibleExpertsAreThoseOfGroupAndOverlay) {
   const WeightsPtr parts = Load(Split("split", {.groups = 3, .uniform = false}));
-  const shard::Plan& plan = *parts->plan;
-  EXPECT_EQ(EligibleExperts(*parts, 2, false), shard::HeldBy(plan.groups[2]));
-  EXPECT_EQ(EligibleExperts(*parts, 2, true).at(0), shard::Eligible(plan, 2, 0));
+  const Plan& plan = *parts->plan;
+  EXPECT_EQ(EligibleExperts(*parts, 2, false), HeldBy(plan.groups[2]));
+  EXPECT_EQ(EligibleExperts(*parts, 2, true).at(0), Eligible(plan, 2, 0));
   EXPECT_EQ(EligibleExperts(*parts, -1, false).at(1).size(), 16u);
 }
 
@@ -200,7 +200,7 @@ TEST_F(LoadDistribution, AnOverlayOfAnotherVersionIsLoadedOnItsOwn) {
     ASSERT_TRUE(overlay) << overlay.error().message;
     EXPECT_EQ(overlay->label, "overlay two");
     EXPECT_TRUE(overlay->overlay);
-    EXPECT_EQ(shard::FormatIds(overlay->experts.at(1)), "4,9");
+    EXPECT_EQ(FormatIds(overlay->experts.at(1)), "4,9");
     const WeightsPtr whole = Load(tiny::kSource);
     ExpectSame(Held(ExpertsOf(whole->sets[0]), overlay->experts), ExpertsOf(*overlay));
     const auto newest = LoadOverlay(other.string(), "", {}, *parts);
@@ -208,7 +208,7 @@ TEST_F(LoadDistribution, AnOverlayOfAnotherVersionIsLoadedOnItsOwn) {
     EXPECT_EQ(newest->label, "overlay two");
     const auto unknown = LoadOverlay(other.string(), "three", {}, *parts);
     ASSERT_FALSE(unknown);
-    EXPECT_EQ(unknown.error().code, shard::Code::kNotFound);
+    EXPECT_EQ(unknown.error().code, Code::kNotFound);
     EXPECT_THAT(unknown.error().message, HasSubstr("found only \"two\""));
   }
 }
@@ -221,10 +221,10 @@ TEST_F(LoadDistribution, LoadingNeedsNoTemporaryDirectory) {
   EXPECT_EQ(Load(split)->sets.size(), 3u);
   LoadOptions wrong;
   wrong.model.config_file = (dir_ / "none.json").string();
-  EXPECT_EQ(Refusal(split, wrong).code, shard::Code::kNotFound);
+  EXPECT_EQ(Refusal(split, wrong).code, Code::kNotFound);
   EXPECT_FALSE(fs::exists(scratch));
   setenv("TMPDIR", saved.c_str(), 1);
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -2,16 +2,16 @@
 
 #include <gmock/gmock.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-shard::GgufMetadata Metadata(uint32_t blocks, uint32_t nextn) {
-  shard::GgufMetadata metadata;
-  metadata.Set("general.architecture", shard::GgufValue::String("glm4moe"));
-  metadata.Set("glm4moe.block_count", shard::GgufValue::U32(blocks));
-  metadata.Set("glm4moe.nextn_predict_layers", shard::GgufValue::U32(nextn));
-  metadata.Set("glm4moe.expert_count", shard::GgufValue::U32(8));
-  metadata.Set("glm4moe.expert_used_count", shard::GgufValue::U32(2));
+GgufMetadata Metadata(uint32_t blocks, uint32_t nextn) {
+  GgufMetadata metadata;
+  metadata.Set("general.architecture", GgufValue::String("glm4moe"));
+  metadata.Set("glm4moe.block_count", GgufValue::U32(blocks));
+  metadata.Set("glm4moe.nextn_predict_layers", GgufValue::U32(nextn));
+  metadata.Set("glm4moe.expert_count", GgufValue::U32(8));
+  metadata.Set("glm4moe.expert_used_count", GgufValue::U32(2));
   return metadata;
 }
 
@@ -32,7 +32,7 @@ TEST(LoadGgufBlocks, TheLastBlocksDoNotRun) {
   blocks->AddNote(weights);
   EXPECT_THAT(weights.notes,
               testing::ElementsAre("2 blocks for multi-token prediction: not loaded"));
-  shard::Plan plan;
+  Plan plan;
   plan.layers = plan.top_k = {{2, 8}, {3, 8}};
   plan.groups.resize(1);
   plan.groups[0].owned = plan.overlay = {{2, {0}}, {3, {0}}};
@@ -45,8 +45,8 @@ TEST(LoadGgufBlocks, TheLastBlocksDoNotRun) {
 TEST(LoadGgufBlocks, MoreSuchBlocksThanThereAreBlocksAreRefused) {
   const auto blocks = RunningBlocks::Of("m", Metadata(2, 2));
   ASSERT_FALSE(blocks);
-  EXPECT_EQ(blocks.error().code, shard::Code::kCorrupt);
+  EXPECT_EQ(blocks.error().code, Code::kCorrupt);
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

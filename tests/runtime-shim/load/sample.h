@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "fixtures/generator.h"
+#include "fixtures/temp_dir.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/recipe/quantize.h"
 #include "runtime-shim/model/weights.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 namespace fs = std::filesystem;
 
@@ -45,7 +46,7 @@ inline Slices ExpertsOf(const ExpertSet& set) {
   Slices slices;
   for (const HostTensor& tensor : set.tensors) {
     const auto layer = static_cast<uint32_t>(std::stoi(tensor.name.substr(4)));
-    const shard::ExpertIds& ids = shard::IdsOf(set.experts, layer);
+    const ExpertIds& ids = moepack::IdsOf(set.experts, layer);
     EXPECT_EQ(tensor.shape[0], ids.size()) << tensor.name;
     const size_t size = tensor.bytes.size() / ids.size();
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -57,11 +58,11 @@ inline Slices ExpertsOf(const ExpertSet& set) {
 }
 
 // Those of `all` that the set should have.
-inline Slices Held(const Slices& all, const shard::LayerExperts& experts) {
+inline Slices Held(const Slices& all, const LayerExperts& experts) {
   Slices held;
   for (const auto& [key, slice] : all) {
     const auto layer = static_cast<uint32_t>(std::stoi(key.first.substr(4)));
-    if (shard::Contains(shard::IdsOf(experts, layer), static_cast<uint32_t>(key.second)))
+    if (Contains(moepack::IdsOf(experts, layer), static_cast<uint32_t>(key.second)))
       held[key] = slice;
   }
   return held;
@@ -84,10 +85,10 @@ inline WeightsPtr Load(const fs::path& source, const LoadOptions& options = {}) 
   return weights ? *weights : std::make_shared<const Weights>();
 }
 
-inline shard::Error Refusal(const fs::path& source, const LoadOptions& options = {}) {
+inline Error Refusal(const fs::path& source, const LoadOptions& options = {}) {
   auto weights = LoadWeights(source.string(), options);
   EXPECT_FALSE(weights);
-  return weights ? shard::Error{shard::Code::kIo, "loaded"} : weights.error();
+  return weights ? Error{Code::kIo, "loaded"} : weights.error();
 }
 
 inline LoadOptions Groups(const std::vector<uint32_t>& groups, bool overlay = true) {
@@ -102,8 +103,8 @@ inline LoadOptions Unverified() {
   return options;
 }
 
-inline shard::QuantizeOptions Recipe(const std::string& name) {
-  shard::QuantizeOptions options;
+inline QuantizeOptions Recipe(const std::string& name) {
+  QuantizeOptions options;
   options.recipe.recipe = name;
   return options;
 }
@@ -111,15 +112,15 @@ inline shard::QuantizeOptions Recipe(const std::string& name) {
 // `<out>/m.gguf`, or a split set.
 inline void WriteGguf(const fs::path& source, const fs::path& out, const std::string& recipe,
                       uint64_t max_part_size = 0) {
-  const shard::MoeModel model = tiny::Model(source);
-  const auto typed = shard::PrepareGguf(model, Recipe(recipe));
+  const MoeModel model = tiny::Model(source);
+  const auto typed = PrepareGguf(model, Recipe(recipe));
   ASSERT_TRUE(typed) << typed.error().message;
-  auto files = shard::WholeGguf(typed->model, {.stem = "m", .max_part_size = max_part_size});
+  auto files = WholeGguf(typed->model, {.stem = "m", .max_part_size = max_part_size});
   ASSERT_TRUE(files) << files.error().message;
   const auto& sources = model.checkpoint().files();
-  auto staging = shard::StagingDirectory::Start(out, shard::PackIdentity(sources, *files));
+  auto staging = StagingDirectory::Start(out, PackIdentity(sources, *files));
   ASSERT_TRUE(staging) << staging.error().message;
-  ASSERT_TRUE(shard::Pack(sources, *files, *staging, {}));
+  ASSERT_TRUE(Pack(sources, *files, *staging, {}));
   ASSERT_TRUE(staging->Publish(false));
 }
 
@@ -136,8 +137,8 @@ struct SplitOptions {
 
 inline void WriteSplit(const fs::path& source, const fs::path& out,
                        const SplitOptions& split = {}) {
-  const shard::MoeModel model = tiny::Model(source);
-  shard::PlanOptions plan;
+  const MoeModel model = tiny::Model(source);
+  PlanOptions plan;
   plan.groups = split.groups;
   plan.uniform = split.uniform;
   if (!split.overlay.empty()) {
@@ -145,7 +146,7 @@ inline void WriteSplit(const fs::path& source, const fs::path& out,
     fixtures::WriteFile(plan.overlay_file, split.overlay);
   }
   manifest::WriteOptions options;
-  options.slice.parts = *shard::ParseParts(split.parts, split.groups);
+  options.slice.parts = *ParseParts(split.parts, split.groups);
   options.slice.max_part_size = split.max_part_size;
   options.revision = split.revision;
   if (!split.recipe.empty()) options.gguf = Recipe(split.recipe);
@@ -154,4 +155,4 @@ inline void WriteSplit(const fs::path& source, const fs::path& out,
   ASSERT_TRUE(report) << report.error().message;
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,7 +7,7 @@
 #include "libshard/base/local_tree.h"
 #include "runtime-shim/load/source_bytes.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 ByteView View(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -53,28 +53,28 @@ TEST(LoadSourceBytes, BytesOutsideEveryPartAreAnError) {
   const std::string text = "abcd";
   SourceBytes bytes;
   bytes.Add(1, 10, View(text));
-  const shard::SourceRange holes[] = {{1, 9, 1}, {1, 12, 3}, {1, 14, 1}, {0, 10, 1}, {2, 10, 1}};
-  for (const shard::SourceRange& range : holes) {
+  const SourceRange holes[] = {{1, 9, 1}, {1, 12, 3}, {1, 14, 1}, {0, 10, 1}, {2, 10, 1}};
+  for (const SourceRange& range : holes) {
     std::vector<ByteView> views;
-    const shard::Status found = bytes.Find(range, views);
+    const Status found = bytes.Find(range, views);
     ASSERT_FALSE(found) << range.offset;
-    EXPECT_EQ(found.error().code, shard::Code::kMismatch);
+    EXPECT_EQ(found.error().code, Code::kMismatch);
   }
 }
 
 TEST(LoadSourceBytes, AFileThatChangedAfterItsHeaderWasReadIsRefused) {
   const fixtures::TempDir dir;
   fixtures::WriteFile(dir / "file", "before");
-  shard::SourceFile file;
+  SourceFile file;
   file.name = "file";
-  file.tree = std::make_shared<shard::LocalTree>(dir.path());
+  file.tree = std::make_shared<LocalTree>(dir.path());
   file.identity = file.tree->Open("file").value()->identity();
   EXPECT_TRUE(MapAgain(file));
   fixtures::WriteFile(dir / "file", "after it");
   const auto mapped = MapAgain(file);
   ASSERT_FALSE(mapped);
-  EXPECT_EQ(mapped.error().code, shard::Code::kCorrupt);
+  EXPECT_EQ(mapped.error().code, Code::kCorrupt);
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

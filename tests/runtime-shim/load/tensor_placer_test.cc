@@ -6,7 +6,7 @@
 
 #include "libshard/convert/row_reader.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using testing::HasSubstr;
@@ -19,8 +19,8 @@ class LoadTensorPlacer : public testing::Test {
   }
 
   // F32 rows of 10 values made of these ranges of values.
-  shard::OutputTensor Tensor(const std::vector<std::pair<uint64_t, uint64_t>>& ranges) {
-    shard::OutputTensor tensor;
+  OutputTensor Tensor(const std::vector<std::pair<uint64_t, uint64_t>>& ranges) {
+    OutputTensor tensor;
     tensor.entry.name = "t";
     tensor.entry.format = quant::FindFormat("f32");
     for (const auto& [first, count] : ranges) {
@@ -32,15 +32,15 @@ class LoadTensorPlacer : public testing::Test {
   }
 
   // From F32 rows of 10 values.
-  static shard::Encoding Floats(const char* to) {
-    shard::Encoding encoding;
+  static Encoding Floats(const char* to) {
+    Encoding encoding;
     encoding.from = quant::FindFormat("f32");
     encoding.to = quant::FindFormat(to);
     encoding.row_values = 10;
     return encoding;
   }
 
-  shard::Status Place(shard::OutputTensor tensor) {
+  Status Place(OutputTensor tensor) {
     TensorPlacer placer("model");
     SHARD_CHECK(placer.Place(std::move(tensor), source_, {tensors_, memory_, counts_}));
     LoadOptions options;
@@ -78,7 +78,7 @@ TEST_F(LoadTensorPlacer, OthersAreCopiedInTheirOrder) {
 }
 
 TEST_F(LoadTensorPlacer, BytesAtAnOddPlaceAreCopiedToAnEvenOne) {
-  shard::OutputTensor tensor = Tensor({{0, 10}});
+  OutputTensor tensor = Tensor({{0, 10}});
   tensor.sources[0].offset = 2;
   ASSERT_TRUE(Place(tensor));
   EXPECT_EQ(counts_.mapped, 0u);
@@ -88,10 +88,10 @@ TEST_F(LoadTensorPlacer, BytesAtAnOddPlaceAreCopiedToAnEvenOne) {
 }
 
 TEST_F(LoadTensorPlacer, RowsAreEncodedAlsoWhenTheirRangesAreCut) {
-  shard::OutputTensor tensor = Tensor({{100, 30}, {0, 10}, {50, 20}});
+  OutputTensor tensor = Tensor({{100, 30}, {0, 10}, {50, 20}});
   tensor.entry.format = quant::FindFormat("bf16");
   tensor.entry.bytes /= 2;
-  tensor.encoding = std::make_shared<const shard::Encoding>(Floats("bf16"));
+  tensor.encoding = std::make_shared<const Encoding>(Floats("bf16"));
   ASSERT_TRUE(Place(tensor));
   ASSERT_EQ(tensors_[0].bytes.size(), 120u);
   std::vector<float> decoded(60);
@@ -103,19 +103,19 @@ TEST_F(LoadTensorPlacer, RowsAreEncodedAlsoWhenTheirRangesAreCut) {
 }
 
 TEST_F(LoadTensorPlacer, RowsOfAReaderAreMadeForTheRangesThatAreAskedFor) {
-  shard::OutputTensor tensor = Tensor({{0, 20}});
-  tensor.sources = {shard::RowRange(7, 1, 0), shard::RowRange(2, 1, 1)};
-  const auto rows = shard::PlainRows(quant::FindFormat("f32"), 0, 0, 300, 10);
-  shard::Encoding encoding = Floats("f32");
-  encoding.reader = shard::SelectedRows(rows, {2, 1, 0}, 3);
-  tensor.encoding = std::make_shared<const shard::Encoding>(encoding);
+  OutputTensor tensor = Tensor({{0, 20}});
+  tensor.sources = {RowRange(7, 1, 0), RowRange(2, 1, 1)};
+  const auto rows = PlainRows(quant::FindFormat("f32"), 0, 0, 300, 10);
+  Encoding encoding = Floats("f32");
+  encoding.reader = SelectedRows(rows, {2, 1, 0}, 3);
+  tensor.encoding = std::make_shared<const Encoding>(encoding);
   ASSERT_TRUE(Place(tensor));
   EXPECT_EQ(Values()[0], 70);  // of rows 6 to 8 in reverse, the second
   EXPECT_EQ(Values()[10], 0);  // of rows 0 to 2, the last
 }
 
 TEST_F(LoadTensorPlacer, LiteralsStandInNoSource) {
-  shard::OutputTensor tensor = Tensor({});
+  OutputTensor tensor = Tensor({});
   tensor.entry.bytes = 4;
   tensor.entry.shape = {1};
   const float value = 5;
@@ -126,23 +126,23 @@ TEST_F(LoadTensorPlacer, LiteralsStandInNoSource) {
 }
 
 TEST_F(LoadTensorPlacer, MissingBytesNameTheTensor) {
-  const shard::Status placed = Place(Tensor({{2995, 10}}));
+  const Status placed = Place(Tensor({{2995, 10}}));
   ASSERT_FALSE(placed);
-  EXPECT_EQ(placed.error().code, shard::Code::kMismatch);
+  EXPECT_EQ(placed.error().code, Code::kMismatch);
   EXPECT_THAT(placed.error().message, HasSubstr("model: tensor \"t\": 20 bytes at 12000"));
 }
 
 TEST_F(LoadTensorPlacer, TypesWithoutADecoderAreRefused) {
-  shard::OutputTensor tensor = Tensor({{0, 10}});
+  OutputTensor tensor = Tensor({{0, 10}});
   for (const quant::Format* format :
        {static_cast<const quant::Format*>(nullptr), quant::FindFormat("iq2_xxs")}) {
     tensor.entry.format = format;
-    const shard::Status placed = Place(tensor);
+    const Status placed = Place(tensor);
     ASSERT_FALSE(placed);
-    EXPECT_EQ(placed.error().code, shard::Code::kUnsupported);
+    EXPECT_EQ(placed.error().code, Code::kUnsupported);
     EXPECT_THAT(placed.error().message, HasSubstr(format == nullptr ? "not known" : "iq2_xxs"));
   }
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,10 +9,9 @@
 #include "libshard/base/memory_tree.h"
 #include "libshard/format/safetensors.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -22,18 +21,18 @@ class LoadWholeTensors : public testing::Test {
   struct Stored {
     std::string name;
     std::vector<uint64_t> shape;
-    shard::ExpertIds experts = {};
+    ExpertIds experts = {};
   };
 
   LoadWholeTensors() {
     family_.rules = {
-        {.pattern = "layers.{L}.experts.{E}.up", .part = shard::Part::kExpert, .role = "up"},
+        {.pattern = "layers.{L}.experts.{E}.up", .part = moepack::Part::kExpert, .role = "up"},
         {.pattern = "layers.{L}.packed",
-         .part = shard::Part::kExpert,
+         .part = moepack::Part::kExpert,
          .role = "up",
          .expert_axis = 0},
         {.pattern = "layers.{L}.inner",
-         .part = shard::Part::kExpert,
+         .part = moepack::Part::kExpert,
          .role = "up",
          .expert_axis = 1},
         {.pattern = "{**}"}};
@@ -57,14 +56,14 @@ class LoadWholeTensors : public testing::Test {
       tensor.record = &records_.back();
       part.bundle.tensors.push_back(tensor);
     }
-    const shard::MemorySource source(std::string(1, first), bytes);
+    const MemorySource source(std::string(1, first), bytes);
     part.bundle.source.path = source.name();
-    part.file = std::make_shared<const shard::MappedFile>(*shard::MappedFile::Map(source));
+    part.file = std::make_shared<const MappedFile>(*MappedFile::Map(source));
     return part;
   }
 
-  shard::Error Refusal(const std::vector<OpenedPart>& parts) {
-    shard::FamilyMatcher matcher(family_, 2);
+  Error Refusal(const std::vector<OpenedPart>& parts) {
+    FamilyMatcher matcher(family_, 2);
     WholeTensors tensors(path_, layers_, matcher);
     for (const OpenedPart& part : parts) {
       if (auto added = tensors.Add(part); !added) return added.error();
@@ -74,9 +73,9 @@ class LoadWholeTensors : public testing::Test {
     return {Code::kIo, ""};
   }
 
-  shard::Family family_;
+  Family family_;
   const std::string path_ = "dist";
-  shard::LayerCounts layers_ = {{0, 4}, {1, 3}};
+  LayerCounts layers_ = {{0, 4}, {1, 3}};
   std::deque<manifest::TensorRecord> records_;
   fixtures::TempDir dir_;
 };
@@ -85,15 +84,14 @@ TEST_F(LoadWholeTensors, PackedTensorsGetTheirAxisBackAndAbsentExpertsAPlace) {
   const OpenedPart trunk = Part({{"norm", {2}}}, 'A');
   const OpenedPart group =
       Part({{"layers.0.packed", {2, 3}, {1, 3}}, {"layers.1.experts.2.up", {5}, {2}}}, 'a');
-  shard::FamilyMatcher matcher(family_, 2);
+  FamilyMatcher matcher(family_, 2);
   WholeTensors tensors(path_, layers_, matcher);
   ASSERT_TRUE(tensors.Add(trunk));
   ASSERT_TRUE(tensors.Add(group));
   ASSERT_TRUE(tensors.AddAbsent());
   const auto header = tensors.LayOut();
   ASSERT_TRUE(header);
-  const auto parsed =
-      shard::ParseSafetensors("x", std::as_bytes(std::span(*header)), tensors.file_size());
+  const auto parsed = ParseSafetensors("x", std::as_bytes(std::span(*header)), tensors.file_size());
   ASSERT_TRUE(parsed) << parsed.error().message;
   std::vector<std::string> names;
   for (size_t i = 0; i < parsed->tensors.size(); ++i) {
@@ -114,7 +112,7 @@ TEST_F(LoadWholeTensors, PackedTensorsGetTheirAxisBackAndAbsentExpertsAPlace) {
 }
 
 TEST_F(LoadWholeTensors, ExpertsAlongAnInnerAxisAreRefusedByName) {
-  const shard::Error error = Refusal({Part({{"layers.0.inner", {3, 2}, {0, 1}}}, 'a')});
+  const Error error = Refusal({Part({{"layers.0.inner", {3, 2}, {0, 1}}}, 'a')});
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("\"layers.0.inner\": expert axis"));
 }
@@ -133,7 +131,7 @@ TEST_F(LoadWholeTensors, PartsThatDisagreeAboutATensorAreRefused) {
   const OpenedPart wider = Part({{"layers.0.packed", {2, 4}, {2, 3}}}, 'b');
   const OpenedPart typed = Part({{"layers.0.packed", {2, 3}, {2, 3}}}, 'c', "F8_E5M2");
   for (const OpenedPart* other : {&wider, &typed}) {
-    const shard::Error error = Refusal({group, *other});
+    const Error error = Refusal({group, *other});
     EXPECT_EQ(error.code, Code::kMismatch);
     EXPECT_THAT(error.message, HasSubstr("as another part has"));
   }
@@ -146,4 +144,4 @@ TEST_F(LoadWholeTensors, SizesThatAreTooLargeToCountAreRefused) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,10 +9,9 @@
 #include "tests/manifest/find_bundle.h"
 #include "tests/runtime-shim/load/sample.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
 using testing::HasSubstr;
 using Kind = CheckedNode::Kind;
 
@@ -45,10 +44,10 @@ class CheckOfTiny : public testing::Test {
     return report ? *report : CheckReport();
   }
 
-  static shard::Error Refusal(const std::string& path, const CheckOptions& options = {}) {
+  static Error Refusal(const std::string& path, const CheckOptions& options = {}) {
     auto report = CheckDistribution(path, options);
     EXPECT_FALSE(report);
-    return report ? shard::Error{Code::kIo, "checked"} : report.error();
+    return report ? Error{Code::kIo, "checked"} : report.error();
   }
 
   // A copy of the plain distribution in which one expert of group 1 has another first value.
@@ -137,7 +136,7 @@ TEST_F(CheckOfTiny, AFailingGroupIsNamedWithPositionLayerAndExpert) {
 }
 
 TEST_F(CheckOfTiny, ATamperedPartIsFoundByItsDigestFirst) {
-  const shard::Error error =
+  const Error error =
       Refusal(Tampered("tampered", "model.layers.1.mlp.experts.8.down_proj.weight"));
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message, HasSubstr("groups/001/experts.safetensors"));
@@ -146,7 +145,7 @@ TEST_F(CheckOfTiny, ATamperedPartIsFoundByItsDigestFirst) {
 TEST_F(CheckOfTiny, AQuantizedDistributionIsNotComparedWithItsSource) {
   CheckOptions options;
   options.against = tiny::kSource.string();
-  const shard::Error error = Refusal(Dir("q4"), options);
+  const Error error = Refusal(Dir("q4"), options);
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("as in the distribution, found bf16"));
   EXPECT_THAT(error.hint, HasSubstr("leave --against out"));
@@ -167,7 +166,7 @@ TEST_F(CheckOfTiny, RunsTheTokensThatItIsGiven) {
   EXPECT_EQ(report.tokens, options.tokens);
   for (const CheckedNode& node : report.nodes) EXPECT_EQ(node.findings.positions, 3u);
   options.tokens = {5000};
-  const shard::Error error = Refusal(Dir("plain"), options);
+  const Error error = Refusal(Dir("plain"), options);
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_THAT(error.message, HasSubstr("found 5000"));
 }
@@ -202,4 +201,4 @@ TEST(CheckTolerance, IsZeroOnlyOnTheCpu) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,7 +6,7 @@
 
 #include "tests/runtime-shim/fake_session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 TEST(CompareLogits, MeasuresTheLargestDifferenceAgainstTheLargestLogit) {
@@ -83,11 +83,11 @@ TEST(SideBySide, OtherVocabulariesAndErrorsOfEitherSideEndIt) {
   FakeSession a(Plain), narrow([](uint32_t, uint32_t) { return std::vector<float>(3); });
   const auto fed = SideBySide(a, narrow, 0).Feed(Tokens(2));
   ASSERT_FALSE(fed);
-  EXPECT_EQ(fed.error().code, shard::Code::kMismatch);
+  EXPECT_EQ(fed.error().code, Code::kMismatch);
   EXPECT_EQ(fed.error().message, "vocabulary: expected 4 tokens, found 3");
   FakeSession b(Plain), full(Plain, 1);
   EXPECT_FALSE(SideBySide(b, full, 0).Feed(Tokens(2)));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

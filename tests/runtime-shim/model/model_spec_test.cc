@@ -5,11 +5,9 @@
 
 #include <cmath>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::GgufMetadata;
-using shard::GgufValue;
 using testing::HasSubstr;
 
 GgufMetadata Keys(const std::string& architecture) {
@@ -50,7 +48,7 @@ TEST(ModelSpec, TakesWidthsFromTheEmbeddingWhereKeysAreAbsent) {
   EXPECT_FLOAT_EQ(spec.attention_scale, 1 / std::sqrt(32.0f));
   ASSERT_EQ(spec.layer.size(), 8u);
   EXPECT_EQ(spec.layer[7].router.top_k, 2u);
-  EXPECT_EQ(spec.layer[7].router.gating, shard::Gating::kSoftmax);
+  EXPECT_EQ(spec.layer[7].router.gating, Gating::kSoftmax);
   EXPECT_TRUE(spec.layer[7].router.normalize);
 }
 
@@ -74,20 +72,15 @@ TEST(ModelSpec, ReadsTopKOfEachLayer) {
 TEST(ModelSpec, GivesEachFamilyItsRouting) {
   struct Case {
     const char* architecture;
-    shard::Gating gating;
+    Gating gating;
     bool normalize;
   };
   const Case cases[] = {
-      {"llama", shard::Gating::kSoftmax, true},
-      {"qwen2moe", shard::Gating::kSoftmax, false},
-      {"qwen3moe", shard::Gating::kSoftmax, true},
-      {"olmoe", shard::Gating::kSoftmax, false},
-      {"glm4moe", shard::Gating::kSigmoid, false},
-      {"gpt-oss", shard::Gating::kSoftmaxAfterTopK, false},
-      {"phimoe", shard::Gating::kSoftmax, true},
-      {"llama4", shard::Gating::kSigmoidAfterTopK, false},
-      {"granitemoe", shard::Gating::kSoftmax, true},
-      {"minimax-m2", shard::Gating::kSigmoid, true},
+      {"llama", Gating::kSoftmax, true},      {"qwen2moe", Gating::kSoftmax, false},
+      {"qwen3moe", Gating::kSoftmax, true},   {"olmoe", Gating::kSoftmax, false},
+      {"glm4moe", Gating::kSigmoid, false},   {"gpt-oss", Gating::kSoftmaxAfterTopK, false},
+      {"phimoe", Gating::kSoftmax, true},     {"llama4", Gating::kSigmoidAfterTopK, false},
+      {"granitemoe", Gating::kSoftmax, true}, {"minimax-m2", Gating::kSigmoid, true},
   };
   for (const Case& one : cases) {
     GgufMetadata keys = Keys(one.architecture);
@@ -170,7 +163,7 @@ TEST(ModelSpec, YarnWithoutAMultiplierScalesTheRotation) {
 TEST(ModelSpec, RefusesArchitecturesThatDoNotRun) {
   const auto spec = ReadModelSpec("m.gguf", Keys("qwen3next"));
   ASSERT_FALSE(spec.has_value());
-  EXPECT_EQ(spec.error().code, shard::Code::kUnsupported);
+  EXPECT_EQ(spec.error().code, Code::kUnsupported);
   EXPECT_EQ(spec.error().message,
             "m.gguf: architecture: expected one that the runtime shim runs, found \"qwen3next\"");
   EXPECT_THAT(spec.error().hint, HasSubstr("qwen3moe (Qwen3-MoE)"));
@@ -226,4 +219,4 @@ TEST(ModelSpec, DeclinesUndividedLatentAttention) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

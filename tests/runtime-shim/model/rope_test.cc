@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 RopeSpec Plain(uint32_t dims, float base) {
@@ -70,4 +70,4 @@ TEST(Rope, TablesHoldCosinesThenSinesTimesTheFactor) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,14 +9,9 @@
 #include <numeric>
 #include <random>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
-using shard::ExpertIds;
-using shard::Gating;
-using shard::GatingName;
-using shard::Routing;
 using ::testing::ElementsAre;
 using ::testing::FloatEq;
 using ::testing::HasSubstr;
@@ -223,7 +218,7 @@ TEST(SelectExperts, ScoresRoutingGroupsByTheirBestWhereTheModelDoes) {
   spec.groups = 3;
   spec.groups_used = 1;
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(9)).value().ids, ElementsAre(8));
-  spec.group_score = shard::GroupScore::kBest;
+  spec.group_score = GroupScore::kBest;
   EXPECT_THAT(SelectExperts(logits, {}, spec, All(9)).value().ids, ElementsAre(3));
 }
 
@@ -309,4 +304,4 @@ TEST(SelectExperts, RefusesSpecsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

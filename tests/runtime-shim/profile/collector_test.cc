@@ -4,7 +4,7 @@
 
 #include "tests/libshard/stats/sample.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 constexpr uint32_t kBos = 99;
@@ -29,83 +29,83 @@ struct Batch {
 class Collector : public ::testing::Test {
  protected:
   Collector() { collector_.StartSession("s", "code", "cpu", "f32"); }
-  const shard::PhaseTally& Tally(shard::Phase phase) const {
+  const PhaseTally& Tally(Phase phase) const {
     return collector_.statistics().sessions.back().phases[static_cast<size_t>(phase)];
   }
-  StatisticsCollector collector_{shard::SampleModel(), kBos};
+  StatisticsCollector collector_{SampleModel(), kBos};
 };
 
 TEST_F(Collector, AddsWhatTokensChose) {
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>{7, 8, 9});
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 8, 9});
   const Batch batch = {{{{3, 1}, {0.75f, 0.25f}}, {{0, 2}, {0.5f, 0.5f}}, {{2, 1}, {1.0f, 0.25f}}},
                        {1, 1, 2, 4, 8, 16},
                        {90, 1, 1, 3, 2, 1}};
   collector_.Observe(batch.View(1, 0));
-  const shard::PhaseTally& tally = Tally(shard::Phase::kPrefill);
+  const PhaseTally& tally = Tally(Phase::kPrefill);
   EXPECT_EQ(tally.tokens, 2u);
   EXPECT_EQ(tally.sinks, 1u);
-  EXPECT_EQ(tally.layers[0][0], (shard::ExpertTally{1, 0.5, 0, 1, 1}));
-  EXPECT_EQ(tally.layers[0][1], (shard::ExpertTally{1, 0.25, 0, 4, 1}));
-  EXPECT_EQ(tally.layers[0][2], (shard::ExpertTally{2, 1.5, 0, 10, 3}));
-  EXPECT_EQ(tally.layers[1], shard::LayerTally(3));
+  EXPECT_EQ(tally.layers[0][0], (ExpertTally{1, 0.5, 0, 1, 1}));
+  EXPECT_EQ(tally.layers[0][1], (ExpertTally{1, 0.25, 0, 4, 1}));
+  EXPECT_EQ(tally.layers[0][2], (ExpertTally{2, 1.5, 0, 10, 3}));
+  EXPECT_EQ(tally.layers[1], LayerTally(3));
 }
 
 TEST_F(Collector, TheFirstPositionAndBosCountInPeaksAlone) {
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>{7, kBos});
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, kBos});
   const Batch batch = {
       {{{3, 1}, {0.5f, 0.5f}}, {{3, 0}, {0.5f, 0.5f}}}, {1, 1, 1, 1}, {90, 1, 1, 3}};
   collector_.Observe(batch.View(1, 0));
-  const shard::PhaseTally& tally = Tally(shard::Phase::kPrefill);
+  const PhaseTally& tally = Tally(Phase::kPrefill);
   EXPECT_EQ(tally.tokens, 0u);
   EXPECT_EQ(tally.sinks, 2u);
-  EXPECT_EQ(tally.layers[0][3], (shard::ExpertTally{0, 0, 0, 0, 90}));
-  EXPECT_EQ(tally.layers[0][0], (shard::ExpertTally{0, 0, 0, 0, 3}));
+  EXPECT_EQ(tally.layers[0][3], (ExpertTally{0, 0, 0, 0, 90}));
+  EXPECT_EQ(tally.layers[0][0], (ExpertTally{0, 0, 0, 0, 3}));
   EXPECT_EQ(collector_.statistics().co_selection[0], std::vector<uint64_t>(6));
 }
 
 TEST_F(Collector, CountsPairsWhateverTheirOrder) {
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>{7, 8, 9});
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 8, 9});
   const Batch batch = {{{{0, 1}, {1, 1}}, {{3, 1}, {1, 1}}, {{1, 3}, {1, 1}}},
                        {1, 1, 1, 1, 1, 1},
                        {1, 1, 1, 1, 1, 1}};
   collector_.Observe(batch.View(1, 0));
-  EXPECT_EQ(collector_.statistics().co_selection[0][shard::PairIndex(1, 3, 4)], 2u);
-  EXPECT_EQ(collector_.statistics().co_selection[0][shard::PairIndex(0, 1, 4)], 0u);
+  EXPECT_EQ(collector_.statistics().co_selection[0][PairIndex(1, 3, 4)], 2u);
+  EXPECT_EQ(collector_.statistics().co_selection[0][PairIndex(0, 1, 4)], 0u);
 }
 
 TEST_F(Collector, KeepsDecodeApart) {
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>{7});
-  collector_.Feeding(shard::Phase::kDecode, std::vector<uint32_t>{8});
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7});
+  collector_.Feeding(Phase::kDecode, std::vector<uint32_t>{8});
   const Batch batch = {{{{0, 1}, {0.5f, 0.5f}}}, {1, 1}, {1, 1}};
   collector_.Observe(batch.View(1, 1));
-  EXPECT_EQ(Tally(shard::Phase::kPrefill).tokens, 0u);
-  EXPECT_EQ(Tally(shard::Phase::kDecode).tokens, 1u);
-  EXPECT_EQ(Tally(shard::Phase::kDecode).layers[0][0].count, 1u);
+  EXPECT_EQ(Tally(Phase::kPrefill).tokens, 0u);
+  EXPECT_EQ(Tally(Phase::kDecode).tokens, 1u);
+  EXPECT_EQ(Tally(Phase::kDecode).layers[0][0].count, 1u);
 }
 
 TEST_F(Collector, TheSecondRunOfTokensIsTheOddHalf) {
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>(shard::kRunTokens + 1, 7));
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>(kRunTokens + 1, 7));
   const Batch batch = {
       {{{0, 1}, {0.5f, 0.25f}}, {{0, 1}, {0.5f, 0.25f}}}, {1, 1, 1, 1}, {1, 1, 1, 1}};
-  collector_.Observe(batch.View(1, shard::kRunTokens - 1));
-  EXPECT_EQ(Tally(shard::Phase::kPrefill).layers[0][0], (shard::ExpertTally{2, 1, 0.5, 1, 1}));
+  collector_.Observe(batch.View(1, kRunTokens - 1));
+  EXPECT_EQ(Tally(Phase::kPrefill).layers[0][0], (ExpertTally{2, 1, 0.5, 1, 1}));
 }
 
 TEST_F(Collector, RunsGoOnThroughWindowsAndSessions) {
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>(shard::kRunTokens - 1, 7));
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>(kRunTokens - 1, 7));
   collector_.StartSession("t", "code", "cpu", "f32");
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>(3, 7));
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>(3, 7));
   const Batch batch = {{{{0, 1}, {0.5f, 0.25f}}}, {1, 1}, {1, 1}};
   collector_.Observe(batch.View(1, 1));
-  EXPECT_EQ(Tally(shard::Phase::kPrefill).layers[0][0].odd_gate_mass, 0.5);
+  EXPECT_EQ(Tally(Phase::kPrefill).layers[0][0].odd_gate_mass, 0.5);
 }
 
 TEST_F(Collector, LayersThatTheModelDoesNotHaveAreNotCounted) {
-  collector_.Feeding(shard::Phase::kPrefill, std::vector<uint32_t>{7, 8});
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 8});
   const Batch batch = {{{{0, 1}, {0.5f, 0.25f}}}, {1, 1}, {1, 1}};
   collector_.Observe(batch.View(2, 1));
-  EXPECT_EQ(Tally(shard::Phase::kPrefill).layers[0], shard::LayerTally(4));
+  EXPECT_EQ(Tally(Phase::kPrefill).layers[0], LayerTally(4));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

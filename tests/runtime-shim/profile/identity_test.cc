@@ -8,23 +8,23 @@
 #include "runtime-shim/model/model_spec.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // Strings of GGUF are any bytes. Statistics of such a model were refused when they were written.
 TEST(ModelIdentity, ANameThatIsNotUtf8HasEscapesAndCanBeWritten) {
   const auto weights = TinyWeights("qwen3moe");
-  weights->metadata.Set("general.name", shard::GgufValue::String("tiny \xff"));
+  weights->metadata.Set("general.name", GgufValue::String("tiny \xff"));
   const auto spec = ReadModelSpec("tiny", weights->metadata);
   ASSERT_TRUE(spec) << spec.error().message;
   const auto model = IdentifyModel(*weights, *spec);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->name, "tiny \\xff");
-  const shard::Statistics statistics = shard::EmptyStatistics(*model);
-  const auto read = shard::StatisticsFromJson("s", shard::StatisticsToJson(statistics));
+  const Statistics statistics = EmptyStatistics(*model);
+  const auto read = StatisticsFromJson("s", StatisticsToJson(statistics));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_TRUE(*read == statistics);
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,7 +7,7 @@
 #include "tests/libshard/stats/sample.h"
 #include "tests/runtime-shim/routed_session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 constexpr uint32_t kVocabulary = 32;
@@ -23,19 +23,19 @@ Selection TwoOfFour(uint32_t token) { return {{token % 4, (token + 1) % 4}, {0.7
 class Profile : public ::testing::Test {
  protected:
   Profile() {
-    shard::ModelIdentity model = shard::SampleModel();
+    ModelIdentity model = SampleModel();
     model.layers = {{0, 4, 2}};
     collector_ = std::make_unique<StatisticsCollector>(model, std::nullopt);
     collector_->StartSession("s", "", "fake", "f32");
   }
-  shard::Status Run(uint32_t tokens, const ProfileOptions& options) {
+  Status Run(uint32_t tokens, const ProfileOptions& options) {
     std::vector<uint32_t> ids(tokens);
     std::iota(ids.begin(), ids.end(), 0u);
     RoutedSession session(Successor, TwoOfFour, options.context + options.generate,
                           collector_.get());
     return ProfileTokens(ids, options, session, *collector_);
   }
-  const shard::PhaseTally& Tally(shard::Phase phase) const {
+  const PhaseTally& Tally(Phase phase) const {
     return collector_->statistics().sessions[0].phases[static_cast<size_t>(phase)];
   }
   std::unique_ptr<StatisticsCollector> collector_;
@@ -46,12 +46,12 @@ TEST_F(Profile, EveryWindowHasOneSink) {
   options.context = 4;
   options.chunk = 3;
   ASSERT_TRUE(Run(10, options));
-  EXPECT_EQ(Tally(shard::Phase::kPrefill).sinks, 3u);
-  EXPECT_EQ(Tally(shard::Phase::kPrefill).tokens, 7u);
+  EXPECT_EQ(Tally(Phase::kPrefill).sinks, 3u);
+  EXPECT_EQ(Tally(Phase::kPrefill).tokens, 7u);
   // Tokens 1, 2, 3, 5, 6, 7 and 9 are counted: 1, 5 and 9 put expert 1 first.
-  EXPECT_EQ(Tally(shard::Phase::kPrefill).layers[0][1].count, 3u);
-  EXPECT_DOUBLE_EQ(Tally(shard::Phase::kPrefill).layers[0][1].gate_mass, 2.25);
-  EXPECT_EQ(Tally(shard::Phase::kDecode).tokens, 0u);
+  EXPECT_EQ(Tally(Phase::kPrefill).layers[0][1].count, 3u);
+  EXPECT_DOUBLE_EQ(Tally(Phase::kPrefill).layers[0][1].gate_mass, 2.25);
+  EXPECT_EQ(Tally(Phase::kDecode).tokens, 0u);
 }
 
 TEST_F(Profile, DecodingFollowsTheLikeliestToken) {
@@ -62,9 +62,9 @@ TEST_F(Profile, DecodingFollowsTheLikeliestToken) {
   options.advance = [&](uint64_t tokens) { steps += tokens; };
   ASSERT_TRUE(Run(4, options));
   EXPECT_EQ(steps, 7u);
-  EXPECT_EQ(Tally(shard::Phase::kDecode).tokens, 3u);  // 4, 5, 6
-  EXPECT_EQ(Tally(shard::Phase::kDecode).layers[0][0].count, 1u);
-  EXPECT_EQ(Tally(shard::Phase::kDecode).layers[0][1].count, 2u);
+  EXPECT_EQ(Tally(Phase::kDecode).tokens, 3u);  // 4, 5, 6
+  EXPECT_EQ(Tally(Phase::kDecode).layers[0][0].count, 1u);
+  EXPECT_EQ(Tally(Phase::kDecode).layers[0][1].count, 2u);
 }
 
 TEST_F(Profile, DecodingStopsAtTheEnd) {
@@ -73,8 +73,8 @@ TEST_F(Profile, DecodingStopsAtTheEnd) {
   options.generate = 6;
   options.is_end = [](uint32_t id) { return id == 6; };
   ASSERT_TRUE(Run(4, options));
-  EXPECT_EQ(Tally(shard::Phase::kDecode).tokens, 2u);
+  EXPECT_EQ(Tally(Phase::kDecode).tokens, 2u);
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

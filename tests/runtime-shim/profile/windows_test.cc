@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using ::testing::ElementsAre;
@@ -50,4 +50,4 @@ TEST(Windows, HalfPutsBosInThePlaceOfTheFirstToken) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

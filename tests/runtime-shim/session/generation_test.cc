@@ -4,7 +4,7 @@
 
 #include "tests/runtime-shim/fake_session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 // After token t comes t + 1 of 4.
@@ -59,9 +59,9 @@ TEST(Generation, WithoutAPromptThereIsNothingToGoOnFrom) {
   Running run;
   const auto next = run.generation->Decode();
   ASSERT_FALSE(next);
-  EXPECT_EQ(next.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(next.error().code, Code::kInvalidArgument);
   EXPECT_EQ(next.error().message, "decode: expected a prompt, found an empty session");
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

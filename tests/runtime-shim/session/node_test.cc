@@ -7,10 +7,9 @@
 
 #include "tests/runtime-shim/tiny_node.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
 using testing::HasSubstr;
 
 class NodeOfTiny : public TinyDistribution {
@@ -31,7 +30,7 @@ TEST_F(NodeOfTiny, HoldsItsGroupAndTheOverlayAlone) {
   const auto node = Open(1);
   ASSERT_TRUE(node->weights().plan);
   for (const uint32_t layer : {0u, 1u, 2u})
-    EXPECT_EQ(shard::IdsOf(node->eligible(), layer), Eligible(*node->weights().plan, 1, layer));
+    EXPECT_EQ(moepack::IdsOf(node->eligible(), layer), Eligible(*node->weights().plan, 1, layer));
   EXPECT_NE(node->weights().FindGroup(1), nullptr);
   EXPECT_EQ(node->weights().FindGroup(0), nullptr);
   EXPECT_NE(node->weights().FindOverlay(), nullptr);
@@ -86,7 +85,7 @@ TEST_F(NodeOfTiny, GeneratesTokensWithLogProbabilities) {
 
 TEST_F(NodeOfTiny, AWholeModelRunsWithoutAMaskAndHasNoGroupsToScore) {
   const auto node = OpenSource(tiny::kSource.string(), -1);
-  EXPECT_EQ(shard::IdsOf(node->eligible(), 0).size(), 16u);
+  EXPECT_EQ(moepack::IdsOf(node->eligible(), 0).size(), 16u);
   const auto scores = node->ProbeScore(Prompt(*node), 0);
   ASSERT_FALSE(scores);
   EXPECT_THAT(scores.error().message, HasSubstr("expected a distribution"));
@@ -94,7 +93,7 @@ TEST_F(NodeOfTiny, AWholeModelRunsWithoutAMaskAndHasNoGroupsToScore) {
 
 TEST_F(NodeOfTiny, AllGroupsTogetherAreTheWholeModel) {
   EXPECT_EQ(Scores(*Open(-1), 0).size(), 3u);
-  EXPECT_EQ(shard::IdsOf(Open(-1)->eligible(), 2).size(), 16u);
+  EXPECT_EQ(moepack::IdsOf(Open(-1)->eligible(), 2).size(), 16u);
 }
 
 TEST_F(NodeOfTiny, RefusesMissingGroups) {
@@ -148,4 +147,4 @@ TEST_F(NodeOfTiny, RefusesSamplingThatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -7,17 +7,14 @@
 
 #include "tests/runtime-shim/fake_session.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
-using shard::ExpertIds;
-using shard::LayerExperts;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-shard::Routing Spec(shard::Gating gating, uint32_t experts = 4, uint32_t top_k = 2) {
-  shard::Routing spec;
+Routing Spec(Gating gating, uint32_t experts = 4, uint32_t top_k = 2) {
+  Routing spec;
   spec.experts = experts;
   spec.top_k = top_k;
   spec.gating = gating;
@@ -28,7 +25,7 @@ shard::Routing Spec(shard::Gating gating, uint32_t experts = 4, uint32_t top_k =
 const std::vector<float> kLogits = {std::log(0.5f), std::log(0.3f), std::log(0.15f),
                                     std::log(0.05f)};
 
-std::vector<double> Shares(const shard::Routing& spec, const std::vector<ExpertIds>& eligible,
+std::vector<double> Shares(const Routing& spec, const std::vector<ExpertIds>& eligible,
                            const std::vector<float>& bias = {}) {
   const auto shares = GateShares(kLogits, bias, spec, eligible);
   EXPECT_TRUE(shares) << shares.error().message;
@@ -36,53 +33,52 @@ std::vector<double> Shares(const shard::Routing& spec, const std::vector<ExpertI
 }
 
 TEST(GateShares, IsOneForANodeThatHoldsWhatTheRouterWants) {
-  EXPECT_THAT(Shares(Spec(shard::Gating::kSoftmax), {{0, 1}, {0, 1, 2, 3}, {0, 1, 3}}),
+  EXPECT_THAT(Shares(Spec(Gating::kSoftmax), {{0, 1}, {0, 1, 2, 3}, {0, 1, 3}}),
               ElementsAre(1, 1, 1));
 }
 
 TEST(GateShares, IsTheMassOfTheBestThatANodeHolds) {
-  const std::vector<double> shares = Shares(Spec(shard::Gating::kSoftmax), {{2, 3}, {1, 2, 3}});
+  const std::vector<double> shares = Shares(Spec(Gating::kSoftmax), {{2, 3}, {1, 2, 3}});
   EXPECT_NEAR(shares[0], 0.20 / 0.80, 1e-6);
   EXPECT_NEAR(shares[1], 0.45 / 0.80, 1e-6);
 }
 
 TEST(GateShares, DoesNotDependOnNormalisationOrScale) {
-  shard::Routing spec = Spec(shard::Gating::kSoftmax);
+  Routing spec = Spec(Gating::kSoftmax);
   spec.normalize = false;
   spec.scale = 2.5f;
-  EXPECT_EQ(Shares(spec, {{2, 3}}), Shares(Spec(shard::Gating::kSoftmax), {{2, 3}}));
+  EXPECT_EQ(Shares(spec, {{2, 3}}), Shares(Spec(Gating::kSoftmax), {{2, 3}}));
 }
 
 TEST(GateShares, ComparesGatesAfterTopKByTheSoftmaxOverAll) {
-  EXPECT_NEAR(Shares(Spec(shard::Gating::kSoftmaxAfterTopK), {{2, 3}})[0], 0.25, 1e-6);
+  EXPECT_NEAR(Shares(Spec(Gating::kSoftmaxAfterTopK), {{2, 3}})[0], 0.25, 1e-6);
 }
 
 TEST(GateShares, SigmoidGatesAreAddedUpAsTheyAre) {
   const auto sigmoid = [](float x) { return 1 / (1 + std::exp(-x)); };
   const double expected =
       (sigmoid(kLogits[2]) + sigmoid(kLogits[3])) / (sigmoid(kLogits[0]) + sigmoid(kLogits[1]));
-  EXPECT_NEAR(Shares(Spec(shard::Gating::kSigmoid), {{2, 3}})[0], expected, 1e-6);
+  EXPECT_NEAR(Shares(Spec(Gating::kSigmoid), {{2, 3}})[0], expected, 1e-6);
 }
 
 TEST(GateShares, ASelectionBiasDecidesTheChoiceAndNotTheMass) {
   // Expert 3 is what the router wants, for all its small gate.
   const std::vector<float> bias = {0, 0, 0, 1};
-  const std::vector<double> shares =
-      Shares(Spec(shard::Gating::kSoftmax), {{0, 3}, {1, 2}, {0, 1}}, bias);
+  const std::vector<double> shares = Shares(Spec(Gating::kSoftmax), {{0, 3}, {1, 2}, {0, 1}}, bias);
   EXPECT_NEAR(shares[0], 1, 1e-6);
   EXPECT_NEAR(shares[1], 0.45 / 0.55, 1e-6);
   EXPECT_EQ(shares[2], 1) << "0.8 / 0.55 counts as 1";
 }
 
 TEST(GateShares, ANodeWithoutEnoughOfTheChosenRoutingGroupsGetsNothing) {
-  shard::Routing spec = Spec(shard::Gating::kSigmoid);
+  Routing spec = Spec(Gating::kSigmoid);
   spec.groups = 2;
   spec.groups_used = 1;
   EXPECT_THAT(Shares(spec, {{0, 1, 2}, {0, 2}}), ElementsAre(1, 0));
 }
 
 TEST(GateShares, TooFewExpertsAreRefused) {
-  const auto shares = GateShares(kLogits, {}, Spec(shard::Gating::kSoftmax), {{0, 1}, {2}});
+  const auto shares = GateShares(kLogits, {}, Spec(Gating::kSoftmax), {{0, 1}, {2}});
   ASSERT_FALSE(shares);
   EXPECT_EQ(shares.error().code, Code::kInvalidArgument);
   EXPECT_THAT(shares.error().message, HasSubstr("expected at least 2, found 1"));
@@ -94,7 +90,7 @@ FakeModel ModelWithExperts() {
   model.spec_.layers = 5;
   model.spec_.layer.resize(5);
   for (const uint32_t layer : {1u, 2u, 4u})
-    model.spec_.layer[layer].router = Spec(shard::Gating::kSoftmax);
+    model.spec_.layer[layer].router = Spec(Gating::kSoftmax);
   model.weights_.moe_layers = {{1, 4}, {2, 4}, {4, 4}, {5, 4}};
   return model;
 }
@@ -155,4 +151,4 @@ TEST(GroupScores, AnErrorWhileWatchingComesOutAtTheEnd) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using testing::HasSubstr;
@@ -14,7 +14,7 @@ struct Decision {
   std::vector<float> norms = {7, 8}, peaks = {2, 3};
 };
 
-void Show(RoutingTrace& trace, uint32_t layer, uint32_t position, const Decision& decision) {
+void ShowRouting(RoutingTrace& trace, uint32_t layer, uint32_t position, const Decision& decision) {
   RoutedBatch batch;
   batch.layer = layer;
   batch.first_position = position;
@@ -32,8 +32,8 @@ std::optional<RoutingDifference> Compare(const Decision& odd, double tolerance =
   RoutingTrace expected, actual;
   for (const uint32_t position : {0u, 1u}) {
     for (const uint32_t layer : {0u, 1u}) {
-      Show(expected, layer, position, Decision());
-      Show(actual, layer, position, position == 0 && layer == 1 ? odd : Decision());
+      ShowRouting(expected, layer, position, Decision());
+      ShowRouting(actual, layer, position, position == 0 && layer == 1 ? odd : Decision());
     }
   }
   return FirstDifference(expected, actual, tolerance);
@@ -66,10 +66,10 @@ TEST(RoutingTrace, AnEarlierPositionCountsBeforeAnEarlierLayer) {
   RoutingTrace expected, actual;
   Decision odd;
   odd.norms[0] = 1;
-  Show(expected, 1, 0, Decision());
-  Show(actual, 1, 0, odd);
-  Show(expected, 0, 1, Decision());
-  Show(actual, 0, 1, odd);
+  ShowRouting(expected, 1, 0, Decision());
+  ShowRouting(actual, 1, 0, odd);
+  ShowRouting(expected, 0, 1, Decision());
+  ShowRouting(actual, 0, 1, odd);
   const auto difference = FirstDifference(expected, actual, 0);
   ASSERT_TRUE(difference);
   EXPECT_EQ(difference->position, 0u);
@@ -78,13 +78,13 @@ TEST(RoutingTrace, AnEarlierPositionCountsBeforeAnEarlierLayer) {
 
 TEST(RoutingTrace, KnowsWhichExpertsTookPart) {
   RoutingTrace trace;
-  Show(trace, 0, 0, Decision());
+  ShowRouting(trace, 0, 0, Decision());
   Decision other;
   other.chosen.ids = {0, 1};
-  Show(trace, 0, 1, other);
-  Show(trace, 3, 0, Decision());
-  EXPECT_EQ(trace.Used(), (shard::LayerExperts{{0, {0, 1, 2}}, {3, {1, 2}}}));
+  ShowRouting(trace, 0, 1, other);
+  ShowRouting(trace, 3, 0, Decision());
+  EXPECT_EQ(trace.Used(), (LayerExperts{{0, {0, 1, 2}}, {3, {1, 2}}}));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

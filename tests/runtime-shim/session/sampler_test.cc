@@ -8,19 +8,19 @@
 #include <map>
 #include <set>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using testing::HasSubstr;
 
 // Probabilities 0.5, 0.3, 0.15, 0.05, in another order.
-const std::vector<float> kLogits = {std::log(0.15f), std::log(0.5f), std::log(0.05f),
-                                    std::log(0.3f)};
+const std::vector<float> kSampledLogits = {std::log(0.15f), std::log(0.5f), std::log(0.05f),
+                                           std::log(0.3f)};
 
 std::set<uint32_t> PickedIds(const Sampling& sampling) {
   Sampler sampler(sampling);
   std::set<uint32_t> ids;
-  for (int i = 0; i < 2000; ++i) ids.insert(sampler.Pick(kLogits).id);
+  for (int i = 0; i < 2000; ++i) ids.insert(sampler.Pick(kSampledLogits).id);
   return ids;
 }
 
@@ -32,16 +32,16 @@ Sampling Warm() {
 
 TEST(Sampler, IsGreedyByDefaultAndTheLowerIdWinsATie) {
   Sampler sampler((Sampling()));
-  EXPECT_EQ(sampler.Pick(kLogits).id, 1u);
+  EXPECT_EQ(sampler.Pick(kSampledLogits).id, 1u);
   EXPECT_EQ(sampler.Pick(std::vector<float>{1, 3, 3}).id, 1u);
 }
 
 TEST(Sampler, LogProbabilitiesAreThoseOfTheModelWhateverTheFilters) {
-  EXPECT_NEAR(Sampler(Sampling()).Pick(kLogits).logprob, std::log(0.5), 1e-6);
+  EXPECT_NEAR(Sampler(Sampling()).Pick(kSampledLogits).logprob, std::log(0.5), 1e-6);
   Sampling sampling = Warm();
   sampling.temperature = 0.1f;
   sampling.top_k = 1;
-  const NextToken next = Sampler(sampling).Pick(kLogits);
+  const NextToken next = Sampler(sampling).Pick(kSampledLogits);
   EXPECT_EQ(next.id, 1u);
   EXPECT_NEAR(next.logprob, std::log(0.5), 1e-6);
 }
@@ -81,7 +81,7 @@ TEST(Sampler, AtLeastOneTokenIsAlwaysLeft) {
 TEST(Sampler, DrawsTokensAsOftenAsTheyAreLikely) {
   Sampler sampler(Warm());
   std::map<uint32_t, int> counts;
-  for (int i = 0; i < 20000; ++i) ++counts[sampler.Pick(kLogits).id];
+  for (int i = 0; i < 20000; ++i) ++counts[sampler.Pick(kSampledLogits).id];
   EXPECT_NEAR(counts[1] / 20000.0, 0.5, 0.02);
   EXPECT_NEAR(counts[2] / 20000.0, 0.05, 0.01);
 }
@@ -92,9 +92,9 @@ TEST(Sampler, EqualSeedsGiveEqualTokens) {
   Sampler a(Warm()), b(Warm()), c(other);
   std::vector<uint32_t> from_a, from_b, from_c;
   for (int i = 0; i < 50; ++i) {
-    from_a.push_back(a.Pick(kLogits).id);
-    from_b.push_back(b.Pick(kLogits).id);
-    from_c.push_back(c.Pick(kLogits).id);
+    from_a.push_back(a.Pick(kSampledLogits).id);
+    from_b.push_back(b.Pick(kSampledLogits).id);
+    from_c.push_back(c.Pick(kSampledLogits).id);
   }
   EXPECT_EQ(from_a, from_b);
   EXPECT_NE(from_a, from_c);
@@ -131,4 +131,4 @@ TEST(Sampler, SettingsThatMakeNoSenseAreRefusedByName) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,10 +9,9 @@
 #include "runtime-shim/executor/executors.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
 using testing::HasSubstr;
 
 constexpr uint32_t kTokens[] = {3, 17, 5, 5, 39, 0, 21, 8, 30, 2, 11};
@@ -21,8 +20,8 @@ const char* const kArchitectures[] = {"llama",      "qwen2moe",   "qwen3moe", "o
                                       "deepseek2",  "glm4moe",    "gpt-oss",  "llama4",
                                       "minimax-m2", "granitemoe", "phimoe"};
 
-shard::LayerExperts Both(const shard::ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
-const shard::ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
+LayerExperts Both(const ExpertIds& ids) { return {{0, ids}, {1, ids}}; }
+const ExpertIds kAll = {0, 1, 2, 3, 4, 5, 6, 7};
 
 // A model on an executor, and what it needs.
 struct Loaded {
@@ -41,14 +40,14 @@ Loaded Load(std::shared_ptr<const Weights> weights, const std::string& executor 
   return loaded;
 }
 
-std::unique_ptr<Session> Open(const Loaded& loaded, const shard::LayerExperts& eligible,
+std::unique_ptr<Session> Open(const Loaded& loaded, const LayerExperts& eligible,
                               SessionOptions options = {}) {
   auto session = Session::Open(*loaded.model, eligible, options);
   EXPECT_TRUE(session.has_value()) << (session ? "" : session.error().message);
   return session ? std::move(*session) : nullptr;
 }
 
-std::vector<float> Logits(const Loaded& loaded, const shard::LayerExperts& eligible,
+std::vector<float> Logits(const Loaded& loaded, const LayerExperts& eligible,
                           SessionOptions options = {}) {
   auto logits = Open(loaded, eligible, options)->Feed(kTokens, LogitsOf::kAll);
   EXPECT_TRUE(logits.has_value()) << (logits ? "" : logits.error().message);
@@ -78,7 +77,7 @@ TEST_P(EveryArchitecture, GivesTheSameBitsTokenByTokenAndInBatches) {
 }
 
 TEST_P(EveryArchitecture, CutExpertsGiveTheBitsOfMaskedOnes) {
-  const shard::ExpertIds ids = {1, 2, 5, 7};
+  const ExpertIds ids = {1, 2, 5, 7};
   const auto weights = TinyWeights(GetParam());
   const std::vector<float> masked = Logits(Load(weights), Both(ids));
   EXPECT_EQ(masked, Logits(Load(WithExperts(*weights, ids)), Both(ids)));
@@ -224,7 +223,7 @@ TEST(Model, NamesTensorsThatAreMissingMisshapenOrLeftOver) {
 TEST(Model, RefusesATopKAboveTheExperts) {
   const auto executor = OpenExecutor("cpu", {});
   const auto weights = TinyWeights("qwen3moe");
-  weights->metadata.Set("qwen3moe.expert_used_count", shard::GgufValue::U32(9));
+  weights->metadata.Set("qwen3moe.expert_used_count", GgufValue::U32(9));
   EXPECT_EQ(Model::Load(weights, **executor).error().message,
             "tiny: layer 0: experts per token: expected at most 8, found 9");
 }
@@ -288,4 +287,4 @@ TEST(Session, ShowsObserversWhatRoutersDecide) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,10 +5,8 @@
 #include <map>
 #include <vector>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
-
-using shard::GgufValue;
 
 constexpr uint32_t kLayers = 2, kWidth = 32, kVocabulary = 40, kExperts = 8, kInner = 16;
 constexpr uint32_t kHeads = 4, kKeyHeads = 2, kHeadWidth = 8;
@@ -173,7 +171,7 @@ std::shared_ptr<Weights> TinyWeights(const std::string& architecture) {
   return Builder(architecture).Build();
 }
 
-std::shared_ptr<Weights> WithExperts(const Weights& weights, const shard::ExpertIds& ids) {
+std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& ids) {
   auto cut = std::make_shared<Weights>(weights);
   ExpertSet& set = cut->sets[0];
   set.label = "group 0";
@@ -206,4 +204,4 @@ float& ValueOf(Weights& weights, const std::string& name, size_t index) {
   return value != nullptr ? *value : *find(weights.sets[0].tensors);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -6,7 +6,7 @@
 
 #include "runtime-shim/model/weights.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 // Two layers, width 32, vocabulary 40, 8 experts per layer, 2 per token; F32. `architecture` is one
 // of llama, qwen2moe, qwen3moe, olmoe, deepseek2, glm4moe, gpt-oss, llama4, minimax-m2, granitemoe,
@@ -14,9 +14,9 @@ namespace runtime {
 std::shared_ptr<Weights> TinyWeights(const std::string& architecture);
 
 // The same model with only experts `ids` of each layer in its set.
-std::shared_ptr<Weights> WithExperts(const Weights& weights, const shard::ExpertIds& ids);
+std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& ids);
 
 // One value of a tensor, to be changed.
 float& ValueOf(Weights& weights, const std::string& name, size_t index);
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -12,10 +12,9 @@
 #include "libshard/base/text.h"
 #include "tests/runtime-shim/tokenizer/metadata.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::TokenType;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -24,7 +23,7 @@ std::vector<std::string> Split(const std::vector<TestToken>& tokens, std::string
   const auto table = TokenTable::Read("m", TestMetadata("gpt2", "gpt-2", tokens), {});
   std::vector<std::string> out;
   for (const Fragment& fragment : FragmentSplitter(*table).Split(text, parse_special)) {
-    out.push_back(fragment.token ? shard::Cat("#", *fragment.token) : std::string(fragment.text));
+    out.push_back(fragment.token ? Cat("#", *fragment.token) : std::string(fragment.text));
   }
   return out;
 }
@@ -71,7 +70,7 @@ std::vector<std::string> SplitOneByOne(std::vector<TestToken> tokens, const std:
       size_t at = 0;
       while (!rest.starts_with('#') && (at = rest.find(tokens[id].text)) != std::string::npos) {
         if (at > 0) cut.push_back(rest.substr(0, at));
-        cut.push_back(shard::Cat("#", id));
+        cut.push_back(Cat("#", id));
         rest.erase(0, at + tokens[id].text.size());
       }
       if (!rest.empty()) cut.push_back(rest);
@@ -103,7 +102,7 @@ TEST(FragmentSplitter, OverlappingTokensAreTakenInTheirOrder) {
 // A text was searched once for each of them: hours for a hostile vocabulary and a long text.
 TEST(FragmentSplitter, TimeIsNotTheProductOfSpecialTokensAndTextLength) {
   std::vector<TestToken> tokens;
-  for (int i = 0; i < 200'000; ++i) tokens.push_back({shard::Cat("the ", i), TokenType::kControl});
+  for (int i = 0; i < 200'000; ++i) tokens.push_back({Cat("the ", i), TokenType::kControl});
   std::string text;
   while (text.size() < 200'000) text += "of the first the last the 7 and ";
   const auto start = std::chrono::steady_clock::now();
@@ -112,4 +111,4 @@ TEST(FragmentSplitter, TimeIsNotTheProductOfSpecialTokensAndTextLength) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

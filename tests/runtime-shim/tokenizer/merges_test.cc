@@ -7,12 +7,9 @@
 
 #include "tests/runtime-shim/tokenizer/metadata.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
-using shard::GgufMetadata;
-using shard::GgufValue;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -129,4 +126,4 @@ TEST(Merges, TheyMayBeMissingWhereTheModelNeedsNone) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -9,18 +9,18 @@
 #include "libshard/convert/tokenizers/tokenizer.h"
 #include "libshard/format/gguf_metadata.h"
 
-namespace runtime {
+namespace moepack::runtime {
 
 struct TestToken {
   std::string text;
-  shard::TokenType type = shard::TokenType::kNormal;
+  TokenType type = TokenType::kNormal;
   float score = 0;
 };
 
-inline shard::GgufMetadata TestMetadata(const std::string& model, const std::string& pre,
-                                        const std::vector<TestToken>& tokens,
-                                        std::vector<std::string> merges = {}) {
-  shard::Vocabulary vocabulary;
+inline GgufMetadata TestMetadata(const std::string& model, const std::string& pre,
+                                 const std::vector<TestToken>& tokens,
+                                 std::vector<std::string> merges = {}) {
+  Vocabulary vocabulary;
   vocabulary.model = model;
   vocabulary.pre = pre;
   vocabulary.merges = std::move(merges);
@@ -29,23 +29,23 @@ inline shard::GgufMetadata TestMetadata(const std::string& model, const std::str
     vocabulary.types.push_back(token.type);
     vocabulary.scores.push_back(token.score);
   }
-  shard::GgufMetadata metadata;
-  shard::AddVocabulary(vocabulary, metadata);
+  GgufMetadata metadata;
+  AddVocabulary(vocabulary, metadata);
   return metadata;
 }
 
 // Ids 0 to 255 are the bytes, then come `more`.
-inline shard::GgufMetadata TestBpe(const std::string& pre, const std::vector<TestToken>& more,
-                                   std::vector<std::string> merges = {}) {
+inline GgufMetadata TestBpe(const std::string& pre, const std::vector<TestToken>& more,
+                            std::vector<std::string> merges = {}) {
   std::vector<TestToken> tokens;
-  for (const std::string& text : shard::ByteAlphabet()) tokens.push_back({text});
+  for (const std::string& text : ByteAlphabet()) tokens.push_back({text});
   tokens.insert(tokens.end(), more.begin(), more.end());
   return TestMetadata("gpt2", pre, tokens, std::move(merges));
 }
 
 // Ids 0 to 2 are <unk>, <s> and </s>, 3 to 258 the bytes, then come `more`.
-inline shard::GgufMetadata TestSpm(const std::vector<TestToken>& more) {
-  using shard::TokenType;
+inline GgufMetadata TestSpm(const std::vector<TestToken>& more) {
+  using moepack::TokenType;
   constexpr const char* kDigits = "0123456789ABCDEF";
   std::vector<TestToken> tokens = {
       {"<unk>", TokenType::kUnknown}, {"<s>", TokenType::kControl}, {"</s>", TokenType::kControl}};
@@ -57,4 +57,4 @@ inline shard::GgufMetadata TestSpm(const std::vector<TestToken>& more) {
   return TestMetadata("llama", "default", tokens);
 }
 
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using ::testing::ElementsAre;
@@ -32,7 +32,7 @@ TEST(Pattern, NothingIsFoundByAnExpressionThatMatchesNothing) {
 TEST(Pattern, AnInvalidExpressionIsRefused) {
   const auto pattern = Pattern::Compile("a(b");
   ASSERT_FALSE(pattern);
-  EXPECT_EQ(pattern.error().code, shard::Code::kInvalidArgument);
+  EXPECT_EQ(pattern.error().code, Code::kInvalidArgument);
   EXPECT_THAT(pattern.error().message, HasSubstr("\"a(b\""));
   EXPECT_THAT(pattern.error().message, HasSubstr("at byte 3"));
 }
@@ -44,9 +44,9 @@ TEST(Pattern, AnAttackEndsInAnError) {
   text += 'b';
   const auto words = pattern->Split({text});
   ASSERT_FALSE(words);
-  EXPECT_EQ(words.error().code, shard::Code::kUnsupported);
+  EXPECT_EQ(words.error().code, Code::kUnsupported);
   EXPECT_THAT(words.error().message, HasSubstr("found a piece of 61 bytes"));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

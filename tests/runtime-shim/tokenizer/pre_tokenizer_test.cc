@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 using ::testing::ElementsAre;
@@ -32,7 +32,7 @@ TEST(PreTokenizer, EveryIdCompilesAndLosesNothing) {
 TEST(PreTokenizer, UnknownIdsAreRefusedByName) {
   const auto found = PreTokenizer::Find("gemma4\n");
   ASSERT_FALSE(found);
-  EXPECT_EQ(found.error().code, shard::Code::kUnsupported);
+  EXPECT_EQ(found.error().code, Code::kUnsupported);
   EXPECT_THAT(found.error().message, HasSubstr("tokenizer.ggml.pre"));
   EXPECT_THAT(found.error().message, HasSubstr("\"gemma4\\x0a\""));
   EXPECT_THAT(found.error().hint, HasSubstr("--tokens"));
@@ -101,4 +101,4 @@ TEST(PreTokenizer, LongRunsOfOneCharacterTakeLittleTime) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

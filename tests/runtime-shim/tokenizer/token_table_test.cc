@@ -7,19 +7,15 @@
 
 #include "tests/runtime-shim/tokenizer/metadata.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
-using shard::GgufMetadata;
-using shard::GgufValue;
-using shard::TokenType;
 using ::testing::HasSubstr;
 
 GgufMetadata Three() { return TestMetadata("llama", "default", {{"a"}, {"b"}, {"c"}}); }
 
 // Message of the error that follows from one key.
-std::string ErrorOf(const std::string& key, GgufValue value, Code code = Code::kCorrupt) {
+std::string TokenTableErrorOf(const std::string& key, GgufValue value, Code code = Code::kCorrupt) {
   GgufMetadata metadata = Three();
   metadata.Set("tokenizer.ggml." + key, std::move(value));
   const auto table = TokenTable::Read("m.gguf", metadata, {});
@@ -66,18 +62,19 @@ TEST(TokenTable, UnknownTypesMeanNothing) {
 }
 
 TEST(TokenTable, BadListsAreRefused) {
-  EXPECT_THAT(ErrorOf("tokens", GgufValue::U32(1)),
+  EXPECT_THAT(TokenTableErrorOf("tokens", GgufValue::U32(1)),
               HasSubstr("m.gguf: tokenizer.ggml.tokens: expected a list of strings, found u32"));
-  EXPECT_THAT(ErrorOf("tokens", GgufValue::Strings({})), HasSubstr("found 0 values"));
-  EXPECT_THAT(ErrorOf("tokens", GgufValue::Strings({"x", "y", "x"})),
+  EXPECT_THAT(TokenTableErrorOf("tokens", GgufValue::Strings({})), HasSubstr("found 0 values"));
+  EXPECT_THAT(TokenTableErrorOf("tokens", GgufValue::Strings({"x", "y", "x"})),
               HasSubstr("\"x\": expected one id, found 0 and 2"));
-  EXPECT_THAT(ErrorOf("token_type", GgufValue::I32s(std::vector<int32_t>{1, 1})),
+  EXPECT_THAT(TokenTableErrorOf("token_type", GgufValue::I32s(std::vector<int32_t>{1, 1})),
               HasSubstr("expected 3 values of type i32, found 2 values of type i32"));
-  EXPECT_THAT(ErrorOf("token_type", GgufValue::U32s(std::vector<uint32_t>{1, 1, 1})),
+  EXPECT_THAT(TokenTableErrorOf("token_type", GgufValue::U32s(std::vector<uint32_t>{1, 1, 1})),
               HasSubstr("found 3 values of type u32"));
-  EXPECT_THAT(ErrorOf("scores", GgufValue::F32s(std::vector<float>{1})), HasSubstr("expected 3"));
+  EXPECT_THAT(TokenTableErrorOf("scores", GgufValue::F32s(std::vector<float>{1})),
+              HasSubstr("expected 3"));
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT(ErrorOf("scores", GgufValue::F32s(std::vector<float>{1, nan, 2})),
+  EXPECT_THAT(TokenTableErrorOf("scores", GgufValue::F32s(std::vector<float>{1, nan, 2})),
               HasSubstr("id 1: expected a number, found NaN"));
   GgufMetadata metadata = Three();
   metadata.Remove("tokenizer.ggml.tokens");
@@ -87,11 +84,13 @@ TEST(TokenTable, BadListsAreRefused) {
 TEST(TokenTable, BadIdsAndFlagsAreRefused) {
   for (const char* name : {"bos", "eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep"}) {
     const std::string key = std::string(name) + "_token_id";
-    EXPECT_THAT(ErrorOf(key, GgufValue::U32(3)), HasSubstr("expected an id below 3, found 3"));
-    EXPECT_THAT(ErrorOf(key, GgufValue::String("a")), HasSubstr("found string")) << key;
+    EXPECT_THAT(TokenTableErrorOf(key, GgufValue::U32(3)),
+                HasSubstr("expected an id below 3, found 3"));
+    EXPECT_THAT(TokenTableErrorOf(key, GgufValue::String("a")), HasSubstr("found string")) << key;
   }
-  EXPECT_THAT(ErrorOf("add_bos_token", GgufValue::U32(1)), HasSubstr("expected a bool, found u32"));
-  EXPECT_THAT(ErrorOf("add_eos_token", GgufValue::Bool(true)),
+  EXPECT_THAT(TokenTableErrorOf("add_bos_token", GgufValue::U32(1)),
+              HasSubstr("expected a bool, found u32"));
+  EXPECT_THAT(TokenTableErrorOf("add_eos_token", GgufValue::Bool(true)),
               HasSubstr("eos_token_id: expected the token that every text gets, found nothing"));
 }
 
@@ -138,4 +137,4 @@ TEST(TokenTable, TextsOverruleTypes) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

@@ -5,13 +5,9 @@
 
 #include "tests/runtime-shim/tokenizer/metadata.h"
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
-using shard::Code;
-using shard::GgufMetadata;
-using shard::GgufValue;
-using shard::TokenType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -32,7 +28,7 @@ Ids Encode(const GgufMetadata& metadata, std::string_view text, Tokenizer::Optio
   return ids ? *ids : Ids{};
 }
 
-std::string ErrorOf(const GgufMetadata& metadata, Code code) {
+std::string TokenizerErrorOf(const GgufMetadata& metadata, Code code) {
   const auto tokenizer = OpenTokenizer("m.gguf", metadata);
   if (tokenizer) return "no error";
   EXPECT_EQ(tokenizer.error().code, code);
@@ -43,21 +39,23 @@ TEST(OpenTokenizer, OtherModelsAreRefusedByName) {
   GgufMetadata metadata = TestBpe("gpt-2", {});
   metadata.Set("tokenizer.ggml.model", GgufValue::String("bert"));
   EXPECT_THAT(
-      ErrorOf(metadata, Code::kUnsupported),
+      TokenizerErrorOf(metadata, Code::kUnsupported),
       HasSubstr("m.gguf: tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found \"bert\""));
   metadata.Set("tokenizer.ggml.model", GgufValue::U32(1));
-  EXPECT_THAT(ErrorOf(metadata, Code::kCorrupt), HasSubstr("expected a string, found u32"));
+  EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt),
+              HasSubstr("expected a string, found u32"));
   metadata.Remove("tokenizer.ggml.model");
-  EXPECT_THAT(ErrorOf(metadata, Code::kUnsupported), HasSubstr("found nothing"));
+  EXPECT_THAT(TokenizerErrorOf(metadata, Code::kUnsupported), HasSubstr("found nothing"));
 }
 
 TEST(OpenTokenizer, OtherPreTokenizersAreRefusedByName) {
-  EXPECT_THAT(ErrorOf(TestBpe("afmoe", {}), Code::kUnsupported),
+  EXPECT_THAT(TokenizerErrorOf(TestBpe("afmoe", {}), Code::kUnsupported),
               HasSubstr("m.gguf: tokenizer.ggml.pre: expected a pre-tokenizer of docs/tokenizers.md"
                         ", found \"afmoe\""));
   GgufMetadata metadata = TestBpe("gpt-2", {});
   metadata.Set("tokenizer.ggml.pre", GgufValue::Bool(true));
-  EXPECT_THAT(ErrorOf(metadata, Code::kCorrupt), HasSubstr("expected a string, found bool"));
+  EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt),
+              HasSubstr("expected a string, found bool"));
   metadata.Remove("tokenizer.ggml.pre");
   EXPECT_THAT(Encode(metadata, "12"), ElementsAre('1', '2'));
 }
@@ -69,7 +67,7 @@ TEST(OpenTokenizer, KimiNeedsNoMerges) {
     if (kimi) {
       EXPECT_THAT(Encode(metadata, "ab"), ElementsAre('a', 'b'));
     } else {
-      EXPECT_THAT(ErrorOf(metadata, Code::kCorrupt), HasSubstr("tokenizer.ggml.merges"));
+      EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt), HasSubstr("tokenizer.ggml.merges"));
     }
   }
 }
@@ -196,14 +194,15 @@ TEST(SentencePiece, PiecesHaveSpaces) {
 }
 
 TEST(SentencePiece, BadMetadataIsRefused) {
-  EXPECT_THAT(ErrorOf(TestMetadata("llama", "default", {{"a"}, {"b"}, {"c"}}), Code::kCorrupt),
-              HasSubstr("tokenizer.ggml.tokens: expected \"<0x00>\", found no such token"));
+  EXPECT_THAT(
+      TokenizerErrorOf(TestMetadata("llama", "default", {{"a"}, {"b"}, {"c"}}), Code::kCorrupt),
+      HasSubstr("tokenizer.ggml.tokens: expected \"<0x00>\", found no such token"));
   GgufMetadata metadata = TestSpm({});
   metadata.Set("tokenizer.ggml.add_space_prefix", GgufValue::U32(1));
-  EXPECT_THAT(ErrorOf(metadata, Code::kCorrupt), HasSubstr("expected a bool, found u32"));
+  EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt), HasSubstr("expected a bool, found u32"));
   metadata = TestSpm({{"a"}, {"a"}});
-  EXPECT_THAT(ErrorOf(metadata, Code::kCorrupt), HasSubstr("\"a\": expected one id"));
+  EXPECT_THAT(TokenizerErrorOf(metadata, Code::kCorrupt), HasSubstr("\"a\": expected one id"));
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

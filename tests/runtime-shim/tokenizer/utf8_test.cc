@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace runtime {
+namespace moepack::runtime {
 namespace {
 
 constexpr const char* kBad = "\uFFFD";
@@ -35,4 +35,4 @@ TEST(RepairUtf8, OverlongFormsSurrogatesAndTooLargePointsAreNotValid) {
 }
 
 }  // namespace
-}  // namespace runtime
+}  // namespace moepack::runtime

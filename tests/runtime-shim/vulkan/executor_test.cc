@@ -11,7 +11,7 @@
 #include "runtime-shim/vulkan/vulkan.h"
 #include "runtime-shim/vulkan/vulkan_executor.h"
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
 using ::testing::HasSubstr;
@@ -64,7 +64,7 @@ TEST_F(VulkanDevice, IsListedUnderItsNumber) {
 TEST_F(VulkanDevice, WithAnUnknownNumberIsUnavailable) {
   const auto executor = OpenVulkan({.device = 99});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_THAT(executor.error().message, HasSubstr("found 99"));
 }
 
@@ -73,7 +73,7 @@ TEST(VulkanDriver, ThatIsMissingIsUnavailable) {
   const Variable newer("VK_DRIVER_FILES", "/nonexistent");
   const auto executor = OpenVulkan({});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_THAT(executor.error().message, HasSubstr("no driver was found"));
   EXPECT_EQ(VulkanDevices(), "");
 }
@@ -82,14 +82,14 @@ TEST(VulkanValidation, ThatIsMissingIsUnavailable) {
   const Variable layers("VK_LAYER_PATH", "/nonexistent");
   const auto executor = OpenVulkan({.validation = true});
   ASSERT_FALSE(executor.has_value());
-  EXPECT_EQ(executor.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(executor.error().code, Code::kUnavailable);
   EXPECT_THAT(executor.error().message, HasSubstr("the validation layer is not installed"));
 }
 
 TEST_F(VulkanDevice, RefusesAnAllocationThatIsTooLargeWithItsBytes) {
   const auto buffer = executor_->Allocate(uint64_t{1} << 60);
   ASSERT_FALSE(buffer.has_value());
-  EXPECT_EQ(buffer.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(buffer.error().code, Code::kUnavailable);
   EXPECT_THAT(buffer.error().message, HasSubstr("1152921504606846976 bytes"));
   EXPECT_TRUE(executor_->Finish().has_value());
 }
@@ -125,7 +125,7 @@ TEST_F(VulkanDevice, RefusesRowsThatOneBindingCannotHold) {
   executor_->Scale({buffer.get(), 0, 1, width, width}, 2);
   const auto status = executor_->Finish();
   ASSERT_FALSE(status.has_value());
-  EXPECT_EQ(status.error().code, shard::Code::kUnsupported);
+  EXPECT_EQ(status.error().code, Code::kUnsupported);
   EXPECT_THAT(status.error().message, HasSubstr("in one binding"));
   EXPECT_TRUE(executor_->Finish().has_value()) << "the error was taken";
 }
@@ -222,4 +222,4 @@ TEST_F(VulkanDevice, TakesHostArraysLargerThanItsStagingMemory) {
 }
 
 }  // namespace
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace runtime::vulkan {
+namespace moepack::runtime::vulkan {
 namespace {
 
 struct Result {
@@ -14,9 +14,9 @@ struct Result {
 class VulkanResult : public ::testing::TestWithParam<Result> {};
 
 TEST_P(VulkanResult, IsUnavailableAndSaysWhy) {
-  const shard::Status status = Check(GetParam().result, "vkQueueSubmit");
+  const Status status = Check(GetParam().result, "vkQueueSubmit");
   ASSERT_FALSE(status.has_value());
-  EXPECT_EQ(status.error().code, shard::Code::kUnavailable);
+  EXPECT_EQ(status.error().code, Code::kUnavailable);
   EXPECT_EQ(status.error().message, GetParam().message);
 }
 
@@ -35,16 +35,16 @@ TEST(VulkanSuccess, IsNotAnError) { EXPECT_TRUE(Check(VK_SUCCESS, "vkQueueSubmit
 
 TEST(VulkanFault, KeepsTheFirstErrorUntilItIsTaken) {
   Fault fault;
-  EXPECT_TRUE(fault.Passed(shard::Ok()));
+  EXPECT_TRUE(fault.Passed(Ok()));
   EXPECT_FALSE(fault);
   EXPECT_FALSE(fault.Passed(Check(VK_ERROR_DEVICE_LOST, "first")));
   fault.Set(ErrorOf(VK_ERROR_OUT_OF_DEVICE_MEMORY, "second"));
   EXPECT_TRUE(fault);
-  const shard::Status taken = fault.Take();
+  const Status taken = fault.Take();
   ASSERT_FALSE(taken.has_value());
   EXPECT_EQ(taken.error().message, "vulkan: first: the device was lost");
   EXPECT_TRUE(fault.Take().has_value());
 }
 
 }  // namespace
-}  // namespace runtime::vulkan
+}  // namespace moepack::runtime::vulkan

@@ -2,7 +2,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -115,4 +115,4 @@ TEST_F(Assemble, AnExistingOutputIsKeptUnlessForced) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

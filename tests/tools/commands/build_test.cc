@@ -2,7 +2,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -80,4 +80,4 @@ TEST(Build, ADryRunWritesNothing) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -2,7 +2,7 @@
 
 #include "tests/tools/terminal_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::AllOf;
@@ -177,4 +177,4 @@ TEST_F(CheckCommand, ErrorsHaveTheirStatus) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -2,7 +2,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -103,4 +103,4 @@ TEST_F(DiffOfNodes, ANodeIsNotComparedWithADistribution) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,14 +4,14 @@
 
 #include "tests/tools/terminal_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-constexpr const char* kText =
+constexpr const char* kEvalText =
     "The router of a layer picks two of sixteen experts for every token; how often it picks each "
     "of "
     "them depends on the text. Licences, manuals, programs and headers use different experts.\n";
@@ -19,7 +19,7 @@ constexpr const char* kText =
 class EvalCommand : public ::testing::Test {
  protected:
   EvalCommand() {
-    WriteAll(workspace_ / "text.txt", kText);
+    WriteAll(workspace_ / "text.txt", kEvalText);
     WriteAll(workspace_ / "code.txt", "#include <stdio.h>\nint main(void) { return 0; }\n");
   }
   void Build(const std::string& options) {
@@ -199,4 +199,4 @@ TEST_F(EvalCommand, AModelWithoutGroupsIsComparedAsAWhole) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,7 +4,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST(ListTensors, CheckStandsAlone) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

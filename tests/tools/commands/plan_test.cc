@@ -2,7 +2,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST(Plan, AnIndexAloneIsEnoughAndHasNoSizes) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,7 +4,7 @@
 #include "tests/tools/run_moepack.h"
 #include "tests/tools/terminal_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using ::testing::ContainsRegex;
@@ -22,10 +22,10 @@ constexpr const char* kText =
 class ProfileCommand : public ::testing::Test {
  protected:
   ProfileCommand() { WriteAll(workspace_ / "text.txt", kText); }
-  shard::Statistics Read(const std::string& name) {
-    const auto read = shard::ReadStatistics((workspace_ / name).string());
+  Statistics Read(const std::string& name) {
+    const auto read = ReadStatistics((workspace_ / name).string());
     EXPECT_TRUE(read) << (read ? "" : read.error().message);
-    return read ? *read : shard::Statistics{};
+    return read ? *read : Statistics{};
   }
   Workspace workspace_;
 };
@@ -51,21 +51,21 @@ TEST_F(ProfileCommand, CountsEveryTokenTopKTimesInEveryLayer) {
                          "-o s.bin")
                 .status,
             0);
-  const shard::Statistics statistics = Read("s.bin");
+  const Statistics statistics = Read("s.bin");
   ASSERT_EQ(statistics.sessions.size(), 1u);
-  const shard::SessionTally& session = statistics.sessions[0];
+  const SessionTally& session = statistics.sessions[0];
   EXPECT_EQ(session.name, "text.txt");
   EXPECT_EQ(session.executor, "cpu");
   EXPECT_EQ(session.precision, "bf16");
   EXPECT_GT(session.phases[0].sinks, 2u);  // windows
   EXPECT_GT(session.phases[1].tokens, 0u);
   uint64_t all = 0;
-  for (const shard::PhaseTally& phase : session.phases) {
+  for (const PhaseTally& phase : session.phases) {
     all += phase.tokens;
-    for (const shard::LayerTally& layer : phase.layers) {
+    for (const LayerTally& layer : phase.layers) {
       uint64_t count = 0;
       double mass = 0;
-      for (const shard::ExpertTally& expert : layer) {
+      for (const ExpertTally& expert : layer) {
         count += expert.count;
         mass += expert.gate_mass;
       }
@@ -84,7 +84,7 @@ TEST_F(ProfileCommand, ADistributionHasTheStatisticsOfItsSource) {
   ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
   ASSERT_EQ(workspace_.Moepack("profile fixtures/tiny-moe --text text.txt -o a.bin").status, 0);
   ASSERT_EQ(workspace_.Moepack("profile out --text text.txt -o b.bin").status, 0);
-  const shard::Statistics source = Read("a.bin"), both = Read("b.bin");
+  const Statistics source = Read("a.bin"), both = Read("b.bin");
   EXPECT_EQ(source.model.router_digest, both.model.router_digest);
   EXPECT_EQ(both.sessions, source.sessions);
 }
@@ -209,11 +209,11 @@ TEST_F(ProfileCommand, ADryRunRefusesTheOutputsThatARunRefuses) {
 }
 
 TEST_F(ProfileCommand, StatisticsOfAnotherModelAreNotMerged) {
-  shard::Statistics other;
+  Statistics other;
   other.model.router_digest = std::string(32, '0');
   other.model.layers = {{0, 16, 2}, {1, 16, 2}, {2, 16, 2}};
   other.co_selection.assign(3, std::vector<uint64_t>(120));
-  ASSERT_TRUE(shard::WriteStatistics((workspace_ / "other.bin").string(), other));
+  ASSERT_TRUE(WriteStatistics((workspace_ / "other.bin").string(), other));
   WriteAll(workspace_ / "ids", "1 2 3");
   const ToolRun run =
       workspace_.Moepack("profile fixtures/tiny-moe --tokens ids --merge other.bin -o s.bin");
@@ -229,4 +229,4 @@ TEST_F(ProfileCommand, TextsAreNeeded) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

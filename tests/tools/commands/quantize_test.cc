@@ -3,7 +3,7 @@
 #include "fixtures/generator.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 TEST(Quantize, GivesAConvertedModelTheNameOfModelId) {
@@ -278,4 +278,4 @@ TEST(Quantize, ACheckpointThatContradictsItsConfigLeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

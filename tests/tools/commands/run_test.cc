@@ -7,7 +7,7 @@
 #include "tests/tools/run_moepack.h"
 #include "tests/tools/terminal_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::AllOf;
@@ -231,4 +231,4 @@ TEST_F(Run, NotANumberInTheWeightsIsTracedToItsLayerAndOperation) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

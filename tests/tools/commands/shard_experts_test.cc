@@ -4,7 +4,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -129,4 +129,4 @@ TEST(ShardExperts, TheSourceIsNeverTheOutput) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -2,7 +2,7 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -110,4 +110,4 @@ TEST_F(Verify, ADifferentSourceHasStatus6) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

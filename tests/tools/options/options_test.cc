@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::ElementsAre;
@@ -62,7 +62,7 @@ TEST(Options, ChoicesNameWhatTheyAccept) {
 }
 
 TEST(Options, PlanOptionsHaveTheDefaultsOfTheLibrary) {
-  shard::PlanOptions options;
+  PlanOptions options;
   CLI::App app;
   AddPlanOptions(app, options);
   EXPECT_EQ(ParseProblem(app, {"--groups", "3", "--no-uniform"}), "");
@@ -72,7 +72,7 @@ TEST(Options, PlanOptionsHaveTheDefaultsOfTheLibrary) {
 }
 
 TEST(Options, PartitionKindsAreChecked) {
-  shard::PlanOptions options;
+  PlanOptions options;
   CLI::App app;
   AddPlanOptions(app, options);
   for (const char* wrong : {"random", "explicit:", "explicit"}) {
@@ -84,8 +84,8 @@ TEST(Options, PartitionKindsAreChecked) {
 
 TEST(Options, OnlyAnExplicitPartitionNeedsNoGroups) {
   EXPECT_FALSE(CheckPlanOptions({}));
-  EXPECT_EQ(CheckPlanOptions({}).error().code, shard::Code::kInvalidArgument);
-  shard::PlanOptions two, listed;
+  EXPECT_EQ(CheckPlanOptions({}).error().code, Code::kInvalidArgument);
+  PlanOptions two, listed;
   two.groups = 2;
   listed.partition = "explicit:groups.json";
   EXPECT_TRUE(CheckPlanOptions(two));
@@ -93,13 +93,13 @@ TEST(Options, OnlyAnExplicitPartitionNeedsNoGroups) {
 }
 
 TEST(Options, TheRecordedCommandHasNoPaths) {
-  const shard::PlanOptions options{.groups = 3,
-                                   .partition = "explicit:/home/me/groups.json",
-                                   .overlay_file = "/tmp/overlay.json"};
+  const PlanOptions options{.groups = 3,
+                            .partition = "explicit:/home/me/groups.json",
+                            .overlay_file = "/tmp/overlay.json"};
   EXPECT_THAT(RecordPlanOptions(options),
               ElementsAre("--groups", "3", "--partition", "explicit:groups.json", "--overlay-file",
                           "overlay.json", "--uniform"));
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -6,7 +6,7 @@
 #include "tests/libshard/convert/sample.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::AllOf;
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 // Kimi-K2.5 in small: experts of int4 in groups of 32.
 std::string Int4Checkpoint() {
-  return shard::golden::Folder("kimi-k2.5", "tokenizer_config.json").string();
+  return moepack::golden::Folder("kimi-k2.5", "tokenizer_config.json").string();
 }
 
 TEST(Repack, Int4KeepsItsGridAndSaysHowExactly) {
@@ -67,8 +67,8 @@ TEST(Repack, AnExactModelKeepsInt4AsQ40) {
 }
 
 // Experts whose gate is in FP8 with a scale each.
-shard::ConvertSample Fp8(float scale) {
-  shard::ConvertSample sample = shard::ConvertSample::Qwen3Moe();
+ConvertSample Fp8(float scale) {
+  ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.config["quantization_config"] = {{"quant_method", "fp8"},
                                           {"weight_block_size", {128, 128}}};
   for (const char* expert : {"0", "1"}) {
@@ -87,7 +87,7 @@ shard::ConvertSample Fp8(float scale) {
 
 // No other layer shows that the tensor should be there; the converter knows.
 TEST(Check, AsksTheConverterForWhatTheTensorsDoNotShow) {
-  shard::ConvertSample sample = shard::ConvertSample::Qwen3Moe();
+  ConvertSample sample = ConvertSample::Qwen3Moe();
   std::erase_if(sample.tensors, [](const fixtures::RawTensor& tensor) {
     return tensor.name.ends_with("self_attn.q_proj.weight");
   });
@@ -119,7 +119,7 @@ TEST(Build, PrintsAVerifyCommandThatMakesTheSameTensors) {
 
 TEST(Scales, ThatAreImpossibleEndTheRunAndLeaveNothing) {
   for (const float scale : {NAN, INFINITY, 0.0f}) {
-    const shard::ConvertSample sample = Fp8(scale);
+    const ConvertSample sample = Fp8(scale);
     ASSERT_TRUE(sample.Open());
     const Workspace workspace;
     const std::string before = workspace.Listing();
@@ -131,7 +131,7 @@ TEST(Scales, ThatAreImpossibleEndTheRunAndLeaveNothing) {
                                Not(HasSubstr("internal"))));
     EXPECT_EQ(workspace.Listing(), before) << "nothing half-written is left";
   }
-  const shard::ConvertSample sample = Fp8(0.5f);
+  const ConvertSample sample = Fp8(0.5f);
   ASSERT_TRUE(sample.Open());
   const ToolRun run = Workspace().Moepack("build '" + sample.path().string() +
                                           "' --groups 2 --quantize BF16 -o out");
@@ -139,4 +139,4 @@ TEST(Scales, ThatAreImpossibleEndTheRunAndLeaveNothing) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,10 +5,9 @@
 
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
-using shard::Code;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -26,13 +25,13 @@ class SessionTexts : public ::testing::Test {
   Result<std::vector<TokenSession>> Read(const TextArguments& arguments) {
     return ReadSessions(arguments, 1000, Bytes);
   }
-  shard::Error TextError(const std::string& name, const std::string& text) {
+  Error TextError(const std::string& name, const std::string& text) {
     const auto sessions = Read({{File(name, text)}, {}, ""});
-    return sessions ? shard::Error{Code::kInterrupted, "was read"} : sessions.error();
+    return sessions ? Error{Code::kInterrupted, "was read"} : sessions.error();
   }
-  shard::Error TokensError(const std::string& text) {
+  Error TokensError(const std::string& text) {
     const auto sessions = Read({{}, {File("ids.txt", text)}, ""});
-    return sessions ? shard::Error{Code::kInterrupted, "was read"} : sessions.error();
+    return sessions ? Error{Code::kInterrupted, "was read"} : sessions.error();
   }
 
   fixtures::TempDir dir_;
@@ -174,4 +173,4 @@ TEST_F(SessionTexts, SomethingHasToBeNamed) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 const std::vector<std::string> kKnown = {"list-tensors", "plan", "shard-experts", "verify"};
@@ -22,4 +22,4 @@ TEST(Suggest, SuggestsNothingForAnotherWord) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 TEST(TokenIds, AreSeparatedByCommasOrSpaces) {
@@ -24,4 +24,4 @@ TEST(TokenIds, AnythingElseIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

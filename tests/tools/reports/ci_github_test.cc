@@ -2,7 +2,7 @@
 
 #include "tools/reports/verify_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using manifest::Severity;
@@ -37,4 +37,4 @@ TEST(VerifyGithub, TheDirectoryInTheLastLineCannotStartACommand) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

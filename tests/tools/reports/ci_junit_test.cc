@@ -3,7 +3,7 @@
 
 #include "tools/reports/verify_report.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using manifest::Severity;
@@ -56,4 +56,4 @@ TEST(VerifyJunit, KeepsValidUtf8) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using runtime::CheckedNode;
@@ -82,7 +82,7 @@ TEST(MaskingReport, ContinuousIntegrationGetsACasePerNode) {
 TEST(MaskingReport, JsonHasAStatusForEveryNode) {
   runtime::CheckReport report;
   report.nodes = {Passed(), Skipped(), Failed()};
-  const shard::Json json = CheckJson("out", "", report);
+  const moepack::Json json = CheckJson("out", "", report);
   EXPECT_EQ(json["passed"], false);
   EXPECT_EQ(json["against"], nullptr);
   EXPECT_EQ(json["nodes"][0]["status"], "passed");
@@ -95,4 +95,4 @@ TEST(MaskingReport, JsonHasAStatusForEveryNode) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,7 +5,7 @@
 #include "fixtures/generator.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -107,4 +107,4 @@ TEST(ModelSummary, AConfigThatPromisesTooMuchIsRefusedAtOnce) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

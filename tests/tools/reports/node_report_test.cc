@@ -5,14 +5,14 @@
 
 #include <nlohmann/json.hpp>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
 
 // Layer 0 has four experts, layer 1 three; two groups, expert 0 of layer 0 is on both nodes.
-shard::Plan SmallPlan() {
-  shard::Plan plan;
+Plan SmallPlan() {
+  Plan plan;
   plan.layers = {{0, 4}, {1, 3}};
   plan.groups.resize(2);
   plan.groups[0].owned = {{0, {0, 1}}, {1, {0, 1}}};
@@ -36,9 +36,8 @@ TEST(NodeReport, CountsExpertsPerLayerAndMergesTheOverlay) {
 }
 
 TEST(NodeReport, SumsTheFilesOfEveryPart) {
-  std::vector<shard::OutputFile> files(5);
-  const shard::Role roles[] = {shard::Role::kTrunk, shard::Role::kTrunk, shard::Role::kGroup,
-                               shard::Role::kOverlay, shard::Role::kRemainder};
+  std::vector<OutputFile> files(5);
+  const Role roles[] = {Role::kTrunk, Role::kTrunk, Role::kGroup, Role::kOverlay, Role::kRemainder};
   for (size_t i = 0; i < files.size(); ++i) {
     files[i].role = roles[i];
     files[i].size = 10 + i;
@@ -66,4 +65,4 @@ TEST(NodeReport, JsonHasBytesOnlyWhenTheyAreKnown) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -7,7 +7,7 @@
 #include "fixtures/generator.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -104,4 +104,4 @@ TEST(NodeSizes, OfAFamilyWithoutGgufFormAreThoseOfTheSource) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

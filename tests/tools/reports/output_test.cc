@@ -6,7 +6,7 @@
 
 #include "libshard/base/quote.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 TEST(Output, PluralCountsOneAndMany) {
@@ -35,7 +35,7 @@ TEST(Output, ScientificShowsTheMagnitude) {
 
 TEST(Output, AMessageIsOneLineThatATerminalOnlyShows) {
   testing::internal::CaptureStderr();
-  PrintError({shard::Code::kIo, "a\nerror: b\x1b[2J", "c\u202e"});
+  PrintError({Code::kIo, "a\nerror: b\x1b[2J", "c\u202e"});
   PrintNotes({"d\nnote: e"});
   PrintWarnings({"\u009b31m\r"});
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
@@ -49,7 +49,7 @@ TEST(Output, AJsonResultIsTheSameDocumentWithoutControlCharacters) {
   EXPECT_TRUE(WriteJsonText(document.dump(2) + "\n"));
   const std::string text = testing::internal::GetCapturedStdout();
   EXPECT_EQ(nlohmann::json::parse(text), document);
-  EXPECT_EQ(shard::ShownLines(text), text);
+  EXPECT_EQ(ShownLines(text), text);
   EXPECT_EQ(text.find("##["), std::string::npos);
 }
 
@@ -70,7 +70,7 @@ TEST(Output, AResultInPiecesIsWrittenAsOneInOnePiece) {
     pieces.push_back(line.substr(0, 500));
     pieces.push_back(line.substr(500));
   }
-  EXPECT_EQ(Streamed(ResultStream::Kind::kText, pieces), shard::ShownLines(whole));
+  EXPECT_EQ(Streamed(ResultStream::Kind::kText, pieces), ShownLines(whole));
 }
 
 TEST(Output, ADocumentInPiecesHasNoControlCharacters) {
@@ -81,8 +81,8 @@ TEST(Output, ADocumentInPiecesHasNoControlCharacters) {
   const std::string text = Streamed(ResultStream::Kind::kJson, pieces);
   const nlohmann::json document = nlohmann::json::parse(text);
   EXPECT_EQ(document, nlohmann::json(201, nlohmann::json::parse(item)));
-  EXPECT_EQ(shard::ShownLines(text), text);
+  EXPECT_EQ(ShownLines(text), text);
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

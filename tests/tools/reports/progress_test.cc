@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 TEST(Progress, SaysHowMuchHowFastAndHowLong) {
@@ -43,4 +43,4 @@ TEST(Progress, FormatsDurationsWithHoursOnlyWhenNeeded) {
 TEST(Progress, RateWithoutTimeIsUnknown) { EXPECT_EQ(FormatRate(100, 0), "-"); }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

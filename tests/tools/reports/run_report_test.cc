@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::HasSubstr;
@@ -43,7 +43,7 @@ TEST(ComparedRuns, OnlyAToleranceMakesItACheck) {
 }
 
 TEST(ComparedRuns, JsonHasTheSame) {
-  const shard::Json json = ComparedJson(Parted());
+  const moepack::Json json = ComparedJson(Parted());
   EXPECT_EQ(json["first_divergence"]["position"], 4);
   EXPECT_EQ(json["relative_difference"], 0.025);
   EXPECT_EQ(json["tolerance"], nullptr);
@@ -74,10 +74,10 @@ TEST(GeneratedText, JsonHasIdsAndLogProbabilities) {
   generated.tokens = {{5, -0.5}, {6, -1}};
   generated.text = "ab";
   generated.stop = "length";
-  const shard::Json json = GeneratedJson(generated);
-  EXPECT_EQ(json["tokens"][1], (shard::Json{{"id", 6}, {"logprob", -1.0}}));
+  const moepack::Json json = GeneratedJson(generated);
+  EXPECT_EQ(json["tokens"][1], (moepack::Json{{"id", 6}, {"logprob", -1.0}}));
   EXPECT_EQ(json["text"], "ab");
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 TEST(Table, AlignsColumnsLeftAndRight) {
@@ -59,4 +59,4 @@ TEST(Table, RendersAHundredThousandRowsAtOnce) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -8,7 +8,7 @@
 #include "fixtures/generator.h"
 #include "tests/tools/run_moepack.h"
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using testing::ContainsRegex;
@@ -130,4 +130,4 @@ TEST(TypeReport, EveryRuleIsInTheDocumentOfQuantization) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

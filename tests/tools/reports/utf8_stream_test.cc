@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 TEST(Utf8Stream, WholeCharactersGoThroughAtOnce) {
@@ -40,4 +40,4 @@ TEST(Utf8Stream, TheEndGivesWhatIsLeft) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace cli {
+namespace moepack::cli {
 namespace {
 
 using manifest::Severity;
@@ -72,4 +72,4 @@ TEST(VerifyReport, NamesFromFilesAreQuoted) {
 }
 
 }  // namespace
-}  // namespace cli
+}  // namespace moepack::cli

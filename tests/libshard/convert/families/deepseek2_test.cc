@@ -4,7 +4,7 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/latent_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -15,18 +15,6 @@ ConvertSample V2(bool low_rank = true) {
   return LatentSample("DeepseekV2ForCausalLM", "deepseek_v2", low_rank);
 }
 ConvertSample V3() { return LatentSample("DeepseekV3ForCausalLM", "deepseek_v3"); }
-
-GgufModel Converted(const ConvertSample& sample, const ConvertOptions& options = {}) {
-  auto model = sample.Convert(options);
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? *std::move(model) : GgufModel();
-}
-
-Error ErrorOf(const ConvertSample& sample) {
-  const auto model = sample.Convert();
-  EXPECT_FALSE(model);
-  return model ? Error{} : model.error();
-}
 
 const GgufTensor* Find(const GgufModel& model, const std::string& name) {
   for (const GgufTensor& tensor : model.tensors) {
@@ -98,7 +86,7 @@ TEST(Deepseek2, ALowRankIsRefusedInAModelThatTheRuntimeTakesForV2Lite) {
     AddLatentAttention(sample, at, true);
     AddDeepseekExperts(sample, at, false);
     if (layers < 26) continue;
-    const Error error = ErrorOf(sample);
+    const Error error = ConversionError(sample);
     EXPECT_EQ(error.code, Code::kUnsupported);
     EXPECT_THAT(error.message, HasSubstr("q_lora_rank: expected none"));
   }
@@ -114,7 +102,7 @@ TEST(Deepseek2, WritesMscaleAllDimTimesATenth) {
             GgufValue::F32(static_cast<float>(0.1 * 0.707)));
   EXPECT_THAT(model.warnings, IsEmpty());
   sample.config["rope_scaling"]["mscale"] = 0.5;
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("mscale: expected 1 or mscale_all_dim"));
+  EXPECT_THAT(ConversionError(sample).message, HasSubstr("mscale: expected 1 or mscale_all_dim"));
 }
 
 TEST(Deepseek2, BetasThatTheRuntimeDoesNotReadAreAWarning) {
@@ -135,7 +123,7 @@ TEST(Deepseek2, RefusesWhatTheRuntimeWouldComputeWrongly) {
     ConvertSample sample = V3();
     sample.config[field] = value;
     if (value == 0) sample.Remove("shared_experts");
-    const Error error = ErrorOf(sample);
+    const Error error = ConversionError(sample);
     EXPECT_EQ(error.code, Code::kUnsupported) << field;
     EXPECT_THAT(error.message, HasSubstr(message));
   }
@@ -152,7 +140,8 @@ TEST(Deepseek2, V3ScoresWithSigmoidAlsoWhereItsConfigDoesNotSay) {
 TEST(Deepseek2, V3WithoutASelectionBiasIsRefused) {
   ConvertSample sample = V3();
   sample.Remove("e_score_correction_bias");
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("tensors for blk.1.exp_probs_b.bias, found none"));
+  EXPECT_THAT(ConversionError(sample).message,
+              HasSubstr("tensors for blk.1.exp_probs_b.bias, found none"));
 }
 
 TEST(Deepseek2, V2DoesNotRenormaliseAndWritesNoKeyForIt) {
@@ -187,7 +176,7 @@ TEST(Deepseek2, KimiGetsNoGroupsThatItsConfigDoesNotName) {
   }
   EXPECT_EQ(Converted(kimi).metadata.Find("deepseek2.expert_group_count"), nullptr);
   // DeepSeek's class has eight groups, which two experts are too few for.
-  EXPECT_THAT(ErrorOf(deepseek).message, HasSubstr("n_group: expected fewer than 2"));
+  EXPECT_THAT(ConversionError(deepseek).message, HasSubstr("n_group: expected fewer than 2"));
 }
 
 TEST(Deepseek2, BlocksForMultiTokenPredictionAreLeftOutAndCounted) {
@@ -207,17 +196,18 @@ TEST(Deepseek2, ModelsOfOtherAttentionAreRefusedByName) {
   ConvertSample first = V2();
   first.config["architectures"] = {"DeepseekForCausalLM"};
   first.config["model_type"] = "deepseek";
-  EXPECT_THAT(ErrorOf(first).message, HasSubstr("expected deepseek_v2, found \"deepseek\""));
+  EXPECT_THAT(ConversionError(first).message,
+              HasSubstr("expected deepseek_v2, found \"deepseek\""));
   ConvertSample sparse = V3();
   sparse.config["architectures"] = {"DeepseekV32ForCausalLM"};
-  EXPECT_THAT(ErrorOf(sparse).message, HasSubstr("found \"DeepseekV32ForCausalLM\""));
+  EXPECT_THAT(ConversionError(sparse).message, HasSubstr("found \"DeepseekV32ForCausalLM\""));
 }
 
 TEST(Deepseek2, AQueryProjectionThatTheConfigDoesNotHaveIsRefused) {
   ConvertSample sample = V2();
   sample.config["q_lora_rank"] = nullptr;
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("self_attn.q_a_proj.weight"));
+  EXPECT_THAT(ConversionError(sample).message, HasSubstr("self_attn.q_a_proj.weight"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

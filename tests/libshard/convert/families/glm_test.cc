@@ -4,7 +4,7 @@
 
 #include "tests/libshard/convert/latent_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::Contains;
@@ -45,12 +45,6 @@ ConvertSample Flash() {
     sample.config.erase(field);
   }
   return sample;
-}
-
-GgufModel Converted(const ConvertSample& sample, const ConvertOptions& options = {}) {
-  auto model = sample.Convert(options);
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? *std::move(model) : GgufModel();
 }
 
 std::vector<std::string> Names(const GgufModel& model) {
@@ -174,4 +168,4 @@ TEST(Glm47Flash, KeepsItsBlockForMultiTokenPredictionAndItsTokens) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

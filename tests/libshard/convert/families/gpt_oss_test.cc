@@ -3,7 +3,7 @@
 
 #include "tests/libshard/convert/latent_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -34,12 +34,6 @@ ConvertSample GptOss() {
   sample.Add(at + "mlp.experts.down_proj", {2, 3, 4});
   sample.Add(at + "mlp.experts.down_proj_bias", {2, 4});
   return sample;
-}
-
-GgufModel Converted(const ConvertSample& sample) {
-  auto model = sample.Convert();
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? *std::move(model) : GgufModel();
 }
 
 TEST(GptOss, GateAndUpAlternateInTransposedExpertsAndInTheirBiases) {
@@ -104,4 +98,4 @@ TEST(GptOss, ATiedHeadIsWrittenAsACopy) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

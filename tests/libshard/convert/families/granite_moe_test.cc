@@ -4,14 +4,14 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using golden::Rows;
 using testing::HasSubstr;
 
 // Hidden size 8, two query heads and one key head of four values, two experts of width 2, tied.
-ConvertSample Sample() {
+ConvertSample GraniteSample() {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.config.update({{"architectures", {"GraniteMoeForCausalLM"}},
                         {"model_type", "granitemoe"},
@@ -30,7 +30,7 @@ ConvertSample Sample() {
 }
 
 ConvertSample SharedSample() {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   sample.config.update({{"architectures", {"GraniteMoeSharedForCausalLM"}},
                         {"model_type", "granitemoeshared"},
                         {"shared_intermediate_size", 3}});
@@ -40,7 +40,7 @@ ConvertSample SharedSample() {
 }
 
 TEST(ConvertGraniteMoe, CutsInputLinearIntoGateAndUpOfEachExpert) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::string moe = "model.layers.0.block_sparse_moe.";
@@ -55,7 +55,7 @@ TEST(ConvertGraniteMoe, CutsInputLinearIntoGateAndUpOfEachExpert) {
 }
 
 TEST(ConvertGraniteMoe, PermutesQueriesByHeadsAndKeysByKeyHeads) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::string at = "model.layers.0.self_attn.";
@@ -66,7 +66,7 @@ TEST(ConvertGraniteMoe, PermutesQueriesByHeadsAndKeysByKeyHeads) {
 }
 
 TEST(ConvertGraniteMoe, WritesItsMultipliersAndSizes) {
-  const auto model = Sample().Convert();
+  const auto model = GraniteSample().Convert();
   ASSERT_TRUE(model) << model.error().message;
   const auto find = [&](const char* key) { return *model->metadata.Find(Cat("granitemoe.", key)); };
   EXPECT_EQ(find("attention.scale"), GgufValue::F32(0.25f));
@@ -79,7 +79,7 @@ TEST(ConvertGraniteMoe, WritesItsMultipliersAndSizes) {
 }
 
 TEST(ConvertGraniteMoe, FillsInTheMultipliersOfTheConfigClass) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   for (const char* key : {"attention_multiplier", "logits_scaling"}) sample.config.erase(key);
   sample.config["residual_multiplier"] = 0;
   const auto model = sample.Convert();
@@ -117,14 +117,14 @@ TEST(ConvertGraniteMoe, RefusesSharedExpertsThatTheConfigDoesNotHaveOrNotFind) {
 }
 
 TEST(ConvertGraniteMoe, RefusesHeadsOfAnotherSize) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   sample.config["head_dim"] = 2;
   sample.SetHeads(2, 2, 8);
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("expected hidden size / heads (8 / 2)"));
 }
 
 TEST(ConvertGraniteMoe, WritesTheFactorsOfLlama3ScalingAsATensor) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   sample.config["rope_scaling"] = {{"rope_type", "llama3"}};
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -133,7 +133,7 @@ TEST(ConvertGraniteMoe, WritesTheFactorsOfLlama3ScalingAsATensor) {
 }
 
 TEST(ConvertGraniteMoe, ReadsItsTokenizerAsMixtralDoes) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   sample.tokenizer_config = {{"add_prefix_space", false}};
   sample.tokenizer["pre_tokenizer"] = Json::parse(R"({"type": "Sequence", "pretokenizers": [
     {"type": "Digits", "individual_digits": true},
@@ -146,7 +146,7 @@ TEST(ConvertGraniteMoe, ReadsItsTokenizerAsMixtralDoes) {
 }
 
 TEST(ConvertGraniteMoe, AddsNoBeginningOfTextWithTheVocabularyOfTheSmallModels) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = GraniteSample();
   sample.config["vocab_size"] = 49152;
   sample.Remove("embed_tokens");
   sample.Add("model.embed_tokens.weight", {49152, 8});
@@ -156,4 +156,4 @@ TEST(ConvertGraniteMoe, AddsNoBeginningOfTextWithTheVocabularyOfTheSmallModels) 
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,12 +3,12 @@
 
 #include "tests/libshard/convert/latent_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
-void AddAttention(ConvertSample& sample, const std::string& at) {
+void AddLlama4Attention(ConvertSample& sample, const std::string& at) {
   sample.Add(at + "input_layernorm.weight", {4});
   sample.Add(at + "post_attention_layernorm.weight", {4});
   const std::pair<const char*, uint64_t> rows[] = {{"q", 4}, {"k", 2}, {"v", 2}, {"o", 4}};
@@ -27,10 +27,10 @@ ConvertSample Llama4() {
     "interleave_moe_layer_step": 2, "vocab_size": 5, "max_position_embeddings": 64,
     "tie_word_embeddings": false})");
   AddModel(sample);
-  AddAttention(sample, "model.layers.0.");
+  AddLlama4Attention(sample, "model.layers.0.");
   AddDenseMlp(sample, "model.layers.0.feed_forward.");
   const std::string at = "model.layers.1.";
-  AddAttention(sample, at);
+  AddLlama4Attention(sample, at);
   sample.Add(at + "feed_forward.router.weight", {2, 4});
   sample.Add(at + "feed_forward.experts.gate_up_proj", {2, 4, 6});
   sample.Add(at + "feed_forward.experts.down_proj", {2, 3, 4});
@@ -38,18 +38,6 @@ ConvertSample Llama4() {
   sample.Add(at + "feed_forward.shared_expert.up_proj.weight", {3, 4});
   sample.Add(at + "feed_forward.shared_expert.down_proj.weight", {4, 3});
   return sample;
-}
-
-GgufModel Converted(const ConvertSample& sample) {
-  auto model = sample.Convert();
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? *std::move(model) : GgufModel();
-}
-
-Error ErrorOf(const ConvertSample& sample) {
-  const auto model = sample.Convert();
-  EXPECT_FALSE(model);
-  return model ? Error{} : model.error();
 }
 
 TEST(Llama4, GateAndUpAreHalvesOfTheColumnsTransposed) {
@@ -87,13 +75,13 @@ TEST(Llama4, ASlidingWindowIsNeverWritten) {
   sample.config["attention_chunk_size"] = 8192;
   EXPECT_EQ(Converted(sample).metadata.Find("llama4.attention.sliding_window"), nullptr);
   sample.config["layer_types"] = {"full_attention", "full_attention"};
-  EXPECT_EQ(ErrorOf(sample).code, Code::kUnsupported);
+  EXPECT_EQ(ConversionError(sample).code, Code::kUnsupported);
 }
 
 TEST(Llama4, TheRuntimeKnowsByTheNumberOfExpertsWhetherQueriesHaveANorm) {
   ConvertSample sample = Llama4();
   sample.config["use_qk_norm"] = false;
-  const Error error = ErrorOf(sample);
+  const Error error = ConversionError(sample);
   EXPECT_EQ(error.code, Code::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("use_qk_norm: expected true, as the runtime has it for 2 "));
 }
@@ -101,10 +89,12 @@ TEST(Llama4, TheRuntimeKnowsByTheNumberOfExpertsWhetherQueriesHaveANorm) {
 TEST(Llama4, LayersWithExpertsAreThoseThatTheStepSays) {
   ConvertSample sample = Llama4();
   sample.config["interleave_moe_layer_step"] = 1;
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("missing: layer 0: routed experts: expected some "
-                                                 "(interleave_moe_layer_step), found none"));
+  EXPECT_THAT(ConversionError(sample).message,
+              HasSubstr("missing: layer 0: routed experts: expected some "
+                        "(interleave_moe_layer_step), found none"));
   sample.config["interleave_moe_layer_step"] = 0;
-  EXPECT_THAT(ErrorOf(sample).message, HasSubstr("interleave_moe_layer_step: expected at least 1"));
+  EXPECT_THAT(ConversionError(sample).message,
+              HasSubstr("interleave_moe_layer_step: expected at least 1"));
 }
 
 TEST(Llama4, ExpertsOfTheirOwnAreNotTransposed) {
@@ -123,4 +113,4 @@ TEST(Llama4, ExpertsOfTheirOwnAreNotTransposed) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

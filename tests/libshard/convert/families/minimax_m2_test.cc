@@ -3,7 +3,7 @@
 
 #include "tests/libshard/convert/latent_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -36,12 +36,6 @@ ConvertSample Minimax() {
     sample.Add(module + ".w3.weight", {3, 4});
   }
   return sample;
-}
-
-GgufModel Converted(const ConvertSample& sample) {
-  auto model = sample.Convert();
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? *std::move(model) : GgufModel();
 }
 
 TEST(MinimaxM2, AlwaysSaysHowExpertsAreScored) {
@@ -106,4 +100,4 @@ TEST(MinimaxM2, ASelectionBiasAndNormsAreDue) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,7 +6,7 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/latent_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -17,7 +17,7 @@ uint32_t Dense(const std::string& config) {
   return count ? *count : 99;
 }
 
-std::string ErrorOf(const ConvertSample& sample) {
+std::string MixedLayersError(const ConvertSample& sample) {
   const auto model = sample.Convert();
   EXPECT_FALSE(model);
   if (model) return "";
@@ -25,7 +25,7 @@ std::string ErrorOf(const ConvertSample& sample) {
   return model.error().message;
 }
 
-ConvertSample Sample() { return LatentSample("DeepseekV3ForCausalLM", "deepseek_v3"); }
+ConvertSample MixedLayersSample() { return LatentSample("DeepseekV3ForCausalLM", "deepseek_v3"); }
 
 TEST(MixedLayers, LeadingDenseOnesAreCountedOrListed) {
   EXPECT_EQ(Dense(R"({"first_k_dense_replace": 3, "mlp_layer_types": ["dense"]})"), 3u);
@@ -37,30 +37,31 @@ TEST(MixedLayers, LeadingDenseOnesAreCountedOrListed) {
 }
 
 TEST(MixedLayers, EveryLayerHasTheTensorsOfItsKindOnly) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = MixedLayersSample();
   sample.config["first_k_dense_replace"] = 0;
-  EXPECT_THAT(ErrorOf(sample), HasSubstr("missing: layer 0: routed experts: expected some "
-                                         "(first_k_dense_replace), found none"));
+  EXPECT_THAT(MixedLayersError(sample), HasSubstr("missing: layer 0: routed experts: expected some "
+                                                  "(first_k_dense_replace), found none"));
   sample.config["first_k_dense_replace"] = 2;
-  EXPECT_THAT(ErrorOf(sample), HasSubstr("extra: layer 1: routed experts: expected none, a dense "
-                                         "layer (first_k_dense_replace), found some"));
+  EXPECT_THAT(MixedLayersError(sample),
+              HasSubstr("extra: layer 1: routed experts: expected none, a dense "
+                        "layer (first_k_dense_replace), found some"));
   sample.config["first_k_dense_replace"] = 1;
   AddDenseMlp(sample, "model.layers.1.mlp.");
-  EXPECT_THAT(ErrorOf(sample), HasSubstr("expected no tensors for blk.1.ffn_gate.weight"));
+  EXPECT_THAT(MixedLayersError(sample), HasSubstr("expected no tensors for blk.1.ffn_gate.weight"));
 }
 
 TEST(MixedLayers, APartOfALayerThatIsMissingIsNamed) {
   for (const auto& [source, target] :
        {std::pair("model.layers.0.mlp.up_proj", "blk.0.ffn_up.weight"),
         std::pair("model.layers.1.mlp.shared_experts.down_proj", "blk.1.ffn_down_shexp.weight")}) {
-    ConvertSample sample = Sample();
+    ConvertSample sample = MixedLayersSample();
     sample.Remove(source);
-    EXPECT_THAT(ErrorOf(sample), HasSubstr(Cat("expected tensors for ", target)));
+    EXPECT_THAT(MixedLayersError(sample), HasSubstr(Cat("expected tensors for ", target)));
   }
 }
 
 TEST(MixedLayers, ExpertsMayBeFused) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = MixedLayersSample();
   sample.Remove("mlp.experts.");
   sample.Add("model.layers.1.mlp.experts.gate_up_proj", {2, 4, 4});
   sample.Add("model.layers.1.mlp.experts.down_proj", {2, 4, 2});
@@ -72,4 +73,4 @@ TEST(MixedLayers, ExpertsMayBeFused) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using golden::Rows;
@@ -97,4 +97,4 @@ TEST(ConvertMixtral, PassesTheSpacePrefixOn) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

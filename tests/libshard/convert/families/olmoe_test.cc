@@ -4,13 +4,13 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
 // As many key heads as query heads, norms as wide as the hidden size.
-ConvertSample Sample() {
+ConvertSample OlmoeSample() {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.config.update({{"architectures", {"OlmoeForCausalLM"}},
                         {"model_type", "olmoe"},
@@ -31,7 +31,7 @@ ConvertSample Sample() {
 }
 
 TEST(ConvertOlmoe, KeepsQueriesKeysAndTheirWideNormsAsTheyAre) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = OlmoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->architecture(), "olmoe");
@@ -46,7 +46,7 @@ TEST(ConvertOlmoe, KeepsQueriesKeysAndTheirWideNormsAsTheyAre) {
 }
 
 TEST(ConvertOlmoe, WritesItsOwnEpsilonWhateverTheConfigSays) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = OlmoeSample();
   const char* key = "olmoe.attention.layer_norm_rms_epsilon";
   EXPECT_EQ(*sample.Convert()->metadata.Find(key), GgufValue::F32(1e-5f));
   sample.config["rms_norm_eps"] = 1e-6;
@@ -54,7 +54,7 @@ TEST(ConvertOlmoe, WritesItsOwnEpsilonWhateverTheConfigSays) {
 }
 
 TEST(ConvertOlmoe, HasAsManyKeyHeadsAsQueryHeadsWhereTheConfigIsSilent) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = OlmoeSample();
   sample.config.erase("num_key_value_heads");
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -64,11 +64,11 @@ TEST(ConvertOlmoe, HasAsManyKeyHeadsAsQueryHeadsWhereTheConfigIsSilent) {
 }
 
 TEST(ConvertOlmoe, UsesItsOwnNameOfThePreTokenizer) {
-  EXPECT_EQ(Sample().Convert()->metadata.String("tokenizer.ggml.pre"), "olmo");
+  EXPECT_EQ(OlmoeSample().Convert()->metadata.String("tokenizer.ggml.pre"), "olmo");
 }
 
 TEST(ConvertOlmoe, WritesTheHeadAlsoWhereItIsTied) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = OlmoeSample();
   sample.config["tie_word_embeddings"] = true;
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -86,7 +86,7 @@ TEST(ConvertOlmoe, RefusesWhatTheRuntimeDoesNotDo) {
                         {"num_key_value_heads", 1, "num_key_value_heads: expected 2"},
                         {"head_dim", 4, "expected hidden size / heads (4 / 2)"}};
   for (const Case& test : cases) {
-    ConvertSample sample = Sample();
+    ConvertSample sample = OlmoeSample();
     sample.config[test.key] = test.value;
     if (test.value == 1) sample.SetHeads(2, 2, 4);
     if (test.value == 4) {
@@ -101,4 +101,4 @@ TEST(ConvertOlmoe, RefusesWhatTheRuntimeDoesNotDo) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -8,14 +8,14 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
 // Hidden size 8, two query heads and one key head of four values, biases, texts up to 64 tokens of
 // which 16 were trained first.
-ConvertSample Sample() {
+ConvertSample PhimoeSample() {
   ConvertSample sample = ConvertSample::Mixtral();
   sample.config.update({{"architectures", {"PhiMoEForCausalLM"}},
                         {"model_type", "phimoe"},
@@ -39,7 +39,7 @@ ConvertSample Sample() {
 }
 
 TEST(ConvertPhimoe, TakesEveryBiasAlong) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::string at = "model.layers.0.";
@@ -62,7 +62,7 @@ TEST(ConvertPhimoe, NamesABiasThatIsMissing) {
   for (const auto& [source, target] : {std::pair("lm_head.bias", "output.bias"),
                                        std::pair("input_layernorm.bias", "blk.0.attn_norm.bias"),
                                        std::pair("o_proj.bias", "blk.0.attn_output.bias")}) {
-    ConvertSample sample = Sample();
+    ConvertSample sample = PhimoeSample();
     sample.Remove(source);
     EXPECT_THAT(sample.Convert().error().message,
                 HasSubstr(Cat(target, ": expected a source tensor")));
@@ -70,7 +70,7 @@ TEST(ConvertPhimoe, NamesABiasThatIsMissing) {
 }
 
 TEST(ConvertPhimoe, KnowsThatW1IsTheGateW3UpAndW2Down) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   for (const auto& [source, target] :
@@ -83,7 +83,7 @@ TEST(ConvertPhimoe, KnowsThatW1IsTheGateW3UpAndW2Down) {
 }
 
 TEST(ConvertPhimoe, WritesTheFactorsOfLongAndShortTextsAsTensors) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(sample.Values(*model, "rope_factors_long.weight"), (std::vector<float>{1.5, 2.5}));
@@ -99,7 +99,7 @@ TEST(ConvertPhimoe, WritesTheFactorsOfLongAndShortTextsAsTensors) {
 }
 
 TEST(ConvertPhimoe, ScalesNothingWithoutFactors) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   sample.config.erase("rope_scaling");
   sample.config["sliding_window"] = nullptr;
   sample.config["original_max_position_embeddings"] = 32;
@@ -112,7 +112,7 @@ TEST(ConvertPhimoe, ScalesNothingWithoutFactors) {
 }
 
 TEST(ConvertPhimoe, RefusesFactorsThatDoNotFitTheHeads) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   sample.config["rope_scaling"]["short_factor"] = {1.0};
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("short_factor: expected 2 numbers (half a head), found 1"));
@@ -122,14 +122,14 @@ TEST(ConvertPhimoe, RefusesFactorsThatDoNotFitTheHeads) {
 }
 
 TEST(ConvertPhimoe, RefusesAnOriginalLengthOfZero) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   sample.config["rope_scaling"]["original_max_position_embeddings"] = 0;
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("original_max_position_embeddings: expected a length over 0"));
 }
 
 TEST(ConvertPhimoe, RefusesHeadsOfAnotherSizeAsPhiTinyHas) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   sample.config["head_dim"] = 2;
   sample.config.erase("rope_scaling");
   sample.SetHeads(2, 2, 8);
@@ -140,7 +140,7 @@ TEST(ConvertPhimoe, RefusesHeadsOfAnotherSizeAsPhiTinyHas) {
 }
 
 TEST(ConvertPhimoe, LooksForAddedTokensInTheTokenizerFileToo) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   sample.Write("tokenizer.model", fixtures::TokenizerModel(
                                       {{"<unk>", 0, 2}, {"<s>", 0, 3}, {"</s>", 0, 3}, {"a", -1}}));
   sample.tokenizer = Json::parse(R"({"added_tokens": [
@@ -159,16 +159,16 @@ TEST(ConvertPhimoe, LooksForAddedTokensInTheTokenizerFileToo) {
 }
 
 TEST(ConvertPhimoe, SaysWhatTheRuntimeComputesOtherwise) {
-  const auto model = Sample().Convert();
+  const auto model = PhimoeSample().Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(model->warnings, testing::ElementsAre(HasSubstr("do not subtract the mean")));
 }
 
 TEST(ConvertPhimoe, TakesTheBaseOfTheConfigClass) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = PhimoeSample();
   sample.config.erase("rope_theta");
   EXPECT_EQ(*sample.Convert()->metadata.Find("phimoe.rope.freq_base"), GgufValue::F32(1e6f));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

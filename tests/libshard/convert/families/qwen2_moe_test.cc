@@ -3,13 +3,13 @@
 
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 
 // Heads of hidden size / heads, biases, a shared expert of width 3.
-ConvertSample Sample() {
+ConvertSample Qwen2MoeSample() {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.config["architectures"] = {"Qwen2MoeForCausalLM"};
   sample.config["model_type"] = "qwen2_moe";
@@ -30,7 +30,7 @@ ConvertSample Sample() {
 }
 
 TEST(ConvertQwen2Moe, KeepsTheThreeGatesApart) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = Qwen2MoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::string from = "model.layers.0.mlp.", to = "blk.0.ffn_gate_";
@@ -44,7 +44,7 @@ TEST(ConvertQwen2Moe, KeepsTheThreeGatesApart) {
 }
 
 TEST(ConvertQwen2Moe, WritesBothWidths) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = Qwen2MoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->architecture(), "qwen2moe");
@@ -53,7 +53,7 @@ TEST(ConvertQwen2Moe, WritesBothWidths) {
 }
 
 TEST(ConvertQwen2Moe, TakesTheWidthsOfTheConfigClassWhereThereAreNone) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = Qwen2MoeSample();
   sample.config.erase("shared_expert_intermediate_size");
   const std::string shared = "model.layers.0.mlp.shared_expert.";
   sample.Reshape(shared + "gate_proj.weight", {5632, 4});
@@ -71,7 +71,7 @@ TEST(ConvertQwen2Moe, TakesTheWidthsOfTheConfigClassWhereThereAreNone) {
 }
 
 TEST(ConvertQwen2Moe, WritesTheHeadAlsoWhereItIsTied) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = Qwen2MoeSample();
   sample.config["tie_word_embeddings"] = true;
   sample.Remove("lm_head");
   const auto model = sample.Convert();
@@ -80,13 +80,13 @@ TEST(ConvertQwen2Moe, WritesTheHeadAlsoWhereItIsTied) {
 }
 
 TEST(ConvertQwen2Moe, RefusesRenormalisedRouterWeights) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = Qwen2MoeSample();
   sample.config["norm_topk_prob"] = true;
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("norm_topk_prob: expected false"));
 }
 
 TEST(ConvertQwen2Moe, RefusesHeadsOfAnotherSize) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = Qwen2MoeSample();
   sample.config["head_dim"] = 4;
   sample.SetHeads(2, 4, 4);
   sample.Remove("_proj.bias");
@@ -100,11 +100,11 @@ TEST(ConvertQwen2Moe, RefusesHeadsOfAnotherSize) {
 }
 
 TEST(ConvertQwen2Moe, NamesAMissingPartOfTheSharedExpert) {
-  ConvertSample sample = Sample();
+  ConvertSample sample = Qwen2MoeSample();
   sample.Remove("shared_expert.up_proj");
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("blk.0.ffn_up_shexp.weight: expected a source tensor"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

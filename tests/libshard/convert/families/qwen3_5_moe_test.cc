@@ -6,25 +6,25 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/qwen_hybrid_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using golden::Rows;
 
-const std::string kLinear = "model.layers.0.linear_attn.";
+const std::string kQwen35Linear = "model.layers.0.linear_attn.";
 
-QwenHybridSample Sample() {
+QwenHybridSample Qwen35MoeSample() {
   QwenHybridSample sample("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe");
-  sample.Add(kLinear + "in_proj_qkv.weight", {16, 4});
-  sample.Add(kLinear + "in_proj_z.weight", {8, 4});
-  sample.Add(kLinear + "in_proj_b.weight", {4, 4});
-  sample.Add(kLinear + "in_proj_a.weight", {4, 4});
+  sample.Add(kQwen35Linear + "in_proj_qkv.weight", {16, 4});
+  sample.Add(kQwen35Linear + "in_proj_z.weight", {8, 4});
+  sample.Add(kQwen35Linear + "in_proj_b.weight", {4, 4});
+  sample.Add(kQwen35Linear + "in_proj_a.weight", {4, 4});
   return sample;
 }
 
 // Value heads 0 and 1 belong to key head 0, 2 and 3 to key head 1; tiled they are 0, 2, 1, 3.
 TEST(ConvertQwen35Moe, TilesWhateverHasAPartPerValueHead) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen35MoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   struct Case {
@@ -42,16 +42,16 @@ TEST(ConvertQwen35Moe, TilesWhateverHasAPartPerValueHead) {
                         {"dt_bias", "ssm_dt.bias", 1, {0, 2, 1, 3}}};
   for (const Case& test : cases) {
     EXPECT_EQ(sample.Values(*model, Cat("blk.0.", test.target)),
-              Rows(sample.Values(kLinear + test.source), test.width, test.rows))
+              Rows(sample.Values(kQwen35Linear + test.source), test.width, test.rows))
         << test.source;
   }
 }
 
 TEST(ConvertQwen35Moe, TilesTheColumnsOfTheOutputProjection) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen35MoeSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
-  const std::vector<float> from = sample.Values(kLinear + "out_proj.weight");
+  const std::vector<float> from = sample.Values(kQwen35Linear + "out_proj.weight");
   std::vector<float> expected;
   for (size_t row = 0; row < 4; ++row) {
     for (const size_t column : {0, 1, 4, 5, 2, 3, 6, 7}) expected.push_back(from[row * 8 + column]);
@@ -60,31 +60,31 @@ TEST(ConvertQwen35Moe, TilesTheColumnsOfTheOutputProjection) {
 }
 
 TEST(ConvertQwen35Moe, LeavesValueHeadsAloneWhereEachHasItsKeyHead) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen35MoeSample();
   sample.config["linear_num_value_heads"] = 2;
   for (const char* name :
        {"in_proj_qkv.weight", "in_proj_z.weight", "in_proj_b.weight", "in_proj_a.weight",
         "conv1d.weight", "A_log", "dt_bias", "out_proj.weight"}) {
-    sample.Remove(kLinear + name);
+    sample.Remove(kQwen35Linear + name);
   }
-  sample.Add(kLinear + "in_proj_qkv.weight", {12, 4});
-  sample.Add(kLinear + "in_proj_z.weight", {4, 4});
-  sample.Add(kLinear + "in_proj_b.weight", {2, 4});
-  sample.Add(kLinear + "in_proj_a.weight", {2, 4});
-  sample.Add(kLinear + "conv1d.weight", {12, 1, 3});
-  sample.Add(kLinear + "A_log", {2});
-  sample.Add(kLinear + "dt_bias", {2});
-  sample.Add(kLinear + "out_proj.weight", {4, 4});
+  sample.Add(kQwen35Linear + "in_proj_qkv.weight", {12, 4});
+  sample.Add(kQwen35Linear + "in_proj_z.weight", {4, 4});
+  sample.Add(kQwen35Linear + "in_proj_b.weight", {2, 4});
+  sample.Add(kQwen35Linear + "in_proj_a.weight", {2, 4});
+  sample.Add(kQwen35Linear + "conv1d.weight", {12, 1, 3});
+  sample.Add(kQwen35Linear + "A_log", {2});
+  sample.Add(kQwen35Linear + "dt_bias", {2});
+  sample.Add(kQwen35Linear + "out_proj.weight", {4, 4});
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_qkv.weight"),
-            sample.Values(kLinear + "in_proj_qkv.weight"));
+            sample.Values(kQwen35Linear + "in_proj_qkv.weight"));
   EXPECT_EQ(sample.Values(*model, "blk.0.ssm_out.weight"),
-            sample.Values(kLinear + "out_proj.weight"));
+            sample.Values(kQwen35Linear + "out_proj.weight"));
 }
 
 TEST(ConvertQwen35Moe, TakesExpertsThatAreTensorsOfTheirOwn) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen35MoeSample();
   sample.Remove("model.layers.0.mlp.experts");
   for (const char* expert : {"1", "0"}) {
     const std::string at = Cat("model.layers.0.mlp.experts.", expert, ".");
@@ -101,7 +101,7 @@ TEST(ConvertQwen35Moe, TakesExpertsThatAreTensorsOfTheirOwn) {
 }
 
 TEST(ConvertQwen35Moe, AlwaysWritesFourSections) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen35MoeSample();
   const char* key = "qwen35moe.rope.dimension_sections";
   EXPECT_EQ(*sample.Convert()->metadata.Find(key),
             GgufValue::I32s(std::array<int32_t, 4>{11, 11, 10, 0}));
@@ -113,7 +113,7 @@ TEST(ConvertQwen35Moe, AlwaysWritesFourSections) {
 }
 
 TEST(ConvertQwen35Moe, SaysHowManyTensorsOfTheTowerAreLeftOut) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen35MoeSample();
   sample.Add("model.visual.blocks.0.norm1.weight", {4});
   sample.Add("model.visual.pos_embed.weight", {2, 4});
   const auto model = sample.Convert();
@@ -123,4 +123,4 @@ TEST(ConvertQwen35Moe, SaysHowManyTensorsOfTheTowerAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,7 +3,7 @@
 
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(ConvertQwen3Moe, TakesThePreTokenizerThatTheUserNames) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -6,60 +6,61 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/qwen_hybrid_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using golden::Rows;
 using testing::HasSubstr;
 
-const std::string kLinear = "model.layers.0.linear_attn.";
+const std::string kQwen3NextLinear = "model.layers.0.linear_attn.";
 
-QwenHybridSample Sample() {
+QwenHybridSample Qwen3NextSample() {
   QwenHybridSample sample("Qwen3NextForCausalLM", "qwen3_next");
-  sample.Add(kLinear + "in_proj_qkvz.weight", {24, 4});
-  sample.Add(kLinear + "in_proj_ba.weight", {8, 4});
+  sample.Add(kQwen3NextLinear + "in_proj_qkvz.weight", {24, 4});
+  sample.Add(kQwen3NextLinear + "in_proj_ba.weight", {8, 4});
   return sample;
 }
 
 TEST(ConvertQwen3Next, TakesQueriesKeysValuesAndGatesOutOfTheirGroups) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   // Each of two key heads: 2 rows of q, 2 of k, 4 of v, 4 of z.
-  const std::vector<float> joined = sample.Values(kLinear + "in_proj_qkvz.weight");
+  const std::vector<float> joined = sample.Values(kQwen3NextLinear + "in_proj_qkvz.weight");
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_qkv.weight"),
             Rows(joined, 4, {0, 1, 12, 13, 2, 3, 14, 15, 4, 5, 6, 7, 16, 17, 18, 19}));
   EXPECT_EQ(sample.Values(*model, "blk.0.attn_gate.weight"),
             Rows(joined, 4, {8, 9, 10, 11, 20, 21, 22, 23}));
   EXPECT_EQ(sample.Values(*model, "blk.0.ssm_ba.weight"),
-            sample.Values(kLinear + "in_proj_ba.weight"));
+            sample.Values(kQwen3NextLinear + "in_proj_ba.weight"));
 }
 
 TEST(ConvertQwen3Next, DoesNotReorderValueHeads) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   for (const auto& [source, target] :
        {std::pair("conv1d.weight", "ssm_conv1d.weight"), std::pair("dt_bias", "ssm_dt.bias"),
         std::pair("out_proj.weight", "ssm_out.weight"),
         std::pair("norm.weight", "ssm_norm.weight")}) {
-    EXPECT_EQ(sample.Values(*model, Cat("blk.0.", target)), sample.Values(kLinear + source))
+    EXPECT_EQ(sample.Values(*model, Cat("blk.0.", target)),
+              sample.Values(kQwen3NextLinear + source))
         << source;
   }
 }
 
 TEST(ConvertQwen3Next, WritesTheNegativeExponentialOfTheDecayWithoutASuffix) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
-  std::vector<float> expected = sample.Values(kLinear + "A_log");
+  std::vector<float> expected = sample.Values(kQwen3NextLinear + "A_log");
   for (float& value : expected) value = -std::exp(value);
   EXPECT_THAT(sample.Values(*model, "blk.0.ssm_a"),
               testing::Pointwise(testing::FloatEq(), expected));
 }
 
 TEST(ConvertQwen3Next, AddsOneToEveryNormButThatOfLinearAttention) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::pair<const char*, const char*> norms[] = {
@@ -77,11 +78,12 @@ TEST(ConvertQwen3Next, AddsOneToEveryNormButThatOfLinearAttention) {
     for (float& value : expected) value += 1;
     EXPECT_EQ(sample.Values(*model, std::string(target) + ".weight"), expected) << source;
   }
-  EXPECT_EQ(sample.Values(*model, "blk.0.ssm_norm.weight"), sample.Values(kLinear + "norm.weight"));
+  EXPECT_EQ(sample.Values(*model, "blk.0.ssm_norm.weight"),
+            sample.Values(kQwen3NextLinear + "norm.weight"));
 }
 
 TEST(ConvertQwen3Next, WritesTheSizesOfLinearAttention) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen3NextSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   const std::pair<const char*, uint64_t> expected[] = {{"ssm.conv_kernel", 3},
@@ -106,7 +108,7 @@ TEST(ConvertQwen3Next, WritesTheSizesOfLinearAttention) {
 // The real configs have no layer_types; transformers makes them of the interval, so that
 // llama.cpp's converter always sees them.
 TEST(ConvertQwen3Next, WithoutLayerTypesTheRecurrentLayersFollowTheInterval) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen3NextSample();
   ASSERT_FALSE(sample.config.contains("layer_types"));
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
@@ -120,10 +122,10 @@ TEST(ConvertQwen3Next, WithoutLayerTypesTheRecurrentLayersFollowTheInterval) {
 }
 
 TEST(ConvertQwen3Next, RefusesRouterWeightsThatAreNotRenormalised) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = Qwen3NextSample();
   sample.config["norm_topk_prob"] = false;
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("norm_topk_prob: expected true"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/qwen_hybrid_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 const std::string kLinear = "model.layers.0.linear_attn.";
 
-QwenHybridSample Sample() {
+QwenHybridSample HybridRowsSample() {
   QwenHybridSample sample("Qwen3NextForCausalLM", "qwen3_next");
   sample.Add(kLinear + "in_proj_qkvz.weight", {24, 4});
   sample.Add(kLinear + "in_proj_ba.weight", {8, 4});
@@ -22,7 +22,7 @@ QwenHybridSample Sample() {
   return sample;
 }
 
-const GgufValue* Find(const Result<GgufModel>& model, const char* key) {
+const GgufValue* FindHybridTensor(const Result<GgufModel>& model, const char* key) {
   return model->metadata.Find(Cat("qwen3next.", key));
 }
 
@@ -33,13 +33,14 @@ size_t TensorsWith(const GgufModel& model, const std::string& part) {
 }
 
 TEST(QwenHybridRows, KeepTheBlockForMultiTokenPredictionAsALayer) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(model->warnings, IsEmpty());
-  EXPECT_EQ(*Find(model, "block_count"), GgufValue::U32(3));
-  EXPECT_EQ(*Find(model, "nextn_predict_layers"), GgufValue::U32(1));
-  EXPECT_EQ(*Find(model, "attention.recurrent_layers"), GgufValue::Bools({true, false, false}));
+  EXPECT_EQ(*FindHybridTensor(model, "block_count"), GgufValue::U32(3));
+  EXPECT_EQ(*FindHybridTensor(model, "nextn_predict_layers"), GgufValue::U32(1));
+  EXPECT_EQ(*FindHybridTensor(model, "attention.recurrent_layers"),
+            GgufValue::Bools({true, false, false}));
   EXPECT_EQ(sample.Values(*model, "blk.2.nextn.eh_proj.weight"), sample.Values("mtp.fc.weight"));
   EXPECT_EQ(sample.Values(*model, "blk.2.attn_q.weight"),
             sample.Values("mtp.layers.0.self_attn.q_proj.weight"));
@@ -47,34 +48,35 @@ TEST(QwenHybridRows, KeepTheBlockForMultiTokenPredictionAsALayer) {
 }
 
 TEST(QwenHybridRows, LeaveNothingOfTheBlockWithoutMtp) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   const auto model = sample.Convert({.pre = {}, .mtp = false});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_THAT(model->warnings, IsEmpty());
-  EXPECT_EQ(*Find(model, "block_count"), GgufValue::U32(2));
-  EXPECT_EQ(Find(model, "nextn_predict_layers"), nullptr);
-  EXPECT_EQ(*Find(model, "attention.recurrent_layers"), GgufValue::Bools({true, false}));
+  EXPECT_EQ(*FindHybridTensor(model, "block_count"), GgufValue::U32(2));
+  EXPECT_EQ(FindHybridTensor(model, "nextn_predict_layers"), nullptr);
+  EXPECT_EQ(*FindHybridTensor(model, "attention.recurrent_layers"),
+            GgufValue::Bools({true, false}));
   EXPECT_EQ(TensorsWith(*model, "nextn"), 0u);
   EXPECT_EQ(TensorsWith(*model, "blk.2."), 0u);
 }
 
 TEST(QwenHybridRows, FollowTheTensorsWhereTheConfigAnnouncesAMissingBlock) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   sample.Remove("mtp.");
   const auto model = sample.Convert();
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(*Find(model, "block_count"), GgufValue::U32(2));
-  EXPECT_EQ(Find(model, "nextn_predict_layers"), nullptr);
+  EXPECT_EQ(*FindHybridTensor(model, "block_count"), GgufValue::U32(2));
+  EXPECT_EQ(FindHybridTensor(model, "nextn_predict_layers"), nullptr);
   EXPECT_THAT(model->warnings,
               ElementsAre(HasSubstr("blocks for multi-token prediction: expected 1, found tensors "
                                     "of 0")));
 }
 
 TEST(QwenHybridRows, NameAMissingTensorOfTheMtpBlock) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   sample.Remove("mtp.pre_fc_norm_hidden");
   EXPECT_THAT(sample.Convert().error().message, HasSubstr("blk.2.nextn.hnorm.weight: expected"));
-  sample = Sample();
+  sample = HybridRowsSample();
   sample.Remove("mtp.layers.0.self_attn.v_proj");
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("layer 2: expected full_attention as the config has it, found no "
@@ -82,7 +84,7 @@ TEST(QwenHybridRows, NameAMissingTensorOfTheMtpBlock) {
 }
 
 TEST(QwenHybridRows, RefuseAnAttentionOfAnotherKindThanTheConfigs) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   sample.config["layer_types"] = {"full_attention", "full_attention"};
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("missing: layer 0: full attention: expected some as the config lists it, "
@@ -95,7 +97,7 @@ TEST(QwenHybridRows, RefuseAnAttentionOfAnotherKindThanTheConfigs) {
 }
 
 TEST(QwenHybridRows, RefuseALayerWithBothKinds) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   sample.AddFullAttention("model.layers.0.");
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("layer 0: expected linear_attention as the config has it, found "
@@ -106,14 +108,14 @@ TEST(QwenHybridRows, NameAMissingTensorOfLinearAttention) {
   for (const auto& [source, target] :
        {std::pair("A_log", "ssm_a"), std::pair("in_proj_qkvz", "attn_qkv.weight"),
         std::pair("in_proj_ba", "ssm_alpha.weight"), std::pair("conv1d", "ssm_conv1d.weight")}) {
-    QwenHybridSample sample = Sample();
+    QwenHybridSample sample = HybridRowsSample();
     sample.Remove(kLinear + source);
     EXPECT_THAT(sample.Convert().error().message, HasSubstr(Cat("found no blk.0.", target)));
   }
 }
 
 TEST(QwenHybridRows, RefuseListsOfKindsThatDoNotFit) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   sample.config["layer_types"] = {"linear_attention"};
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("config: layer_types: expected one entry per layer (2), found 1"));
@@ -127,7 +129,7 @@ TEST(QwenHybridRows, RefuseListsOfKindsThatDoNotFit) {
 }
 
 TEST(QwenHybridRows, RefuseValueHeadsOfAnotherSizeThanKeyHeads) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   sample.config["linear_value_head_dim"] = 4;
   const auto model = sample.Convert();
   ASSERT_FALSE(model);
@@ -136,21 +138,21 @@ TEST(QwenHybridRows, RefuseValueHeadsOfAnotherSizeThanKeyHeads) {
 }
 
 TEST(QwenHybridRows, RefuseValueHeadsThatDoNotDivideAmongKeyHeads) {
-  QwenHybridSample sample = Sample();
+  QwenHybridSample sample = HybridRowsSample();
   sample.config["linear_num_value_heads"] = 5;
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("linear_num_value_heads: expected a multiple of 2"));
 }
 
 TEST(QwenHybridRows, TakeTheRotaryPartOfTheConfigClassOrOfTheRopeParameters) {
-  QwenHybridSample sample = Sample();
-  EXPECT_EQ(*Find(sample.Convert(), "rope.dimension_count"), GgufValue::U32(1));
+  QwenHybridSample sample = HybridRowsSample();
+  EXPECT_EQ(*FindHybridTensor(sample.Convert(), "rope.dimension_count"), GgufValue::U32(1));
   sample.config["rope_parameters"] = {{"partial_rotary_factor", 0.5}};
-  EXPECT_EQ(*Find(sample.Convert(), "rope.dimension_count"), GgufValue::U32(2));
+  EXPECT_EQ(*FindHybridTensor(sample.Convert(), "rope.dimension_count"), GgufValue::U32(2));
   sample.config["rope_parameters"] = {{"partial_rotary_factor", 2}};
   EXPECT_THAT(sample.Convert().error().message,
               HasSubstr("partial_rotary_factor: expected a number over 0 and up to 1"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

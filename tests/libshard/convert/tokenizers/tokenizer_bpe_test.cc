@@ -4,19 +4,13 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 // The keys of a conversion that must succeed.
-GgufMetadata KeysOf(const ConvertSample& sample) {
-  const auto model = sample.Convert();
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? model->metadata : GgufMetadata();
-}
-
 std::string ErrorOf(const ConvertSample& sample, Code code = Code::kCorrupt) {
   const auto model = sample.Convert();
   EXPECT_FALSE(model);
@@ -26,7 +20,7 @@ std::string ErrorOf(const ConvertSample& sample, Code code = Code::kCorrupt) {
 }
 
 TEST(Bpe, PadsTheVocabularyAndTypesItsTokens) {
-  const GgufMetadata metadata = KeysOf(ConvertSample::Qwen3Moe());
+  const GgufMetadata metadata = ConvertedKeys(ConvertSample::Qwen3Moe());
   EXPECT_EQ(metadata.String("tokenizer.ggml.model"), "gpt2");
   EXPECT_THAT(*metadata.Find("tokenizer.ggml.tokens")->AsStrings(),
               ElementsAre("a", "b", "ab", "<|end|>", "[PAD4]"));
@@ -42,7 +36,7 @@ TEST(Bpe, AddedTokensAreControlIfTheyAreSpecialOrLookIt) {
   for (const auto& [text, type] : rows) {
     ConvertSample sample = ConvertSample::Qwen3Moe();
     sample.tokenizer["added_tokens"][0] = {{"id", 3}, {"content", text}, {"special", false}};
-    EXPECT_EQ(*KeysOf(sample).Find("tokenizer.ggml.token_type"),
+    EXPECT_EQ(*ConvertedKeys(sample).Find("tokenizer.ggml.token_type"),
               GgufValue::I32s(std::vector<int32_t>{1, 1, 1, type, 5}))
         << text;
   }
@@ -51,20 +45,20 @@ TEST(Bpe, AddedTokensAreControlIfTheyAreSpecialOrLookIt) {
 TEST(Bpe, UserDefinedTokensHaveRealSpaces) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.tokenizer["added_tokens"][0] = {{"id", 3}, {"content", "a\u2581b\u2581"}};
-  EXPECT_EQ(KeysOf(sample).Find("tokenizer.ggml.tokens")->AsStrings()->at(3), "a b ");
+  EXPECT_EQ(ConvertedKeys(sample).Find("tokenizer.ggml.tokens")->AsStrings()->at(3), "a b ");
 }
 
 TEST(Bpe, TakesTokensThatOnlyTheConfigKnows) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.tokenizer_config = {{"added_tokens_decoder", {{"4", {{"content", "<more>"}}}}}};
-  EXPECT_EQ(KeysOf(sample).Find("tokenizer.ggml.tokens")->AsStrings()->at(4), "<more>");
+  EXPECT_EQ(ConvertedKeys(sample).Find("tokenizer.ggml.tokens")->AsStrings()->at(4), "<more>");
 }
 
 TEST(Bpe, MergesComeAsTextsOrPairs) {
   ConvertSample sample = ConvertSample::Qwen3Moe();
   sample.tokenizer["model"]["vocab"] = {{"x y", 0}, {"z", 1}, {"x yz", 2}, {"zz", 4}};
   sample.tokenizer["model"]["merges"] = Json::parse(R"(["z z", ["x y", "z"]])");
-  EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(),
+  EXPECT_THAT(*ConvertedKeys(sample).Find("tokenizer.ggml.merges")->AsStrings(),
               ElementsAre("z z", "x\u0120y z"))
       << "a space inside a piece would be taken for the one between";
 }
@@ -75,7 +69,8 @@ TEST(Bpe, FallsBackToMergesTxt) {
   EXPECT_THAT(ErrorOf(sample),
               HasSubstr("model.merges: expected the merges, here or in merges.txt"));
   sample.Write("merges.txt", "#version: 0.2\r\na b\r\n\n");
-  EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(), ElementsAre("a b"));
+  EXPECT_THAT(*ConvertedKeys(sample).Find("tokenizer.ggml.merges")->AsStrings(),
+              ElementsAre("a b"));
   sample.Write("merges.txt", "#version: 0.2\na b\n# c\n");
   EXPECT_THAT(ErrorOf(sample), HasSubstr("merges.txt: merge 1 (\"#\", \"c\"): expected \"#\""));
 }
@@ -100,7 +95,8 @@ TEST(Bpe, WhatContinuesAWordLosesItsPrefixInTheResult) {
   sample.tokenizer["model"]["vocab"]["##b"] = 4;
   sample.tokenizer["model"]["continuing_subword_prefix"] = "##";
   sample.tokenizer["model"]["merges"] = Json::parse(R"([["a", "##b"]])");
-  EXPECT_THAT(*KeysOf(sample).Find("tokenizer.ggml.merges")->AsStrings(), ElementsAre("a ##b"));
+  EXPECT_THAT(*ConvertedKeys(sample).Find("tokenizer.ggml.merges")->AsStrings(),
+              ElementsAre("a ##b"));
 }
 
 TEST(Bpe, SaysHowManyRowsOfTheEmbeddingHaveNoToken) {
@@ -187,4 +183,4 @@ TEST(Bpe, NamesTheFileThatIsMissing) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

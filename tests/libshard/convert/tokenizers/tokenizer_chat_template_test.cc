@@ -9,7 +9,7 @@
 #include "libshard/base/local_tree.h"
 #include "libshard/convert/tokenizers/chat_template.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -117,4 +117,4 @@ TEST_F(ChatTemplateTest, RefusesValuesThatAreNotTemplates) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -10,7 +10,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/local_tree.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -113,4 +113,4 @@ TEST_F(TokenizerFilesTest, RefusesTokensWithoutIdOrContent) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

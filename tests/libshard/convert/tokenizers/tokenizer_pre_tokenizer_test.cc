@@ -5,7 +5,7 @@
 
 #include "libshard/convert/tokenizers/pre_tokenizer.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST(Normalizer, MayDoNothingOrNfc) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

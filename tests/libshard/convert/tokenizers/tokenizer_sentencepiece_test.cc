@@ -4,13 +4,13 @@
 #include "fixtures/tokenizer_model.h"
 #include "libshard/convert/tokenizers/sentencepiece.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::HasSubstr;
 using namespace std::string_literals;
 
-std::string ErrorOf(const std::string& bytes) {
+std::string ProtoError(const std::string& bytes) {
   const auto pieces = ParseSentencePieces("tokenizer.model", bytes);
   if (pieces) return "";
   EXPECT_EQ(pieces.error().code, Code::kCorrupt);
@@ -40,7 +40,7 @@ TEST(SentencePieces, OtherFieldsAreSkippedWhateverTheirWireType) {
 }
 
 TEST(SentencePieces, AFieldOfAnotherWireTypeIsNotThePiece) {
-  EXPECT_THAT(ErrorOf("\x08\x01"s), HasSubstr("expected pieces, found none"));
+  EXPECT_THAT(ProtoError("\x08\x01"s), HasSubstr("expected pieces, found none"));
 }
 
 TEST(SentencePieces, ACutIsRefusedUnlessItIsBetweenFields) {
@@ -58,27 +58,27 @@ TEST(SentencePieces, ACutIsRefusedUnlessItIsBetweenFields) {
 }
 
 TEST(SentencePieces, RefusesLengthsThatLie) {
-  EXPECT_EQ(ErrorOf("\x0a\x05zz"s),
+  EXPECT_EQ(ProtoError("\x0a\x05zz"s),
             "tokenizer.model: SentencePiece model: byte 2: expected at "
             "most 2 bytes, found 5");
-  EXPECT_THAT(ErrorOf("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s),
+  EXPECT_THAT(ProtoError("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"s),
               HasSubstr("at most 0 bytes, found 18446744073709551615"));
-  EXPECT_THAT(ErrorOf("\x0a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"s),
+  EXPECT_THAT(ProtoError("\x0a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"s),
               HasSubstr("the end of a number, found more digits"));
-  EXPECT_THAT(ErrorOf("\x0a\x80"s), HasSubstr("found the end of the message"));
+  EXPECT_THAT(ProtoError("\x0a\x80"s), HasSubstr("found the end of the message"));
 }
 
 TEST(SentencePieces, RefusesInvalidTags) {
-  EXPECT_THAT(ErrorOf("\x03"s), HasSubstr("a field number, found 0"));
-  EXPECT_THAT(ErrorOf("\x0b"s), HasSubstr("wire type 0, 1, 2 or 5, found 3"));
-  EXPECT_THAT(ErrorOf("\x0f"s), HasSubstr("found 7"));
+  EXPECT_THAT(ProtoError("\x03"s), HasSubstr("a field number, found 0"));
+  EXPECT_THAT(ProtoError("\x0b"s), HasSubstr("wire type 0, 1, 2 or 5, found 3"));
+  EXPECT_THAT(ProtoError("\x0f"s), HasSubstr("found 7"));
 }
 
 TEST(SentencePieces, RefusesInvalidTypes) {
-  EXPECT_THAT(ErrorOf("\x0a\x02\x18\x07"s), HasSubstr("type: expected 1 to 6, found 7"));
-  EXPECT_THAT(ErrorOf("\x0a\x02\x18\x00"s), HasSubstr("found 0"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("expected pieces, found none"));
+  EXPECT_THAT(ProtoError("\x0a\x02\x18\x07"s), HasSubstr("type: expected 1 to 6, found 7"));
+  EXPECT_THAT(ProtoError("\x0a\x02\x18\x00"s), HasSubstr("found 0"));
+  EXPECT_THAT(ProtoError(""), HasSubstr("expected pieces, found none"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

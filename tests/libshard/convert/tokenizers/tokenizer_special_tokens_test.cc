@@ -8,7 +8,7 @@
 #include "libshard/base/local_tree.h"
 #include "libshard/convert/tokenizers/special_tokens.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -25,7 +25,7 @@ struct Texts {
   uint32_t tokens = 100;
 };
 
-SpecialTokens Read(const Texts& texts) {
+SpecialTokens ReadSpecial(const Texts& texts) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "tokenizer.json")
       << "{" << kAdded << ", \"post_processor\": " << texts.post << "}";
@@ -68,52 +68,54 @@ TEST(SpecialTokens, AFamilysTextsCountWhereNothingElseDoes) {
 
 TEST(SpecialTokens, ContentGoesBeforeIds) {
   const SpecialTokens special =
-      Read({.tokenizer_config = R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})",
-            .config = R"({"bos_token_id": 7, "eos_token_id": [8, 9], "pad_token_id": 10})"});
+      ReadSpecial({.tokenizer_config = R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})",
+                   .config = R"({"bos_token_id": 7, "eos_token_id": [8, 9], "pad_token_id": 10})"});
   EXPECT_THAT(special.ids, ElementsAre(Pair("bos", 1), Pair("eos", 2), Pair("pad", 10)));
 }
 
 TEST(SpecialTokens, AListOfIdsIsIgnored) {
-  EXPECT_THAT(Read({.config = R"({"eos_token_id": [8, 9], "bos_token_id": null})"}).ids, IsEmpty());
+  EXPECT_THAT(ReadSpecial({.config = R"({"eos_token_id": [8, 9], "bos_token_id": null})"}).ids,
+              IsEmpty());
 }
 
 TEST(SpecialTokens, TheRootGoesBeforeTheTextConfig) {
-  const SpecialTokens special = Read({.config = R"({"bos_token_id": 1,
+  const SpecialTokens special = ReadSpecial({.config = R"({"bos_token_id": 1,
     "text_config": {"bos_token_id": 2, "eos_token_id": 3}})"});
   EXPECT_THAT(special.ids, ElementsAre(Pair("bos", 1), Pair("eos", 3)));
 }
 
 TEST(SpecialTokens, IdsWithoutARowDoNotCount) {
-  EXPECT_THAT(Read({.tokenizer_config = R"({"eos_token": "<end>"})",
-                    .config = R"({"bos_token_id": 5, "pad_token_id": -1, "eos_token_id": 4})",
-                    .tokens = 5})
-                  .ids,
-              ElementsAre(Pair("eos", 4)));
+  EXPECT_THAT(
+      ReadSpecial({.tokenizer_config = R"({"eos_token": "<end>"})",
+                   .config = R"({"bos_token_id": 5, "pad_token_id": -1, "eos_token_id": 4})",
+                   .tokens = 5})
+          .ids,
+      ElementsAre(Pair("eos", 4)));
 }
 
 TEST(SpecialTokens, TheTemplateSaysWhatIsAdded) {
   const std::string config = R"({"bos_token": "<s>", "eos_token": "</s>"})";
   const SpecialTokens both =
-      Read({.post = Template({"<s>", "A", "</s>"}, {}), .tokenizer_config = config});
+      ReadSpecial({.post = Template({"<s>", "A", "</s>"}, {}), .tokenizer_config = config});
   EXPECT_THAT(both.add, ElementsAre(Pair("bos", true), Pair("eos", true)));
-  const SpecialTokens none = Read({.post = Template({"A"}, {}), .tokenizer_config = config});
+  const SpecialTokens none = ReadSpecial({.post = Template({"A"}, {}), .tokenizer_config = config});
   EXPECT_THAT(none.add, IsEmpty());
   const SpecialTokens other =
-      Read({.post = Template({"<sep>", "A"}, {}), .tokenizer_config = config});
+      ReadSpecial({.post = Template({"<sep>", "A"}, {}), .tokenizer_config = config});
   EXPECT_THAT(other.add, ElementsAre(Pair("bos", false)));
 }
 
 TEST(SpecialTokens, TheTokenizerConfigOverrulesTheTemplate) {
   const SpecialTokens special =
-      Read({.post = Template({"<s>", "A", "</s>"}, {}),
-            .tokenizer_config = R"({"bos_token": "<s>", "eos_token": "</s>",
+      ReadSpecial({.post = Template({"<s>", "A", "</s>"}, {}),
+                   .tokenizer_config = R"({"bos_token": "<s>", "eos_token": "</s>",
               "add_bos_token": false, "add_eos_token": null})"});
   EXPECT_THAT(special.add, ElementsAre(Pair("bos", false), Pair("eos", true)));
 }
 
 TEST(SpecialTokens, AnotherLastTokenBecomesTheEnd) {
-  const SpecialTokens special =
-      Read({.post = Template({"A", "<end>"}, {}), .tokenizer_config = R"({"eos_token": "</s>"})"});
+  const SpecialTokens special = ReadSpecial(
+      {.post = Template({"A", "<end>"}, {}), .tokenizer_config = R"({"eos_token": "</s>"})"});
   EXPECT_THAT(special.ids, ElementsAre(Pair("eos", 5), Pair("eot", 2)));
   EXPECT_THAT(special.add, ElementsAre(Pair("eos", true)));
 }
@@ -122,7 +124,7 @@ TEST(SpecialTokens, PairsSayWhetherASeparatorIsAdded) {
   const std::string config = R"({"bos_token": "<s>", "sep_token": "<sep>"})";
   const auto sep = [&](const std::vector<std::string>& pair) {
     const SpecialTokens special =
-        Read({.post = Template({"<s>", "A"}, pair), .tokenizer_config = config});
+        ReadSpecial({.post = Template({"<s>", "A"}, pair), .tokenizer_config = config});
     const auto found = special.add.find("sep");
     return found == special.add.end() ? -1 : int(found->second);
   };
@@ -136,14 +138,14 @@ TEST(SpecialTokens, PairsSayWhetherASeparatorIsAdded) {
 TEST(SpecialTokens, ProcessorsMayBeInASequence) {
   const std::string post = R"({"type": "Sequence", "processors": [{"type": "ByteLevel"}, )" +
                            Template({"<s>", "A"}, {}) + "]}";
-  EXPECT_THAT(Read({.post = post, .tokenizer_config = R"({"bos_token": "<s>"})"}).add,
+  EXPECT_THAT(ReadSpecial({.post = post, .tokenizer_config = R"({"bos_token": "<s>"})"}).add,
               ElementsAre(Pair("bos", true)));
 }
 
 TEST(SpecialTokens, ClassificationModelsAddAllThree) {
   const SpecialTokens special =
-      Read({.post = R"({"type": "RobertaProcessing"})",
-            .tokenizer_config = R"({"cls_token": "<cls>", "sep_token": "<sep>"})"});
+      ReadSpecial({.post = R"({"type": "RobertaProcessing"})",
+                   .tokenizer_config = R"({"cls_token": "<cls>", "sep_token": "<sep>"})"});
   EXPECT_THAT(special.add, ElementsAre(Pair("bos", true), Pair("eos", true), Pair("sep", true)));
   EXPECT_EQ(special.ids.at("bos"), 4u);
   EXPECT_EQ(special.ids.at("eos"), 3u);
@@ -169,4 +171,4 @@ TEST(SpecialTokens, WrittenKeysHaveTheRuntimesNamesAndTypes) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -5,7 +5,7 @@
 #include "libshard/base/text.h"
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -22,14 +22,8 @@ ConvertSample Sample() {
   return sample;
 }
 
-GgufMetadata KeysOf(const ConvertSample& sample) {
-  const auto model = sample.Convert();
-  EXPECT_TRUE(model) << model.error().message;
-  return model ? model->metadata : GgufMetadata();
-}
-
 TEST(SentencePieceTokenizer, TakesPiecesScoresAndTypes) {
-  const GgufMetadata metadata = KeysOf(Sample());
+  const GgufMetadata metadata = ConvertedKeys(Sample());
   EXPECT_EQ(metadata.String("tokenizer.ggml.model"), "llama");
   EXPECT_EQ(metadata.String("tokenizer.ggml.pre"), "default");
   EXPECT_THAT(*metadata.Find("tokenizer.ggml.tokens")->AsStrings(),
@@ -45,14 +39,14 @@ TEST(SentencePieceTokenizer, TakesPiecesScoresAndTypes) {
 TEST(SentencePieceTokenizer, WhatWasAddedLaterOverrides) {
   ConvertSample sample = Sample();
   sample.Write("added_tokens.json", R"({"<extra>": 4})");
-  GgufMetadata metadata = KeysOf(sample);
+  GgufMetadata metadata = ConvertedKeys(sample);
   EXPECT_EQ(metadata.Find("tokenizer.ggml.tokens")->AsStrings()->at(4), "<extra>");
   EXPECT_EQ(*metadata.Find("tokenizer.ggml.token_type"),
             GgufValue::I32s(std::vector<int32_t>{2, 3, 6, 1, 4}));
   sample.tokenizer_config = {
       {"added_tokens_decoder",
        {{"0", {{"content", "<unk>"}, {"special", true}}}, {"4", {{"content", "x\u2581y"}}}}}};
-  metadata = KeysOf(sample);
+  metadata = ConvertedKeys(sample);
   EXPECT_EQ(metadata.Find("tokenizer.ggml.tokens")->AsStrings()->at(4), "x y");
   EXPECT_EQ(*metadata.Find("tokenizer.ggml.scores"),
             GgufValue::F32s(std::vector<float>{-1000, 0, 0, -1.5f, -1000}));
@@ -113,8 +107,8 @@ TEST(SentencePieceTokenizer, TheModelFileGoesBeforeTheDisguise) {
 }
 
 TEST(SentencePieceTokenizer, BytesWithoutFallbackAreByteLevelBpe) {
-  EXPECT_EQ(KeysOf(ConvertSample::Mixtral()).String("tokenizer.ggml.model"), "gpt2");
+  EXPECT_EQ(ConvertedKeys(ConvertSample::Mixtral()).String("tokenizer.ggml.model"), "gpt2");
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

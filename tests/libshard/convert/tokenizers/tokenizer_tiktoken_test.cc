@@ -7,7 +7,7 @@
 #include "libshard/base/local_tree.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 // "a", "b", "ab", a space, "ab ", byte 0xff; then what tokenizer_config.json names.
 constexpr const char* kRanks = "YQ== 0\nYg== 1\nYWI= 2\nIA== 3\nYWIg 4\n/w== 5\n";
 
-struct Files {
+struct RankFiles {
   std::string ranks = kRanks;
   std::string config = R"({"added_tokens_decoder": {
     "6": {"content": "[BOS]", "special": true}, "8": {"content": "<think>", "special": false}}})";
@@ -24,7 +24,7 @@ struct Files {
   uint32_t tokens = 10;
 };
 
-Result<Vocabulary> Read(const Files& files) {
+Result<Vocabulary> ReadRanks(const RankFiles& files) {
   const fixtures::TempDir dir;
   std::ofstream(dir / "tiktoken.model") << files.ranks;
   std::ofstream(dir / "tokenizer_config.json") << files.config;
@@ -34,14 +34,14 @@ Result<Vocabulary> Read(const Files& files) {
   return ReadTiktokenOrBpe({read, files.tokens, "kimi-k2", files.pre});
 }
 
-std::string ErrorOf(const Files& files) {
-  const auto vocabulary = Read(files);
+std::string RanksError(const RankFiles& files) {
+  const auto vocabulary = ReadRanks(files);
   EXPECT_FALSE(vocabulary);
   return vocabulary ? "" : vocabulary.error().message;
 }
 
 TEST(Tiktoken, SpellsTokensInTheAlphabetOfByteLevelBpe) {
-  const auto vocabulary = Read({});
+  const auto vocabulary = ReadRanks({});
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->model, "gpt2");
   EXPECT_EQ(vocabulary->pre, "kimi-k2");
@@ -51,69 +51,70 @@ TEST(Tiktoken, SpellsTokensInTheAlphabetOfByteLevelBpe) {
 }
 
 TEST(Tiktoken, EverythingAfterTheRanksIsAControlToken) {
-  const auto vocabulary = Read({});
+  const auto vocabulary = ReadRanks({});
   for (size_t id = 0; id < 10; ++id) {
     EXPECT_EQ(vocabulary->types[id], id < 6 ? TokenType::kNormal : TokenType::kControl) << id;
   }
 }
 
 TEST(Tiktoken, RecoversMergesFromTheRanks) {
-  EXPECT_THAT(Read({})->merges, ElementsAre("a b", "ab \u0120"));
+  EXPECT_THAT(ReadRanks({})->merges, ElementsAre("a b", "ab \u0120"));
 }
 
 TEST(Tiktoken, ATokenThatNoMergeMakesHasNoMerge) {
   // "abc" without "ab" or "bc" before it.
-  const auto vocabulary = Read({.ranks = "YQ== 0\nYg== 1\nYw== 2\nYWJj 3\nYWI= 4\n"});
+  const auto vocabulary = ReadRanks({.ranks = "YQ== 0\nYg== 1\nYw== 2\nYWJj 3\nYWI= 4\n"});
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_THAT(vocabulary->merges, ElementsAre("a b"));
 }
 
 TEST(Tiktoken, IdsBeyondTheReservedOnesArePadding) {
-  const auto vocabulary = Read({.tokens = 300});
+  const auto vocabulary = ReadRanks({.tokens = 300});
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->tokens[263], "<|reserved_token_263|>");
   EXPECT_EQ(vocabulary->tokens[264], "[PAD264]");
   EXPECT_EQ(vocabulary->types[264], TokenType::kUnused);
 }
 
-TEST(Tiktoken, AGivenPreTokenizerCounts) { EXPECT_EQ(Read({.pre = "gpt-4o"})->pre, "gpt-4o"); }
+TEST(Tiktoken, AGivenPreTokenizerCounts) { EXPECT_EQ(ReadRanks({.pre = "gpt-4o"})->pre, "gpt-4o"); }
 
 TEST(Tiktoken, ATokenizerJsonGoesBefore) {
-  const auto vocabulary = Read({.tokenizer = R"({"model": {"type": "BPE", "vocab": {"x": 0},
+  const auto vocabulary = ReadRanks({.tokenizer = R"({"model": {"type": "BPE", "vocab": {"x": 0},
     "merges": []}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}})"});
   ASSERT_TRUE(vocabulary) << vocabulary.error().message;
   EXPECT_EQ(vocabulary->tokens[0], "x");
 }
 
 TEST(Tiktoken, LinesWithoutTokenAndRankAreCorrupt) {
-  EXPECT_THAT(ErrorOf({.ranks = "YQ== 0\nYg==\n"}),
+  EXPECT_THAT(RanksError({.ranks = "YQ== 0\nYg==\n"}),
               HasSubstr("line 2: expected a token and a rank"));
-  EXPECT_THAT(ErrorOf({.ranks = "YQ== x\n"}), HasSubstr("line 1: expected a token and a rank"));
-  EXPECT_THAT(ErrorOf({.ranks = "YQ== 10\n"}), HasSubstr("rank below 10 (rows of the embedding)"));
-  EXPECT_THAT(ErrorOf({.ranks = "Y*== 0\n"}), HasSubstr("line 1: expected base64"));
-  EXPECT_THAT(ErrorOf({.ranks = "YQ=== 0\n"}), HasSubstr("expected base64"));
-  EXPECT_THAT(ErrorOf({.ranks = "==== 0\n"}), HasSubstr("expected base64"));
-  EXPECT_THAT(ErrorOf({.ranks = "\n"}), HasSubstr("expected tokens, found none"));
+  EXPECT_THAT(RanksError({.ranks = "YQ== x\n"}), HasSubstr("line 1: expected a token and a rank"));
+  EXPECT_THAT(RanksError({.ranks = "YQ== 10\n"}),
+              HasSubstr("rank below 10 (rows of the embedding)"));
+  EXPECT_THAT(RanksError({.ranks = "Y*== 0\n"}), HasSubstr("line 1: expected base64"));
+  EXPECT_THAT(RanksError({.ranks = "YQ=== 0\n"}), HasSubstr("expected base64"));
+  EXPECT_THAT(RanksError({.ranks = "==== 0\n"}), HasSubstr("expected base64"));
+  EXPECT_THAT(RanksError({.ranks = "\n"}), HasSubstr("expected tokens, found none"));
 }
 
 TEST(Tiktoken, TokensAndRanksAreDistinct) {
-  EXPECT_THAT(ErrorOf({.ranks = "YQ== 0\nYQ== 1\n"}),
+  EXPECT_THAT(RanksError({.ranks = "YQ== 0\nYQ== 1\n"}),
               HasSubstr("expected one rank, found 0 and 1"));
-  EXPECT_THAT(ErrorOf({.ranks = "YQ== 0\nYg== 0\n"}), HasSubstr("rank 0: expected one token"));
+  EXPECT_THAT(RanksError({.ranks = "YQ== 0\nYg== 0\n"}), HasSubstr("rank 0: expected one token"));
 }
 
 TEST(Tiktoken, ATokenTooLongToBeOneIsRefused) {
   std::string line(1368, 'Y');
   line += " 0\n";
-  EXPECT_THAT(ErrorOf({.ranks = line}), HasSubstr("expected at most 1024 bytes, found 1026"));
+  EXPECT_THAT(RanksError({.ranks = line}), HasSubstr("expected at most 1024 bytes, found 1026"));
 }
 
 TEST(Tiktoken, AnAddedTokenHasAnIdOfItsOwn) {
-  EXPECT_THAT(ErrorOf({.config = R"({"added_tokens_decoder": {"2": {"content": "[BOS]"}}})"}),
+  EXPECT_THAT(RanksError({.config = R"({"added_tokens_decoder": {"2": {"content": "[BOS]"}}})"}),
               HasSubstr("\"[BOS]\": expected an id without a rank, found 2"));
-  EXPECT_THAT(ErrorOf({.config = R"({"added_tokens_decoder": {"10": {"content": "[BOS]"}}})"}),
+  EXPECT_THAT(RanksError({.config = R"({"added_tokens_decoder": {"10": {"content": "[BOS]"}}})"}),
               HasSubstr("expected an id below 10"));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -7,7 +7,7 @@
 
 #include "tests/libshard/convert/weight_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -212,4 +212,4 @@ TEST(ScaledWeight, IgnoresScalesOfActivationsAndCaches) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

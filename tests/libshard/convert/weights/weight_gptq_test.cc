@@ -7,7 +7,7 @@
 
 #include "tests/libshard/convert/weight_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -172,4 +172,4 @@ TEST(GptqWeight, RefusesImpossibleScalesWithTensorAndPlace) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

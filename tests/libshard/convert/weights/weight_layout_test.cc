@@ -9,7 +9,7 @@
 #include "tests/libshard/convert/weight_sample.h"
 #include "tests/libshard/pack/tensor_bytes.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -201,4 +201,4 @@ TEST_F(Layout, RefusesExpertsThatDiffer) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

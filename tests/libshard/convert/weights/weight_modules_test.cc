@@ -5,7 +5,7 @@
 
 #include "tests/libshard/convert/sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -71,4 +71,4 @@ TEST(CollectWeights, ReadsLeavesAfterAnUnderscore) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

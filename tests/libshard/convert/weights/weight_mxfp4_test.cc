@@ -7,14 +7,14 @@
 
 #include "tests/libshard/convert/weight_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 // [2, 2 rows, 1 group]: row r, byte j holds codes (2j + r) and (2j + 1 + r), modulo 16.
-WeightSample Sample() {
+WeightSample Mxfp4Sample() {
   WeightSample sample;
   sample.quantization = R"({"quant_method": "mxfp4"})";
   std::string blocks;
@@ -29,7 +29,7 @@ WeightSample Sample() {
 }
 
 TEST(Mxfp4Weight, DecodesPairsOfNeighbours) {
-  WeightSample sample = Sample();
+  WeightSample sample = Mxfp4Sample();
   const auto weight = sample.Read();
   ASSERT_TRUE(weight) << weight.error().message;
   EXPECT_THAT(weight->shape, ElementsAre(2, 2, 32));
@@ -43,7 +43,7 @@ TEST(Mxfp4Weight, DecodesPairsOfNeighbours) {
 }
 
 TEST(Mxfp4Weight, RepacksBitByBit) {
-  WeightSample sample = Sample();
+  WeightSample sample = Mxfp4Sample();
   const auto weight = sample.Read();
   ASSERT_TRUE(weight) << weight.error().message;
   const RowReader& reader = *weight->reader;
@@ -63,7 +63,7 @@ TEST(Mxfp4Weight, RepacksBitByBit) {
 }
 
 TEST(Mxfp4Weight, ANanScaleIsNan) {
-  WeightSample sample = Sample();
+  WeightSample sample = Mxfp4Sample();
   sample.Tensor("scales").bytes[1] = static_cast<char>(255);
   const auto weight = sample.Read();
   ASSERT_TRUE(weight);
@@ -72,22 +72,22 @@ TEST(Mxfp4Weight, ANanScaleIsNan) {
 }
 
 TEST(Mxfp4Weight, RefusesScalesThatAreMissingOrDoNotFit) {
-  WeightSample sample = Sample();
+  WeightSample sample = Mxfp4Sample();
   sample.Tensor("scales").shape = {4, 1};
   EXPECT_THAT(sample.ErrorText(),
               HasSubstr("\"m.scales\": shape: expected [2, 2, 1], found [4, 1]"));
   sample.Tensor("blocks").shape = {4, 1, 8, 2};
   EXPECT_THAT(sample.ErrorText(), HasSubstr("shape: expected [..., rows, groups, 16]"));
-  sample = Sample();
+  sample = Mxfp4Sample();
   sample.Remove("scales");
   EXPECT_THAT(sample.ErrorText(), HasSubstr("\"m.blocks\": expected scales beside it"));
-  sample = Sample();
+  sample = Mxfp4Sample();
   sample.Tensor("scales").dtype = "I8";
   EXPECT_THAT(sample.ErrorText(), HasSubstr("expected U8, found \"I8\""));
-  sample = Sample();
+  sample = Mxfp4Sample();
   sample.Remove("blocks");
   EXPECT_THAT(sample.ErrorText(), HasSubstr("expected the codes of \"m\""));
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack

@@ -3,9 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fixtures/temp_dir.h"
 #include "tests/libshard/convert/weight_sample.h"
 
-namespace shard {
+namespace moepack {
 namespace {
 
 using testing::ElementsAre;
@@ -83,4 +84,4 @@ TEST(Weight, AScaleInAMissingShardIsNamedWithTheShard) {
 }
 
 }  // namespace
-}  // namespace shard
+}  // namespace moepack
