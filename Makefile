@@ -3,8 +3,8 @@
 PRESET ?= release
 JOBS   ?= $(shell nproc)
 BUILD  := build/$(PRESET)
-CHECKED_PRESETS := release release-clang debug debug-clang tsan
-SOURCES = $(shell find fixtures quant libshard manifest runtime-shim tools tests -name '*.cc' -o -name '*.h')
+FOLDERS = $(shell sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u | paste -sd '|')
+SOURCES = $(shell find $(subst |, ,$(FOLDERS)) -name '*.cc' -o -name '*.h')
 
 .NOTPARALLEL:
 .PHONY: build product demo test bench docs check format tidy deps clean
@@ -33,8 +33,7 @@ docs: build
 
 check:
 	@.ci/install-deps.sh build check
-	@for preset in $(CHECKED_PRESETS); do \
-	  echo "== $$preset"; $(MAKE) --no-print-directory test PRESET=$$preset || exit 1; done
+	@.ci/check.sh $(JOBS)
 
 format:
 	@.ci/install-deps.sh check
@@ -42,7 +41,7 @@ format:
 
 tidy: build
 	@.ci/install-deps.sh check
-	@clang-tidy --quiet -p $(BUILD) $(filter %.cc,$(SOURCES))
+	@clang-tidy --quiet -p $(BUILD) --header-filter='/($(FOLDERS))/' $(filter %.cc,$(SOURCES))
 
 deps:
 	@.ci/install-deps.sh

@@ -11,14 +11,16 @@
 #include "runtime-shim/moepack_runtime.h"
 #include "runtime-shim/session/node.h"
 
+namespace runtime = moepack::runtime;
+
 // NOLINTBEGIN(readability-identifier-naming): names of C
 struct moepack_node {
-  std::shared_ptr<const moepack::runtime::Node> node;
+  std::shared_ptr<const runtime::Node> node;
 };
 
 struct moepack_session {
-  std::shared_ptr<const moepack::runtime::Node> node;  // outlives what borrows it
-  std::unique_ptr<moepack::runtime::Generation> generation;
+  std::shared_ptr<const runtime::Node> node;  // outlives what borrows it
+  std::unique_ptr<runtime::Generation> generation;
 };
 // NOLINTEND(readability-identifier-naming)
 
@@ -152,23 +154,25 @@ Status Detokenize(const Node& node, std::span<const uint32_t> tokens, std::strin
 
 extern "C" {
 
-using moepack::runtime::Guarded;
-using moepack::runtime::Missing;
+using moepack::Ok;
+using moepack::Status;
+using runtime::Guarded;
+using runtime::Missing;
 
 uint32_t moepack_abi_version(void) { return MOEPACK_ABI_VERSION; }
 
-const char* moepack_last_error(void) { return moepack::runtime::last_error.c_str(); }
+const char* moepack_last_error(void) { return runtime::last_error.c_str(); }
 
 void moepack_node_options_init(moepack_node_options* options, size_t struct_size) {
   moepack_node_options defaults;
-  moepack::runtime::InitNode(defaults);
-  moepack::runtime::WriteDefaults(defaults, options, struct_size);
+  runtime::InitNode(defaults);
+  runtime::WriteDefaults(defaults, options, struct_size);
 }
 
 void moepack_session_options_init(moepack_session_options* options, size_t struct_size) {
   moepack_session_options defaults;
-  moepack::runtime::InitSession(defaults);
-  moepack::runtime::WriteDefaults(defaults, options, struct_size);
+  runtime::InitSession(defaults);
+  runtime::WriteDefaults(defaults, options, struct_size);
 }
 
 int moepack_node_open(const char* source, const moepack_node_options* options,
@@ -177,10 +181,10 @@ int moepack_node_open(const char* source, const moepack_node_options* options,
     if (source == nullptr) return Missing("source");
     if (node == nullptr) return Missing("node");
     moepack_node_options read;
-    moepack::runtime::InitNode(read);
-    SHARD_CHECK(moepack::runtime::ReadOptions(options, read));
-    SHARD_TRY(std::unique_ptr<moepack::runtime::Node> opened,
-              moepack::runtime::Node::Open(source, moepack::runtime::ToNodeOptions(read)));
+    runtime::InitNode(read);
+    SHARD_CHECK(runtime::ReadOptions(options, read));
+    SHARD_TRY(std::unique_ptr<runtime::Node> opened,
+              runtime::Node::Open(source, runtime::ToNodeOptions(read)));
     *node = new moepack_node{std::move(opened)};
     return Ok();
   });
@@ -201,13 +205,13 @@ int moepack_tokenize(const moepack_node* node, const char* text, size_t bytes, u
                      size_t capacity, size_t* count) {
   return Guarded([&]() -> Status {
     if (node == nullptr || count == nullptr) return Missing(node == nullptr ? "node" : "count");
-    SHARD_CHECK(moepack::runtime::CheckArray("text", text, bytes));
-    SHARD_CHECK(moepack::runtime::CheckArray("tokens", tokens, capacity));
-    SHARD_TRY(const moepack::runtime::Tokenizer* tokenizer, node->node->tokenizer());
+    SHARD_CHECK(runtime::CheckArray("text", text, bytes));
+    SHARD_CHECK(runtime::CheckArray("tokens", tokens, capacity));
+    SHARD_TRY(const runtime::Tokenizer* tokenizer, node->node->tokenizer());
     SHARD_TRY(const std::vector<uint32_t> ids,
               tokenizer->Encode(bytes == 0 ? std::string_view() : std::string_view(text, bytes),
-                                moepack::runtime::Tokenizer::Options()));
-    moepack::runtime::Fill(std::span(ids), std::span(tokens, capacity));
+                                runtime::Tokenizer::Options()));
+    runtime::Fill(std::span(ids), std::span(tokens, capacity));
     *count = ids.size();
     return Ok();
   });
@@ -217,11 +221,11 @@ int moepack_detokenize(const moepack_node* node, const uint32_t* tokens, size_t 
                        char* text, size_t capacity, size_t* count) {
   return Guarded([&]() -> Status {
     if (node == nullptr || count == nullptr) return Missing(node == nullptr ? "node" : "count");
-    SHARD_CHECK(moepack::runtime::CheckArray("tokens", tokens, token_count));
-    SHARD_CHECK(moepack::runtime::CheckArray("text", text, capacity));
+    SHARD_CHECK(runtime::CheckArray("tokens", tokens, token_count));
+    SHARD_CHECK(runtime::CheckArray("text", text, capacity));
     std::string bytes;
-    SHARD_CHECK(moepack::runtime::Detokenize(*node->node, {tokens, token_count}, bytes));
-    moepack::runtime::Fill(std::span<const char>(bytes), std::span(text, capacity));
+    SHARD_CHECK(runtime::Detokenize(*node->node, {tokens, token_count}, bytes));
+    runtime::Fill(std::span<const char>(bytes), std::span(text, capacity));
     *count = bytes.size();
     return Ok();
   });
@@ -237,11 +241,11 @@ int moepack_probe_score(const moepack_node* node, const uint32_t* tokens, size_t
                         uint32_t moe_layers, double* scores, size_t capacity, size_t* count) {
   return Guarded([&]() -> Status {
     if (node == nullptr || count == nullptr) return Missing(node == nullptr ? "node" : "count");
-    SHARD_CHECK(moepack::runtime::CheckArray("tokens", tokens, token_count));
-    SHARD_CHECK(moepack::runtime::CheckArray("scores", scores, capacity));
+    SHARD_CHECK(runtime::CheckArray("tokens", tokens, token_count));
+    SHARD_CHECK(runtime::CheckArray("scores", scores, capacity));
     SHARD_TRY(const std::vector<double> found,
               node->node->ProbeScore({tokens, token_count}, moe_layers));
-    moepack::runtime::Fill(std::span(found), std::span(scores, capacity));
+    runtime::Fill(std::span(found), std::span(scores, capacity));
     *count = found.size();
     return Ok();
   });
@@ -252,12 +256,12 @@ int moepack_session_open(moepack_node* node, const moepack_session_options* opti
   return Guarded([&]() -> Status {
     if (node == nullptr || session == nullptr) return Missing(node == nullptr ? "node" : "session");
     moepack_session_options read;
-    moepack::runtime::InitSession(read);
-    SHARD_CHECK(moepack::runtime::ReadOptions(options, read));
-    moepack::runtime::SessionOptions of_session;
+    runtime::InitSession(read);
+    SHARD_CHECK(runtime::ReadOptions(options, read));
+    runtime::SessionOptions of_session;
     of_session.context = read.context;
-    SHARD_TRY(std::unique_ptr<moepack::runtime::Generation> generation,
-              node->node->OpenGeneration(of_session, moepack::runtime::ToSampling(read)));
+    SHARD_TRY(std::unique_ptr<runtime::Generation> generation,
+              node->node->OpenGeneration(of_session, runtime::ToSampling(read)));
     *session = new moepack_session{node->node, std::move(generation)};
     return Ok();
   });
@@ -268,7 +272,7 @@ void moepack_session_close(moepack_session* session) { delete session; }
 int moepack_prefill(moepack_session* session, const uint32_t* tokens, size_t token_count) {
   return Guarded([&]() -> Status {
     if (session == nullptr) return Missing("session");
-    SHARD_CHECK(moepack::runtime::CheckArray("tokens", tokens, token_count));
+    SHARD_CHECK(runtime::CheckArray("tokens", tokens, token_count));
     return session->generation->Prefill({tokens, token_count});
   });
 }
@@ -277,7 +281,7 @@ int moepack_decode(moepack_session* session, uint32_t* token, double* logprob) {
   return Guarded([&]() -> Status {
     if (session == nullptr || token == nullptr)
       return Missing(session == nullptr ? "session" : "token");
-    SHARD_TRY(const moepack::runtime::NextToken next, session->generation->Decode());
+    SHARD_TRY(const runtime::NextToken next, session->generation->Decode());
     *token = next.id;
     if (logprob != nullptr) *logprob = next.logprob;
     return Ok();

@@ -4,12 +4,12 @@
 #include <cstring>
 
 #include "libshard/base/text.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
 #include "tools/help.h"
 #include "tools/options/suggest.h"
-#include "tools/reports/output.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "libshard/base/text.h"
-#include "tools/exit_code.h"
-#include "tools/reports/output.h"
-#include "tools/reports/table.h"
-#include "tools/sections.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
 
 namespace moepack::cli {
 namespace {

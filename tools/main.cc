@@ -8,8 +8,8 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/quote.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
 
 namespace {
 

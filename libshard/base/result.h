@@ -9,7 +9,7 @@
 
 namespace moepack {
 
-// What went wrong, in the classes that decide the exit status (tools/exit_code.h).
+// What went wrong, in the classes that decide the exit status (tools/base/exit_code.h).
 enum class Code {
   kInvalidArgument,  // the caller or user asked for something that makes no sense
   kNotFound,         // a file, tensor or group that should be there is not

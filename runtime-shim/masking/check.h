@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 #include "runtime-shim/masking/compare.h"
+#include "runtime-shim/masking/routing_trace.h"
 #include "runtime-shim/model/weights.h"
-#include "runtime-shim/session/routing_trace.h"
 
 namespace moepack::runtime {
 

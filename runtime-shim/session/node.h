@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 #include "runtime-shim/model/weights.h"
 #include "runtime-shim/session/generation.h"
 #include "runtime-shim/session/session.h"

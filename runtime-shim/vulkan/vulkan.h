@@ -5,7 +5,7 @@
 #include <string>
 
 #include "libshard/base/result.h"
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/executor/executor_kind.h"
 
 namespace moepack::runtime {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/executor/executor_kind.h"
 #include "runtime-shim/vulkan/core.h"
 
 namespace moepack::runtime::vulkan {

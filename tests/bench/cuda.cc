@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 
 namespace {
 

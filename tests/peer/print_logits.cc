@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 #include "runtime-shim/model/weights.h"
 #include "runtime-shim/session/session.h"
 

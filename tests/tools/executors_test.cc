@@ -1,6 +1,6 @@
 // run, check, profile and eval on the bundled model in three groups, on every executor that this
 // machine has.
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 
 #include <gmock/gmock.h>
 

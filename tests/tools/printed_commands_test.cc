@@ -5,7 +5,7 @@
 
 #include "tests/libshard/recipe/imatrix_file.h"
 #include "tests/tools/run_moepack.h"
-#include "tools/command_text.h"
+#include "tools/base/command_text.h"
 
 namespace moepack::cli {
 namespace {

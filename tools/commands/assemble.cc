@@ -8,17 +8,18 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
-#include "tools/reports/table.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace assemble_command {
 namespace {
 
 struct Arguments {
@@ -167,6 +168,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace assemble_command
 
 constinit const Command kAssemble = {
     "assemble",
@@ -177,6 +179,6 @@ constinit const Command kAssemble = {
     "checkpoint.",
     {"moepack assemble out-q4 --group 1 -o node-1",
      "moepack assemble out --group 0 -o node-0 --dry-run"},
-    Bind};
+    assemble_command::Bind};
 
 }  // namespace moepack::cli

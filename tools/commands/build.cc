@@ -4,19 +4,20 @@
 
 #include "libshard/base/text.h"
 #include "manifest/node/assemble.h"
-#include "tools/command.h"
-#include "tools/command_text.h"
+#include "tools/base/command.h"
+#include "tools/base/command_text.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
 #include "tools/commands/verify_command.h"
 #include "tools/commands/write_command.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
 #include "tools/options/source.h"
-#include "tools/reports/output.h"
 #include "tools/reports/verify_report.h"
 #include "tools/reports/write_report.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace build_command {
 namespace {
 
 struct Arguments : WriteArguments {
@@ -160,6 +161,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace build_command
 
 constinit const Command kBuild = {
     "build",
@@ -170,6 +172,6 @@ constinit const Command kBuild = {
     "is mostly still in the page cache; with --cold it is read from the device.",
     {"moepack build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out",
      "moepack build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o out-q4"},
-    Bind};
+    build_command::Bind};
 
 }  // namespace moepack::cli

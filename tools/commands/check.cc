@@ -4,18 +4,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tools/command.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/token_ids.h"
 #include "tools/reports/masking_report.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace check_command {
 namespace {
 
 struct Arguments : RuntimeArguments {
@@ -115,6 +116,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace check_command
 
 constinit const Command kCheck = {
     "check",
@@ -125,6 +127,6 @@ constinit const Command kCheck = {
     "runtime, are compared too. A node that differs is named with the position and, where it can "
     "be told, the layer and the expert. Exit status 6 when one does.",
     {"moepack check out", "moepack check out --against fixtures/tiny-moe --format junit"},
-    Bind};
+    check_command::Bind};
 
 }  // namespace moepack::cli

@@ -4,7 +4,7 @@
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 
 namespace moepack::cli {
 namespace {

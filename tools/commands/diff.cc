@@ -10,14 +10,15 @@
 #include "libshard/base/text.h"
 #include "manifest/document/node_record.h"
 #include "manifest/node/diff_nodes.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
 #include "tools/options/options.h"
-#include "tools/reports/output.h"
-#include "tools/reports/table.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace diff_command {
 namespace {
 
 constexpr const char* kTensorChange = "tensor";
@@ -129,6 +130,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace diff_command
 
 constinit const Command kDiff = {
     "diff",
@@ -138,6 +140,6 @@ constinit const Command kDiff = {
     "B. No bundle is read. Of two nodes: versions, group, experts, files, recipe and version of "
     "the tool.",
     {"moepack diff out out-q4", "moepack diff out/distribution.json parts --json"},
-    Bind};
+    diff_command::Bind};
 
 }  // namespace moepack::cli

@@ -7,19 +7,20 @@
 #include "libshard/base/text.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/profile/identity.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
 #include "tools/reports/ci_report.h"
 #include "tools/reports/eval_report.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace eval_command {
 namespace {
 
 using runtime::EvalInput;
@@ -272,6 +273,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace eval_command
 
 constinit const Command kEval = {
     "eval",
@@ -283,6 +285,6 @@ constinit const Command kEval = {
     {"moepack eval out --text fixtures/tiny-moe/NOTE.md",
      "moepack eval out --against fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --gate "
      "'capture>=0.3'"},
-    Bind};
+    eval_command::Bind};
 
 }  // namespace moepack::cli

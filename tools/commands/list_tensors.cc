@@ -9,19 +9,20 @@
 #include "libshard/check/model_check.h"
 #include "libshard/check/promised_model.h"
 #include "libshard/convert/converter.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/source.h"
 #include "tools/options/tensor_filter.h"
 #include "tools/reports/check_report.h"
 #include "tools/reports/model_summary.h"
-#include "tools/reports/output.h"
-#include "tools/reports/table.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace list_tensors_command {
 namespace {
 
 struct Arguments {
@@ -276,6 +277,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace list_tensors_command
 
 constinit const Command kListTensors = {
     "list-tensors",
@@ -285,6 +287,6 @@ constinit const Command kListTensors = {
     "--summary a config.json on its own is enough.",
     {"moepack list-tensors fixtures/tiny-moe --summary",
      "moepack list-tensors fixtures/tiny-moe --part expert --layer 0 --expert 0-2"},
-    Bind};
+    list_tensors_command::Bind};
 
 }  // namespace moepack::cli

@@ -8,15 +8,16 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "libshard/pack/slice.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
 #include "tools/options/options.h"
 #include "tools/reports/node_report.h"
-#include "tools/reports/output.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace plan_command {
 namespace {
 
 constexpr const char* kStandardOutput = "-";
@@ -159,6 +160,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace plan_command
 
 constinit const Command kPlan = {
     "plan",
@@ -167,6 +169,6 @@ constinit const Command kPlan = {
     "is plain JSON: shard-experts --plan takes it as it is or edited. Nothing but headers is read.",
     {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
-    Bind};
+    plan_command::Bind};
 
 }  // namespace moepack::cli

@@ -11,18 +11,19 @@
 #include "libshard/stats/statistics_file.h"
 #include "manifest/write/output_path.h"
 #include "runtime-shim/profile/identity.h"
-#include "tools/command.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/session_texts.h"
-#include "tools/reports/output.h"
 #include "tools/reports/profile_report.h"
-#include "tools/reports/progress.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace profile_command {
 namespace {
 
 constexpr uint64_t kMaxGenerate = 1u << 20;
@@ -197,6 +198,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace profile_command
 
 constinit const Command kProfile = {
     "profile",
@@ -209,6 +211,6 @@ constinit const Command kProfile = {
     {"moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md",
      "moepack profile fixtures/tiny-moe --text fixtures/tiny-moe/NOTE.md --generate 16 -o "
      "stats.json --force"},
-    Bind};
+    profile_command::Bind};
 
 }  // namespace moepack::cli

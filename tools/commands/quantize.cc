@@ -12,19 +12,20 @@
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/recipe/recipe_text.h"
 #include "manifest/document/manifest.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
 #include "tools/commands/quantize_run.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
 #include "tools/options/options.h"
 #include "tools/options/source.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
-#include "tools/reports/table.h"
 #include "tools/reports/type_report.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace quantize_command {
 namespace {
 
 namespace fs = moepack::fs;
@@ -257,6 +258,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace quantize_command
 
 constinit const Command kQuantize = {
     "quantize",
@@ -270,6 +272,6 @@ constinit const Command kQuantize = {
     {"moepack quantize fixtures/tiny-moe --recipe Q4_K_M -o tiny-q4_k_m.gguf",
      "moepack quantize fixtures/tiny-moe --recipe Q4_K_M --tensor-type ffn_down_exps=q6_K "
      "--dry-run -o tiny.gguf"},
-    Bind};
+    quantize_command::Bind};
 
 }  // namespace moepack::cli

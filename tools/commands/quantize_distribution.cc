@@ -3,11 +3,11 @@
 #include "libshard/base/text.h"
 #include "manifest/verify/requantize.h"
 #include "manifest/write/output_path.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
 #include "tools/commands/quantize_run.h"
-#include "tools/exit_code.h"
 #include "tools/options/options.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
 #include "tools/reports/write_report.h"
 
 namespace moepack::cli {

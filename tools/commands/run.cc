@@ -8,21 +8,22 @@
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/base/utf8_stream.h"
 #include "tools/commands/devices.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
 #include "tools/options/node_load.h"
 #include "tools/options/options.h"
 #include "tools/options/runtime_options.h"
 #include "tools/options/token_ids.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
 #include "tools/reports/run_report.h"
-#include "tools/reports/utf8_stream.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace run_command {
 namespace {
 
 using runtime::Generation;
@@ -298,6 +299,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace run_command
 
 constinit const Command kRun = {
     "run",
@@ -310,6 +312,6 @@ constinit const Command kRun = {
     "command. Use --json in a workflow.",
     {"moepack run out --group 1 --prompt \"int main(\" -n 16",
      "moepack run fixtures/tiny-moe --prompt \"The license\" --compare cpu -n 4"},
-    Bind};
+    run_command::Bind};
 
 }  // namespace moepack::cli

@@ -2,16 +2,17 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tools/command.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
 #include "tools/commands/write_command.h"
-#include "tools/exit_code.h"
-#include "tools/interrupt.h"
 #include "tools/options/source.h"
-#include "tools/reports/output.h"
 #include "tools/reports/write_report.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace shard_experts_command {
 namespace {
 
 struct Arguments : WriteArguments {
@@ -80,6 +81,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace shard_experts_command
 
 constinit const Command kShardExperts = {
     "shard-experts",
@@ -89,6 +91,6 @@ constinit const Command kShardExperts = {
     "the model.",
     {"moepack shard-experts fixtures/tiny-moe --plan plan.json -o parts",
      "moepack shard-experts fixtures/tiny-moe --groups 3 --only group:1 --only assets -o part-1"},
-    Bind};
+    shard_experts_command::Bind};
 
 }  // namespace moepack::cli

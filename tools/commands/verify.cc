@@ -7,17 +7,18 @@
 #include "libshard/base/text.h"
 #include "manifest/document/node_record.h"
 #include "manifest/verify/verify_node.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
 #include "tools/commands/verify_command.h"
-#include "tools/exit_code.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 #include "tools/reports/ci_report.h"
-#include "tools/reports/output.h"
 #include "tools/reports/verify_report.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
+namespace verify_command {
 namespace {
 
 constexpr std::string_view kDigestPrefix = "sha256:";
@@ -111,6 +112,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 }
 
 }  // namespace
+}  // namespace verify_command
 
 void AddCold(CLI::App& app, bool& cold) {
   StartSection(app, Section::kChecks);
@@ -145,6 +147,6 @@ constinit const Command kVerify = {
     "For a node that assemble made, checks that its files are those of moepack_node.json and make "
     "up one model. The exit status is 6 when something is wrong.",
     {"moepack verify out", "moepack verify out --against fixtures/tiny-moe --format junit"},
-    Bind};
+    verify_command::Bind};
 
 }  // namespace moepack::cli

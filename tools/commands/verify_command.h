@@ -5,7 +5,7 @@
 #include <string>
 
 #include "manifest/verify/verify.h"
-#include "tools/reports/progress.h"
+#include "tools/base/progress.h"
 
 namespace moepack::cli {
 

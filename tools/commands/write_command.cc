@@ -6,11 +6,11 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 #include "manifest/write/output_path.h"
-#include "tools/exit_code.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
 #include "tools/reports/write_report.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
 namespace {

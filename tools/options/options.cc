@@ -8,10 +8,10 @@
 #include "libshard/base/utf8.h"
 #include "libshard/plan/partition.h"
 #include "manifest/node/open_node.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
 #include "tools/options/source.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
 namespace {

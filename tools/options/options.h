@@ -7,7 +7,7 @@
 
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

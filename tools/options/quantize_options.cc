@@ -9,7 +9,7 @@
 #include "libshard/base/utf8.h"
 #include "libshard/recipe/recipe_list.h"
 #include "libshard/recipe/recipe_text.h"
-#include "tools/sections.h"
+#include "tools/base/sections.h"
 
 namespace moepack::cli {
 namespace {

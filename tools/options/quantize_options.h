@@ -8,7 +8,7 @@
 #include "libshard/base/json.h"
 #include "libshard/pack/pack.h"
 #include "libshard/recipe/quantize.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

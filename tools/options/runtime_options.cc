@@ -5,10 +5,10 @@
 #include "libshard/base/descriptor.h"
 #include "libshard/base/text.h"
 #include "manifest/document/manifest.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
 #include "tools/options/options.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 #include "runtime-shim/model/weights.h"
 #include "runtime-shim/session/session.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

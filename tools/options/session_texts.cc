@@ -12,9 +12,9 @@
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
+#include "tools/base/sections.h"
 #include "tools/options/options.h"
 #include "tools/options/token_ids.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
 namespace {

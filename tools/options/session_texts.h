@@ -11,7 +11,7 @@
 
 #include "libshard/base/result.h"
 #include "runtime-shim/model/weights.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

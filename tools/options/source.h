@@ -4,7 +4,7 @@
 #include <string>
 
 #include "libshard/base/source_tree.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

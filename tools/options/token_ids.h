@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

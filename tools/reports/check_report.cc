@@ -4,7 +4,7 @@
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "tools/reports/output.h"
+#include "tools/base/output.h"
 
 namespace moepack::cli {
 namespace {

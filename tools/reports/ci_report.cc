@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tools/base/sections.h"
 #include "tools/options/options.h"
-#include "tools/sections.h"
 
 namespace moepack::cli {
 

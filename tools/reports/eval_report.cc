@@ -7,8 +7,8 @@
 #include "libshard/base/text.h"
 #include "manifest/document/manifest.h"
 #include "runtime-shim/eval/yardstick.h"
-#include "tools/reports/output.h"
-#include "tools/reports/table.h"
+#include "tools/base/output.h"
+#include "tools/base/table.h"
 
 namespace moepack::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime-shim/masking/check.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 #include "tools/reports/ci_report.h"
 
 namespace moepack::cli {

@@ -7,9 +7,9 @@
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
+#include "tools/base/output.h"
+#include "tools/base/table.h"
 #include "tools/reports/active_counts.h"
-#include "tools/reports/output.h"
-#include "tools/reports/table.h"
 
 namespace moepack::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
-#include "tools/reports/table.h"
+#include "tools/base/table.h"
 
 namespace moepack::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "libshard/model/model.h"
 #include "libshard/recipe/quantize.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

@@ -5,8 +5,8 @@
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "tools/reports/output.h"
-#include "tools/reports/table.h"
+#include "tools/base/output.h"
+#include "tools/base/table.h"
 
 namespace moepack::cli {
 namespace {

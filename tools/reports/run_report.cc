@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
 
 namespace moepack::cli {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "runtime-shim/masking/compare.h"
 #include "runtime-shim/session/node.h"
-#include "tools/command.h"
+#include "tools/base/command.h"
 
 namespace moepack::cli {
 

@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 #include "libshard/format/tensor.h"
-#include "tools/reports/table.h"
+#include "tools/base/table.h"
 
 namespace moepack::cli {
 namespace {

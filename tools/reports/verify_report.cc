@@ -6,8 +6,8 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/document/node_record.h"
-#include "tools/reports/output.h"
-#include "tools/reports/table.h"
+#include "tools/base/output.h"
+#include "tools/base/table.h"
 
 namespace moepack::cli {
 

@@ -10,11 +10,11 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/document/manifest_write.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/table.h"
 #include "tools/options/quantize_options.h"
 #include "tools/reports/node_report.h"
-#include "tools/reports/output.h"
-#include "tools/reports/progress.h"
-#include "tools/reports/table.h"
 #include "tools/reports/type_report.h"
 
 namespace moepack::cli {

@@ -48,7 +48,7 @@ std::vector<sample::Tensor> TensorsOf(const MoeModel& model, const Plan& plan, R
       if (out.experts.empty()) continue;
       if (tensor.expert >= 0) {
         const auto id = static_cast<uint32_t>(tensor.expert);
-        if (!Contains(out.experts, id)) continue;
+        if (!moepack::Contains(out.experts, id)) continue;
         out.experts = {id};
       } else if (tensor.axis >= 0) {
         axis = tensor.axis;

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 
 namespace moepack::runtime {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 #include "runtime-shim/reference/reference.h"
 #include "tests/runtime-shim/executor/desk.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 #include "runtime-shim/reference/host_executor.h"
 #include "tests/runtime-shim/executor/desk.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 #include "tests/runtime-shim/support/tiny_weights.h"
 
 namespace moepack::runtime {

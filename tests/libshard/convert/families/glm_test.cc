@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/libshard/convert/converted.h"
 #include "tests/libshard/convert/latent_sample.h"
 
 namespace moepack {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "libshard/base/text.h"
+#include "tests/libshard/convert/converted.h"
 #include "tests/libshard/convert/sample.h"
 
 namespace moepack {

@@ -3,6 +3,7 @@
 
 #include "fixtures/tokenizer_model.h"
 #include "libshard/base/text.h"
+#include "tests/libshard/convert/converted.h"
 #include "tests/libshard/convert/sample.h"
 
 namespace moepack {

@@ -1,9 +1,8 @@
-// The kinds of executors: one row each in executors.cc.
+// One kind of executor and what it is opened with; runtime-shim/devices/executors.h lists them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "libshard/base/result.h"
@@ -20,7 +19,7 @@ struct ExecutorOptions {
   bool validation = false;  // Vulkan: validation layers on; what they say fails Read and Finish
 };
 
-// A kind of executor: one row in executors.cc.
+// A kind of executor: one row in devices/executors.cc.
 struct ExecutorKind {
   const char* name;
   const char* missing;  // null, or why this build lacks it ("nvcc was not found when configuring")
@@ -29,9 +28,5 @@ struct ExecutorKind {
   // One line per device, "0: llvmpipe, Vulkan 1.3\n"; empty when there is none.
   std::string (*devices)();
 };
-std::span<const ExecutorKind> AllExecutorKinds();
-// kInvalidArgument for an unknown name, kUnsupported for one that this build lacks.
-Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
-                                               const ExecutorOptions& options);
 
 }  // namespace moepack::runtime

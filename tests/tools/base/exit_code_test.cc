@@ -1,4 +1,4 @@
-#include "tools/exit_code.h"
+#include "tools/base/exit_code.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime-shim/session/routing_trace.h"
+#include "runtime-shim/masking/routing_trace.h"
 
 #include <algorithm>
 #include <set>

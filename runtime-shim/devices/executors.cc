@@ -1,4 +1,4 @@
-#include "runtime-shim/executor/executors.h"
+#include "runtime-shim/devices/executors.h"
 
 #include "libshard/base/text.h"
 #include "runtime-shim/cpu/cpu.h"

@@ -1,4 +1,4 @@
-#include "tools/command_text.h"
+#include "tools/base/command_text.h"
 
 #include "libshard/base/file.h"
 #include "libshard/base/quote.h"

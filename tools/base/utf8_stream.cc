@@ -1,4 +1,4 @@
-#include "tools/reports/utf8_stream.h"
+#include "tools/base/utf8_stream.h"
 
 #include <utility>
 

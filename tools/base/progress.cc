@@ -1,4 +1,4 @@
-#include "tools/reports/progress.h"
+#include "tools/base/progress.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "libshard/base/text.h"
-#include "tools/reports/output.h"
+#include "tools/base/output.h"
 
 namespace moepack::cli {
 namespace {

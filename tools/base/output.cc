@@ -1,4 +1,4 @@
-#include "tools/reports/output.h"
+#include "tools/base/output.h"
 
 #include <algorithm>
 #include <cerrno>

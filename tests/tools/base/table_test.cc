@@ -1,4 +1,4 @@
-#include "tools/reports/table.h"
+#include "tools/base/table.h"
 
 #include <gtest/gtest.h>
 

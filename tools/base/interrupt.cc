@@ -1,4 +1,4 @@
-#include "tools/interrupt.h"
+#include "tools/base/interrupt.h"
 
 #include <csignal>
 

@@ -1,0 +1,17 @@
+// The list of executors; one row each in executors.cc.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime-shim/executor/executor_kind.h"
+
+namespace moepack::runtime {
+
+std::span<const ExecutorKind> AllExecutorKinds();
+// kInvalidArgument for an unknown name, kUnsupported for one that this build lacks.
+Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
+                                               const ExecutorOptions& options);
+
+}  // namespace moepack::runtime
