@@ -215,7 +215,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
   int accepted = 0, refused = 0;
   for (int round = 0; round < kRounds; ++round) {
     const moepack::manifest::Manifest manifest = RandomManifest(random);
-    const moepack::manifest::Status checked = moepack::manifest::ReadBackManifest(manifest);
+    const moepack::Status checked = moepack::manifest::ReadBackManifest(manifest);
     const std::string text = moepack::manifest::WriteManifest(manifest);
     const auto read = moepack::manifest::ParseManifest("distribution.json", text);
     if (!checked) {
@@ -255,7 +255,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, TextThatIsNotUtf8IsRefusedInEveryFieldO
   for (size_t i = 0; i < breaks.size(); ++i) {
     Manifest manifest = Sample();
     breaks[i](manifest);
-    const moepack::manifest::Status checked = moepack::manifest::ReadBackManifest(manifest);
+    const moepack::Status checked = moepack::manifest::ReadBackManifest(manifest);
     ASSERT_FALSE(checked) << i;
     EXPECT_EQ(checked.error().code, Code::kUnsupported) << i;
   }
