@@ -36,14 +36,14 @@ class Reader {
     return Dims{std::move(sizes), why};
   }
 
-  // A bias is as long as its weight has rows.
+  // A linear layer [out, in]; its bias has one value per row.
   Expected Linear(const ModelTensor& tensor, uint64_t out, uint64_t in, const char* why) const {
     if (tensor.leaf == "bias") return Known({out}, why);
     return Known({out, in}, why);
   }
 
   Expected OfRouter(const ModelTensor& tensor, std::string_view leaf) const {
-    // The axis of the experts was checked when the model was opened.
+    // MoeModel::Open has checked the axis of the experts already.
     if (tensor.rule->role != "router" || tensor.axis < 0 || leaf != "weight") {
       return std::nullopt;
     }
@@ -69,7 +69,7 @@ class Reader {
     const uint64_t in = module == Module::kDown ? width : input;
     if (tensor.expert >= 0) return Linear(tensor, out, in, kWhy);
     if (tensor.axis != 0) return std::nullopt;
-    // DBRX's experts lie above each other, the down projection transposed.
+    // DBRX stacks its experts in one matrix, with the down projection transposed.
     if (tensor.rule->folded) return Known({experts * width, input}, kWhy);
     if (tensor.leaf == "bias") return Known({0, out}, kWhy);
     const bool transposed = promise_.facts.transposed && tensor.leaf.empty();
@@ -77,7 +77,7 @@ class Reader {
   }
 
   Expected OfDense(const ModelTensor& tensor, Module module) const {
-    // Blocks for multi-token prediction have a width of their own.
+    // Blocks for multi-token prediction may have another width.
     if (tensor.mtp) return std::nullopt;
     const bool residual = tensor.rule->pattern.find("residual_mlp") != std::string::npos;
     return OfProjection(tensor, module, residual ? promise_.hidden : promise_.dense_width,

@@ -1,4 +1,5 @@
-// The shape that a tensor must have by the sizes in the config, found by its role and name.
+// Works out the shape that a tensor must have, from the sizes in the config and the tensor's role
+// and name.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +25,16 @@ struct Dims {
 struct ShapeQuestion {
   const ModelTensor& tensor;
   const std::string& name;
-  std::string_view leaf;  // also where the family spells it out, see LeafOf
+  std::string_view leaf;  // see LeafOf
   uint32_t experts = 0;   // of its layer
 };
 
 class ExpectedShapes {
  public:
-  // `latent` says that attention is latent, whatever the config says. Borrows the promise.
+  // With `latent`, attention is latent whatever the config says. Borrows the promise.
   ExpectedShapes(const ModelPromise& promise, bool latent) : promise_(promise), latent_(latent) {}
 
-  // No value for a tensor about which nothing is known.
+  // Gives no value for a tensor about which nothing is known.
   std::optional<Dims> Of(const ShapeQuestion& question) const;
 
  private:

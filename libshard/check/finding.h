@@ -1,4 +1,4 @@
-// What a check of a checkpoint found. Each finding is one disagreement between config and tensors.
+// The findings of a check of a checkpoint. Each is one disagreement between config and tensors.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,17 @@ std::string_view FindingKindName(FindingKind kind);  // "config", "missing", ...
 
 struct CheckFinding {
   FindingKind kind = FindingKind::kConfig;
-  std::string what;  // a field of the config, a tensor in quotes, or a place: "layer 3: router"; of
-                     // kConversion all there is to say
+  // a field of the config, a tensor in quotes, or a place: "layer 3: router"; for kConversion the
+  // whole message
+  std::string what;
   std::string expected, found;
   bool operator==(const CheckFinding&) const = default;
 };
 
-// "missing: layer 3: router: expected one, found none"
+// Returns text such as "missing: layer 3: router: expected one, found none".
 std::string FindingText(const CheckFinding& finding);
 
-// "layer 3", "layers 3-5,7".
+// Returns "layer 3" or "layers 3-5,7".
 std::string LayersText(const ExpertIds& layers);
 
 }  // namespace moepack

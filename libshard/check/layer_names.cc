@@ -8,7 +8,7 @@
 namespace moepack {
 namespace {
 
-// The place of the first component that is `number`; npos when there is none.
+// Returns the place of the first component that is `number`; npos when there is none.
 size_t FindNumber(std::string_view name, const std::string& number) {
   for (size_t at = 0; at < name.size();) {
     const size_t end = std::min(name.find('.', at), name.size());
@@ -22,8 +22,8 @@ bool IsAttention(const ModelTensor& tensor) {
   return tensor.rule->role == "attention" || tensor.rule->role == "mamba";
 }
 
-// "self_attn" of "self_attn.q_proj.weight"; of GGUF's names, which have one component only, what
-// stands before the underscore.
+// Returns "self_attn" for "self_attn.q_proj.weight". GGUF's names have only one component, so there
+// it is the part before the underscore.
 std::string AttentionModule(std::string_view after, bool gguf) {
   return std::string(after.substr(0, after.find(gguf ? '_' : '.')));
 }
@@ -53,7 +53,7 @@ void LayerNames::Add(const ModelTensor& tensor) {
   const std::string& name = model_.entry(tensor).name;
   const auto number = static_cast<uint32_t>(tensor.layer);
   const size_t decoder = promise_.layers.size();
-  // Blocks for multi-token prediction may have a numbering of their own.
+  // Blocks for multi-token prediction may be numbered separately.
   std::string digits = Cat(number);
   size_t at = FindNumber(name, digits);
   if (at == std::string_view::npos && number >= decoder) {
@@ -94,9 +94,9 @@ std::string LayerNames::FeedForwardOf(uint32_t number, const Layer& layer) const
   return !layer.dense && decoder && promise_.layers[number].moe.value_or(false) ? "moe " : "dense ";
 }
 
-// Attention is told by the config's name for it, else by the modules it is made of, as also where
-// the two are compared anyway (presence.cc). A layer that has lost them all is taken for one of the
-// most common kind.
+// The kind of attention is the config's name for it, or else the modules it is made of. The modules
+// are also used where presence.cc compares them with the config. A layer that has lost all of them
+// counts as one of the most common kind.
 std::map<std::string, ExpertIds> LayerNames::Kinds() const {
   std::map<std::string, std::map<std::string, size_t>> modules;  // by feed-forward part
   for (const auto& [number, layer] : layers_) {
@@ -144,7 +144,7 @@ void LayerNames::CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& f
     const std::string others = Cat(LayersText(having), having.size() == 1 ? " has" : " have");
     if (IsRule(having.size(), layers.size())) {
       for (const uint32_t layer : Difference(layers, having)) {
-        // Said once for all of them (presence.cc).
+        // presence.cc reports such a layer once, instead of each of its tensors.
         if (names_[name].routed && model_.FindLayer(layer) == nullptr) continue;
         findings.push_back({FindingKind::kMissing, Spell(name, layer),
                             Cat("one as ", others, ", of the same kind"), "none"});

@@ -1,5 +1,6 @@
-// Layers of one kind have tensors of the same names. So a tensor that most of them have is missing
-// where it is absent, and one that few have is extra.
+// Compares the names of tensors between layers. Layers of one kind should have the same names, so a
+// tensor that most of them have is missing where it is absent, and one that few of them have is
+// extra.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,13 @@
 
 namespace moepack {
 
-// ModelTensor::leaf, even where the family spells it out ("mlp.gate.weight").
+// Returns the leaf of a tensor, even where the family's row spells it out instead of using {W}
+// ("mlp.gate.weight").
 std::string_view LeafOf(const MoeModel& model, const ModelTensor& tensor);
-// "self_attn.q_proj" of "self_attn.q_proj.weight" with the leaf "weight", even where an underscore
-// is before the leaf.
+// Returns "self_attn.q_proj" for "self_attn.q_proj.weight" with the leaf "weight". An underscore
+// before the leaf is removed, too.
 std::string_view WithoutLeaf(std::string_view name, std::string_view leaf);
-// The last component of that.
+// Returns the last component of that.
 std::string_view ModuleName(std::string_view name, std::string_view leaf);
 
 class LayerNames {
@@ -28,8 +30,8 @@ class LayerNames {
   LayerNames(const MoeModel& model, const ModelPromise& promise)
       : model_(model), promise_(promise) {}
 
-  // REQUIRES: tensor.layer >= 0. Companions of quantized weights do not count, and the first
-  // explicit expert stands for all.
+  // Notes a tensor's name. Companions of quantized weights do not count, and the first explicit
+  // expert stands for all. REQUIRES: tensor.layer >= 0.
   void Add(const ModelTensor& tensor);
   void Check(std::vector<CheckFinding>& findings) const;
 
@@ -45,14 +47,14 @@ class LayerNames {
     bool dense = false;
   };
 
-  // "moe " or "dense " as the tensors say, or as the config says for a layer that has neither.
+  // Returns "moe " or "dense " by the layer's tensors, or by the config for a layer that has
+  // neither.
   std::string FeedForwardOf(uint32_t number, const Layer& layer) const;
-  // Layers by kind: feed-forward part and attention.
+  // Groups the layers by kind: feed-forward part and attention.
   std::map<std::string, ExpertIds> Kinds() const;
   std::string Spell(uint32_t name, uint32_t layer) const;
   void CheckKind(const ExpertIds& layers, std::vector<CheckFinding>& findings) const;
-  // Whether a name that `count` of `all` layers have is one that all layers of the kind should
-  // have.
+  // True when a name that `count` of `all` layers have is one that all of them should have.
   bool IsRule(size_t count, size_t all) const;
   bool IsException(size_t count, size_t all) const;
 

@@ -50,8 +50,9 @@ Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const Mode
 
 namespace {
 
-// None for what list-tensors could not be given: a config alone, which has no tensors to list, and
-// a checkpoint that was put together in memory. The file of a family is not known here.
+// Returns a hint with a list-tensors command. There is none for a config alone, which has no
+// tensors to list, and for a checkpoint that was put together in memory. A --family file is not
+// known here.
 std::string CheckHint(const MoeModel& model) {
   const auto path = [](const fs::path& of) {
     const std::string text = of.string();

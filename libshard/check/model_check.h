@@ -13,7 +13,7 @@
 namespace moepack {
 
 struct CheckOptions {
-  // A JSON object with the fields that the family's config class fills in. If it is "", they are
+  // The fields that the family's config class fills in, as a JSON object. When it is "", they are
   // not known, and nothing that depends on an absent field is checked.
   std::string_view defaults = "";
   bool mtp_may_lack = false;  // announced blocks for multi-token prediction need not be there
@@ -30,7 +30,8 @@ Result<std::vector<CheckFinding>> CheckModel(const MoeModel& model,
 Result<std::vector<CheckFinding>> CheckConfig(const HfConfig& config, const ModelConfig& model,
                                               const Family& family);
 
-// kCorrupt with the first findings and the number of the others, unless the model is as promised.
+// Returns kCorrupt, with the first findings and the number of the others, unless the model is as
+// promised.
 Status RequirePromised(const MoeModel& model, const CheckOptions& options);
 
 }  // namespace moepack

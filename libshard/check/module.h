@@ -1,5 +1,5 @@
-// The modules that tensors belong to, by the last component of their names: one table for all
-// checks.
+// Names the module that a tensor belongs to, by the last component of its name. All checks share
+// one table.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace moepack {
 enum class Module : uint8_t {
   kGate,     // [width, hidden]
   kUp,       // [width, hidden]
-  kFusedIn,  // these two above each other
+  kFusedIn,  // gate above up
   kDown,     // [hidden, width]
   kQuery,
   kKey,  // keys and values
@@ -27,9 +27,10 @@ enum class Module : uint8_t {
   kJoin,  // [hidden, 2 * hidden]: hidden state and embedding of the next token
 };
 
-// "q_proj" and, in GGUF, "ffn_gate_shexp"; over all families.
+// Finds the module of a component such as "q_proj" or, in GGUF, "ffn_gate_shexp", in all families.
 std::optional<Module> ModuleNamed(std::string_view name);
-// Experts say it by the role of their row, as their projections have many names.
+// Finds the module of a tensor. For experts the role of their row decides, because their
+// projections have many names.
 std::optional<Module> ModuleOf(std::string_view role, std::string_view name);
 
 }  // namespace moepack

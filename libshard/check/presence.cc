@@ -11,7 +11,7 @@
 namespace moepack {
 namespace {
 
-// What a layer has, as bits.
+// The parts of a layer, as bits.
 enum Has : unsigned {
   kRouter = 1,
   kSelectionBias = 2,
@@ -21,8 +21,8 @@ enum Has : unsigned {
   kDown = 32,
   kShared = 64,
   kDense = 128,
-  kMtp = 256,       // what only blocks for multi-token prediction have
-  kOwnNumber = 512  // a block counted from 0 ({M})
+  kMtp = 256,       // a part that only blocks for multi-token prediction have
+  kOwnNumber = 512  // a block that is counted from 0 ({M})
 };
 
 constexpr std::string_view kMtpBlock = "block for multi-token prediction";
@@ -31,7 +31,7 @@ bool HasToken(const TensorRule& rule, std::string_view token) {
   return rule.pattern.find(token) != std::string::npos;
 }
 
-// The bits of a row of a family.
+// Returns the bits of a family's row.
 unsigned BitsOf(const TensorRule& rule) {
   const std::string& role = rule.role;
   unsigned bits = 0;
@@ -122,7 +122,7 @@ class Presence {
     names_.Add(tensor);
   }
 
-  // Embedding, final norm and head. A family that has no row for one is not asked for it.
+  // Checks embedding, final norm and head. One that the family has no row for is not asked for.
   void CheckEnds() {
     const auto check = [&](std::string_view role, std::string_view what, std::string_view why) {
       const auto& rules = model_.family().rules;
@@ -153,9 +153,9 @@ class Presence {
                 Cat(decoder(), " layers (", promise_.layers_key, ")"));
   }
 
-  // Dense layers are dense and the others are not, as the config has it.
+  // Checks that the layers with experts are those that the config names.
   void CheckMoeLayers() {
-    // Families of mixers have a feed-forward part in no other layer.
+    // Where the config lists mixers, a layer without experts need not have a feed-forward part.
     const bool dense_known = (family_ & kDense) != 0 && promise_.moe_key != "layers_block_type" &&
                              promise_.moe_key != "hybrid_override_pattern";
     ExpertIds no_experts, no_dense, experts;
@@ -176,7 +176,7 @@ class Presence {
                 Cat("one (", promise_.moe_key, ")"));
   }
 
-  // All projections that the family has, a router and what chooses with it.
+  // Checks that each MoE layer has all projections of the family, a router, and the router's bias.
   void CheckExperts() {
     const std::pair<unsigned, const char*> parts[] = {{kRouter, "router"},
                                                       {kGate, "gate projection of the experts"},
@@ -213,7 +213,7 @@ class Presence {
                 *promise_.shared ? "some, as the config counts them" : "none in the config");
   }
 
-  // Families with a module of its own for linear attention.
+  // Checks families that have a separate module for linear attention.
   void CheckLinearAttention() {
     if (!promise_.linear_attention) return;
     ExpertIds no_linear, no_plain;
@@ -228,8 +228,8 @@ class Presence {
     SayOfLayers(FindingKind::kMissing, no_plain, "full attention", "some as the config lists it");
   }
 
-  // Layers that are numbered on after the last one are blocks for multi-token prediction, as many
-  // as the config announces; where it announces nothing, those that look like it.
+  // Layers numbered after the last one are blocks for multi-token prediction, as many as the config
+  // announces. Where it announces none, a layer counts if it has parts that only such blocks have.
   void CheckBlocksPastTheLast() {
     for (auto at = layers_.lower_bound(decoder()); at != layers_.end(); ++at) {
       const auto& [number, layer] = *at;

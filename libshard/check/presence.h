@@ -1,5 +1,5 @@
-// Checks that everything a config promises is there: layers, their parts, embedding, norm, head,
-// blocks for multi-token prediction. Names alone decide.
+// Checks that everything a config promises is there: layers and their parts, embedding, norm, head,
+// and blocks for multi-token prediction. Only names are looked at.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Sizes that config.json gives, and how they must fit each other. The names of fields are those of
-// the published configs (docs/conversion.md, docs/families.md).
+// Reads the sizes that config.json gives and checks that they fit each other. Names of fields are
+// those of the published configs (docs/conversion.md, docs/families.md).
 #include "libshard/check/promise.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace moepack {
 namespace {
 
 constexpr ConfigKeys kHeadSizeKeys = {"head_dim", "attention_head_dim"};
-// Attention whose heads are not the same in all layers, or not the same for keys and values.
+// Fields of attention whose heads differ between layers, or between keys and values.
 constexpr ConfigKeys kUnevenHeadKeys = {"global_head_dim",         "num_global_key_value_heads",
                                         "swa_num_key_value_heads", "swa_head_dim",
                                         "attention_other_setting", "num_attention_heads_per_layer"};
@@ -24,8 +24,8 @@ class PromiseReader {
                 std::vector<CheckFinding>& findings)
       : raw_(raw), config_(std::move(config)), model_(model), findings_(findings) {}
 
-  // `complete`: what is absent from the config is what the converters make of it: as many key heads
-  // as heads, experts as wide as the dense part.
+  // With `complete`, absent fields get the values that converters assume: as many key heads as
+  // heads, and experts as wide as the dense part.
   Result<ModelPromise> Read(const ConfigFacts& facts, bool complete) {
     out_.facts = facts;
     SHARD_CHECK(ReadSizes());
@@ -45,7 +45,7 @@ class PromiseReader {
     findings_.push_back({FindingKind::kConfig, field, expected, found});
   }
 
-  // The number under the keys, or of a list with equal numbers; 0 when absent or unequal.
+  // Reads the number under the keys, or that of a list of equal numbers; 0 when absent or unequal.
   Result<uint64_t> Uniform(ConfigKeys keys) const {
     SHARD_TRY(const std::vector<uint32_t> numbers, config_.FindU32s(keys));
     const bool equal =
@@ -53,7 +53,7 @@ class PromiseReader {
     return numbers.empty() || !equal ? 0 : uint64_t{numbers.front()};
   }
 
-  // Sizes that cannot be zero where they are given.
+  // Reads a size, which cannot be zero where it is given.
   Result<uint64_t> Size(ConfigKeys keys) {
     SHARD_TRY(const std::vector<uint32_t> numbers, config_.FindU32s(keys));
     if (numbers.size() == 1 && numbers[0] == 0) Say(config_.Find(keys)->path, "at least 1", "0");
@@ -77,7 +77,7 @@ class PromiseReader {
     if (!config_.Has(fields::kExpertWidth) && (out_.facts.plain_width || complete)) {
       SHARD_TRY(out_.expert_width, Size({"intermediate_size"}));
     }
-    // DBRX, whose feed-forward part has a config of its own.
+    // DBRX has a separate config for its feed-forward part.
     if (model_.expert_count_key.find("ffn_config.") != std::string::npos) {
       out_.expert_width = model_.expert_intermediate_size;
     }
@@ -91,7 +91,8 @@ class PromiseReader {
   Status ReadShared() {
     SHARD_TRY(const uint64_t count, Uniform(fields::kSharedExperts));
     SHARD_TRY(const uint64_t width, Uniform(fields::kSharedWidth));
-    // Whether a width is that of one of them or of all is not the same everywhere.
+    // With several shared experts, some families give the width of one and others that of all, so
+    // nothing is promised.
     out_.shared_width = count > 1 ? 0 : width;
     if (width == 0 && out_.facts.shared_of_experts) out_.shared_width = count * out_.expert_width;
     if (config_.Has(fields::kSharedExperts) || config_.Has(fields::kSharedWidth)) {
@@ -153,7 +154,8 @@ class PromiseReader {
     return CheckGroups();
   }
 
-  // Routers choose groups of experts first, then experts inside them.
+  // Some routers choose groups of experts first, then experts inside them. The numbers of groups
+  // must divide.
   Status CheckGroups() {
     const uint64_t groups = model_.routing.groups.value_or(0),
                    used = model_.routing.groups_used.value_or(0);

@@ -1,6 +1,5 @@
 // What a model's config promises about its tensors: sizes, kinds of layers, and what must be there.
-// A value that the config does not give stays unknown (0, "" or no value), and nothing is checked
-// against it.
+// A value that the config does not give stays unknown (0, "" or no value), and is not checked.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +18,15 @@ namespace moepack {
 
 struct LayerPromise {
   std::optional<bool> moe;
-  std::string attention;  // as the config calls it: "linear_attention", "1"; "" when it is silent
+  std::string attention;  // in the config's words: "linear_attention", "1"; "" when it is silent
 };
 
-// Heads of ordinary attention, the same in all layers.
+// The heads of ordinary attention, which are the same in all layers.
 struct HeadsPromise {
   uint64_t heads = 0, key_heads = 0, size = 0;
 };
 
-// Sizes of multi-head latent attention, as DeepSeek's configs call them.
+// The sizes of multi-head latent attention, with the names of DeepSeek's configs.
 struct LatentPromise {
   uint64_t heads = 0;
   uint64_t query_rank = 0;  // 0: queries are projected directly
@@ -36,16 +35,18 @@ struct LatentPromise {
 
 struct ModelPromise {
   uint64_t vocabulary = 0, hidden = 0;
-  uint64_t expert_input = 0;  // what goes into an expert: hidden, or a latent of its own
+  // the width of an expert's input: the hidden size, or a latent of another size
+  uint64_t expert_input = 0;
   uint64_t expert_width = 0, dense_width = 0, shared_width = 0;
   std::vector<LayerPromise> layers;  // decoder layers
-  std::string moe_key;               // what says which of them have experts
-  std::string layers_key;            // what says how many there are
+  std::string moe_key;               // the field that says which of them have experts
+  std::string layers_key;            // the field that says how many there are
   std::optional<uint32_t> mtp;       // blocks for multi-token prediction
   std::optional<bool> tied;          // the head is the embedding
   std::optional<bool> shared;        // layers with experts have shared ones
-  std::string selection_bias_key;    // what says that routers have one, "" where nothing does
-  bool linear_attention = false;     // "linear_attention" layers have linear_attn, others self_attn
+  // the field that says that routers have one; "" where none does
+  std::string selection_bias_key;
+  bool linear_attention = false;  // "linear_attention" layers have linear_attn, others self_attn
   std::optional<HeadsPromise> heads;
   std::optional<LatentPromise> latent;
   ConfigFacts facts;

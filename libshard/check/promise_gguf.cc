@@ -1,5 +1,5 @@
-// What the metadata of a GGUF model promises. Keys: llama.cpp's; only those that mean the same in
-// every architecture.
+// Reads what the metadata of a GGUF model promises. Only those of llama.cpp's keys are used that
+// mean the same in every architecture.
 #include <algorithm>
 
 #include "libshard/base/text.h"
@@ -9,7 +9,7 @@ namespace moepack {
 
 ModelPromise ReadGgufPromise(const GgufMetadata& metadata, const ModelConfig& model) {
   const std::string prefix = metadata.Architecture() + ".";
-  // Zero too where a list gives one number per layer.
+  // This is 0 also where a list gives one number per layer.
   const auto number = [&](const char* key) { return metadata.Uint(prefix + key).value_or(0); };
   ModelPromise promise;
   promise.layers_key = prefix + "block_count";

@@ -1,5 +1,6 @@
-// Which layers have experts, and what attention. Configs say it in many ways: a list with an entry
-// per layer, a list of numbers of layers, or a number from which each layer's kind follows.
+// Finds out which layers have experts and which kind of attention each has. Configs say this in
+// many ways: by a list with an entry per layer, a list of layer numbers, or a number from which
+// each layer's kind follows.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,7 +17,7 @@ constexpr ConfigKeys kAttentionLists = {"layer_types",          "layers_block_ty
                                         "hybrid_layer_pattern", "compress_ratios"};
 constexpr size_t kMaxKindLength = 64;
 
-// A list per layer in which one word or number stands for layers with experts.
+// A list with an entry per layer in which one word or number stands for layers with experts.
 struct MoeList {
   const char* key;
   const char* moe;
@@ -46,16 +47,17 @@ class LayerKinds {
  private:
   size_t layers() const { return promise_.layers.size(); }
 
-  // Once: lists of whole layers are read for both kinds.
+  // Adds a finding only once, because lists of whole layers are read twice, for experts and for
+  // attention.
   void Say(const std::string& field, const std::string& expected, const std::string& found) {
     const CheckFinding finding = {FindingKind::kConfig, field, expected, found};
     if (std::find(findings_.begin(), findings_.end(), finding) != findings_.end()) return;
     findings_.push_back(finding);
   }
 
-  // The entries of a list or of a string of letters; blocks for multi-token prediction may have
-  // entries after those of the layers. Nothing when the field is absent, no list, or of a wrong
-  // length, which is a finding.
+  // Returns the entries of a list or of a string of letters. Blocks for multi-token prediction may
+  // have entries after those of the layers. The result is empty when the field is absent or no
+  // list, and when its length is wrong, which is a finding.
   std::vector<std::string> Entries(const char* key) {
     std::vector<std::string> entries;
     const std::optional<HfConfig::Field> field = raw_.Find({key});
@@ -88,7 +90,7 @@ class LayerKinds {
       promise_.layers[layer].attention =
           (layer + 1) % *interval == 0 ? "full_attention" : "linear_attention";
     }
-    // The first layers of DeepSeek-V4 choose experts by the token's id.
+    // DeepSeek-V4's first layers choose experts by the token's id.
     SHARD_TRY(const auto hashed, config_.FindU32({"num_hash_layers"}));
     for (size_t layer = 0; hashed && layer < std::min<size_t>(*hashed, layers()); ++layer) {
       promise_.layers[layer].attention += " hash";
@@ -96,7 +98,7 @@ class LayerKinds {
     return Ok();
   }
 
-  // A number of layers from one to the next of a kind.
+  // Reads the distance, in layers, between two layers of a kind.
   Result<std::optional<uint32_t>> Step(const char* key) {
     SHARD_TRY(const std::optional<uint32_t> step, config_.FindU32({key}));
     if (step != 0u) return step;
@@ -117,7 +119,7 @@ class LayerKinds {
       Set(key, [&, word = moe](size_t layer) { return entries[layer] == word; });
       return true;
     }
-    // Numbers of the layers with experts: Llama-4's list, Step's "3,4,5".
+    // The numbers of the layers with experts: a list in Llama-4, the text "3,4,5" in Step.
     const auto list = raw_.Find({"moe_layers"});
     if (list && list->value->is_array()) {
       SHARD_TRY(const std::vector<uint32_t> numbers, raw_.FindU32s({"moe_layers"}));
@@ -144,7 +146,7 @@ class LayerKinds {
     Say(key, Cat("numbers of layers below ", layers()), Cat(*numbers.rbegin()));
   }
 
-  // Each of these tries one way to say it; the first that the config has decides.
+  // Each of these reads one way to say it. The first that the config uses decides.
   Status ReadMoeNumbers() {
     for (const auto read :
          {&LayerKinds::ReadInterleaved, &LayerKinds::ReadPeriod, &LayerKinds::ReadRange,
@@ -156,7 +158,7 @@ class LayerKinds {
     return Ok();
   }
 
-  // Llama-4 and Arctic: the last of so many layers.
+  // Llama-4 and Arctic: the last of each run of so many layers has experts.
   Result<bool> ReadInterleaved() {
     for (const char* key : {"interleave_moe_layer_step", "moe_layer_frequency"}) {
       SHARD_TRY(const auto step, Step(key));
@@ -166,7 +168,7 @@ class LayerKinds {
     return false;
   }
 
-  // Jamba.
+  // Jamba: one layer of each period has experts.
   Result<bool> ReadPeriod() {
     SHARD_TRY(const auto period, Step("expert_layer_period"));
     SHARD_TRY(const auto offset, config_.FindU32({"expert_layer_offset"}));
@@ -175,7 +177,7 @@ class LayerKinds {
     return true;
   }
 
-  // ERNIE; -1 as an end is the last layer.
+  // ERNIE: a range of layers; an end of -1 means the last layer.
   Result<bool> ReadRange() {
     SHARD_TRY(const auto start, config_.FindU32({"moe_layer_start_index"}));
     if (!start) return false;
@@ -193,7 +195,8 @@ class LayerKinds {
     return true;
   }
 
-  // DeepSeek and all that took over its config; LFM2 and Hunyuan under other names.
+  // DeepSeek and all that took over its config: the first layers are dense. LFM2 and Hunyuan say it
+  // under other names.
   Result<bool> ReadLeadingDense() {
     for (const char* key : {"first_k_dense_replace", "num_dense_layers", "moe_layer_num_skipped"}) {
       SHARD_TRY(const auto dense, config_.FindU32({key}));
@@ -210,7 +213,7 @@ class LayerKinds {
     return false;
   }
 
-  // The Qwen models.
+  // The Qwen models: every n-th layer has experts, except for listed ones.
   Result<bool> ReadSparseStep() {
     if (!config_.Has({"decoder_sparse_step"}) && !config_.Has({"mlp_only_layers"})) return false;
     SHARD_TRY(const auto step, Step("decoder_sparse_step"));

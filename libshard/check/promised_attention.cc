@@ -8,7 +8,7 @@
 namespace moepack {
 namespace {
 
-// Kinds whose tensors are those of ordinary attention.
+// Kinds of layers that have the tensors of ordinary attention.
 constexpr std::array<std::string_view, 5> kOrdinary = {"", "full_attention", "sliding_attention",
                                                        "chunked_attention", "1"};
 
@@ -86,7 +86,7 @@ std::vector<PromisedTensor> AttentionOutline::Standard() const {
   return out;
 }
 
-// The Bailing models: queries, keys and values above each other.
+// The Bailing models have queries, keys and values above each other in one matrix.
 std::vector<PromisedTensor> AttentionOutline::Joined() const {
   if (!promise_->heads || promise_->heads->size == 0 || promise_->hidden == 0) return {};
   const HeadsPromise& heads = *promise_->heads;

@@ -11,8 +11,8 @@ namespace moepack {
 
 struct PromisedTensor {
   std::string name;             // after the layer: "self_attn.q_proj.weight"
-  std::vector<uint64_t> shape;  // empty: as ExpectedShapes says
-  bool f32 = false;             // whatever the type of the others
+  std::vector<uint64_t> shape;  // empty: the shape of ExpectedShapes
+  bool f32 = false;             // F32 whatever type the others have
 };
 
 class AttentionOutline {
@@ -21,8 +21,8 @@ class AttentionOutline {
   static Result<AttentionOutline> Read(const HfConfig& config, const Family& family,
                                        const ModelPromise& promise);
 
-  // The tensors of a decoder layer, by the config's word for its kind; none when the kind is not
-  // known.
+  // Returns the attention tensors of a decoder layer of the kind that the config names; empty when
+  // the kind is not known.
   std::vector<PromisedTensor> Of(const std::string& kind) const;
 
  private:
@@ -41,8 +41,9 @@ class AttentionOutline {
 
   const ModelPromise* promise_ = nullptr;
   bool has_rows_ = false;  // the family's attention is called self_attn
-  bool joined_ = false;    // or attention, with one projection for all
-  bool mixers_ = false;    // some layers have something else instead
+  // it is called attention and has one projection for queries, keys and values
+  bool joined_ = false;
+  bool mixers_ = false;  // some layers have something else instead
   bool biases_ = false, output_bias_ = false, sinks_ = false;
   std::string query_norm_, key_norm_;  // "" where there is none
   bool whole_norms_ = false;           // over all heads at once

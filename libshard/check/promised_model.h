@@ -1,5 +1,5 @@
-// A model of which only config.json is there. It is opened as if a checkpoint with the promised
-// tensors lay beside it.
+// Opens a model of which only config.json is there, as if a checkpoint with the promised tensors
+// lay beside it.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,9 @@
 
 namespace moepack {
 
-// The file that is the config of `source` when it has no tensors: a .json file that is not an
-// index, or config.json of a tree with neither safetensors, index nor GGUF. None otherwise, also
-// where the tree cannot be read: opening the checkpoint says why.
+// Returns the config of a source that has no tensors: a .json file that is not an index, or
+// config.json of a tree with neither safetensors, index nor GGUF. No value otherwise, also when the
+// tree cannot be read, since opening the checkpoint then says why.
 std::optional<std::string> ConfigAlone(const Source& source);
 
 struct PromisedModel {

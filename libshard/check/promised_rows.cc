@@ -16,13 +16,14 @@ bool Has(const TensorRule& rule, std::string_view token) {
   return rule.pattern.find(token) != std::string::npos;
 }
 
-// The pattern up to its leaf.
+// Returns the pattern up to its leaf.
 std::string_view StemOf(const TensorRule& rule) {
   const std::string_view pattern = rule.pattern;
   return pattern.ends_with(kLeaf) ? pattern.substr(0, pattern.size() - kLeaf.size()) : pattern;
 }
 
-// "layers.{L}.mlp.experts." of "layers.{L}.mlp.experts.gate_proj.{W}"; "" for names in pieces.
+// Returns "layers.{L}.mlp.experts." for "layers.{L}.mlp.experts.gate_proj.{W}"; "" for a name whose
+// last component is not a whole word.
 std::string_view ContainerOf(const TensorRule& rule) {
   const std::string_view stem = StemOf(rule);
   const size_t dot = stem.rfind('.');
@@ -45,7 +46,7 @@ struct Wanted {
   bool explicit_experts = false;
 };
 
-// The projections of the first container with such rows.
+// Returns the projections of the first container that has such rows.
 std::vector<const TensorRule*> Projections(const Family& family, const Wanted& wanted) {
   std::map<Module, const TensorRule*> modules;
   std::string_view container;
@@ -77,7 +78,8 @@ std::vector<std::string> Names(const std::vector<const TensorRule*>& rules, std:
   return names;
 }
 
-// The first row of `role` in a layer, or outside of layers; only whole words.
+// Returns the first row of `role` in a layer, or outside of layers, whose components are whole
+// words.
 std::string First(const Family& family, std::string_view role, bool layered) {
   for (const TensorRule& rule : family.rules) {
     if (rule.role != role || Has(rule, "{M}") || Has(rule, "{L}") != layered) continue;
@@ -104,7 +106,7 @@ PromisedRows::PromisedRows(const Family& family) {
     appended_mtp = appended_mtp || (rule.role == "mtp" && Has(rule, "{L}"));
     own_mtp = own_mtp || rule.pattern == "mtp.layers.{M}.self_attn.{**}";
   }
-  // Families that store packed experts transposed have no others.
+  // Families that store packed experts transposed always pack them.
   const bool fused = family.facts.transposed || family.promise.packed;
   auto rules = Projections(family, {Part::kExpert, {}, fused, !fused});
   packed = fused || rules.empty();

@@ -1,5 +1,5 @@
-// The names that a family's rows give to the parts of a layer. A row is a pattern for many names,
-// and a checkpoint uses one of them.
+// Picks the names that checkpoints of a family use for the parts of a layer. A row is a pattern for
+// many names, of which a checkpoint uses one.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace moepack {
 
-// Patterns with {L} and, for explicit experts, {E}, spelled out to the leaf.
+// Patterns with {L} and, for explicit experts, {E}; all else is spelled out, with the leaf.
 struct PromisedRows {
   explicit PromisedRows(const Family& family);
 
@@ -18,13 +18,13 @@ struct PromisedRows {
   std::string router, selection_bias, shared_gate;
   // Each has the projections of one feed-forward part: gate, up and down, or fewer.
   std::vector<std::string> experts, shared, dense;
-  bool packed = false;        // the experts are
-  bool layer_norms = false;   // called input_layernorm and post_attention_layernorm
+  bool packed = false;        // experts are packed
+  bool layer_norms = false;   // norms are called input_layernorm and post_attention_layernorm
   bool appended_mtp = false;  // blocks for multi-token prediction follow the layers
-  bool own_mtp = false;       // they are numbered on their own, as "mtp.layers.{M}."
+  bool own_mtp = false;       // they are numbered separately, as in "mtp.layers.{M}."
 };
 
-// `pattern` with numbers for {L} and {E}.
+// Returns `pattern` with numbers for {L} and {E}.
 std::string Spelled(std::string_view pattern, uint32_t layer, uint32_t expert = 0);
 
 }  // namespace moepack

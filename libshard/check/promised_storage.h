@@ -1,4 +1,5 @@
-// How a config says that weights are stored, as far as names, types and shapes follow from it.
+// Reads how a config says that weights are stored, as far as names, types and shapes follow from
+// it.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@ namespace moepack {
 
 struct PromisedStorage {
   std::string plain = "BF16";                  // dtype of what is not quantized
-  uint64_t block_rows = 0, block_columns = 0;  // FP8 in blocks; 0: not
+  uint64_t block_rows = 0, block_columns = 0;  // of FP8 in blocks; 0: no such blocks
   bool mxfp4_experts = false;
-  std::vector<std::string> excluded;  // modules that FP8 leaves alone, sorted
+  std::vector<std::string> excluded;  // modules that are not FP8, sorted
   std::string description;            // "F8_E4M3 in blocks of 128x128"
   std::string unfollowed;             // a quantization that is not followed here; "" for none
 };

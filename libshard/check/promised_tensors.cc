@@ -15,7 +15,7 @@
 namespace moepack {
 namespace {
 
-// Far above any model: Kimi-K2 has 140,000 tensors and 10^12 weights.
+// Bounds far above any model. Kimi-K2 has 140,000 tensors and 10^12 weights.
 constexpr size_t kMostTensors = 500'000;
 constexpr uint64_t kMostElements = uint64_t{1} << 50;
 
@@ -53,7 +53,8 @@ class Promiser {
                                                    : model_.experts;
   }
 
-  // DeepSeek leaves out what is not a linear layer of the decoder; others name the rest.
+  // DeepSeek quantizes the linear layers of the decoder without saying so; other configs list the
+  // modules that are not quantized.
   bool IsFp8(const std::string& name, const ModelTensor& tensor,
              const std::vector<uint64_t>& shape) const {
     if (storage_.block_rows == 0 || tensor.layer < 0 || shape.size() != 2) return false;
@@ -97,7 +98,7 @@ class Promiser {
     out_.tensors.push_back(std::move(entry));
   }
 
-  // `name` without the prefix. False when the shape is not known.
+  // Adds a tensor; `name` lacks the prefix. Returns false when the shape is not known.
   bool Add(const std::string& name, std::vector<uint64_t> shape = {}, bool f32 = false) {
     if (failed_) return false;
     std::string full =
@@ -129,7 +130,8 @@ class Promiser {
     return true;
   }
 
-  // Unknown dimensions that are the experts' are filled in; empty when another one is unknown.
+  // Fills in an unknown dimension of the experts. The result is empty when another dimension is
+  // unknown.
   std::vector<uint64_t> ShapeOf(const ModelTensor& tensor, const std::string& name,
                                 uint32_t experts) const {
     const std::string_view leaf = name.ends_with(".weight") ? "weight" : tensor.leaf;
@@ -152,7 +154,7 @@ class Promiser {
     };
     add(rows_.embedding, "embedding");
     add(rows_.norm, "final norm");
-    // Without a word in the config, models have a head of their own.
+    // When the config is silent, the head is not tied to the embedding.
     if (!promise_.tied.value_or(false)) add(rows_.head, "head");
     if (!family_.promise.norm_biases) return;
     Add("norm.bias", {promise_.hidden});
@@ -164,7 +166,7 @@ class Promiser {
     const LayerPromise& kind = promise_.layers[layer];
     const std::string at = Cat("layers.", layer, ".");
     AddNorms(at, layer);
-    // Families of mixers have one thing in a layer.
+    // In families of mixers a layer is either attention or a feed-forward part.
     const bool mixers =
         promise_.moe_key == "layers_block_type" || promise_.moe_key == "hybrid_override_pattern";
     const bool moe = kind.moe.value_or(true);
@@ -224,7 +226,7 @@ class Promiser {
     if (family_.promise.expert_biases) AddExpertBiases(layer);
   }
 
-  // gpt-oss: 16 bytes with 32 values each, one scale for them.
+  // gpt-oss stores MXFP4 as blocks of 16 bytes with 32 values, and one byte of scale per block.
   void AddMxfp4Experts(uint32_t layer) {
     constexpr uint64_t kValues = 32, kBytes = 16;
     const uint64_t experts = ExpertsOf(layer), width = promise_.expert_width;
@@ -278,7 +280,7 @@ class Promiser {
     }
   }
 
-  // DeepSeek and GLM: one layer more, with embedding and head of its own.
+  // DeepSeek and GLM append one more layer that has its own embedding and head.
   void AddAppendedMtp(uint32_t layer) {
     const std::string at = Cat("layers.", layer, ".");
     const uint64_t hidden = promise_.hidden, vocabulary = promise_.vocabulary;
@@ -305,7 +307,7 @@ class Promiser {
     AddNorms(at, decoder());
     AddAttention(at, "full_attention", decoder());
     AddMoe(decoder());
-    // The block is numbered on its own.
+    // The block is numbered separately.
     for (size_t i = before; i < out_.tensors.size(); ++i) {
       std::string& name = out_.tensors[i].name;
       name = Cat("mtp.layers.0.", name.substr(prefix_.size() + at.size()));

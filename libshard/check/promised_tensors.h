@@ -1,4 +1,4 @@
-// The tensors that a config promises, with their shapes: those of a checkpoint of which only
+// Lists the tensors that a config promises, with their shapes, for a model of which only
 // config.json is there.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace moepack {
 
 struct PromisedTensors {
-  // Names are those of the family's rows.
+  // The tensors, with the names of the family's rows.
   std::vector<TensorEntry> tensors;
   // Parts that the model has but `tensors` lacks, because the config does not give their sizes.
   std::vector<std::string> missing;

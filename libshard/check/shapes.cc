@@ -21,7 +21,7 @@ bool IsInteger(const TensorEntry& entry) {
 
 bool Same(uint64_t found, uint64_t expected) { return expected == 0 || found == expected; }
 
-// Whether `values` numbers of 2 to 8 bits each, the last word padded, take `words` elements.
+// True if `values` numbers of 2 to 8 bits can take `words` words, of which the last may be padded.
 bool PacksInto(uint64_t values, uint64_t words, uint64_t word_bits) {
   for (const uint64_t bits : {2, 3, 4, 5, 6, 8}) {
     uint64_t all = 0;
@@ -35,7 +35,7 @@ bool FitsPacked(const TensorEntry& entry, std::string_view leaf,
                 const std::vector<uint64_t>& dims) {
   const std::vector<uint64_t>& shape = entry.shape;
   const size_t last = dims.size() - 1;
-  // GPTQ and AWQ pack along one axis or the other.
+  // GPTQ packs along one axis, AWQ along the other; conversion checks them.
   if (leaf == "qweight") return true;
   if (leaf == "blocks") {
     constexpr uint64_t kBlockValues = 32, kBlockBytes = 16;  // MXFP4
@@ -92,7 +92,7 @@ class Shapes {
     size_t count = 0;
   };
 
-  // Tensors of one row with the same shape share a finding.
+  // Notes a finding. Tensors of one row with the same shape share it.
   void Note(const ModelTensor& tensor, const Dims& expected) {
     const TensorEntry& entry = model_.entry(tensor);
     const std::string key =

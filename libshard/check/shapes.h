@@ -1,4 +1,4 @@
-// Checks that tensors have the shapes that follow from the sizes of a config.
+// Checks that tensors have the shapes that follow from the sizes in the config.
 #pragma once
 
 #include <vector>

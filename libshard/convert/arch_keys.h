@@ -1,4 +1,4 @@
-// Keys that begin with the architecture's name.
+// Writes keys that begin with the architecture's name.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace moepack {
 
-// Writes "<architecture>.<name>" keys with exactly the type that the runtime reads them as: it
-// refuses a file whose u32 is an i32, or whose f32 is an f64. Borrows the metadata.
+// Writes "<architecture>.<name>" keys with exactly the type that the runtime reads, because it
+// refuses a file whose u32 is an i32 or whose f32 is an f64. Borrows the metadata.
 class ArchKeys {
  public:
   ArchKeys(std::string_view architecture, GgufMetadata& metadata)

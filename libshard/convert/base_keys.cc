@@ -31,7 +31,7 @@ const CountRow kCounts[] = {
     {"expert_count", fields::kExperts},
     {"expert_used_count", fields::kTopK},
 };
-// They follow those of routing groups.
+// These keys follow those of routing groups, as in the files of llama.cpp's converter.
 const CountRow kHeadSizes[] = {
     {"attention.key_length", {"head_dim"}},
     {"attention.value_length", {"head_dim"}},
@@ -40,7 +40,7 @@ const CountRow kHeadSizes[] = {
 Status AddCounts(const HfConfig& config, std::span<const CountRow> rows, ArchKeys& keys) {
   for (const CountRow& row : rows) {
     SHARD_TRY(const std::optional<uint32_t> count, config.FindU32(row.fields));
-    // Zero stops the runtime.
+    // The runtime refuses a count of zero.
     if (count == 0u) return config.Wrong(*config.Find(row.fields), "at least 1");
     if (count) keys.U32(row.key, *count);
     if (!count && row.required) return config.Missing(row.fields, "a whole number");

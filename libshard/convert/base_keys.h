@@ -19,21 +19,22 @@ struct HfShape {
   uint32_t hidden = 0, heads = 0, kv_heads = 0;
   uint32_t head_size = 0;  // head_dim, or hidden / heads
   uint32_t vocabulary = 0;
-  uint32_t mtp_layers = 0;  // blocks for multi-token prediction that are kept
+  uint32_t mtp_layers = 0;  // blocks for multi-token prediction that the GGUF keeps
 };
 Result<HfShape> ReadShape(const HfConfig& config);
 
-// <arch>.block_count, context_length, embedding_length, ... expert_gating_func.
-// `blocks` counts multi-token-prediction blocks that are kept.
+// Adds <arch>.block_count, context_length, embedding_length, ... expert_gating_func. `blocks`
+// includes the blocks for multi-token prediction that are kept.
 Status AddBaseKeys(const HfConfig& config, const RoutingToWrite& routing, uint32_t blocks,
                    ArchKeys& keys);
 
-// What llama.cpp asserts of the numbers of experts and of routing groups when it loads a file, of
-// the keys in `metadata`. kUnsupported, since that aborts the process.
+// Checks what llama.cpp asserts about experts and routing groups when it loads a file with the keys
+// in `metadata`. kUnsupported, because a failed assertion aborts the process.
 Status CheckExpertCounts(const HfConfig& config, std::string_view architecture,
                          const GgufMetadata& metadata);
 
-// kUnsupported for heads of another size than hidden size / heads, for runtimes that read no other.
+// Returns kUnsupported for heads of another size than hidden size / heads, for architectures whose
+// runtime reads no other.
 Status CheckSquareHeads(const HfConfig& config, const HfShape& shape);
 
 }  // namespace moepack

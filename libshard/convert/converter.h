@@ -1,5 +1,6 @@
-// From Hugging Face checkpoints to GGUF: one file per family under libshard/convert/, one line in
-// all.cc. Names, keys and rules are those of llama.cpp's converter (docs/families.md).
+// Converts Hugging Face checkpoints to GGUF: one file per family in libshard/convert/families/, and
+// one line in its all.cc. Names, keys and rules are those of llama.cpp's converter
+// (docs/families.md).
 #pragma once
 
 #include <span>
@@ -18,12 +19,12 @@ struct GgufConverter {
 };
 
 std::span<const GgufConverter> AllConverters();
-// Null when the family has no converter.
+// Returns null when the family has no converter.
 const GgufConverter* FindConverter(std::string_view family);
 
-// Checks the tensors of a checkpoint as conversion would, whether GGUF is wanted or not: kCorrupt
-// for one that is missing or misshapen, even where no other layer shows that it should be there. Ok
-// for families without a converter, for what conversion does not support, and without tensors.
+// Checks the tensors of a checkpoint as conversion would, whether GGUF is wanted or not. kCorrupt
+// for a missing or misshapen tensor, even when it is missing from all layers. Ok for families
+// without a converter, for models that conversion does not support, and without tensors.
 Status CheckByConversion(const MoeModel& model);
 
 }  // namespace moepack

@@ -37,14 +37,14 @@ std::string Capitalized(std::string word) {
   return word;
 }
 
-// "v3", "v0.1"; also whatever begins with a digit.
+// True for "v3", "v0.1" and words that begin with a digit.
 bool IsVersion(std::string_view word) {
   if (!word.empty() && IsDigit(word.front())) return true;
   return word.size() > 1 && word.front() == 'v' && IsDigit(word.back()) &&
          std::all_of(word.begin() + 1, word.end(), [](char c) { return IsDigit(c) || c == '.'; });
 }
 
-// "owner/name" as the Hub has them, and not a path of the machine that wrote config.json.
+// True for "owner/name" of the Hub, and false for a path of the machine that wrote config.json.
 bool IsHubId(std::string_view id) {
   const auto allowed = [](char c) {
     return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_' ||
@@ -60,7 +60,7 @@ std::string NameOf(const ModelCard& card, const ModelNames& names) {
   return TitleOf(IsHubId(names.name_or_path) ? NameOfId(names.name_or_path) : names.family);
 }
 
-// One "organisation/name" of the Hub.
+// Adds the keys of one base model or data set, "organisation/name" on the Hub.
 void AddOrigin(const std::string& prefix, const std::string& id, GgufMetadata& metadata) {
   const size_t slash = id.find('/');
   const bool on_hub = slash != std::string::npos && id.find("://") == std::string::npos;
@@ -96,7 +96,7 @@ void AddCard(const ModelCard& card, GgufMetadata& metadata) {
   if (!languages.empty()) metadata.Set("general.languages", GgufValue::Strings(languages));
 }
 
-// What the model's makers recommend for sampling.
+// Adds the sampling options that the model's authors recommend.
 Status AddSampling(const SourceTree& tree, GgufMetadata& metadata) {
   const std::string name = "generation_config.json";
   SHARD_TRY(const bool there, tree.Has(name));
@@ -119,7 +119,8 @@ Status AddSampling(const SourceTree& tree, GgufMetadata& metadata) {
   return Ok();
 }
 
-// Two digits at least: 1.3M, 21M, 235B.
+// Rounds to at least two digits: 1.3M, 21M, 235B. The result is that of
+// model_weight_count_rounded_notation in llama.cpp's gguf-py.
 std::string RoundedCount(double count) {
   struct Unit {
     double size;
@@ -129,7 +130,7 @@ std::string RoundedCount(double count) {
   const Unit* unit = kUnits;
   while (unit->letter != 'K' && count <= unit->size) ++unit;
   const double scaled = count / unit->size;
-  // A leading zero is not a digit.
+  // A leading zero does not count as a digit.
   const double whole = std::nearbyint(scaled);
   const int decimals = whole < 1 ? 2 : whole < 10 ? 1 : 0;
   std::array<char, 48> text = {};

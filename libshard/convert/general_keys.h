@@ -1,5 +1,5 @@
-// general.*: what a model is called, how large it is, and what its makers say about it. Nothing
-// here changes what a runtime computes.
+// Writes general.*: a model's name and size, and what its authors say about it. Nothing here
+// changes what a runtime computes.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace moepack {
 
-// What a model may be called if its card does not say. The name of the folder is not used: the same
+// Names for a model whose card gives none. The name of the folder is not used, so that the same
 // files give the same bytes wherever they lie.
 struct ModelNames {
   std::string name_or_path;  // of config.json; counts only as an id of the Hub
@@ -24,15 +24,15 @@ struct ModelNames {
 Status AddGeneralKeys(const SourceTree& tree, std::string_view architecture,
                       const ModelNames& names, GgufMetadata& metadata);
 
-// general.size_label: "8x1.3M", experts and the parameters of all else with one expert of each
-// layer.
+// Adds general.size_label, such as "8x1.3M": the number of experts, and the parameters of
+// everything else plus one expert of each layer.
 void AddSizeLabel(const std::vector<GgufTensor>& tensors, GgufMetadata& metadata);
 
-// "name" of "owner/name".
+// Returns "name" for "owner/name".
 std::string_view NameOfId(std::string_view id);
 
-// "qwen3-moe" -> "Qwen3 Moe": dashes become spaces, words in lower case get a capital; versions
-// ("v0.1") and numbers stay.
+// Turns "qwen3-moe" into "Qwen3 Moe": dashes become spaces, and words in lower case get a capital.
+// Versions ("v0.1") and numbers stay.
 std::string TitleOf(std::string_view name);
 
 }  // namespace moepack

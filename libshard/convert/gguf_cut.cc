@@ -1,5 +1,5 @@
-// Keys and the rules a runtime holds them to: llama.cpp, src/llama-hparams and the graphs of
-// src/models. A rule that is broken aborts the process that loads the file, hence the care.
+// The keys, and the rules that the runtime expects of them, are from llama.cpp's src/llama-hparams
+// and the graphs in src/models. A broken rule aborts the process that loads the file.
 #include "libshard/convert/gguf_cut.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace moepack {
 namespace {
 
-// The score of a group is the sum of its two best experts.
+// A group's score is the sum of its two best experts, so it needs two.
 constexpr uint64_t kLeastPerGroup = 2;
 constexpr uint32_t kMaxGroups = 1u << 16;
 
@@ -62,8 +62,8 @@ class KeyCutter {
   GgufMetadata& metadata_;
   std::vector<std::string>& notes_;
   std::string architecture_;
-  const GgufArchitecture* row_;  // null for an architecture that llama.cpp does not have
-  uint32_t experts_ = 0;         // of the source
+  const GgufArchitecture* row_;  // null for an architecture that llama.cpp lacks
+  uint32_t experts_ = 0;         // those of the source
   uint64_t most_used_ = 0;
 };
 
@@ -111,7 +111,7 @@ Status KeyCutter::CheckArchitecture() const {
                      "split this model as safetensors, or keep all experts");
 }
 
-// What keys say about experts is either known or refused.
+// Every key about experts is either known or refused.
 Status KeyCutter::CheckKeys() const {
   const std::string start = architecture_ + ".";
   for (const GgufEntry& entry : metadata_.entries()) {
@@ -137,7 +137,8 @@ Status KeyCutter::CheckKeys() const {
   return Ok();
 }
 
-// A width that a runtime would work out from expert_used_count is written down before that changes.
+// Some runtimes compute the width of experts from expert_used_count. The width is written down
+// before that count changes.
 Status KeyCutter::KeepWidth(uint64_t used) {
   const auto width = metadata_.Uint(Key("expert_feed_forward_length"));
   const bool given = metadata_.Find(Key("expert_feed_forward_length")) != nullptr;
@@ -184,7 +185,7 @@ bool KeyCutter::KeepsEqually(const ExpertIds& ids, uint64_t groups) const {
                      [&](uint64_t n) { return n == kept[0] && n >= kLeastPerGroup; });
 }
 
-// Why the groups cannot stay, "" when they can. Groups are runs of equal length, in order of id.
+// Returns why the groups cannot stay, "" when they can. Groups are runs of ids of equal length.
 std::string KeyCutter::GroupProblem(uint64_t groups) const {
   if (groups > kMaxGroups || experts_ % groups != 0) return "the groups are not of equal size";
   for (const auto& [layer, ids] : cut_.eligible) {

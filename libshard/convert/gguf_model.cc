@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kSplitKeys = "split.", kAlignmentKey = "general.alignment";
 
-// What says how the file was cut and padded, not what the model is.
+// Removes the keys that say how the file was split and padded. They do not belong to the model.
 GgufMetadata WholeMetadata(const GgufMetadata& metadata) {
   GgufMetadata out = metadata;
   for (const GgufEntry& entry : metadata.entries()) {

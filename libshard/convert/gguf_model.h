@@ -1,4 +1,4 @@
-// A model as GGUF sees it, whatever its source: metadata, and a list of tensors, each with the
+// A model in the form of GGUF, whatever its source: metadata, and a list of tensors, each with the
 // source rows that it is made from. Nothing is cut or encoded yet.
 #pragma once
 
@@ -17,17 +17,17 @@ namespace moepack {
 struct GgufTensor {
   std::string name;             // llama.cpp's
   std::vector<uint64_t> shape;  // slowest dimension first; axis 0 is the expert's, if there is one
-  const quant::Format* stored = nullptr;  // what the sources hold
-  const quant::Format* type = nullptr;    // what is written; stored until a recipe decides
-  bool fixed = false;  // F32 whatever the recipe (norms, biases, routers; converted sources only)
+  const quant::Format* stored = nullptr;  // the type of the sources
+  const quant::Format* type = nullptr;    // the type to write; `stored` until a recipe decides
+  bool fixed = false;  // F32 under every recipe (norms, biases, routers; converted sources only)
   Part part = Part::kTrunk;
   int layer = -1;
   uint32_t experts = 0;  // length of axis 0 when it is the expert axis, else 0
-  // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
-  // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).
+  // Joined, they are the tensor in its `stored` type, row by row. With experts, each expert has
+  // equally many ranges, in ascending id. Their `order` must ascend (see OrderOf).
   std::vector<SourceRange> sources;
-  // Makes the rows where they are not just those of the sources in `stored`. The sources then count
-  // rows (row_reader.h), and `stored` is the plain type that says most about them.
+  // Makes the rows where the sources do not simply hold them in `stored`. The sources then count
+  // rows (row_reader.h), and `stored` is the plain type nearest to them.
   std::shared_ptr<const RowReader> reader;
   bool repack = true;   // keep the source's own grid where the reader can (RowReader::Repack)
   std::string literal;  // F32 bytes of a tensor that stands in no source
@@ -36,14 +36,14 @@ struct GgufTensor {
 
   uint64_t row_values() const { return shape.empty() ? 1 : shape.back(); }
   uint64_t elements() const;
-  // Whether the blocks of `to` keep the source's grid.
+  // True if the blocks of `to` keep the source's grid.
   bool KeepsGrid(const quant::Format* to) const;
-  // Bytes when written as `type`. REQUIRES: rows are whole blocks of it.
+  // The size when written as `type`. REQUIRES: rows are whole blocks of it.
   uint64_t bytes() const;
 };
 
-// The SourceRange::order of the ranges of expert `expert` (0 without experts) of tensor number
-// `tensor`.
+// The SourceRange::order of the ranges of an expert (0 without experts) of tensor number `tensor`.
+// Experts take the lower 24 bits.
 inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 | expert; }
 
 struct GgufModel {
@@ -56,16 +56,16 @@ struct GgufModel {
 
 struct ConvertOptions {
   std::string pre;  // --pre: tokenizer.ggml.pre instead of the recognised one
-  bool mtp = true;  // false (--no-mtp): leave blocks for multi-token prediction out
-  // kKeys: the architecture's keys alone, which config.json decides; whether GGUF can hold the
-  // model is known before its tensors are there. kTensors: the tensors alone, without tokenizer.
-  // kNoTokenizer: all but the tokenizer's keys, for a config whose tokenizer is not there.
+  bool mtp = true;  // false (--no-mtp): leaves out blocks for multi-token prediction
+  // kKeys makes only the architecture's keys, which need config.json alone; this tells whether GGUF
+  // can hold the model before its tensors are there. kTensors makes only the tensors. kNoTokenizer
+  // makes all but the tokenizer's keys, for a config without a tokenizer.
   enum class Part : uint8_t { kWhole, kKeys, kTensors, kNoTokenizer } part = Part::kWhole;
 };
 
-// The GGUF view of a model: a GGUF source gives its own tensors and keys, and a safetensors source
-// what the family's converter makes of it (kUnsupported, with the families that have a converter).
-// Its readers borrow the model's checkpoint.
+// Returns the GGUF view of a model. A GGUF source gives its own tensors and keys; a safetensors
+// source goes through the family's converter (kUnsupported, with a list of the families that have
+// one). Readers in the result borrow the model's checkpoint.
 Result<GgufModel> ToGguf(const MoeModel& model, const ConvertOptions& options);
 
 }  // namespace moepack

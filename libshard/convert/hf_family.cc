@@ -15,7 +15,8 @@
 namespace moepack {
 namespace {
 
-// One conversion; the steps fill `out_` in the order of a file.
+// Runs one conversion. The steps fill `out_` in the order of llama.cpp's files, so that equal
+// models give equal bytes.
 class Conversion {
  public:
   Conversion(const MoeModel& model, const HfFamily& family, const ConvertOptions& options)
@@ -40,7 +41,7 @@ class Conversion {
     return std::move(out_);
   }
 
-  // What config.json alone decides.
+  // Makes the part that needs only config.json.
   Result<GgufModel> RunKeys() {
     SHARD_CHECK(ReadConfig());
     out_.metadata.Set("general.architecture", GgufValue::String(family_.architecture));
@@ -48,7 +49,7 @@ class Conversion {
     return std::move(out_);
   }
 
-  // What the tensors alone decide.
+  // Makes the part that needs only the tensors.
   Result<GgufModel> RunTensors() {
     SHARD_CHECK(ReadConfig());
     if (family_.keeps_mtp && options_.mtp) CountMtpLayers();
@@ -77,7 +78,8 @@ class Conversion {
     return family_.heads == nullptr ? Ok() : family_.heads(config_, heads_);
   }
 
-  // As many as there are tensors of; a config often announces blocks that were never published.
+  // Counts the blocks for multi-token prediction that have tensors, because a config often
+  // announces blocks that were never published.
   void CountMtpLayers() {
     for (const ModelTensor& tensor : model_.tensors()) {
       const int64_t past = tensor.mtp ? int64_t{tensor.layer} + 1 - shape_.layers : 0;
@@ -175,7 +177,8 @@ class Conversion {
     return CheckExpertCounts(config_, family_.architecture, out_.metadata);
   }
 
-  // Numbers that were read twice, for the plan and for the runtime, must be the same ones.
+  // Numbers that are read twice, for the plan (ModelConfig) and for the runtime (the keys), must
+  // agree.
   Status CompareWithModel() const {
     std::vector<std::string> warnings;
     SHARD_TRY(const ModelConfig written, ReadGgufConfig(config_.where(), out_.metadata, warnings));

@@ -16,7 +16,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// A scalar without quotes and comment; "" for what is none (a map, an anchor, block text).
+// Returns a scalar without quotes and comment; "" for anything else (a map, an anchor, block text).
 std::string Scalar(std::string_view text) {
   text = Trim(text);
   if (text.empty()) return {};
@@ -38,7 +38,7 @@ void AddScalar(std::string_view text, std::vector<std::string>& out) {
   if (!scalar.empty()) out.push_back(std::move(scalar));
 }
 
-// What stands behind "key:", a list in brackets included.
+// Adds what follows "key:", which may be a list in brackets.
 void AddValue(std::string_view text, std::vector<std::string>& out) {
   text = Trim(text);
   if (!text.starts_with('[') || !text.ends_with(']')) return AddScalar(text, out);
@@ -62,7 +62,7 @@ ModelCard ParseModelCard(std::string_view text) {
       if (open != nullptr) AddScalar(trimmed.substr(2), *open);
       continue;
     }
-    // Deeper lines belong to something nested.
+    // Indented lines belong to something nested.
     const bool top = line->front() != ' ' && line->front() != '\t';
     const size_t colon = trimmed.find(':');
     open = nullptr;

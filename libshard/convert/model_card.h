@@ -1,5 +1,5 @@
-// The front matter of a model card: README.md as the Hugging Face Hub has it.
-// Format: https://huggingface.co/docs/hub/model-cards, section "Model card metadata".
+// Reads the front matter of a model card, the README.md of the Hugging Face Hub. Format:
+// https://huggingface.co/docs/hub/model-cards, section "Model card metadata".
 #pragma once
 
 #include <map>
@@ -9,8 +9,8 @@
 
 namespace moepack {
 
-// Top-level keys with a scalar or a list of scalars, as text: `no` is the language, not a truth
-// value. Nested maps and block text are left out.
+// Top-level keys with a scalar or a list of scalars, all as text: `no` is Norwegian and not a
+// boolean. Nested maps and block text are left out.
 using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
 
 // Reads the lines between the first two "---"; empty when there are none. Understands the simple

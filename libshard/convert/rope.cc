@@ -10,7 +10,7 @@
 namespace moepack {
 namespace {
 
-constexpr size_t kSections = 4;  // the runtime asks for exactly so many
+constexpr size_t kSections = 4;  // the runtime reads exactly this many
 constexpr uint32_t kMaxHeadSize = 1u << 16;
 
 Result<std::string> RopeType(const HfConfig& rope) {
@@ -18,7 +18,7 @@ Result<std::string> RopeType(const HfConfig& rope) {
   return type.value_or("default");
 }
 
-// "su" is its older name.
+// "su" is the older name of longrope.
 bool IsLongRope(const std::string& type) { return type == "longrope" || type == "su"; }
 
 Status AddSections(const HfConfig& rope, ArchKeys& keys) {
@@ -33,7 +33,7 @@ Status AddSections(const HfConfig& rope, ArchKeys& keys) {
   return Ok();
 }
 
-// The runtime's own values, whatever the file says.
+// The values that the runtime always uses, whatever the file says.
 constexpr float kBetaFast = 32, kBetaSlow = 1;
 
 Status WarnOfBetas(const HfConfig& rope, std::vector<std::string>& warnings) {
@@ -47,7 +47,7 @@ Status WarnOfBetas(const HfConfig& rope, std::vector<std::string>& warnings) {
   return Ok();
 }
 
-// In the unit that the runtime expects: it divides by 0.1 again.
+// The runtime expects the value times 0.1, and divides by 0.1 again.
 Status AddLogMultiplier(const HfConfig& rope, ArchKeys& keys) {
   SHARD_TRY(const std::optional<float> all, rope.FindF32({"mscale_all_dim"}));
   if (!all) return Ok();
@@ -63,7 +63,8 @@ Status AddYarn(const HfConfig& rope, ArchKeys& keys, std::vector<std::string>& w
   keys.String("rope.scaling.type", "yarn");
   keys.F32("rope.scaling.factor", factor);
   keys.U32("rope.scaling.original_context_length", original);
-  // Written by llama.cpp's converter too; the loaders of our families use 32 and 1 all the same.
+  // llama.cpp's converter writes these keys, too. The loaders of our families use 32 and 1 all the
+  // same.
   struct Row {
     const char* key;
     ConfigKeys fields;
@@ -123,7 +124,9 @@ Result<Llama3Scaling> ReadLlama3(const HfConfig& rope) {
   return scaling;
 }
 
-// Short waves are left alone, long ones slowed by `factor`, those between blended.
+// Leaves short waves alone, divides the frequency of long ones by `factor`, and blends between the
+// two. The formula is that of transformers' _compute_llama3_parameters and of llama.cpp's
+// converter.
 float FactorOf(const Llama3Scaling& scaling, float frequency) {
   const float wave = static_cast<float>(2 * M_PI) / frequency;
   if (wave < scaling.original / scaling.high) return 1;
@@ -159,7 +162,8 @@ Result<std::vector<float>> RopeFactors(const HfConfig& config, uint32_t head_siz
   SHARD_TRY(const std::optional<float> theta, rope.FindF32({"rope_theta"}));
   for (uint32_t i = 0; i < head_size; i += 2) {
     const float exponent = static_cast<float>(i) / static_cast<float>(head_size);
-    // pow of doubles, rounded once: the same on every machine.
+    // std::pow of floats differs between C libraries in the last bit. A double result that is
+    // rounded once is the same on every machine.
     const auto power = static_cast<float>(std::pow(theta.value_or(10000.0f), double{exponent}));
     factors.push_back(FactorOf(scaling, 1.0f / power));
   }

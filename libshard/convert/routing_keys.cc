@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// Null for an architecture whose graph routes by no rule that we know.
+// Returns null for an architecture whose graph routes by no rule that we know.
 const GraphRouting* GraphOf(std::string_view architecture) {
   const GgufArchitecture* row = FindArchitecture(architecture);
   return row != nullptr && row->routing ? &*row->routing : nullptr;
@@ -60,7 +60,7 @@ Status CheckGraphRouting(const HfConfig& config, const Routing& model, const Ggu
   if (graph.gating != model.gating) {
     return Differs(config, fields::kGating, GatingName(graph.gating), GatingName(model.gating));
   }
-  // The weights of a softmax over the chosen sum to 1 already.
+  // The weights of a softmax over the chosen experts already sum to 1.
   const bool sums_to_one = model.gating == Gating::kSoftmaxAfterTopK;
   if (graph.normalize != model.normalize && !sums_to_one) {
     return Differs(config, fields::kNormalize, Spelled(graph.normalize), Spelled(model.normalize));

@@ -1,4 +1,4 @@
-// The routing of a model as keys of its GGUF.
+// Writes the routing of a model as keys of its GGUF.
 #pragma once
 
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace moepack {
 
-// What AddBaseKeys and the routing keys ask of the model.
+// The routing that AddBaseKeys and the functions below write.
 struct RoutingToWrite {
-  Routing routing;       // as the model has it
-  StatedRouting stated;  // what config.json says of it
+  Routing routing;       // the routing of the model
+  StatedRouting stated;  // the part that config.json states
 };
 
-// expert_group_count and expert_group_used_count, where config or family has groups.
+// Adds expert_group_count and expert_group_used_count, where config or family has groups.
 void AddGroupKeys(const RoutingToWrite& model, ArchKeys& keys);
-// expert_gating_func where the config states the function, and where the graph reads the key and
-// would take softmax without it.
+// Adds expert_gating_func where the config states the function, and where the graph would take
+// softmax without the key.
 void AddGatingKey(const RoutingToWrite& model, ArchKeys& keys);
-// expert_weights_scale and expert_weights_norm, of architectures whose graphs read them.
+// Adds expert_weights_scale and expert_weights_norm for architectures whose graphs read them.
 void AddWeightKeys(const Routing& routing, ArchKeys& keys);
 
-// kUnsupported where the graph that gets `metadata` would pick or weigh otherwise than the model.
-// How it scores routing groups is no reason to refuse: that is a warning.
+// Returns kUnsupported where the runtime's graph, given `metadata`, would pick or weigh differently
+// from the model. A different score of routing groups is only a warning.
 Status CheckGraphRouting(const HfConfig& config, const Routing& model, const GgufMetadata& metadata,
                          std::vector<std::string>& warnings);
 

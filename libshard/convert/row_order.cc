@@ -5,7 +5,7 @@
 namespace moepack {
 namespace {
 
-// Rows beyond this would not fit SourceRange::order beside the number of the tensor.
+// More rows would not fit into the 24 bits that OrderOf leaves beside the number of the tensor.
 constexpr uint64_t kMaxRows = 1u << 24;
 
 Error WrongRows(const std::string& expected, uint64_t rows) {
@@ -63,7 +63,8 @@ Result<std::vector<RowRun>> MlaValueRows(const HeadShape& shape, uint64_t rows) 
   return runs;
 }
 
-// Each group has the queries and keys of one key head, and values and gates of all its value heads.
+// Qwen3-Next's in_proj_qkvz: each group has the queries and keys of one key head, then values and
+// gates of all its value heads.
 Result<std::vector<RowRun>> GroupRows(RowOrder order, const HeadShape& shape, uint64_t rows) {
   SHARD_CHECK(CheckLinearHeads(shape));
   const uint64_t keys = shape.linear_key_size;
@@ -87,7 +88,8 @@ Result<std::vector<RowRun>> GroupRows(RowOrder order, const HeadShape& shape, ui
   return runs;
 }
 
-// Heads of `size` rows from row `first` on. Old head g * r + j is value head j of key head g.
+// Adds heads of `size` rows from row `first` on. Old head g * r + j is value head j of key head g;
+// the new order has j outside and g inside.
 void AddTiledHeads(const HeadShape& shape, uint64_t first, uint64_t size,
                    std::vector<RowRun>& runs) {
   const uint64_t per_key = ValueHeadsPerKey(shape);
@@ -166,7 +168,7 @@ Result<std::vector<uint64_t>> AppendRows(const std::string& where, const TensorE
                                          std::vector<SourceRange>& sources) {
   const uint64_t outer = placement.packed ? entry.shape[0] : 1;
   std::vector<uint64_t> inner(entry.shape.begin() + (placement.packed ? 1 : 0), entry.shape.end());
-  // Whatever keeps its order is one row.
+  // Rows that keep their order count as one long row.
   const bool reordered = placement.layout.order != RowOrder::kAsIs && !inner.empty();
   Result<std::vector<RowRun>> runs = RowsOf(placement.layout, reordered ? inner[0] : 1);
   if (!runs) return std::move(runs).error().Within(where);
@@ -177,7 +179,8 @@ Result<std::vector<uint64_t>> AppendRows(const std::string& where, const TensorE
     uint64_t number = 0;
     for (const RowRun& run : *runs) {
       const uint64_t row = expert * (reordered ? inner[0] : 1) + run.first;
-      // Rows of one tensor ascend by their place in it, those of an expert with the expert.
+      // Ranges of one tensor ascend by place, so that packing reads them in order; those of packed
+      // experts ascend by expert.
       const uint64_t order = placement.order + (placement.packed ? expert : number++);
       sources.push_back({entry.file, entry.offset + row * row_bytes, run.count * row_bytes, order});
       held += run.count;

@@ -1,4 +1,4 @@
-// Reordering the rows of a matrix without touching a byte: as source ranges in another order.
+// Reorders the rows of a matrix without copying, as source ranges in another order.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ enum class RowOrder : uint8_t {
   kTiledTail,    // the same of the last rows, after those of q and k
 };
 
-// What else happens to the numbers; at most one rule per row of a family's table.
+// Another change to the numbers. A row of a family's table has at most one.
 enum class ValueRule : uint8_t {
   kNone,
   kPlusOne,          // norms that store the difference from one
@@ -46,7 +46,7 @@ struct RowRun {
   bool operator==(const RowRun&) const = default;
 };
 
-// The numbers of heads and their sizes that orders and rules need; 0 where a model has none.
+// The numbers and sizes of heads that orders and rules need; 0 where a model has none.
 struct HeadShape {
   uint32_t heads = 0, kv_heads = 0;
   uint32_t mla_key_size = 0, mla_value_size = 0;          // qk_nope_head_dim, v_head_dim
@@ -59,23 +59,24 @@ struct RowLayout {
   HeadShape shape = {};
 };
 
-// The rows in their new order, as runs of consecutive ones. Transformers rotates value i of a head
-// together with value i + half, llama.cpp's "norm" rope with its neighbour, so for each head of
-// `size` rows: new[2 i + j] = old[j size / 2 + i]. The error says only what was expected of the
-// number of rows.
+// Returns the rows in their new order, as runs of consecutive rows. Transformers rotates value i of
+// a head together with value i + half, and llama.cpp's "norm" rope with its neighbour, so for each
+// head of `size` rows new[2 i + j] = old[j size / 2 + i]. The error says only what number of rows
+// was expected.
 Result<std::vector<RowRun>> RowsOf(const RowLayout& layout, uint64_t rows);
 
-// Every row of the runs by its number.
+// Returns the number of every row of the runs.
 std::vector<uint64_t> RowsOfRuns(const std::vector<RowRun>& runs);
 
 struct RowPlacement {
   RowLayout layout;
-  bool packed = false;  // axis 0 is the expert's; the order is that of each expert's rows
-  uint64_t order = 0;   // SourceRange::order of the first range; the next expert's is one more
+  bool packed = false;  // axis 0 is the expert's, and the order applies to each expert's rows
+  // SourceRange::order of the first range; each expert's is one more than the last
+  uint64_t order = 0;
 };
 
-// Appends the ranges of a source tensor; `where` names it in errors. Returns the shape of what they
-// hold. REQUIRES: the tensor has at least one dimension and one byte.
+// Appends the ranges of a source tensor, and returns the shape of the rows that they select.
+// `where` names the tensor in errors. REQUIRES: it has at least one dimension and one byte.
 Result<std::vector<uint64_t>> AppendRows(const std::string& where, const TensorEntry& entry,
                                          const RowPlacement& placement,
                                          std::vector<SourceRange>& sources);

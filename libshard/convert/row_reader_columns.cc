@@ -1,5 +1,5 @@
-// Readers that work on columns or single values: transposed matrices, columns in another order,
-// changed values.
+// Readers that work on columns or single values: they transpose matrices, reorder columns or change
+// values.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -12,10 +12,10 @@
 namespace moepack {
 namespace {
 
-// Rows that are transposed at once: so many floats are a cache line of the result.
+// The number of rows that are transposed at a time: 16 floats are a cache line of the result.
 constexpr uint64_t kTile = 16;
 
-// Where some rows of a matrix go in its transpose.
+// Some rows of a matrix, and its height, for placing them in the transpose.
 struct Tile {
   uint64_t first = 0, count = 0;
   uint64_t height = 0;  // of the matrix
@@ -183,7 +183,7 @@ class Changed : public RowReader {
   Status Decode(const RowBytes& rows, std::span<float> out) const override {
     SHARD_CHECK(base_->Decode(rows, out));
     for (float& value : out) {
-      // In double, so that the result is the nearest float with any library.
+      // exp in double, rounded once, is the nearest float with any C library.
       value = change_ == ValueChange::kPlusOne
                   ? value + 1.0f
                   : static_cast<float>(-std::exp(static_cast<double>(value)));

@@ -17,13 +17,13 @@ namespace {
 constexpr std::string_view kOutput = "output.weight", kEmbedding = "token_embd.weight";
 constexpr std::string_view kLeafToken = "{W}";
 
-// A row with {W} written out. Rows of one target share the rank of the first.
+// A row with {W} replaced. Rows of one target share the rank of the first.
 struct PlainRow {
   TensorRow row;
   size_t rank = 0;
 };
 
-// What is known of one target in one layer before its rows are laid out.
+// What is known about one target in one layer before its rows are laid out.
 struct Target {
   const PlainRow* row = nullptr;
   std::vector<const WeightModule*> sources;
@@ -92,7 +92,7 @@ class Mapper {
   }
 
   int layers() const { return static_cast<int>(options_.layers); }
-  // Those of the GGUF, blocks for multi-token prediction included.
+  // The blocks of the GGUF, including those for multi-token prediction.
   int blocks() const { return static_cast<int>(options_.layers + options_.mtp_layers); }
 
   bool IsDropped(const ModelTensor& tensor) const {
@@ -104,7 +104,7 @@ class Mapper {
     }
     if (!tensor.mtp) return false;
     if (tensor.layer < 0) return options_.mtp_layers == 0;
-    // A layer too many that nobody announced is not such a block, but a config that is wrong.
+    // An extra layer that the config does not announce is not such a block; the config is wrong.
     const int announced = layers() + static_cast<int>(model_.config().mtp_layers);
     const bool numbered = tensor.rule->pattern.find("{M}") != std::string::npos;
     return tensor.layer >= blocks() && (tensor.layer < announced || numbered);
@@ -129,7 +129,7 @@ class Mapper {
     return mapped ? Ok() : Unmapped(module);
   }
 
-  // False for a row that does not hold for the module's layer.
+  // Returns false for a row that does not apply to the module's layer.
   Result<bool> AddTo(const PlainRow& row, const WeightModule& module) {
     const int own = module.tensor->layer;
     const int layer = row.row.mtp && own < 0 ? layers() : own;
@@ -154,7 +154,7 @@ class Mapper {
             "safetensors output (--format safetensors) keeps every tensor"};
   }
 
-  // Every target that the runtime asks for, in every layer that the row is for.
+  // Checks that every target that the runtime asks for is there, in every layer of its row.
   Status CheckComplete() const {
     for (const PlainRow& plain : rows_) {
       const TensorRow& row = plain.row;
@@ -210,7 +210,7 @@ class Mapper {
     return out;
   }
 
-  // Stands for the names of all experts: the id of the first becomes a star.
+  // Returns a name for all experts, in which the id of the first becomes a star.
   static std::string StackName(std::string name, const ModelTensor& first) {
     const std::string id = Cat(".", first.expert, ".");
     return name.replace(name.rfind(id), id.size(), ".*.");

@@ -1,5 +1,5 @@
-// From a checkpoint's tensor names to GGUF tensors: a family is a table of rows, which also says
-// what happens to the numbers, by an order of rows or a rule for values.
+// Maps a checkpoint's tensors to GGUF tensors. A family is a table of rows, which also say how the
+// numbers change: by an order of rows or a rule for values.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@
 namespace moepack {
 
 // One row of a family's table. `source` is the name without the family's prefix, `target` the GGUF
-// name. {L} and {E} stand for the numbers of layer and expert; {W} at the end for "weight", which
-// is due, and "bias", which may be there. A source may have several rows, a target several sources
-// (layouts of different age, of which a checkpoint has one).
+// name. {L} and {E} stand for the numbers of layer and expert; {W} at the end stands for "weight",
+// which is required, and "bias", which is optional. A source may have several rows, a target
+// several sources (layouts of different age, of which a checkpoint has one).
 struct TensorRow {
   std::string source, target;
   RowOrder order = RowOrder::kAsIs;
@@ -35,21 +35,22 @@ struct TensorMapOptions {
   // Blocks for multi-token prediction that the GGUF has after the decoder layers; tensors of
   // further ones, and all of them when it is 0, are left out.
   uint32_t mtp_layers = 0;
-  // There is no tensor output.weight, because the head is the embedding. With needs_output it
-  // becomes a copy.
+  // The head is the embedding, so there is no tensor output.weight. With needs_output it becomes a
+  // copy.
   bool tied = false;
   bool needs_output = false;  // the runtime does not load the architecture without output.weight
 };
 
-// What llama.cpp stores as F32 whatever the output type: vectors, norms, routers, convolutions,
-// biases and everything else whose name does not end in ".weight".
+// True for tensors that llama.cpp always stores as F32: vectors, norms, routers, convolutions,
+// biases, and all whose name does not end in ".weight" (prepare_tensors of convert_hf_to_gguf.py).
 bool IsForcedF32(std::string_view name, size_t dimensions);
 
-// The tensors in order of layer and table row, experts stacked by ascending id. A row's source
-// "x.weight" also stands for the tensors that x is stored as when it is quantized (weight.h).
-// Towers of other modalities and tables of rotary frequencies are left out. kUnsupported, naming
-// the tensor, for one that no row maps and for numbers in another format; kCorrupt for one that is
-// missing or whose shape does not fit. Reads no tensor data but the shapes of packed integers.
+// Returns the tensors in order of layer and table row, with experts stacked by ascending id. A
+// row's source "x.weight" also stands for the tensors that x is stored as when it is quantized
+// (weight.h). Towers of other modalities and tables of rotary frequencies are left out.
+// kUnsupported, naming the tensor, for one that no row maps and for numbers in another format;
+// kCorrupt for one that is missing or whose shape does not fit. Reads no tensor data but the shapes
+// of packed integers.
 Result<std::vector<GgufTensor>> MapTensors(const MoeModel& model, const TensorMapOptions& options);
 
 }  // namespace moepack

@@ -13,7 +13,7 @@
 namespace moepack {
 namespace {
 
-// A path given by the user that is no checkpoint gets the reason, not just "not found".
+// Says why a path of the user's is no checkpoint, instead of just "not found".
 Error NoCheckpoint(const Source& source) {
   const std::string expected =
       ": expected model.safetensors.index.json, *.safetensors or *.gguf, found ";
@@ -38,7 +38,7 @@ class CheckpointBuilder {
     out_.tree_ = source.tree;
   }
 
-  // Room for as many tensors, where the number is known.
+  // Reserves room for `tensors` tensors.
   void Reserve(size_t tensors) { out_.tensors_.reserve(tensors); }
 
   Status AddFile(const std::string& name) {
@@ -47,7 +47,8 @@ class CheckpointBuilder {
     return Append(name, *file, header.data_start, header.tensors);
   }
 
-  // All parts of one model, in order; the metadata of the first counts.
+  // Adds all parts of one model, in order. The metadata of the first counts, as llama.cpp reads it
+  // from there only.
   Status AddGguf(const std::vector<std::string>& names) {
     out_.is_gguf_ = true;
     std::vector<GgufMetadata> metadata;
@@ -91,7 +92,7 @@ class CheckpointBuilder {
     return Ok();
   }
 
-  // Tensors by name only, from an index whose shards are not here.
+  // Adds tensors by name only, from an index whose shards are not here.
   void AddNames(const CheckpointIndex& index) {
     out_.names_only_ = true;
     for (const std::string& name : index.shards) {
@@ -117,7 +118,7 @@ class CheckpointBuilder {
     out_.tensors_ = std::move(tensors);
   }
 
-  // Names must be unique over all files.
+  // Fills the table of names. A name must not occur twice, in one file or in two.
   Status IndexNames() {
     const std::vector<TensorEntry>& tensors = out_.tensors_;
     out_.by_name_ = ProbeTable<uint32_t>(Checkpoint::kNoTensor, tensors.size());
@@ -141,7 +142,7 @@ class CheckpointBuilder {
   Checkpoint Take() && { return std::move(out_); }
 
  private:
-  // A file of which no more than the name is known.
+  // Adds a file of which only the name is known.
   void AddNamed(const std::string& name) {
     SourceFile file;
     file.path = out_.tree_->NameOf(name);
@@ -186,7 +187,7 @@ Status CheckShardsPresent(const SourceTree& tree, const CheckpointIndex& index) 
     if (!there) missing.push_back(shard);
   }
   if (missing.empty()) return Ok();
-  // Every shard is there for some tensor.
+  // The list of shards comes from the map of tensors, so some tensor names this one.
   const auto tensor =
       std::find_if(index.file_of.begin(), index.file_of.end(),
                    [&](const auto& entry) { return index.shards[entry.second] == missing[0]; });
@@ -251,7 +252,7 @@ Result<Checkpoint> OpenTree(const Source& source) {
   return OpenGguf(source, parts);
 }
 
-// With all shards beside it an index stands for its tree; without any of them it is read for its
+// An index with all its shards beside it stands for their tree. Without any of them, it only gives
 // names.
 Result<Checkpoint> OpenIndexFile(const Source& source) {
   SHARD_TRY(const CheckpointIndex index, ReadCheckpointIndex(*source.tree, source.file));
@@ -298,7 +299,7 @@ const TensorEntry* Checkpoint::Find(std::string_view name) const {
 }
 
 void Checkpoint::ForgetTensors() {
-  std::vector<TensorEntry>().swap(tensors_);  // = {} would keep the memory
+  std::vector<TensorEntry>().swap(tensors_);  // assigning {} would keep the memory
   by_name_ = ProbeTable<uint32_t>(kNoTensor);
 }
 

@@ -1,4 +1,4 @@
-// A checkpoint: one or many safetensors or GGUF files of a tree and one tensor table over them.
+// A checkpoint: the safetensors or GGUF files of a tree, with one table of all their tensors.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,11 @@ struct SourceFile {
   SourceTreePtr tree;
 };
 
-// kCorrupt when it is not the file whose header was read.
+// Opens the file again for its data. kCorrupt when it is not the file whose header was read.
 Result<ByteSourcePtr> OpenUnchanged(const SourceFile& file);
 
-// Headers only: opening reads no tensor data. Copyable plain data afterwards.
+// Opening a checkpoint reads headers and no tensor data. The result is plain data that can be
+// copied.
 class Checkpoint {
  public:
   // `source` is a tree (with *.safetensors.index.json, or just *.safetensors), one .safetensors
@@ -38,34 +39,35 @@ class Checkpoint {
   // shard that is missing, index and headers that disagree, one tensor in two shards, parts that do
   // not belong together.
   static Result<Checkpoint> Open(const Source& source);
-  // Of this machine.
+  // The same for a path on this machine.
   static Result<Checkpoint> Open(const fs::path& source);
 
-  // Stands for the checkpoint of `config`, a file of the source's tree and all there is of it:
-  // `tensors` as the config promises them. They lie in no file, so nothing can be read of them;
-  // their offsets are set here.
+  // Makes a checkpoint of which only `config`, a file of the source's tree, exists. `tensors` are
+  // those that the config promises; they lie in no file, so their data cannot be read. Their
+  // offsets are set here.
   static Result<Checkpoint> Promised(const Source& source, const std::string& config,
                                      std::vector<TensorEntry> tensors);
 
-  // With the weights, config.json and the tokenizer.
+  // The tree with the weights, config.json and the tokenizer.
   const SourceTreePtr& tree() const { return tree_; }
-  // What the user named.
+  // The path that the user named.
   const fs::path& source() const { return source_; }
   const std::vector<SourceFile>& files() const { return files_; }
-  // In order of (file, offset). Names are unique.
+  // All tensors in the order of (file, offset). Names are unique.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const TensorEntry* Find(std::string_view name) const;
   bool names_only() const { return names_only_; }
-  // No tensor was seen, see Promised(); files() is then the config alone.
+  // True for a checkpoint made by Promised(); files() then has only the config.
   bool promised() const { return promised_; }
   bool is_gguf() const { return is_gguf_; }
-  // Of the first file of a GGUF model, which counts for all; empty for safetensors.
+  // The metadata of a GGUF model's first file, which counts for the whole set; empty for
+  // safetensors.
   const GgufMetadata& metadata() const { return metadata_; }
   // Oddities that do not stop the work: files not in the index, a total_size that is off.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Frees the table of tensors: tensors() is then empty. For whoever knows all that is to be read
-  // of a large model and goes on for long.
+  // Frees the table, so that tensors() is empty. Long runs call it once they know everything they
+  // will read, because the table of a large model is large.
   void ForgetTensors();
 
   // kCorrupt if any file is no longer what it was when it was opened.

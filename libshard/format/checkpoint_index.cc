@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kMaxIndexBytes = 256u << 20;
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
-// Takes "weight_map" and "metadata": {"total_size"} from the events: as a document, the index of a
-// large model is larger than everything that is made of it.
+// Takes "weight_map" and "metadata": {"total_size"} straight from the parser's events. As a JSON
+// document, the index of a large model would take more memory than everything that is made from it.
 class IndexReader : public JsonEvents {
  public:
   explicit IndexReader(const fs::path& path) { index_.path = path; }
@@ -78,7 +78,7 @@ class IndexReader : public JsonEvents {
 
  private:
   bool InMap() const { return depth_ == 2 && section_ == "weight_map"; }
-  // A value that is no object, and in the map no string.
+  // Handles every value that is not an object, or, inside the map, not a string.
   Status Other(const std::string& found) const {
     if (InMap()) return WrongFile(found);
     if (depth_ == 0 || (depth_ == 1 && section_ == "weight_map")) return WrongMap(found);

@@ -1,4 +1,4 @@
-// model.safetensors.index.json: which shards there are and where every tensor should be.
+// model.safetensors.index.json: the list of shards, and the shard in which each tensor should be.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@ struct CheckpointIndex {
 // Parses the index `file` of a tree. Shard names must be relative paths without "." or ".." parts.
 Result<CheckpointIndex> ReadCheckpointIndex(const SourceTree& tree, const std::string& file);
 
-// model.safetensors.index.json, or the only *.safetensors.index.json of the tree; none if there is
-// none.
+// Returns model.safetensors.index.json, or else the only *.safetensors.index.json of the tree; no
+// value if the tree has no index.
 Result<std::optional<std::string>> FindCheckpointIndex(const SourceTree& tree);
 
 }  // namespace moepack

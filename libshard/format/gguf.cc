@@ -25,19 +25,21 @@ namespace {
 constexpr std::string_view kMagic = "GGUF";
 constexpr uint32_t kOldestVersion = 2, kNewestVersion = 3;
 constexpr uint64_t kMaxLength = 1u << 30;  // of strings, and elements of an array
-// The limit for an array; the longest lists of tokens and merges have half a million. Each takes
-// eight bytes in the file and several times that in memory.
+// The limit for arrays of strings. The longest lists of tokens and merges have half a million. A
+// string takes at least eight bytes in the file and several times that in memory, so a small
+// hostile file could otherwise ask for much.
 constexpr uint64_t kMaxStrings = 1u << 22;
 constexpr uint64_t kMaxKey = 65535;
 constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
 // The fewest bytes that a pair (a key of one letter, a u8) and a tensor (no dimensions) take.
+// Counts are compared with the bytes that are left before anything is allocated for them.
 constexpr uint64_t kLeastPair = 8 + 1 + 4 + 1, kLeastTensor = 8 + 1 + 4 + 4 + 8;
 
 struct OldType {
   uint32_t id;
   std::string_view name;
 };
-// Ids of types that ggml had for a while, and of one that files cannot have.
+// Ids of types that ggml has removed, and of q8_K, which it keeps in memory only.
 constexpr OldType kOldTypes[] = {{4, "q4_2"},        {5, "q4_3"},        {15, "q8_K"},
                                  {31, "q4_0_4_4"},   {32, "q4_0_4_8"},   {33, "q4_0_8_8"},
                                  {36, "iq4_nl_4_4"}, {37, "iq4_nl_4_8"}, {38, "iq4_nl_8_8"}};
@@ -64,7 +66,7 @@ class GgufHeaderReader {
     uint64_t offset = 0;  // from the start of the data
     uint64_t info_at = 0;
   };
-  // A name in the file and where it stands.
+  // A name in the file and its position.
   struct Named {
     std::string_view name;
     uint64_t at = 0;
@@ -87,7 +89,7 @@ class GgufHeaderReader {
 
   GgufCursor in_;
   GgufHeader out_;
-  std::vector<Named> names_;  // of the keys, then of the tensors
+  std::vector<Named> names_;  // first those of the keys, then those of the tensors
   uint64_t tensors_ = 0, pairs_ = 0;
 };
 
@@ -96,7 +98,8 @@ Status GgufHeaderReader::ReadVersion() {
   const std::string_view found(reinterpret_cast<const char*>(magic.data()), magic.size());
   if (found != kMagic) return in_.Corrupt(Cat("magic: expected \"GGUF\", found ", Quoted(found)));
   SHARD_TRY(out_.version, in_.Number<uint32_t>("version"));
-  // Read with the bytes the other way round, small numbers have nothing in the lower half.
+  // A small number whose bytes are swapped has zeros in its lower half. ggml's reader
+  // (gguf_init_from_file) tests the same.
   if (out_.version != 0 && (out_.version & 0xffff) == 0) {
     return in_.Unsupported("version: expected a little-endian file, found a big-endian one",
                            "gguf_convert_endian.py of llama.cpp's gguf-py turns it round");
@@ -172,7 +175,8 @@ Status GgufHeaderReader::SkipValue(GgufType type) {
   return Ok();
 }
 
-// No name twice. Sorting, unlike hashing, takes no longer for names that were chosen to collide.
+// Refuses a name that occurs twice. The names are sorted and not hashed, because a hostile file
+// could choose names that collide.
 Status GgufHeaderReader::CheckNames(const char* kind) {
   std::sort(names_.begin(), names_.end(), [](const Named& a, const Named& b) {
     return a.name != b.name ? a.name < b.name : a.at < b.at;
@@ -224,7 +228,7 @@ Status GgufHeaderReader::SetAlignment(const GgufValue& value) {
   return in_.Corrupt(Cat("expected a power of two, found ", out_.alignment));
 }
 
-// Slowest dimension first, as everywhere here.
+// The file has the fastest dimension first; shapes have the slowest first everywhere in this code.
 Result<std::vector<uint64_t>> GgufHeaderReader::ReadShape() {
   SHARD_TRY(const uint32_t dimensions, in_.Number<uint32_t>("number of dimensions"));
   if (dimensions > kMaxGgufDimensions) {
@@ -248,7 +252,8 @@ Result<std::vector<uint64_t>> GgufHeaderReader::ReadShape() {
 }
 
 Status GgufHeaderReader::SetBytes(uint32_t type, TensorEntry& entry) {
-  // Ids from 2^31 on would be negative as an int.
+  // FindGgmlFormat takes an int, in which ids from 2^31 on would be negative. ggml has no type of
+  // this id.
   constexpr uint32_t kNoType = std::numeric_limits<int>::max();
   entry.format = quant::FindGgmlFormat(static_cast<int>(std::min(type, kNoType)));
   if (entry.format == nullptr) {
@@ -289,7 +294,8 @@ Result<GgufHeaderReader::RawTensor> GgufHeaderReader::ReadTensor() {
   return tensor;
 }
 
-// Every tensor must begin where the padding of the one before it ends.
+// Every tensor must begin where the padding of the one before it ends; ggml's reader asks for the
+// same. That leaves no room for overlaps and holes.
 Status GgufHeaderReader::PlaceTensors(std::vector<RawTensor>& tensors) {
   const uint64_t aligned = AlignUp(in_.position(), out_.alignment);
   out_.data_start = std::min(aligned, in_.file_size());

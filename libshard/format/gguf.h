@@ -17,10 +17,10 @@ namespace moepack {
 
 inline constexpr size_t kMaxGgufTensorName = 63;
 inline constexpr size_t kMaxGgufDimensions = 4;  // of a tensor
-// Of a file without the key, and of what we write unless told otherwise: llama.cpp's tools copy the
-// key but lay data out at 32, and so break files that have another alignment.
+// The alignment of a file without the key, and of what we write unless told otherwise. llama.cpp's
+// tools copy the key but lay data out at 32, and so break files with another alignment.
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
-inline constexpr uint64_t kMaxGgufAlignment = 1u << 21;  // that we write; a huge page
+inline constexpr uint64_t kMaxGgufAlignment = 1u << 21;  // the largest that we write: a huge page
 inline constexpr std::string_view kGgufAlignmentKey = "general.alignment";
 
 struct GgufHeader {
@@ -30,7 +30,8 @@ struct GgufHeader {
   // first (the reverse of the file's), dtype is Format::name.
   std::vector<TensorEntry> tensors;
   uint64_t alignment = kGgufDefaultAlignment;
-  uint64_t data_start = 0;  // aligned; the end of a file that has no data and ends before
+  // aligned, but at most the file's size (a file without data may end right after its header)
+  uint64_t data_start = 0;
 };
 
 // Reads the header of a GGUF file (version 2 or 3) whose first bytes are `file` and whose whole
@@ -42,9 +43,9 @@ struct GgufHeader {
 Result<GgufHeader> ParseGguf(const std::string& path, std::span<const std::byte> file,
                              uint64_t file_size, uint64_t* needed = nullptr);
 
-// The bytes in front of the tensor data, padded to `alignment` (a power of two): a version 3 header
-// with `metadata` (general.alignment is set or, for 32, removed) and the tensors in the given
-// order; TensorEntry::format must have a ggml type, ::offset and ::file are ignored.
+// Returns the bytes before the tensor data, padded to `alignment` (a power of two): a version 3
+// header with `metadata` (general.alignment is set or, for 32, removed) and the tensors in the
+// given order; TensorEntry::format must have a ggml type, ::offset and ::file are ignored.
 std::string BuildGgufHeader(GgufMetadata metadata, const std::vector<TensorEntry>& tensors,
                             uint64_t alignment = kGgufDefaultAlignment);
 

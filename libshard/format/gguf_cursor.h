@@ -1,4 +1,4 @@
-// Bounded reads from the header of a GGUF file, with errors that say where they are.
+// Bounded reads from the header of a GGUF file. Its errors say where in the file they occurred.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,10 @@ class GgufCursor {
 
   uint64_t position() const { return position_; }
   uint64_t left() const { return file_size_ - position_; }
-  // How much of the file must be there to read on; 0 when there was enough.
+  // The number of bytes of the file that are needed to read on; 0 when there were enough.
   uint64_t needed() const { return needed_; }
   uint64_t file_size() const { return file_size_; }
-  // From here on errors begin with 'key "a" at byte 24'. `name` is borrowed from the file or
-  // static.
+  // Sets the place for errors, which then begin with 'key "a" at byte 24'. `name` is borrowed.
   void At(const char* kind, std::string_view name, uint64_t at) {
     place_ = {.kind = kind, .name = name, .at = at};
   }
@@ -61,7 +60,7 @@ class GgufCursor {
     SHARD_TRY(const auto bytes, Take(what, sizeof(T)));
     return LoadLe<T>(bytes);
   }
-  // The text of a string, borrowed from the file.
+  // Reads a string. The text is borrowed from the file.
   Result<std::string_view> String(const char* what, uint64_t limit) {
     SHARD_TRY(const uint64_t length, Number<uint64_t>(what));
     if (length > limit) {

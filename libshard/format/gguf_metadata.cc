@@ -63,7 +63,7 @@ std::optional<uint64_t> NotNegative(std::span<const std::byte> bytes) {
   return static_cast<uint64_t>(value);
 }
 
-// One integer at the start of `bytes`; none for other types and for negative numbers.
+// Reads the integer at the start of `bytes`. No value for other types and for negative numbers.
 std::optional<uint64_t> LoadUint(GgufType type, std::span<const std::byte> bytes) {
   if (bytes.size() < GgufTypeBytes(type)) return std::nullopt;
   switch (type) {

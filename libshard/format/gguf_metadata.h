@@ -1,5 +1,5 @@
-// Key-value metadata of a GGUF file, kept in the file's own bytes so that what we do not understand
-// is copied exactly.
+// Key-value metadata of a GGUF file. Values keep the file's own bytes, so that those we do not
+// understand are copied exactly.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,7 @@
 
 namespace moepack {
 
-// Ids as the format has them (https://github.com/ggml-org/ggml, docs/gguf.md,
-// gguf_metadata_value_type).
+// The ids of the format (https://github.com/ggml-org/ggml, docs/gguf.md, gguf_metadata_value_type).
 enum class GgufType : uint32_t {
   kU8,
   kI8,
@@ -53,19 +52,19 @@ struct GgufValue {
   static GgufValue F32s(std::span<const float> values);
   static GgufValue Bools(const std::vector<bool>& values);
 
-  // Readers give no value when the type is another one.
+  // These give no value when the value has another type.
   std::optional<uint64_t> AsUint() const;  // any integer type, not negative
   std::optional<double> AsFloat() const;   // f32 or f64
   std::optional<bool> AsBool() const;
   std::optional<std::string_view> AsString() const;  // borrows
   // The element type and count of an array.
   std::optional<GgufType> ElementType() const;
-  uint64_t Count() const;                                // 1 for what is no array
+  uint64_t Count() const;                                // 1 for a value that is not an array
   std::optional<std::vector<uint64_t>> AsUints() const;  // an array of integers, or one integer
   std::optional<std::vector<std::string_view>> AsStrings() const;  // borrows
 };
 
-// A string as the format has it: its length as a u64, then its bytes.
+// Appends a string in the format's form: its length as a u64, then its bytes.
 void AppendGgufString(std::string& out, std::string_view text);
 
 struct GgufEntry {
@@ -81,16 +80,15 @@ class GgufMetadata {
   explicit GgufMetadata(std::vector<GgufEntry> entries) : entries_(std::move(entries)) {}
 
   const GgufValue* Find(std::string_view key) const;
-  // Replaces in place or appends.
+  // Replaces the value in its place, or appends the key.
   void Set(std::string_view key, GgufValue value);
   void Remove(std::string_view key);
   const std::vector<GgufEntry>& entries() const { return entries_; }
 
-  // Shorthands for keys that are read in several places. They give no value when the key is absent
-  // or of another type.
+  // These read a key in one step. They give no value when it is absent or has another type.
   std::optional<uint64_t> Uint(std::string_view key) const;
   std::optional<std::string_view> String(std::string_view key) const;
-  // "qwen3moe"; "" when absent.
+  // general.architecture, such as "qwen3moe"; "" when absent.
   std::string Architecture() const;
 
  private:

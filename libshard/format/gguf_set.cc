@@ -31,7 +31,7 @@ Error WrongKey(const GgufPart& part, std::string_view key, const std::string& ex
           kMixedHint};
 }
 
-// The key is there with this type and value; or, if it may be, absent.
+// Checks that the key has this type and value, or, where that is allowed, is absent.
 Status CheckKey(const GgufPart& part, std::string_view key, const GgufValue& expected,
                 bool may_be_absent) {
   const GgufValue* value = part.metadata->Find(key);
@@ -96,7 +96,8 @@ std::vector<std::string> GgufPartsOf(const std::string& file_name) {
 
 Result<std::vector<std::string>> FindGgufModel(const SourceTree& tree) {
   SHARD_TRY(const std::vector<std::string> names, tree.List("", kSuffix));
-  std::map<std::string, std::string> models;  // what they have in common -> one of their files
+  // the name that their parts have in common -> one of the parts
+  std::map<std::string, std::string> models;
   for (const std::string& name : names) {
     const std::optional<GgufPartName> part = ParseGgufPartName(name);
     models.emplace(part ? Cat(part->prefix, " in ", part->count, " parts") : name, name);
@@ -134,7 +135,8 @@ Status CheckGgufSet(const std::vector<GgufPart>& parts) {
   for (const GgufPart& part : parts) tensors += part.tensors;
   const GgufValue count = GgufValue::U16(static_cast<uint16_t>(parts.size()));
   const GgufValue total = GgufValue::I32(static_cast<int32_t>(tensors));
-  // All numbers first: of a part that is there twice nothing else would be right either.
+  // Numbers are checked first, because the message for a part that is there twice should say so,
+  // and not complain about its counts.
   for (size_t i = 0; i < parts.size(); ++i) {
     const GgufValue number = GgufValue::U16(static_cast<uint16_t>(i));
     SHARD_CHECK(CheckKey(parts[i], kSplitNoKey, number, false));

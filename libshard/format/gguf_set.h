@@ -1,5 +1,5 @@
-// GGUF models in several files, "PREFIX-00001-of-00003.gguf" and so on: finding the parts, and
-// proving that they belong together. Keys and names: llama.cpp, tools/gguf-split.
+// GGUF models in several files, "PREFIX-00001-of-00003.gguf" and so on: finds the parts and checks
+// that they belong together. Keys and names are those of llama.cpp's tools/gguf-split.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ struct GgufPartName {
   uint32_t index = 0;  // from 0, unlike in the file name
   uint32_t count = 0;  // at least 1, more than index
 };
-// No value when `file_name` is not that of a part.
+// Gives no value when `file_name` is not the name of a part.
 std::optional<GgufPartName> ParseGgufPartName(std::string_view file_name);
 std::string GgufPartFileName(const std::string& prefix, uint32_t index, uint32_t count);
 
-// Names of all parts of the set that `file_name` belongs to, in order; the name itself when it is
-// not a part.
+// Returns the names of all parts of the set that `file_name` belongs to, in order; only the name
+// itself when it is not a part.
 std::vector<std::string> GgufPartsOf(const std::string& file_name);
 
-// The parts of the one model directly in the tree; empty when it has no *.gguf. kInvalidArgument,
-// with the models that are there, when it has several.
+// Returns the parts of the only model at the top of the tree; empty when there is no *.gguf.
+// kInvalidArgument, with a list of the models, when there are several.
 Result<std::vector<std::string>> FindGgufModel(const SourceTree& tree);
 
-// kNotFound, naming the first part that is missing.
+// Returns kNotFound, with the first part that is missing, unless all are there.
 Status CheckGgufPartsPresent(const SourceTree& tree, const std::vector<std::string>& parts);
 
 // What a part says about itself.
@@ -46,9 +46,9 @@ struct GgufPart {
   const GgufMetadata* metadata = nullptr;
   uint64_t tensors = 0;
 };
-// kCorrupt unless each part's split.no is its place, the first part's counts are right, and no part
-// contradicts the first (other counts, another architecture). Parts after the first need nothing
-// but split.no. A file on its own must not be one part of several.
+// Returns kCorrupt unless each part's split.no is its place, the first part's counts are right, and
+// no part contradicts the first (other counts, another architecture). Parts after the first need
+// only split.no. A single file must not be one part of several.
 Status CheckGgufSet(const std::vector<GgufPart>& parts);
 
 }  // namespace moepack

@@ -1,5 +1,5 @@
-// What a run reports about the numbers it made: how many are not finite, and how well blocks that
-// keep the source's own grid (RowReader::Repack) keep it.
+// What a run reports about the values it wrote: how many are not finite, and how exactly the
+// source's own grid was kept (RowReader::Repack).
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 namespace moepack {
 
-// Blocks whose codes are the source's and whose scales are as near to the source's as the target
-// allows.
+// About blocks whose codes are the source's and whose scales are as near to the source's as the
+// target allows.
 struct GridReport {
   uint64_t weights = 0;  // in such blocks
   uint64_t scales = 0;   // of the source
-  uint64_t exact = 0;    // of them, those that the target holds as they are
+  uint64_t exact = 0;    // scales among them that the target holds exactly
   double rounding = 0;   // the largest relative change of a scale; 1: it became zero
 
   void Add(const GridReport& other) {

@@ -1,5 +1,5 @@
-// A file that is to be written: its header, its tensors, and for each of these the source ranges
-// that make it.
+// A file that is to be written: its header, its tensors, and for each tensor the source ranges that
+// make it.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ struct SourceRange {
   uint32_t file = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  // Outputs whose ranges ascend by (order, file, offset) read the ranges they have in common once.
+  // If the ranges of several outputs ascend by (order, file, offset), a range that they share is
+  // read once.
   uint64_t order = 0;
   bool operator==(const SourceRange&) const = default;
 };
 
-// How much each column of a matrix matters to its quantizer: the mean square of its inputs.
+// How much each column of a matrix matters to the quantizer: the mean square of its input.
 struct Importance {
   uint64_t row_values = 0;
   // One row for all, or one per slice of the slowest dimension: per expert, in ascending id.
@@ -39,18 +40,18 @@ struct Importance {
 
 class RowReader;
 
-// The bytes of a tensor are not those of its sources: its rows are decoded to F32 and encoded
-// again. Every source range then holds whole rows.
+// Says how the bytes of a tensor are made where they are not those of its sources: rows are decoded
+// to F32 and encoded. Every source range then holds whole rows.
 struct Encoding {
   const quant::Format* from = nullptr;  // has a decoder
   const quant::Format* to = nullptr;    // has an encoder
   uint64_t row_values = 0;
-  // Rows with one row of importance: those of an expert, or of one slice of another tensor with
-  // three dimensions. 0: all rows.
+  // How many rows share a row of importance: those of one expert, or of one slice of another
+  // three-dimensional tensor. 0: all rows share one.
   uint64_t rows_per_slice = 0;
   std::shared_ptr<const Importance> importance;  // null: none
-  // Makes the rows, where they are not simply in `from` (row_reader.h); the sources then count
-  // rows.
+  // Makes the rows where the sources do not simply hold them in `from` (row_reader.h). The sources
+  // then count rows.
   std::shared_ptr<const RowReader> reader;
   bool repack = false;  // by RowReader::Repack, without a detour over F32
 };
@@ -59,12 +60,13 @@ struct OutputTensor {
   TensorEntry entry;  // name, dtype, shape, bytes; `offset` is from the start of the output file
   std::vector<SourceRange> sources;  // concatenated they are the tensor
   int layer = -1;
-  bool inspected = false;  // copied values of a plain float type are looked through for NaN
-  // The ids held, in their order along the expert axis; empty for tensors without experts.
+  bool inspected = false;  // copied values of a plain float type are checked for NaN
+  // The ids of the experts that the tensor holds, in order along the expert axis; empty without
+  // experts.
   ExpertIds experts;
   std::string source_tensor;                   // the name in the source, "" when it is the same
   std::shared_ptr<const Encoding> encoding;    // null: the sources' bytes as they are
-  std::shared_ptr<const std::string> literal;  // the bytes of a tensor that stands in no source
+  std::shared_ptr<const std::string> literal;  // the bytes of a tensor that is in no source
 
   const std::string& SourceName() const {
     return source_tensor.empty() ? entry.name : source_tensor;

@@ -12,7 +12,7 @@
 namespace moepack {
 namespace {
 
-// Holds the header of most models; of others it is read again in growing pieces.
+// This holds the header of most models. For a longer GGUF header, more is read and parsed again.
 constexpr uint64_t kFirstPiece = 1u << 20;
 
 Result<std::vector<std::byte>> ReadFirst(const ByteSource& file, uint64_t bytes) {
@@ -34,7 +34,7 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const ByteSource& file, const st
   SHARD_CHECK(CheckFetched(file, name));
   SHARD_TRY(std::vector<std::byte> bytes, ReadFirst(file, kSafetensorsLengthBytes));
   if (bytes.size() == kSafetensorsLengthBytes) {
-    // A length that is a lie is the parser's to refuse: it needs no more than these bytes for it.
+    // A length beyond the file is left to the parser, which refuses it by these eight bytes.
     const auto length = LoadLe<uint64_t>(bytes);
     if (length <= std::min(kMaxSafetensorsHeader, file.size() - kSafetensorsLengthBytes)) {
       SHARD_TRY(bytes, ReadFirst(file, kSafetensorsLengthBytes + length));

@@ -1,5 +1,5 @@
-// Reads the header of a file into memory and parses it there, with what identifies the file. A
-// header is not mapped: cutting or writing the file meanwhile would change it under the parser.
+// Reads the header of a file into memory and parses it. It is not mapped, because a file that is
+// written or cut meanwhile would then change under the parser.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace moepack {
 
-// GGUF files do not say how long their header is; a longer one is kCorrupt.
+// The longest header of a GGUF file, which does not state its length. A longer one is kCorrupt.
 inline constexpr uint64_t kMaxGgufHeader = 256u << 20;
 
 // `name` stands for the file in errors. Errors are those of the parsers and of ByteSource::ReadAt;
 // no more than the header is read.
 Result<SafetensorsHeader> ReadSafetensorsHeader(const ByteSource& file, const std::string& name);
 Result<GgufHeader> ReadGgufHeader(const ByteSource& file, const std::string& name);
-// The digest of the first `bytes` bytes: those before the tensor data, or all.
+// Returns the digest of the first `bytes` bytes of the file.
 Result<std::string> Sha256OfStart(const ByteSource& file, uint64_t bytes);
 
 }  // namespace moepack

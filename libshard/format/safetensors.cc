@@ -20,7 +20,7 @@ constexpr size_t kMaxDtypeLength = 32;
 constexpr size_t kMaxName = 1024;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// One entry of the header as it is read; `begin` and `end` count from the start of the tensor data.
+// One entry of the header as it is read. Offsets count from the start of the tensor data.
 struct RawEntry {
   std::string name;
   std::optional<std::string> dtype;
@@ -142,7 +142,7 @@ std::optional<uint64_t> CheckedProduct(const std::vector<uint64_t>& shape) {
   return product;
 }
 
-// One entry, checked against itself; the byte range is checked against the file by CheckRanges.
+// Checks an entry in itself. CheckRanges compares its byte range with the file.
 Result<TensorEntry> CheckEntry(const std::string& where, RawEntry& raw) {
   const auto place = [&] { return Cat(where, ": tensor ", Quoted(raw.name)); };
   if (!raw.dtype || !raw.shape || !raw.offsets) {

@@ -1,5 +1,5 @@
-// The safetensors container: u64 header length, JSON header, tensor bytes without holes.
-// Format: https://github.com/huggingface/safetensors, section "Format".
+// The safetensors container: a u64 header length, a JSON header, and the tensors' bytes without
+// holes. Format: https://github.com/huggingface/safetensors, section "Format".
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,10 @@ struct SafetensorsHeader {
 Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<const std::byte> file,
                                            uint64_t file_size);
 
-// The bytes in front of the tensor data: length and JSON header, tensors in the given order and
-// packed without holes, offsets counted from 0 in that order (TensorEntry::offset and ::file are
-// ignored). The header is padded with spaces so that the data starts at `data_start_residue` modulo
-// 4096 (rounded down to a multiple of 8).
+// Writes the bytes before the tensor data: length and JSON header. Tensors are packed without holes
+// in the order in which they are added (TensorEntry::offset and ::file are ignored). The header is
+// padded with spaces so that the data starts at `data_start_residue` modulo 4096, rounded down to a
+// multiple of 8.
 class SafetensorsHeaderWriter {
  public:
   explicit SafetensorsHeaderWriter(const std::map<std::string, std::string>& metadata);
@@ -44,10 +44,10 @@ class SafetensorsHeaderWriter {
   std::string Finish(uint64_t data_start_residue = 0) &&;
 
  private:
-  std::string text_;   // what the file starts with, the length still to be set
+  std::string text_;   // the start of the file; the length is set at the end
   uint64_t next_ = 0;  // offset of the next tensor
 };
-// The same of a list.
+// Does the same for a list.
 std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,
                                    const std::map<std::string, std::string>& metadata,
                                    uint64_t data_start_residue = 0);

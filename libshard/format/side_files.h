@@ -1,5 +1,4 @@
-// The small files beside the weights that decide how the weights are used: config, index,
-// tokenizer, chat template, model card.
+// The small files beside the weights: config, index, tokenizer, chat template, model card.
 #pragma once
 
 #include <map>
@@ -11,8 +10,8 @@
 
 namespace moepack {
 
-// The state of these files before the first of them was read. If it is the same at the end,
-// everything that was read in between, however often, came from one state.
+// Remembers the state of these files before the first of them is read. If it is the same at the
+// end, everything read in between came from one state, however often it was read.
 class SideFiles {
  public:
   // `config_file` as for ModelOptions.
@@ -21,7 +20,7 @@ class SideFiles {
   Status CheckUnchanged() const;
 
  private:
-  // None for what is not there or cannot be opened; whoever reads it says so.
+  // No value for a file that is absent or cannot be opened; the code that reads it reports that.
   using Identity = std::optional<std::string>;
 
   SourceTreePtr tree_;

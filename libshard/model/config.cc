@@ -39,11 +39,11 @@ class ConfigReader {
   }
 
   Result<uint32_t> Number(const Field& field, const Json& value, uint64_t limit) const;
-  // A number, or a list with one number per layer or modality.
+  // Reads a number, or a list with one number per layer or modality.
   Result<std::vector<uint32_t>> Numbers(const Field& field, uint64_t limit) const;
-  // The largest number under the key.
+  // Reads the largest number under the keys.
   Result<std::optional<uint32_t>> FindLargest(ConfigKeys keys, uint64_t limit) const;
-  // The same; 0 when there is none.
+  // Does the same, with 0 when there is none.
   Result<uint32_t> Largest(ConfigKeys keys, uint64_t limit) const;
   Result<std::string> Text(const Json& object, const std::string& path, const char* key) const;
   Result<std::string> FirstArchitecture(const Json& object, const std::string& path) const;
@@ -201,7 +201,7 @@ Status ConfigReader::ReadRouting(StatedRouting& routing) const {
   return Ok();
 }
 
-// A function that we do not know is refused, as nothing tells what a model without it would do.
+// Refuses a function that we do not know, because guessing another would route tokens wrongly.
 Result<std::optional<Gating>> ConfigReader::ReadGating() const {
   const std::optional<Field> field = Find(fields::kGating);
   if (!field) return std::optional<Gating>();
@@ -213,8 +213,8 @@ Result<std::optional<Gating>> ConfigReader::ReadGating() const {
   return error;
 }
 
-// The smallest width of weights in compressed-tensors groups: the packed ones, where 8-bit values
-// of a mixed model are stored one per byte.
+// Returns the smallest width of weights in the groups of compressed-tensors. In a mixed model only
+// those are packed; 8-bit values are stored one per byte.
 uint32_t SmallestGroupBits(const Json& groups) {
   uint32_t smallest = 0;
   for (const auto& [name, group] : groups.items()) {

@@ -1,5 +1,5 @@
-// config.json as this project needs it: nested text configs merged, many spellings of one field
-// read as one.
+// The parts of config.json that this project needs. Nested text configs are merged, and the many
+// spellings of a field are read as one.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace moepack {
 
-// Bounds of what a config or GGUF metadata may say.
+// Bounds for the numbers of a config or of GGUF metadata.
 inline constexpr uint64_t kMaxModelCount = 1u << 20;  // layers, experts
 inline constexpr uint64_t kMaxModelWidth = 1u << 30;  // hidden sizes, vocabulary
 
@@ -22,7 +22,7 @@ struct ModelConfig {
   std::string text_architecture;  // architectures[0] of the nested text config, "" if absent
   std::string model_type, text_model_type;
   uint32_t layers = 0;      // decoder layers, without multi-token-prediction blocks
-  uint32_t mtp_layers = 0;  // as announced; the tensors decide
+  uint32_t mtp_layers = 0;  // as the config announces them; the tensors decide
   uint32_t experts = 0;     // routed experts per layer; 0: the config names none (a dense model)
   std::vector<uint32_t> experts_per_layer;  // when the config gives a list
   uint32_t top_k = 0;                       // 0: not stated
@@ -30,10 +30,11 @@ struct ModelConfig {
       top_k_per_layer;  // when the config gives a list (top_k is then its maximum)
   uint32_t hidden_size = 0, expert_intermediate_size = 0, vocab_size = 0;
   uint32_t shared_experts = 0;  // count, or 1 where the config only gives their width
-  StatedRouting routing;        // what it says of the router; ResolveRouting has the rest
-  std::string quant_method;     // quantization_config.quant_method, "" if absent
-                                // ("compressed-tensors", "fp8", ...)
-  uint32_t quant_bits = 0;      // width of packed integers, 0 if not stated
+  // what the config says about the router; ResolveRouting adds the rest
+  StatedRouting routing;
+  std::string quant_method;  // quantization_config.quant_method, "" if absent
+                             // ("compressed-tensors", "fp8", ...)
+  uint32_t quant_bits = 0;   // width of packed integers, 0 if not stated
   std::string
       expert_count_key;  // the key that gave `experts`, with its parent ("text_config.num_experts")
 };
@@ -46,8 +47,8 @@ std::span<const char* const> ExpertCountKeys();
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text);
 Result<ModelConfig> ReadModelConfig(const std::string& path);
 
-// How the router of a model picks and weighs: what the config or metadata states, laid over what is
-// usual in the family. `bias` is the family's; the tensors decide (MoeModel::routing).
+// Returns how the model's router picks and weighs: what config or metadata state overrides what is
+// usual in the family. `bias` is the family's, and the tensors decide later (MoeModel::routing).
 Routing ResolveRouting(const Family& family, const ModelConfig& config);
 
 }  // namespace moepack

@@ -1,5 +1,5 @@
-// The names under which configs spell one field: one table for the model, the checks and the
-// conversion, so that all of them read the same number. HfConfig::Find says which name counts.
+// The names under which configs spell each field. Model, checks and conversion share this table, so
+// that all of them read the same number. HfConfig::Find says which name counts.
 #pragma once
 
 #include "libshard/model/hf_config.h"

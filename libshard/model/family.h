@@ -1,4 +1,5 @@
-// A model family as a table: which tensor belongs to which part. No code per family, only rows.
+// A model family as a table that says which tensor belongs to which part. A family has no code of
+// its own, only rows.
 #pragma once
 
 #include <cstdint>
@@ -43,14 +44,14 @@ struct TensorRule {
   bool holds_expert_ids = false;  // the values are expert ids (hash routing tables)
 };
 
-// Models of a family that route otherwise where their config is silent.
+// Models of a family that route differently where their config is silent.
 struct RoutingException {
-  std::string model_type;  // how their model_type, or that of the text model, begins
+  std::string model_type;  // the start of their model_type, or of the text model's
   Routing routing;
 };
 
-// What config.json leaves unsaid because it is always so in the family. A check relies on a fact
-// only where it is set (libshard/check).
+// Facts that hold for all models of the family and that config.json does not state. A check relies
+// on a fact only where it is set (libshard/check).
 struct ConfigFacts {
   bool all_moe = false;        // every decoder layer has experts
   bool square_heads = false;   // heads are hidden size / heads wide unless head_dim says otherwise
@@ -60,17 +61,17 @@ struct ConfigFacts {
   bool shared_of_experts = false;  // a shared expert is as wide as so many routed ones
 };
 
-// Whether a family has something: always, never, or as a field of the config says.
+// Whether a family has something: always, never, or depending on a field of the config.
 struct ConfigSwitch {
   const char* key = "";    // "" when `otherwise` always holds
-  bool otherwise = false;  // without the field
+  bool otherwise = false;  // when the field is absent
 };
 
-// What the rows of a family do not say of its tensors; a list that is made from a config alone
-// needs it (libshard/check/promised_tensors.cc).
+// Facts about tensors that the rows do not tell. The list of tensors that a config alone promises
+// needs them (libshard/check/promised_tensors.cc).
 struct PromiseFacts {
-  bool complete = false;       // such a list has all tensors; of other families some may be missing
-  bool packed = false;         // experts are stored packed, though there are rows for each alone
+  bool complete = false;       // such a list has all tensors; otherwise some may be missing
+  bool packed = false;         // experts are stored packed, although there are rows for single ones
   bool f32_router = false;     // the router is F32, whatever the config's dtype
   bool norm_biases = false;    // norms have a bias
   bool expert_biases = false;  // router and experts have one
@@ -92,7 +93,7 @@ struct Family {
       model_types;  // accepted config.json model_type, if no architecture matched
   std::vector<std::string>
       prefixes;  // the longest one that a name starts with is removed before matching
-  // Where config.json says nothing: what transformers' class of the family fills in.
+  // What transformers' config class of the family fills in where config.json is silent.
   Routing routing;
   std::vector<RoutingException> routing_exceptions = {};
   ConfigFacts facts = {};
@@ -100,7 +101,7 @@ struct Family {
   std::vector<TensorRule> rules;  // the first match wins
 };
 
-// What a rule says about one tensor. `layer` and `expert` are -1 where they do not apply.
+// The result of matching one name. `layer` and `expert` are -1 where they do not apply.
 struct TensorClass {
   const TensorRule* rule = nullptr;
   int layer = -1;
@@ -111,7 +112,7 @@ struct TensorClass {
                           // Static storage.
 };
 
-// What the elements of a tensor are, by its leaf. Says how parameters are counted.
+// What the elements of a tensor are, judged by its leaf. It decides how parameters are counted.
 enum class LeafUse : uint8_t {
   kValues,     // one element per parameter (of a floating-point type): weight, bias, no leaf at all
   kPacked,     // several parameters per element: weight_packed, qweight, blocks
@@ -119,15 +120,14 @@ enum class LeafUse : uint8_t {
 };
 LeafUse UseOfLeaf(std::string_view leaf);
 
-// What is wrong with a row, in one clause ("{**} is not at the end"); "" when nothing is.
+// Returns what is wrong with a row, as a clause ("{**} is not at the end"); "" when nothing is.
 std::string RuleProblem(const TensorRule& rule);
 
-// Every family we know, one file each under libshard/model/families/. The list lives for the whole
-// program.
+// All families we know, one file each in libshard/model/families/. The list is never destroyed.
 const std::vector<Family>& AllFamilies();
 
-// Classifies names against one family. Remembers the shape of names it has seen (digits removed),
-// so that the cost per name is one hash look-up. Not thread-safe. Borrows the family.
+// Matches names against the rows of one family. It remembers the shapes of names (digits removed),
+// so that most names cost one hash look-up. It is not thread-safe and borrows the family.
 class FamilyMatcher {
  public:
   // `decoder_layers` is added to {M}.
@@ -143,8 +143,8 @@ class FamilyMatcher {
   std::unique_ptr<Impl> impl_;
 };
 
-// The same table as JSON (docs/families.md), for a model we do not know. kCorrupt with the field at
-// fault.
+// Reads such a table from JSON (docs/families.md), for a model we do not know. kCorrupt names the
+// field at fault.
 Result<Family> ReadFamilyFile(const std::string& path);
 
 }  // namespace moepack

@@ -10,14 +10,14 @@
 namespace moepack {
 namespace {
 
-// As many tell which family comes closest; a hostile file may have a million.
+// This many names are enough to tell which family comes closest. A hostile file may have a million.
 constexpr size_t kEnoughNames = 10'000;
 
 constexpr const char* kFamilyHint =
     "describe its tensor names in a family file (docs/families.md) and pass it with --family FILE";
 
-// Why there is nothing to split in models without routed experts; the first line whose word is in
-// the architecture or model type applies.
+// Says why there is nothing to split in models without routed experts. The first row whose word is
+// in the architecture or model type applies.
 struct DenseKind {
   const char* word;
   const char* sentence;
@@ -33,7 +33,7 @@ constexpr DenseKind kDenseKinds[] = {
     {"llama", "Llama before version 4 is a dense model"},
 };
 
-// What a config calls itself, most specific last: "MistralForCausalLM", "mistral".
+// The names of a config for its model: "MistralForCausalLM", "mistral".
 std::vector<std::string> NamesOf(const ModelConfig& config) {
   std::vector<std::string> names;
   for (const std::string& name :
@@ -92,7 +92,8 @@ NameMatch MatchNames(const Family& family, std::span<const std::string_view> nam
   return result;
 }
 
-// No family knows all names; the error says which family comes closest and what it lacks.
+// Makes the error for names that no family knows; it says which family comes closest and what that
+// one lacks.
 Error UnknownNames(const std::string& where, std::span<const std::string_view> names) {
   const Family* closest = nullptr;
   NameMatch best;
@@ -119,8 +120,8 @@ Error UnknownNames(const std::string& where, std::span<const std::string_view> n
 
 Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config) {
   if (config.experts == 0) return NothingToSplit(where, config);
-  // The whole model first: a wrapper such as DeepSeek-OCR has tensors its text model has not. A
-  // wrapper that several text models share is in no family's list.
+  // The whole model is asked first, because a wrapper such as DeepSeek-OCR has tensors that its
+  // text model lacks. A wrapper that several text models share is in no family's list.
   for (const std::string& name : {config.architecture, config.text_architecture}) {
     if (const Family* family = FindBy(&Family::architectures, name)) return family;
   }

@@ -1,4 +1,4 @@
-// Which family a model is of.
+// Finds the family of a model.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ namespace moepack {
 // --family FILE).
 Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config);
 
-// Without a config: the first family that classifies every name and finds an expert; kUnsupported
-// if there is none.
+// Finds a family without a config: the first that classifies every name and finds an expert.
+// kUnsupported if there is none.
 Result<const Family*> FindFamilyByNames(const std::string& where,
                                         const std::vector<std::string_view>& names);
 

@@ -33,7 +33,7 @@ Status CheckKeys(const std::string& where, const Json& object,
   return Ok();
 }
 
-// An absent list is empty.
+// Reads a list of names; an absent list is empty.
 Result<std::vector<std::string>> ReadNames(const JsonFields& fields, const char* key) {
   std::vector<std::string> names;
   if (!fields.Has(key)) return names;
@@ -101,7 +101,7 @@ Result<Routing> ReadRouting(const std::string& where, const JsonFields& fields) 
   const std::optional<Gating> gating = FindGating(name);
   if (!gating) return values.Wrong("gating", GatingNames().c_str());
   routing.gating = *gating;
-  // All routers with sigmoid scores that we know have one, where the rules name a tensor for it.
+  // All sigmoid routers that we know have a selection bias, where the rules name a tensor for one.
   if (routing.gating == Gating::kSigmoid) routing.bias = RouterBias::kSelection;
   return routing;
 }

@@ -16,13 +16,13 @@ namespace {
 
 // Stands for a component of digits in shapes.
 constexpr std::string_view kNumber = "#";
-// Rows of what MTP blocks share, which has no block number: "mtp.fc.weight".
+// The role of tensors that all MTP blocks share and that have no block number: "mtp.fc.weight".
 constexpr std::string_view kMtpRole = "mtp";
-// Longer numbers are not layers or experts, and would only cost memory.
+// A longer number is no layer or expert, and tables indexed by it would only cost memory.
 constexpr size_t kMaxNumberDigits = 6;
 
-// -1 when the number is too large or has leading zeros: "experts.07" must not stand for expert 7,
-// which may be there too.
+// Returns -1 for a number that is too large or has leading zeros: "experts.07" must not stand for
+// expert 7, which may be there as well.
 int ParseIndex(std::string_view digits) {
   if (digits.size() > kMaxNumberDigits) return -1;
   if (digits.size() > 1 && digits[0] == '0') return -1;
@@ -36,7 +36,8 @@ struct CompiledRule {
   std::vector<Token> tokens;
 };
 
-// What the rows say about a shape. Ordinals count the numbers of the name from the left; -1: none.
+// What the rows say about a shape. Ordinals count the numbers of a name from the left; -1 means
+// none.
 struct ShapeClass {
   const TensorRule* rule = nullptr;
   int layer = -1, mtp = -1, expert = -1;
@@ -124,7 +125,7 @@ struct FamilyMatcher::Impl {
   std::string shape;
   std::vector<std::string_view> numbers;
 
-  // False if the name itself contains a "#", which would be taken for a number.
+  // Sets `shape`. False if the name itself contains "#", which would be taken for a number.
   bool SetShape(std::string_view name);
   ShapeClass MatchShape() const;
 };

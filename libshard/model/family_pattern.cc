@@ -6,7 +6,7 @@
 namespace moepack {
 namespace {
 
-// The last part of the names of a linear layer's tensors, over the formats we have seen.
+// The last parts of the names of a linear layer's tensors in all formats we have seen.
 constexpr WeightLeaf kWeightLeaves[] = {
     {"weight", LeafUse::kValues},
     {"bias", LeafUse::kValues},
@@ -58,7 +58,7 @@ constexpr std::pair<std::string_view, Token::Kind> kTokens[] = {
 
 bool HasBrace(std::string_view text) { return text.find_first_of("{}") != std::string_view::npos; }
 
-// What is wrong with one component of a pattern; "" when nothing is.
+// Returns what is wrong with one component of a pattern; "" when nothing is.
 std::string_view TokenProblem(const Token& token, bool last) {
   if (HasBrace(token.after)) return "more than one {} in one component";
   switch (token.kind) {

@@ -1,4 +1,4 @@
-// Parses the pattern language of family rows (family.h) for family_match.cc.
+// Parses the pattern language of family rows (see family.h).
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ struct Token {
   std::string_view before, after;  // text around the {..} token; a literal is all in `before`
 };
 
-// No value when the braces do not hold a known token.
+// Gives no value when the braces hold no known token.
 std::optional<Token> ParseToken(std::string_view text);
 
-// The parts between the dots; one, perhaps empty, when there is no dot.
+// Splits at the dots. Text without a dot is one part, which may be empty.
 std::vector<std::string_view> Components(std::string_view text);
 
-// One or more decimal digits.
+// True for one or more decimal digits.
 bool IsNumber(std::string_view text);
 
 struct WeightLeaf {

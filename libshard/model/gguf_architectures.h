@@ -1,5 +1,5 @@
-// The architectures with experts that stock llama.cpp has: one row each, with what its code does
-// that no key of a file says.
+// The architectures with experts that stock llama.cpp has, one row each. A row says what
+// llama.cpp's code does without asking a key of the file.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace moepack {
 
-// Models that llama.cpp knows by their size, for want of a key.
+// Models that llama.cpp recognizes by their size, because no key tells them apart.
 struct ModelShape {
   uint64_t blocks = 0;
   uint64_t vocabulary = 0;  // 0: any
 };
 bool IsAmong(std::span<const ModelShape> shapes, uint64_t blocks, uint64_t vocabulary);
 
-// How a graph routes. What it reads no key for is built in.
+// How llama.cpp's graph of an architecture routes. What no key says is built into the graph.
 struct GraphRouting {
-  Gating gating;                   // built in, or where the key is absent
+  Gating gating;                   // built in, or the default for an absent key
   bool normalize;                  // likewise
   bool reads_gating = false;       // expert_gating_func
   bool needs_gating = false;       // the process ends without that key
@@ -33,24 +33,24 @@ struct GraphRouting {
 
 struct GgufArchitecture {
   std::string_view name;  // general.architecture
-  // None: by the keys, softmax where they say nothing.
+  // No value: the keys decide, and softmax where they are silent.
   std::optional<GraphRouting> routing = {};
   // A missing expert_feed_forward_length is feed_forward_length / expert_used_count.
   bool derives_width = false;
-  // With so many experts queries and keys have no norm, with any other number they do; 0: the
-  // number of experts changes nothing.
+  // With this many experts queries and keys have no norm; with any other number they have one. 0:
+  // the number of experts changes nothing.
   uint64_t experts_without_norm = 0;
   // Models whose queries are projected directly, whatever q_lora_rank says.
   std::span<const ModelShape> direct_queries = {};
 };
 
 std::span<const GgufArchitecture> AllArchitectures();
-// Null for a general.architecture for which llama.cpp v0.5.0 loads no experts. Of such a one
-// nothing is known about what else hangs on the number of experts: its files can be read and given
-// other types, but not cut.
+// Returns null for a general.architecture for which llama.cpp v0.5.0 loads no experts. We do not
+// know what else depends on the number of experts there, so such files can be read and quantized,
+// but not cut.
 const GgufArchitecture* FindArchitecture(std::string_view name);
 inline bool IsMoeArchitecture(std::string_view name) { return FindArchitecture(name) != nullptr; }
-// Why a file of such an architecture cannot be cut; `where` names it.
+// Says why a file of such an architecture cannot be cut; `where` names the file.
 Error UnknownArchitecture(const std::string& where, std::string_view architecture);
 
 }  // namespace moepack

@@ -78,7 +78,7 @@ Status GgufConfigReader::ReadExperts() {
   return Ok();
 }
 
-// Some loaders share the dense width among the experts used where no width is given.
+// Without an expert width, some of llama.cpp's loaders divide the dense width by the experts used.
 Status GgufConfigReader::ReadWidth() {
   SHARD_TRY(out_.expert_intermediate_size,
             keys_.Largest("expert_feed_forward_length", kMaxModelWidth));

@@ -1,4 +1,4 @@
-// The metadata of a GGUF model as the config that the rest of libshard reads.
+// Reads the metadata of a GGUF model as a ModelConfig.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace moepack {
 
-// `where` names the file in errors. Routing is that of llama.cpp's graph for the architecture: a
-// key where the graph reads one, else what is built into it (for architectures we do not know,
-// softmax with normalised weights and a warning). kUnsupported when there are no routed experts or
+// `where` names the file in errors. Routing is that of llama.cpp's graph for the architecture: the
+// key where the graph reads one, else what is built in (for architectures we do not know, softmax
+// with normalised weights and a warning). kUnsupported when there are no routed experts or
 // different numbers per layer; kCorrupt for keys that are missing, have another type or an absurd
 // value.
 Result<ModelConfig> ReadGgufConfig(const std::string& where, const GgufMetadata& metadata,

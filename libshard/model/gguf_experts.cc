@@ -21,7 +21,7 @@ void AddPerExpert(Family& family, const std::string& pattern, Part part, const s
   family.rules.back().expert_axis = 0;
 }
 
-// Weight, bias and the scales of NVFP4 are all one entry per expert.
+// Weight, bias and the scales of NVFP4 all have one entry per expert.
 void AddExperts(Family& family) {
   for (const char* role : {"gate", "up", "down", "gate_up"}) {
     AddPerExpert(family, std::string("blk.{L}.ffn_") + role + "_exps.{W}", Part::kExpert, role);
@@ -44,8 +44,8 @@ void AddShared(Family& family) {
   Add(family, "blk.{L}.ffn_gate_inp_shexp.{**}", Part::kShared, "shared_gate");
 }
 
-// What has no expert axis. The last row takes names that are new to us; MoeModel::Open looks at
-// their shapes.
+// Adds rows for tensors without an expert axis. The last row matches names that are new to us;
+// MoeModel::Open looks at their shapes.
 void AddTrunk(Family& family) {
   const std::pair<const char*, const char*> rows[] = {
       {"token_embd.{**}", "embedding"},
@@ -57,7 +57,8 @@ void AddTrunk(Family& family) {
       {"blk.{L}.ffn_gate.{W}", "dense_mlp"},
       {"blk.{L}.ffn_up.{W}", "dense_mlp"},
       {"blk.{L}.ffn_down.{W}", "dense_mlp"},
-      // An adjoint expert for several experts each (Grove): its axis is shorter than the router's.
+      // Grove's adjoint experts serve several experts each, so their axis is shorter than the
+      // router's.
       {"blk.{L}.ffn_gate_chexps.{W}", "chunk_experts"},
       {"blk.{L}.ffn_up_chexps.{W}", "chunk_experts"},
       {"blk.{L}.ffn_down_chexps.{W}", "chunk_experts"},
@@ -71,7 +72,7 @@ void AddTrunk(Family& family) {
   for (const auto& [pattern, role] : rows) Add(family, pattern, Part::kTrunk, role);
 }
 
-// Starts of names of whole models and, after "blk.N.", of tensors of a block.
+// How the names of tensors outside of blocks begin and, after "blk.N.", those of a block's tensors.
 constexpr std::array kTrunkStarts = {
     "token_embd", "token_types", "position_embd", "output",   "rope_",     "cls", "per_layer_",
     "altup_",     "hc_",         "embed",         "conv1d",   "dense_",    "v.",  "mm.",
@@ -138,7 +139,7 @@ Family MakeFamily() {
   return family;
 }
 
-// What follows "blk.N."; empty when the name is of no block.
+// Returns what follows "blk.N."; empty for a tensor outside of blocks.
 std::string_view InBlock(std::string_view name) {
   if (!name.starts_with(kBlock)) return {};
   name.remove_prefix(kBlock.size());
@@ -150,7 +151,7 @@ std::string_view InBlock(std::string_view name) {
 }  // namespace
 
 const Family& GgufFamily() {
-  // Never destroyed: rules are borrowed by whatever lives until the program ends.
+  // Never destroyed, because models that live until the program ends borrow its rules.
   static const Family* const kFamily = new Family(MakeFamily());
   return *kFamily;
 }

@@ -16,20 +16,21 @@
 
 namespace moepack {
 
-// The family of every GGUF source: rows for expert tensors and routers, then the trunk. Its last
-// row takes any name, see IsKnownTrunk.
+// The family of every GGUF source, with rows for expert tensors and routers, then for the trunk.
+// The last row matches any name (see IsKnownTrunk).
 const Family& GgufFamily();
 
-// True for names that are known to have no expert axis. MoeModel::Open refuses a tensor that no row
-// for experts names and that is not known to be trunk, but whose shape has an axis as long as the
-// expert count: an unchanged copy would be wrong beside fewer experts. `name` is as in the file.
+// True for a name whose tensor is known to have no expert axis. MoeModel::Open refuses a tensor
+// that no row for experts names and that is not known to be trunk, but whose shape has an axis as
+// long as the expert count: an unchanged copy would be wrong beside fewer experts. `name` is as in
+// the file.
 bool IsKnownTrunk(std::string_view name);
 
-// "blk.3.ffn_gate.7.weight": one tensor per expert, as llama.cpp wrote until 2024 and no longer
-// reads.
+// True for "blk.3.ffn_gate.7.weight": until 2024 llama.cpp wrote one tensor per expert, which it no
+// longer reads.
 bool IsLegacyExpert(std::string_view name);
 
-// How many experts of a whole model a cut file holds, and what becomes of its keys.
+// The experts that a cut file holds.
 struct ExpertCut {
   uint32_t experts = 0;                    // eligible per layer
   std::map<uint32_t, ExpertIds> eligible;  // layer -> ids kept, ascending

@@ -1,4 +1,4 @@
-// Reads the keys "<architecture>.<name>" of GGUF metadata, strictly typed.
+// Reads the keys "<architecture>.<name>" of GGUF metadata and checks their types.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace moepack {
 
-// Takes names without the architecture. Borrows both; `where` names the file in errors, which are
-// kCorrupt.
+// Names are given without the architecture. Borrows both arguments; `where` names the file in
+// errors, which are kCorrupt.
 class GgufKeys {
  public:
   GgufKeys(const std::string& where, const GgufMetadata& metadata)
@@ -23,17 +23,17 @@ class GgufKeys {
   std::string Key(std::string_view name) const { return architecture_ + "." + std::string(name); }
   const GgufValue* Find(std::string_view name) const { return metadata_.Find(Key(name)); }
 
-  // 0 when the key is absent.
+  // Reads a number; 0 when the key is absent.
   Result<uint32_t> Number(std::string_view name, uint64_t limit) const;
-  // The numbers of a key that has one, or one per layer; empty when it is absent.
+  // Reads the numbers of a key that has one number, or one per layer; empty when it is absent.
   Result<std::vector<uint32_t>> Numbers(std::string_view name, uint64_t limit) const;
-  // The largest of them; 0 when the key is absent.
+  // Reads the largest of them; 0 when the key is absent.
   Result<uint32_t> Largest(std::string_view name, uint64_t limit) const;
 
-  // Entries of the vocabulary: tokens where there are any, else what vocab_size says.
+  // The size of the vocabulary: the number of tokens where the file has them, else vocab_size.
   Result<uint32_t> Vocabulary() const;
 
-  // key "...": expected ..., found what the key has.
+  // The error 'key "...": expected ..., found ...', with the key's value.
   Error Wrong(std::string_view name, const std::string& expected) const;
 
  private:

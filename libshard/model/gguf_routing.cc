@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 11> kKnownKeys = {
     "expert_latent_length",
 };
 
-// None when the key is absent or says "none".
+// Gives no value when the key is absent or says "none".
 Result<std::optional<Gating>> ReadGating(const GgufKeys& keys) {
   SHARD_TRY(const uint32_t id, keys.Number(kGatingKey, UINT32_MAX));
   const std::optional<Gating> gating = FindGgufGating(id);
@@ -84,7 +84,7 @@ Result<StatedRouting> ReadGgufRouting(const std::string& where, const GgufMetada
   const GraphRouting* graph =
       architecture != nullptr && architecture->routing ? &*architecture->routing : nullptr;
   StatedRouting out;
-  // Groups are chosen in every graph whose file has the keys.
+  // llama.cpp's build_moe_ffn chooses groups in every graph whose file has these keys.
   SHARD_TRY(out.groups, keys.Number("expert_group_count", kMaxModelCount));
   SHARD_TRY(out.groups_used, keys.Number("expert_group_used_count", kMaxModelCount));
   SHARD_TRY(const std::optional<Gating> gating, ReadGating(keys));

@@ -25,7 +25,7 @@ const Json* Member(const Json& object, const char* key) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-// A pointer into `document` that keeps it alive.
+// Returns a pointer into `document` that keeps the document alive.
 std::shared_ptr<const Json> Inside(const std::shared_ptr<const Json>& document, const Json* value) {
   return {document, value};
 }

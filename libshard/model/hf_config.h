@@ -1,5 +1,5 @@
-// The fields of config.json, each under any of its names (config_fields.h), strictly typed. The
-// defaults of transformers' config classes are not filled in.
+// Reads the fields of config.json under any of their names (config_fields.h) and checks their
+// types. The defaults of transformers' config classes are not filled in.
 #pragma once
 
 #include <cstdint>
@@ -28,39 +28,40 @@ class HfConfig {
  public:
   static Result<HfConfig> Parse(const std::string& where, std::string_view text);
 
-  // Fields that are absent under all their names are looked up in `json`, an object.
+  // Returns a config that looks up absent fields in `json`, an object of defaults.
   Result<HfConfig> WithDefaults(std::string_view json) const;
 
   struct Field {
     const Json* value;
     std::string path;  // "text_config.num_experts"
   };
-  // Looks in the innermost config that has one of the names, and takes the first of them there.
+  // Finds the innermost config that has one of the names, and takes the first of the names there.
   std::optional<Field> Find(ConfigKeys keys) const;
-  // The same from the root inwards, for ids of special tokens.
+  // Searches from the root inwards instead. Ids of special tokens are read this way.
   std::optional<Field> FindAtRoot(ConfigKeys keys) const;
   bool Has(ConfigKeys keys) const { return Find(keys).has_value(); }
 
-  // Optional fields have no value when absent; kCorrupt when of another type or out of range.
+  // These give no value when the field is absent, and kCorrupt when it has another type or is out
+  // of range.
   Result<std::optional<uint32_t>> FindU32(ConfigKeys keys) const;
   Result<std::optional<float>> FindF32(ConfigKeys keys) const;
   Result<std::optional<bool>> FindBool(ConfigKeys keys) const;
   Result<std::optional<std::string>> FindString(ConfigKeys keys) const;
-  // One number, or a list of them; empty when absent.
+  // Reads one number or a list; empty when absent.
   Result<std::vector<uint32_t>> FindU32s(ConfigKeys keys) const;
-  // A list of numbers; empty when absent.
+  // Reads a list of numbers; empty when absent.
   Result<std::vector<float>> FindF32s(ConfigKeys keys) const;
-  // Required fields are kCorrupt when absent.
+  // For required fields: kCorrupt also when the field is absent.
   Result<uint32_t> U32(ConfigKeys keys) const;
   Result<float> F32(ConfigKeys keys) const;
 
-  // The rope parameters as one flat object of their own: `rope_parameters` of newer transformers,
-  // else `rope_scaling`, with root-level rope_theta and partial_rotary_factor mirrored into it and
+  // Returns the rope parameters as one flat object: `rope_parameters` of newer transformers, else
+  // `rope_scaling`, with root-level rope_theta and partial_rotary_factor mirrored into it and
   // `type` read as `rope_type`. kUnsupported for parameters that differ by kind of layer.
   Result<HfConfig> Rope() const;
 
   const Json& root() const { return *scopes_.back().fields; }
-  // The text model's own config and its path ("text_config."), when it is nested.
+  // Returns the nested config of the text model and its path ("text_config."), if there is one.
   std::optional<Field> NestedText() const;
 
   const std::string& where() const { return where_; }

@@ -8,7 +8,8 @@
 namespace moepack {
 namespace {
 
-// A scale that all experts of a packed tensor share: it has no expert axis, whatever the rule says.
+// True for a scale that all experts of a packed tensor share. It has no expert axis, whatever the
+// rule says.
 bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
   return !checkpoint.names_only() && entry.Elements() == 1;
 }
@@ -74,7 +75,7 @@ std::string LayerExpertTable::Spell(const Kind& kind) {
   return kind.second.empty() ? std::string(kind.first) : Cat(kind.first, ".", kind.second);
 }
 
-// Every kind of tensor must be there once for each of the experts 0 ... n-1.
+// Counts the explicit experts. Every kind of tensor must be there once for each of 0 ... n-1.
 Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& layer) const {
   const uint32_t experts = layer.explicit_bytes.rbegin()->first + 1;
   for (const auto& [kind, unsorted] : layer.explicit_ids) {

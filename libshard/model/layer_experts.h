@@ -1,5 +1,4 @@
-// The experts of every layer as the tensors show them: how many there are, and whether each is
-// complete.
+// Counts the experts of every layer by its tensors, and checks that each expert is complete.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +14,8 @@
 
 namespace moepack {
 
-// Where along `shape` a rule's expert axis lies; -1 counts from the end. No value when the shape
-// has no such axis.
+// Returns the index of a rule's expert axis in `shape`, where -1 counts from the end. No value when
+// the shape has no such axis.
 std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis);
 
 // Used while a MoeModel is built: `model` has its checkpoint, config and classified tensors, and

@@ -18,7 +18,8 @@ namespace moepack {
 namespace {
 
 constexpr size_t kVersionDigits = 16;
-// Stands for "more decoder layers than any model has" while they are not known yet.
+// Stands for the number of decoder layers while it is not known: more than any model has, so that
+// no layer is taken for an MTP block.
 constexpr uint32_t kManyLayers = 1u << 24;
 
 std::string Where(const Checkpoint& checkpoint, const TensorEntry& entry) {
@@ -105,7 +106,8 @@ class ModelBuilder {
                  "(docs/families.md)"};
   }
 
-  // The rules of GgufFamily take any name as trunk; this refuses what only looks like it.
+  // The rules of GgufFamily take any unknown name as trunk. This refuses a tensor that may have an
+  // expert axis all the same.
   Status CheckGgufTrunk() {
     if (model_.family_.get() != &GgufFamily()) return Ok();
     for (const ModelTensor& tensor : model_.tensors_) {
@@ -142,8 +144,8 @@ class ModelBuilder {
                  "there is nothing to split in a dense model"};
   }
 
-  // Layers of one GGUF have the same kinds of expert tensors and a router each: runtimes ask for
-  // them in every layer. Explicit experts of checkpoints are checked one by one already.
+  // All layers of a GGUF need the same kinds of expert tensors and a router, because runtimes ask
+  // for them in every layer. For explicit experts of checkpoints LayerExpertTable has checked this.
   Status CheckGgufLayers() const {
     if (!model_.checkpoint_.is_gguf()) return Ok();
     std::map<int, std::set<std::string>> kinds;
@@ -196,7 +198,7 @@ class ModelBuilder {
     return Ok();
   }
 
-  // Pages spread evenly over the tensor data of every file.
+  // Hashes pages that are spread evenly over the tensor data of every file.
   Status SampleWeights() {
     Sha256 hash;
     for (const SourceFile& source : model_.checkpoint_.files()) {
@@ -249,7 +251,7 @@ class ModelBuilder {
     return true;
   }
 
-  // The first file's header takes the place of config.json.
+  // Reads the config of a GGUF model from the metadata of its first file.
   Status ReadGguf(const ModelOptions& options) {
     const SourceFile& first = model_.checkpoint_.files().front();
     if (!options.config_file.empty()) {
@@ -266,7 +268,8 @@ class ModelBuilder {
 
   static constexpr uint64_t kSamples = 16, kSampleBytes = 4096;  // docs/distribution-format.md
 
-  // As the config says; without one, one more than the highest layer number in the names.
+  // Returns the config's number; without a config, one more than the highest layer number in the
+  // names.
   uint32_t DecoderLayers() const {
     if (model_.config_.layers > 0) return model_.config_.layers;
     FamilyMatcher matcher(*model_.family_, kManyLayers);

@@ -1,5 +1,5 @@
-// A checkpoint understood: every tensor has its part, layer, expert and role, and the experts are
-// complete.
+// A checkpoint whose tensors are classified: each has its part, layer, expert and role, and all
+// experts are complete.
 #pragma once
 
 #include <cstdint>
@@ -50,21 +50,21 @@ class MoeModel {
   // says. With a names-only checkpoint the shape checks are left out. The config of a GGUF model is
   // its metadata, its family GgufFamily() unless another is named; --config is refused for it.
   static Result<MoeModel> Open(const Source& source, const ModelOptions& options = {});
-  // Of this machine.
+  // The same for a path on this machine.
   static Result<MoeModel> Open(const fs::path& source, const ModelOptions& options = {});
 
-  // The same for a checkpoint that is open.
+  // The same for a checkpoint that is already open.
   static Result<MoeModel> Of(Checkpoint checkpoint, const ModelOptions& options = {});
 
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const Family& family() const { return *family_; }
   const ModelConfig& config() const { return config_; }
   bool has_config() const { return has_config_; }
-  // Where config() was read from: config.json, or the first file of a GGUF model.
+  // The file from which config() was read: config.json, or the first file of a GGUF model.
   const fs::path& config_path() const { return config_path_; }
   // config.json as it was read; "" without one.
   const std::string& config_text() const { return config_text_; }
-  // Same order as Checkpoint::tensors().
+  // In the order of Checkpoint::tensors().
   const std::vector<ModelTensor>& tensors() const { return tensors_; }
   const TensorEntry& entry(const ModelTensor& tensor) const {
     return checkpoint_.tensors()[tensor.index];
@@ -75,15 +75,15 @@ class MoeModel {
   uint32_t max_experts() const;
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // As config or metadata, family and tensors have it.
+  // How routers pick and weigh, by config or metadata, family and tensors.
   const Routing& routing() const { return routing_; }
 
-  // Checkpoint::ForgetTensors() and the tensors here; layers, config and version stay.
+  // Calls Checkpoint::ForgetTensors() and frees tensors(). Layers, config and version stay.
   void ForgetTensors();
 
-  // Digest of what the model is made of, 16 hexadecimal digits: `revision`, config, the headers of
-  // all files, and sixteen pages of the weights of each, which tell fine-tunes of one model apart
-  // without reading it whole.
+  // Returns a digest of 16 hexadecimal digits over `revision`, config, the headers of all files and
+  // sixteen pages of each file's weights. The pages tell fine-tunes of one model apart without
+  // reading it whole.
   std::string Version(const std::string& revision) const;
 
  private:
@@ -102,14 +102,15 @@ class MoeModel {
   friend class ModelForTest;  // tests/libshard/model/model_for_test.h: models without files
 };
 
-// Weights as people count them: packed integers are unpacked, scales and tables are not counted.
+// Counts weights as model cards do: packed integers count unpacked, scales and index tables do not
+// count.
 struct ParameterCount {
   uint64_t total = 0;  // without multi-token-prediction blocks and towers of other modalities
-  // Per token: all of the trunk and top_k of the experts; 0 when top_k is unknown. Model cards
-  // often leave out the tables below.
+  // What one token uses: all of the trunk and top_k experts per layer; 0 when top_k is unknown.
+  // Model cards often leave out the tables below.
   uint64_t active = 0;
-  // In `total` and `active`: the table of which a token takes one row, none where it is the head
-  // too, and the matrix that gives the logits.
+  // Both are contained in `total` and `active`: the table of which a token takes one row (0 where
+  // it is the head, too), and the matrix that gives the logits.
   uint64_t input_embedding = 0, head = 0;
   uint64_t mtp = 0, other_modalities = 0;
 };

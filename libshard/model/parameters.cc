@@ -9,12 +9,13 @@ namespace {
 
 constexpr uint64_t kDefaultPackedBits = 4;
 
-// Several integers of `bits` bits in the words of a tensor (GPTQ, AWQ, compressed-tensors, MLX).
+// Counts integers of `bits` bits that are packed into words (GPTQ, AWQ, compressed-tensors, MLX).
 uint64_t UnpackedIntegers(const TensorEntry& entry, uint32_t bits) {
   return entry.bytes * 8 / (bits == 0 ? kDefaultPackedBits : bits);
 }
 
-// Checkpoints name the type of 4-bit floats only in config.json: their bytes look like integers.
+// True for 4-bit floats, two per byte. Only config.json names their type; the header calls them
+// integers.
 bool HoldsPairs(const ModelTensor& tensor, const TensorEntry& entry, const ModelConfig& config) {
   if (entry.dtype == "U8") {
     return UseOfLeaf(tensor.leaf) == LeafUse::kPacked ||
@@ -35,7 +36,7 @@ uint64_t Weights(const ModelTensor& tensor, const TensorEntry& entry, const Mode
   if (entry.dtype == "U32") return UnpackedIntegers(entry, config.quant_bits);
   if (entry.dtype == "I32" && use == LeafUse::kPacked)
     return UnpackedIntegers(entry, config.quant_bits);
-  // Buffers: position ids, masks.
+  // These are buffers such as position ids and masks.
   if (entry.dtype == "I32" || entry.dtype == "I64" || entry.dtype == "BOOL") return 0;
   return HoldsPairs(tensor, entry, config) ? entry.bytes * 2 : entry.Elements();
 }
@@ -44,13 +45,14 @@ bool IsOtherModality(const ModelTensor& tensor) {
   return tensor.rule != nullptr && (tensor.rule->role == "vision" || tensor.rule->role == "audio");
 }
 
-// A matrix outside of the layers: no bias, and nothing else that bears the role too.
+// True for the one matrix of that role outside of layers, and false for its bias and companions.
 bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_view role) {
   return tensor.rule != nullptr && tensor.rule->role == role && tensor.layer < 0 &&
          entry.shape.size() == 2;
 }
 
-// The share of `weights` in all experts of a layer that one token uses, computed without overflow.
+// The share of a layer's expert weights that one token uses. Dividing first avoids an overflow, and
+// the remainder is shared out separately.
 uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
   return weights / layer.experts * layer.top_k +
          weights % layer.experts * layer.top_k / layer.experts;
@@ -76,7 +78,7 @@ ParameterCount CountParameters(const MoeModel& model) {
       if (IsTable(tensor, entry, "head")) count.head += weights;
     }
   }
-  // Tied: the one table multiplies the logits too.
+  // Tied: the one table also gives the logits, so it counts as the head.
   if (count.head == 0) std::swap(count.head, count.input_embedding);
   for (const MoeLayer& layer : model.layers()) {
     if (layer.mtp) continue;

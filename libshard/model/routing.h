@@ -1,5 +1,5 @@
-// How a router picks and weighs experts: the one description that families, config.json, GGUF
-// metadata, conversion, manifests and the runtime share.
+// How a router picks and weighs experts. Families, config.json, GGUF metadata, conversion,
+// manifests and the runtime all use this description.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace moepack {
 
-// What turns the logits of a router into weights. The "after" functions see the chosen logits
-// alone; with them experts are chosen by their logits.
+// The function that turns a router's logits into weights. The "after" functions see only the chosen
+// logits, and experts are then chosen by their logits.
 enum class Gating : uint8_t {
   kSoftmax,
   kSigmoid,
@@ -20,13 +20,13 @@ enum class Gating : uint8_t {
   kSqrtSoftplus,
 };
 
-// Every name and number of a function: one row each.
+// All names and numbers of a function, one row each.
 struct GatingRow {
   Gating gating;
   std::string_view name;     // in distribution.json, --json, family files and config.json
   std::string_view alias;    // what else config.json calls it; "" for nothing
   uint32_t gguf_id;          // llama.cpp's expert_gating_func; kNoGgufId for none
-  bool after_top_k = false;  // of the chosen logits alone
+  bool after_top_k = false;  // sees only the chosen logits
 };
 inline constexpr uint32_t kNoGgufId = 0;
 
@@ -38,9 +38,9 @@ inline std::string_view GatingName(Gating gating) { return RowOf(gating).name; }
 std::string GatingNames();
 // "softmax (1), sigmoid (2), ..."
 std::string GatingIds();
-// By our name.
+// Finds a function by our name.
 std::optional<Gating> FindGating(std::string_view name);
-// As config.json spells it: either name, in any case.
+// Finds a function by config.json's spelling: either name, in any case.
 std::optional<Gating> FindConfigGating(std::string_view text);
 std::optional<Gating> FindGgufGating(uint64_t id);
 
@@ -60,15 +60,16 @@ struct Routing {
   uint32_t experts = 0;  // of a layer
   uint32_t top_k = 0;    // 0: unknown
   Gating gating = Gating::kSoftmax;
-  bool normalize = true;             // the chosen weights are divided by their sum
-  std::optional<double> scale = {};  // of the chosen weights; none, 0 and 1 change nothing
-  uint32_t groups = 0;               // routing groups; 0 and 1: none
-  uint32_t groups_used = 0;          // those that a token may pick from
+  bool normalize = true;  // the chosen weights are divided by their sum
+  // a factor of the chosen weights; no value, 0 and 1 change nothing
+  std::optional<double> scale = {};
+  uint32_t groups = 0;       // routing groups; 0 and 1: none
+  uint32_t groups_used = 0;  // those that a token may pick from
   GroupScore group_score = GroupScore::kTwoBest;
   RouterBias bias = RouterBias::kNone;
 };
 
-// The fields that a config or metadata gives; the others are the family's.
+// The fields that a config or metadata states. The family decides about the others.
 struct StatedRouting {
   std::optional<Gating> gating;
   std::optional<bool> normalize;
@@ -76,7 +77,7 @@ struct StatedRouting {
   std::optional<uint32_t> groups, groups_used;
 };
 
-// `usual` with what is stated laid over it.
+// Returns `usual` with the stated fields replaced.
 Routing Overlay(Routing usual, const StatedRouting& stated);
 
 // The factor of the chosen weights: 1 where `scale` changes nothing.

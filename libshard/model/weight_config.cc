@@ -12,7 +12,7 @@ constexpr uint64_t kMaxBlock = 1u << 20;
 constexpr const char* kHint =
     "safetensors output (--format safetensors) keeps weights in any format as they are";
 
-// One object of the config and where it stands.
+// One object of the config and its path.
 struct Object {
   const HfConfig& config;
   const Json& fields;
@@ -82,7 +82,8 @@ Status ReadBits(const Object& object, const char* key, WeightConfig& out) {
                                    ": expected 2, 4 or 8, ", "found none")};
 }
 
-// The only group of weights: with two, the config alone does not say which weight is in which.
+// Returns the only group of weights. With two groups, the config alone does not say which weight is
+// in which.
 Result<Object> OnlyGroup(const Object& object) {
   const Json* groups = object.Find("config_groups");
   if (groups == nullptr || !groups->is_object() || groups->size() != 1) {

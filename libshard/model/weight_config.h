@@ -1,4 +1,4 @@
-// quantization_config of config.json: what the numbers of quantized weights mean.
+// quantization_config of config.json: how quantized weights are stored.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace moepack {
 struct WeightConfig {
   std::string method;  // quant_method; "" for a checkpoint that is not quantized
   std::string format;  // compressed-tensors: "pack-quantized", "float-quantized", ...
-  // Each scale of a scaled weight holds for so many rows and columns; 0: of rows, or of all.
+  // The rows and columns that share one scale of a scaled weight; 0: all of them.
   uint64_t block_rows = 0, block_columns = 0;
   uint32_t bits = 0;        // of packed integers: 2, 4 or 8
   uint64_t group_size = 0;  // values of a row with one scale; 0: all

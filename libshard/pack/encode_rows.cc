@@ -10,19 +10,20 @@
 namespace moepack {
 namespace {
 
-// Values that are decoded and encoded before the next, at least one row: as F32 they stay in a
-// core's cache, and kernels get enough blocks to fill their vectors.
+// Rows are decoded and encoded in tiles of about this many values, and at least one row. As F32 a
+// tile takes 64 KiB, which stays in a core's cache, and it has enough blocks to fill the vectors of
+// the kernels.
 constexpr uint64_t kTileValues = 16384;
 
-// Rows of an encoding with F32 values, and where their blocks go.
+// A run of decoded rows and the place for their encoded blocks.
 struct Tile {
   uint64_t first_row, rows;
   std::span<const float> values;
   std::span<std::byte> out;
 };
 
-// A run of rows shares the importance of its expert or slice; slice_of(row) is its row in the
-// importance.
+// Encodes a tile. The rows of one expert (or of one slice) share a row of importance, so a tile is
+// cut where a slice ends. slice_of(n) is the row of importance for the tensor's n-th slice.
 template <class SliceOf>
 void EncodeTile(const Encoding& encoding, const Tile& tile, const SliceOf& slice_of) {
   const uint64_t row_bytes = tile.out.size() / tile.rows, values = encoding.row_values;
@@ -45,7 +46,7 @@ uint64_t RowsPerTile(const Encoding& encoding) {
   return std::max<uint64_t>(1, kTileValues / encoding.row_values);
 }
 
-// All bits of the exponent set: infinity or NaN.
+// IEEE 754 sets all bits of the exponent for infinity and NaN, and for nothing else.
 template <class T>
 uint64_t CountFullExponents(std::span<const std::byte> bytes, T exponent) {
   uint64_t count = 0;
@@ -71,8 +72,9 @@ Extremes ExtremesOf(std::span<const float> values) {
   return extremes;
 }
 
-// Values of a tile that are not finite, or no more once they are encoded: what is beyond F16 may be
-// beyond the type, or a block's scale is. Only such tiles are decoded again.
+// Counts the values of a tile that are not finite before or after encoding. Scales of blocks are
+// F16, so a value above the largest F16 may make one infinite. Only tiles with such a value are
+// decoded again to see.
 uint64_t CountNotFinite(const Encoding& encoding, const Tile& tile) {
   constexpr uint32_t kLargestHalf = 0x477fe000;                            // 65504
   if (quant::LargestMagnitudeBits(tile.values) <= kLargestHalf) return 0;  // nearly always
@@ -132,7 +134,7 @@ Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const Sou
   }
   rows_.resize(rows.bytes * encoding.row_values);
   SHARD_CHECK(encoding.reader->Decode(read, rows_));
-  // Rows are counted in the whole tensor, where slices are those of all experts.
+  // A reader counts rows in the whole tensor, so slice n already is expert n.
   const auto slice_of = [](uint64_t slice) { return slice; };
   const uint64_t most = RowsPerTile(encoding);
   for (uint64_t i = 0; i < rows.bytes; i += most) {

@@ -1,5 +1,5 @@
-// Decodes source rows to F32 and encodes them again: the step between reading and writing of a
-// tensor whose type changes.
+// Decodes source rows to F32 and encodes them in another type. A tensor whose type changes goes
+// through this step between reading and writing.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,22 @@
 
 namespace moepack {
 
-// F32, F16 and BF16: the types in which NaN and infinity can be seen by their bits.
+// True for F32, F16 and BF16, where the bits of a value alone show whether it is NaN or infinite.
 bool IsPlainFloat(const quant::Format* format);
-// How many of the values of such a type are NaN or infinite. `bytes` are whole values.
+// Counts the values that are NaN or infinite. REQUIRES: IsPlainFloat(format), and `bytes` holds
+// whole values.
 uint64_t CountNotFinite(const quant::Format* format, std::span<const std::byte> bytes);
 
 // Holds the scratch rows of one thread.
 class RowEncoder {
  public:
-  // `in` holds whole rows of `tensor` from row `first_row` on, in tensor.encoding->from; their
-  // bytes in encoding->to are written to `out`, which is made to fit. REQUIRES: tensor.encoding.
+  // Encodes whole rows. `in` holds them in tensor.encoding->from, starting at row `first_row` of
+  // `tensor`; `out` is resized to hold them in encoding->to. REQUIRES: tensor.encoding.
   ValueReport Encode(const OutputTensor& tensor, uint64_t first_row, std::span<const std::byte> in,
                      std::vector<std::byte>& out);
-  // The same for rows [first, first + count) of the tensor's reader, of what its AddReads asked
-  // for; fails as RowReader::Decode does. REQUIRES: tensor.encoding->reader.
+  // Encodes rows that the tensor's reader makes. `rows` counts rows of the reader (offset is the
+  // first, bytes the count), and `in` holds the bytes that its AddReads asked for. Errors are those
+  // of RowReader::Decode. REQUIRES: tensor.encoding->reader.
   Result<ValueReport> EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
                                  std::span<const std::byte> in, std::vector<std::byte>& out);
 

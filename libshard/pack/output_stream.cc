@@ -16,8 +16,9 @@ namespace moepack {
 namespace {
 
 constexpr uint64_t kBlock = 4096;
-// Writeback starts while later bytes are still read and hashed, so that the final flush finds
-// little to do.
+// The kernel is asked to start writing back after this many bytes, while later ones are still read
+// and hashed, so that the final flush finds little to do. docs/quant-kernels.md compares other
+// steps.
 constexpr uint64_t kWritebackStep = 16u << 20;
 
 std::span<const std::byte> BytesOf(const std::string& text) {
@@ -32,7 +33,8 @@ Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
   SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT));
   struct stat info;
   if (fstat(stream.fd_.get(), &info) != 0) return IoError(stream.path_, "create", errno);
-  if (info.st_nlink > 1) {  // writing would change the file under its other name too
+  // A hard link: writing would change the file under its other name as well.
+  if (info.st_nlink > 1) {
     SHARD_CHECK(directory.Remove(layout.path));
     SHARD_TRY(stream.fd_, directory.OpenFile(layout.path, O_RDWR | O_CREAT | O_EXCL));
   }
@@ -50,7 +52,8 @@ Status OutputStream::Resume(std::span<std::byte> buffer) {
   return StartOver();
 }
 
-// True when prefix and tensors on disk are what the journal says; they are then counted as taken.
+// Returns true when the header and the tensors on disk are those of the journal. The stream then
+// continues behind them, with the state of its hashes as if it had just written them.
 Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
                                     std::span<std::byte> buffer) {
   struct stat info;
@@ -105,7 +108,8 @@ Status OutputStream::AppendCopy(const ByteSource& source, uint64_t offset,
   return Take(bytes);
 }
 
-// Counts bytes that have just been written.
+// Hashes bytes that have just been written. The journal lists a tensor only after its write, and
+// Resume reads it back, because a crash may keep the line and lose the bytes.
 Status OutputStream::Take(std::span<const std::byte> bytes) {
   SHARD_CHECK(Hash(bytes, true));
   StartWriteback();
@@ -118,6 +122,9 @@ Status OutputStream::Write(uint64_t position, std::span<const std::byte> bytes) 
 
 Status OutputStream::WriteOrShare(const ByteSource& source, uint64_t offset,
                                   std::span<const std::byte> bytes) {
+  // FICLONERANGE (ioctl_ficlonerange(2)) shares whole blocks only, and both files must have them at
+  // the same place modulo the block. The bytes before the first and behind the last whole block are
+  // written.
   const uint64_t head = std::min<uint64_t>(AlignUp(position_, kBlock) - position_, bytes.size());
   const uint64_t middle = (bytes.size() - head) / kBlock * kBlock;
   const std::optional<int> from = source.descriptor();
@@ -139,7 +146,7 @@ Status OutputStream::WriteOrShare(const ByteSource& source, uint64_t offset,
 
 void OutputStream::StartWriteback() {
   if (!fd_.valid() || position_ - flushed_ < kWritebackStep) return;
-  // Only a hint: a file system that cannot do it does it in Finish.
+  // This is only a hint. Where it fails, the flush in Finish does the work.
   (void)sync_file_range(fd_.get(), static_cast<off64_t>(flushed_),
                         static_cast<off64_t>(position_ - flushed_), SYNC_FILE_RANGE_WRITE);
   flushed_ = position_;
@@ -154,7 +161,7 @@ Status OutputStream::FinishTensor(bool note) {
              : Ok();
 }
 
-// Zeros from the end of a tensor to where the next one, or the end of the file, is laid out.
+// Writes zeros from the end of a tensor up to the next one, or to the end of the file.
 Status OutputStream::Pad() {
   const size_t next = digests_.size();
   const uint64_t end =
@@ -167,7 +174,7 @@ Status OutputStream::Pad() {
   return Ok();
 }
 
-// Closes the current tensor if all its bytes are there, and those after it that have none.
+// Closes the current tensor if all its bytes are there, and with it any empty tensors that follow.
 Status OutputStream::FinishTensors(bool note) {
   while (digests_.size() < layout_.tensors.size() &&
          layout_.tensors[digests_.size()].entry.bytes == tensor_bytes_) {

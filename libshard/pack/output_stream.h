@@ -1,5 +1,5 @@
-// One output file of a packing run: takes its bytes in order, writes and hashes them, notes
-// finished tensors.
+// One output file of a packing run. It takes the file's bytes in order, writes and hashes them, and
+// notes finished tensors in the journal.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@
 
 namespace moepack {
 
-// Borrows the layout and the journal. Used by one thread at a time.
+// An OutputStream borrows the layout and the journal, and is used by one thread at a time.
 class OutputStream {
  public:
   // Creates (or, to resume, opens) layout.path in `directory`, with the directories around it.
   static Result<OutputStream> Open(const OutputFile& layout, size_t index,
                                    const InsideDirectory& directory, Journal& journal);
-  // Writes nothing: for the digests of what Pack would write.
+  // A stream that writes nothing and only computes the digests of what Pack would write.
   static OutputStream HashOnly(const OutputFile& layout) {
     return OutputStream(layout, 0, {}, nullptr);
   }
-  // Takes over the tensors that the journal lists, after reading them back and comparing their
-  // digests; if anything differs, or nothing is listed, writes the prefix and starts from the first
-  // tensor. `buffer` is scratch space.
+  // Reads back the tensors that the journal lists and takes them over if their digests match. If
+  // anything differs, or nothing is listed, the file starts again with its header. `buffer` is
+  // scratch space.
   Status Resume(std::span<std::byte> buffer);
   size_t next_tensor() const { return digests_.size(); }
   uint64_t position() const { return position_; }
   bool resumed() const { return resumed_; }
 
-  // The next bytes. They must not reach past the end of a tensor that padding follows.
+  // Writes the next bytes. They must not reach past the end of a tensor that padding follows.
   Status Append(std::span<const std::byte> bytes);
-  // The same for bytes that were read from `source` at `offset`: shares the blocks instead of
-  // writing them where the file system can.
+  // Appends bytes that were read from `source` at `offset`. Where the file system can share blocks
+  // between files, they are shared instead of written.
   Status AppendCopy(const ByteSource& source, uint64_t offset, std::span<const std::byte> bytes);
 
-  // Flushes to disk. REQUIRES: all bytes were appended.
+  // Flushes the file to disk and returns its digests. REQUIRES: all bytes were appended.
   Result<FileDigests> Finish();
 
  private:

@@ -14,14 +14,16 @@
 namespace moepack {
 namespace {
 
-// Large enough for full disk speed, small enough to stay in the second-level cache between reading,
-// hashing and writing.
+// A chunk is large enough to read at the full speed of the disk, and small enough to stay in the
+// second-level cache between reading, hashing and writing.
 constexpr uint64_t kChunk = 1u << 20;
 constexpr uint64_t kSmallestChunk = 64u << 10;
-// Where rows lie across the file, reads are long only if many are made at once.
+// Where the rows of a tensor lie across its source, reads are long only if many rows are made at
+// once.
 constexpr uint64_t kLargestScattered = 8u << 20;
-constexpr uint64_t kPage = 4096;  // chunks are whole pages, and so whole values of every plain type
-// Room for directories and README, and per tensor for its lines in journal and manifest.
+// A chunk is whole pages, and so holds whole values of every plain type.
+constexpr uint64_t kPage = 4096;
+// Room for directories and the README, and for each tensor's lines in journal and manifest.
 constexpr uint64_t kSpareBytes = 256u << 10, kSpareBytesPerTensor = 1u << 10;
 
 bool Encodes(const std::vector<OutputFile>& outputs) {
@@ -31,14 +33,15 @@ bool Encodes(const std::vector<OutputFile>& outputs) {
   });
 }
 
-// Copies are written one thread per output at most; encoding keeps any number of threads busy.
+// Copying keeps at most one thread per output busy, because each output is written in order.
+// Encoding keeps any number busy.
 size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outputs) {
   const size_t threads = ThreadsForFiles(options.jobs);
   return std::max<size_t>(1, Encodes(outputs) ? threads : std::min(threads, outputs.size()));
 }
 
-// A worker has a buffer of what it read and one of what it made of it, and as much again is on its
-// way to the disk.
+// Memory is divided by four: each worker has a buffer for what it read and one for what it made of
+// it, and the page cache may hold as much again that is not on the disk yet.
 UnitSize SizeOfUnits(const PackOptions& options, size_t jobs) {
   const uint64_t share = std::max(options.memory / (4 * jobs), kSmallestChunk);
   return {std::min(share, kChunk) / kPage * kPage, std::min(share, kLargestScattered)};
@@ -89,7 +92,7 @@ Status ResumeStreams(std::vector<OutputStream>& streams, size_t jobs, uint64_t c
   });
 }
 
-// A run whose outputs have their headers and what an earlier run had written.
+// A run whose outputs have their headers and whatever an earlier run had written.
 struct StartedRun {
   size_t jobs = 0;
   UnitSize size;
@@ -130,11 +133,13 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr
     SHARD_TRY(result.files[i], streams[i].Finish());
     return Ok();
   }));
+  // Sources are checked last: a change at any time during the run must be noticed.
   for (const ByteSourcePtr& file : files) SHARD_CHECK(file->CheckUnchanged());
   return std::move(result);
 }
 
-// All outputs in one go: open, resume, copy or encode, flush.
+// Packs all outputs: opens them, resumes, copies or encodes, and flushes. The staging directory
+// learns every name first: whatever else an earlier run left there is removed before publishing.
 Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
                            StagingDirectory& staging, const PackOptions& options) {
   SHARD_CHECK(CheckSpace(outputs, staging));

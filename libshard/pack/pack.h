@@ -1,5 +1,5 @@
-// Executes sliced output files: reads every source byte once, hashes and writes it to each output
-// that holds it.
+// Writes the files that the slicers laid out. Every source byte is read once, and hashed and
+// written for each output that holds it.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct PackOptions {
   uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
   bool keep_partial = false;    // keep what was written when an error ends the run
   std::function<void(const PackProgress&)>
-      progress;  // called now and then from one thread at a time; may be empty
+      progress;  // called now and then, from one thread at a time; may be empty
 };
 
 struct PackResult {
@@ -39,26 +39,27 @@ struct PackResult {
   uint64_t read_bytes = 0;         // from the sources
   uint64_t written_bytes = 0;      // to the outputs, without what an earlier run had written
   uint64_t resumed_bytes = 0;      // taken over from an earlier, interrupted run
-  // Output tensor -> values that are not finite, where there are any; only of tensors of GGUF files
-  // whose values are, or were made of, floats: blocks that are copied are not looked into.
+  // How many values of an output tensor are not finite, for the tensors that have any. Only GGUF
+  // tensors are inspected whose values are floats or were made from floats; quantized blocks that
+  // are copied are not.
   std::map<std::string, uint64_t> not_finite;
-  // Of the weights that keep the source's grid; without those that an earlier run had written.
+  // About the weights that keep the source's grid, except those that an earlier run had written.
   GridReport grid;
 };
 
-// Digest of the output layout and of the identity of every source file: equal digests give equal
-// bytes.
+// A digest of the output layout and of the identity of every source file. Runs with equal digests
+// write equal bytes, so one may continue what the other began.
 std::string PackIdentity(const std::vector<SourceFile>& sources,
                          const std::vector<OutputFile>& outputs);
 
-// Writes `outputs` below `staging.path()`. Refuses before the first byte when the disk has not
-// enough room. Sources are checked to be unchanged at the end.
-// Takes the headers (`prefix`) out of `outputs` once they are written: those of a large model are
-// as long as the names of all its tensors.
+// Writes `outputs` below `staging.path()`. The run is refused before the first byte when the disk
+// has too little room, and fails at the end when a source has changed meanwhile. The headers
+// (`prefix`) are cleared from `outputs` once they are written, because in a large model they take
+// as much memory as the names of all its tensors.
 Result<PackResult> Pack(const std::vector<SourceFile>& sources, std::vector<OutputFile>& outputs,
                         StagingDirectory& staging, const PackOptions& options);
 
-// The digests that Pack would come to, without writing anything.
+// Computes the digests of what Pack would write, and writes nothing.
 Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,
                                                const std::vector<OutputFile>& outputs,
                                                const PackOptions& options);

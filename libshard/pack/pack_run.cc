@@ -56,7 +56,7 @@ Status PackRun::Process(const PackUnit& unit, Worker& worker) {
   return Append(unit, worker);
 }
 
-// Everything that can be done before it is the unit's turn to be written.
+// Does everything that may be done before it is the unit's turn to be written.
 Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   worker.report = {};
   const Encoding* encoding = unit.tensor != nullptr ? unit.tensor->encoding.get() : nullptr;
@@ -90,14 +90,14 @@ Status PackRun::Read(const std::vector<SourceRange>& ranges, std::vector<std::by
   return Ok();
 }
 
-// False when the run was stopped, so that the turn may never come.
+// Returns false when the run was stopped, because the turn may then never come.
 bool PackRun::WaitForTurn(const PackUnit& unit) {
   std::unique_lock lock(mutex_);
   while (!Stopped() && !schedule_.IsTurn(unit)) changed_.wait_for(lock, kLookAround);
   return !stopped_;
 }
 
-// The bytes that go to the outputs.
+// Returns the bytes that go to the outputs.
 std::span<const std::byte> PackRun::Made(const PackUnit& unit, const Worker& worker) {
   if (unit.tensor == nullptr) return worker.read;
   if (unit.tensor->encoding) return worker.encoded;

@@ -1,4 +1,5 @@
-// The threads of a packing run: read, encode where a type changes, and append in order.
+// The threads of a packing run. Each takes a unit, reads it, encodes it where the type changes, and
+// appends the result when it is the unit's turn.
 #pragma once
 
 #include <condition_variable>
@@ -18,20 +19,20 @@
 
 namespace moepack {
 
-// Workers that take units from the schedule until it is finished or one of them fails. Borrows
-// everything it is given.
+// Runs the workers until the schedule is finished or one of them fails. Borrows everything it is
+// given.
 class PackRun {
  public:
   PackRun(const std::vector<ByteSourcePtr>& sources, std::vector<OutputStream>& streams,
           PackSchedule& schedule, const PackOptions& options)
       : sources_(sources), streams_(streams), schedule_(schedule), options_(options) {}
 
-  // Runs on `jobs` threads, this one included. `progress` is where the count starts. An exception
-  // of any of them is thrown here once all have ended.
+  // Runs on `jobs` threads, the caller's included, and counts progress on from `progress`. If one
+  // of them throws, Run throws the exception again after all have ended.
   Status Run(size_t jobs, PackProgress progress);
 
   uint64_t read_bytes() const { return read_bytes_; }
-  // Output tensor -> values that were not finite, of the tensors that have any.
+  // How many values of each output tensor were not finite, for the tensors that have any.
   const std::map<std::string, uint64_t>& not_finite() const { return not_finite_; }
   const GridReport& grid() const { return grid_; }
 
@@ -63,7 +64,8 @@ class PackRun {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Error> failure_;
-  bool stopped_ = false;  // an error, an interrupt or an exception: nobody's turn comes any more
+  // after an error, an interrupt or an exception; then no turn may be waited for
+  bool stopped_ = false;
   PackProgress progress_;
   uint64_t read_bytes_ = 0;
   std::map<std::string, uint64_t> not_finite_;

@@ -10,13 +10,13 @@
 namespace moepack {
 namespace {
 
-// A source range (or a literal tensor) as one output after another asks for it.
+// A source range (or a literal tensor) as the outputs ask for it.
 struct Item {
   SourceRange range;
   const OutputTensor* tensor = nullptr;  // null: copied
   uint64_t row = 0;                      // first row of `tensor` that the range holds
   const OutputTensor* copied = nullptr;  // PackUnit::copied
-  bool joins = false;  // in every target its bytes follow those of the item before without padding
+  bool joins = false;  // in every target its bytes follow the previous item's without padding
   uint32_t first_target = 0;
   std::vector<uint32_t> more_targets = {};  // ascending; takes no memory where there are none
 
@@ -34,7 +34,8 @@ struct Item {
   }
 };
 
-// Two outputs that want the same thing of a range: order, file, offset, bytes, target type.
+// Two outputs want the same thing of a range if these are equal: order, file, offset, bytes, target
+// type.
 using ItemKey = std::tuple<uint64_t, uint32_t, uint64_t, uint64_t, const quant::Format*>;
 
 ItemKey KeyOf(const Item& item) {
@@ -43,13 +44,14 @@ ItemKey KeyOf(const Item& item) {
   return {item.range.order, item.range.file, item.range.offset, item.range.bytes, to};
 }
 
-// What a row counts in source ranges: its bytes, or one row of a reader.
+// What one row adds to SourceRange::bytes: its bytes, or 1 where a reader makes the rows.
 uint64_t RowSize(const Encoding& encoding) {
   return encoding.reader != nullptr ? 1 : *encoding.from->BytesFor(encoding.row_values);
 }
 
-// Rows whose bytes, before and after, fit into `chunk` each. A reader's rows of a unit are read,
-// kept as F32 and encoded all at once: these buffers together get the room of both.
+// The number of rows whose bytes fit into `chunk`, both as they are read and as they are written. A
+// reader holds all rows of a unit at once, as it reads them, as F32 and encoded, so these buffers
+// together get twice the room.
 uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   const uint64_t to = *encoding.to->BytesFor(encoding.row_values);
   if (encoding.reader == nullptr) {
@@ -62,7 +64,8 @@ uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
 }
 
-// At most; a large model has hundreds of thousands, so that room to grow is worth saving.
+// An upper bound for the items of an output. A large model has hundreds of thousands of them, so it
+// is worth reserving the right size.
 size_t CountItems(const OutputFile& output) {
   size_t count = 0;
   for (const OutputTensor& tensor : output.tensors) {
@@ -91,8 +94,8 @@ void AddItems(const OutputFile& output, size_t first, uint32_t index, std::vecto
   }
 }
 
-// Outputs that take their items in one ascending order can share them without waiting for each
-// other in a circle.
+// Outputs may share items only if each takes them in ascending order. In one common order, two
+// outputs can never wait for each other in a circle.
 bool Ascend(std::span<const Item> items) {
   return std::is_sorted(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return std::tie(a.range.order, a.range.file, a.range.offset) <
@@ -100,12 +103,12 @@ bool Ascend(std::span<const Item> items) {
   });
 }
 
-// Units of at most size.chunk bytes made of items that follow each other in one output.
+// Makes units of at most size.chunk bytes from items that follow each other in one output.
 class UnitBuilder {
  public:
   UnitBuilder(const UnitSize& size, std::vector<PackUnit>& units) : size_(size), units_(units) {}
 
-  // `follows`: the last unit comes right before this item in the output.
+  // `follows` says that the last unit comes right before this item in the output.
   void Add(const Item& item, bool follows) {
     if (follows && Merges(item)) {
       PackUnit& last = units_.back();
@@ -134,7 +137,7 @@ class UnitBuilder {
   }
 
  private:
-  // Source bytes per unit, rows where a reader makes them.
+  // Source bytes per unit, or rows where a reader makes them.
   uint64_t Step(const Item& item) const {
     if (item.tensor == nullptr || !item.tensor->encoding) return size_.chunk;
     const Encoding& encoding = *item.tensor->encoding;
@@ -144,14 +147,15 @@ class UnitBuilder {
   bool Merges(const Item& item) const {
     const PackUnit& last = units_.back();
     if (item.tensor != nullptr && item.tensor->encoding && item.tensor->encoding->reader) {
-      return false;  // its ranges are large already
+      return false;  // The ranges of a reader are large already.
     }
     if (last.tensor != item.tensor || last.copied != item.copied || last.reads.empty() ||
         !item.IsFor(last.targets) || last.bytes + item.range.bytes > Step(item)) {
       return false;
     }
     const SourceRange& before = last.reads.back();
-    // Between two experts another target may hold a third.
+    // Between two experts of one target, another target may hold a third, so a shared unit holds
+    // the rows of one expert only.
     if (item.tensor != nullptr) {
       return item.TargetCount() == 1 || before.order == item.range.order;
     }
@@ -163,16 +167,16 @@ class UnitBuilder {
   std::vector<PackUnit>& units_;
 };
 
-// The items of all outputs, one output after the other. Where several want the same thing, the
-// first of them stands for the others.
+// The items of all outputs, one output after the other. Where several outputs want the same thing,
+// the first one's item stands for the others.
 struct ItemLists {
   std::vector<Item> items;
   std::vector<uint32_t> owner;  // of each item; itself, unless another stands for it
   std::vector<size_t> begin;    // of each output's items, and at last the end
 };
 
-// Collects the items of all outputs in `out`, and in `shareable` the indexes of those that other
-// outputs may want too.
+// Collects the items of all outputs in `out`, and in `shareable` the indexes of the items that
+// other outputs may want as well.
 void CollectItems(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                   ItemLists& out, std::vector<uint32_t>& shareable) {
   size_t most = 0;
@@ -252,6 +256,8 @@ bool PackSchedule::Ready(const PackUnit& unit) const {
 const PackUnit* PackSchedule::Start() {
   const Lane* best = nullptr;
   const auto rank = [](const Lane& lane) {
+    // The fewest units under way come first, then the fewest bytes: otherwise units of one lane,
+    // waiting for their turn, could occupy all workers.
     return std::pair(lane.started - lane.written, lane.started_bytes);
   };
   for (const Lane& lane : lanes_) {

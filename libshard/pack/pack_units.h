@@ -1,5 +1,5 @@
-// The order of work of a packing run: which source ranges are read next, and which outputs get what
-// is made of them.
+// Decides the order of work of a packing run: which source ranges are read next, and which outputs
+// get the result.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace moepack {
 
-// One step. What it makes of its reads are the next bytes of every target.
+// One step of the run: reads some ranges, and appends what it makes of them to every target.
 struct PackUnit {
-  std::vector<SourceRange> reads;        // a single one for copies; none for a literal tensor
-  uint64_t bytes = 0;                    // of all reads
-  const OutputTensor* tensor = nullptr;  // how to make the bytes, in its first target; null: a copy
-  uint64_t first_row = 0;                // of `tensor`, which the first read holds
-  const OutputTensor* copied = nullptr;  // whose bytes a copy holds, when they are to be inspected
+  std::vector<SourceRange> reads;  // a single one for copies; none for a literal tensor
+  uint64_t bytes = 0;              // of all reads
+  // says how the bytes are made (as in the first target); null: they are copied
+  const OutputTensor* tensor = nullptr;
+  uint64_t first_row = 0;                // the row of `tensor` at which the first read begins
+  const OutputTensor* copied = nullptr;  // set when the copied bytes are to be inspected for NaN
   std::vector<uint32_t> targets;         // indexes of outputs, ascending
 };
 
@@ -25,12 +26,13 @@ struct UnitSize {
   uint64_t scattered = 0;  // at least as large
 };
 
-// Hands out units so that every output can get its bytes in order, and a range that several outputs
-// hold is read (and encoded) once. Not thread-safe: the caller locks. Borrows the outputs.
+// Hands out units so that every output gets its bytes in order, and a range that several outputs
+// hold is read and encoded once. It is not thread-safe, so the caller locks. It borrows the
+// outputs.
 //
-// Units of one output may be under way at the same time; they are written when it is their turn. A
-// unit starts only after the ones before it in all its outputs, so the one that started first never
-// waits for another.
+// Several units of one output may be under way at a time; each is written when its turn comes. This
+// cannot deadlock: a unit starts only after all units before it in all its outputs, so the one that
+// started first never waits for another.
 class PackSchedule {
  public:
   // `first_tensor[i]` is the first tensor of output i that is still to be written. No unit reads or
@@ -40,10 +42,9 @@ class PackSchedule {
   PackSchedule(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                const UnitSize& size);
 
-  // The next unit of some output, preferring the output that is furthest behind. No value when all
-  // have started.
+  // Returns the next unit of the output that is furthest behind; null when none can start now.
   const PackUnit* Start();
-  // Whether everything before `unit` is written in all its targets.
+  // True when everything before `unit` is written in all its targets.
   bool IsTurn(const PackUnit& unit) const;
   // REQUIRES: IsTurn(unit).
   void Done(const PackUnit& unit);

@@ -1,5 +1,5 @@
-// What is about to be written, read as its reader will: nobody is to find out after hours, or on
-// another machine, that a file of ours is refused.
+// Parses what is about to be written with the reader that will read it. Otherwise a file that our
+// own reader refuses would be noticed hours later, or on another machine.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace moepack {
 
-// The headers of files that were laid out. kUnsupported, with the reader's reason, when one would
-// be refused or read as something else.
+// Checks the headers of files that were laid out. Returns kUnsupported, with the reader's reason,
+// when one would be refused or read as something else.
 Status ReadBackHeaders(const std::vector<OutputFile>& files);
 
 }  // namespace moepack

@@ -16,7 +16,7 @@ uint64_t RowsOf(const OutputTensor& tensor) {
          tensor.encoding->row_values;
 }
 
-// The rows of a tensor after it was encoded and decoded.
+// Reads the rows of a tensor as they are after encoding and decoding.
 class RecodedRows : public RowReader {
  public:
   explicit RecodedRows(const OutputTensor& tensor)
@@ -73,8 +73,8 @@ class RecodedRows : public RowReader {
   }
 
  private:
-  // The parts of the tensor's sources that rows [first, first + count) are made of; they count
-  // rows where the tensor has a reader.
+  // Returns the parts of the tensor's sources that rows [first, first + count) are made of. Where
+  // the tensor has a reader, the parts count rows.
   std::vector<SourceRange> Pieces(uint64_t first, uint64_t count) const {
     std::vector<SourceRange> pieces;
     uint64_t skip = first * row_bytes_, left = count * row_bytes_;
@@ -99,7 +99,8 @@ class RecodedRows : public RowReader {
   const uint64_t row_bytes_;  // what a row counts in the tensor's sources
 };
 
-// Readers count slices by their place in the tensor, importance counts them by the expert's id.
+// Picks the rows of importance for the experts that the tensor holds: a reader counts slices by
+// their place in the tensor, importance by expert id.
 std::shared_ptr<const Importance> ImportanceOf(const OutputTensor& tensor) {
   const std::shared_ptr<const Importance>& whole = tensor.encoding->importance;
   if (whole == nullptr || tensor.experts.empty()) return whole;
@@ -134,7 +135,8 @@ Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uin
   encoding.repack = false;
   second.encoding = std::make_shared<const Encoding>(std::move(encoding));
   const uint64_t rows = RowsOf(second);
-  // An order of its own, so that it is never taken for the same rows of another file.
+  // The top bit gives the range an order of its own, so that the schedule never takes it for the
+  // same rows of another file.
   second.sources = {RowRange(0, rows, (uint64_t{1} << 63) | number)};
   return second;
 }

@@ -1,5 +1,5 @@
-// Two encodings one after the other: what a file holds that was made of another file, without that
-// file, from the sources of the first.
+// Applies two encodings one after the other. This reproduces a file that was made from another
+// quantized file when only the sources of that other file are there.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace moepack {
 
-// `first` is a tensor as it was made of its sources, `second` the same tensor made of the file that
-// holds `first`. Gives `second` from the sources of `first`: its rows are encoded as `first`,
-// decoded, and encoded again. `number` is another one for every tensor of a packing run.
+// `first` is a tensor as it was made from its sources, and `second` is the same tensor made from
+// the file that holds `first`. Returns `second` made from the sources of `first`: rows are encoded
+// as in `first`, decoded, and encoded again. `number` must differ between the tensors of a packing
+// run.
 Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uint64_t number);
 
 }  // namespace moepack

@@ -11,9 +11,9 @@
 namespace moepack {
 namespace {
 
-// Tensors of one part of the distribution before they are cut into files.
+// The tensors of one part of the distribution before they are cut into files.
 struct PartContent {
-  ExpertPart part;  // for the trunk without experts
+  ExpertPart part;  // empty of experts for the trunk
   std::vector<OutputTensor> tensors;
 };
 
@@ -73,8 +73,8 @@ Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartCon
   return Ok();
 }
 
-// One part after the other, so that each has the room that it needs and no list ever grows: a
-// large model has hundreds of thousands of tensors.
+// Parts are filled one after the other, and each list is reserved at its right size. A large model
+// has hundreds of thousands of tensors, and a list that grows is in memory twice while it moves.
 Status FillPart(const MoeModel& model, PartContent& part) {
   const auto wanted = [&](const ModelTensor& tensor) {
     const bool expert = tensor.part == Part::kExpert;
@@ -180,6 +180,7 @@ std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t
 void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata) {
   uint64_t residue = 0;
   if (!file.tensors.empty() && !file.tensors[0].sources.empty()) {
+    // Source and output must agree modulo 4096 for OutputStream to share blocks.
     residue = file.tensors[0].sources[0].offset;
   }
   SafetensorsHeaderWriter writer(metadata);

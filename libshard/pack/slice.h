@@ -1,5 +1,5 @@
-// From plan and model to output files: for every output tensor, the source ranges that make it, in
-// order. No bytes move.
+// Turns a plan and a model into output files: for every output tensor, the source ranges that make
+// it, in order. No tensor data is read.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,15 @@ struct PartSelection {
   bool WantsAssets() const { return all || assets; }
   bool WantsGroup(uint32_t group) const;
 };
-// "trunk", "group:1", "overlay", "assets", "remainder", several with commas.
+// Each text is "trunk", "group:1", "overlay", "assets", "remainder", or several of them with
+// commas. kInvalidArgument for anything else.
 Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t groups);
 
 struct SliceOptions {
   PartSelection parts;
-  bool keep_remainder = false;  // with all parts; among selected ones it is named
-  uint64_t max_part_size = 0;   // bytes; 0: one file per part. A tensor is never cut.
+  // when all parts are written; a selection names the remainder itself
+  bool keep_remainder = false;
+  uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.
 };
 
 // The files of a safetensors distribution, trunk first, then groups, overlay, remainder; tensors in
@@ -39,13 +41,14 @@ struct SliceOptions {
 Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Plan& plan,
                                                  const SliceOptions& options);
 
-// The ranges of `tensor` that hold the experts `ids` along `axis`: one per outer index and expert,
-// in the order of `ids`. REQUIRES: the axis length is a multiple of `experts`, every id < experts.
+// Returns the ranges of `tensor` that hold the experts `ids` along `axis`: one per outer index and
+// expert, in the order of `ids`. REQUIRES: the axis length is a multiple of `experts`, every id <
+// experts.
 std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t experts,
                                    const ExpertIds& ids);
 
 // Sets entry.offset, prefix and size of a file whose tensors have names, types, shapes and bytes;
-// data starts congruent to the first source range modulo 4096, so that a file system with shared
+// data starts at the place of the first source range modulo 4096, so that a file system with shared
 // extents can share them.
 void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata);
 

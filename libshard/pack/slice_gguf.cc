@@ -20,12 +20,14 @@ uint64_t ElementsOf(const std::vector<uint64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies<>());
 }
 
-// A vector with one value per expert has rows of one value.
+// A vector with one value per expert (a selection bias) is cut by value, so its rows have one
+// value.
 uint64_t RowValues(const GgufTensor& tensor) {
   return tensor.experts > 0 && tensor.shape.size() == 1 ? 1 : tensor.row_values();
 }
 
-// Experts, and the heads of MLA matrices, have an importance of their own.
+// Each expert, and each head of an MLA matrix, has its own row of importance. 0 means that the
+// tensor has one row for all.
 uint64_t RowsPerSlice(const GgufTensor& tensor, uint64_t row) {
   const bool sliced = tensor.experts > 0 || tensor.shape.size() > 2;
   return sliced ? tensor.elements() / tensor.shape[0] / row : 0;
@@ -36,7 +38,7 @@ Error CannotEncode(const GgufTensor& tensor, const quant::Format* type, std::str
                                        " to ", type->name, ": ", reason)};
 }
 
-// Fills in how the bytes are made; name, shape and sources are there.
+// Fills in how the bytes are made. Name, shape and sources are set already.
 Status SetEncoding(const GgufTensor& tensor, const quant::Format* type, OutputTensor& out) {
   out.entry.format = type;
   out.entry.dtype = type->name;
@@ -89,12 +91,13 @@ GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const Expe
   return out;
 }
 
-// Experts and what belongs to them in the router; a node needs both from the same file.
+// True for experts and for the router's rows and bias of them. A node needs both from the same
+// file, because both change with the group.
 bool BelongsToExperts(const GgufTensor& tensor) {
   return tensor.experts > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
 }
 
-// One part of a GGUF distribution being put together.
+// Builds the parts of a GGUF distribution.
 class PartSlicer {
  public:
   PartSlicer(const GgufSlicing& input, const Plan& plan, uint64_t limit)
@@ -108,7 +111,7 @@ class PartSlicer {
     files.push_back(std::move(head));
   }
 
-  // Whole tensors: the trunk, or all routers.
+  // Adds whole tensors: the trunk, or all routers.
   Status AddWhole(Role role, std::vector<OutputFile>& files) const {
     const bool trunk = role == Role::kTrunk;
     std::vector<OutputTensor> tensors;
@@ -156,7 +159,7 @@ class PartSlicer {
       file.group = part.group;
       file.tensors = std::move(lists[i]);
       GgufMetadata metadata = PartMetadata(input_, plan_, part);
-      // File 0 of a node's set is the head.
+      // File 0 of a node's set is the head, so the parts of the trunk count from 1.
       if (part.role == Role::kTrunk)
         metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(i + 1)));
       LayOutGguf(file, metadata, input_.alignment);
@@ -173,6 +176,7 @@ class PartSlicer {
 
 ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment) {
   constexpr uint64_t kPerTensor = 8 + 4 + 4 * 8 + 4 + 8;  // length, dimensions, type, offset
+  // kSpare leaves room for the three split keys.
   constexpr uint64_t kSpare = 256;
   return {.alignment = alignment,
           .per_tensor = kPerTensor,

@@ -1,5 +1,5 @@
-// From plan and GGUF view to output files: the pieces of which a node's split set is put together
-// (head, trunk, routers, groups, overlay), or the whole model. No bytes move.
+// Turns a plan and a GGUF view into output files: either the pieces from which a node's split set
+// is assembled (head, trunk, routers, groups, overlay), or the whole model. No tensor data is read.
 #pragma once
 
 #include <span>
@@ -18,17 +18,19 @@ namespace moepack {
 struct GgufSlicing {
   const GgufModel& model;
   std::string version;  // of the model, for the files' metadata
-  // RecipeResult::overlay_types: types of tensors in the overlay where they differ; may be empty.
+  // RecipeResult::overlay_types: the types that tensors have in the overlay where they differ. May
+  // be empty.
   std::span<const quant::Format* const> overlay_types;
   uint64_t alignment = kGgufDefaultAlignment;
 };
 
-// The plan without the layers whose experts the GGUF does not have: blocks for multi-token
-// prediction that the conversion leaves out.
+// The plan without the layers whose experts the GGUF lacks: the conversion may leave out blocks for
+// multi-token prediction.
 Plan PlanFor(const GgufModel& model, const Plan& plan);
 
-// The files of a GGUF distribution, in the order of roles; tensors in the model's order. Each part
-// of the trunk carries split.no, so that it can stand in the split set of any node as it is.
+// Returns the files of a GGUF distribution in the order of roles, with tensors in the model's
+// order. Each part of the trunk carries split.no, so that it fits the split set of any node
+// unchanged.
 Result<std::vector<OutputFile>> SliceGguf(const GgufSlicing& input, const Plan& plan,
                                           const SliceOptions& options);
 
@@ -41,16 +43,16 @@ struct WholeGgufOptions {
 // `max_part_size` bytes. kUnsupported for a set of more than 65535 files.
 Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgufOptions& options);
 
-// What a GGUF file with this metadata costs beside its tensors; split keys may be added to it
-// later.
+// What a GGUF file with this metadata takes beside its tensors, with room for split keys.
 ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment);
 
 // split.no, split.count and split.tensors.count as stock llama.cpp reads them from the first file
 // of a set.
 void SetSplitKeys(uint64_t number, uint64_t count, uint64_t tensors, GgufMetadata& metadata);
 
-// The tensor as it is written: all of it, or the rows of `ids` of one with an expert axis.
-// kUnsupported for a type without decoder or encoder, or whose experts are no whole rows.
+// Describe a tensor as it is written: all of it, or of a tensor with an expert axis the rows of
+// `ids`. kUnsupported for a type without a decoder or encoder, and for experts that are not whole
+// rows.
 Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format* type);
 Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format* type,
                                    const ExpertIds& ids);

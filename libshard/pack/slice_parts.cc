@@ -26,7 +26,7 @@ std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tenso
                                                  const ContainerCost& cost) {
   std::vector<std::vector<OutputTensor>> lists(1);
   if (limit == 0) {
-    lists[0] = std::move(tensors);  // a list in braces would be copied
+    lists[0] = std::move(tensors);  // an initializer list would copy the tensors
     return lists;
   }
   uint64_t header = cost.per_file;

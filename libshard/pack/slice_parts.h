@@ -1,5 +1,4 @@
-// What the slicers of all containers share: which parts a plan has, and how a part is cut into
-// files.
+// Shared by the slicers of all containers: the parts of a plan, and how a part is cut into files.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct ExpertPart {
   std::string directory;  // "groups/000"
   LayerExperts experts;   // ids held
 };
-// Groups (with their fill), overlay, remainder, as far as the options want them.
+// Returns groups (with their fill), overlay and remainder, as far as the options want them.
 std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options);
 
 // What a container adds to the bytes of its tensors.
@@ -28,8 +27,8 @@ struct ContainerCost {
   uint64_t per_tensor = 0;  // in the header, beside the name
   uint64_t per_file = 0;    // the rest of the header
 };
-// Deals tensors into lists whose files have at most `limit` bytes (0: one list); a tensor that is
-// larger has one of its own. At least one list.
+// Distributes tensors over lists whose files have at most `limit` bytes (0: no limit). A larger
+// tensor gets a file of its own, because tensors are never cut. Returns at least one list.
 std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors, uint64_t limit,
                                                  const ContainerCost& cost = {});
 

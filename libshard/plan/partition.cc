@@ -11,8 +11,9 @@
 namespace moepack {
 namespace {
 
-// The first id of run `group` when `experts` ids are cut into runs whose lengths differ by at most
-// one, the longer ones first: 16 in 3 gives 0, 6, 11. With group == groups it is `experts`.
+// Cuts `experts` ids into runs whose lengths differ by at most one, the longer ones first, and
+// returns the first id of run `group`: 16 in 3 gives 0, 6, 11. For group == groups it returns
+// `experts`.
 uint32_t RunStart(uint32_t experts, uint32_t groups, uint32_t group) {
   return group * (experts / groups) + std::min(group, experts % groups);
 }
@@ -30,7 +31,7 @@ ExpertIds EveryNth(uint32_t experts, uint32_t groups, uint32_t group) {
   return ids;
 }
 
-// A partition that a formula gives.
+// Makes a partition from a formula.
 template <ExpertIds (*kIdsOf)(uint32_t experts, uint32_t groups, uint32_t group)>
 Status MakeByFormula(const PartitionInput& input, Plan& plan) {
   SHARD_CHECK(AsUserMistake(CheckGroupCount("plan", plan, input.groups)));
@@ -42,7 +43,8 @@ Status MakeByFormula(const PartitionInput& input, Plan& plan) {
   return Ok();
 }
 
-// A layer that no group mentions was forgotten; to drop all its experts is never meant.
+// Refuses a layer that no group mentions. The user has forgotten it; nobody drops all experts of a
+// layer on purpose.
 Status CheckEveryLayerOwned(const std::string& path, const Plan& plan) {
   for (const auto& [layer, experts] : plan.layers) {
     const bool owned = std::any_of(
@@ -87,7 +89,7 @@ constexpr std::array kPartitions = {
     Partition{"explicit", true, "ids of every group and layer", MakeExplicit},
 };
 
-// As users write it: "modulo", "explicit:FILE".
+// The name as users write it: "modulo", "explicit:FILE".
 std::string Spelling(const Partition& partition) {
   return Cat(partition.name, partition.takes_file ? ":FILE" : "");
 }

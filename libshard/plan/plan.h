@@ -1,5 +1,5 @@
-// A plan: which experts every node group holds, which are replicated, which are on no node. Pure
-// data, no bytes.
+// A plan says which experts every group of nodes holds, which are replicated, and which are on no
+// node. It is plain data.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct GroupPlan {
   LayerExperts fill;   // added so that every eligible count is equal; owned by another group
 };
 
-// owned ∪ fill: what the group's bundle stores.
+// Returns owned ∪ fill, the experts that the group's bundle stores.
 LayerExperts HeldBy(const GroupPlan& group);
 
 struct Plan {
   std::string scheme;                  // a name of AllPartitions() or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
-  std::map<uint32_t, uint32_t> top_k;  // per layer; 0 unknown
+  std::map<uint32_t, uint32_t> top_k;  // per layer; 0: unknown
   std::vector<GroupPlan> groups;
   std::string overlay_version;  // "" without an overlay
   LayerExperts overlay;
@@ -31,8 +31,8 @@ struct Plan {
   bool uniform = false;    // |eligible(g, l)| is the same for all g and l
 };
 
-// eligible(g, l) = owned ∪ fill ∪ overlay, ascending: what the router of layer l may pick on node
-// g.
+// Returns eligible(g, l) = owned ∪ fill ∪ overlay in ascending order: the experts that the router
+// of layer l may pick on node g.
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
 
 struct PlanOptions {
@@ -42,35 +42,36 @@ struct PlanOptions {
   bool uniform = true;
 };
 
-// Decides who holds what. kInvalidArgument when a group would have fewer eligible experts than
-// top-k, more groups than experts, an id out of range, an expert in two groups, no top-k known.
+// Decides which group holds which expert. kInvalidArgument for more groups than experts, an id out
+// of range, an expert in two groups, a group with fewer eligible experts than top-k, and when top-k
+// is not known.
 Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options);
 
-// What a user should know before writing terabytes: small groups, a remainder, fill, routing groups
-// that are cut.
+// Warns of what a user should know before terabytes are written: small groups, a remainder, fill,
+// routing groups that are cut.
 std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan);
 
-// Checks the rules of groups, overlay and remainder that MakePlan promises, for plans read from
-// files. kCorrupt names the rule.
+// Checks a plan that was read from a file for the rules that MakePlan promises. kCorrupt names the
+// broken rule.
 Status CheckPlan(const std::string& where, const Plan& plan);
 
-// "partition" and "overlays" as in plan.json and distribution.json.
+// Writes "partition" and "overlays" as in plan.json and distribution.json.
 Json PartitionToJson(const Plan& plan);
 Json OverlaysToJson(const Plan& plan);
 // Reads both back; `layers` and `top_k` come from the model.
 Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
                           const std::map<uint32_t, uint32_t>& top_k);
-// The same without CheckPlan (ids are still in range), for a verifier, which has to name every
-// broken rule and not only the first.
+// Does the same without CheckPlan, but ids are still checked to be in range. A verifier needs it,
+// because it names every broken rule and not only the first.
 Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& document,
                                    const LayerCounts& layers,
                                    const std::map<uint32_t, uint32_t>& top_k);
 
-// plan.json: format, model version and family, partition, overlays. Reading refuses a plan made for
-// another model.
+// Write and read plan.json: format, model version and family, partition, overlays. Reading refuses
+// a plan that was made for another model.
 Json PlanToJson(const MoeModel& model, const Plan& plan);
-// Its text, read before it is written: kUnsupported, with the reader's reason, when ReadPlanFile
-// would refuse it or read another plan.
+// Returns the text of plan.json after reading it back. kUnsupported, with the reader's reason, when
+// ReadPlanFile would refuse it or read another plan.
 Result<std::string> PlanText(const MoeModel& model, const Plan& plan);
 Result<Plan> ReadPlanFile(const std::string& path, const MoeModel& model);
 

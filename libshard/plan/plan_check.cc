@@ -1,4 +1,4 @@
-// The rules of every plan, whoever made it.
+// The rules that every plan obeys, whether it was made here or read from a file.
 #include <algorithm>
 #include <limits>
 
@@ -17,7 +17,7 @@ bool IsLabelCharacter(char c) {
          c == '_' || c == '-';
 }
 
-// Ascending ids below the layer's expert count, in layers that have experts.
+// Ids must ascend and be below the layer's expert count, and the layer must have experts.
 Status CheckIds(const std::string& where, const LayerExperts& sets, const LayerCounts& layers) {
   for (const auto& [layer, ids] : sets) {
     const std::string place = Cat(where, ": layer ", layer);
@@ -45,7 +45,7 @@ Status CheckAllIds(const std::string& where, const Plan& plan) {
   return CheckIds(where + ": remainder", plan.remainder, plan.layers);
 }
 
-// Groups and remainder together are all experts, and no expert is in both.
+// Groups and remainder together must be all experts, and no expert may be in both.
 Status CheckCoverage(const std::string& where, const Plan& plan) {
   const LayerExperts unowned = Unowned(plan);
   for (const auto& [layer, experts] : plan.layers) {
@@ -59,7 +59,7 @@ Status CheckCoverage(const std::string& where, const Plan& plan) {
   return Ok();
 }
 
-// Fill is another group's: neither the group's own nor on no node.
+// The experts of a fill must be owned by another group.
 Status CheckFill(const std::string& where, const Plan& plan) {
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     for (const auto& [layer, fill] : plan.groups[group].fill) {

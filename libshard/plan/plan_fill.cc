@@ -1,4 +1,5 @@
-// One eligible count for all groups and layers: stock llama.cpp reads a single expert_count.
+// Gives all groups and layers the same number of eligible experts, because stock llama.cpp reads a
+// single expert_count.
 #include <algorithm>
 
 #include "libshard/base/text.h"
@@ -7,7 +8,7 @@
 namespace moepack {
 namespace {
 
-// What a group holds in a layer before any fill.
+// The experts that a group has in a layer before any fill.
 ExpertIds OwnAndOverlay(const Plan& plan, const GroupPlan& group, uint32_t layer) {
   return Union(IdsOf(group.owned, layer), IdsOf(plan.overlay, layer));
 }
@@ -21,7 +22,8 @@ size_t LargestCount(const Plan& plan) {
   return largest;
 }
 
-// Experts on no node stay there: whoever left them out of every group did not ask to ship them.
+// Experts that are on no node cannot be fill: a user who left them out of every group does not want
+// them shipped.
 ExpertIds Unavailable(const Plan& plan, uint32_t layer) {
   return Difference(IdsOf(plan.remainder, layer), IdsOf(plan.overlay, layer));
 }
@@ -39,8 +41,9 @@ Status CheckReachable(const Plan& plan, size_t target) {
   return Ok();
 }
 
-// Without statistics the next-best experts are those that follow the group's last own id,
-// cyclically: for contiguous runs the neighbours of the run.
+// Without statistics no expert is known to be better than another. The fill takes the ids that
+// follow the group's last own id, cyclically, which for contiguous runs are the neighbours of the
+// run.
 ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, size_t target) {
   const uint32_t experts = plan.layers.at(layer);
   const ExpertIds& owned = IdsOf(group.owned, layer);

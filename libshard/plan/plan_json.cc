@@ -70,13 +70,14 @@ Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
   SHARD_TRY(plan.overlay_version, fields.String("version"));
   if (fields.Has("parent")) return fields.Wrong("parent", "null");
   SHARD_TRY(plan.overlay, ReadExperts(fields, "experts", plan.layers));
-  // CheckPlan takes "no version, no ids" for a plan without overlay; here one was promised.
+  // CheckPlan accepts a plan with neither version nor ids, because it has no overlay. Here the
+  // document promised one.
   if (CountIds(plan.overlay) == 0) return fields.Wrong("experts", "at least one expert id");
   return Ok();
 }
 
-// Only the last part of the path: a plan must not tell where its maker keeps files. It is there for
-// people; bytes that are not UTF-8 are escaped as in \xff.
+// Returns only the last part of the path, because a plan must not tell where its author keeps
+// files. The name is for people; bytes that are not UTF-8 are escaped as in \xff.
 std::string DirectoryName(const fs::path& root) {
   std::error_code ignored;
   const fs::path full = fs::absolute(root, ignored).lexically_normal();
@@ -187,7 +188,8 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
 
 namespace {
 
-// False when somebody edited the groups of a plan whose scheme needs nothing but their number.
+// Returns false when somebody has edited the groups of a plan whose scheme follows from their
+// number alone.
 bool FollowsItsScheme(const Plan& plan) {
   const Result<PartitionChoice> scheme = ParsePartition(plan.scheme);
   if (!scheme) return true;

@@ -1,4 +1,4 @@
-// The experts that every node holds, as a user lists them.
+// Reads the overlay file, in which a user lists the experts that every node holds.
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"

@@ -1,4 +1,4 @@
-// The steps of MakePlan and the rules they share with CheckPlan. Private to libshard/plan/.
+// The steps of MakePlan, and the rules that they share with CheckPlan. Private to libshard/plan/.
 #pragma once
 
 #include <string>
@@ -10,21 +10,23 @@
 
 namespace moepack {
 
-// Sets scheme, groups[].owned and remainder by the row of partition.h that is asked for.
-// REQUIRES: plan.layers is set.
+// Sets scheme, groups[].owned and remainder with the partition that the options name. REQUIRES:
+// plan.layers is set.
 Status PartitionExperts(const PlanOptions& options, Plan& plan);
 // Sets overlay and overlay_version.
 Status ReadOverlayFile(const std::string& path, Plan& plan);
-// Sets groups[].fill so that every eligible count is that of the largest one.
+// Sets groups[].fill so that all eligible counts equal the largest one.
 Status FillUniformly(Plan& plan);
 
 bool IsUniform(const Plan& plan);
-// The experts of every layer that no group owns.
+// Returns the experts of every layer that no group owns.
 LayerExperts Unowned(const Plan& plan);
-// 1 to 64 of [A-Za-z0-9._-], the first not a dot: overlay versions become directory names.
+// True for 1 to 64 characters of [A-Za-z0-9._-] that do not begin with a dot. Overlay versions
+// become directory names.
 bool IsLabel(std::string_view text);
 
-// For files that users write by hand: an unknown key is a typing mistake, and kCorrupt names it.
+// Refuses unknown keys in files that users write by hand, where they are typing mistakes. kCorrupt
+// names the key.
 Status CheckMembers(const std::string& where, const Json& value,
                     const std::vector<std::string>& allowed);
 Status CheckObject(const std::string& where, const Json& value);
@@ -35,8 +37,8 @@ Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups
 Status CheckOneOwner(const std::string& where, const Plan& plan);
 Status CheckEligibleCounts(const std::string& where, const Plan& plan);
 
-// The same failure as a mistake of the user's: options that do not fit the model are not a corrupt
-// file.
+// Turns kCorrupt into kInvalidArgument, because options that do not fit the model are a mistake of
+// the user and not a corrupt file.
 template <class T>
 Result<T> AsUserMistake(Result<T> result) {
   if (result) return result;

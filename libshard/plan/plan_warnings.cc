@@ -1,4 +1,5 @@
-// What is allowed but may surprise: said before anything is written.
+// Warnings about plans that are allowed but may surprise. They are printed before anything is
+// written.
 #include <algorithm>
 #include <limits>
 

@@ -12,10 +12,11 @@
 namespace moepack {
 namespace {
 
-// What llama-quantize keeps of a text that it writes into a key.
+// llama-quantize keeps this many bytes of a text in a key (`val_str[128]` of
+// llama_model_kv_override in llama.h, with its zero byte).
 constexpr size_t kMaxNote = 127;
 
-// Mean squares of one tensor: a row for each of its slices (experts, or the matrices of a
+// The mean squares of one tensor, with a row for each slice (an expert, or a matrix of a
 // three-dimensional weight).
 struct Means {
   GgufTensor* tensor = nullptr;
@@ -32,7 +33,8 @@ uint64_t SlicesOf(const GgufTensor& tensor) {
   return tensor.shape.size() < 3 ? 1 : tensor.shape[tensor.shape.size() - 3];
 }
 
-// One division of floats per value, as llama-quantize does it.
+// Each value is one division of floats, as in llama-quantize: a product with the reciprocal would
+// round differently and change bytes.
 Means MeansOf(const ImatrixEntry& entry, GgufTensor& tensor) {
   Means means{.tensor = &tensor,
               .row_values = tensor.row_values(),
@@ -54,7 +56,7 @@ Means MeansOf(const ImatrixEntry& entry, GgufTensor& tensor) {
   return means;
 }
 
-// gate and up of a layer have the same inputs; "" for other tensors.
+// Returns the other one of a layer's gate and up, which have the same inputs; "" for other tensors.
 std::string SiblingOf(const std::string& name) {
   constexpr std::string_view kGate = "ffn_gate_exps", kUp = "ffn_up_exps";
   const size_t gate = name.find(kGate), up = name.find(kUp);
@@ -102,13 +104,13 @@ class Applier {
     if (tensor.name != "token_embd.weight") {
       return Error{Code::kMismatch, message, "use an importance matrix made from this model"};
     }
-    // The embedding is no matrix product, so nothing true is measured for it; llama-quantize does
-    // without it too.
+    // The embedding is a look-up and not a product, so what was measured for it means nothing.
+    // llama-quantize ignores it too.
     model_.warnings.push_back(message + "; quantized without importance");
     return Ok();
   }
 
-  // Gives every slice a row, and reports those that had none.
+  // Gives every slice a row and reports the slices that had no data.
   void Complete(Means& means) {
     const auto missing =
         static_cast<uint32_t>(std::count(means.seen.begin(), means.seen.end(), false));
@@ -131,7 +133,8 @@ class Applier {
     if (from.empty()) means.values.clear();
   }
 
-  // Whether a row was taken. Rows that the sibling itself was given are not passed on.
+  // Returns whether a row was taken. Only measured rows of the sibling are taken, not those that it
+  // was given itself.
   bool TakeSibling(Means& means, std::vector<bool>& have) {
     const auto found = index_.find(SiblingOf(means.tensor->name));
     if (found == index_.end()) return false;
@@ -147,7 +150,8 @@ class Applier {
     return taken;
   }
 
-  // Fills what is left with the mean of the rows there are; whether anything was filled.
+  // Fills the remaining slices with the mean of the rows that are there, and returns whether any
+  // was filled.
   static bool TakeMean(Means& means, const std::vector<bool>& have) {
     const auto count = std::count(have.begin(), have.end(), true);
     if (count == 0 || count == std::ssize(have)) return false;

@@ -1,5 +1,5 @@
-// Importance matrices: what llama-imatrix gathers about the inputs of every weight matrix, in its
-// GGUF and its legacy .dat form.
+// Importance matrices: the statistics that llama-imatrix collects about the inputs of every weight
+// matrix, in its GGUF form and its legacy .dat form.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace moepack {
 
-// Of one weight matrix (or of each expert of a packed one).
+// The statistics of one weight matrix, or of every expert of a packed one.
 struct ImatrixEntry {
   std::vector<float> sums;    // sums of squares of the inputs, row_values per slice
   std::vector<float> counts;  // input rows seen, one per slice (1 or the number of experts)
@@ -29,10 +29,10 @@ struct Imatrix {
   std::map<std::string, ImatrixEntry, std::less<>> entries;  // by GGUF tensor name
 };
 
-// Either format, told apart by the magic. The file may be hostile.
+// Reads either format; the magic tells which. The file may be hostile.
 Result<Imatrix> ReadImatrix(const std::string& path);
 
-// A tensor of which the calibration text did not reach all experts.
+// A tensor some of whose experts the calibration text did not reach.
 struct ImatrixCoverage {
   std::string tensor;
   int layer = -1;
@@ -47,14 +47,15 @@ struct ImatrixUse {
   std::vector<std::string> unknown;       // entries that name no tensor of the model
 };
 
-// Sets `importance` of every tensor that has an entry and may change its type: mean squares, one
-// row per expert, and per matrix of other three-dimensional weights (MLA's attn_k_b). Experts
-// without data take the sibling's row (gate and up share their input), then the mean of the other
-// experts of the tensor; a tensor without any data gets none. An entry of another length than the
-// tensor needs is kMismatch, for token_embd.weight a warning of the model.
+// Sets `importance` of every tensor that has an entry and may change its type. Importance is the
+// mean square of each input, with one row per expert (or per matrix of another three-dimensional
+// weight, such as MLA's attn_k_b). An expert without data takes the row of its sibling, because
+// gate and up share their input, or else the mean of the tensor's other experts; a tensor without
+// any data gets no importance. An entry whose length does not fit its tensor is kMismatch, except
+// for token_embd.weight, where it is a warning of the model.
 Result<ImatrixUse> ApplyImatrix(const Imatrix& imatrix, GgufModel& model);
 
-// quantize.imatrix.* as llama-quantize writes them.
+// Sets the keys quantize.imatrix.* as llama-quantize does.
 void NoteImatrix(const Imatrix& imatrix, GgufMetadata& metadata);
 
 }  // namespace moepack

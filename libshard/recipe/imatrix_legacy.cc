@@ -12,7 +12,7 @@ namespace moepack {
 namespace {
 
 constexpr uint32_t kMaxName = 1024;
-// An entry with a name of one byte and one value.
+// The bytes of the smallest entry, which has a name of one byte and one value.
 constexpr size_t kLeastEntry = 4 + 1 + 4 + 4 + 4;
 
 class LegacyReader {
@@ -39,7 +39,7 @@ class LegacyReader {
     return Error{Code::kCorrupt, Cat(path_, ": ", message)};
   }
 
-  // All numbers count something.
+  // All numbers of the format are counts, so none may be negative.
   Result<uint32_t> Number(const char* what) {
     if (rest_.size() < sizeof(int32_t)) {
       return Wrong(Cat(what, ": expected 4 bytes at ", size_ - rest_.size(), ", found ",
@@ -77,7 +77,7 @@ class LegacyReader {
     entry.sums.resize(values);
     std::memcpy(entry.sums.data(), rest_.data(), values * sizeof(float));
     rest_ = rest_.subspan(values * sizeof(float));
-    // Without calls the values stand as they are.
+    // Zero calls: the values are taken as they are.
     entry.counts = {calls == 0 ? 1.0F : static_cast<float>(calls)};
     return Ok();
   }

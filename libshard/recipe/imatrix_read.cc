@@ -19,7 +19,7 @@ namespace moepack {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
-constexpr uint64_t kMaxImatrix = uint64_t{16} << 30;  // of the largest models: 2 GB
+constexpr uint64_t kMaxImatrix = uint64_t{16} << 30;  // those of the largest models have 2 GB
 constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
 
 Error Corrupt(const std::string& path, const std::string& message) {
@@ -30,7 +30,7 @@ std::string_view AsText(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// A whole number that fits the key that llama-quantize writes of it.
+// Reads a number that fits the u32 key that llama-quantize makes of it.
 Result<uint32_t> RequireU32(const std::string& path, const GgufMetadata& metadata,
                             std::string_view key) {
   const auto number = metadata.Uint(key);
@@ -67,8 +67,8 @@ Result<std::vector<float>> ReadFloats(const std::string& path, std::span<const s
   return values;
 }
 
-// The vector of an entry that the tensor called `name` fills; null for other tensors, which newer
-// writers add.
+// Returns the vector of an entry that the tensor `name` fills; null for other tensors, which newer
+// versions of llama-imatrix may add.
 std::vector<float>* SlotOf(Imatrix& imatrix, std::string_view name) {
   for (const std::string_view suffix : {kSums, kCounts}) {
     if (!name.ends_with(suffix)) continue;
@@ -120,7 +120,7 @@ Result<Imatrix> ParseImatrix(const std::string& path, std::span<const std::byte>
   SHARD_TRY(Imatrix imatrix, gguf ? ParseGgufImatrix(path, file) : ParseLegacyImatrix(path, file));
   if (imatrix.entries.empty()) return Corrupt(path, "expected an entry per weight, found none");
   for (const auto& [name, entry] : imatrix.entries) SHARD_CHECK(CheckEntry(path, name, entry));
-  // llama-quantize reads counts as whole numbers.
+  // llama-quantize reads counts as whole numbers, and the means have to be the same.
   for (auto& [name, entry] : imatrix.entries) {
     for (float& count : entry.counts) count = std::round(count);
   }

@@ -1,4 +1,4 @@
-// From a model to its GGUF view with a type for every tensor: conversion, importance matrix,
+// Makes a model's GGUF view and gives every tensor a type: conversion, then importance matrix, then
 // recipe.
 #pragma once
 
@@ -30,13 +30,14 @@ struct TypedGguf {
   std::optional<Imatrix> imatrix;
   ImatrixUse imatrix_use;
 };
-// Importance, then recipe, for `typed.model`, which has no types of its own yet.
+// Applies the importance matrix, then the recipe, to `typed.model`, whose types are not chosen yet.
+// The order matters, since some rules ask whether there is an importance matrix.
 Status ChooseTypes(const QuantizeOptions& options, TypedGguf& typed);
-// Conversion of the model, then ChooseTypes.
+// Converts the model, then calls ChooseTypes.
 Result<TypedGguf> PrepareGguf(const MoeModel& model, const QuantizeOptions& options);
 
-// What a user should know of it: rows that forced another type, experts that the importance matrix
-// knows nothing of, entries that name no tensor, what the conversion left out.
+// What a user should know about the result: rows that forced another type, experts without data in
+// the importance matrix, its entries that name no tensor, and what the conversion left out.
 std::vector<std::string> GgufNotes(const TypedGguf& typed);
 
 }  // namespace moepack

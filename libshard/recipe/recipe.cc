@@ -14,7 +14,7 @@
 namespace moepack {
 namespace {
 
-// The recipe itself: one of three ways to a type.
+// What decides where no override does: a profile, --pure, or a recipe of llama-quantize.
 class Base {
  public:
   static Result<Base> Make(const RecipeOptions& options, const GgufModel& model) {
@@ -36,7 +36,7 @@ class Base {
     return base;
   }
 
-  // -1: that of the most frequent type.
+  // general.file_type; -1 stands for that of the most frequent type.
   int file_type() const { return file_type_; }
 
   // REQUIRES: MayChange(tensor), tensors in LlamaOrder.
@@ -46,8 +46,8 @@ class Base {
     }
     if (pure_ != nullptr) return TypeChoice{"--pure", "", pure_};
     SHARD_TRY(const LlamaChoice choice, rules_->Choose(tensor));
-    // As the converter of Hugging Face checkpoints does: MXFP4 weights stay what they are in a file
-    // of floating-point type.
+    // llama.cpp's convert_hf_to_gguf.py also keeps MXFP4 weights as they are in a file of a
+    // floating-point type.
     const bool keep =
         !IsQuantized(*choice.type) && tensor.stored->name == "mxfp4" && !allow_requantize;
     if (keep) return TypeChoice{rule_, "MXFP4 stays", tensor.stored};
@@ -65,7 +65,8 @@ class Base {
   int file_type_ = -1;
 };
 
-// `wanted`, or what its rows allow; then `result` says so.
+// Returns `wanted`, or the type that the tensor's rows allow instead, which is then noted in
+// `result`.
 const quant::Format* Fit(const GgufTensor& tensor, const quant::Format* wanted,
                          RecipeResult& result) {
   const quant::Format* type = FallbackFor(wanted, tensor.row_values());
@@ -76,7 +77,8 @@ const quant::Format* Fit(const GgufTensor& tensor, const quant::Format* wanted,
   return type;
 }
 
-// One tensor of LlamaOrder.
+// Chooses the type of one tensor. Overrides are asked first even where the tensor keeps its type,
+// so that a rule that names its present type counts as used.
 Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& tensor, Base& base,
                               TypeOverrides& overrides) {
   SHARD_TRY(const TypeOverride* rule, overrides.Find(tensor));
@@ -86,7 +88,8 @@ Result<TypeChoice> ChooseType(const RecipeOptions& options, const GgufTensor& te
   return base.Choose(tensor, options.allow_requantize);
 }
 
-// Experts get the type of --overlay-type unless an expression decides about them.
+// Experts of the overlay get the type of --overlay-type, unless a regular expression decides about
+// them.
 Status ChooseOverlayTypes(const std::string& name, const GgufModel& model, TypeOverrides& overrides,
                           RecipeResult& result) {
   const std::string option = "--overlay-type";
@@ -124,7 +127,7 @@ Status ChooseTypes(const RecipeOptions& options, GgufModel& model, RecipeResult&
   return Ok();
 }
 
-// That what is stored can become `type`.
+// Checks that what is stored can become `type`.
 Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool allow_requantize) {
   if (type == nullptr || type == tensor.stored) return Ok();
   const std::string where = Cat("tensor ", Quoted(tensor.name));
@@ -145,7 +148,7 @@ Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool all
                Cat(where, ": expected a type that this version can encode, found ", type->name)};
 }
 
-// The file type of the type that holds most of the values a recipe has a say in.
+// Returns the file type of the type that holds most of the values that a recipe may change.
 int MostFrequentFileType(const GgufModel& model) {
   std::map<std::string_view, uint64_t> values;
   const quant::Format* most = KnownType("f32");
@@ -162,7 +165,7 @@ bool KeepsAllTypes(const GgufModel& model) {
                      [](const GgufTensor& tensor) { return tensor.type == tensor.stored; });
 }
 
-// Types that were not changed are those that the source's own file type describes.
+// If no type was changed, the source's own file type still describes them.
 int FileTypeFor(const GgufModel& model) {
   const auto own = model.metadata.Uint("general.file_type");
   if (own && *own <= INT32_MAX && KeepsAllTypes(model)) return static_cast<int>(*own);
@@ -181,7 +184,7 @@ Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model)
     SHARD_CHECK(CheckChange(tensor, result.overlay_types[i], options.allow_requantize));
   }
   if (result.file_type < 0) result.file_type = FileTypeFor(model);
-  // The version of ggml's block layouts.
+  // The version of ggml's block layouts (GGML_QNT_VERSION of ggml.h).
   constexpr uint32_t kQuantizationVersion = 2;
   model.metadata.Set("general.file_type", GgufValue::U32(static_cast<uint32_t>(result.file_type)));
   model.metadata.Set("general.quantization_version", GgufValue::U32(kQuantizationVersion));

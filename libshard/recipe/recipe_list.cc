@@ -15,7 +15,8 @@ constexpr ProfileTypes kHigh = {"q8_0", "q8_0", "q5_K", "q6_K"};
 constexpr ProfileTypes kBalanced = {"q8_0", "q8_0", "q4_K", "q5_K"};
 constexpr ProfileTypes kCompact = {"q8_0", "q6_K", "q3_K", "iq4_xs"};
 
-// Numbers: llama_ftype of llama.cpp's include/llama.h. Rules: its src/llama-quant.cpp, v0.5.0.
+// The numbers are llama_ftype of llama.cpp's include/llama.h, the rules those of its
+// src/llama-quant.cpp, v0.5.0.
 using enum RuleCase;
 constexpr std::array kRecipes = {
     Recipe{.name = "Q2_K",
@@ -127,7 +128,7 @@ constexpr std::array kRecipes = {
            .profile = &kCompact},
 };
 
-// What llama-quantize knows besides.
+// Recipes that llama-quantize has and this version does not.
 constexpr std::array<std::string_view, 15> kLaterRecipes = {
     "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ3_XS",
     "IQ3_S", "IQ3_M", "Q2_K_S",  "TQ1_0",  "TQ2_0", "Q1_0",  "Q2_0"};
@@ -170,7 +171,8 @@ Result<const Recipe*> RequireRecipe(std::string_view name) {
   return recipe;
 }
 
-// The recipe of the type; of the S, M and L of a type the one that its short name means.
+// Takes the recipe whose base is the type; where it comes in S, M and L, the one that the short
+// name means.
 int FileTypeOf(const quant::Format& type) {
   const Recipe* typical = nullptr;
   for (const Recipe& recipe : kRecipes) {

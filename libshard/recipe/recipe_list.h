@@ -10,7 +10,7 @@
 
 namespace moepack {
 
-// Where a rule of llama-quantize holds. In docs/quantization.md a matrix is number i of n.
+// Where a rule of llama-quantize holds, for matrix i of n (as docs/quantization.md counts them).
 enum class RuleCase : uint8_t {
   kNowhere,
   kEverywhere,
@@ -31,18 +31,19 @@ struct RecipeRule {
   std::string_view type = {}, otherwise = {};
 };
 
-// Of a profile, our own kind of recipe: one type each for the trunk and for the two kinds of expert
-// matrices, whatever the layer. "" keeps what the source has.
+// The types of a profile, our own kind of recipe: one for the trunk and one for each of the two
+// kinds of expert matrices, the same in all layers. "" keeps the source's type.
 struct ProfileTypes {
   std::string_view trunk = {};               // attention, dense layers, shared experts, output
   std::string_view embedding = {};           // token_embd.weight
   std::string_view gate_up = {}, down = {};  // routed experts
 };
 
-// A row holds all that there is to know of a recipe.
+// One row per recipe; nothing else in the code knows recipes.
 struct Recipe {
-  std::string_view name = {};     // "Q4_K_M", "balanced"
-  std::string_view alias = {};    // "Q4_K", for the one of several sizes that is meant
+  std::string_view name = {};  // "Q4_K_M", "balanced"
+  // the short name, "Q4_K", where one of several sizes (S, M, L) is meant
+  std::string_view alias = {};
   std::string_view base = {};     // Format name of the base type, "" for a profile
   int file_type = -1;             // general.file_type, -1: that of the most frequent type
   std::string_view summary = {};  // one line for the help
@@ -50,15 +51,15 @@ struct Recipe {
   std::string_view not_stacked = {};  // type of matrices outside of experts, "" for the rules above
   const ProfileTypes* profile = nullptr;
 };
-// The list: file types of llama-quantize that this version encodes, then profiles.
+// All recipes: the file types of llama-quantize that this version encodes, then profiles.
 std::span<const Recipe> AllRecipes();
-// By name or alias, without regard to case; null when unknown.
+// Finds a recipe by name or alias, in any case; null when unknown.
 const Recipe* FindRecipe(std::string_view name);
-// The same; kInvalidArgument with the list, kUnsupported for those of llama-quantize that this
-// version does not have.
+// The same with an error: kUnsupported for recipes of llama-quantize that this version lacks, else
+// kInvalidArgument with the list.
 Result<const Recipe*> RequireRecipe(std::string_view name);
 
-// general.file_type of a model that is mostly `type`; that of F32 for types without one.
+// general.file_type of a model that is mostly `type`; for a type without a number, that of F32.
 int FileTypeOf(const quant::Format& type);
 
 }  // namespace moepack

@@ -29,8 +29,8 @@ std::string_view CategoryName(Category category) {
   return kNames[static_cast<size_t>(category)];
 }
 
-// The first piece that a name contains decides. Whatever holds values counts as values: fused
-// query-key-value matrices and the key-value expansion of MLA too.
+// The first piece that a name contains decides its category. Everything that holds attention values
+// counts as values, including fused query-key-value matrices and MLA's key-value expansion.
 struct Piece {
   std::string_view text;
   Category category;
@@ -56,7 +56,7 @@ Category CategoryOf(std::string_view name) {
   return found == kPieces.end() ? Category::kOther : found->category;
 }
 
-// N of "blk.N."; none when the name does not start like that.
+// N of "blk.N."; no value when the name does not start like that.
 std::optional<uint64_t> LayerOf(std::string_view name) {
   constexpr std::string_view kBlock = "blk.";
   if (!name.starts_with(kBlock)) return std::nullopt;
@@ -113,7 +113,7 @@ std::vector<size_t> LlamaOrder(const std::vector<GgufTensor>& tensors) {
   for (const GgufTensor& tensor : tensors) layers.push_back(LayerOf(tensor.name));
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // An absent layer compares as less than any.
+  // std::nullopt compares as less than any layer, which puts tensors outside of blocks first.
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::tie(layers[a], tensors[a].name) < std::tie(layers[b], tensors[b].name);
   });
@@ -133,7 +133,7 @@ bool IsTied(const GgufModel& model) {
 
 LlamaFacts FactsOf(const GgufModel& model) {
   LlamaFacts facts;
-  // Far above any real model, low enough that the rules' products fit.
+  // A bound far above any real model, but low enough that products in the rules cannot overflow.
   constexpr uint64_t kMost = uint64_t{1} << 32;
   facts.layers = std::min(FirstOf(model, "block_count").value_or(0), kMost);
   facts.experts = std::max<uint64_t>(FirstOf(model, "expert_count").value_or(0), 1);
@@ -160,7 +160,7 @@ Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
     return LlamaChoice{OutputType(tensor), CategoryName(Category::kOutput)};
   }
   if (!recipe_.not_stacked.empty()) {
-    // Experts, and the three-dimensional projections of MLA.
+    // True for experts and for MLA's three-dimensional projections.
     const size_t dimensions = tensor.shape.size();
     const bool stacked = dimensions >= 3 && tensor.shape[dimensions - 3] > 1;
     if (!stacked) choice.type = KnownType(recipe_.not_stacked);
@@ -202,7 +202,8 @@ std::string_view LlamaRules::TypeBy(const RecipeRule& rule, uint64_t i, uint64_t
 
 std::string_view LlamaRules::ValueType() {
   const uint64_t i = v_seen_++;
-  // Models of eight experts are taken for Mixtral, whose values cost little.
+  // llama-quantize takes a model of eight experts for Mixtral, whose value matrices are small
+  // enough to keep at 8 bits.
   if (facts_.experts == 8) return "q8_0";
   const std::string_view type = TypeBy(recipe_.value, i, facts_.v_tensors);
   return facts_.llama_70b && (type == "q3_K" || type == "q4_K") ? "q5_K" : type;
@@ -210,7 +211,9 @@ std::string_view LlamaRules::ValueType() {
 
 std::string_view LlamaRules::DownType(const GgufTensor& tensor) {
   const uint64_t seen = down_seen_++;
-  // Dense models count; with experts the name says the layer.
+  // Dense models are counted tensor by tensor. With experts, llama-quantize reads the layer from
+  // the name, because matrices of experts need not follow each other (layer_info in
+  // src/llama-quant.cpp).
   const uint64_t i = facts_.experts > 1 ? *LayerOf(tensor.name) : seen;
   return TypeBy(recipe_.down, i, facts_.layers);
 }

@@ -1,5 +1,5 @@
-// How llama-quantize gives every tensor its type: by the rules on the rows of AllRecipes(), and by
-// those that hold for all recipes. Source: llama.cpp v0.5.0, src/llama-quant.cpp;
+// How llama-quantize chooses the type of every tensor: by the rules in the rows of AllRecipes(),
+// and by rules that hold for all recipes. Source: llama.cpp v0.5.0, src/llama-quant.cpp;
 // docs/quantization.md has them as tables.
 #pragma once
 
@@ -15,13 +15,14 @@
 
 namespace moepack {
 
-// Indices of the tensors in the order in which the rules count them: those outside of blocks first,
-// then block by block, by name within each.
+// Returns the indices of the tensors in the order in which the rules count them: tensors outside of
+// blocks first, then block by block, and by name within a block. llama-quantize sorts its map of
+// tensors like this (weight_name_comparer).
 std::vector<size_t> LlamaOrder(const std::vector<GgufTensor>& tensors);
 
 bool IsOutput(std::string_view name);     // the matrix behind the logits
 bool IsEmbedding(std::string_view name);  // tables of token embeddings
-// A model without an output matrix uses its embedding as one.
+// True for a model without an output matrix, which uses its embedding as one.
 bool IsTied(const GgufModel& model);
 
 // What the rules look at besides the tensor itself.
@@ -41,15 +42,15 @@ struct LlamaChoice {
   std::string_view category;  // as docs/quantization.md calls it: "down", "attention output"
 };
 
-// Gives types one tensor at a time, because some rules count tensors.
+// Chooses types one tensor at a time, because some rules count tensors.
 class LlamaRules {
  public:
   // Borrows `recipe`. REQUIRES: it is not a profile.
   LlamaRules(const Recipe& recipe, const GgufModel& model);
 
-  // The type of the next tensor in LlamaOrder, before the fallback. Tensors that an override
-  // decides are not asked for, and so not counted. kUnsupported for a feed-forward matrix whose
-  // name says no layer below block_count.
+  // Returns the type of the next tensor in LlamaOrder, before the fallback. Tensors that an
+  // override decides are never passed in, and so are not counted, as in llama-quantize.
+  // kUnsupported for a feed-forward matrix whose name does not give a layer below block_count.
   Result<LlamaChoice> Choose(const GgufTensor& tensor);
   const quant::Format* base() const { return base_; }
 

@@ -9,7 +9,7 @@
 namespace moepack {
 namespace {
 
-// Far above the longest published recipes, which have a rule per tensor.
+// A bound far above the longest published recipes, which have one rule per tensor.
 constexpr size_t kMaxRules = 20'000;
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -29,7 +29,8 @@ std::string_view TakeRule(std::string_view& text) {
   return rule;
 }
 
-// Letters behind a backslash name classes, and \D is not \d.
+// Lowers the case of a pattern, except behind a backslash, where letters name classes and \D is not
+// \d.
 std::string LowerPattern(std::string_view pattern) {
   std::string lower = Lower(pattern);
   for (size_t i = 0; i + 1 < pattern.size(); ++i) {
@@ -55,7 +56,7 @@ Result<TypeOverride> ParseRule(std::string_view rule) {
   return parsed;
 }
 
-// What stands between rules: white space, commas, comments.
+// Skips what stands between rules: white space, commas, comments.
 void SkipToRule(std::string_view& text) {
   while (!text.empty()) {
     if (IsSpace(text.front()) || text.front() == ',') {
@@ -132,7 +133,7 @@ Result<const TypeOverride*> TypeOverrides::Find(const GgufTensor& tensor) {
   const bool may_change = MayChange(tensor);
   const TypeOverride* first = nullptr;
   for (TypeOverride& rule : rules_) {
-    // Whether a rule matches is asked no more than needed: recipes have thousands of rules.
+    // Recipes have thousands of rules, so a rule is matched only if the answer can change anything.
     if (first != nullptr && rule.used) continue;
     if (!may_change && (rule.used || rule.type != KeptType(tensor))) continue;
     Result<bool> matches = Matches(rule, tensor);

@@ -1,4 +1,4 @@
-// Our own recipes: which of its types a profile gives a tensor.
+// Our own recipes, the profiles: which of its types a profile gives to a tensor.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace moepack {
 
-// Which of the profile's columns in docs/quantization.md is the tensor's: "trunk", "gate, up".
+// Returns the tensor's column of the profiles' table in docs/quantization.md: "trunk", "gate, up".
 std::string ProfileColumn(const ProfileTypes& profile, const GgufTensor& tensor);
 
-// Before the fallback.
+// The type of the tensor, before the fallback.
 const quant::Format* ProfileType(const ProfileTypes& profile, const GgufTensor& tensor);
 
 }  // namespace moepack

@@ -22,7 +22,7 @@ struct Word {
   std::string_view flag;
   std::string RecipeOptions::*value;
 };
-// In the order of the text, in front of the rules.
+// The options in the order of the text, where they stand before the rules.
 constexpr std::array kWords = {Word{"--pure", &RecipeOptions::pure},
                                Word{"--trunk-type", &RecipeOptions::trunk_type},
                                Word{"--experts-type", &RecipeOptions::experts_type},
@@ -34,7 +34,8 @@ void AddWord(std::string_view flag, std::string_view value, std::string& text) {
   if (!value.empty()) text += Cat(text.empty() ? "" : " ", flag, flag.empty() ? "" : " ", value);
 }
 
-// A file of rules may have comments and line ends, which a line of text cannot carry.
+// Joins rules on one line: a file of rules may have comments and line ends, which a line cannot
+// hold.
 std::string OnOneLine(const std::string& rules) {
   if (rules.find_first_of(kNotOnOneLine) == std::string::npos) return rules;
   return Join(SplitTensorTypes(rules), ",");
@@ -68,8 +69,8 @@ bool TakeFlag(std::string_view flag, std::string_view& rest) {
   return true;
 }
 
-// With a recipe of a floating-point type the permission decides whether MXFP4 weights stay what
-// they are; with all others it is no more than a permission.
+// With a recipe of a floating-point type, the permission decides whether MXFP4 weights keep their
+// type. With other recipes it changes no type.
 bool PermissionDecides(const RecipeOptions& options) {
   const Recipe* recipe = FindRecipe(options.recipe);
   const quant::Format* base = recipe == nullptr ? nullptr : quant::FindFormat(recipe->base);
@@ -113,7 +114,7 @@ Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view
     options.tensor_types.push_back(TakeValue(rest, std::array{kTensorType}));
   }
   options.allow_requantize = allowed || !PermissionDecides(options);
-  // Versions before this one wrote rules as they stood in their file.
+  // Earlier versions wrote rules with the line ends and comments of their file.
   const bool one_line = text.find_first_of(kNotOnOneLine) == std::string_view::npos;
   if (!rest.empty() || (one_line && RecipeText(options) != text)) return NoRecipe(where, text);
   return options;

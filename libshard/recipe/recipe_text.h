@@ -1,5 +1,5 @@
-// How types were chosen, in one line: what distribution.json records, and what verify reads back to
-// choose them again.
+// How types were chosen, as one line of text. distribution.json records it, and verify reads it
+// back to choose them again.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace moepack {
 
-// Everything in the options that decides types and bytes: "Q4_K_M --experts-type q5_K". Rules of
-// several lines, or with comments, are written one after the other on this line.
+// Writes everything in the options that decides types and bytes: "Q4_K_M --experts-type q5_K".
+// Rules on several lines are joined on this line, and comments are dropped.
 std::string RecipeText(const RecipeOptions& options);
 
-// The options of such a text, so that RecipeText gives the text again; `where` names it in errors
-// (kCorrupt for a text that RecipeText does not write). allow_requantize is in the text only where
-// it decides: with a recipe of a floating-point type, of which MXFP4 weights stay what they are
-// without it. Elsewhere it is set.
+// Parses such a text into options for which RecipeText gives the same text. `where` names it in
+// errors; a text that RecipeText does not write is kCorrupt. allow_requantize is written only where
+// it decides something: with a recipe of a floating-point type, MXFP4 weights keep their type
+// without it. Elsewhere the parsed options have it set.
 Result<RecipeOptions> ParseRecipeText(const std::string& where, std::string_view text);
 
 }  // namespace moepack

@@ -48,7 +48,7 @@ constexpr std::array<std::string_view, 37> kUnchanged = {
     ".patch_merger",
     "a.rvq.codebook",
     "mm.a.code_embd",
-    // Whole names; no other name ends in them.
+    // These are whole names, and no other name ends in them.
     "position_embd.weight",
     "token_types.weight",
 };
@@ -56,7 +56,7 @@ constexpr std::array<std::string_view, 37> kUnchanged = {
 struct Substitute {
   std::string_view wanted, instead;
 };
-// The same source. Types that are not listed have blocks of 32 or less.
+// From the same source. Types that are not listed have blocks of 32 or fewer values.
 constexpr std::array kSubstitutes = {
     Substitute{"iq4_xs", "iq4_nl"}, Substitute{"q2_K", "q4_0"}, Substitute{"q3_K", "q4_0"},
     Substitute{"q4_K", "q5_0"},     Substitute{"q5_K", "q5_1"}, Substitute{"q6_K", "q8_0"},

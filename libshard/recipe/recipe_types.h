@@ -1,5 +1,5 @@
-// What all recipes share: which tensors may change, which types can be written, what a row is too
-// short for.
+// Shared by all recipes: which tensors may change, which types can be written, and which type
+// replaces one that does not fit the rows.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace moepack {
 
-// Whether a recipe has a say: a matrix (leading ones not counted) whose name ends in "weight", is
-// not on llama-quantize's list of tensors left unchanged, and is neither fixed nor a literal.
+// True if a recipe may change the tensor: it is a matrix (dimensions of 1 in front do not count),
+// its name ends in "weight" and is not on llama-quantize's list of unchanged tensors, and it is
+// neither fixed nor a literal.
 bool MayChange(const GgufTensor& tensor);
-// Why it has none, in a clause; "" where it has one.
+// Why MayChange is false, as a clause; "" where it is true.
 std::string_view ReasonToKeep(const GgufTensor& tensor);
-// The type of a tensor without a recipe: F32 when fixed, else the stored one; F32 for stored types
-// that GGUF does not have (FP8, packed integers), as it alone loses nothing.
+// The type of a tensor that no recipe changes: F32 when it is fixed, else the stored one. For
+// stored types that GGUF lacks (FP8, packed integers) it is F32, the only one that loses nothing.
 const quant::Format* KeptType(const GgufTensor& tensor);
 
-// The type called `name`, in any case. kInvalidArgument, with the types that can be written, when
-// there is none or it cannot be encoded; `what` says who asked ("--trunk-type").
+// Finds the type `name`, in any case. kInvalidArgument, with the list of types that can be written,
+// when there is none or it cannot be encoded; `what` names the option ("--trunk-type").
 Result<const quant::Format*> ParseTargetType(const std::string& what, std::string_view name);
-// A type of a recipe. REQUIRES: `name` is one of quant::AllFormats().
+// The type of that name. REQUIRES: `name` is one of quant::AllFormats().
 const quant::Format* KnownType(std::string_view name);
 
-// Whether ggml packs several values into one block: F32, F16 and BF16 are not quantized.
+// True if the type packs several values into one block. F32, F16 and BF16 do not.
 bool IsQuantized(const quant::Format& format);
 
 // `wanted` when rows of `row_values` values are whole blocks of it; else what llama-quantize takes

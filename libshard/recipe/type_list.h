@@ -11,7 +11,7 @@
 namespace moepack {
 
 struct TensorType {
-  std::string name, source;  // in the GGUF; in the source, "" for a tensor that stands in none
+  std::string name, source;  // in the GGUF, and in the source; "" for a tensor that is in no source
   std::vector<uint64_t> shape;
   Part part = Part::kTrunk;
   std::string_view stored, type;

@@ -48,6 +48,8 @@ double StandardError(std::span<const double> values) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double count = static_cast<double>(values.size());
+  // The sample variance (divided by n - 1, as the mean is estimated, too) over n is that of the
+  // mean.
   return std::sqrt(squares / (count - 1) / count);
 }
 
@@ -55,6 +57,8 @@ std::optional<double> RankCorrelation(std::span<const double> a, std::span<const
   assert(a.size() == b.size());
   if (a.size() < 2) return std::nullopt;
   const std::vector<double> x = Ranks(a), y = Ranks(b);
+  // With ties the shortcut formula 1 - 6 sum d^2 / (n^3 - n) is wrong, so this is Pearson's
+  // correlation of the ranks. Shared ranks do not change their mean.
   const double mean = static_cast<double>(a.size() - 1) / 2;
   double xy = 0, xx = 0, yy = 0;
   for (size_t i = 0; i < x.size(); ++i) {

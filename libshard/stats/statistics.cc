@@ -29,7 +29,7 @@ void Add(const std::vector<LayerTally>& from, std::vector<LayerTally>& to) {
   }
 }
 
-// Whether `sum` stays within what statistics hold.
+// Adds to `sum`; false when it exceeds the limit for tokens.
 bool AddTokens(uint64_t tokens, uint64_t& sum) {
   return !__builtin_add_overflow(sum, tokens, &sum) && sum <= kMaxStatisticsTokens;
 }

@@ -1,5 +1,5 @@
 // Routing statistics: what the routers of a model chose, per session, phase, layer and expert.
-// Layers are never added up: an expert id has a meaning only inside its layer.
+// Nothing is summed over layers, because an expert id means something only inside its layer.
 #pragma once
 
 #include <array>
@@ -15,18 +15,20 @@ namespace moepack {
 inline constexpr uint32_t kMaxStatisticsLayers = 65536;
 inline constexpr uint32_t kMaxStatisticsExperts = 4096;  // of one layer
 
-// Tokens of all sessions together. Every count is at most the tokens, so that none overflows.
+// The limit for the tokens of all sessions together. No count exceeds the tokens, so none
+// overflows.
 inline constexpr uint64_t kMaxStatisticsTokens = uint64_t{1} << 53;
 // The limits for one session and expert, chosen so that sums over sessions stay finite.
 inline constexpr double kMaxGateMass = 9007199254740992;  // 2^53
 inline constexpr double kMaxWeightedNorm = 1e100;
 
-// The first position and beginning-of-sequence tokens are routed in a way of their own (attention
-// sinks): they count in `peak` alone.
+// Tallies of one expert. The first position and beginning-of-sequence tokens are attention sinks
+// and are routed differently, so they count only in `peak`.
 struct ExpertTally {
-  uint64_t count = 0;        // tokens that chose the expert
-  double gate_mass = 0;      // sum of the applied gates
-  double odd_gate_mass = 0;  // of that, from tokens in odd runs of kRunTokens (split halves)
+  uint64_t count = 0;    // tokens that chose the expert
+  double gate_mass = 0;  // sum of the applied gates
+  // the part of it from tokens in odd runs of kRunTokens (for split halves)
+  double odd_gate_mass = 0;
   double weighted_norm = 0;  // sum of gate x norm of the output (REAP's sum)
   float peak = 0;            // largest magnitude in an output, before the gate
   bool operator==(const ExpertTally&) const = default;
@@ -39,9 +41,10 @@ enum class Phase : uint8_t { kPrefill, kDecode };
 inline constexpr std::array kPhaseNames = {"prefill", "decode"};
 
 struct PhaseTally {
-  uint64_t tokens = 0;             // counted
-  uint64_t sinks = 0;              // seen, and in `peak` alone
-  std::vector<LayerTally> layers;  // as ModelIdentity::layers; empty when nothing was seen
+  uint64_t tokens = 0;  // counted
+  uint64_t sinks = 0;   // seen, but counted only in `peak`
+  // in the order of ModelIdentity::layers; empty when nothing was seen
+  std::vector<LayerTally> layers;
   bool operator==(const PhaseTally&) const = default;
 };
 
@@ -60,8 +63,10 @@ struct MoeLayerShape {
 
 struct ModelIdentity {
   std::string name, architecture;
-  std::string model_version, shard_version, replica_version;  // of a distribution, else ""
-  // XXH3-128 of all routers as F32, in layer order: the same for every quantization and split.
+  // those of a distribution; "" for other sources
+  std::string model_version, shard_version, replica_version;
+  // XXH3-128 of all routers as F32, in layer order. It is the same for every quantization and
+  // split.
   std::string router_digest;
   std::vector<MoeLayerShape> layers;  // ascending
   bool operator==(const ModelIdentity&) const = default;
@@ -70,28 +75,31 @@ struct ModelIdentity {
 struct Statistics {
   ModelIdentity model;
   std::vector<SessionTally> sessions;
-  // Per layer of the model: how many tokens chose experts i and j together, at PairIndex(i, j, E).
+  // For each layer of the model, how many tokens chose experts i and j together, at PairIndex(i, j,
+  // E).
   std::vector<std::vector<uint64_t>> co_selection;
   bool operator==(const Statistics&) const = default;
 };
 
-// Pairs of `experts` ids, and the place of pair i < j: (0, 1), (0, 2), ..., (1, 2), ...
+// The number of pairs of `experts` ids, and the place of pair i < j in the order (0, 1), (0, 2),
+// ..., (1, 2), ...
 constexpr uint64_t PairCount(uint64_t experts) { return experts * (experts - 1) / 2; }
 constexpr uint64_t PairIndex(uint64_t i, uint64_t j, uint64_t experts) {
   return i * (2 * experts - i - 1) / 2 + (j - i - 1);
 }
 
-// Nothing seen yet.
+// Returns statistics in which nothing was seen yet.
 Statistics EmptyStatistics(const ModelIdentity& model);
-// Appends the sessions of `other`. Both pass CheckStatistics. Naming `where`, and with `into` as it
-// was: kMismatch when the models differ (other routers or other layers), kInvalidArgument when a
-// session of that name is there already, kCorrupt when there would be too many tokens.
+// Appends the sessions of `other`. Returns kMismatch when the models differ (in routers or layers),
+// kInvalidArgument when a session of the same name is there already, and kCorrupt when there would
+// be too many tokens; `into` is then unchanged, and the message names `where`. REQUIRES: both pass
+// CheckStatistics.
 Status MergeStatistics(const std::string& where, const Statistics& other, Statistics& into);
 
-// Counted tokens and sinks of all sessions and phases; none above kMaxStatisticsTokens.
+// Returns counted tokens and sinks of all sessions and phases; no value above kMaxStatisticsTokens.
 std::optional<uint64_t> CountTokens(const std::vector<SessionTally>& sessions);
 
-// All sessions and phases together, or those of one bucket (null: of all).
+// The sums over all phases of all sessions, or of the sessions of one bucket (null: all).
 struct TotalTally {
   uint64_t tokens = 0;
   std::vector<LayerTally> layers;

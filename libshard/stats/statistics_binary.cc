@@ -57,7 +57,8 @@ void WriteModel(const ModelIdentity& model, Writer& out) {
   }
 }
 
-// Sums are there for experts that were chosen, peaks for all.
+// Sums are written only for experts that were chosen. Peaks are written for all, because a sink may
+// raise the peak of an expert that no counted token chose.
 void WritePhase(const PhaseTally& phase, Writer& out) {
   out.Number(phase.tokens);
   out.Number(phase.sinks);
@@ -74,7 +75,7 @@ void WritePhase(const PhaseTally& phase, Writer& out) {
   }
 }
 
-// Never reads past the end: the first thing that is missing or malformed stays as problem(), and
+// Never reads past the end. The first thing that is missing or malformed is kept as problem(), and
 // everything after it reads as zero.
 class Reader {
  public:
@@ -95,7 +96,7 @@ class Reader {
     }
     return Fail("a number of at most 64 bits");
   }
-  // At most `most`.
+  // Reads a number of at most `most`.
   uint64_t Number(uint64_t most, const char* expected) {
     const uint64_t value = Number();
     return value <= most ? value : Fail(expected);
@@ -160,7 +161,8 @@ ExpertTally ReadExpert(Reader& in) {
   return expert;
 }
 
-// An expert takes at least five bytes, a pair one: no table is larger than its bytes allow.
+// An expert takes at least five bytes and a pair one. Counts are compared with the bytes left
+// before a table is allocated.
 constexpr size_t kLeastExpertBytes = 5;
 
 PhaseTally ReadPhase(const ModelIdentity& model, Reader& in) {

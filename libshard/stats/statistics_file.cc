@@ -11,14 +11,14 @@
 namespace moepack {
 namespace {
 
-// Enough for ten thousand sessions of a large model.
+// The largest file that is read. It is enough for ten thousand sessions of a large model.
 constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
 constexpr size_t kDigestDigits = 32;
 
-// Also false for NaN.
+// False for NaN as well, for which every comparison is false.
 bool IsSum(double value, double most) { return value >= 0 && value <= most; }
 
-// What makes the numbers of an expert impossible; null when nothing does.
+// Returns what makes the numbers of an expert impossible; null when nothing does.
 const char* Problem(const ExpertTally& expert, const PhaseTally& phase) {
   if (expert.count > phase.tokens) return "at most as many tokens as the phase has";
   if (!IsSum(expert.gate_mass, kMaxGateMass) || !IsSum(expert.odd_gate_mass, kMaxGateMass) ||
@@ -83,7 +83,7 @@ Status CheckPairs(const std::string& where, const Statistics& statistics) {
   return Ok();
 }
 
-// Sessions are told apart by their names, also when statistics are merged.
+// Names of sessions must differ: merging tells by them what is there already.
 Status CheckNames(const std::string& where, const Statistics& statistics) {
   std::set<std::string_view> names;
   for (const SessionTally& session : statistics.sessions) {

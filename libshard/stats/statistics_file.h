@@ -18,21 +18,21 @@ inline constexpr std::string_view kStatisticsMagic = "MOESTATS";
 Json StatisticsToJson(const Statistics& statistics);
 std::string StatisticsToBinary(const Statistics& statistics);
 
-// The readers take hostile input. kCorrupt for what is none of the format or contradicts itself,
-// kUnsupported for a newer version; `where` names the document. What they return passes
+// The readers take hostile input, and `where` names it. kCorrupt for a document of another format
+// or one that contradicts itself, kUnsupported for a newer version. What they return passes
 // CheckStatistics.
 Result<Statistics> StatisticsFromJson(const std::string& where, const Json& document);
 Result<Statistics> StatisticsFromBinary(const std::string& where, std::span<const std::byte> bytes);
 
-// No two sessions have one name. Layers ascend and have experts, tables have their sizes, counts of
-// a layer add up to tokens x top-k, pairs do not exceed tokens, nothing is negative or beyond the
-// limits of statistics.h.
+// Checks that names of sessions differ, layers ascend and have experts, tables have the right size,
+// counts of a layer add up to tokens x top-k, pairs do not exceed tokens, and no number is negative
+// or beyond the limits of statistics.h.
 Status CheckStatistics(const std::string& where, const Statistics& statistics);
 Status CheckModelIdentity(const std::string& where, const ModelIdentity& model);
 
-// Either form, told apart by the first bytes.
+// Reads either form; the first bytes tell which.
 Result<Statistics> ReadStatistics(const std::string& path);
-// Binary when the name ends in .bin, else JSON; replaces what is there.
+// Writes the binary form when the name ends in .bin, else JSON. An existing file is replaced.
 Status WriteStatistics(const std::string& path, const Statistics& statistics);
 // The bytes that WriteStatistics would write.
 std::string StatisticsBytes(const std::string& path, const Statistics& statistics);

@@ -6,7 +6,7 @@
 namespace moepack {
 namespace {
 
-// A column of a layer's table: one array per member of ExpertTally.
+// Returns a column of a layer's table: one array per member of ExpertTally.
 template <class T>
 Json Column(const LayerTally& layer, T ExpertTally::*member) {
   Json column = Json::array();
@@ -73,7 +73,7 @@ Result<ModelIdentity> ModelFromJson(const std::string& where, const Json& json) 
   return model;
 }
 
-// Numbers of one kind, exactly `size` of them.
+// Returns an array of exactly `size` numbers.
 Result<const Json*> Numbers(const JsonFields& fields, const char* key, uint64_t size) {
   SHARD_TRY(const Json* array, fields.Array(key));
   if (array->size() != size)
@@ -98,7 +98,7 @@ Status ReadColumn(const JsonFields& fields, const char* key, T ExpertTally::*mem
   return Ok();
 }
 
-// Tables stand in the order of the model's layers and name them.
+// Checks the layer that a table names: tables are in the order of the model's layers.
 Status CheckLayer(const JsonFields& fields, const MoeLayerShape& shape) {
   SHARD_TRY(const uint64_t number, fields.Unsigned("layer"));
   if (number == shape.layer) return Ok();

@@ -45,7 +45,7 @@ std::vector<SuperExpert> FindSuperExperts(const ModelIdentity& model, const Tota
   std::sort(peaks.begin(), peaks.end());
   const double least =
       std::max(SortedQuantile(peaks, kPeakQuantile), peaks.back() / kLargestOverPeak);
-  // The last block has experts in every family, so its number tells how many blocks there are.
+  // The last block has experts in every family, so its number gives the number of blocks.
   const uint64_t blocks = uint64_t{model.layers.back().layer} + 1;
   for (size_t i = 0; i < total.layers.size(); ++i) {
     const uint32_t layer = model.layers[i].layer;

@@ -1,5 +1,5 @@
-// What a person wants to know of statistics: how concentrated each layer is, whether the texts were
-// enough, and which experts are Super Experts.
+// Summarizes statistics: how concentrated each layer is, whether the texts were enough, and which
+// experts are Super Experts.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct LayerSummary {
   double top_quarter_share = 0;    // of the gate mass; a quarter is rounded up
   double largest_share = 0;        // of one expert
   uint64_t tokens_per_expert = 0;  // median count
-  // Spearman of the gate masses from even and from odd runs of tokens; none when undefined.
+  // Spearman's correlation between the gate masses from even and from odd runs of tokens; no value
+  // when it is undefined.
   std::optional<double> split_half;
 };
 
@@ -25,8 +26,9 @@ struct LayerSummary {
 inline constexpr double kStableSplitHalf = 0.98;
 
 // An expert whose largest output stands out: peak > max(99.5th percentile of all experts of all
-// layers, largest / 10), in the first three quarters of the blocks. Rule of arXiv 2507.23279. Of
-// fewer experts than kLeastPeaks the largest is always above the percentile: nothing is said then.
+// layers, largest / 10), in the first three quarters of the blocks. The rule is that of arXiv
+// 2507.23279. With fewer than kLeastPeaks experts the largest is always above the percentile, so
+// none is reported.
 struct SuperExpert {
   uint32_t layer = 0, expert = 0;
   float peak = 0;

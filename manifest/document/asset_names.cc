@@ -8,7 +8,7 @@
 namespace moepack::manifest {
 namespace {
 
-// What Hugging Face repositories keep beside the weights.
+// Files that Hugging Face repositories keep beside the weights.
 constexpr std::array<std::string_view, 13> kNames = {
     "config.json",
     "generation_config.json",
@@ -40,7 +40,7 @@ constexpr std::array kPatterns = {
     NamePattern{"NOTICE.", ""},
 };
 
-// What a runtime, or a reader of a node, takes for something else by its end.
+// Endings by which a runtime, or a reader of a node, takes a file for weights or an index.
 constexpr std::array<std::string_view, 4> kOtherEnds = {".index.json", ".safetensors", ".gguf",
                                                         ".bin"};
 

@@ -1,15 +1,16 @@
-// Which files around the weights a distribution holds, by their names.
+// Tells by its name whether a file beside the weights belongs into a distribution.
 #pragma once
 
 #include <string_view>
 
 namespace moepack::manifest {
 
-// Where they are in a distribution.
+// The folder of these files in a distribution.
 inline constexpr std::string_view kAssetDirectory = "assets/";
 
-// Whether a file of this name is copied as an asset. Nothing else is written to assets/, read back
-// from a manifest, or copied into a node: no name of a file of weights or of an index is one.
+// True if a file of this name is copied as an asset. Nothing else is written to assets/, accepted
+// from a manifest, or copied into a node. Names of weights and indexes are never asset names, since
+// a node could otherwise be given other weights through its assets.
 bool IsAssetName(std::string_view name);
 
 }  // namespace moepack::manifest

@@ -1,4 +1,4 @@
-// What to do about a damaged distribution or node.
+// Hints for a damaged distribution or node.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace moepack::manifest {
 
-// Hint of errors that verify explains. Where the distribution is known, NameDamaged makes a command
-// of it, and leaves every other error as it is.
+// The hint of errors that `verify` explains. NameDamaged turns it into a command where the
+// distribution is known, and leaves all other errors unchanged.
 extern const char* const kDamagedHint;
 Error NameDamaged(const std::string& distribution, Error error);
-// "`moepack verify PATH`", as /bin/sh reads it.
+// Returns "`moepack verify PATH`" with the path quoted for /bin/sh.
 std::string VerifyCommand(const std::string& path);
 
 }  // namespace moepack::manifest

@@ -32,7 +32,7 @@ BundleRecord DescribeBundle(OutputFile file, const FileDigests& digests,
   record.format = format;
   record.size = file.size;
   record.sha256 = digests.sha256;
-  std::string().swap(file.prefix);  // as long as the names of all tensors
+  std::string().swap(file.prefix);  // the header is as long as the names of all tensors
   record.tensors.reserve(file.tensors.size());
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     record.tensors.push_back(
@@ -61,7 +61,7 @@ RecipeRecord DescribeRecipe(const QuantizeOptions& options, const TypedGguf& typ
 
 namespace {
 
-// One group is no grouping: it is recorded only where the config states it.
+// A single group means no grouping, and is recorded only where the config states it.
 void SetGroups(const MoeModel& model, ModelRecord& record) {
   const Routing& routing = model.routing();
   if (routing.groups <= 1 && !model.config().routing.groups) return;

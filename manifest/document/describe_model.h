@@ -1,4 +1,4 @@
-// Makes the records of a manifest from what is about to be written, or has just been written.
+// Makes the records of a manifest from what is about to be written or was just written.
 #pragma once
 
 #include <string>
@@ -14,20 +14,21 @@ namespace moepack::manifest {
 // The version of this moepack.
 const char* ToolVersion();
 
-// Model facts, versions and plan, without bundles and assets.
+// Describes model, versions and plan, without bundles and assets.
 Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::string& model_id,
                        const std::string& revision);
 
-// A tensor or file as it was laid out, with the digests of what was written. Whoever needs the
-// layout no longer moves it in: that of a large model takes as much memory as its records.
+// Describe a tensor or file as it was laid out, with the digests of what was written. Move the
+// layout in when it is not needed any more: for a large model it takes as much memory as the
+// records.
 TensorRecord DescribeTensor(OutputTensor tensor, std::string xxh3);
 BundleRecord DescribeBundle(OutputFile file, const FileDigests& digests, const std::string& format);
 
-// How the types of GGUF bundles were chosen.
+// Describes how the types of GGUF bundles were chosen.
 RecipeRecord DescribeRecipe(const QuantizeOptions& options, const TypedGguf& typed);
 
-// SOURCE_DATE_EPOCH of the environment, 0 when it is not set (kInvalidArgument when it is not a
-// number).
+// Returns SOURCE_DATE_EPOCH of the environment; 0 when it is not set, kInvalidArgument when it is
+// not a number.
 Result<uint64_t> SourceDateEpoch();
 
 }  // namespace moepack::manifest

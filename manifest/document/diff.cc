@@ -35,7 +35,7 @@ void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
 
 std::string PlaceText(int group) { return group < 0 ? "remainder" : Cat("group ", group); }
 
-// Who owns each expert of a layer; -1 is the remainder.
+// Returns the owner of each expert of a layer; -1 is the remainder.
 std::map<uint32_t, int> Owners(const Plan& plan, uint32_t layer) {
   std::map<uint32_t, int> owners;
   for (uint32_t id : IdsOf(plan.remainder, layer)) owners[id] = -1;
@@ -52,7 +52,7 @@ std::set<uint32_t> LayersOf(const Manifest& a, const Manifest& b) {
   return layers;
 }
 
-// Experts that moved: one change per pair of places.
+// Notes experts that moved, as one change per pair of places.
 void CompareOwners(const Manifest& a, const Manifest& b, Changes& changes) {
   LayerChanges moves;
   for (uint32_t layer : LayersOf(a, b)) {
@@ -115,7 +115,7 @@ std::string TensorText(const TensorRecord& tensor) {
   return Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", xxh3 ", tensor.xxh3);
 }
 
-// A tensor that only stands elsewhere in the file has not changed.
+// Compares tensors. One that only has another place in the file has not changed.
 void CompareTensors(const BundleRecord& a, const BundleRecord& b, Changes& changes) {
   std::unordered_map<std::string_view, const TensorRecord*> before;
   for (const TensorRecord& tensor : a.tensors) before[tensor.name] = &tensor;
@@ -141,8 +141,8 @@ void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
   }
 }
 
-// Sections that are carried without being acted on, whether parts are missing on purpose, and what
-// newer versions added. The other sections have comparisons of their own.
+// Returns what has no comparison of its own: sections that are carried without being used,
+// `complete`, and fields of newer versions.
 Json OtherSections(const Manifest& manifest) {
   Json out = manifest.original ? *manifest.original : Json::object();
   const Json head = HeadToJson(manifest);
@@ -154,7 +154,8 @@ Json OtherSections(const Manifest& manifest) {
   return out;
 }
 
-// How the bytes came about. The command line and the time of writing say nothing of them.
+// Compares how the bytes were made. The command line and the time of writing do not matter for
+// that.
 void CompareTools(const Manifest& a, const Manifest& b, Changes& changes) {
   const auto tool = [](const Manifest& manifest) {
     Json out = TailToJson(manifest)["tool"];

@@ -1,4 +1,4 @@
-// What changed between two distributions, from their manifests alone.
+// Finds what changed between two distributions, from their manifests alone.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,10 @@ struct Change {
 struct DiffReport {
   std::vector<Change> changes;  // grouped by `what`, in a fixed order
   uint64_t same_bytes =
-      0;  // of bundles (files of nodes) of B that A has with the same digest: need not be copied
-  uint64_t changed_bytes = 0;  // of bundles of B that A has not
+      // bytes of bundles (or files of nodes) of B that A has with the same digest, and that need
+      // not be copied
+      0;
+  uint64_t changed_bytes = 0;  // bytes of bundles of B that A lacks
   bool same() const { return changes.empty(); }
 };
 

@@ -1,4 +1,4 @@
-// The steps that comparisons of manifests and of nodes share; for diff.cc and diff_nodes.cc.
+// The steps that comparing manifests (diff.cc) and comparing nodes (diff_nodes.cc) share.
 #pragma once
 
 #include <array>
@@ -16,15 +16,15 @@ namespace moepack::manifest {
 
 using Changes = std::vector<Change>;
 
-// One change per field that differs, except for the fields in `skip`; "" stands for an absent
+// Adds one change per field that differs, except for the fields in `skip`. "" stands for an absent
 // field.
 void CompareFields(const char* what, const Json& a, const Json& b,
                    const std::set<std::string>& skip, Changes& changes);
 
-// "12 bytes, sha256 0123456789abcdef".
+// Returns text such as "12 bytes, sha256 0123456789abcdef".
 std::string FileText(uint64_t size, const std::string& sha256);
 
-// Compares the files of `a` and `b` by name: new, removed and changed ones.
+// Compares the files of `a` and `b` by name, and adds new, removed and changed ones.
 template <class Record>
 void CompareFiles(const char* what, const std::vector<Record>& a, const std::vector<Record>& b,
                   Changes& changes) {
@@ -39,7 +39,7 @@ void CompareFiles(const char* what, const std::vector<Record>& a, const std::vec
   }
 }
 
-// Changes of single layers; equal changes in several layers become one.
+// Collects changes of single layers; equal changes of several layers become one.
 class LayerChanges {
  public:
   void Add(uint32_t layer, Change change);

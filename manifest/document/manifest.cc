@@ -18,7 +18,7 @@ std::string VersionOf(const std::string& model_version, const moepack::Json& sec
   return Sha256Hex(model_version + text).substr(0, 16);
 }
 
-// What stands where a distribution was expected, if other commands take it.
+// Something found in place of a distribution that other commands take.
 struct OtherThing {
   const char* what;
   const char* hint;

@@ -1,5 +1,5 @@
-// distribution.json: what a distribution is. docs/distribution-format.md describes every field;
-// schema: manifest/document/distribution.schema.json.
+// distribution.json, which says what a distribution is. docs/distribution-format.md describes every
+// field; schema: manifest/document/distribution.schema.json.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct SourceRecord {
 };
 
 struct ModelRecord {
-  std::string id, revision;  // as the user names them; may be empty
+  std::string id, revision;  // as the user gave them; may be empty
   std::string family, architecture;
   std::string source_format;  // "safetensors" or "gguf"
   std::vector<SourceRecord> source;
@@ -45,8 +45,8 @@ struct ModelRecord {
   uint64_t parameters_total = 0, parameters_active = 0;
 };
 
-// What a node reports: base model, partition, overlay; 16 hexadecimal digits each ("" without an
-// overlay).
+// The versions that a node reports, for base model, partition and overlay: 16 hexadecimal digits
+// each, and "" without an overlay.
 struct Versions {
   std::string model, shard, replica;
 };
@@ -57,7 +57,8 @@ struct TensorRecord {
   uint64_t offset = 0, bytes = 0;  // from the start of the file
   std::string xxh3;                // XXH3-128 of the bytes, 32 digits
   int layer = -1;
-  ExpertIds experts;  // ids held, in order along the expert axis; empty for tensors without experts
+  // the ids it holds, in order along the expert axis; empty for tensors without experts
+  ExpertIds experts;
   std::string source;  // name of the tensor in the source, "" when it is the same
 };
 
@@ -71,7 +72,8 @@ struct BundleRecord {
   std::vector<TensorRecord> tensors;
 };
 
-// How the bytes of GGUF bundles were made; all empty for safetensors bundles, which are copies.
+// How the bytes of GGUF bundles were made. All fields are empty for safetensors bundles, which are
+// copies.
 struct RecipeRecord {
   std::string name;  // "Q4_K_M --experts-type q5_K"
   std::string imatrix_file, imatrix_sha256;
@@ -89,7 +91,8 @@ struct Manifest {
   Versions versions;
   Plan plan;  // partition and overlays
   bool complete =
-      true;  // false: some parts were left out (--only); the bundles listed are the ones there are
+      // false: some parts were left out (--only), and only the bundles that are there are listed
+      true;
   std::vector<BundleRecord> bundles;
   std::vector<AssetRecord> assets;
   std::string tool_version;
@@ -97,26 +100,29 @@ struct Manifest {
   std::vector<std::string> command;  // the command line without paths
   uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
 
-  // The fields of the document this was read from that this version does not know, or carries
-  // without acting on them (stages, calibration, quality, routing.placement). WriteManifest writes
-  // them back; UnknownFields (unknown_fields.h) says which are kept.
+  // Fields of the document this was read from that this version does not know, or carries without
+  // using them (stages, calibration, quality, routing.placement). WriteManifest writes them back,
+  // and UnknownFields (unknown_fields.h) says which are kept.
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, int group = -1) const;
-  // Whether the bundles are GGUF files; all bundles of a distribution have one format.
+  // True if the bundles are GGUF files. All bundles of a distribution have the same format.
   bool is_gguf() const { return !bundles.empty() && bundles[0].format == "gguf"; }
 };
 
-// Canonical: fixed key order, two spaces, LF. Equal manifests give equal bytes.
+// Returns the canonical text, with a fixed key order, two spaces per level and LF. Equal manifests
+// give equal bytes.
 std::string WriteManifest(const Manifest& manifest);
-// The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
-// Paths of bundles and assets are checked to be relative, without "." or ".." parts.
+// Parses a manifest; the text may be hostile. kCorrupt for a wrong structure, kUnsupported for
+// another major version. Paths of bundles and assets are checked to be relative, without "." or
+// ".." parts.
 Result<Manifest> ParseManifest(const std::string& where, std::string_view text);
-// Reads distribution.json of a tree, or of a directory of this machine.
+// Reads distribution.json of a tree, or of a local directory.
 Result<Manifest> ReadManifest(const SourceTree& tree);
 Result<Manifest> ReadManifest(const std::string& directory);
 
-// Digests of what each version stands for (docs/distribution-format.md, "Versions").
+// Computes the versions, which are digests of what they stand for (docs/distribution-format.md,
+// "Versions").
 Versions ComputeVersions(const std::string& model_version, const Plan& plan);
 
 }  // namespace moepack::manifest

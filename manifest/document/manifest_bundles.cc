@@ -49,12 +49,13 @@ const quant::Format* FormatOf(const BundleRecord& bundle, const std::string& dty
                                         : quant::FindFormat(dtype);
 }
 
-// Shape and type must give the size where the type is known.
+// Where the type is known, shape and type must give the size.
 Status CheckTensorSize(const std::string& where, const TensorRecord& tensor,
                        const quant::Format* format) {
   if (format == nullptr) return Ok();
   uint64_t elements = 1;
-  for (uint64_t dimension : tensor.shape) elements *= dimension;  // ShapeFromJson checked it
+  // cannot overflow, as ShapeFromJson has checked
+  for (uint64_t dimension : tensor.shape) elements *= dimension;
   const auto bytes = format->BytesFor(elements);
   if (bytes == tensor.bytes) return Ok();
   return Error{Code::kCorrupt,
@@ -86,7 +87,8 @@ Result<TensorRecord> TensorFromJson(const std::string& where, const Json& value)
   return tensor;
 }
 
-// assets/ and a name that an asset may have: `assemble` copies it under that name beside weights.
+// The path must be assets/ and the name of an asset, because `assemble` copies it under that name
+// beside the weights.
 Status CheckAssetPath(const std::string& where, const std::string& file) {
   SHARD_CHECK(CheckRelativePath(where, file));
   const bool known =
@@ -98,7 +100,7 @@ Status CheckAssetPath(const std::string& where, const std::string& file) {
                                    Quoted(file))};
 }
 
-// Tensors lie inside the file, do not overlap and have names of their own.
+// Checks that tensors lie inside the file, do not overlap, and have different names.
 Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
   std::vector<const TensorRecord*> order;
   std::unordered_set<std::string_view> names;

@@ -1,4 +1,4 @@
-// The sections of distribution.json as JSON values: what manifest_write.cc prints and
+// The sections of distribution.json as JSON values, which manifest_write.cc prints and
 // manifest_parse.cc reads. Internal to manifest/.
 #pragma once
 
@@ -18,51 +18,54 @@ inline constexpr uint32_t kMaxLayer = kMaxLayers - 1;
 Json ModelToJson(const ModelRecord& model);
 Result<ModelRecord> ModelFromJson(const std::string& where, const Json& value);
 
-// "format" must be `name` and "format_version" <major>.<minor>: kCorrupt, or kUnsupported for
-// another major version.
+// Checks that "format" is `name` and that "format_version" is <major>.<minor>. kUnsupported for
+// another major version, else kCorrupt.
 Status CheckFormat(const JsonFields& fields, const char* name, unsigned major);
 
-// The three versions of a distribution or node, and what "tool" says about the recipe.
+// Write the three versions of a distribution or node, and what "tool" says about the recipe.
 Json VersionsToJson(const Versions& versions);
 Result<Versions> VersionsFromJson(const JsonFields& fields);
 void AppendRecipe(const RecipeRecord& recipe, Json& tool);
 Result<RecipeRecord> RecipeFromJson(const JsonFields& tool);
 
-// Layer -> number. Written as {"*": n} when all layers have the same number, else one key per
-// layer.
+// Writes a number per layer: as {"*": n} when all layers have the same number, else with one key
+// per layer.
 Json LayerNumbersToJson(const std::map<uint32_t, uint32_t>& numbers);
 
-// {"*": n} or one number per layer, for exactly the layers `layers`, each at most `limit`.
+// Reads {"*": n} or one number per layer, for exactly the layers `layers`. Each number is at most
+// `limit`.
 Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& where,
                                                           const Json& value,
                                                           const ExpertIds& layers, uint32_t limit);
 
-// The masked-group policy; "placement" is the one that was read, by default {"rule": "hash"}.
+// Writes the masked-group policy. "placement" is the one that was read, by default {"rule":
+// "hash"}.
 Json RoutingToJson(const Manifest& manifest);
 
-// A bundle without its tensors; one tensor; one asset.
+// Write a bundle without its tensors, one tensor, and one asset.
 Json BundleToJson(const BundleRecord& bundle);
 Json TensorToJson(const TensorRecord& tensor);
 Json AssetToJson(const AssetRecord& asset);
-// `ids_left` is how much of kMaxTensorIds the tensors read so far have left.
+// `ids_left` is the part of kMaxTensorIds that the tensors read so far have not used up.
 Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
                                     uint64_t& ids_left);
 Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
 
-// Everything before "bundles", and everything after it; both without unknown fields.
+// Write everything before "bundles", and everything after it, both without unknown fields.
 Json HeadToJson(const Manifest& manifest);
 Json TailToJson(const Manifest& manifest);
 
 // Reads a field that must be this many lower-case hexadecimal digits.
 Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits);
 
-// A whole number of at most `limit`.
+// Reads a whole number of at most `limit`.
 Result<uint64_t> NumberField(const JsonFields& fields, const char* key, uint64_t limit);
 
-// The text of distribution.json.
+// Reads the text of distribution.json.
 Result<std::string> ReadManifestText(const SourceTree& tree);
 
-// ParseManifest without CheckPlan, for the verifier, which reports every broken rule.
+// Parses like ParseManifest, but without CheckPlan. The verifier needs this to report every broken
+// rule.
 Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view text);
 
 // Refuses everything but a plain relative path that stays inside the distribution.

@@ -110,7 +110,7 @@ Json ModelToJson(const ModelRecord& model) {
   const ExpertIds moe_layers = LayersOf(model.moe_layers);
   out["moe_layers"] = FormatIds(moe_layers);
   out["experts"] = LayerNumbersToJson(model.moe_layers);
-  std::map<uint32_t, uint32_t> top_k;  // with a number for every MoE layer, 0 where unknown
+  std::map<uint32_t, uint32_t> top_k;  // one number per MoE layer; 0 where it is unknown
   for (uint32_t layer : moe_layers) {
     const auto found = model.top_k.find(layer);
     top_k[layer] = found == model.top_k.end() ? 0 : found->second;

@@ -10,7 +10,8 @@ namespace moepack::manifest {
 
 namespace {
 
-// A node that masked by another rule would compute something else, so other rules are not skipped.
+// Refuses other routing rules instead of ignoring them, because a node that masks by another rule
+// computes something else.
 Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
   struct Rule {
     const char *key, *value;
@@ -90,7 +91,7 @@ Status CheckOptionalSections(const JsonFields& fields) {
   return Ok();
 }
 
-// Bundles are compared record by record, so that no second document as large as the first exists.
+// Compares bundle by bundle, so that there is never a second document as large as the first.
 Json UnknownOfBundles(const Json& bundles, const Manifest& manifest) {
   Json rest = Json::array();
   for (size_t i = 0; i < bundles.size(); ++i) {
@@ -113,7 +114,7 @@ Json UnknownOfBundles(const Json& bundles, const Manifest& manifest) {
   return rest;
 }
 
-// "placement" is kept whole: this version carries it without acting on it.
+// "placement" is kept whole, since this version carries it without using it.
 std::shared_ptr<const Json> UnknownOfDocument(const Json& document, const Manifest& manifest) {
   Json known = HeadToJson(manifest);
   known["routing"].erase("placement");

@@ -1,5 +1,5 @@
-// Prints a manifest. Tensors are turned into text one at a time: a large model has hundreds of
-// thousands, and as JSON values they would take gigabytes.
+// Prints a manifest. Tensors become text one at a time, because a large model has hundreds of
+// thousands, which would take gigabytes as JSON values.
 #include "manifest/document/manifest_write.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ const Json& UnknownOf(const Manifest& manifest) {
   return manifest.original ? *manifest.original : NoFields();
 }
 
-// Names from the command line need not be UTF-8; a manifest must be.
+// Names from the command line need not be UTF-8, but a manifest must be.
 std::string ScalarText(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -31,14 +31,15 @@ bool AllScalars(const Json& value) {
                       [](const Json& item) { return item.is_structured(); });
 }
 
-// A record fits one line: an object of scalars and arrays of scalars.
+// True for an object of scalars and arrays of scalars, which is printed on one line.
 bool IsRecord(const Json& value) {
   return value.is_object() && std::all_of(value.begin(), value.end(), [](const Json& item) {
            return item.is_array() ? AllScalars(item) : !item.is_object();
          });
 }
 
-// On one line: {"name": "x", "shape": [2, 3]}. Depth is bounded by the reader that built `value`.
+// Appends a value on one line: {"name": "x", "shape": [2, 3]}. The recursion is bounded, because
+// the JSON reader limits the depth.
 void AppendInline(std::string& out, const Json& value) {
   if (!value.is_structured()) {
     out += ScalarText(value);
@@ -55,8 +56,8 @@ void AppendInline(std::string& out, const Json& value) {
   out += value.is_object() ? '}' : ']';
 }
 
-// Objects take a line per field, unless it is one scalar as in {"*": "0-5"}; arrays of scalars take
-// one line, other arrays a line per record.
+// Appends a value. An object takes one line per field, unless it has only one scalar, as in {"*":
+// "0-5"}. An array of scalars takes one line, any other array one line per record.
 void AppendValue(std::string& out, const Json& value, size_t indent, bool in_array) {
   const bool short_value = AllScalars(value) && (value.is_array() || value.size() == 1);
   if (!value.is_structured() || value.empty() || short_value || (in_array && IsRecord(value))) {
@@ -74,7 +75,7 @@ void AppendValue(std::string& out, const Json& value, size_t indent, bool in_arr
   out.append("\n").append(indent, ' ') += value.is_object() ? '}' : ']';
 }
 
-// The fields of `object`, each on lines of its own and with a comma behind it.
+// Appends the fields of `object`, each on its own lines and followed by a comma.
 void AppendFields(std::string& out, const Json& object, size_t indent) {
   for (const auto& [key, value] : object.items()) {
     out.append(indent, ' ') += ScalarText(key) + ": ";
@@ -83,12 +84,13 @@ void AppendFields(std::string& out, const Json& object, size_t indent) {
   }
 }
 
-// Text on its way to `sink`, some at a time: that of a large model is larger than all else we hold.
+// Buffers text on its way to `sink`. The whole text of a large model would be larger than
+// everything else in memory.
 class TextOut {
  public:
   explicit TextOut(const ManifestSink& sink) : sink_(sink) {}
   std::string& text() { return text_; }
-  // Hands over what there is, once it is much.
+  // Hands the buffer to `sink` once it holds at least `least` bytes.
   Status Flush(size_t least = 1u << 18) {
     if (text_.size() < least) return Ok();
     SHARD_CHECK(sink_(text_));
@@ -215,7 +217,7 @@ Status StreamManifest(const Manifest& manifest, const ManifestSink& sink) {
   AppendFields(out, head, 2);
   SHARD_CHECK(AppendBundles(to, manifest));
   AppendFields(out, tail, 2);
-  out.replace(out.size() - 2, 2, "\n}\n");  // the comma behind the last field
+  out.replace(out.size() - 2, 2, "\n}\n");  // replaces the comma after the last field
   return to.Flush(0);
 }
 

@@ -1,4 +1,4 @@
-// distribution.json, written some at a time.
+// Writes distribution.json piece by piece.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 namespace moepack::manifest {
 
 using ManifestSink = std::function<Status(std::string_view text)>;
-// The text of WriteManifest, some at a time; the first error of `sink` ends it.
+// Gives the text of WriteManifest to `sink` piece by piece. The first error of `sink` ends it.
 Status StreamManifest(const Manifest& manifest, const ManifestSink& sink);
-// Writes distribution.json there with the text of WriteManifest, which is never held whole.
+// Writes distribution.json with the text of WriteManifest, which is never in memory as a whole.
 Status WriteManifestFile(const InsideDirectory& directory, const Manifest& manifest);
 
 }  // namespace moepack::manifest

@@ -31,7 +31,7 @@ std::string DamagedNodeHint(const std::string& directory) {
 }
 
 Json ExpertsToJson(const NodeRecord& record) {
-  // Layers in the order of their numbers, not of their spelling.
+  // Layers are sorted by number; the map has "10" before "2".
   std::vector<std::pair<std::string, std::string>> layers(record.experts.begin(),
                                                           record.experts.end());
   std::stable_sort(layers.begin(), layers.end(),
@@ -90,7 +90,7 @@ Status ReadFiles(const JsonFields& fields, NodeRecord& record) {
                Cat(fields.where(), ": files: expected the files of the node, found none")};
 }
 
-// What version 1.1 added.
+// Reads what version 1.1 of the format added.
 Status ReadProvenance(const JsonFields& fields, NodeRecord& record) {
   SHARD_TRY(const Json* distribution, fields.Object("distribution"));
   SHARD_TRY(

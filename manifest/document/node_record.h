@@ -1,6 +1,6 @@
-// moepack_node.json: what a node is part of, what it was made from, which expert of the model each
-// of its ids stands for, and the digest of every file beside it. docs/plan-files.md describes every
-// field; schema: manifest/document/node.schema.json.
+// moepack_node.json says what a node is part of, what it was made from, which expert of the model
+// each of its ids stands for, and the digest of every file beside it. docs/plan-files.md describes
+// every field; schema: manifest/document/node.schema.json.
 #pragma once
 
 #include <cstdint>
@@ -40,33 +40,34 @@ struct NodeRecord {
   const NodeFileRecord* FindFile(std::string_view file) const;
 };
 
-// Everything but the files.
+// Makes a record with everything but the files.
 NodeRecord DescribeNode(const Manifest& manifest, const std::string& distribution_sha256,
                         uint32_t group);
 
-// "tool" of the node file: version, recipe and importance matrix.
+// Writes "tool" of the node file: version, recipe and importance matrix.
 moepack::Json NodeToolToJson(const NodeRecord& record);
 
-// Canonical: fixed key order, files sorted by name. Equal records give equal bytes.
+// Returns the canonical text, with a fixed key order and files sorted by name. Equal records give
+// equal bytes.
 std::string WriteNodeRecord(NodeRecord record);
-// The same text, read back before it is written: kUnsupported, with the reader's reason, when
+// Returns the same text after reading it back. kUnsupported, with the reader's reason, when
 // ReadNodeRecord would refuse it or read another record.
 Result<std::string> ReadableNodeText(const NodeRecord& record);
-// The text may be hostile. kCorrupt for a wrong structure, kUnsupported for another major version.
-// File names have no directory.
+// Parses a node file; the text may be hostile. kCorrupt for a wrong structure, kUnsupported for
+// another major version. File names must have no directory.
 Result<NodeRecord> ParseNodeRecord(const std::string& where, std::string_view text);
 // Reads <directory>/moepack_node.json.
 Result<NodeRecord> ReadNodeRecord(const std::string& directory);
 
-// Whether `directory` holds a node file and no distribution.json.
+// True if `directory` has a node file and no distribution.json.
 bool IsNodeDirectory(const std::string& directory);
 
-// Compares the size and SHA-256 of one file, also through a link, with those on disk; kMismatch
-// when they differ.
+// Compares size and SHA-256 of one file with the file on disk, following links; kMismatch when they
+// differ.
 Status CheckNodeFile(const std::string& directory, const NodeFileRecord& file,
                      ByteProgress& progress);
-// The same for every file of the record, several at a time; the first one that differs is the
-// error.
+// Does the same for every file of the record, several at a time. The error is about the first that
+// differs.
 Status CheckNodeFiles(const std::string& directory, const NodeRecord& record, size_t jobs,
                       const ByteReport& report = {});
 

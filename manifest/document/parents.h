@@ -1,5 +1,5 @@
-// The distributions from which one was requantized: tool.parents of the manifest.
-// Manifest::original carries it, like other fields that most readers need not know.
+// tool.parents of the manifest: the distributions from which this one was requantized.
+// Manifest::original carries it, like other fields that most readers do not need.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct ParentRecord {
   RecipeRecord recipe;
 };
 
-// In the order in which they were made: the first from the source, the distribution itself from the
-// last. kCorrupt for a wrong structure.
+// Returns them in the order in which they were made: the first from the source, and the
+// distribution itself from the last. kCorrupt for a wrong structure.
 Result<std::vector<ParentRecord>> ParentsOf(const Manifest& manifest);
-// Adds the last one.
+// Adds a parent after all others.
 void AddParent(const ParentRecord& parent, Manifest& manifest);
 
 }  // namespace moepack::manifest

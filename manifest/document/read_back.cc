@@ -12,14 +12,14 @@
 namespace moepack::manifest {
 namespace {
 
-constexpr size_t kTensorsAtOnce = 64;  // as JSON each takes kilobytes
+constexpr size_t kTensorsAtOnce = 64;  // each takes kilobytes as JSON
 constexpr size_t kSha256Digits = 64, kXxh3Digits = 32;
 
 Error Refused(const std::string& reason) {
   return moepack::Unreadable(kManifestFile, "one", reason);
 }
 
-// Everything but the tensors.
+// Copies a manifest without its tensors.
 Manifest WithoutTensors(const Manifest& manifest) {
   Manifest out;
   out.model = manifest.model;
@@ -48,13 +48,14 @@ Status ReadBackHead(const Manifest& manifest) {
   const Result<Manifest> read = ParseManifest(kManifestFile, text);
   if (!read) return Refused(read.error().message);
   if (WriteManifest(*read) != text) return Refused("it would read something else");
-  // Text of both is alike where bytes that are not UTF-8 were replaced.
+  // The values are compared and not their text, which is equal also where bytes that are not UTF-8
+  // were replaced.
   if (HeadToJson(*read) == HeadToJson(manifest) && TailToJson(*read) == TailToJson(manifest))
     return Ok();
   return Refused("text that is no UTF-8 would be lost");
 }
 
-// Takes tensors of one bundle, in pieces.
+// Reads back the tensors of one bundle, a few at a time.
 class TensorsBack {
  public:
   explicit TensorsBack(const BundleRecord& bundle) : bundle_(BundleToJson(bundle)) {}

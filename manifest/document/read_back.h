@@ -1,5 +1,5 @@
-// distribution.json is read back, as its reader will read it, before it is written.
-// docs/architecture.md, "What a writer accepts its reader accepts".
+// Reads distribution.json back, as its reader will, before it is written. docs/architecture.md,
+// "What a writer accepts its reader accepts".
 #pragma once
 
 #include <string>
@@ -10,11 +10,10 @@
 
 namespace moepack::manifest {
 
-// kUnsupported, with the reader's reason, when ParseManifest would refuse what WriteManifest makes
-// of this, or would read something else. Tensors are read a few at a time, so it takes little
-// memory.
+// Returns kUnsupported, with the reader's reason, when ParseManifest would refuse the text of
+// WriteManifest or read something else from it. Tensors are read a few at a time to save memory.
 Status ReadBackManifest(const Manifest& manifest);
-// The same before a byte is packed; `files` stand for the future bundles.
+// Does the same before a byte is packed; `files` are the bundles to be written.
 Status ReadBackPlanned(const Manifest& manifest, const std::vector<OutputFile>& files,
                        const std::string& format);
 

@@ -13,12 +13,13 @@ bool IsLayerKey(const std::string& key) {
                                                     [](char c) { return c >= '0' && c <= '9'; }));
 }
 
-// operator[] of an object looks at one key after the other; a hostile document has very many.
+// operator[] of an ordered object compares key after key, which takes quadratic time for the many
+// keys of a hostile document.
 void Append(Json& object, const std::string& key, Json value) {
   object.get_ref<Json::object_t&>().push_back({key, std::move(value)});
 }
 
-// `known` holds the same records in the same order.
+// REQUIRES: `known` has the same records in the same order.
 Json UnknownRecords(const Json& records, const Json& known) {
   Json rest = Json::array();
   for (size_t i = 0; i < std::min(records.size(), known.size()); ++i) {

@@ -1,5 +1,5 @@
-// Fields of a distribution.json that this version does not know, kept so that a manifest that is
-// read and written again loses nothing.
+// Keeps the fields of a distribution.json that this version does not know, so that a manifest loses
+// nothing when it is read and written again.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,10 +10,10 @@
 
 namespace moepack::manifest {
 
-// `document` without what `known` (the canonical form of the same object) says. Objects are
-// compared in depth. In arrays of records (objects with a "file" or "name"), the records with
-// something left stay, reduced to that and the naming field. Names of digits and "*" are layer
-// keys, never fields, and are left out.
+// Returns `document` without everything that `known`, the canonical form of the same object,
+// contains. Objects are compared in depth. Of an array of records (objects with a "file" or
+// "name"), the records with something left stay, reduced to that and the naming field. Keys of
+// digits and "*" are layers and never fields, so they are left out.
 Json UnknownFields(const Json& document, const Json& known);
 
 // Adds to the object `target` each field of `unknown` that it lacks; records are matched by name,

@@ -31,7 +31,7 @@ namespace fs = moepack::fs;
 constexpr const char* kConfigAsset = "assets/config.json";
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-// Everything about the node that is decided before bytes move.
+// Everything about the node that is decided before a byte is written.
 struct Node {
   Manifest manifest;
   ModelConfig config;
@@ -77,13 +77,13 @@ Error WrongDigest(const SourceTree& distribution, const AssetRecord& asset,
       kDamagedHint};
 }
 
-// Those that cannot be opened end the run before anything is written.
+// Opens every asset, so that a missing one ends the run before anything is written.
 Status CheckAssets(const SourceTree& distribution, const Manifest& manifest) {
   for (const AssetRecord& asset : manifest.assets) SHARD_CHECK(distribution.Open(asset.file));
   return Ok();
 }
 
-// The text of config.json.
+// Reads config.json and checks its digest, because the node's config is made from it.
 Result<std::string> ReadConfigAsset(const SourceTree& distribution, const Manifest& manifest) {
   const AssetRecord* config = nullptr;
   for (const AssetRecord& asset : manifest.assets) {
@@ -166,7 +166,7 @@ std::vector<AssembleReport::File> ListFiles(const Node& node) {
   return files;
 }
 
-// "experts.17" or, in a regular expression, "experts\\.17".
+// True for text with "experts.17" or, in a regular expression, "experts\\.17".
 bool NamesAnExpert(std::string_view text) {
   constexpr std::string_view kWord = "experts";
   for (size_t at = text.find(kWord); at != text.npos; at = text.find(kWord, at + 1)) {
@@ -177,7 +177,8 @@ bool NamesAnExpert(std::string_view text) {
   return false;
 }
 
-// Lists of modules in quantization settings may name experts, whose numbers change in a node.
+// Notes configs whose quantization settings list modules of single experts, because the experts'
+// numbers change in a node.
 Status NoteNamedExperts(const Node& node, const SourceTree& distribution,
                         std::vector<std::string>& notes) {
   for (const AssetRecord& asset : node.manifest.assets) {
@@ -192,7 +193,7 @@ Status NoteNamedExperts(const Node& node, const SourceTree& distribution,
   return Ok();
 }
 
-// Assets and index; their digests are added to `digests` by name.
+// Writes assets and index, and adds their digests to `digests` by name.
 Status WriteSmallFiles(const Node& node, const SourceTree& distribution, StagingDirectory& to,
                        std::map<std::string, std::string>& digests) {
   for (const AssetRecord& asset : node.manifest.assets) {
@@ -234,6 +235,8 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   if (options.dry_run) return report;
 
   NodeParts& parts = node.parts;
+  // Tensors of which only rows are copied are hashed whole first. Copied ones are compared after
+  // packing, which hashes them anyway.
   SHARD_CHECK(CheckCutTensors(parts.cut, parts.sources, options.pack));
   const std::string identity = PackIdentity(parts.sources, parts.files);
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Start(out, identity, OwnOutput()));
@@ -244,6 +247,7 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
     digests[parts.files[i].path] = packed.files[i].sha256;
   }
   SHARD_CHECK(WriteSmallFiles(node, *tree, staging, digests));
+  // The node file comes last, because it holds the digests of all others.
   SHARD_TRY(const std::string text, NodeText(record, files, digests));
   SHARD_CHECK(staging.WriteText(kNodeFile, text));
   SHARD_CHECK(staging.Publish(options.force));

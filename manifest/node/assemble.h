@@ -1,6 +1,7 @@
-// One node of a distribution as a model directory of its own: routers cut to the node's experts,
-// experts renumbered from 0, the expert count changed. From safetensors bundles for runtimes that
-// read Hugging Face checkpoints, from GGUF bundles for a stock llama.cpp.
+// Makes one node of a distribution into a model directory: routers are cut to the node's experts,
+// experts are renumbered from 0, and the expert count is changed. Safetensors bundles give a
+// directory for runtimes that read Hugging Face checkpoints, GGUF bundles one for a stock
+// llama.cpp.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,11 @@
 
 namespace moepack::manifest {
 
-// A split set that shares the trunk's file with other nodes, or one file with everything.
+// kSplit is a split set that shares the trunk's file with other nodes; kSingle is one file with
+// everything.
 enum class NodeLayout : uint8_t { kSplit, kSingle };
-// How the trunk's file gets into a split set. kAuto takes the first of the others that works.
-// Symlinks are relative, so that a tree with distribution and nodes can be moved.
+// How the trunk's file gets into a split set. kAuto tries hard link, reflink and copy, in this
+// order. Symlinks are relative, so that a tree with distribution and nodes can be moved.
 enum class LinkKind : uint8_t { kAuto, kHardlink, kReflink, kSymlink, kCopy };
 
 // An option that does not apply to the bundles or to the layout is refused.
@@ -52,10 +54,10 @@ struct AssembleReport {
   uint64_t total_bytes() const;
 };
 
-// Refused (kInvalidArgument or kUnsupported, with the reason): options that would have no effect,
-// parts of the group that are not there, layers with different numbers of eligible experts,
-// hash-routing tables. Digests of tensors that are copied whole or cut, and of files that are
-// linked, are checked against the manifest before the node appears (kMismatch).
+// Assembles the node. It refuses (kInvalidArgument or kUnsupported, with the reason) options that
+// would have no effect, missing parts of the group, layers with different numbers of eligible
+// experts, and hash-routing tables. Digests of tensors that are copied whole or cut, and of files
+// that are linked, are compared with the manifest before the node appears (kMismatch).
 Result<AssembleReport> AssembleNode(const std::string& distribution, const std::string& out,
                                     const AssembleOptions& options);
 

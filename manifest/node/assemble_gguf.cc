@@ -31,7 +31,7 @@ struct LinkedFile {
   const BundleRecord* bundle = nullptr;
 };
 
-// Everything about the node that is decided before bytes move.
+// Everything about the node that is decided before a byte is written.
 struct GgufNode {
   GgufMetadata metadata;
   std::vector<std::string> notes;
@@ -39,7 +39,7 @@ struct GgufNode {
   NodeFiles sources;
   std::vector<OutputFile> files;
   std::vector<LinkedFile> links;
-  std::map<std::string, std::string> digests;  // of tensors that are copied whole
+  std::map<std::string, std::string> digests;  // those of tensors that are copied whole
   std::string model_file;
 };
 
@@ -85,8 +85,7 @@ OutputTensor WholeTensor(const PartTensor& tensor, GgufNode& node) {
   return out;
 }
 
-// The packed tensors of group and overlay, merged in ascending id, in the order of the group's
-// file.
+// Merges the packed tensors of group and overlay in ascending id, in the order of the group's file.
 Result<std::vector<OutputTensor>> MergeAll(const std::string& distribution,
                                            const Manifest& manifest, uint32_t group,
                                            GgufNode& node) {
@@ -125,8 +124,8 @@ GgufMetadata ExpertsMetadata(const GgufNode& node, size_t number) {
   return metadata;
 }
 
-// Head, the trunk's files as they are, experts. The trunk's files say by themselves which of the
-// set they are, and nothing else.
+// Lays out the split set: head, the trunk's files unchanged, experts. A trunk file has split.no and
+// no other split key, so it fits every node.
 void LayOutSplit(std::vector<OutputTensor> experts, const std::string& distribution,
                  const AssembleOptions& options, GgufNode& node) {
   const size_t tensors = node.sources.trunk.size() + experts.size();
@@ -187,19 +186,19 @@ AssembleReport Describe(const GgufNode& node) {
   return report;
 }
 
-// Links the trunk into the staged node and compares what is there then with the manifest, together
-// with the files that experts were taken from. A hard link changes its source's status, which
-// packing minds, so that this comes after it.
+// Links the trunk into the staged node, then compares it, and the files that experts were taken
+// from, with the manifest. A hard link changes the times in its source's inode, which packing takes
+// for a change of the source, so linking comes after packing.
 Status LinkFiles(const GgufNode& node, StagingDirectory& staging, const AssembleOptions& options,
                  std::vector<PromisedFile> promised, AssembleReport& report) {
   const LinkKind kind = options.link.value_or(LinkKind::kAuto);
   for (const LinkedFile& link : node.links) {
     const fs::path to = staging.path() / link.name;
     staging.Expect(link.name);
-    SHARD_CHECK(staging.files().Remove(link.name));  // of an earlier run that was killed
+    SHARD_CHECK(staging.files().Remove(link.name));  // left by an earlier run that was killed
     SHARD_TRY(const LinkKind used,
               LinkFile(link.from, staging.files(), link.name, {kind, staging.target()}));
-    // A symlink leads nowhere before the node is in its place.
+    // A symlink leads nowhere until the node is in its place, so its target is checked instead.
     promised.push_back({link.from, link.bundle->size, link.bundle->sha256,
                         used == LinkKind::kSymlink ? fs::path() : to});
     for (AssembleReport::File& file : report.files) {

@@ -1,4 +1,4 @@
-// A node of a GGUF distribution: a split set (docs/distribution-format.md), or one file.
+// Assembles a node of a GGUF distribution: a split set (docs/distribution-format.md), or one file.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace moepack::manifest {
 
-// AssembleNode for GGUF bundles; `record` is the node's, without its files. REQUIRES: options.group
-// is a group of the plan. In addition to what AssembleNode refuses, refuses what a stock llama.cpp
-// would get wrong with fewer experts (CutMetadata).
+// AssembleNode for GGUF bundles; `record` is the node's, without its files. It also refuses what a
+// stock llama.cpp would get wrong with fewer experts (CutMetadata). REQUIRES: options.group is a
+// group of the plan.
 Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const Manifest& manifest,
                                         const NodeRecord& record, const std::string& out,
                                         const AssembleOptions& options);

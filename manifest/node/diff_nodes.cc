@@ -47,7 +47,7 @@ void CompareExperts(const NodeRecord& a, const NodeRecord& b, Changes& changes) 
     if (before != after) differing.Add(layer, {"node", "experts", before, after});
   }
   differing.MoveTo(changes);
-  // A list without "*" names every layer, and was compared with the other's above.
+  // A list without "*" names every layer, and these were compared above.
   const auto before = a.experts.find(kOtherLayers), after = b.experts.find(kOtherLayers);
   if (before == a.experts.end() || after == b.experts.end() || before->second == after->second)
     return;

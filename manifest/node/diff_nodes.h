@@ -1,4 +1,4 @@
-// What changed between two nodes.
+// Finds what changed between two nodes.
 #pragma once
 
 #include "manifest/document/diff.h"
@@ -6,7 +6,7 @@
 
 namespace moepack::manifest {
 
-// By what their moepack_node.json say.
+// Compares two nodes by their moepack_node.json.
 DiffReport DiffNodes(const NodeRecord& a, const NodeRecord& b);
 
 }  // namespace moepack::manifest

@@ -21,8 +21,8 @@ namespace fs = moepack::fs;
 
 constexpr size_t kCopyBytes = 1u << 20;
 
-// A name in a directory that is held open: nothing else can be written, whatever is swapped
-// meanwhile.
+// A name in a directory that is held open. Even if someone swaps the directory's path meanwhile,
+// nothing outside of it can be written.
 struct Target {
   const InsideDirectory& directory;
   const std::string& name;
@@ -36,7 +36,7 @@ Error CannotLink(const Target& to, LinkKind kind, const std::string& reason) {
 
 Status Hardlink(const fs::path& from, const Target& to) {
   std::error_code error;
-  // Through links: the node must not hold a link to a link.
+  // Links are resolved, because a node must not contain a link to a link.
   const fs::path whole = fs::canonical(from, error);
   if (error) return CannotLink(to, LinkKind::kHardlink, error.message());
   if (linkat(AT_FDCWD, whole.c_str(), to.directory.descriptor(), to.name.c_str(), 0) == 0)

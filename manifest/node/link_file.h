@@ -1,4 +1,4 @@
-// Puts one file's content under a second name, without copying where the file system can.
+// Gives a file's content a second name, without copying where the file system can.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace moepack::manifest {
 
-// The word for a kind: "hardlink".
+// Returns the word for a kind: "hardlink".
 const char* LinkName(LinkKind kind);
 
 struct NodeLink {
   LinkKind kind = LinkKind::kAuto;
-  fs::path home;  // the directory that the new one will be moved to
+  fs::path home;  // the final place of `directory`
 };
 
-// Makes `name` in `directory`, where nothing has that name, the content of `from`. Returns the kind
-// that was used; for kAuto that is a hard link, else shared extents, else a copy. A symlink is
-// relative to `home`, and leads nowhere until the directory is there. kIo, with the reason and a
-// hint, when the wanted kind does not work here.
+// Creates `name` in `directory` with the content of `from`, and returns the kind that was used.
+// kAuto tries a hard link, then shared extents, then a copy. A symlink is relative to `home`, and
+// leads nowhere until the directory is moved there. kIo, with the reason and a hint, when the
+// wanted kind does not work here. REQUIRES: `name` does not exist.
 Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory,
                           const std::string& name, const NodeLink& link);
 

@@ -10,8 +10,8 @@
 namespace moepack::manifest {
 namespace {
 
-// The object that holds the last part of "text_config.num_experts"; null when the path leads
-// nowhere.
+// Returns the object that holds the last part of "text_config.num_experts"; null when there is
+// none.
 Json* ParentOf(Json& root, const std::vector<std::string>& path) {
   Json* at = &root;
   for (size_t i = 0; i + 1 < path.size(); ++i) {
@@ -22,8 +22,8 @@ Json* ParentOf(Json& root, const std::vector<std::string>& path) {
   return at;
 }
 
-// How many of `eligible` lie in each of `groups` equal runs of `experts` ids; empty when the
-// numbers differ.
+// True if equally many of `eligible`, and at least two, lie in each of `groups` equal runs of
+// `experts` ids. Routers like DeepSeek-V3's score a group by its two best experts.
 bool EqualShares(const ExpertIds& eligible, uint32_t experts, uint32_t groups) {
   if (experts % groups != 0 || eligible.size() % groups != 0) return false;
   std::vector<size_t> shares(groups, 0);
@@ -41,7 +41,8 @@ bool KeepsRoutingGroups(const Routing& routing, const Plan& plan, size_t group) 
   });
 }
 
-// One number, or a list with one per layer in which 0 stands for a dense layer.
+// Sets the expert count: one number, or a list with one per layer, in which 0 stands for a dense
+// layer.
 void SetCount(Json& count, uint64_t experts) {
   if (!count.is_array()) {
     count = experts;
@@ -52,7 +53,8 @@ void SetCount(Json& count, uint64_t experts) {
   }
 }
 
-// Wherever the keys are; where a family has groups without them, beside the number of experts.
+// Sets n_group and topk_group to 1 wherever they are. Where the family has groups but the config
+// lacks the keys, they are added beside the number of experts.
 void SetOneGroup(Json& document, Json& parent) {
   for (const char* key : {"n_group", "topk_group"}) {
     const bool somewhere = document.contains(key) || parent.contains(key);

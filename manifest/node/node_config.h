@@ -1,4 +1,4 @@
-// config.json of a node: the source's, with the node's expert count.
+// Makes a node's config.json: the source's, with the node's expert count.
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@ struct ConfigOfModel {
   const std::string& where;
   const std::string& text;    // the source's config.json
   const ModelConfig& config;  // what was read from it
-  const Routing& routing;     // with what is usual in the family
+  const Routing& routing;     // with the family's defaults
 };
 
-// Routing groups (more than one) are kept when every layer keeps the same number of experts, at
-// least 2, of each and top-k still fits; otherwise n_group and topk_group become 1 and a note says
-// so.
+// If the router has several groups, they are kept when every layer keeps the same number of experts
+// of each group, at least 2, and top-k still fits. Otherwise n_group and topk_group become 1 and a
+// note says so.
 Result<NodeConfig> MakeNodeConfig(const ConfigOfModel& source, const Plan& plan, size_t group);
 
 }  // namespace moepack::manifest

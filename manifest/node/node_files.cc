@@ -22,7 +22,7 @@ const PartTensor* HolderOf(std::span<const PartTensor* const> parts, uint32_t id
   return nullptr;
 }
 
-// Whether one expert of `b` has the shape of one of `a`. REQUIRES: CheckHolds of both.
+// True if an expert of `b` has the shape of one of `a`. REQUIRES: CheckHolds passed for both.
 bool SameShapes(const PartTensor& a, const PartTensor& b) {
   const uint64_t held_a = a.record->experts.size();
   const uint64_t held_b = b.record->experts.size();
@@ -61,14 +61,14 @@ Result<std::string> Xxh3OfRange(const SourceFile& source, const TensorEntry& ent
   return hash.Hex();
 }
 
-// A step of its own in the line that packing draws.
+// Reports checking as a separate step of the progress line.
 ByteReport ReportOf(const PackOptions& options) {
   if (!options.progress) return {};
   return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
 }
 
-// A tensor can be cut by expert only if the manifest says which experts it holds, and its first
-// axis has as many equal parts.
+// A tensor can be cut by expert only if the manifest lists its experts and its first axis divides
+// into as many equal parts.
 Status CheckHolds(const std::string& distribution, const PartTensor& tensor) {
   const size_t held = tensor.record->experts.size();
   const std::vector<uint64_t>& shape = tensor.entry.shape;

@@ -92,8 +92,8 @@ class NodeCutter {
     return Ok();
   }
 
-  // In the order of the group's file, then what only the overlay has. A packed tensor takes the
-  // place of its first part.
+  // Adds experts in the order of the group's file, then those that only the overlay has. A packed
+  // tensor takes the place of its first part.
   Status AddExperts() {
     std::map<std::string, std::vector<const PartTensor*>> by_name;
     for (const PartTensor& tensor : expert_tensors_) by_name[tensor.entry.name].push_back(&tensor);
@@ -108,7 +108,8 @@ class NodeCutter {
     return CheckComplete();
   }
 
-  // Every layer has experts, and where they are tensors of their own each has as many.
+  // Checks that every layer has experts, and that explicit ones all have the same number of
+  // tensors.
   Status CheckComplete() const {
     for (const auto& [layer, unused] : manifest_.plan.layers) {
       const auto explicit_layer = tensors_of_.find(layer);

@@ -1,4 +1,4 @@
-// The weight files of a node, as ranges of a distribution's files.
+// Lays out the weight files of a node as ranges of a distribution's files.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct NodeParts {
   std::vector<SourceFile> sources;             // the distribution's files that the node needs
   std::vector<OutputFile> files;               // trunk and experts
   std::map<std::string, std::string> digests;  // output tensor -> XXH3-128, for those copied whole
-  std::vector<PartTensor> cut;  // of which only some experts are taken; CheckCutTensors
+  std::vector<PartTensor> cut;  // tensors of which only some experts are taken, see CheckCutTensors
   uint32_t experts = 0;         // eligible per layer
 };
 

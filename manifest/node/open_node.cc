@@ -13,15 +13,15 @@ namespace {
 
 namespace fs = moepack::fs;
 
-// Of the GGUF files that would be opened, those that lead out of the directory. Files that are not
-// there, or cannot be followed, are left to whoever opens them.
+// Returns those of the GGUF files to be opened that lead out of the directory. Missing files and
+// broken links are left to the code that opens them.
 Result<std::vector<std::string>> FilesOutside(const fs::path& directory,
                                               const moepack::Source& source) {
   std::vector<std::string> names = GgufPartsOf(source.file);
   if (source.file.empty()) {
     SHARD_TRY(names, source.tree->List("", ".gguf"));
   } else if (names.size() == 1) {
-    names.clear();  // a user may name any file
+    names.clear();  // a file that the user names may be anywhere
   }
   std::erase_if(names, [&](const std::string& name) {
     const Status inside = CheckInside(directory, name);
@@ -30,7 +30,7 @@ Result<std::vector<std::string>> FilesOutside(const fs::path& directory,
   return names;
 }
 
-// Every one of them is what the record says.
+// Checks that every one of the files is listed in the record and has its digest.
 Status CheckVouchedFor(const std::string& directory, const NodeRecord& record,
                        const std::vector<std::string>& names, const ByteReport& report) {
   uint64_t total = 0;

@@ -1,5 +1,5 @@
-// Opens models that may be nodes. A node's files are links out of its directory where assemble
-// shared the trunk with other nodes.
+// Opens models that may be nodes. Where assemble shared the trunk with other nodes, a node's file
+// may be a link that leads out of its directory.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace moepack::manifest {
 
-// As MoeModel::Open. GGUF files that lead out of the directory they are found in are opened only
-// when moepack_node.json beside them lists them, and after each was compared with its digest there
-// (kMismatch): so that whoever makes a directory cannot have other files read by pointing at them.
-// `report` counts these bytes; apart from them only headers are read.
+// Opens as MoeModel::Open does. A GGUF file that is a link out of its directory is opened only if
+// moepack_node.json beside it lists it, and after its digest was compared (kMismatch). Otherwise
+// the author of a directory could make us read any file by linking to it. `report` counts the bytes
+// that are compared; apart from these only headers are read.
 Result<MoeModel> OpenModelOrNode(const moepack::Source& source, const ModelOptions& options,
                                  const ByteReport& report = {});
 

@@ -19,7 +19,7 @@ namespace moepack::manifest {
 
 namespace {
 
-// Recorded behind the recipe of conversions that leave those blocks out.
+// Recorded after the recipe when the conversion left blocks for multi-token prediction out.
 constexpr std::string_view kNoMtp = " --no-mtp";
 
 Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions& options) {
@@ -41,7 +41,7 @@ Result<std::string> FindImatrix(const RecipeRecord& recipe, const RemakeOptions&
                                     wanted, ", found ", others)};
 }
 
-// `text` is one step of a recipe.
+// Parses one step of a recipe.
 Result<QuantizeOptions> StepOf(const std::string& where, std::string_view text,
                                const RecipeRecord& recipe, const RemakeOptions& options) {
   QuantizeOptions step;
@@ -57,7 +57,7 @@ Result<QuantizeOptions> StepOf(const std::string& where, std::string_view text,
   return step;
 }
 
-// The part of a requantized distribution's recipe that is its own.
+// Returns the last step of a requantized distribution's recipe.
 Result<std::string> OwnRecipe(const std::string& where, const std::string& recipe,
                               const std::string& before) {
   const std::string suffix = RequantizedRecipe("", before);
@@ -85,7 +85,8 @@ Division DivisionOf(const Manifest& manifest) {
   return division;
 }
 
-// Lays a file out anew after it was cut. Only trunk files count themselves.
+// Lays a file out again after it was divided. Only trunk files have a number of their own
+// (split.no).
 Status LayOutAgain(const OutputFile& whole, size_t number, uint64_t alignment, OutputFile& file) {
   const auto prefix = std::as_bytes(std::span(whole.prefix));
   if (!whole.path.ends_with(".gguf")) {
@@ -101,7 +102,8 @@ Status LayOutAgain(const OutputFile& whole, size_t number, uint64_t alignment, O
   return Ok();
 }
 
-// `whole` as files of so many tensors each; what the counts do not cover goes into the last.
+// Divides `whole` into files with `counts` tensors each. Tensors beyond the counts go into the
+// last.
 Status Divide(OutputFile whole, const std::vector<size_t>& counts, uint64_t alignment,
               std::vector<OutputFile>& out) {
   const fs::path path = whole.path;
@@ -124,7 +126,8 @@ Status Divide(OutputFile whole, const std::vector<size_t>& counts, uint64_t alig
   return Ok();
 }
 
-// Where a part is cut into files is the writer's choice, and recorded.
+// Divides parts into files as the manifest records it, because that was the writer's choice
+// (--max-part-size).
 Status DivideAll(const Manifest& manifest, uint64_t alignment, std::vector<OutputFile>& files) {
   const Division division = DivisionOf(manifest);
   std::vector<OutputFile> out;

@@ -1,5 +1,5 @@
-// Works out again what a distribution should hold, from its source, its plan and its recipe, with
-// the code that writes distributions. Internal to manifest/.
+// Works out what a distribution should hold, from its source, plan and recipe, with the code that
+// writes distributions. Internal to manifest/.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace moepack::manifest {
 
-// What neither the source nor the manifest says: where importance matrices are, and how the model
+// What neither the source nor the manifest tells: where importance matrices are, and how the model
 // was opened.
 struct RemakeOptions {
   std::vector<std::string> imatrix_files;      // those of all steps, in any order
@@ -21,15 +21,15 @@ struct RemakeOptions {
   uint64_t alignment = kGgufDefaultAlignment;  // of GGUF bundles
 };
 
-// The steps of the distribution: its own recipe, after those of its parents if it has any.
+// Returns the steps of the distribution: the recipes of its parents, if any, then its own.
 // kCorrupt, naming the field, for a recipe that no writer would record; kInvalidArgument for an
 // importance matrix that is not among the files.
 Result<std::vector<QuantizeOptions>> StepsOf(const Manifest& manifest,
                                              const RemakeOptions& options);
 
-// Every file of the plan, with its container's header and the bytes of its tensors as a recipe, and
-// the assets. Parts are divided into files as the manifest has them. REQUIRES: the layers of the
-// plan have no more experts than those of the model.
+// Returns every file of the plan with its header and how the bytes of its tensors are made, and the
+// assets. Parts are divided into files as in the manifest. REQUIRES: the layers of the plan have no
+// more experts than those of the model.
 Result<WritePlan> Remake(const Manifest& manifest, const MoeModel& model,
                          const std::vector<QuantizeOptions>& steps);
 

@@ -27,11 +27,11 @@ namespace {
 
 namespace fs = moepack::fs;
 
-// Everything that is decided before bytes move.
+// Everything that is decided before a byte is written.
 struct Requantized {
   Manifest manifest;
   std::vector<OpenedBundle> bundles;    // same order as in the manifest
-  TypedGguf typed;                      // the whole model as the parts show it
+  TypedGguf typed;                      // the whole model, put together from the parts
   std::map<std::string, size_t> index;  // tensor name -> typed.model.tensors
   std::vector<SourceFile> sources;
   WritePlan plan;
@@ -50,7 +50,7 @@ Status CheckWhole(const std::string& distribution, const Manifest& manifest) {
                Cat(distribution, ": expected a whole distribution, found one that lacks parts")};
 }
 
-// Damage must not get fresh digests.
+// Verifies the distribution first, so that damaged bytes do not get new, valid digests.
 Status CheckIntact(const std::string& distribution, size_t jobs) {
   VerifyOptions options;
   options.jobs = jobs;
@@ -64,7 +64,7 @@ Status CheckIntact(const std::string& distribution, size_t jobs) {
   return Ok();
 }
 
-// The tensor of the whole model of which `part` is a piece.
+// Returns the tensor of the whole model of which `part` is a piece.
 GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest, FamilyMatcher& matcher) {
   GgufTensor tensor;
   tensor.name = tensor.source_tensor = part.entry.name;
@@ -131,7 +131,7 @@ Status LayOut(uint64_t alignment, Requantized& model) {
   return Ok();
 }
 
-// From the opened bundles on.
+// Does everything after the bundles are opened.
 Status Decide(const WriteOptions& options, Requantized& out) {
   out.plan.plan = out.manifest.plan;
   CollectModel(out);
@@ -162,7 +162,7 @@ Result<Requantized> Prepare(const std::string& distribution, const WriteOptions&
   return out;
 }
 
-// The same as OpenBundle gives for the file when it is written.
+// Returns what OpenBundle would return for the file once it is written.
 Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const OutputFile& file,
                                   uint32_t number) {
   SHARD_TRY(GgufHeader header,
@@ -179,7 +179,8 @@ Result<OpenedBundle> OpenInMemory(const BundleRecord& record, const OutputFile& 
 }  // namespace
 
 std::string RequantizedRecipe(const std::string& own, const std::string& before) {
-  // Numbers that were rounded before are others than those of the source.
+  // The recipe names the one before, because values that were rounded twice differ from values
+  // rounded once.
   return before == RecipeText({}) ? own : Cat(own, " of ", before);
 }
 

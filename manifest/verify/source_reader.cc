@@ -9,12 +9,12 @@ namespace {
 constexpr uint64_t kWindow = 1u << 20;
 constexpr uint64_t kSmall = 4096;  // shorter stretches go through the window
 
-// A stretch of the source without gaps.
+// A run of bytes of the source without gaps.
 struct Stretch {
   uint64_t offset = 0, bytes = 0;
 };
 
-// From `position` of the tensor to the next gap between its slices.
+// Returns the bytes from `position` of the tensor to the next gap between its slices.
 Stretch StretchAt(const SourceSlices& slices, uint64_t position) {
   const uint64_t held = slices.slice * slices.ids.size();  // bytes of one row that are held
   const uint64_t in_row = position % held;
@@ -54,7 +54,7 @@ Status SourceReader::Fetch(const SourceSlices& slices, uint64_t offset, std::spa
     window_offset_ = offset;
   }
   if (out.size() > window_bytes_)
-    return slices.file->ReadAt(offset, out);  // reports the short file
+    return slices.file->ReadAt(offset, out);  // fails with a message about the short file
   std::memcpy(out.data(), window_.data() + (offset - window_offset_), out.size());
   return Ok();
 }

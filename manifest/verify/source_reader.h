@@ -9,8 +9,8 @@
 
 namespace moepack::manifest {
 
-// Keeps a window of the source, so that slices of a few bytes (an inner expert axis) do not cost a
-// system call each.
+// Keeps a window of the source in memory, so that slices of a few bytes (an inner expert axis) do
+// not cost a system call each.
 class SourceReader {
  public:
   // Fills `out` with the bytes from `position` on of the tensor that `slices` describes.

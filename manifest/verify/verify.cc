@@ -20,7 +20,7 @@ constexpr const char* kDigestRule = "manifest-digest";
 constexpr const char* kSchemaRule = "manifest-schema";
 constexpr size_t kMaxFindingsPerRule = 20;
 
-// What was asked for by --group: the parts that every node has, these groups, and the small files.
+// True for what --group asks for: these groups, the parts that every node has, and the small files.
 bool IsChosen(const BundleRecord& bundle, const std::vector<uint32_t>& groups) {
   if (groups.empty()) return true;
   if (bundle.role == Role::kRemainder) return false;
@@ -87,7 +87,7 @@ void CheckManifestDigest(const std::string& text, const VerifyOptions& options,
 
 }  // namespace
 
-// A damaged model gives one finding per tensor; a reader wants the kind and the number.
+// A damaged model gives one finding per tensor, of which a reader needs only a few and the number.
 void LimitFindings(VerifyReport& report) {
   std::map<std::string, size_t> order;
   for (const std::string& rule : report.rules) order.emplace(rule, order.size());

@@ -1,4 +1,4 @@
-// Proves a distribution: its structure, semantics and digests, and every byte against its source.
+// Verifies a distribution: structure, semantics and digests, and every byte against its source.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct VerifyOptions {
   std::string against;      // the source checkpoint, "" for none
   std::string family_file;  // for the source, as in ModelOptions
   std::string config_file;
-  std::vector<std::string> imatrix_files;  // that the recipes of GGUF bundles were given
+  std::vector<std::string> imatrix_files;  // those with which GGUF bundles were made
   std::string pre;                         // ConvertOptions::pre, as when it was written
   std::string digest;                      // SHA-256 that distribution.json must have, "" for any
   std::vector<uint32_t> groups;            // only these; the others need not be there. Empty: all
@@ -42,13 +42,13 @@ struct VerifyReport {
   std::vector<std::string> rules;  // every rule that was checked, in order
   uint64_t files = 0, tensors = 0, bytes = 0, source_bytes = 0;
   bool cold = false;            // as in the options
-  uint64_t cold_bytes = 0;      // of `bytes`, those that came around the page cache
+  uint64_t cold_bytes = 0;      // the part of `bytes` that was read around the page cache
   std::string manifest_sha256;  // of distribution.json
   bool passed() const;          // no finding of kError
 };
 
-// Gives an Error only when there is nothing to verify (no manifest, unreadable source); whatever is
-// wrong with the distribution is a finding.
+// Returns an Error only when there is nothing to verify (no manifest, an unreadable source).
+// Everything wrong with the distribution is a finding.
 Result<VerifyReport> VerifyDistribution(const std::string& directory, const VerifyOptions& options);
 
 }  // namespace moepack::manifest

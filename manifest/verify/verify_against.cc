@@ -1,6 +1,6 @@
-// Against the source: what the source, the recorded plan and the recorded recipe give is made
-// again, and everything is compared with it, the model's description, files, headers, padding and
-// bytes.
+// Verifies against the source. Source, recorded plan and recorded recipe are turned into a
+// distribution again, and everything is compared with it: the description of the model, files,
+// headers, padding and bytes.
 #include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/verify/remake.h"
@@ -11,8 +11,8 @@ namespace moepack::manifest {
 
 namespace {
 
-// A recipe or plan from which nothing can be made is a false statement; a file that cannot be read
-// is not.
+// A recipe or plan from which nothing can be made is a false statement of the manifest, and so a
+// finding. A file that cannot be read is an error.
 bool IsStatement(Code code) { return code == Code::kCorrupt || code == Code::kInvalidArgument; }
 
 class AgainstSource {
@@ -20,7 +20,7 @@ class AgainstSource {
   AgainstSource(const Manifest& manifest, const std::string& directory,
                 std::vector<CheckedFile>& files, const VerifyOptions& options, VerifyReport& report)
       : manifest_(manifest), tree_(directory), files_(files), options_(options), report_(report) {
-    if (manifest.is_gguf()) options_.digests = true;  // they carry the comparison
+    if (manifest.is_gguf()) options_.digests = true;  // GGUF bundles are compared by digests
   }
 
   Status Run() {
@@ -47,7 +47,7 @@ class AgainstSource {
   }
 
  private:
-  // None, with a finding, when the manifest's own statements do not allow it.
+  // Gives no value, and adds a finding, when the manifest's own statements do not allow it.
   Result<std::optional<WritePlan>> MakeAgain(const MoeModel& model, RuleFindings& findings) {
     const std::optional<WritePlan> none;
     if (!SameLayers(manifest_, model)) return none;
@@ -87,14 +87,16 @@ class AgainstSource {
             "leave it out: safetensors bundles are the source's own bytes"};
   }
 
-  // The conversion decides which blocks for multi-token prediction there are.
+  // Compares the layers of the plan. The conversion decides which blocks for multi-token prediction
+  // there are.
   void CheckPlanLayers(const WritePlan& made, RuleFindings& findings) {
     if (made.plan.layers == manifest_.plan.layers) return;
     findings.Error(Cat("layers with experts: expected ", made.plan.layers.size(),
                        " as the conversion gives, found ", manifest_.plan.layers.size()));
   }
 
-  // It is not in the manifest; headers are compared with what is laid out by it.
+  // The manifest does not record the alignment, so a file's header gives it. Headers are then
+  // compared with what is laid out with it.
   uint64_t Alignment() const {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr || file.bundle->format != "gguf" || !file.readable) continue;

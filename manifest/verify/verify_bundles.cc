@@ -1,4 +1,4 @@
-// Rules about what the bundles hold, from the manifest alone.
+// Rules about what the bundles hold. They need only the manifest.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -34,7 +34,7 @@ bool HoldsAny(const Plan& plan, const PartKey& part) {
   });
 }
 
-// Parts that a complete distribution has. The remainder is there only when asked for.
+// Returns the parts of a complete distribution. A remainder is written only on request.
 std::vector<PartKey> ExpectedParts(const Plan& plan, bool gguf) {
   std::vector<PartKey> parts = {{Role::kTrunk, -1}};
   if (gguf) parts = {{Role::kHead, -1}, {Role::kTrunk, -1}, {Role::kRouters, -1}};
@@ -81,7 +81,8 @@ void CheckTensorIds(const Manifest& manifest, RuleFindings& findings) {
   }
 }
 
-// Files of experts may hold tensors without ids too, such as one scale for all experts of a layer.
+// Checks that the trunk has no experts. The converse does not hold: files of experts may have
+// tensors without ids, such as one scale for all experts of a layer.
 void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool trunk = bundle.role == Role::kTrunk;
@@ -98,8 +99,9 @@ void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
   }
 }
 
-// Same for all experts of a layer: "model.layers.3.mlp.experts.5.up_proj.weight" and the same with
-// 6 both give "model.layers.*.mlp.experts.*.up_proj.weight".
+// Replaces the numbers in a name, so that it is the same for all experts of a layer:
+// "model.layers.3.mlp.experts.5.up_proj.weight" gives
+// "model.layers.*.mlp.experts.*.up_proj.weight".
 std::string NameShape(const std::string& name) {
   std::vector<std::string> parts = moepack::Split(name, '.');
   for (std::string& part : parts) {
@@ -108,8 +110,8 @@ std::string NameShape(const std::string& name) {
   return moepack::Join(parts, ".");
 }
 
-// What the tensors of the bundles say: for each part, layer and expert, how often it has each shape
-// of name; and for each layer all shapes that occur.
+// What the tensors of the bundles hold: for each part, layer and expert, how often each shape of
+// name occurs, and for each layer all shapes that occur.
 struct Holdings {
   using Shapes = std::map<std::string, uint32_t>;
   std::map<std::tuple<PartKey, uint32_t, uint32_t>, Shapes> experts;

@@ -1,6 +1,7 @@
-// The one pass over all bytes of a distribution: SHA-256 of each file, XXH3-128 of each tensor, and
-// with a source the comparison. Files run in parallel, the largest first; each worker has two
-// buffers of a mebibyte, small enough to be hashed while they are in the cache.
+// Reads all bytes of a distribution once: for the SHA-256 of each file, the XXH3-128 of each
+// tensor, and the comparison with a source. Files are read in parallel, the largest first, so that
+// no worker is left with a large one at the end. Each worker has two buffers of a mebibyte, small
+// enough to be hashed while they are in the cache.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -38,7 +39,7 @@ struct Pass {
   }
 };
 
-// A stretch of the file with a digest or a source of its own: a tensor, or an asset as a whole.
+// A part of a file with its own digest or source: a tensor, or a whole asset.
 struct Piece {
   uint64_t offset = 0, bytes = 0;
   const TensorRecord* tensor = nullptr;
@@ -90,7 +91,7 @@ class FileCheck {
       pass_.Advance(chunk.size());
     }
     pass_.cold_bytes += file.direct_bytes();
-    SHARD_CHECK(Take(checked_.size, {}));  // tensors without bytes at the end
+    SHARD_CHECK(Take(checked_.size, {}));  // finishes empty tensors at the end of the file
     FinishFile();
     return Ok();
   }
@@ -101,7 +102,7 @@ class FileCheck {
     return Ok();
   }
 
-  // Hands `chunk`, the file's bytes from `offset` on, to the pieces it belongs to.
+  // Hands `chunk`, the file's bytes from `offset` on, to the pieces that overlap it.
   Status Take(uint64_t offset, Bytes chunk) {
     if (pass_.options.digests) sha256_.Update(chunk);
     const uint64_t end = offset + chunk.size();
@@ -190,7 +191,8 @@ Status CheckBytes(const SourceTree& tree, const std::vector<CheckedFile>& files,
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return files[a].size > files[b].size; });
-  std::vector<Findings> found(files.size());  // per file, so that the report has a fixed order
+  // one list per file, so that the order of the report does not depend on the threads
+  std::vector<Findings> found(files.size());
   const size_t jobs = ThreadsForFiles(options.jobs);
   SHARD_CHECK(ParallelFor(order.size(), jobs, [&](size_t i) {
     return FileCheck(pass, files[order[i]], found[order[i]]).Run();

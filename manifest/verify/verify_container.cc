@@ -1,4 +1,4 @@
-// The header of a bundle against the manifest: its tensors, and what it says of itself.
+// Compares the header of a bundle with the manifest: its tensors, and what it says about itself.
 #include "manifest/verify/verify_container.h"
 
 #include <map>
@@ -60,10 +60,10 @@ std::string ExpertsText(const Manifest& manifest, const BundleRecord& bundle) {
   return LayerExpertsToJson(experts, manifest.plan.layers).dump();
 }
 
-// A bundle must say by itself what it is, in the words of the manifest.
+// A bundle's metadata must say what it is, in the words of the manifest.
 void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const Words& metadata,
                      RuleFindings& findings) {
-  if (bundle.role == Role::kHead) return;  // the source's own metadata
+  if (bundle.role == Role::kHead) return;  // the head has the source's metadata instead
   Words expected;
   // Files carry the version without a revision; with one, only the source can tell.
   if (manifest.model.revision.empty()) expected["moepack.model"] = manifest.versions.model;
@@ -84,7 +84,7 @@ void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const
   }
 }
 
-// The moepack.* keys of a GGUF file as words.
+// Returns the moepack.* keys of a GGUF file.
 Words WordsOf(const GgufMetadata& metadata) {
   Words words;
   for (const GgufEntry& entry : metadata.entries()) {

@@ -1,4 +1,4 @@
-// What a file of a distribution says of itself.
+// Checks what a file of a distribution says about itself.
 #pragma once
 
 #include "libshard/base/source_tree.h"
@@ -6,8 +6,8 @@
 
 namespace moepack::manifest {
 
-// Reads the file's own header and compares with the manifest: tensors, model, role, group, overlay
-// and experts (kMismatch, with the first thing that is not as the manifest says).
+// Reads the file's header and compares tensors, model, role, group, overlay and experts with the
+// manifest (kMismatch, with the first difference).
 Status CheckHeader(const SourceTree& distribution, const Manifest& manifest,
                    const BundleRecord& bundle);
 

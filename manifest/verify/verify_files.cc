@@ -1,5 +1,5 @@
-// Rules about the files as such: there, inside, of the right size, with the header the manifest
-// describes. No tensor data is read.
+// Rules about the files themselves: they are there, inside the directory, of the right size, and
+// have the header that the manifest describes. No tensor data is read.
 #include <algorithm>
 #include <unordered_set>
 
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Does `path`, links resolved, lie below `root` (which is canonical)?
+// True if `path`, after resolving links, lies below `root`. REQUIRES: `root` is canonical.
 bool StaysInside(const fs::path& root, const fs::path& path) {
   std::error_code error;
   const fs::path target = fs::weakly_canonical(path, error);
@@ -42,7 +42,8 @@ void CheckPresence(const fs::path& root, bool may_be_link, CheckedFile& file, Fi
       .Error(Cat("size: expected ", file.size, " bytes, found ", size), file.file);
 }
 
-// Every name below the directory: links must not lead out, files should be in the manifest.
+// Checks every name below the directory: links must not lead out of it, and files should be in the
+// manifest.
 void CheckNames(const fs::path& root, const DirectoryScope& scope,
                 const std::vector<CheckedFile>& files, Findings& findings) {
   std::unordered_set<std::string> listed(scope.own.begin(), scope.own.end());

@@ -1,6 +1,6 @@
-// GGUF bundles against their source. Types may have changed on the way, so there are no bytes to
-// compare with: every file is made again and its digests compared, those of its tensors and that
-// of all its bytes, padding included.
+// Compares GGUF bundles with their source. Types may have changed, so the source has no bytes to
+// compare with. Every file is made again in memory, and the digests of its tensors and of the whole
+// file, padding included, are compared.
 #include <algorithm>
 #include <map>
 
@@ -12,7 +12,7 @@ namespace moepack::manifest {
 
 namespace {
 
-// The tensors that differ; if none does, it is what lies between them.
+// Names the tensors that differ. If none does, the difference is in the padding between them.
 void CompareFile(const BundleRecord& bundle, const OutputFile& expected, const FileDigests& digests,
                  RuleFindings& findings) {
   bool same_tensors = expected.tensors.size() == bundle.tensors.size();
@@ -39,7 +39,8 @@ Status CheckGgufBytes(const std::vector<CheckedFile>& files,
   for (const CheckedFile& file : files) {
     if (file.bundle != nullptr) bundles[file.file] = file.bundle;
   }
-  std::vector<OutputFile> listed;  // a distribution may lack parts on purpose
+  // only those that the manifest lists, because a distribution may lack parts on purpose
+  std::vector<OutputFile> listed;
   for (const OutputFile& file : expected) {
     if (bundles.contains(file.path)) listed.push_back(file);
   }

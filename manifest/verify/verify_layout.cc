@@ -1,5 +1,5 @@
-// Rules that need the source: files, headers and records are those that the source, the plan and
-// the recipe give.
+// Rules that need the source: files, headers and records must be those that source, plan and recipe
+// give.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -15,7 +15,7 @@ namespace moepack::manifest {
 
 namespace {
 
-// Everything that a record says of a tensor but the digest.
+// Returns everything that a record says about a tensor except its digest.
 std::string TextOf(const TensorRecord& tensor) {
   std::string text =
       Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes, " bytes at ",
@@ -57,7 +57,7 @@ class LayoutCheck {
   }
 
  private:
-  // A part that is there has all its files.
+  // Checks that a part has all its files or none.
   void CheckAllMet() {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr) continue;
@@ -93,7 +93,8 @@ class LayoutCheck {
     }
   }
 
-  // The bytes in front of the tensors: they are not free, for a header may hold anything.
+  // Compares the bytes before the tensors. Every byte of them is compared, because a header can
+  // hide anything.
   Status CompareHeader(const SourceTree& tree, const OutputFile& expected) {
     SHARD_TRY(const ByteSourcePtr file, tree.Open(expected.path));
     std::string found(std::min<uint64_t>(expected.prefix.size(), file->size()), '\0');
@@ -110,7 +111,7 @@ class LayoutCheck {
     return Ok();
   }
 
-  // Names the keys that differ; false when none does.
+  // Names the keys that differ, and returns false when none does.
   bool CompareMetadata(const ByteSource& file, const OutputFile& expected) {
     const auto found = ReadGgufHeader(file, expected.path);
     const auto wanted =

@@ -33,13 +33,13 @@ bool IsWeightFile(std::string_view name) {
   return name.ends_with(".gguf") || name.ends_with(".safetensors");
 }
 
-// A runtime may read it, although nothing vouches for it.
+// A stray file that a runtime may read is an error, because no digest covers it.
 Severity SeverityOfStray(std::string_view name) {
   const bool read = IsWeightFile(name) || name.ends_with(".index.json") || IsAssetName(name);
   return read ? Severity::kError : Severity::kWarning;
 }
 
-// The weights count as bundles whose tensors are not listed.
+// Lists the node's files for the checks; weights become bundles without tensor records.
 void CheckFilesOfNode(const std::string& directory, const NodeRecord& record,
                       std::vector<BundleRecord>& bundles, std::vector<CheckedFile>& files,
                       Findings& findings) {
@@ -49,11 +49,11 @@ void CheckFilesOfNode(const std::string& directory, const NodeRecord& record,
     if (IsWeightFile(file.file)) bundle = &bundles.emplace_back();
     files.push_back({file.file, file.size, file.sha256, bundle, true, {}});
   }
-  // A trunk may be a link out of the directory: its digest is checked.
+  // A trunk may be a link out of the directory, because its digest is checked.
   CheckDirectory(directory, {{kNodeFile}, true, SeverityOfStray}, files, findings);
 }
 
-// The ids of one layer; `known` are the layers that were asked for.
+// Returns the ids of one layer, and adds the layer to `known`.
 std::string IdsOfLayer(const NodeRecord& record, uint32_t layer, std::set<std::string>& known) {
   const std::string own = Cat(layer);
   known.insert(own);
@@ -61,7 +61,7 @@ std::string IdsOfLayer(const NodeRecord& record, uint32_t layer, std::set<std::s
   return found == record.experts.end() ? "" : found->second;
 }
 
-// Each MoE layer of the model has as many experts as the list that numbers them.
+// Checks that each MoE layer of the model has as many experts as its list.
 void CheckExperts(const NodeRecord& record, const MoeModel& model, RuleFindings& findings) {
   std::set<std::string> known = {"*"};
   for (const MoeLayer& layer : model.layers()) {
@@ -92,7 +92,8 @@ Result<MoeModel> OpenNodeModel(const std::string& directory, LinkRule links,
   return MoeModel::Open(source, options);
 }
 
-// The files are one complete split set or checkpoint, whose counts are those of its tensors.
+// Checks that the files are one complete split set or checkpoint whose counts agree with its
+// tensors.
 void CheckModel(const std::string& directory, const NodeRecord& record,
                 const VerifyOptions& options, VerifyReport& report) {
   const ModelOptions model_options = {

@@ -1,5 +1,5 @@
-// Proves a node's directory: the files that its moepack_node.json lists, and that they are one
-// model with the experts it says.
+// Verifies a node's directory: that its files are those of moepack_node.json, and that they are one
+// model with the experts it lists.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace moepack::manifest {
 
-// Like VerifyDistribution. Only the options `digests`, `jobs`, `progress` and `family_file` are for
-// nodes; kInvalidArgument with the others, which need a distribution.
+// Works like VerifyDistribution. Nodes take only the options `digests`, `jobs`, `progress` and
+// `family_file`; kInvalidArgument for the others, which need a distribution.
 Result<VerifyReport> VerifyNode(const std::string& directory, const VerifyOptions& options);
 
 }  // namespace moepack::manifest

@@ -1,5 +1,5 @@
-// Rules about who holds what. moepack::CheckPlan stops at the first broken rule; a verifier has to
-// name them all.
+// Rules about which part holds which expert. CheckPlan stops at the first broken rule, but a
+// verifier has to name all of them.
 #include <array>
 
 #include "libshard/base/text.h"
@@ -9,7 +9,7 @@ namespace moepack::manifest {
 
 namespace {
 
-// For each expert of a layer, in how many of the groups and the remainder it is.
+// Counts, for each expert of a layer, the groups (and the remainder) that own it.
 std::vector<uint32_t> HolderCounts(const Plan& plan, uint32_t layer, uint32_t experts) {
   std::vector<uint32_t> holders(experts);
   const auto count = [&](const ExpertIds& ids) {

@@ -15,7 +15,7 @@ namespace moepack::manifest {
 
 using Findings = std::vector<Finding>;
 
-// Sorts findings by rule and keeps the first twenty of each, with the number of the others.
+// Sorts findings by rule, and keeps the first twenty of each rule and the number of the others.
 void LimitFindings(VerifyReport& report);
 
 // Records rules as checked.
@@ -24,7 +24,7 @@ void AddRules(const char* const (&rules)[N], VerifyReport& report) {
   report.rules.insert(report.rules.end(), std::begin(rules), std::end(rules));
 }
 
-// Findings of one rule.
+// Adds findings of one rule.
 class RuleFindings {
  public:
   RuleFindings(const char* rule, Findings& out) : rule_(rule), out_(out) {}
@@ -47,7 +47,7 @@ class RuleFindings {
   Findings& out_;
 };
 
-// A rule that needs the manifest alone.
+// A rule that needs only the manifest.
 struct StructureRule {
   const char* name;
   void (*check)(const Manifest& manifest, RuleFindings& findings);
@@ -55,14 +55,14 @@ struct StructureRule {
 std::span<const StructureRule> PlanRules();    // verify_plan.cc
 std::span<const StructureRule> BundleRules();  // verify_bundles.cc
 
-// The ids that a part (role, and group for kGroup) should hold in a layer.
+// Returns the ids that a part (role, and group for kGroup) should hold in a layer.
 ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer);
-// "trunk", "group 1", "overlay".
+// Returns "trunk", "group 1", "overlay".
 std::string PartText(Role role, int group);
 
-// Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, of each
-// row the slices `ids`, `slice` bytes long. A whole tensor is one row of one slice. This is
-// geometry and not a list of ranges, because an inner expert axis means millions of ranges.
+// Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, and of
+// each row the slices `ids`, each `slice` bytes long. A whole tensor is one row of one slice. It is
+// not a list of ranges, because an inner expert axis would give millions of them.
 struct SourceSlices {
   const ByteSource* file = nullptr;  // null: nothing to compare with
   uint64_t offset = 0, row = 0, slice = 0;
@@ -75,7 +75,7 @@ struct CheckedFile {
   uint64_t size = 0;
   std::string sha256;
   const BundleRecord* bundle = nullptr;  // null for an asset
-  bool readable = true;                  // false: a finding says already why not
+  bool readable = true;                  // false: a finding already says why
   // With --against: one entry per tensor of the bundle (in its order), one for an asset.
   std::vector<SourceSlices> sources;
 };
@@ -83,23 +83,24 @@ struct CheckedFile {
 // verify_files.cc: presence, links, stray files, sizes.
 inline constexpr const char* kDirectoryRules[] = {"files-present", "no-links-outside",
                                                   "no-stray-files", "file-size", "file-readable"};
-// What else a directory may hold, beside the files that are checked.
+// What a directory may hold besides the files that are checked.
 struct DirectoryScope {
-  std::vector<std::string> own;     // names that are not stray
-  bool files_may_be_links = false;  // out of the directory; their digests are checked
+  std::vector<std::string> own;  // names that are not stray
+  // links that lead out of the directory; their digests are checked
+  bool files_may_be_links = false;
   Severity (*severity_of_stray)(std::string_view name) = nullptr;
 };
 void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
                     std::vector<CheckedFile>& files, Findings& findings);
 
-// The same for a distribution, and container headers.
+// Checks a distribution in the same way, and the headers of its files.
 inline constexpr const char* kFileRules[] = {"files-present", "no-links-outside", "no-stray-files",
                                              "file-size",     "container-header", "file-readable"};
 void CheckFiles(const std::string& directory, const Manifest& manifest,
                 std::vector<CheckedFile>& files, Findings& findings);
 
-// verify_container.cc: the header of one bundle against the manifest. An Error when it cannot be
-// read.
+// verify_container.cc: compares the header of one bundle with the manifest. An Error when it cannot
+// be read.
 Status CheckContainer(const SourceTree& tree, const Manifest& manifest, const BundleRecord& bundle,
                       RuleFindings& findings);
 
@@ -109,7 +110,7 @@ inline constexpr const char* kDigestRules[] = {"file-sha256", "tensor-xxh3", "as
 Status CheckBytes(const SourceTree& tree, const std::vector<CheckedFile>& files,
                   const VerifyOptions& options, VerifyReport& report);
 
-// verify_against.cc: everything that the source can show. An Error when the source cannot be read
+// verify_against.cc: checks everything against the source. An Error when the source cannot be read
 // or converted, or an importance matrix is missing.
 Status CheckAgainst(const Manifest& manifest, const std::string& directory,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,

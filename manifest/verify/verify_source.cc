@@ -1,4 +1,5 @@
-// Rules that need the source: every tensor of it is where the plan says, and every asset is a copy.
+// Rules that need the source: each of its tensors must be where the plan says, and every asset must
+// be a copy.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -20,7 +21,7 @@ class Matcher {
   Matcher(const Manifest& manifest, const MoeModel& model, Findings& findings)
       : manifest_(manifest), model_(model), findings_("source-tensors", findings) {}
 
-  // The geometry of one tensor; without a file when it is not the source's.
+  // Returns the geometry of one tensor; without a file when the source has no such tensor.
   SourceSlices Match(const BundleRecord& bundle, const TensorRecord& tensor,
                      const std::vector<ByteSourcePtr>& shards) {
     const std::string& name = tensor.source.empty() ? tensor.name : tensor.source;
@@ -38,7 +39,7 @@ class Matcher {
     return Geometry(known, ids, shards);
   }
 
-  // Every tensor once in every part that is to hold it, and in no other.
+  // Checks that every tensor is once in each part that should hold it, and in no other.
   void CheckPlaces() {
     for (const auto& [part, counts] : holders_) {
       for (size_t index = 0; index < model_.tensors().size(); ++index) {
@@ -53,7 +54,7 @@ class Matcher {
     }
   }
 
-  // A part that is listed but has no tensors holds nothing of what it should.
+  // Notes a listed part, so that one without any tensors is compared as well.
   void AddPart(const BundleRecord& bundle) { holders_[{bundle.role, bundle.group}]; }
 
  private:
@@ -63,7 +64,8 @@ class Matcher {
     return layer == nullptr ? 0 : layer->experts;
   }
 
-  // The ids of `tensor` that a part should hold; empty for tensors without an expert axis or id.
+  // Returns the ids of `tensor` that a part should hold; empty for tensors without an expert axis
+  // or id.
   ExpertIds ExpectedIds(const ModelTensor& tensor, Role role, int group) const {
     if (tensor.part != Part::kExpert || tensor.layer < 0) return {};
     const ExpertIds ids =
@@ -124,7 +126,7 @@ class Matcher {
   std::map<std::pair<Role, int>, std::unordered_map<size_t, uint32_t>> holders_;
 };
 
-// Assets are copies of files beside the checkpoint, under the same name.
+// Finds the source of an asset: the file of the same name beside the checkpoint.
 void MatchAsset(const MoeModel& model, CheckedFile& file, std::vector<ByteSourcePtr>& opened,
                 RuleFindings& findings) {
   const auto found = model.checkpoint().tree()->Open(file.file.substr(kAssetDirectory.size()));
@@ -162,7 +164,7 @@ Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model
       MatchAsset(model, file, sources.assets, asset_findings);
       continue;
     }
-    if (manifest.is_gguf()) continue;  // made again instead (verify_gguf_source.cc)
+    if (manifest.is_gguf()) continue;  // these are made again instead (verify_gguf_source.cc)
     matcher.AddPart(*file.bundle);
     for (const TensorRecord& tensor : file.bundle->tensors) {
       file.sources.push_back(matcher.Match(*file.bundle, tensor, sources.shards));

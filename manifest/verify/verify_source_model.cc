@@ -1,4 +1,4 @@
-// Rules that need the source: what the manifest says of the model is what the source is.
+// Rules that need the source: what the manifest says about the model must be true of the source.
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +13,7 @@ namespace moepack::manifest {
 
 namespace {
 
-// Conversion to GGUF may leave blocks for multi-token prediction out.
+// True for a block for multi-token prediction that the conversion to GGUF left out.
 bool IsLeftOut(const Manifest& manifest, const MoeLayer& layer) {
   return manifest.is_gguf() && layer.mtp && !manifest.plan.layers.contains(layer.layer);
 }
@@ -56,8 +56,8 @@ void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFin
   }
 }
 
-// Every field of "model" but those that have rules of their own, and what the user named: the id,
-// which is free, and the revision, which is part of the model version.
+// Compares every field of "model" except those with their own rules and those that the user chose:
+// the id, which is free, and the revision, which is part of the model version.
 void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
   const ModelRecord& record = manifest.model;
   const Json expected =
@@ -76,7 +76,7 @@ void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& f
   }
 }
 
-// The SHA-256 of whole files, where the manifest has them.
+// Compares the SHA-256 of whole source files, where the manifest has them.
 Status CheckSourceDigests(const Manifest& manifest, const MoeModel& model, size_t jobs,
                           RuleFindings& findings) {
   std::map<std::string, const SourceRecord*> records;

@@ -10,7 +10,7 @@
 
 namespace moepack::manifest {
 
-// verify_source.cc: what the distribution should hold, from the source.
+// verify_source.cc: compares the distribution with what the source says it should hold.
 inline constexpr const char* kSourceRules[] = {"source-model", "source-tensors", "source-headers",
                                                "source-bytes", "source-assets"};
 // Files of the source, open while their bytes are compared.
@@ -21,9 +21,9 @@ struct SourceFiles {
 // verify_source_model.cc. Reads source files whole where the manifest has their SHA-256.
 Status CheckSourceModel(const Manifest& manifest, const MoeModel& model, size_t jobs,
                         RuleFindings& findings);
-// Whether the layers with experts are those of the source; if not, nothing can be made again.
+// True if the layers with experts are those of the source. If not, nothing can be made again.
 bool SameLayers(const Manifest& manifest, const MoeModel& model);
-// Fills CheckedFile::sources; with GGUF bundles those of assets only. An Error when a file of the
+// Fills CheckedFile::sources, with GGUF bundles only those of assets. An Error when a file of the
 // source cannot be opened.
 Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model,
                                  std::vector<CheckedFile>& files, Findings& findings);
@@ -32,7 +32,7 @@ Result<SourceFiles> MatchSources(const Manifest& manifest, const MoeModel& model
 // gives.
 struct LayoutSource {
   const std::vector<OutputFile>& files;
-  bool compare_records = true;  // false: a finding says already that the tensors are others
+  bool compare_records = true;  // false: a finding already says that the tensors differ
 };
 Status CheckLayout(const SourceTree& tree, const std::vector<CheckedFile>& files,
                    const LayoutSource& source, Findings& findings);

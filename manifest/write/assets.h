@@ -1,5 +1,5 @@
-// The files around the weights that a runtime needs: config, tokenizer, chat template, custom code,
-// licence.
+// Assets are the files beside the weights that a runtime needs: config, tokenizer, chat template,
+// custom code, licence.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct Asset {
   uint64_t size = 0;
 };
 
-// The assets of a checkpoint, sorted by name; folders are not looked into. Weights, indexes and
+// Lists the assets of a checkpoint, sorted by name, without those in folders. Weights, indexes and
 // files over 256 MB are not assets.
 Result<std::vector<Asset>> ListAssets(const SourceTree& checkpoint);
 
 // Copies all of them from `folder` of a tree ("" for a checkpoint) to assets/ of the output, and
-// returns their records. A file whose size has changed since it was listed is kCorrupt.
+// returns their records. kCorrupt for a file whose size has changed since it was listed.
 struct AssetFolder {
   const SourceTree& tree;
   std::string_view folder;  // "", or ends in '/'

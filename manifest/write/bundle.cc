@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = moepack::fs;
 
-// Whether `manifest` lists a bundle for every part of its plan, and the assets if there are any.
+// True if `manifest` lists a bundle for every part of its plan, and the assets if there are any.
 bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
   const auto has = [&](Role role, int group) {
     return std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
@@ -42,7 +42,7 @@ bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
 
 std::string OrNone(const std::string& version) { return version.empty() ? "none" : version; }
 
-// Parts of one model are of use together only when they are in one container and of one recipe.
+// Parts fit together only if they have the same container and recipe.
 Status CheckSameRecipe(const std::string& out, const Manifest& existing, const Manifest& fresh) {
   if (existing.recipe == fresh.recipe) return Ok();
   const auto text = [](const RecipeRecord& recipe) {
@@ -55,7 +55,8 @@ Status CheckSameRecipe(const std::string& out, const Manifest& existing, const M
                "parts can only be added to a distribution of the same format and recipe"};
 }
 
-// The distribution at `out` that a selection of parts is added to; none when there is nothing yet.
+// Returns the distribution at `out` to which a selection of parts is added; no value when `out`
+// does not exist.
 Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manifest& fresh,
                                              const WriteOptions& options) {
   std::error_code error;
@@ -79,8 +80,8 @@ Result<std::optional<Manifest>> FindExisting(const std::string& out, const Manif
                "parts can only be added to a distribution of the same model and plan"};
 }
 
-// Parts are added to the directory itself, also where `out` is a link to it: the lock is then the
-// same under every name.
+// Returns the directory to write. When parts are added and `out` is a link, it is the link's
+// target, so that the lock is the same under every name of the distribution.
 fs::path TargetOf(const std::string& out, const WriteOptions& options) {
   std::error_code error;
   fs::path whole = fs::canonical(out, error);
@@ -94,7 +95,8 @@ std::set<std::string> ListedFiles(const Manifest& manifest) {
   return files;
 }
 
-// What is written to or removed from the distribution that is there must not lie behind a link.
+// Checks that no file to be written or removed lies behind a link, which could lead out of the
+// distribution.
 Status CheckNoLinks(const InsideDirectory& directory, const Manifest& existing,
                     const std::vector<OutputFile>& files) {
   std::set<std::string> names = ListedFiles(existing);
@@ -107,7 +109,8 @@ bool SamePart(const BundleRecord& record, Role role, int group) {
   return record.role == role && record.group == group;
 }
 
-// A reader that needs pages needs them in every part that stays and every part that is added.
+// All parts must have the same alignment: a reader that needs pages needs them in old and new parts
+// alike.
 Status CheckSameAlignment(const std::string& out, const Manifest& existing,
                           const std::vector<OutputFile>& files, uint64_t expected) {
   const LocalTree tree(out);
@@ -118,7 +121,8 @@ Status CheckSameAlignment(const std::string& out, const Manifest& existing,
     if (replaced) continue;
     const Result<uint64_t> found = AlignmentOf(tree, record);
     if (!found && found.error().code != Code::kNotFound) return found.error();
-    if (!found || *found == expected) continue;  // a copy of some parts lacks the others
+    // a distribution may have been copied without some of its parts
+    if (!found || *found == expected) continue;
     return Error{
         Code::kInvalidArgument,
         Cat(out, "/", record.file, ": alignment: expected ", expected, ", found ", *found),
@@ -128,7 +132,8 @@ Status CheckSameAlignment(const std::string& out, const Manifest& existing,
   return Ok();
 }
 
-// By part and not by file name: a part that is cut into files of another size is the same part.
+// Compares parts and not names of files, because a part that is divided into files of another size
+// is still the same part.
 Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
                         const std::vector<OutputFile>& files, bool force) {
   for (const OutputFile& file : files) {
@@ -143,7 +148,7 @@ Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
   return Ok();
 }
 
-// The directory that parts are added to, when it can take them.
+// Opens the directory that parts are added to, after checking that it can take them.
 Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& existing,
                                      const std::vector<OutputFile>& files,
                                      const WriteOptions& options) {
@@ -155,7 +160,7 @@ Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& exi
   return directory;
 }
 
-// Puts `fresh` in the place of the records of the same parts.
+// Replaces the records of the parts in `fresh`.
 void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& records) {
   std::erase_if(records, [&](const BundleRecord& old) {
     return std::any_of(fresh.begin(), fresh.end(), [&](const BundleRecord& record) {
@@ -168,9 +173,9 @@ void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& re
   });
 }
 
-// Moves what was staged into the distribution in `directory`. Its manifest comes when all of them,
-// and the directories that were made for them, are on the disk, so that it never names a file that
-// is not there; `unused` files, which it does not name any more, go last.
+// Moves what was staged into the distribution in `directory`. The manifest follows when all files
+// and their new directories are on the disk, so that it never names a file that is not there.
+// `unused` files are removed last, because until then the old manifest names them.
 Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging,
                      const Manifest& merged, const std::vector<std::string>& files,
                      const std::set<std::string>& unused) {
@@ -181,7 +186,7 @@ Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging
   return staging.Discard();
 }
 
-// SHA-256 of every source file, each read once from front to back.
+// Computes the SHA-256 of every source file.
 Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
                    std::vector<SourceRecord>& records) {
   return ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
@@ -191,7 +196,7 @@ Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
   });
 }
 
-// Takes over digests that were asked for this time; those that are known from before must agree.
+// Takes over the digests of source files from this run. Digests that are known already must agree.
 Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord>& fresh,
                           std::vector<SourceRecord>& records) {
   for (size_t i = 0; i < records.size() && i < fresh.size(); ++i) {

@@ -27,14 +27,16 @@ struct WriteOptions {
   bool hash_source = false;  // read every source file once more for its SHA-256
   bool force = false;        // replace an existing output
   bool list_types = false;   // fill WritePlan::types
-  // Noted before the model was opened; if there is none, when the writing starts.
+  // The state of the side files before the model was opened. Without it, their state is noted when
+  // writing starts.
   std::optional<SideFiles> side_files;
   std::vector<std::string> command;
-  // Gets what a user should know about types and conversion, before the work starts; may be empty.
+  // Called before the work starts with what a user should know about types and conversion; may be
+  // empty.
   std::function<void(const std::vector<std::string>&)> notes;
 };
 
-// The file list with exact sizes, before anything is written (--dry-run).
+// Everything that is known before anything is written (--dry-run), with exact sizes.
 struct WritePlan {
   std::vector<OutputFile> files;
   std::vector<Asset> assets;
@@ -42,7 +44,7 @@ struct WritePlan {
   RecipeRecord recipe;             // of GGUF bundles
   std::vector<std::string> notes;  // as WriteOptions::notes
   std::vector<TensorType> types;   // of the whole model as GGUF; if asked for
-  // Tensor files and assets; distribution.json and README.md are added to them.
+  // The bytes of tensor files and assets, without distribution.json and README.md.
   uint64_t total_bytes() const;
 };
 Result<WritePlan> PlanDistribution(const MoeModel& model, const Plan& plan,
@@ -54,16 +56,17 @@ struct WriteReport {
   std::vector<std::string> warnings;  // about what was left on the disk
 };
 
-// The values of `out` that WriteDistribution always refuses: the source, and what holds it.
+// Refuses the values of `out` that WriteDistribution always refuses: the source, and a directory
+// that holds it.
 Status CheckTarget(const MoeModel& model, const std::string& out);
 
-// Writes to `<out>.partial` and renames. With a selection of parts, an existing distribution of the
-// same model and partition at `out` is extended. Refuses an `out` that is, or holds, the source.
-// Whoever does not need the model any more moves it in: its tensors are then freed in time.
+// Writes to `<out>.partial` and renames it. With a selection of parts, a distribution of the same
+// model and partition at `out` is extended. An `out` that is or holds the source is refused. Move
+// the model in when it is not needed any more, so that its tensors are freed early.
 Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const std::string& out,
                                       const WriteOptions& options);
 
-// The README.md of a distribution, from its manifest.
+// Returns the README.md of a distribution, made from its manifest.
 std::string DistributionReadme(const Manifest& manifest);
 
 }  // namespace moepack::manifest

@@ -13,7 +13,7 @@
 
 namespace moepack::manifest {
 
-// A tensor of the distribution: what the manifest says about it, and where it is.
+// A tensor of the distribution: its record in the manifest, and its place in the file.
 struct PartTensor {
   const TensorRecord* record = nullptr;
   TensorEntry entry;
@@ -26,12 +26,12 @@ struct OpenedBundle {
   std::string model;                // moepack.model; "" in a head
 };
 
-// Reads the file's own header and compares it with the manifest (kMismatch). `file` is the number
-// it gets among the sources. Borrows the record.
+// Reads the file's header and compares it with the manifest (kMismatch). `file` is its number among
+// the sources. Borrows the record.
 Result<OpenedBundle> OpenBundle(const SourceTreePtr& distribution, const BundleRecord& bundle,
                                 uint32_t file);
 
-// Alignment of the tensors in a GGUF bundle, by its own header.
+// Reads the alignment of a GGUF bundle from its header.
 Result<uint64_t> AlignmentOf(const SourceTree& distribution, const BundleRecord& bundle);
 
 }  // namespace moepack::manifest

@@ -30,7 +30,8 @@ Error NotApart(const std::string& out, const std::string& why) {
           "choose another output; inputs are never overwritten"};
 }
 
-// A path that cannot be followed to its end must not count as one that leads elsewhere.
+// Resolves all links. A path that cannot be resolved is an error, because it might lead to the
+// input.
 Result<fs::path> Canonical(const fs::path& path) {
   std::error_code error;
   fs::path whole = fs::weakly_canonical(path, error);
@@ -52,7 +53,7 @@ Result<std::set<std::string>> FilesOfDistribution(const InsideDirectory& directo
   return files;
 }
 
-// For a node that does not say which files it has.
+// Recognises files of an old node, whose node file does not list them.
 bool IsNodeFile(const std::string& name) {
   constexpr std::string_view kEnds[] = {".gguf", ".safetensors", ".safetensors.index.json"};
   const bool weights = std::any_of(std::begin(kEnds), std::end(kEnds),
@@ -64,7 +65,8 @@ bool IsWeights(std::string_view name) {
   return name.ends_with(".gguf") || name.ends_with(".safetensors");
 }
 
-// What shard-experts --only calls the part that has files of this name; "" for other names.
+// Returns the word of shard-experts --only for the part with a file of this name; "" for other
+// names.
 std::string PartOf(const std::string& name) {
   const std::vector<std::string> words = moepack::Split(name, '/');
   const std::string& directory = words[0];
@@ -79,7 +81,8 @@ std::string PartOf(const std::string& name) {
   return group ? Cat("group:", *group) : "";
 }
 
-// Files of a part get into a distribution before its manifest names them.
+// A killed run may leave files that the manifest does not name yet, because files are moved in
+// before it.
 std::string HintOfUnlisted(const std::string& name) {
   const std::string part = PartOf(name);
   if (part.empty()) return kForceHint;
@@ -89,7 +92,8 @@ std::string HintOfUnlisted(const std::string& name) {
              kForceHint);
 }
 
-// Also knows what a killed run left of a file that it was about to replace.
+// Checks that every name is known. Temporary names of known files count, because a killed run may
+// leave them.
 Status CheckNames(const InsideDirectory& directory,
                   const std::function<bool(const std::string&)>& known) {
   SHARD_TRY(const std::vector<std::string> names, directory.ListFiles());

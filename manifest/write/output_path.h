@@ -1,4 +1,5 @@
-// Where a command may write: never over its own input, and over other files only when told to.
+// Decides where a command may write: never over its own input, and over other files only with
+// --force.
 #pragma once
 
 #include <string>
@@ -10,25 +11,26 @@
 
 namespace moepack::manifest {
 
-// kInvalidArgument when `out` is `source`, a directory that holds it, a file inside it, or a
-// directory that holds one of `files`, which are read too. Links are followed.
+// Returns kInvalidArgument when `out` is `source`, a directory that holds it, a file inside it, or
+// a directory that holds one of `files`, which are also read. Links are followed.
 Status CheckOutputApart(const std::string& out, const fs::path& source,
                         const std::vector<fs::path>& files = {});
 
-// The same for a distribution as input, which nothing may be added to: also kInvalidArgument when
-// `out` is anywhere inside it.
+// Checks the same for a distribution as the input. Nothing may be added to it, so an `out` anywhere
+// inside it is kInvalidArgument, too.
 Status CheckOutsideDistribution(const std::string& out, const fs::path& distribution,
                                 const std::vector<fs::path>& files = {});
 
-// For an output that already exists: kInvalidArgument unless `force` is set and it is an empty
-// directory or one that moepack wrote; only these are replaced.
+// For an output that exists, returns kInvalidArgument unless `force` is set and it is an empty
+// directory or one that moepack wrote.
 Status CheckReplaceable(const std::string& out, bool force);
 
-// For a dry run, which needs no --force: refuses what CheckReplaceable refuses even with it.
+// For a dry run, which needs no --force: refuses only what CheckReplaceable refuses with `force`
+// set.
 Status CheckDryOutput(const std::string& out);
 
-// Recognises what moepack writes: a distribution with the files that its manifest lists, or a node
-// with its files, and nothing else.
+// Recognises directories that moepack wrote: a distribution with the files that its manifest lists,
+// or a node with its files, and nothing else.
 moepack::OwnOutput OwnOutput();
 
 }  // namespace moepack::manifest

@@ -1,6 +1,6 @@
 #include "runtime-shim/cpu/attention.h"
 
-// Threads are given whole groups; within one, Eigen is to start none of its own.
+// The executor's threads take whole groups, so Eigen must not start threads inside one.
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 #include <algorithm>
@@ -20,13 +20,13 @@ View ViewOf(const Rows& rows) {
   return {RowOf(rows, 0).data(), rows.count, rows.width, Eigen::OuterStride<>(rows.stride)};
 }
 
-// A token's row as one row per head.
+// Views a token's row with one row per head.
 View HeadsOf(std::span<float> row, uint32_t first, uint32_t heads, uint32_t width) {
   return {row.data() + size_t{first} * width, heads, width, Eigen::OuterStride<>(width)};
 }
 
-// The softmax of `scale` * scores, with `sink` as one more score. std::exp and not Eigen's, which
-// clamps its argument and so makes a number of NaN.
+// Computes the softmax of `scale` * scores, with `sink` as one more score. It uses std::exp,
+// because Eigen's exp clamps its argument and so turns NaN into a number.
 void Softmax(std::span<float> scores, float scale, float sink) {
   float largest = sink;
   for (float& score : scores) largest = std::max(largest, score *= scale);

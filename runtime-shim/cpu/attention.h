@@ -1,4 +1,4 @@
-// Attention of one token for the query heads that share a key head, in products of small matrices.
+// Attention of one token for the query heads that share a key head, as products of small matrices.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct GroupInputs {
   std::span<const float> sinks;  // one per query head, or empty
   uint32_t token, key_head;
 };
-// Memory that is kept from call to call.
+// Memory that is reused from call to call.
 using AttentionScratch = std::vector<float>;
 
-// Writes the columns of the group's heads in the token's row of `out`. What it gives depends on the
-// positions that the token sees and on nothing else of the batch.
+// Writes the columns of the group's heads in the token's row of `out`. The result depends only on
+// the positions that the token sees, and on nothing else of the batch.
 void AttendGroup(const AttentionShape& shape, const GroupInputs& inputs, AttentionScratch& scratch);
 
 }  // namespace moepack::runtime

@@ -17,15 +17,17 @@
 namespace moepack::runtime {
 namespace {
 
-// Below so much work, waking the other threads takes longer than doing it here: some tens of
-// microseconds of multiplications, and of values of operations on rows (exp in double at worst).
+// With less work than this, waking other threads takes longer than doing it on this one. Each is
+// some tens of microseconds: of multiplications in a product, and of values in an operation on rows
+// (with an exp in double at worst).
 constexpr uint64_t kProductsWorthThreads = 1 << 20;
 constexpr uint64_t kValuesWorthThreads = 1 << 15;
-// Multiplications that take as long as decoding a weight.
+// Decoding a weight takes about as long as this many multiplications.
 constexpr uint64_t kDecoding = 32;
 // Rows that a thread takes at a time.
 constexpr uint32_t kRowsAtOnce = 4;
-// Decoded weights that lie in a thread's second cache beside the rows they are multiplied with.
+// The bytes of decoded weights that fit into a thread's second-level cache beside the rows they are
+// multiplied with.
 constexpr uint32_t kTileBytes = 1 << 16;
 
 uint32_t ThreadsFor(const ExecutorOptions& options) {
@@ -33,7 +35,7 @@ uint32_t ThreadsFor(const ExecutorOptions& options) {
   return static_cast<uint32_t>(std::min(wanted, kMaxThreads));
 }
 
-// A value is computed whole by one thread in an order that is the same for any number of threads,
+// Each value is computed by one thread, in an order that is the same for any number of threads,
 // tiles and tokens (dots.h, attention.h). Operations on rows are those of the reference.
 class CpuExecutor : public ReferenceExecutor {
  public:
@@ -93,7 +95,7 @@ class CpuExecutor : public ReferenceExecutor {
     return whole / piece + (whole % piece != 0 ? 1 : 0);
   }
 
-  // On this thread alone unless it is worth more of them.
+  // Runs the work on this thread alone unless more threads are worth it.
   void Share(uint64_t items, bool worth, const ThreadTeam::Work& work) {
     if (worth) return team_.Run(items, work);
     SharedItems all(items);
@@ -109,7 +111,7 @@ class CpuExecutor : public ReferenceExecutor {
   ThreadTeam team_;
 };
 
-// With the rounding of llama.cpp's kernels, to be compared with them.
+// Rounds inputs as llama.cpp's kernels do, for comparing with them.
 class RoundingCpuExecutor final : public CpuExecutor {
  public:
   using CpuExecutor::CpuExecutor;

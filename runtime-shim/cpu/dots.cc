@@ -19,7 +19,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// kRows x kTokens sums side by side: enough to keep the multipliers busy, few enough for registers.
+// Computes kRows x kTokens sums side by side: enough to hide the latency of multiplications, and
+// few enough to stay in registers (4 x 3 sums, 3 tokens and a row are the 16 registers of AVX2).
 template <size_t kRows, size_t kTokens>
 HWY_INLINE void MultiplyBlock(const float* const (&w)[kRows], const float* const (&x)[kTokens],
                               size_t columns, float (&sums)[kRows][kTokens]) {
@@ -48,7 +49,7 @@ HWY_INLINE void MultiplyBlock(const float* const (&w)[kRows], const float* const
   }
 }
 
-// Rows [row, row + kRows) of the tile with tokens [token, token + kTokens).
+// Multiplies rows [row, row + kRows) of the tile with tokens [token, token + kTokens).
 template <size_t kRows, size_t kTokens>
 HWY_INLINE void MultiplyAt(const DecodedTile& tile, const Rows& x, const Rows& y, uint32_t row,
                            uint32_t token) {
@@ -64,7 +65,7 @@ HWY_INLINE void MultiplyAt(const DecodedTile& tile, const Rows& x, const Rows& y
   }
 }
 
-// All rows of the tile with kTokens tokens.
+// Multiplies all rows of the tile with kTokens tokens.
 template <size_t kTokens>
 HWY_INLINE void MultiplyTokens(const DecodedTile& tile, const Rows& x, const Rows& y,
                                uint32_t token) {

@@ -1,4 +1,4 @@
-// Products of decoded rows of weights with rows of activations, for the vectors of this machine.
+// Multiplies decoded rows of weights with rows of activations, with this machine's vectors.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,21 @@
 
 namespace moepack::runtime {
 
-// Rows of weights that are multiplied together: tiles hold a multiple of it where they can.
+// The number of rows of weights that are multiplied together. Tiles hold a multiple of it where
+// they can.
 constexpr uint32_t kDotRows = 4;
 
 struct DecodedTile {
   std::span<const float> weights;  // [rows, x.width]
   uint32_t rows;
 };
-// y[t][r] = sum over c of weights[r][c] * x[t][c]. Each sum runs over the columns in one order,
-// whatever rows and tokens are around it: sum i of as many as the vector has lanes takes columns i,
-// i + lanes and so on; then the lanes are added, then the columns that fill no vector.
+// y[t][r] = sum over c of weights[r][c] * x[t][c]. Each sum adds the columns in one order, whatever
+// rows and tokens are around it: lane i adds columns i, i + lanes and so on, then the lanes are
+// added up, and then the columns that fill no vector. So batches and tiles of any size give the
+// same bits.
 void MultiplyTile(const DecodedTile& tile, const Rows& x, const Rows& y);
 
-// "AVX2": the instructions that MultiplyTile uses here.
+// Returns the instructions that MultiplyTile uses on this machine, such as "AVX2".
 const char* DotInstructions();
 
 }  // namespace moepack::runtime

@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kSuperBlock = 256;
 
-// q8_K: integers of eight bits and an F32 scale for which the value of largest magnitude becomes
-// -127.
+// Rounds to q8_K: integers of eight bits and an F32 scale with which the value of largest magnitude
+// becomes -127 (quantize_row_q8_K_ref in ggml).
 void RoundSuperBlock(std::span<float> block) {
   float largest = 0;
   for (const float value : block) {

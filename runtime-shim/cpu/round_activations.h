@@ -1,5 +1,5 @@
 // Rounds the inputs of a product as llama.cpp's CPU kernels do before they multiply: to the type
-// that their dot product with the weights' type takes.
+// that the kernel for the weights' type expects.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace moepack::runtime {
 
-// Rounds one row in place, as it is rounded for weights of `format`: q8_K (one scale for 256
-// values) for k-quants and iq4_xs, q8_0 (for 32 values) for other blocks, f16 and bf16 for
-// themselves. With weights in f32 the row does not change. Source: ggml's type_traits_cpu table
-// (vec_dot_type) and quantize_row_q8_K.
+// Rounds one row in place for weights of `format`: to q8_K (one scale for 256 values) for k-quants
+// and iq4_xs, to q8_0 (one for 32 values) for other blocks, and to f16 or bf16 for these types.
+// With f32 weights the row does not change. Source: ggml's type_traits_cpu table (vec_dot_type) and
+// quantize_row_q8_K.
 void RoundAsLlamaCpp(const quant::Format* format, std::span<float> row);
 
 }  // namespace moepack::runtime

@@ -23,7 +23,7 @@ void ThreadTeam::Start() {
   try {
     while (helpers_.size() + 1 < threads_) helpers_.emplace_back([this] { Serve(); });
   } catch (const std::system_error&) {
-    // A limit on threads: those that are there do the work.
+    // The system limits threads; those that have started do the work.
   }
 }
 

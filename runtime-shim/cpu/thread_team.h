@@ -1,6 +1,6 @@
-// The threads that a CPU executor shares its work with. They sleep while they have no work, unlike
-// OpenMP's, whose waiting threads spin by default and take the processor from what else runs, and
-// whose policy is read from the environment before a library that is loaded later could set it.
+// The threads of a CPU executor. They sleep while they have no work. OpenMP's threads spin by
+// default while they wait and take the processor from other programs, and a library cannot change
+// that, since the policy is read from the environment before the library is loaded.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@
 
 namespace moepack::runtime {
 
-// The items of one piece of work; each is taken by one thread.
+// The items of one piece of work. Each is taken by one thread.
 class SharedItems {
  public:
   explicit SharedItems(uint64_t count) : count_(count) {}
-  // The next item in ascending order; none when all are taken.
+  // Returns the next item in ascending order; no value when all are taken.
   std::optional<uint64_t> Take();
-  // After this call nobody gets another item.
+  // After this call no thread gets another item.
   void Drop() { next_ = count_; }
 
  private:
@@ -31,8 +31,8 @@ class SharedItems {
 
 class ThreadTeam {
  public:
-  // `threads`: with the one that calls Run, at least 1. They start with the first work that is
-  // shared; when the system does not let as many start, there are fewer.
+  // `threads` includes the one that calls Run, and is at least 1. They start with the first work
+  // that is shared. If the system does not allow that many, there are fewer.
   explicit ThreadTeam(uint32_t threads) : threads_(threads) {}
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
@@ -41,8 +41,8 @@ class ThreadTeam {
   uint32_t threads() const { return threads_; }
 
   // Calls `work` on this thread and on others, at most once on each, and returns when all items are
-  // done: a thread that has not woken by then is not waited for. Throws what `work` threw first.
-  // One call at a time.
+  // done. A thread that has not woken by then is not waited for. Throws the first exception of
+  // `work`. Only one call may run at a time.
   using Work = std::function<void(SharedItems& items)>;
   void Run(uint64_t items, const Work& work);
 
@@ -60,11 +60,12 @@ class ThreadTeam {
   const uint32_t threads_;
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  Job* job_ = nullptr;    // what may be joined
+  Job* job_ = nullptr;    // the job that threads may join
   uint64_t jobs_ = 0;     // how many there were
   uint32_t working_ = 0;  // threads that have joined the job and not finished
   bool stopping_ = false;
-  std::vector<std::jthread> helpers_;  // last: they use the rest until they have ended
+  // declared last, because the threads use the other members until they end
+  std::vector<std::jthread> helpers_;
 };
 
 }  // namespace moepack::runtime

@@ -10,7 +10,8 @@
 namespace moepack::runtime {
 
 std::span<const ExecutorKind> AllExecutorKinds();
-// kInvalidArgument for an unknown name, kUnsupported for one that this build lacks.
+// Opens an executor by name. kInvalidArgument for an unknown name, kUnsupported for one that this
+// build lacks.
 Result<std::unique_ptr<Executor>> OpenExecutor(const std::string& name,
                                                const ExecutorOptions& options);
 

@@ -47,7 +47,7 @@ void CaptureObserver::ObserveToken(const RoutedBatch& batch, uint32_t token, siz
     const auto logits = batch.logits.subspan(size_t{token} * batch.experts, batch.experts);
     auto unmasked =
         SelectExperts(logits, batch.selection_bias, routers_.at(batch.layer), all_.at(batch.layer));
-    if (unmasked) chosen = *std::move(unmasked);  // fails for no model that was loaded
+    if (unmasked) chosen = *std::move(unmasked);  // cannot fail for a model that was loaded
   }
   for (size_t mask = 0; mask < masks_.size(); ++mask) {
     const double share = CapturedShare(chosen, moepack::IdsOf(*masks_[mask], batch.layer));

@@ -1,5 +1,4 @@
-// Captured gate mass: the share of the gates of the full model that falls on experts that a node
-// has.
+// Captured gate mass: the share of the full model's gates that falls on experts that a node has.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +17,33 @@ namespace moepack::runtime {
 // MoE layer -> router.
 using LayerRouters = std::map<uint32_t, moepack::Routing>;
 
-// Per MoE layer, in order: one share in [0, 1] per token. Tokens at attention sinks are left out.
+// For each MoE layer, in order, one share in [0, 1] per token. Attention sinks are left out.
 using LayerCapture = std::vector<std::vector<float>>;
 
-// The sum of the weights whose ids are eligible over the sum of all; 0 when that is 0.
+// Returns the sum of the weights whose ids are eligible, divided by the sum of all; 0 when that is
+// 0.
 double CapturedShare(const Selection& chosen, const ExpertIds& eligible);
 
 // Watches a session and measures the capture of one or more masks.
 class CaptureObserver : public RoutingObserver {
  public:
-  // kApplied: the session is unmasked, and its gates are the teacher's choice. kUnmasked
-  // (on-policy): it is masked, and the full choice is made from its unmasked logits.
+  // Whose choice is measured. kApplied: the session is unmasked, and its gates are the teacher's
+  // choice. kUnmasked (on-policy): the session is masked, and the full choice is computed from its
+  // unmasked logits.
   enum class Teacher { kApplied, kUnmasked };
 
   // Borrows the masks and routers.
   CaptureObserver(Teacher teacher, std::vector<const LayerExperts*> masks,
                   const LayerRouters& routers, std::optional<uint32_t> bos);
 
-  // Before each window, and before each Session::Feed. While a session generates, the observer
-  // rests.
+  // Call StartWindow before each window and Feeding before each Session::Feed. Without the latter,
+  // as while a session generates, nothing is measured.
   void StartWindow() { window_.Start(); }
   void Feeding(std::span<const uint32_t> tokens) { window_.Add(tokens); }
   void Rest(bool resting) { resting_ = resting; }
 
   void Observe(const RoutedBatch& batch) override;
-  // One per mask, for everything since the last call.
+  // Returns one capture per mask, for everything since the last call.
   std::vector<LayerCapture> Take();
 
  private:

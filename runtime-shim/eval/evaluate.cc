@@ -11,9 +11,9 @@
 namespace moepack::runtime {
 namespace {
 
-// One run: a session, what watches it, and the logits of the chunk at hand.
+// One run: a session, its observer, and the logits of the current chunk.
 struct Run {
-  std::unique_ptr<CaptureObserver> observer;  // null: nothing to watch
+  std::unique_ptr<CaptureObserver> observer;  // null when nothing is measured
   std::unique_ptr<Session> session;
   std::vector<float> logits;
   std::vector<TokenScores> scores;  // borrow the logits
@@ -60,7 +60,8 @@ class Evaluator {
       : input_(input), options_(options) {}
 
   Status Open() {
-    // The teacher of captures is the unmasked run of the groups' own weights, if there is one.
+    // The unmasked run of the groups' own weights is the teacher of captures; without it, the
+    // reference is.
     if (input_.reference) SHARD_CHECK(OpenTeacher(*input_.reference, !input_.full, reference_));
     if (input_.full) SHARD_CHECK(OpenTeacher(*input_.full, true, full_));
     for (const Participant& group : input_.groups) {
@@ -114,8 +115,8 @@ class Evaluator {
     return OpenRun(participant, std::move(observer), run);
   }
 
-  // Every run takes each chunk before the next, so that the logits of one chunk are all that is
-  // held.
+  // All runs take a chunk before any takes the next, so that only the logits of one chunk per run
+  // are in memory.
   Status Score(const Window& window, SessionMeasure& measure) {
     ForEachRun([](Run& run) {
       run.session->Rewind(0);
@@ -175,7 +176,7 @@ class Evaluator {
     }
   }
 
-  // What the loop test goes on from.
+  // Returns the beginning of a session, which the loop test continues.
   std::span<const uint32_t> Prompt(const EvalTokens& session) const {
     const size_t longest = options_.context - options_.generate;
     return std::span(session.tokens).first(std::min(session.tokens.size(), longest));
@@ -233,7 +234,7 @@ class Evaluator {
   uint64_t done_ = 0, total_ = 0;
 };
 
-// The first window is the longest.
+// No window is longer than the first, so it is enough to check that one.
 Status CheckScored(const EvalTokens& session, const EvalOptions& options) {
   const uint32_t first = FirstScored(options.context, options.score_half);
   if (std::min<size_t>(session.tokens.size(), options.context) > first) return Ok();

@@ -42,7 +42,8 @@ struct EvalOptions {
   uint32_t context = 512;
   uint32_t chunk = 128;  // tokens that run at once: logits [chunk, vocabulary] are held per run
   bool score_half = false;
-  uint32_t generate = 64;  // greedily, for the loop test; 0: no loop test. Below `context`.
+  // tokens to generate greedily for the loop test; 0: no loop test. Must be below `context`.
+  uint32_t generate = 64;
   std::function<void(uint64_t done, uint64_t total)> progress;  // tokens of all runs; may be empty
 };
 
@@ -61,14 +62,14 @@ struct GroupMeasure {
 
 struct SessionMeasure {
   std::string name, bucket;
-  std::vector<double> reference, full;  // log-probabilities; empty when there was no such run
+  std::vector<double> reference, full;  // log-probabilities; empty without such a run
   Comparison quantization;              // KL(R || F)
   std::vector<GroupMeasure> groups;     // as EvalInput::groups
   std::optional<LoopResult> reference_loop, full_loop;
 };
 
-// REQUIRES: a reference or a full run. kInvalidArgument for a session in which no token would be
-// scored; other errors are those of sessions, and kInterrupted.
+// Runs all sessions. kInvalidArgument for a session in which no token would be scored; other errors
+// are those of sessions, and kInterrupted. REQUIRES: a reference or a full run.
 Result<std::vector<SessionMeasure>> Evaluate(const EvalInput& input,
                                              std::span<const EvalTokens> sessions,
                                              const EvalOptions& options);

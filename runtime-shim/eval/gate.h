@@ -11,20 +11,20 @@
 
 namespace moepack::runtime {
 
-// What a gate may name (docs/evaluation.md).
+// The metrics that a gate may name (docs/evaluation.md).
 inline constexpr std::array kGateMetrics = {
     "kld", "total_kld", "quant_kld", "ppl_ratio", "total_ppl_ratio", "top1", "capture", "loops"};
 
 struct Gate {
   std::string text;   // as it was given
-  bool each = false;  // of every group; else of the best group per session
+  bool each = false;  // every group must meet it; otherwise the best group per session must
   std::string metric;
   std::string relation;  // <=, >=, <, >
   double value = 0;
   bool Holds(double measured) const;
 };
 
-// [each.]METRIC RELATION NUMBER, spaces allowed. kInvalidArgument for anything else.
+// Parses [each.]METRIC RELATION NUMBER, with or without spaces. kInvalidArgument for anything else.
 Result<Gate> ParseGate(std::string_view text);
 
 }  // namespace moepack::runtime

@@ -1,4 +1,4 @@
-// Gates against what was measured.
+// Compares gates with what was measured.
 #include <cstdio>
 
 #include "libshard/base/text.h"

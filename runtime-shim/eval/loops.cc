@@ -6,7 +6,8 @@
 namespace moepack::runtime {
 namespace {
 
-// Common suffixes of all pairs of prefixes, a row at a time: quadratic in time, linear in memory.
+// Finds the longest common suffix of any two prefixes by dynamic programming, one row at a time. It
+// takes quadratic time and linear memory, which is little for a few hundred tokens.
 uint32_t LongestRepeat(std::span<const uint32_t> ids) {
   std::vector<uint32_t> row(ids.size() + 1), above(ids.size() + 1);
   uint32_t longest = 0;

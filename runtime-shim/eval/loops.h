@@ -11,11 +11,11 @@ inline constexpr uint32_t kLoopRepeats = 4;
 
 struct LoopResult {
   uint32_t tokens = 0;  // generated
-  // Length of the longest run of tokens that occurs twice in the last half (the places may
+  // The length of the longest run of tokens that occurs twice in the last half (the two may
   // overlap), as a share of that half.
   double repeated_share = 0;
-  // 0, or the shortest period of at most kLongestPeriod tokens that fills the last kLoopRepeats
-  // periods.
+  // The shortest period, of at most kLongestPeriod tokens, that the text repeats kLoopRepeats times
+  // at its end; 0 when there is none.
   uint32_t period = 0;
   bool looping() const { return period > 0; }
 };

@@ -1,5 +1,5 @@
-// A race: all groups score the first tokens of a session, and the group that finds them likeliest
-// wins.
+// A race between groups: all score the first tokens of a session, and the one that finds them
+// likeliest wins.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace moepack::runtime {
 
 struct RaceResult {
-  uint32_t winner = 0;  // the lowest of equals
-  uint32_t tokens = 0;  // that were raced over
-  double margin = 0;    // before the second, nats per token; 0 with one runner
+  uint32_t winner = 0;  // the lowest among equals
+  uint32_t tokens = 0;  // how many tokens were scored
+  double margin = 0;    // the lead over the second, in nats per token; 0 with one group
 };
 
-// `log_probabilities`: per group, of each scored token; all of the same length. The first `tokens`
-// count. REQUIRES: at least one group.
+// Runs a race over the first `tokens` tokens. `log_probabilities` has one list per group with those
+// of each scored token, all of the same length. REQUIRES: at least one group.
 RaceResult RunRace(std::span<const std::vector<double>> log_probabilities, uint32_t tokens);
 
 }  // namespace moepack::runtime

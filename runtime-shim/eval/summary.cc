@@ -24,11 +24,13 @@ Likelihood SummarizeLikelihood(const std::vector<double>& log_probabilities) {
   likelihood.tokens = log_probabilities.size();
   likelihood.log_probability = Mean(log_probabilities);
   likelihood.perplexity = std::exp(-likelihood.log_probability);
+  // The error of exp(x) is exp(x) times that of x, to first order, as in llama.cpp's perplexity
+  // tool.
   likelihood.perplexity_error = likelihood.perplexity * StandardError(log_probabilities);
   return likelihood;
 }
 
-// `from` and `to`: log-probabilities of the same tokens.
+// `from` and `to` are log-probabilities of the same tokens.
 Damage SummarizeDamage(Comparison comparison, const std::vector<double>& from,
                        const std::vector<double>& to) {
   std::vector<double>& values = comparison.divergence;
@@ -47,6 +49,7 @@ Damage SummarizeDamage(Comparison comparison, const std::vector<double>& from,
   std::vector<double> losses;
   for (size_t i = 0; i < from.size(); ++i) losses.push_back(from[i] - to[i]);
   damage.perplexity_ratio = std::exp(Mean(losses));
+  // The losses are paired by token, so most of the spread between texts cancels out.
   damage.perplexity_ratio_error = damage.perplexity_ratio * StandardError(losses);
   return damage;
 }
@@ -83,7 +86,7 @@ std::optional<LoopRate> SummarizeLoops(const std::vector<std::optional<LoopResul
   return rate;
 }
 
-// `picks`: of each session the group that the row is about.
+// `picks` has, for each session, the group that the row is about.
 EvalRow SummarizeRow(const std::string& label, std::span<const SessionMeasure> measures,
                      const std::vector<Pick>& picks) {
   std::vector<double> masked, full, reference;

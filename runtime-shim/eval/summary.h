@@ -1,4 +1,4 @@
-// Measures of many sessions as figures that can be compared.
+// Summarizes the measures of many sessions as figures that can be compared.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace moepack::runtime {
 
-// Of held-out tokens, in nats.
+// The likelihood of held-out tokens, in nats.
 struct Likelihood {
   uint64_t tokens = 0;
   double log_probability = 0;  // mean
   double perplexity = 0, perplexity_error = 0;
 };
 
-// KL divergence of one run from another, per token.
+// KL divergence of one run from another, over tokens.
 struct Damage {
   double mean = 0, error = 0;
   double median = 0, p90 = 0, p99 = 0, p999 = 0, largest = 0;
@@ -38,7 +38,7 @@ struct LoopRate {
   double rate() const;
 };
 
-// One group over all sessions, or every session under a group chosen for it.
+// The figures of one group over all sessions, or of every session under a group chosen for it.
 struct EvalRow {
   std::string label;
   uint64_t sessions = 0;
@@ -55,7 +55,7 @@ struct EvalBase {
   std::optional<LoopRate> loops;
 };
 
-// Which group suits a session. Capture and divergence need not agree.
+// The group that suits a session. Capture and divergence need not agree.
 struct SessionChoice {
   std::string name, bucket;
   uint64_t tokens = 0;              // scored
@@ -66,7 +66,7 @@ struct SessionChoice {
   RaceResult race;
 };
 
-// A group on the sessions that capture assigns to it, and on the others.
+// A group's capture on the sessions that are assigned to it by capture, and on the others.
 struct Assignment {
   uint64_t sessions = 0;
   double assigned = 0, others = 0;  // mean capture
@@ -77,21 +77,22 @@ struct EvalSummary {
   std::optional<EvalBase> reference, full;
   std::optional<Damage> quantization;  // KL(R || F)
   std::vector<EvalRow> groups;
-  // Every session under a group that was chosen for it; none without groups.
+  // The figures with every session under a group that was chosen for it; no value without groups.
   std::optional<EvalRow> best_by_capture, best_by_kld, raced;
-  // Over all sessions, the groups with the largest capture and the smallest divergence.
+  // The groups with the largest capture and the smallest divergence over all sessions.
   uint32_t most_capture = 0, least_kld = 0;
   std::vector<Assignment> assignments;
   std::vector<SessionChoice> sessions;
-  // Sessions for which the race, or the divergence, chooses the group that capture does.
+  // The numbers of sessions for which the race, or the divergence, chooses the same group as
+  // capture.
   uint64_t agreements = 0, kld_agreements = 0;
 };
 
-// REQUIRES: what Evaluate returned for `input`.
+// Summarizes. REQUIRES: `measures` is what Evaluate returned for `input`.
 EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionMeasure> measures,
                                 uint32_t race_tokens);
 
-// Says why gates fail, one sentence each: "group 1: kld: expected <= 0.15, found 0.31".
+// Returns one sentence per failed gate: "group 1: kld: expected <= 0.15, found 0.31".
 // kInvalidArgument for a gate on something that was not measured.
 Result<std::vector<std::string>> FailedGates(const EvalSummary& summary,
                                              std::span<const Gate> gates);

@@ -1,4 +1,4 @@
-// What one row of logits says: log-probabilities and divergence, in double.
+// Log-probabilities and divergences of one row of logits, in double.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ class TokenScores {
   explicit TokenScores(std::span<const float> logits);
 
   double LogProbability(uint32_t id) const { return (double{logits_[id]} - largest_) - log_sum_; }
-  // The largest logit; the lowest id among equals.
+  // The id of the largest logit; the lowest among equals.
   uint32_t best() const { return best_; }
-  // KL(this || other) in nats, never below 0.
+  // Returns KL(this || other) in nats, never below 0 (rounding could make it so).
   double DivergenceTo(const TokenScores& other) const;
 
  private:

@@ -12,7 +12,7 @@ struct Mark {
   double divergence;
 };
 
-// llama.cpp, tools/quantize and tools/perplexity READMEs.
+// The figures are from the READMEs of llama.cpp's tools/quantize and tools/perplexity.
 constexpr Mark kMarks[] = {{"a Q8_0", 0.0014},  {"a Q6_K", 0.0055},  {"a Q5_K_M", 0.011},
                            {"a Q4_K_M", 0.028}, {"a Q3_K_M", 0.084}, {"an IQ2_M", 0.33},
                            {"an IQ1_M", 1.39}};

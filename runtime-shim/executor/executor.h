@@ -1,6 +1,6 @@
-// Executor: a device and the few operations that a transformer is made of. Activations are F32
-// rows; weights stay in their blocks and are decoded by the operation that uses them. One model
-// description (forward.cc) drives every executor.
+// An Executor is a device with the few operations that a transformer is made of. Activations are
+// F32 rows. Weights stay in their blocks, and the operation that uses them decodes them. One
+// forward pass (forward.cc) drives every executor.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,25 @@
 
 namespace moepack::runtime {
 
-// Operations are done in the order of the calls; they may return before they are done. The caller
-// has checked their arguments: shapes fit, indexes are in range, and outputs do not overlap inputs
-// unless a comment says that they may be the same rows. An error of the device shows at the next
-// Read or Finish (kUnavailable: device lost or out of memory). Not safe for several threads.
+// Operations run in the order of the calls, and a call may return before its operation is done. The
+// caller has checked the arguments: shapes fit, indexes are in range, and outputs do not overlap
+// inputs unless a comment allows the same rows. An error of the device is returned by the next Read
+// or Finish (kUnavailable: device lost or out of memory). Only one thread may use an executor.
 class Executor {
  public:
   virtual ~Executor() = default;
 
   virtual std::string name() const = 0;         // "cpu", "vulkan", "cuda"
   virtual std::string description() const = 0;  // "llvmpipe (LLVM 15.0.6, 256 bits), Vulkan 1.3"
-  // Bytes that can still be allocated, as far as the device tells; UINT64_MAX when it does not.
+  // The bytes that can still be allocated; UINT64_MAX when the device does not tell.
   virtual uint64_t available() const = 0;
-  // Whether the weights of MatMul and Embed may be in this format.
+  // True if the weights of MatMul and Embed may be in this format.
   virtual bool Supports(const quant::Format* format) const = 0;
 
-  // Memory for activations and caches. kUnavailable, with the bytes asked for, when there is none.
+  // Allocates memory for activations and caches. kUnavailable, with the bytes asked for, when there
+  // is too little.
   virtual Result<BufferPtr> Allocate(uint64_t bytes) = 0;
-  // Weights. An executor that works on host memory borrows `bytes`, which must outlive the buffer;
+  // Loads weights. An executor on host memory borrows `bytes`, which must outlive the buffer;
   // others copy them.
   virtual Result<BufferPtr> Load(std::span<const std::byte> bytes) = 0;
 
@@ -65,9 +66,9 @@ class Executor {
   // Turns pair i of token t by the angle whose cosine is turns[t][i] and whose sine is
   // turns[t][dims / 2 + i]; both may carry a factor.
   virtual void Rotate(const Rows& x, const Rotation& rotation, const Rows& turns) = 0;
-  // out[t] = softmax(scale * q k^T) v. `sinks` (empty, or one F32 per head) join the softmax as one
-  // more product without a value. Keys and values are rows of the cache, at least
-  // shape.past + queries.count of them; values may be columns of the keys.
+  // out[t] = softmax(scale * q k^T) v. `sinks` (empty, or one F32 per head) take part in the
+  // softmax as one more product that has no value. Keys and values are at least shape.past +
+  // queries.count rows of the cache; values may be columns of the keys.
   struct AttentionInputs {
     Rows queries, keys, values;
     Matrix sinks;
@@ -75,7 +76,7 @@ class Executor {
   virtual void Attention(const AttentionShape& shape, const AttentionInputs& inputs,
                          const Rows& out) = 0;
 
-  // y[i] = x[rows[i]] * factors[i]; no factors: 1
+  // y[i] = x[rows[i]] * factors[i]; without factors they are 1
   virtual void Gather(const Rows& x, std::span<const uint32_t> rows, std::span<const float> factors,
                       const Rows& y) = 0;
   // x[rows[i]] += factors[i] * y[i]; the rows are distinct

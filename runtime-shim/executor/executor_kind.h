@@ -10,22 +10,24 @@
 
 namespace moepack::runtime {
 
-inline constexpr size_t kMaxThreads = 1024;  // of the CPU; more are not started
+inline constexpr size_t kMaxThreads = 1024;  // the most that the CPU executor starts
 
 struct ExecutorOptions {
-  uint32_t device = 0;             // of those the executor counts (`moepack run --list-devices`)
-  uint32_t threads = 0;            // of the CPU; 0: one per core
+  uint32_t device = 0;             // the number in `moepack run --list-devices`
+  uint32_t threads = 0;            // CPU: 0 for one per core
   bool round_activations = false;  // CPU: round inputs of products as llama.cpp's kernels do
-  bool validation = false;  // Vulkan: validation layers on; what they say fails Read and Finish
+  // Vulkan: turns validation layers on; their messages make Read and Finish fail
+  bool validation = false;
 };
 
 // A kind of executor: one row in devices/executors.cc.
 struct ExecutorKind {
   const char* name;
-  const char* missing;  // null, or why this build lacks it ("nvcc was not found when configuring")
+  // why this build lacks it ("nvcc was not found when configuring"); null when it has it
+  const char* missing;
   // kUnavailable when there is no such device.
   Result<std::unique_ptr<Executor>> (*open)(const ExecutorOptions& options);
-  // One line per device, "0: llvmpipe, Vulkan 1.3\n"; empty when there is none.
+  // Returns one line per device, "0: llvmpipe, Vulkan 1.3\n"; empty when there is none.
   std::string (*devices)();
 };
 

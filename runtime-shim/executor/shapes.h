@@ -1,4 +1,5 @@
-// What executors work on: memory, rows of F32, matrices of weights, and the shapes of operations.
+// The things that executors work on: memory, rows of F32, matrices of weights, and the shapes of
+// operations.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace moepack::runtime {
 
-// Memory of an executor; freed on destruction, which must come before the executor's.
+// Memory of an executor. The destructor frees it, and must run before the executor's.
 class Buffer {
  public:
   explicit Buffer(uint64_t bytes) : bytes_(bytes) {}
@@ -32,11 +33,11 @@ struct Rows {
   uint32_t count = 0, width = 0, stride = 0;
 
   uint64_t values() const { return uint64_t{count} * width; }
-  // Columns [first, first + columns) of every row.
+  // Returns columns [first, first + columns) of every row.
   Rows Columns(uint32_t first, uint32_t columns) const {
     return {buffer, offset + first, count, columns, stride};
   }
-  // Rows [first, first + rows).
+  // Returns rows [first, first + rows).
   Rows Slice(uint32_t first, uint32_t rows) const {
     return {buffer, offset + uint64_t{first} * stride, rows, width, stride};
   }
@@ -51,9 +52,9 @@ struct Matrix {
   uint32_t rows = 0, columns = 0;
 
   explicit operator bool() const { return buffer != nullptr; }
-  // Bytes of one row.
+  // The bytes of one row.
   uint64_t row_bytes() const { return *format->BytesFor(columns); }
-  // Rows [first, first + count).
+  // Returns rows [first, first + count).
   Matrix Slice(uint32_t first, uint32_t count) const {
     return {buffer, offset + first * row_bytes(), format, count, columns};
   }
@@ -65,12 +66,12 @@ enum class Activation : uint8_t {
   kClampedSilu,  // gpt-oss: g = min(gate, 7), u = clamp(up, -7, 7); g * sigmoid(1.702 g) * (u + 1)
 };
 
-// Which values of a head form a pair that is turned together: neighbours (2i, 2i + 1), or halves
-// (i, i + dims / 2).
+// Which two values of a head are rotated together: neighbours (2i, 2i + 1), or halves (i, i + dims
+// / 2).
 enum class Pairing : uint8_t { kNeighbours, kHalves };
 
-// Rotary embedding of rows that hold `heads` heads of `head_width` values: values
-// [first, first + dims) of each head are turned.
+// Rotary embedding of rows that hold `heads` heads of `head_width` values: values [first, first +
+// dims) of each head are rotated.
 struct Rotation {
   uint32_t heads = 0, head_width = 0, first = 0, dims = 0;
   Pairing pairing = Pairing::kHalves;
@@ -85,7 +86,7 @@ struct AttentionShape {
   uint32_t key_width = 0, value_width = 0;  // of one head
   uint32_t past = 0;
   uint32_t window = 0, chunk = 0;
-  float scale = 1;  // of the products of queries and keys
+  float scale = 1;  // multiplies the products of queries and keys
 };
 
 }  // namespace moepack::runtime

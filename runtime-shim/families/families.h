@@ -1,5 +1,5 @@
 // The families that the runtime shim runs: one file each, one row each in all.cc. What they compute
-// is in gguf-families.md part II and III.5, in the order of llama.cpp's graphs.
+// follows llama.cpp's graphs (src/models, v0.5.0), in their order.
 #pragma once
 
 #include "runtime-shim/model/model_spec.h"

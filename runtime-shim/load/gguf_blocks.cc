@@ -17,7 +17,8 @@ int BlockOf(std::string_view tensor) {
 }
 
 Result<RunningBlocks> RunningBlocks::Of(const std::string& path, const GgufMetadata& metadata) {
-  std::vector<std::string> warnings;  // about routing, which the model's description reads itself
+  // about routing; they are dropped, because ModelSpec reads the routing itself
+  std::vector<std::string> warnings;
   SHARD_TRY(const ModelConfig config, ReadGgufConfig(path, metadata, warnings));
   RunningBlocks blocks;
   blocks.layers_ = static_cast<int>(config.layers);

@@ -1,5 +1,5 @@
-// Which blocks of a GGUF model run: those for multi-token prediction, which follow the layers, are
-// left out.
+// Tells which blocks of a GGUF model run. Blocks for multi-token prediction, which follow the
+// layers, do not.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@
 
 namespace moepack::runtime {
 
-// N of "blk.N.*"; -1 for tensors outside the blocks.
+// Returns N of "blk.N.*"; -1 for tensors outside of blocks.
 int BlockOf(std::string_view tensor);
 
 class RunningBlocks {
  public:
-  // Counts the layers: block_count less nextn_predict_layers. kCorrupt when the keys make no sense.
+  // Counts the layers, which are block_count - nextn_predict_layers. kCorrupt when the keys make no
+  // sense.
   static Result<RunningBlocks> Of(const std::string& path, const GgufMetadata& metadata);
 
   bool Runs(std::string_view tensor) const { return BlockOf(tensor) < layers_; }
-  // The same for a plan: layers without blocks here go.
+  // Returns a plan without the layers that do not run.
   Plan Trim(Plan plan) const;
-  // What was left out, for Weights::notes.
+  // Adds what was left out to Weights::notes.
   void AddNote(Weights& weights) const;
 
  private:
@@ -33,7 +34,7 @@ class RunningBlocks {
   uint32_t left_out_ = 0;
 };
 
-// Whether the tensor belongs to a set of experts and not to the trunk.
+// True if the tensor belongs to a set of experts and not to the trunk.
 inline bool IsExpert(const GgufTensor& tensor) {
   return tensor.part == moepack::Part::kExpert && tensor.experts > 0;
 }

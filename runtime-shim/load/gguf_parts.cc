@@ -65,7 +65,8 @@ class GgufPartsLoader {
     return CheckLayers(set);
   }
 
-  // Rows of routers that stand beside the experts belong to an assembled node; here they are whole.
+  // Files of experts also have router rows, for assembling nodes. Here the whole routers are used
+  // instead.
   Status AddExperts(const OpenedPart& part, ExpertSet& set, LoadedPart& counts) {
     FamilyMatcher matcher(GgufFamily(), split_.manifest.model.layers);
     for (const manifest::PartTensor& tensor : part.bundle.tensors) {
@@ -87,7 +88,7 @@ class GgufPartsLoader {
     return Ok();
   }
 
-  // A layer with ids has tensors.
+  // Checks that a layer with ids has tensors.
   Status CheckLayers(const ExpertSet& set) const {
     std::set<uint32_t> there;
     for (const HostTensor& tensor : set.tensors)

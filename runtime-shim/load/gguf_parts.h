@@ -1,4 +1,4 @@
-// The parts of a GGUF distribution, mapped.
+// Maps the parts of a GGUF distribution.
 #pragma once
 
 #include "libshard/base/result.h"

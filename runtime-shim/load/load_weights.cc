@@ -27,7 +27,7 @@ Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
                                   : LoadSafetensorsParts(split, options, out);
 }
 
-// The plan counts experts as the routers do.
+// Checks that plan and routers have the same numbers of experts.
 Status CheckRouters(const Weights& weights) {
   for (const auto& [layer, experts] : weights.plan->layers) {
     const auto found = weights.moe_layers.find(layer);

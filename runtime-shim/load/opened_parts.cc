@@ -12,7 +12,8 @@ Result<std::vector<OpenedPart>> PartOpener::Open(const Bundles& files) {
     SHARD_TRY(part.bundle, manifest::OpenBundle(split_.tree, *record, 0));
     SHARD_CHECK(manifest::CheckHeader(*split_.tree, split_.manifest, *record));
     SHARD_TRY(part.file, MapAgain(part.bundle.source));
-    // With a revision, files do not carry the version that the manifest gives the model.
+    // With a revision, the version in the files differs from the manifest's, so files are compared
+    // with each other.
     if (record->role != Role::kHead && first_.empty()) {
       model_ = part.bundle.model;
       first_ = record->file;

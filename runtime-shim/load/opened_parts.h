@@ -1,4 +1,5 @@
-// The files of a distribution that are loaded: headers compared with the manifest, bytes mapped.
+// Opens the files of a distribution that are loaded: compares their headers with the manifest, and
+// maps their bytes.
 #pragma once
 
 #include <string>
@@ -14,13 +15,13 @@ namespace moepack::runtime {
 struct OpenedPart {
   manifest::OpenedBundle bundle;
   FilePtr file;
-  // The bytes of a tensor of the bundle.
+  // Returns the bytes of a tensor of the bundle.
   ByteView Bytes(const manifest::PartTensor& tensor) const {
     return file->bytes().subspan(tensor.entry.offset, tensor.entry.bytes);
   }
 };
 
-// Opens files of one split. kMismatch when a file's header is not what the manifest says, or two
+// Opens the files of one split. kMismatch when a file's header differs from the manifest, or two
 // files are of different models. Borrows the split.
 class PartOpener {
  public:
@@ -29,7 +30,7 @@ class PartOpener {
 
  private:
   const Split& split_;
-  std::string model_, first_;  // what the first file says, and which that is
+  std::string model_, first_;  // the model of the first file, and the name of that file
 };
 
 }  // namespace moepack::runtime

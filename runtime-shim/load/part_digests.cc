@@ -1,4 +1,5 @@
-// Digests of what is loaded. Unlike verify, parts that are not loaded may be absent or damaged.
+// Compares the digests of what is loaded. Unlike for verify, parts that are not loaded may be
+// absent or damaged.
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
@@ -10,7 +11,7 @@ namespace moepack::runtime {
 
 namespace {
 
-// What the manifest says of a file.
+// What the manifest says about a file.
 struct Promise {
   const std::string* file = nullptr;
   uint64_t size = 0;
@@ -64,7 +65,7 @@ Status CheckDigests(const Split& split, const LoadOptions& options) {
       promises.push_back({&asset.file, asset.size, &asset.sha256});
     }
   }
-  uint64_t total = 0;  // of sizes that the parser has bounded by what a file can hold
+  uint64_t total = 0;  // cannot overflow: the parser bounds each size by what a file can hold
   for (const Promise& promise : promises) total += promise.size;
   ByteProgress progress(options.progress, total);
   return ParallelFor(promises.size(), ThreadsForFiles(options.jobs),

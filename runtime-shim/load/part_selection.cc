@@ -28,7 +28,7 @@ Error Absent(const Split& split, const std::string& part) {
                kOnlyHint};
 }
 
-// Also true for a group without experts, which has no file.
+// True as well for a group without experts, which has no file.
 bool IsThere(const Split& split, uint32_t group) {
   const GroupPlan& plan = split.manifest.plan.groups[group];
   return CountIds(HeldBy(plan)) == 0 ||
@@ -71,7 +71,7 @@ Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
   return Ok();
 }
 
-// Directories of overlays are named by their version.
+// An overlay's directory is named after its version.
 bool HasOverlayDirectory(const Split& split, const std::string& version) {
   const auto files = split.tree->List(Cat("overlays/", version), "");
   return files && !files->empty();
@@ -96,7 +96,8 @@ Status AddOverlay(const std::string& version, Split& split) {
   return Ok();
 }
 
-// GGUF: the head has the model's metadata, the routers are not in the trunk.
+// Selects the trunk. For GGUF that includes the head, which has the model's metadata, and the
+// routers, which have files of their own.
 Status AddTrunk(bool whole, Split& split) {
   SelectedParts& parts = split.parts;
   const bool gguf = split.manifest.is_gguf();

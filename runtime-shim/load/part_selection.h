@@ -1,4 +1,4 @@
-// Which files of a distribution are loaded, and the proof that they are what the manifest says.
+// Selects the files of a distribution to load, and checks that they are what the manifest says.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace moepack::runtime {
 
 using Bundles = std::vector<const manifest::BundleRecord*>;
 
-// Files with experts that become one set.
+// The files whose experts become one set.
 struct SelectedSet {
   std::string label;
   int group = -1;
@@ -25,15 +25,15 @@ struct SelectedSet {
 };
 
 struct SelectedParts {
-  Bundles head, trunk, routers;  // head and routers: of GGUF distributions
+  Bundles head, trunk, routers;  // only GGUF distributions have head and routers
   std::vector<SelectedSet> sets;
-  // false: of the trunk only headers are needed, to restore the checkpoint that it was cut from.
+  // false: only the trunk's headers are needed, to restore the checkpoint that it was cut from.
   bool place_trunk = true;
   std::vector<std::string> notes;
 };
 
-// A distribution and what of it is loaded. Not moved once made: the selection points into the
-// manifest.
+// A distribution and the parts of it that are loaded. It must not be moved, because the selection
+// points into the manifest.
 struct Split {
   SourceTreePtr tree;
   std::string path;  // what messages call it
@@ -41,15 +41,16 @@ struct Split {
   SelectedParts parts;
 };
 
-// Trunk, the groups and the overlay that are wanted. kNotFound for what the manifest does not have,
-// naming what it has; without a list of groups, those that have no files are left out with a note.
+// Selects the trunk, and the groups and the overlay that the options name. kNotFound for what the
+// manifest lacks, with what it has. Without a list of groups, those that have no files are left out
+// with a note.
 Status SelectParts(const LoadOptions& options, Split& split);
-// The overlay alone, with what is needed to make sense of it.
+// Selects only the overlay, with the files that are needed to read it.
 Status SelectOverlay(const std::string& version, Split& split);
 
-// Size and SHA-256 of the files that are loaded (for safetensors also of the assets), and the
-// versions, with the jobs and the progress of the options. kMismatch names the first that is not as
-// the manifest says.
+// Compares size and SHA-256 of the files that are loaded (for safetensors also of the assets), and
+// the versions, with the manifest. It uses jobs and progress of the options. kMismatch names the
+// first difference.
 Status CheckDigests(const Split& split, const LoadOptions& options);
 
 }  // namespace moepack::runtime

@@ -1,4 +1,5 @@
-// A GGUF view of a whole model, in memory: trunk and sets of experts through one TensorPlacer.
+// Places a GGUF view of a whole model in memory: trunk and sets of experts go through one
+// TensorPlacer.
 #pragma once
 
 #include "libshard/base/expert_ids.h"
@@ -10,19 +11,19 @@
 
 namespace moepack::runtime {
 
-// A view and the blocks of it that run.
+// A view and those of its blocks that run.
 struct RunningModel {
   const GgufModel& gguf;
   const RunningBlocks& blocks;
 };
 
-// Everything but routed experts, and the layers' expert counts.
+// Places everything except routed experts, and sets the layers' expert counts.
 Status PlaceTrunk(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
                   Weights& out);
-// The experts `set.experts` of each layer; a layer without ids has no tensors in the set.
+// Places the experts `set.experts` of each layer. A layer without ids gets no tensors.
 Status PlaceExperts(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
                     ExpertSet& set, LoadedPart& counts);
-// All ids of all layers that run.
+// Returns all ids of all layers that run.
 LayerExperts AllExperts(const RunningModel& model);
 
 }  // namespace moepack::runtime

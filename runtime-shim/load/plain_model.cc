@@ -19,8 +19,8 @@ Status CheckOptions(const std::string& source, const LoadOptions& options) {
                    ": expected a distribution, found a model that is not split")};
 }
 
-// What a node's directory says of itself; its files are verified before any of them is opened.
-// Older nodes list no files.
+// Reads a node's record, and verifies the node's files before any of them is opened. Older nodes
+// list no files.
 Result<std::optional<manifest::NodeRecord>> ReadNode(const SourceTree& tree,
                                                      const LoadOptions& options) {
   const std::optional<fs::path> directory = tree.LocalPath("");
@@ -34,7 +34,7 @@ Result<std::optional<manifest::NodeRecord>> ReadNode(const SourceTree& tree,
   return std::optional(std::move(node));
 }
 
-// A file of weights that the node does not list is not the node's.
+// Refuses a file of weights that the node does not list.
 Status CheckListed(const Checkpoint& checkpoint, const manifest::NodeRecord& node) {
   for (const SourceFile& file : checkpoint.files()) {
     if (node.FindFile(file.path.filename().string()) != nullptr) continue;
@@ -63,7 +63,8 @@ Result<MoeModel> Open(const moepack::Source& source, const LoadOptions& options,
                    ": expected the files that the index names, found the index alone")};
 }
 
-// A node's experts are renumbered, so it has no group of the model; it says which it was.
+// A node's experts are renumbered, so no group of the model can be chosen; the record says which
+// group it was.
 void DescribeNode(const manifest::NodeRecord& node, Weights& out) {
   out.model_version = node.versions.model;
   out.shard_version = node.versions.shard;
@@ -85,7 +86,8 @@ Status MapFiles(const Checkpoint& checkpoint, SourceBytes& source, Weights& out)
   return Ok();
 }
 
-// Of a GGUF its own types, of a checkpoint those that keep its numbers.
+// Returns a GGUF with its own types, and a checkpoint with types that keep its numbers (profile
+// "exact").
 Result<GgufModel> ViewOf(const MoeModel& model, Weights& out) {
   if (model.checkpoint().is_gguf()) return ToGguf(model, {});
   SHARD_TRY(TypedGguf typed, PrepareGguf(model, {}));

@@ -1,5 +1,5 @@
-// Models that are not split: a GGUF, a Hugging Face checkpoint, or a node that was assembled from a
-// distribution, which is one of them.
+// Loads models that are not split: a GGUF, a Hugging Face checkpoint, or an assembled node, which
+// is one of these.
 #pragma once
 
 #include "libshard/base/result.h"

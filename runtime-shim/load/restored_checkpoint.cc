@@ -21,7 +21,7 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kWeights = "model.safetensors";
 constexpr uint64_t kMaxConfigBytes = 16u << 20;
 
-// The file that all tensors would be in. What no loaded part has cannot be read of it.
+// The file that would hold all tensors. Bytes that no loaded part has cannot be read.
 class RestoredFile final : public ByteSource {
  public:
   RestoredFile(std::string name, uint64_t size, std::string header)
@@ -49,7 +49,7 @@ class RestoredFile final : public ByteSource {
     }
     return Ok();
   }
-  // Whoever computes from the parts asks CheckMappedFiles.
+  // Mapped parts are checked by CheckMappedFiles instead.
   Status CheckUnchanged() const override { return Ok(); }
 
  private:
@@ -58,7 +58,7 @@ class RestoredFile final : public ByteSource {
   SourceBytes bytes_;
 };
 
-// The family that the model's names follow, without its tensors.
+// Finds the family of the model without looking at its tensors.
 Result<std::shared_ptr<const Family>> FamilyOf(const std::string& config_path,
                                                const ModelConfig& config,
                                                const ModelOptions& options) {
@@ -93,7 +93,7 @@ class CheckpointRestorer {
   }
 
  private:
-  // Config and tokenizer, which lie below assets/ in a distribution.
+  // Adds config and tokenizer, which a distribution has in assets/.
   Status AddAssets() {
     for (const manifest::AssetRecord& asset : split_.manifest.assets) {
       SHARD_TRY(ByteSourcePtr source, split_.tree->Open(asset.file));
@@ -139,7 +139,7 @@ class CheckpointRestorer {
     return Ok();
   }
 
-  // Each set reads its experts from its own files, also those that another set has too.
+  // Each set reads its experts from its own files, even if another set has them as well.
   void Locate(const WholeTensors& tensors, SourceBytes& all) {
     tensors.LocateSmall(all);
     const auto locate = [&](const std::vector<OpenedPart>& parts, SourceBytes& bytes) {

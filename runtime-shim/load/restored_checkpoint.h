@@ -1,7 +1,7 @@
-// A safetensors distribution as the checkpoint that it was cut from, so that it is understood and
-// converted as one: every tensor has its name and its whole shape, and the bytes of experts are
-// looked up in the part that is asked for. It lies in memory: a header, and where the parts have
-// the bytes behind it.
+// Presents a safetensors distribution as the checkpoint that it was cut from, so that it is read
+// and converted like one. Every tensor has its name and its whole shape, and the bytes of experts
+// are found in the part that is asked for. It exists only in memory, as a header and a map of where
+// the parts hold the bytes.
 #pragma once
 
 #include <deque>
@@ -19,15 +19,15 @@ namespace moepack::runtime {
 
 class RestoredCheckpoint {
  public:
-  // Experts that no loaded part holds get the shape of their neighbours and no bytes, but for
-  // tensors of a few numbers that say how others are packed (WholeTensors::LocateSmall).
-  // kUnsupported for experts along an inner axis. Borrows the split.
+  // Restores the checkpoint. Experts that no loaded part holds get the shape of their neighbours
+  // and no bytes, except for small tensors that say how others are packed
+  // (WholeTensors::LocateSmall). kUnsupported for experts along an inner axis. Borrows the split.
   static Result<RestoredCheckpoint> Open(const Split& split, const ModelOptions& options);
 
   const GgufModel& gguf() const { return gguf_; }
   const std::vector<std::string>& notes() const { return notes_; }
   const std::vector<OpenedPart>& trunk() const { return trunk_; }
-  // Files of set i of the selection.
+  // The files of set i of the selection.
   const std::vector<OpenedPart>& files(size_t i) const { return sets_[i]; }
   // The trunk's bytes and those of the experts that set i holds.
   const SourceBytes& bytes(size_t i) const { return bytes_[i]; }

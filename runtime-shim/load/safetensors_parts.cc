@@ -36,7 +36,7 @@ Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weig
       if (blocks.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts[layer] = ids;
     }
     KeepFiles(model.files(i), set.memory);
-    // What an expert shares with its layer may lie in the trunk.
+    // A tensor that experts share with their layer may be in the trunk's files.
     KeepFiles(model.trunk(), set.memory);
     LoadedPart counts{.label = set.label};
     SHARD_CHECK(PlaceExperts(running, model.bytes(i), placer, set, counts));

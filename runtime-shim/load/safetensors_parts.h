@@ -1,4 +1,4 @@
-// The parts of a safetensors distribution, converted.
+// Loads the parts of a safetensors distribution and converts them.
 #pragma once
 
 #include "libshard/base/result.h"

@@ -1,4 +1,4 @@
-// A directory for files that are needed for a moment.
+// A directory for temporary files.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,8 @@
 
 namespace moepack::runtime {
 
-// Below TMPDIR, or /tmp; removed with all that is in it. Move-only.
+// It is created below TMPDIR or /tmp, and the destructor removes it with everything in it.
+// Move-only.
 class ScratchDirectory {
  public:
   static Result<ScratchDirectory> Make();

@@ -1,5 +1,5 @@
-// Where the bytes of a checkpoint's files lie in memory. The files are mapped; those of a
-// checkpoint that is put together from the parts of a distribution are found in the parts.
+// Finds the bytes of a checkpoint's files in memory. The files are mapped. For a checkpoint that is
+// restored from the parts of a distribution, the bytes are found in the parts.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,16 @@ namespace moepack::runtime {
 using ByteView = std::span<const std::byte>;
 using FilePtr = std::shared_ptr<const moepack::MappedFile>;
 
-// Maps a file whose header was read before, with the errors of OpenUnchanged.
+// Maps a file whose header was read before. Errors are those of OpenUnchanged.
 Result<FilePtr> MapAgain(const SourceFile& file);
 
 class SourceBytes {
  public:
-  // `view` holds the bytes of `file` from `offset` on. A later one at the same place replaces it.
-  // REQUIRES: stretches do not overlap otherwise.
+  // Says that `view` holds the bytes of `file` from `offset` on. A later view at the same place
+  // replaces it. REQUIRES: views do not overlap otherwise.
   void Add(uint32_t file, uint64_t offset, ByteView view);
-  // The views that hold the range, in order; those that follow each other in memory are one.
-  // kMismatch when some of it is in none.
+  // Returns the views that hold the range, in order. Views that follow each other in memory are
+  // joined. kMismatch when a part of the range is in no view.
   Status Find(const SourceRange& range, std::vector<ByteView>& views) const;
 
  private:

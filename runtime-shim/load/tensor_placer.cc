@@ -15,14 +15,14 @@ namespace moepack::runtime {
 
 namespace {
 
-// What a thread does at a time; small enough to stay in its cache.
+// The bytes that a thread handles at a time, few enough to stay in its cache.
 constexpr uint64_t kPieceBytes = 1u << 20;
-// Where rows lie across what is read, larger pieces read less of it twice.
+// Where rows lie across what is read, larger pieces avoid reading the same pages again and again.
 constexpr uint64_t kScatteredBytes = 16u << 20;
 // Executors read F32 values and the scales of blocks in place.
 constexpr uintptr_t kAlignment = 4;
 
-// The smallest run of bytes that can be made on its own, before and after.
+// The smallest run of bytes that can be made separately: the bytes it reads and the bytes it gives.
 struct Step {
   uint64_t in = 1, out = 1;
 };
@@ -41,7 +41,8 @@ uint64_t RowsPerPiece(const Encoding& encoding) {
   return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
 }
 
-// The bytes of the views one after the other; in `scratch` when they are not together already.
+// Returns the bytes of the views one after the other. They are copied to `scratch` unless they are
+// one view.
 ByteView Together(const std::vector<ByteView>& views, std::vector<std::byte>& scratch) {
   if (views.empty()) return {};
   if (views.size() == 1) return views[0];
@@ -99,7 +100,8 @@ Status TensorPlacer::Find(const OutputTensor& tensor, const SourceBytes& source,
   return Ok();
 }
 
-// The whole tensor in one place as it is; empty when it has to be made.
+// Returns the tensor's bytes if they lie together and need no change; empty when they have to be
+// made.
 Result<ByteView> TensorPlacer::FindMapped(const OutputTensor& tensor,
                                           const SourceBytes& source) const {
   if (tensor.encoding || tensor.literal) return ByteView();
@@ -140,7 +142,7 @@ void TensorPlacer::AddPieces(const OutputTensor& tensor, const SourceBytes& sour
   finish();
 }
 
-// The sources count rows of the reader.
+// Adds pieces of a tensor whose sources count rows of a reader.
 void TensorPlacer::AddRows(const OutputTensor& tensor, const SourceBytes& source,
                            std::span<std::byte> to) {
   const uint64_t row = StepOf(tensor).out, most = RowsPerPiece(*tensor.encoding);

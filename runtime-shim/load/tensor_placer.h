@@ -1,5 +1,5 @@
-// From tensors that name their source ranges to tensors in memory: mapped where the bytes lie
-// together as they are needed, else copied or encoded into buffers, by several threads.
+// Turns tensors with source ranges into tensors in memory. They are mapped where their bytes lie
+// together in the form that is needed; otherwise several threads copy or encode them into buffers.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,15 @@
 
 namespace moepack::runtime {
 
-// What tensors are placed into: their list, the buffers that were made for them, and the count.
+// Where tensors are placed: their list, the buffers that were made for them, and the count of
+// bytes.
 struct PlacedPart {
   std::vector<HostTensor>& tensors;
   std::vector<std::shared_ptr<const void>>& memory;
   LoadedPart& counts;
 };
 
-// kUnsupported, naming tensor and type, for what no executor can decode.
+// Returns kUnsupported, with tensor and type, for a type that no executor can decode.
 Status CheckDecodable(const std::string& path, const std::string& tensor,
                       const quant::Format* format);
 
@@ -34,13 +35,13 @@ class TensorPlacer {
   explicit TensorPlacer(std::string path) : path_(std::move(path)) {}
 
   // Adds the tensor to the part; its bytes are there after Run. `source` is borrowed until then,
-  // and what it points to for as long as the tensor is used.
+  // and the memory it points to for as long as the tensor is used.
   Status Place(OutputTensor tensor, const SourceBytes& source, const PlacedPart& part);
-  // Copies and encodes what was placed, with the jobs and the progress of the options.
+  // Copies and encodes what was placed. Uses jobs and progress of the options.
   Status Run(const LoadOptions& options);
 
  private:
-  // Some rows or bytes of a tensor, and where they go.
+  // Some rows or bytes of a tensor, and their destination.
   struct Piece {
     const OutputTensor* tensor = nullptr;
     const SourceBytes* source = nullptr;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kSmallTensor = 64;
 
-// `part` of `held` slices, as long as `count` of them; none on overflow or a remainder.
+// Scales the length `part` of `held` slices to `count` slices; no value on overflow or a remainder.
 std::optional<uint64_t> Stretch(uint64_t part, uint64_t held, uint64_t count) {
   if (held == 0 || part % held != 0) return std::nullopt;
   return CheckedMul(part / held, count);
@@ -28,7 +28,7 @@ Status WholeTensors::Add(const OpenedPart& part) {
   return Ok();
 }
 
-// A packed tensor gets its whole expert axis back; all others are whole.
+// Restores the whole expert axis of a packed tensor. All other tensors are whole already.
 Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
                                           const manifest::PartTensor& tensor) {
   WholeTensor whole{tensor.entry, part.Bytes(tensor), 0};
@@ -75,7 +75,7 @@ Status WholeTensors::AddTensor(const std::string& where, WholeTensor tensor) {
 }
 
 Status WholeTensors::AddAbsent() {
-  // One tensor of each kind and layer stands for all: the name with expert 0.
+  // One tensor of each kind and layer stands for all; its key is the name with expert 0.
   std::map<std::string, std::pair<size_t, uint32_t>> kinds;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const std::string& name = tensors_[i].entry.name;
@@ -103,7 +103,7 @@ Result<std::string> WholeTensors::LayOut() {
   for (const WholeTensor& tensor : tensors_) {
     entries.push_back(tensor.entry);
     const auto sum = CheckedAdd(size, tensor.entry.bytes);
-    // File offsets are signed.
+    // File offsets are signed 64-bit numbers; a lower limit leaves room for sums.
     if (!sum || *sum >= uint64_t{1} << 62) {
       return Error{Code::kCorrupt, Cat(path_, ": expected a model that fits into a file, found ",
                                        "tensors beyond it")};

@@ -1,4 +1,5 @@
-// The tensors that a checkpoint had before it was split, from the names and shapes in the parts.
+// Reconstructs the tensors that a checkpoint had before it was split, from the names and shapes in
+// the parts.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +18,33 @@ namespace moepack::runtime {
 // A tensor of the whole model. `offset` of the entry is from the start of the restored file.
 struct WholeTensor {
   TensorEntry entry;
-  ByteView sample;       // bytes of it, or of a neighbour that is as large
+  ByteView sample;       // its bytes, or those of a neighbour of the same size
   uint64_t experts = 0;  // along axis 0, if it is packed by expert
 };
 
 // Collects tensors part by part.
 class WholeTensors {
  public:
-  // `matcher` is that of the model's family, `path` names the distribution in errors; both are
+  // `matcher` belongs to the model's family, and `path` names the distribution in errors. Both are
   // borrowed.
   WholeTensors(const std::string& path, const LayerCounts& layers, FamilyMatcher& matcher)
       : path_(path), layers_(layers), matcher_(matcher) {}
 
-  // kMismatch for a tensor that two parts have with different types or shapes, kUnsupported for
-  // experts along an inner axis.
+  // Adds the tensors of a part. kMismatch for a tensor that two parts have with different types or
+  // shapes, kUnsupported for experts along an inner axis.
   Status Add(const OpenedPart& part);
-  // The experts that no part has, like their neighbours.
+  // Adds the experts that no part has, with the shapes of their neighbours.
   Status AddAbsent();
-  // The header of a file with all of them; sets their offsets. kCorrupt when sizes overflow.
+  // Returns the header of a file with all tensors, and sets their offsets. kCorrupt when sizes
+  // overflow.
   Result<std::string> LayOut();
 
   const std::vector<WholeTensor>& tensors() const { return tensors_; }
   uint64_t file_size() const { return file_size_; }
-  // Where the bytes of small tensors lie, which conversion reads itself: the lengths of a packed
-  // matrix. Those of absent experts are their neighbours'.
+  // Notes where the bytes of small tensors are that conversion reads early, such as the lengths of
+  // a packed matrix. Absent experts take those of their neighbours.
   void LocateSmall(SourceBytes& bytes) const;
-  // Where the tensors of a part lie in the restored file. REQUIRES: the part was added.
+  // Notes where a part has the bytes of the restored file. REQUIRES: the part was added.
   void Locate(const OpenedPart& part, SourceBytes& bytes) const;
 
  private:

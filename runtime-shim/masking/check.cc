@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kTokens = 32;
 
-// A model, and what its routers may pick.
+// A model and what its routers may pick.
 struct Side {
   const Model& model;
   LayerExperts eligible;
@@ -22,7 +22,7 @@ struct Side {
 
 using Advance = std::function<void(uint64_t tokens)>;
 
-// Runs both sides and writes what came of it into `node`.
+// Runs both sides and writes the result into `node`.
 Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
                const Advance& advance, CheckedNode& node) {
   RoutingTrace expected_trace, actual_trace;
@@ -47,13 +47,13 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
   node.findings = both.findings();
   node.eligible = CountIds(part.eligible);
   node.used = CountIds(actual_trace.Used());
-  // An assembled node numbers its experts anew: its routers cannot be laid beside the others.
+  // An assembled node renumbers its experts, so its routers cannot be compared with the others.
   if (node.failed() && node.kind == CheckedNode::Kind::kBundles)
     node.where = FirstDifference(expected_trace, actual_trace, report.tolerance);
   return Ok();
 }
 
-// "" when every layer has enough experts for a token.
+// Says which layer has too few experts for a token; "" when none has.
 std::string TooFew(const Model& model, const LayerExperts& eligible) {
   for (const auto& [layer, experts] : model.weights().moe_layers) {
     if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
@@ -83,7 +83,7 @@ Status SameType(const Weights& source, const HostTensor* expected, const HostTen
       "a quantized distribution can only be checked against itself: leave --against out"};
 }
 
-// Other types would give other logits without anything being wrong.
+// Refuses a source with other types, whose logits would differ without anything being wrong.
 Status CheckSameTypes(const Weights& source, const Weights& distribution) {
   for (const HostTensor& tensor : distribution.trunk)
     SHARD_CHECK(SameType(source, source.FindTrunk(tensor.name), tensor));
@@ -107,10 +107,10 @@ class Check {
   Status CheckGroup(uint32_t group);
   Status CheckBundles(CheckedNode& node);
   Status CheckAssembled(CheckedNode& node);
-  // Runs unless the mask is too narrow, and files the result.
+  // Runs the comparison unless the mask is too narrow, and adds the result.
   Status Compare(const Side& part, CheckedNode& node);
   void Done(CheckedNode node);
-  // The nodes of a group: with the overlay, without it, assembled.
+  // Checks the nodes of a group: with the overlay, without it, and assembled.
   bool HasOverlay() const { return parts_->FindOverlay() != nullptr; }
   bool Assembles() const;
   uint64_t TokensOfNode() const { return 2 * report_.tokens.size(); }
@@ -166,7 +166,7 @@ Result<std::vector<uint32_t>> Check::Groups() const {
   return groups;
 }
 
-// An assembled node has the overlay that its distribution has.
+// True if nodes are assembled. An assembled node always includes the overlay of its distribution.
 bool Check::Assembles() const {
   return options_.assembled && (options_.load.overlay || parts_->plan->overlay_version.empty());
 }
@@ -212,7 +212,7 @@ Status Check::CheckAssembled(CheckedNode& node) {
   if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
   const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
   if (!assembled) {
-    // A node that cannot be assembled is not a fault of the bundles; damage and mismatches are.
+    // A model that cannot be assembled says nothing about the bundles; damage and mismatches do.
     const Code code = assembled.error().code;
     if (code != Code::kUnsupported && code != Code::kInvalidArgument) return assembled.error();
     node.skipped = assembled.error().message;

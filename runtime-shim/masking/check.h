@@ -1,5 +1,5 @@
-// Proves that the bundles of a distribution are the model: every node gives the logits of the whole
-// model whose routers are masked to what the node holds.
+// Checks that the bundles of a distribution are the model: every node must give the logits of the
+// whole model with its routers masked to what the node holds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace moepack::runtime {
 
-// One node, or the same node assembled, beside the masked model.
+// The result for one node, or for the same node assembled, compared with the masked model.
 struct CheckedNode {
   enum class Kind : uint8_t {
     kBundles,    // trunk, group and overlay loaded from the distribution
@@ -25,11 +25,11 @@ struct CheckedNode {
   uint32_t group = 0;
   Kind kind = Kind::kBundles;
   bool overlay = false;
-  std::string skipped = {};  // why it was not run; "" when it was
+  std::string skipped = {};  // why it was not run; "" when it ran
   SideBySide::Findings findings = {};
-  // Where the routers of the two first part, for nodes that failed, if they do.
+  // For a node that failed, where the routers of the two first differ, if they do.
   std::optional<RoutingDifference> where = {};
-  uint64_t eligible = 0, used = 0;  // (layer, expert) pairs: what could and what did take part
+  uint64_t eligible = 0, used = 0;  // (layer, expert) pairs that could take part, and that did
 
   bool passed() const { return skipped.empty() && !findings.failure; }
   bool failed() const { return skipped.empty() && findings.failure.has_value(); }
@@ -38,16 +38,16 @@ struct CheckedNode {
 struct CheckOptions {
   std::string executor = "cpu";
   ExecutorOptions device;
-  // `groups` is set by the check. With the overlay nodes run with and without it.
+  // `groups` is set by the check. With `overlay`, nodes run both with and without it.
   LoadOptions load;
   std::vector<uint32_t> groups;  // empty: all
   std::vector<uint32_t> tokens;  // empty: CheckTokens
-  // The model to compare with; "": the distribution's own parts, all loaded at once.
+  // The model to compare with; "" for all parts of the distribution together.
   std::string against;
   std::optional<double> tolerance;  // SideBySide's; default: DefaultTolerance
   bool assembled = true;            // assemble each node below TMPDIR and compare it too
-  std::function<void(const CheckedNode&)> checked;  // as they are done; may be empty
-  // Tokens that have run, on both sides of all nodes; may be empty.
+  std::function<void(const CheckedNode&)> checked;  // called after each node; may be empty
+  // Counts the tokens that have run on both sides of all nodes; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
@@ -60,16 +60,16 @@ struct CheckReport {
   uint64_t failures() const;
 };
 
-// 0 (the same bits) on the CPU, 1e-4 elsewhere.
+// Returns 0 (the same bits) for the CPU, which adds in one order, and 1e-4 for other executors.
 double DefaultTolerance(const std::string& executor);
-// 32 ids spread over the vocabulary, the same in every run.
+// Returns 32 ids that are spread over the vocabulary, the same in every run.
 std::vector<uint32_t> CheckTokens(uint32_t vocabulary);
 
-// The first half of the tokens runs in batches, the rest one by one, so that both ways of running
-// are compared. A node that differs is a result, not an error. kInvalidArgument when the source is
-// no distribution or a group is none of its plan, kNotFound when it lacks a group's files,
-// kMismatch when no node can run; kUnsupported when `against` has other element types;
-// kInterrupted; else the errors of loading and running.
+// Checks all nodes. The first half of the tokens runs in batches and the rest one by one, so that
+// both ways of running are compared. A node that differs is a result and not an error.
+// kInvalidArgument when the source is not a distribution or its plan lacks a group, kNotFound when
+// a group's files are missing, kMismatch when no node can run, kUnsupported when `against` has
+// other element types, kInterrupted; else the errors of loading and running.
 Result<CheckReport> CheckDistribution(const std::string& distribution, const CheckOptions& options);
 
 }  // namespace moepack::runtime

@@ -10,7 +10,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Logits of a whole prompt would be as large as a model.
+// Few tokens run at a time, because the logits of a whole prompt would be as large as a model.
 constexpr size_t kTokensAtOnce = 16;
 
 }  // namespace
@@ -21,7 +21,7 @@ LogitsDifference CompareLogits(std::span<const float> expected, std::span<const 
   double magnitude = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     magnitude = std::max(magnitude, std::abs(double{expected[i]}));
-    if (expected[i] == actual[i]) continue;  // two infinities too
+    if (expected[i] == actual[i]) continue;  // also for equal infinities, whose difference is NaN
     difference.largest = std::max(difference.largest, std::abs(double{expected[i]} - actual[i]));
   }
   if (difference.largest > 0)

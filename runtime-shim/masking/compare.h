@@ -1,4 +1,4 @@
-// Two sessions, the same tokens: do they say the same?
+// Compares two sessions that run the same tokens.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,24 @@ namespace moepack::runtime {
 struct LogitsDifference {
   bool same_bits = true;
   double largest = 0;   // |expected - actual|
-  double relative = 0;  // that, over the largest |expected|
+  double relative = 0;  // `largest` divided by the largest |expected|
 };
 // REQUIRES: equal sizes, no NaN.
 LogitsDifference CompareLogits(std::span<const float> expected, std::span<const float> actual);
 
-// Steps two sessions side by side. Borrows them; both hold equally many positions.
+// Runs two sessions side by side. It borrows them. REQUIRES: both hold equally many positions.
 class SideBySide {
  public:
-  // `tolerance`: the largest LogitsDifference::relative that passes; 0: the bits must be the same.
+  // `tolerance` is the largest LogitsDifference::relative that passes; with 0 the bits must be the
+  // same.
   SideBySide(Session& expected, Session& actual, double tolerance)
       : expected_(expected), actual_(actual), tolerance_(tolerance) {}
 
-  // Feeds both and compares the logits of every position. kMismatch when the vocabularies differ;
-  // else the errors of Session::Feed.
+  // Runs tokens on both and compares the logits of every position. kMismatch when the vocabularies
+  // differ; else the errors of Session::Feed.
   Status Feed(std::span<const uint32_t> tokens);
 
-  // The logits of the first session, after the last token.
+  // The logits of the first session after the last token.
   std::span<const float> logits() const { return last_; }
 
   struct Divergence {

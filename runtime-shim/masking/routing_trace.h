@@ -1,4 +1,4 @@
-// What the routers of a run decided, kept to find where two runs part.
+// Records what the routers of a run decided, to find where two runs diverge.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class RoutingTrace : public RoutingObserver {
   struct Step {
     std::vector<float> logits;
     Selection chosen;
-    std::vector<float> norms, peaks;  // of what the chosen experts put out
+    std::vector<float> norms, peaks;  // of the outputs of the chosen experts
   };
-  // By position, then layer: the order in which an error spreads.
+  // Sorted by position, then layer, which is the order in which an error spreads.
   using Steps = std::map<std::pair<uint32_t, uint32_t>, Step>;
 
   bool wants_outputs() const override { return true; }
   void Observe(const RoutedBatch& batch) override;
   const Steps& steps() const { return steps_; }
-  // Ids that were chosen at least once.
+  // Returns the ids that were chosen at least once.
   LayerExperts Used() const;
 
  private:
@@ -38,8 +38,8 @@ struct RoutingDifference {
   // differ: something before this layer's experts"
   std::string what;
 };
-// The first step in which two runs of the same tokens part by more than `tolerance` (relative to
-// the largest value of its kind in that step; 0: the bits).
+// Returns the first step in which two runs of the same tokens differ by more than `tolerance`,
+// relative to the largest value of its kind in that step. With 0 the bits must be equal.
 std::optional<RoutingDifference> FirstDifference(const RoutingTrace& expected,
                                                  const RoutingTrace& actual, double tolerance);
 

@@ -6,7 +6,7 @@
 namespace moepack::runtime {
 namespace {
 
-// Values [first, first + columns) of a vector of F32; an empty one stays empty.
+// Returns values [first, first + columns) of an F32 vector; an empty vector stays empty.
 Matrix ValuesOf(const Matrix& vector, uint32_t first, uint32_t columns) {
   if (!vector) return {};
   Matrix part = vector;
@@ -57,7 +57,7 @@ class TrunkBuilder {
     const uint64_t rows = uint64_t{spec_.heads + spec_.key_heads} * spec_.key_width +
                           uint64_t{spec_.key_heads} * spec_.value_width;
     const Linear all = Weighted("attn_qkv", {rows, spec_.width});
-    if (slots_.failed()) return;  // else all rows, and so each part of them, fit 32 bits
+    if (slots_.failed()) return;  // the rows, and so each part of them, fit 32 bits
     const uint32_t query = spec_.heads * spec_.key_width;
     const uint32_t key = spec_.key_heads * spec_.key_width;
     const uint32_t value = spec_.key_heads * spec_.value_width;
@@ -171,7 +171,8 @@ class SetBuilder {
  private:
   std::string Name(const char* suffix) const { return Cat("blk.", layer_, ".", suffix); }
 
-  // The matrices of all experts of one kind; `rows` and `columns` of one expert, 0 rows: any.
+  // Takes the matrices of one kind for all experts. `one` is the shape of one expert's; 0 rows
+  // allow any number.
   Linear Stacked(const char* kind, uint32_t count, MatrixShape one) {
     Linear stacked;
     stacked.weight = slots_.Required(Name(kind) + ".weight", {one.rows * count, one.columns});
@@ -191,7 +192,7 @@ class SetBuilder {
     return one;
   }
 
-  // `half` 0 or 1 of the rows of a fused matrix.
+  // Returns the first (0) or second (1) half of the rows of a fused matrix.
   static Linear HalfOf(const Linear& fused, uint32_t half) {
     const uint32_t rows = fused.weight.rows / 2;
     return {fused.weight.Slice(half * rows, rows), ValuesOf(fused.bias, half * rows, rows)};

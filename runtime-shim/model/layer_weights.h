@@ -1,4 +1,4 @@
-// A model's weights on an executor, by their place in the forward pass.
+// A model's weights on an executor, ordered by their use in the forward pass.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct LayerWeights {
   bool moe() const { return static_cast<bool>(router.weight); }
 };
 
-// The experts of a layer: null where none of the sets that count holds the expert.
+// The experts of a layer by id; null for an expert that no set in use holds.
 using LayerExpertTable = std::vector<const MlpWeights*>;
 
 // A set of experts on the executor.
@@ -49,13 +49,13 @@ struct DeviceSet {
   int group = -1;
   bool overlay = false;
   LayerExperts ids;
-  // Per layer, in the order of ids.
+  // For each layer, in the order of ids.
   std::vector<std::vector<MlpWeights>> layers;
   std::vector<BufferPtr> buffers;
   uint64_t bytes = 0;
 };
 
-// All but the routed experts.
+// All weights except the routed experts.
 struct DeviceTrunk {
   Matrix embedding, output, output_bias;
   Linear output_norm;
@@ -65,10 +65,10 @@ struct DeviceTrunk {
   uint64_t bytes = 0;
 };
 
-// Uploads the tensors that the model's spec asks for. kCorrupt for one that is missing or has
-// another shape, kUnsupported for one that is not used, or in a type that the executor cannot read.
+// Uploads the tensors that the model's spec asks for. kCorrupt for a tensor that is missing or has
+// another shape, kUnsupported for one that nothing uses or whose type the executor cannot read.
 Result<DeviceTrunk> UploadTrunk(const Weights& weights, const ModelSpec& spec, Executor& executor);
-// `label` names the set in errors.
+// Uploads a set of experts; `label` names it in errors.
 Result<DeviceSet> UploadSet(const std::string& path, const ExpertSet& set, const ModelSpec& spec,
                             Executor& executor);
 

@@ -10,7 +10,8 @@
 namespace moepack::runtime {
 namespace {
 
-// A kernel is started over tokens and heads, whose product has 32 bits; CUDA has no more heads.
+// CUDA's grids have at most 65535 blocks in their second dimension, which counts heads, and the
+// product of tokens and heads has to fit 32 bits.
 constexpr uint32_t kMostHeads = 65535;
 
 const RuntimeFamily* FindRuntimeFamily(std::string_view architecture) {
@@ -57,7 +58,7 @@ void ReadShape(SpecKeys& keys, ModelSpec& spec) {
   spec.norm_eps = keys.RequiredFloat("attention.layer_norm_rms_epsilon");
 }
 
-// gguf-families.md I.5, "What the runtime does with them": the betas in the file are not read.
+// llama.cpp's loaders do not read the betas of a file, so the defaults hold here, too.
 void ReadRope(SpecKeys& keys, ModelSpec& spec) {
   RopeSpec& rope = spec.rope;
   rope.dims = keys.Uint("rope.dimension_count", spec.key_width);
@@ -77,7 +78,7 @@ void ReadRope(SpecKeys& keys, ModelSpec& spec) {
   rope.attention_factor *= 1 + 0.1f * std::log(1 / rope.frequency_scale);
 }
 
-// The function without which llama.cpp ends the process.
+// Requires the gating key of architectures for which llama.cpp ends the process without it.
 void RequireGating(SpecKeys& keys) {
   const GgufArchitecture* row = FindArchitecture(keys.architecture());
   if (row == nullptr || !row->routing || !row->routing->needs_gating) return;

@@ -1,5 +1,5 @@
-// ModelSpec: a transformer in numbers, read from GGUF metadata. One file per family fills it
-// (families/); forward.cc runs it.
+// ModelSpec describes a transformer in numbers, which are read from GGUF metadata. One file per
+// family fills it in (families/), and forward.cc runs it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace moepack::runtime {
 
-// Rotary embedding: frequencies and their stretching. Sources: RoFormer (2104.09864), YaRN
-// (2309.00071), and for the details what llama.cpp does (gguf-families.md I.5).
+// Rotary embedding: frequencies and how they are stretched. Sources: RoFormer (arXiv 2104.09864),
+// YaRN (arXiv 2309.00071), and for details llama.cpp's ggml_rope_yarn.
 struct RopeSpec {
   Pairing pairing = Pairing::kHalves;
   uint32_t dims = 0;
@@ -31,7 +31,7 @@ struct RopeSpec {
 struct LayerSpec {
   bool rope = true;
   uint32_t window = 0, chunk = 0;  // AttentionShape
-  // Of MoE layers; which they are, and their experts, the tensors say.
+  // The router of MoE layers. The tensors tell which layers these are, and their experts.
   Routing router;
 };
 
@@ -61,9 +61,9 @@ struct ModelSpec {
   uint32_t temperature_floor = 0;
 
   float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
-  Activation activation = Activation::kSilu;         // of dense and shared MLPs
-  Activation expert_activation = Activation::kSilu;  // of routed experts
-  bool weigh_inputs = false;             // Llama-4: the gate multiplies what the expert is given
+  Activation activation = Activation::kSilu;         // for dense and shared MLPs
+  Activation expert_activation = Activation::kSilu;  // for routed experts
+  bool weigh_inputs = false;             // Llama-4: the gate multiplies the expert's input
   const char* second_norm = "ffn_norm";  // the tensor before the MLP
 
   std::vector<LayerSpec> layer;

@@ -7,18 +7,20 @@
 namespace moepack::runtime {
 namespace {
 
-// The pair, as a real number, that turns `rotations` times within the original context (YaRN,
-// 2309.00071, equation for the ramp's ends).
+// Returns the pair, as a real number, that makes `rotations` full turns within the original
+// context: YaRN (arXiv 2309.00071), section 3.2, solved for the dimension; ggml_rope_yarn_corr_dim
+// in ggml.
 double PairOfRotations(const RopeSpec& rope, double rotations) {
   return rope.dims * std::log(rope.original_context / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(rope.base));
 }
 
-// 1 where a pair turns so often that it keeps its frequency, 0 where it is stretched, a ramp
-// between.
+// 1 for pairs that turn so often that they keep their frequency, 0 for pairs that are stretched,
+// and a ramp between.
 struct Ramp {
   double low, high;
   double operator()(uint32_t pair) const {
+    // ggml's rope_yarn_ramp has the same 0.001 against a division by zero.
     const double place = (pair - low) / std::max(0.001, high - low);
     return 1 - std::clamp(place, 0.0, 1.0);
   }

@@ -22,7 +22,8 @@ namespace moepack::runtime {
 namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
-// The smallest normal half float: what the models add or clamp to so that no sum is zero.
+// The smallest normal half float, to which llama.cpp's build_moe_ffn clamps the sum of the weights,
+// so that it is never zero.
 constexpr float kSumFloor = 6.103515625e-5f;
 
 using Floats = std::vector<float>;
@@ -30,7 +31,7 @@ using Gate = void (*)(Floats& values);
 
 void Keep(Floats&) {}
 
-// REQUIRES: one finite value at least.
+// REQUIRES: at least one finite value. The largest is subtracted, so that exp does not overflow.
 void Softmax(Floats& values) {
   const float largest = *std::max_element(values.begin(), values.end());
   float sum = 0;
@@ -43,6 +44,7 @@ void Sigmoid(Floats& values) {
 }
 
 void SqrtSoftplus(Floats& values) {
+  // log(1 + exp(x)) in a form that cannot overflow: max(x, 0) + log1p(exp(-|x|)).
   for (float& x : values) x = std::sqrt(std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))));
 }
 
@@ -106,7 +108,7 @@ Status CheckValues(const char* thing, std::span<const float> values, size_t coun
   return Ok();
 }
 
-// Positions of the `count` largest values, best first; the lower position wins a tie.
+// Returns the positions of the `count` largest values, best first. The lower position wins a tie.
 std::vector<uint32_t> Largest(const Floats& values, size_t count) {
   std::vector<uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -116,8 +118,8 @@ std::vector<uint32_t> Largest(const Floats& values, size_t count) {
   return order;
 }
 
-// The largest, or the sum of the two largest: minus infinity with fewer than two eligible experts
-// in the group.
+// Returns the largest score, or the sum of the two largest, which is minus infinity when fewer than
+// two experts of the group are eligible.
 float ScoreOfGroup(GroupScore kind, std::span<const float> scores) {
   float best = kMasked, second = kMasked;
   for (const float score : scores) {
@@ -163,7 +165,8 @@ Result<Selection> SelectExperts(std::span<const float> logits,
   for (const uint32_t id : eligible) probabilities[id] = logits[id];
   OfAll(spec)(probabilities);
 
-  // A bias must not bring a masked expert back, so scores start masked again.
+  // Scores start at minus infinity again, because a sigmoid of it is 0, and a bias would bring a
+  // masked expert back.
   Floats scores(spec.experts, kMasked);
   for (const uint32_t id : eligible)
     scores[id] = probabilities[id] + (selection_bias.empty() ? 0 : selection_bias[id]);

@@ -1,5 +1,5 @@
-// The router of one MoE layer on plain floats: written to be read, the reference for everything
-// that is faster.
+// The router of one MoE layer on plain floats. It is written to be read, and is the reference for
+// faster ones.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,17 @@ struct Selection {
   std::vector<float> weights;
 };
 
-// Picks top_k of the `eligible` ids. The others are masked: their logits count as minus infinity
-// before anything else happens, so that the result is that of a router without their rows. `logits`
-// has one value per expert; `selection_bias` too, or is empty. Ties go to the lower id.
+// Picks top_k of the `eligible` ids. The logits of all others become minus infinity before anything
+// else happens, so that the result is that of a router without their rows. `logits` has one value
+// per expert, and so has `selection_bias` unless it is empty. Ties go to the lower id.
 // kInvalidArgument when sizes or ids do not fit, fewer than top_k experts are eligible, or the
 // chosen routing groups hold fewer than top_k of them.
 Result<Selection> SelectExperts(std::span<const float> logits,
                                 std::span<const float> selection_bias, const Routing& spec,
                                 const ExpertIds& eligible);
 
-// What the gate gives each expert when the choice is left out: steps 2 and 6 over all `logits`
-// (softmax, sigmoid or sqrt(softplus)), no mask, bias, normalisation or scale. For comparing
-// experts of one layer.
+// Returns the gate value of each expert without the choice: steps 2 and 6 (router.cc) over all
+// `logits`, without mask, bias, normalisation or scale. They serve to compare experts of one layer.
 std::vector<float> GateValues(std::span<const float> logits, const Routing& spec);
 
 }  // namespace moepack::runtime

@@ -1,4 +1,4 @@
-// Reads an architecture's keys of GGUF metadata; the first that is missing or wrong stays as the
+// Reads an architecture's keys of GGUF metadata. The first that is missing or wrong is kept as the
 // error.
 #pragma once
 
@@ -15,27 +15,28 @@ namespace moepack::runtime {
 
 class SpecKeys {
  public:
-  // Borrows both; `path` names the file in errors.
+  // Borrows both arguments; `path` names the file in errors.
   SpecKeys(const std::string& path, const GgufMetadata& metadata)
       : path_(path), metadata_(metadata), architecture_(metadata.Architecture()) {}
 
   const std::string& architecture() const { return architecture_; }
   bool Has(std::string_view key) const { return Find(key) != nullptr; }
-  // Keys are given without "<architecture>.". Required ones are an error when they are absent;
-  // all are when they have another type or lie outside what makes sense (over 2^24, not finite).
+  // Keys are given without "<architecture>.". A required key that is absent is an error, and so is
+  // any key with another type or a value that makes no sense (over 2^24, not finite).
   uint32_t Required(std::string_view key);
   uint32_t Uint(std::string_view key, uint32_t otherwise);
   float Float(std::string_view key, float otherwise);
   float RequiredFloat(std::string_view key);
   bool Bool(std::string_view key, bool otherwise);
   std::string String(std::string_view key, const std::string& otherwise);
-  // One value for each of `count` layers: a list of at least that many, or one number for all.
+  // Reads one value for each of `count` layers, from a list of at least that many or from one
+  // number for all.
   std::vector<uint32_t> PerLayer(std::string_view key, uint32_t count, uint32_t otherwise);
 
   void Refuse(std::string_view key, const std::string& expected, const std::string& found);
-  // kUnsupported: a model that is well-formed and cannot run here.
+  // Sets kUnsupported for a model that is well-formed and cannot run here.
   void Decline(const std::string& what);
-  // The first complaint.
+  // The first error.
   Status status() const;
 
  private:

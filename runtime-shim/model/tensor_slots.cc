@@ -9,7 +9,8 @@ namespace moepack::runtime {
 
 namespace {
 
-// Matrix counts rows and columns in 32 bits, and loops over them in steps go past the end.
+// Matrix counts rows and columns in 32 bits, and loops that advance by several rows count past the
+// end, so half the range is kept free.
 constexpr uint64_t kMostRows = std::numeric_limits<int32_t>::max();
 
 MatrixShape ShapeOf(const HostTensor& tensor) {

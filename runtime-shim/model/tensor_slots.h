@@ -1,5 +1,5 @@
-// Takes tensors by name from a list, checks their shapes and uploads them; what nobody took is left
-// over and named.
+// Takes tensors by name from a list, checks their shapes and uploads them. A tensor that nothing
+// took is an error at the end.
 #pragma once
 
 #include <cstdint>
@@ -17,30 +17,30 @@
 
 namespace moepack::runtime {
 
-// Rows and columns of a matrix: of tensors with more than two dimensions, all but the last make the
-// rows. 0: any number.
+// Rows and columns of a matrix. All dimensions but the last make the rows of a tensor with more
+// than two. 0: any number.
 struct MatrixShape {
   uint64_t rows = 0, columns = 0;
 };
 
-// The first complaint stays as the error; after it, nothing is uploaded any more.
+// Keeps the first error, after which nothing is uploaded any more.
 class TensorSlots {
  public:
-  // Borrows all. `path` names the file in errors.
+  // Borrows all arguments. `path` names the file in errors.
   TensorSlots(const std::string& path, std::span<const HostTensor> tensors, Executor& executor);
 
   bool Has(const std::string& name) const { return tensors_.count(name) > 0; }
-  // An empty matrix when it is absent.
+  // Takes a matrix; the result is empty when it is absent.
   Matrix Optional(const std::string& name, MatrixShape shape);
   Matrix Required(const std::string& name, MatrixShape shape);
-  // F32 values on the host; empty when it is absent.
+  // Takes F32 values to the host; empty when the tensor is absent.
   std::vector<float> Values(const std::string& name, uint64_t count);
-  // A vector that must be F32: norms, biases.
+  // Takes a vector that must be F32: a norm or bias.
   Matrix OptionalVector(const std::string& name, uint64_t width);
   Matrix RequiredVector(const std::string& name, uint64_t width);
 
   void Refuse(const std::string& name, const std::string& expected, const std::string& found);
-  // The first complaint, or kUnsupported for a tensor that nobody took.
+  // Returns the first error, or kUnsupported for a tensor that nothing took.
   Status Finish() const;
   bool failed() const { return error_.has_value(); }
   std::vector<BufferPtr> TakeBuffers() { return std::move(buffers_); }

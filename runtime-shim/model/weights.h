@@ -1,5 +1,5 @@
-// A model's weights in host memory, whatever they were loaded from: GGUF names, trunk and sets of
-// experts apart.
+// A model's weights in host memory, whatever they were loaded from. Names are those of GGUF, and
+// sets of experts are separate from the trunk.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@
 
 namespace moepack::runtime {
 
-// A tensor under llama.cpp's name; shape as in GgufTensor: slowest dimension first, the expert axis
-// is axis 0. Its type has a decoder, and its bytes, which start at a multiple of four, are borrowed
-// from the memory of what it is listed in.
+// A tensor with llama.cpp's name. As in GgufTensor, the shape has the slowest dimension first, and
+// the expert axis is axis 0. Its type has a decoder. Its bytes start at a multiple of four, and are
+// borrowed from `memory` of the structure that lists it.
 struct HostTensor {
   std::string name;
   const quant::Format* format = nullptr;
@@ -31,7 +31,7 @@ struct HostTensor {
   std::span<const std::byte> bytes;
 };
 
-// Experts that came together: a group's, an overlay's, or all of a model.
+// Experts that were loaded together: those of a group, of an overlay, or of a whole model.
 struct ExpertSet {
   std::string label;  // "group 1", "overlay generalists-1", "model"
   int group = -1;     // -1: not a group's
@@ -42,11 +42,12 @@ struct ExpertSet {
   uint64_t bytes() const;
 };
 
-// What one part occupies, for the report of a load.
+// The size of one part, for the report of a load.
 struct LoadedPart {
   std::string label;  // "trunk", "routers", "group 1", ...
   uint64_t tensors = 0, bytes = 0;
-  uint64_t mapped = 0;  // of the bytes: mapped from files; the rest was copied or decoded
+  // the part of the bytes that is mapped from files; the rest was copied or decoded
+  uint64_t mapped = 0;
 };
 
 struct Weights {
@@ -55,7 +56,7 @@ struct Weights {
   std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
   std::vector<ExpertSet> sets;
   LayerCounts moe_layers;  // layer -> experts that its router has
-  // For a distribution: its plan, and the versions that a node reports.
+  // A distribution's plan, and the versions that a node reports.
   std::optional<Plan> plan;
   std::string model_version, shard_version, replica_version;
   std::vector<LoadedPart> parts;
@@ -68,14 +69,16 @@ struct Weights {
 };
 
 struct LoadOptions {
-  // For a distribution: the groups to load, or all if empty. kNotFound if files of one are absent.
+  // For a distribution, the groups to load, or all if empty. kNotFound if files of one are absent.
   std::vector<uint32_t> groups;
   bool overlay = true;
   std::string overlay_version;  // "": the newest that the manifest names
-  bool verify = true;           // digests of what is loaded, before anything runs (--no-verify)
+  // compare the digests of what is loaded before anything runs (--no-verify)
+  bool verify = true;
   uint32_t jobs = 0;
   ModelOptions model;  // --family, --config
-  // Bytes of the step at hand: reading for digests, then copying and decoding. May be empty.
+  // Counts the bytes of the current step: reading for digests, then copying and decoding. May be
+  // empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };
 
@@ -89,17 +92,17 @@ struct LoadOptions {
 //   kInvalidArgument  groups or an overlay of a model that is not split, or beyond its plan
 Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source,
                                                    const LoadOptions& options);
-// Of this machine.
+// The same for a path on this machine.
 Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                    const LoadOptions& options);
-// Another overlay of the same model, to be put in place of the one that was loaded: of `weights`
-// only the model's version is looked at (kMismatch). kNotFound when the manifest does not have this
-// version; "": the one it has.
+// Loads another overlay of the same model, to replace the one that was loaded. Of `weights` only
+// the model's version is used (kMismatch). kNotFound when the manifest lacks this version; "" takes
+// the one it has.
 Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
                               const LoadOptions& options, const Weights& weights);
 
-// What a node of `group` may pick from in each layer: the union of the ids of the group's set and,
-// if `overlay`, the overlay's. Without a plan, and with group -1: everything that is loaded.
+// Returns what a node of `group` may pick in each layer: the ids of the group's set and, if
+// `overlay`, of the overlay's. Without a plan, and with group -1, it is everything that is loaded.
 LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay);
 
 }  // namespace moepack::runtime

@@ -33,7 +33,7 @@ void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens)
   }
 }
 
-// Layers are few and come in order; the position in the list is found anew for each batch.
+// The layer's place in the list is searched for each batch; layers are few.
 void StatisticsCollector::Observe(const RoutedBatch& batch) {
   const auto& layers = statistics_.model.layers;
   const auto found = std::lower_bound(

@@ -1,4 +1,4 @@
-// Fills Statistics from what sessions decide.
+// Fills Statistics from the routing of sessions.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace moepack::runtime {
 
-// Usage: for each session StartSession, for each window of it StartWindow, and Feeding before every
+// Call StartSession for each session, StartWindow for each of its windows, and Feeding before every
 // Session::Feed.
 class StatisticsCollector : public RoutingObserver {
  public:
-  // `bos`: the token that is left out of everything but peaks, wherever it stands.
+  // `bos` is left out of everything but peaks, at any position.
   StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos);
 
   void StartSession(const std::string& name, const std::string& bucket, const std::string& executor,
                     const std::string& precision);
-  // The next token fed is at position 0 again.
+  // Says that the next token is at position 0 again.
   void StartWindow();
   void Feeding(Phase phase, std::span<const uint32_t> tokens);
 
@@ -37,7 +37,7 @@ class StatisticsCollector : public RoutingObserver {
   Statistics statistics_;
   Phase phase_ = Phase::kPrefill;
   WindowTokens window_;
-  uint64_t before_ = 0;  // tokens of all windows before this one
+  uint64_t before_ = 0;  // the tokens of all earlier windows
 };
 
 }  // namespace moepack::runtime

@@ -1,4 +1,4 @@
-// What statistics say about the model that they were taken from.
+// Describes the model that statistics were taken from.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@
 
 namespace moepack::runtime {
 
-// kInvalidArgument when experts are missing: a masked router would be described as if it were the
-// model's. REQUIRES: `spec` is that of a Model that was loaded from `weights`.
+// Describes a model. kInvalidArgument when experts are missing, because the statistics of a masked
+// router would pass for the model's. REQUIRES: `spec` belongs to a Model that was loaded from
+// `weights`.
 Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec);
-// The formats of all tensors, most bytes first; those below 1 % of the bytes are left out.
+// Returns the formats of all tensors, most bytes first, without those below 1 % of the bytes.
 std::string PrecisionOf(const Weights& weights);
-// tokenizer.ggml.bos_token_id.
+// Returns tokenizer.ggml.bos_token_id.
 std::optional<uint32_t> BosToken(const GgufMetadata& metadata);
 
 }  // namespace moepack::runtime

@@ -13,7 +13,7 @@ class Profiler {
   Profiler(const ProfileOptions& options, Session& session, StatisticsCollector& collector)
       : options_(options), session_(session), collector_(collector) {}
 
-  // The token that the model thinks likeliest after `tokens`.
+  // Runs `tokens` and returns the likeliest next token.
   Result<uint32_t> Feed(Phase phase, std::span<const uint32_t> tokens) {
     SHARD_CHECK(CheckInterrupt());
     collector_.Feeding(phase, tokens);

@@ -1,4 +1,4 @@
-// The tokens of the window that is being run, by position.
+// The tokens of the current window, by position.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace moepack::runtime {
 
 class WindowTokens {
  public:
-  // `bos`: the beginning-of-sequence token, if the model has one.
+  // `bos` is the beginning-of-sequence token, if the model has one.
   explicit WindowTokens(std::optional<uint32_t> bos) : bos_(bos) {}
 
-  // The next token is at position 0.
+  // Says that the next token is at position 0.
   void Start() { tokens_.clear(); }
   void Add(std::span<const uint32_t> tokens) {
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   }
   uint32_t size() const { return static_cast<uint32_t>(tokens_.size()); }
-  // Attention rests on the first position and on `bos`; they are routed in a way of their own.
-  // REQUIRES: position < size().
+  // True for attention sinks, the first position and `bos`, which are routed differently from other
+  // tokens. REQUIRES: position < size().
   bool IsSink(uint32_t position) const {
     return position == 0 || (bos_ && tokens_[position] == *bos_);
   }

@@ -15,7 +15,7 @@ uint64_t TrunkBytes(const Weights& weights) {
   return bytes;
 }
 
-// Layers and experts as the tensors have them.
+// Sets layers and experts to those that the tensors have.
 Status SetExperts(const Weights& weights, ModelSpec& spec) {
   for (const auto& [layer, experts] : weights.moe_layers) {
     if (layer >= spec.layers) {
@@ -91,7 +91,8 @@ Status DeviceModel::ReplaceOverlay(ExpertSet overlay) {
   return Ok();
 }
 
-// Groups come before the overlay; an expert that several sets hold is the same in all.
+// Groups come before the overlay. An expert that several sets hold is the same in all of them, so
+// the order does not matter.
 LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {
   LayerExpertTable table(spec_.layer[layer].router.experts, nullptr);
   for (const DeviceSet& set : sets_) {

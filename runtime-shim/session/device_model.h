@@ -1,4 +1,4 @@
-// The model as the forward pass sees it.
+// A Model with what the forward pass needs of it.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class DeviceModel final : public Model {
   DeviceModel(std::shared_ptr<const Weights> weights, ModelSpec spec, Executor& executor)
       : weights_(std::move(weights)), spec_(std::move(spec)), executor_(executor) {}
 
-  // Uploads trunk and sets. Called once.
+  // Uploads trunk and sets. It is called once.
   Status Upload();
 
   const ModelSpec& spec() const override { return spec_; }
@@ -27,8 +27,8 @@ class DeviceModel final : public Model {
 
   const DeviceTrunk& trunk() const { return trunk_; }
   uint64_t widest_expert() const;
-  // Where the eligible experts of each layer lie. kInvalidArgument for a layer that has fewer than
-  // its top-k, or an expert that is not loaded.
+  // Returns where the eligible experts of each layer are. kInvalidArgument for a layer that has
+  // fewer than its top-k, or an expert that is not loaded.
   Result<std::vector<LayerExpertTable>> TableOf(const LayerExperts& eligible) const;
 
  private:
@@ -40,7 +40,7 @@ class DeviceModel final : public Model {
   Executor& executor_;
   DeviceTrunk trunk_;
   std::vector<DeviceSet> sets_;
-  ExpertSet replaced_;  // the overlay that took the place of the loaded one
+  ExpertSet replaced_;  // the overlay that replaced the loaded one
 };
 
 }  // namespace moepack::runtime

@@ -30,8 +30,8 @@ void Forward::SetContext(uint32_t context) {
 
 namespace {
 
-// A source that is not a distribution has no digests, or its digests were compared when it was
-// loaded.
+// Returns a hint. Only a distribution has digests that are worth comparing: other sources have
+// none, or they were compared when the source was loaded.
 std::string DamagedLayerHint(const Weights& weights) {
   if (!weights.plan) return "the weights of this layer may be damaged";
   return Cat("the weights of this layer may be damaged: ", manifest::VerifyCommand(weights.path),

@@ -1,5 +1,5 @@
-// One pass of a batch of tokens through a model: the order of operations of llama.cpp's graphs, for
-// all families and executors.
+// Runs a batch of tokens through a model. All families and executors use this pass, whose order of
+// operations is that of llama.cpp's graphs.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,32 @@
 
 namespace moepack::runtime {
 
-// What the router may pick: the experts' places, and their ids, by layer.
+// What the routers may pick, by layer: the places of the experts, and their ids.
 struct EligibleTables {
   std::vector<LayerExpertTable> tables;
   LayerExperts ids;
 };
 
-// The tokens of a pass; the first stands at position `past`.
+// The tokens of a pass. The first is at position `past`.
 struct Batch {
   std::span<const uint32_t> tokens;
   uint32_t past = 0;
-  bool all_logits = false;  // of every token, else of the last alone
-  uint32_t layers = 0;      // run only the first ones, for what the observer sees; 0: all
+  bool all_logits = false;  // of every token, else only of the last
+  uint32_t layers = 0;      // how many layers run (the observer may not need more); 0: all
 };
 
 class Forward {
  public:
-  // Borrows all; `observer` may be null.
+  // Borrows all arguments; `observer` may be null.
   Forward(const DeviceModel& model, Scratch& scratch, const EligibleTables& eligible,
           RoutingObserver* observer);
 
-  // The factors of rotary angles depend on the context that a session has room for.
+  // Sets the factors of rotary angles, which depend on the context that a session has room for.
   void SetContext(uint32_t context);
 
-  // Leaves logits in the first rows of scratch.logits, and keys and values in the caches; no
-  // logits when only some layers ran.
-  // With `trace`, every operation's result is read back: kCorrupt, naming layer and operation, for
-  // the first that is not finite.
+  // Puts keys and values into the caches, and logits into the first rows of scratch.logits unless
+  // only some layers ran. With `trace`, the result of every operation is read back, and the first
+  // that is not finite is kCorrupt, with layer and operation.
   Status Run(const Batch& batch, bool trace);
 
  private:
@@ -63,7 +62,7 @@ class Forward {
   void Project(const Linear& linear, const Rows& x, const Rows& y);
   void RunMlp(const MlpWeights& mlp, Activation activation, const Rows& x, const Rows& y);
   void Norm(const Linear& norm, const Rows& x, const Rows& y);
-  // The first batch.tokens.size() rows.
+  // Returns the first batch.tokens.size() rows.
   Rows Now(const Rows& rows) const { return rows.Slice(0, count_); }
   Status Mark(const char* operation, const Rows& rows);
 

@@ -6,12 +6,12 @@ namespace moepack::runtime {
 
 namespace {
 
-// The same values, a head per row. REQUIRES: rows follow each other without a gap.
+// Views the same values with one head per row. REQUIRES: rows follow each other without a gap.
 Rows HeadsOf(const Rows& rows, uint32_t heads) {
   return {rows.buffer, rows.offset, rows.count * heads, rows.width / heads, rows.width / heads};
 }
 
-// Head `head` of every row.
+// Returns head `head` of every row.
 Rows HeadOf(const Rows& rows, uint32_t head, uint32_t width) {
   return rows.Columns(head * width, width);
 }
@@ -49,6 +49,7 @@ Status Forward::NormHeads(const Rows& queries, const Rows& keys) {
 void Forward::ScaleByPosition(const Rows& queries) {
   std::vector<float> factors(count_);
   for (uint32_t row = 0; row < count_; ++row) {
+    // Llama-4's formula; see ModelSpec::temperature.
     const double chunks = std::floor((past_ + row + 1.0) / spec_.temperature_floor);
     factors[row] = static_cast<float>(1 + spec_.temperature * std::log(1 + chunks));
   }
@@ -81,8 +82,9 @@ Status Forward::ProjectHeads() {
   return Mark("norm of rotated queries", queries);
 }
 
-// DeepSeek-V2 (2405.04434) 2.1.2 with the keys' up-projection moved to the queries, so that the
-// cache holds one row [latent, rotated part] for all heads:
+// Multi-head latent attention, as in section 2.1.2 of DeepSeek-V2 (arXiv 2405.04434). The
+// up-projection of the keys is applied to the queries instead, so that the cache holds one row
+// [latent, rotated part] for all heads:
 //   q_h . k_h = (K_h^T q_nope_h) . latent + q_rope_h . k_rope
 Status Forward::ProjectLatent() {
   const AttentionWeights& weights = weights_->attention;

@@ -1,6 +1,6 @@
-// The block of experts: the router's logits are read back, experts are chosen on the host
-// (router.h), and each chosen expert runs on the rows of the tokens that picked it, in ascending
-// id.
+// The block of experts. The router's logits are read back, experts are chosen on the host
+// (router.h), and each chosen expert runs on the rows of the tokens that picked it. Experts run in
+// ascending id, so that sums are added in the same order on every node.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -12,8 +12,8 @@ namespace moepack::runtime {
 
 namespace {
 
-// The tokens that picked an expert: their rows, applied gates, and places among the token's
-// choices.
+// The tokens that picked an expert: their rows, the gates that are applied, and the expert's places
+// among each token's choices.
 struct Users {
   std::vector<uint32_t> rows;
   std::vector<float> gates;
@@ -34,7 +34,7 @@ Users UsersOf(uint32_t id, std::span<const Selection> chosen) {
   return users;
 }
 
-// Largest magnitude and Euclidean norm.
+// Returns the largest magnitude and the Euclidean norm.
 std::pair<float, float> PeakAndNorm(std::span<const float> values) {
   float peak = 0;
   double squares = 0;
@@ -72,7 +72,7 @@ Status Forward::RunExpert(uint32_t id, std::span<const Selection> chosen) {
   const Users users = UsersOf(id, chosen);
   const auto count = static_cast<uint32_t>(users.rows.size());
   const Rows in = scratch_.expert_in.Slice(0, count), out = scratch_.expert_out.Slice(0, count);
-  // A gate that weighs the inputs is not applied again.
+  // Llama-4 multiplies an expert's input by the gate instead of its output.
   static const std::vector<float> kNone;
   executor_.Gather(Now(scratch_.normed), users.rows, spec_.weigh_inputs ? users.gates : kNone, in);
   RunMlp(expert, spec_.expert_activation, in, out);

@@ -1,4 +1,4 @@
-// A session that writes text: runs a prompt, then one token after the other.
+// A session that writes text: it runs a prompt, then one token after the other.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ class Generation {
   Generation(std::unique_ptr<Session> session, const Sampling& sampling)
       : session_(std::move(session)), sampler_(sampling) {}
 
-  // Runs tokens after what is there. Errors: Session::Feed.
+  // Runs tokens after those already there. Errors are those of Session::Feed.
   Status Prefill(std::span<const uint32_t> tokens);
-  // Picks the next token; it runs when the one after it is asked for. kInvalidArgument before any
-  // prompt; the errors of Session::Feed, among them that the context is full.
+  // Picks the next token, and runs the one picked before, so the last token of a text is never run.
+  // kInvalidArgument before any prompt; else the errors of Session::Feed, such as a full context.
   Result<NextToken> Decode();
 
-  // Whether Decode would fail because the context has no place for the token it gave last.
+  // True if Decode would fail because the context has no room for the token it gave last.
   bool full() const { return pending_ && session_->length() == session_->context(); }
 
  private:

@@ -1,4 +1,4 @@
-// What a node needs: one model on one executor, its mask, and the three calls that serve a session.
+// A node: one model on one executor, its mask, and the three calls that serve a session.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,18 @@ namespace moepack::runtime {
 struct NodeOptions {
   std::string executor = "cpu";
   ExecutorOptions device;
-  // For a distribution: the group that is loaded and that the routers are masked to; with -1
-  // everything is loaded and nothing is masked.
+  // For a distribution, the group to load and to mask the routers to. With -1 everything is loaded
+  // and nothing is masked.
   int group = -1;
   LoadOptions load;  // `groups` is set from `group`
 };
 
-// One thread at a time may use a node and its generations; several nodes may run side by side.
+// Only one thread at a time may use a node and its generations. Several nodes may run side by side.
 class Node {
  public:
-  // kInvalidArgument for a group of a source that is not a distribution or has fewer, kNotFound for
-  // one whose files it does not have; else the errors of OpenExecutor, LoadWeights and Model::Load.
+  // Opens a node. kInvalidArgument for a group when the source is not a distribution or has fewer
+  // groups, kNotFound when the group's files are missing; else the errors of OpenExecutor,
+  // LoadWeights and Model::Load.
   static Result<std::unique_ptr<Node>> Open(const std::string& source, const NodeOptions& options);
 
   const Model& model() const { return *model_; }
@@ -37,17 +38,18 @@ class Node {
   const Executor& executor() const { return *executor_; }
   // What the routers may pick, by layer.
   const LayerExperts& eligible() const { return eligible_; }
-  // The error of OpenTokenizer when the model has none that runs here.
+  // Returns the tokenizer, or the error of OpenTokenizer when the model has none that runs here.
   Result<const Tokenizer*> tokenizer() const;
 
-  // How well each group of the distribution would serve this prompt, best 1, worst 0: GroupScores
-  // over the first `moe_layers` MoE layers (0: all). One pass over the prompt with this node's mask
-  // through no more layers than that, in a session of its own; every node can score all groups.
-  // kInvalidArgument without a plan, for fewer than 2 tokens, and as Session::Route.
+  // Scores how well each group of the distribution would serve this prompt, from 0 (worst) to 1:
+  // GroupScores over the first `moe_layers` MoE layers (0: all). It takes one pass over the prompt
+  // with this node's mask, through no more layers than needed, in a separate session; every node
+  // can score all groups. kInvalidArgument without a plan and for fewer than 2 tokens; else the
+  // errors of Session::Route.
   Result<std::vector<double>> ProbeScore(std::span<const uint32_t> tokens,
                                          uint32_t moe_layers) const;
 
-  // A session with this node's mask. Borrows the node.
+  // Opens a session with this node's mask. It borrows the node.
   Result<std::unique_ptr<Session>> OpenSession(const SessionOptions& options) const;
   Result<std::unique_ptr<Generation>> OpenGeneration(const SessionOptions& options,
                                                      const Sampling& sampling) const;
@@ -56,7 +58,7 @@ class Node {
   Node() = default;
 
   std::unique_ptr<Executor> executor_;
-  std::unique_ptr<Model> model_;  // on the executor, so it goes first
+  std::unique_ptr<Model> model_;  // lives on the executor, and so is destroyed before it
   LayerExperts eligible_;
   Result<std::unique_ptr<Tokenizer>> tokenizer_ = std::unique_ptr<Tokenizer>();
 };

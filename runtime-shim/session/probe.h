@@ -1,4 +1,4 @@
-// How well a group would serve a prompt, from the logits of whole routers.
+// Scores how well a group would serve a prompt, from the logits of whole routers.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,28 @@
 
 namespace moepack::runtime {
 
-// The share of a router's wish that each node fulfils: the gate values of the top_k experts that it
-// picks among eligible[node], over those of the top_k that it would pick among all. Gate values are
-// those of the whole router before the choice (GateValues), for both. 0 to 1; a selection bias can
-// make a node's experts weigh more than the router's own choice, which counts as 1. 0 when the
-// chosen routing groups have too few eligible experts.
+// Returns the share of a router's choice that each node can serve: the sum of the gate values of
+// the top_k experts picked among eligible[node], divided by that of the top_k picked among all.
+// Both sums use the gate values of the whole router before the choice (GateValues). The share is 0
+// to 1; with a selection bias a node's experts may weigh more than the router's own choice, which
+// counts as 1. It is 0 when the chosen routing groups have too few eligible experts.
 // kInvalidArgument when sizes or ids do not fit, or fewer than top_k experts are eligible.
 Result<std::vector<double>> GateShares(std::span<const float> logits,
                                        std::span<const float> selection_bias, const Routing& spec,
                                        const std::vector<ExpertIds>& eligible);
 
-// Adds up GateShares while a prompt runs. Position 0 is left out: models park
-// attention on it and its experts say nothing of the text.
+// Adds up GateShares while a prompt runs. Position 0 is left out: it is an attention sink
+// (StreamingLLM, arXiv 2309.17453), and its experts say nothing about the text.
 class GroupScores : public RoutingObserver {
  public:
-  // `eligible`: one entry per group, by layer. Only the first `moe_layers` MoE layers count; 0:
+  // `eligible` has one entry per group, by layer. Only the first `moe_layers` MoE layers count; 0:
   // all.
   GroupScores(const Model& model, const std::vector<LayerExperts>& eligible, uint32_t moe_layers);
-  // How many layers of the model must run to have seen those that count.
+  // The number of layers that must run to have seen all layers that count.
   uint32_t layers() const;
   void Observe(const RoutedBatch& batch) override;
-  // One score per group: the mean over positions and layers. kInvalidArgument when no position
-  // counted (a prompt of one token), or what GateShares says.
+  // Returns one score per group, the mean over positions and layers. kInvalidArgument when no
+  // position counted (a prompt of one token); else the errors of GateShares.
   Result<std::vector<double>> Scores() const;
 
  private:
@@ -44,7 +44,7 @@ class GroupScores : public RoutingObserver {
   };
   Status Add(const RoutedBatch& batch, const Layer& layer);
 
-  std::map<uint32_t, Layer> layers_;  // those that count
+  std::map<uint32_t, Layer> layers_;  // the layers that count
   std::vector<double> sums_;
   uint64_t samples_ = 0;  // (position, layer) pairs
   Status status_ = Ok();

@@ -9,7 +9,7 @@
 namespace moepack::runtime {
 namespace {
 
-// What is to be allocated, so that all of it is known before the first byte.
+// Collects what is to be allocated, so that the whole size is known before anything is.
 class Allocation {
  public:
   void Add(Rows& rows, uint32_t count, uint64_t width) {
@@ -20,7 +20,7 @@ class Allocation {
     bytes_ = sum.value_or(UINT64_MAX);
     fits_ = fits_ && sum && width <= INT32_MAX;
   }
-  // False when a row is wider than Rows can say, or the bytes are more than 64 bits can count.
+  // False when a row is wider than 32 bits can count, or the bytes are more than 64 bits can.
   bool fits() const { return fits_; }
   uint64_t bytes() const { return bytes_; }
 

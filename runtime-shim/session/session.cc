@@ -72,12 +72,12 @@ Status DeviceSession::RunBatch(const Batch& batch, std::span<float> logits) {
   if (done && batch.layers != 0) done = model_.executor().Finish();
   if (done && batch.layers == 0)
     done = model_.executor().Read(scratch_.logits.Slice(0, rows), logits);
-  SHARD_CHECK(CheckMappedFiles());  // weights of a file that was cut are zeros
+  SHARD_CHECK(CheckMappedFiles());  // the weights of a file that was cut meanwhile read as zeros
   if (done && AllFinite(logits)) return done;
   if (!done && (done.error().code == Code::kUnavailable || done.error().code == Code::kInterrupted))
     return done;
-  // Runs the batch again to find where the first NaN came up; what the batch wrote into the caches
-  // is written again.
+  // Runs the batch again to find where the first NaN appeared. This is safe, because it writes the
+  // same rows of the caches again.
   SHARD_CHECK(forward_.Run(batch, /*trace=*/true));
   if (!done) return done;
   return Error{Code::kCorrupt, Cat(model_.weights().path,

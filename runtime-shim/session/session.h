@@ -1,4 +1,4 @@
-// A model on an executor, and sessions that run tokens through it with the router masked.
+// A model on an executor, and sessions that run tokens through it with masked routers.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@
 
 namespace moepack::runtime {
 
-// Weights on an executor. Trunk and sets of experts are separate; a table per layer says where each
-// expert lies, so that several groups share one trunk. Borrows the executor.
+// A model's weights on an executor. Trunk and sets of experts are separate, and a table per layer
+// says where each expert is, so that several groups share one trunk. Borrows the executor.
 class Model {
  public:
   // Checks that the model can run (family, tensors, shapes: kUnsupported or kCorrupt) and that the
-  // device has room (kUnavailable, with the bytes), then uploads.
+  // device has room (kUnavailable, with the bytes), then uploads the weights.
   static Result<std::unique_ptr<Model>> Load(std::shared_ptr<const Weights> weights,
                                              Executor& executor);
   virtual ~Model() = default;
@@ -33,25 +33,25 @@ class Model {
   virtual Executor& executor() const = 0;
   virtual uint64_t device_bytes() const = 0;
   virtual uint32_t vocabulary() const = 0;
-  // Puts an overlay in the place of the one that is loaded; trunk and groups stay. Sessions that
-  // run keep what they were opened with and must end first.
+  // Replaces the loaded overlay; trunk and groups stay. Running sessions use the old one and must
+  // end first.
   virtual Status ReplaceOverlay(ExpertSet overlay) = 0;
 };
 
-// What one MoE layer decided and did for a batch of tokens.
+// What one MoE layer chose and computed for a batch of tokens.
 struct RoutedBatch {
   uint32_t layer = 0;
   uint32_t first_position = 0;  // of the first token
   uint32_t tokens = 0, experts = 0;
   std::span<const float> logits;          // [tokens, experts], unmasked
   std::span<const float> selection_bias;  // [experts] or empty
-  std::span<const Selection> chosen;      // per token: ids and applied gates
-  // Per token and chosen expert, best first: the Euclidean norm and the largest magnitude of what
-  // the expert put out, before its gate. Empty unless asked for. [tokens * top_k]
+  std::span<const Selection> chosen;      // per token: ids and the gates that were applied
+  // For each token and chosen expert, best first, the Euclidean norm and the largest magnitude of
+  // the expert's output before its gate. [tokens * top_k], or empty when not asked for.
   std::span<const float> output_norms, output_peaks;
 };
 
-// Sees what routers decide. Called in layer order for each batch.
+// Is told what routers decide, in layer order for each batch.
 class RoutingObserver {
  public:
   virtual ~RoutingObserver() = default;
@@ -63,7 +63,7 @@ struct SessionOptions {
   uint32_t context = 0;                 // positions; 0: 4096, or the model's own if that is less
   uint32_t batch = 128;                 // tokens that run at once
   RoutingObserver* observer = nullptr;  // borrowed
-  // Told how many tokens ran, batch by batch. May be empty.
+  // Called after each batch with its number of tokens. May be empty.
   std::function<void(size_t tokens)> fed = {};
 };
 
@@ -72,23 +72,25 @@ enum class LogitsOf : uint8_t { kLast, kAll };
 // One sequence on one node. Borrows the model.
 class Session {
  public:
-  // `eligible`: per MoE layer, what its router may pick. kInvalidArgument when a layer has fewer
-  // than its top-k, or an expert is not loaded; kUnavailable when the cache does not fit.
+  // Opens a session in which the router of each MoE layer may pick from `eligible`.
+  // kInvalidArgument when a layer has fewer experts than its top-k, or an expert is not loaded;
+  // kUnavailable when the cache does not fit.
   static Result<std::unique_ptr<Session>> Open(const Model& model, const LayerExperts& eligible,
                                                const SessionOptions& options);
   virtual ~Session() = default;
 
-  // Runs tokens at the positions after those it holds. Gives logits [rows, vocabulary]: of the last
-  // token, or of all. kInvalidArgument: no tokens, an id outside the vocabulary, more than the
-  // context holds. kCorrupt: NaN among the logits; names the layer and the operation where the
-  // first appeared. kInterrupted, between two layers: the session is left as it was.
+  // Runs tokens at the positions after those it holds, and returns logits [rows, vocabulary] of the
+  // last token or of all. kInvalidArgument for no tokens, an id outside the vocabulary, and more
+  // tokens than the context holds. kCorrupt for NaN among the logits, with the layer and the
+  // operation where it first appeared. kInterrupted between two layers; the session is then left as
+  // it was.
   virtual Result<std::vector<float>> Feed(std::span<const uint32_t> tokens, LogitsOf which) = 0;
-  // Runs tokens through the first `layers` layers alone (1 to all), for what the observer sees; the
-  // session is left as it was. Errors: as Feed.
+  // Runs tokens through only the first `layers` layers (1 to all), for the observer. The session is
+  // left as it was. Errors are those of Feed.
   virtual Status Route(std::span<const uint32_t> tokens, uint32_t layers) = 0;
-  // Positions held.
+  // The number of positions that it holds.
   virtual uint32_t length() const = 0;
-  // Positions that it has room for.
+  // The number of positions that it has room for.
   virtual uint32_t context() const = 0;
   // Forgets all positions from `length` on.
   virtual void Rewind(uint32_t length) = 0;

@@ -63,7 +63,9 @@ TEST(Journal, AnOutputThatWasStartedAgainForgetsItsLaterTensors) {
 }
 
 TEST(Journal, NonsenseLinesAreSkipped) {
-  EXPECT_TRUE(Read("id\nx y z\n0 0 short\n99999999999 0 " + kA + "\n-1 0 " + kA + "\n").empty());
+  const std::string nonsense = "x y z\n0 1 short\n99999999999 0 " + kC + "\n-1 0 " + kC + "\n";
+  EXPECT_THAT(Read("id\n0 0 " + kA + "\n" + nonsense + "0 1 " + kB + "\n"),
+              ElementsAre(ElementsAre(kA, kB)));
 }
 
 TEST(Journal, WritesThatAreInterruptedOrCutShortAreGoneOnWith) {

@@ -86,10 +86,12 @@ TEST_F(LocalTreeTest, OnlyPartsOfAGgufMayLeadOutUnderTheirRule) {
 }
 
 TEST_F(LocalTreeTest, TheBlobsOfAHuggingFaceCacheCountAsInside) {
-  Put(dir_ / "blobs/digest");
+  Put(dir_ / "blobs/digest", "the blob");
   fs::create_directories(dir_ / "snapshots/main");
   fs::create_symlink("../../blobs/digest", dir_ / "snapshots/main/config.json");
-  EXPECT_TRUE(LocalTree(dir_ / "snapshots/main").Open("config.json"));
+  const auto text = LocalTree(dir_ / "snapshots/main").ReadText("config.json", 100);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_EQ(*text, "the blob");
 }
 
 TEST_F(LocalTreeTest, WhatIsNotThereIsNotFoundAndADanglingLinkIsNotAbsent) {

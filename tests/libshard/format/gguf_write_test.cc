@@ -58,8 +58,10 @@ TEST(GgufWrite, DefaultAlignmentRemovesTheKey) {
   metadata.Set(kGgufAlignmentKey, GgufValue::U32(4096));
   const std::string prefix = BuildGgufHeader(metadata, {}, 32);
   const auto header = ParseGguf("f.gguf", BytesOf(prefix), prefix.size());
-  ASSERT_TRUE(header);
+  ASSERT_TRUE(header) << header.error().message;
   EXPECT_TRUE(header->metadata.entries().empty());
+  EXPECT_EQ(header->data_start % 32, 0u);
+  EXPECT_LT(header->data_start, 4096u);
 }
 
 OutputFile TwoVectors() {

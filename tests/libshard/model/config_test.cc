@@ -227,7 +227,8 @@ TEST(ModelConfig, RefusesWrongTypesOfNamesAndSwitches) {
 TEST(ReadModelConfig, SaysWhichFileIsMissing) {
   const Result<ModelConfig> config = ReadModelConfig("/nowhere/config.json");
   ASSERT_FALSE(config);
-  EXPECT_NE(config.error().message.find("/nowhere/config.json"), std::string::npos);
+  EXPECT_EQ(config.error().code, Code::kNotFound);
+  EXPECT_EQ(config.error().message.find("/nowhere/config.json: "), 0u) << config.error().message;
 }
 
 // A function that nobody knows would leave the family's, and the model would run otherwise.

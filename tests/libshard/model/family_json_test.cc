@@ -159,7 +159,8 @@ TEST_F(FamilyFile, NeedsAnExpertRow) {
 TEST_F(FamilyFile, IsReadFromAFileThatExists) {
   const Result<Family> family = ReadFamilyFile("/nowhere/family.json");
   ASSERT_FALSE(family);
-  EXPECT_NE(family.error().message.find("/nowhere/family.json"), std::string::npos);
+  EXPECT_EQ(family.error().code, Code::kNotFound);
+  EXPECT_EQ(family.error().message.find("/nowhere/family.json: "), 0u) << family.error().message;
 }
 
 TEST_F(FamilyFile, AListOfNamesHasAnEnd) {

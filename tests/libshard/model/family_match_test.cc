@@ -101,8 +101,11 @@ TEST_F(FamilyMatch, CallsLayersBeyondTheDecoderMtp) {
 }
 
 TEST_F(FamilyMatch, DoesNotGuessMtpWithoutALayerCount) {
-  FamilyMatcher matcher(family_, 0);
-  EXPECT_FALSE(matcher.Classify("layers.92.attn.q").mtp);
+  const TensorClass unknown = FamilyMatcher(family_, 0).Classify("layers.92.attn.q");
+  ASSERT_NE(unknown.rule, nullptr);
+  EXPECT_EQ(unknown.layer, 92);
+  EXPECT_FALSE(unknown.mtp);
+  EXPECT_TRUE(FamilyMatcher(family_, 92).Classify("layers.92.attn.q").mtp);
 }
 
 TEST_F(FamilyMatch, KeepsAWildcardInsideItsComponent) {

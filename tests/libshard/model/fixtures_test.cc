@@ -153,11 +153,10 @@ INSTANTIATE_TEST_SUITE_P(Every, LayoutTest, testing::ValuesIn(fixtures::Layouts(
 // ---- the generator --------------------------------------------------------------------------
 
 TEST(Fixtures, EveryFamilyHasALayout) {
-  std::set<std::string> covered;
+  std::set<std::string> covered, families;
   for (const fixtures::Layout& layout : fixtures::AllLayouts()) covered.insert(layout.family);
-  for (const moepack::Family& family : moepack::AllFamilies()) {
-    EXPECT_TRUE(covered.count(family.name) == 1) << family.name << ": no layout in fixtures/";
-  }
+  for (const moepack::Family& family : moepack::AllFamilies()) families.insert(family.name);
+  EXPECT_EQ(covered, families);
 }
 
 TEST(Fixtures, SameOptionsGiveTheSameBytesAndAnotherSeedOthers) {
@@ -219,7 +218,8 @@ TEST(Fixtures, SizesCanBeChosen) {
 
 TEST(Fixtures, AnUnknownLayoutIsRefused) {
   const fixtures::TempDir dir;
-  EXPECT_FALSE(fixtures::MakeCheckpoint("gpt-2", dir.path()));
+  EXPECT_FALSE(fixtures::MakeCheckpoint("gpt-2", dir / "model"));
+  EXPECT_FALSE(fs::exists(dir / "model"));
 }
 
 TEST(Fixtures, WeightShapesHoldTheirShapeAndIdTablesHoldExpertIds) {

@@ -8,6 +8,7 @@ namespace moepack {
 namespace {
 
 TEST(GgufArchitectures, HoldThoseThatAreConvertedTo) {
+  ASSERT_GE(AllConverters().size(), 16u);
   for (const GgufConverter& converter : AllConverters()) {
     EXPECT_TRUE(IsMoeArchitecture(converter.architecture)) << converter.family;
   }

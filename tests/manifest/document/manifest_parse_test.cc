@@ -34,8 +34,12 @@ TEST(ParseManifestTest, ReadsBackEveryFieldThatWasWritten) {
 
 TEST(ParseManifestTest, AcceptsAnyMinorVersionOfItsMajorVersion) {
   ordered_json document = ordered_json::parse(WriteManifest(sample::Make().manifest));
+  const auto known = ParseManifest("x", document.dump());
   document["format_version"] = "1.7";
-  EXPECT_TRUE(ParseManifest("x", document.dump()));
+  const auto later = ParseManifest("x", document.dump());
+  ASSERT_TRUE(known && later);
+  EXPECT_EQ(later->bundles.size(), 5u);
+  EXPECT_EQ(WriteManifest(*later), WriteManifest(*known));
 }
 
 // One broken document each: what is done to the sample, and what the error must say.

@@ -57,6 +57,8 @@ TEST(NodeRecord, ReadsAnOldNodeFileWithoutDigests) {
   const auto record = ParseNodeRecord("node", document.dump());
   ASSERT_TRUE(record) << record.error().message;
   EXPECT_FALSE(record->has_digests());
+  EXPECT_EQ(record->group, Sample().group);
+  EXPECT_TRUE(record->files.empty());
 }
 
 TEST(NodeRecord, RefusesAnInvalidNodeFileWithTheReason) {

@@ -94,6 +94,9 @@ TEST(UnknownFieldsTest, RecordsWithoutANameAreNotKept) {
   const Json known = {{"list", {{{"a", 1}}}}};
   const Json document = {{"list", {{{"a", 1}, {"b", 2}}}}};
   EXPECT_TRUE(UnknownFields(document, known).empty());
+  const Json named_known = {{"list", {{{"name", "x"}, {"a", 1}}}}};
+  const Json named = {{"list", {{{"name", "x"}, {"a", 1}, {"b", 2}}}}};
+  EXPECT_EQ(UnknownFields(named, named_known).dump(), R"({"list":[{"name":"x","b":2}]})");
 }
 
 }  // namespace

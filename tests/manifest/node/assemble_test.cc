@@ -95,7 +95,10 @@ TEST_F(AssembleNodeTest, ADryRunWritesNothingAndKnowsEverySize) {
 TEST_F(AssembleNodeTest, ADryRunDoesNotMindAnExistingOutput) {
   Split("qwen3-moe");
   fs::create_directory(dir_ / "node");
-  EXPECT_TRUE(Assemble(DryRun()));
+  const auto report = Assemble(DryRun());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->files.size(), 7u);
+  EXPECT_TRUE(fs::is_empty(dir_ / "node"));
 }
 
 TEST_F(AssembleNodeTest, RoutingGroupsThatAreCutAreNoted) {

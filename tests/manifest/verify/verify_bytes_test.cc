@@ -52,6 +52,13 @@ TEST(VerifyBytesTest, HashesTensorsAcrossChunks) {
                      big("d", 0, 4), big("e", 5000, 5), big("f", 0, 6)});
   const VerifyReport report = VerifySample(made);
   EXPECT_TRUE(report.passed()) << TextOf(report);
+  for (const size_t tensor : {0, 1, 2, 4}) {
+    const TensorRecord& record = made.Bundle(kTrunk).tensors[tensor];
+    char& last = made.files[kTrunk][record.offset + record.bytes - 1];
+    last ^= 1;
+    EXPECT_EQ(VerifySample(made).findings.back().tensor, record.name);
+    last ^= 1;
+  }
 }
 
 TEST(VerifyBytesTest, StopsWhenInterrupted) {

@@ -283,6 +283,7 @@ TEST(VerifyAgainstAForger, ProvesEveryFieldThatCanBeProved) {
 }
 
 TEST(VerifyAgainstAForger, ProvesThatNoFieldIsMissing) {
+  size_t fields = 0;
   for (const Kind kind : {Kind::kSafetensors, Kind::kGguf}) {
     const Forgery original = Made(kind).Copy();
     for (const char* section : {"/model", "/tool", "/bundles/0", "/bundles/1/tensors/0"}) {
@@ -293,9 +294,11 @@ TEST(VerifyAgainstAForger, ProvesThatNoFieldIsMissing) {
         Forgery forged = original;
         forged.manifest[pointer].erase(key);
         EXPECT_NE(Made(kind).Problems(forged), "") << path;
+        ++fields;
       }
     }
   }
+  EXPECT_GT(fields, 60u);
 }
 
 TEST(VerifyAgainst, DoesNotCareWhereTheSourceLies) {
@@ -305,6 +308,11 @@ TEST(VerifyAgainst, DoesNotCareWhereTheSourceLies) {
   options.against = (dir / "another name").string();
   const VerifyReport report = Verify(Made(Kind::kGguf).dir() / "out", options);
   EXPECT_TRUE(report.passed()) << TextOf(report);
+  options.against = (Made(Kind::kGguf).dir() / "source").string();
+  const VerifyReport at_home = Verify(Made(Kind::kGguf).dir() / "out", options);
+  EXPECT_EQ(report.rules, at_home.rules);
+  EXPECT_GT(report.source_bytes, 0u);
+  EXPECT_EQ(report.source_bytes, at_home.source_bytes);
 }
 
 }  // namespace

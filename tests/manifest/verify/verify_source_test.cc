@@ -283,7 +283,11 @@ TEST(VerifySourceTest, ProvesAPartOfADistribution) {
   made.distribution.Remove("trunk/trunk.safetensors");
   made.distribution.Remove("groups/001/experts.safetensors");
   made.distribution.manifest.complete = false;
-  EXPECT_TRUE(made.Verify().passed());
+  const VerifyReport part = made.Verify();
+  EXPECT_TRUE(part.passed()) << TextOf(part);
+  const auto& bundles = made.distribution.manifest.bundles;
+  EXPECT_EQ(part.tensors, bundles[0].tensors.size() + bundles[1].tensors.size());
+  EXPECT_GT(part.source_bytes, 0u);
 }
 
 TEST(VerifySourceTest, ListsTheRulesOfTheSource) {

@@ -44,7 +44,9 @@ TEST(Gate, HoldsAsItsRelationSays) {
 
 TEST(Gate, EveryMetricCanBeNamed) {
   for (const char* metric : kGateMetrics) {
-    EXPECT_TRUE(ParseGate(std::string(metric) + "<1")) << metric;
+    const auto gate = ParseGate(std::string(metric) + "<1");
+    ASSERT_TRUE(gate) << gate.error().message;
+    EXPECT_EQ(gate->metric, metric);
   }
 }
 

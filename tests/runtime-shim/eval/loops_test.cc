@@ -26,11 +26,15 @@ TEST(Loops, APeriodAtTheEndFourTimesIsALoop) {
 }
 
 TEST(Loops, ThreeTimesAreNotALoop) {
-  EXPECT_FALSE(FindLoop(std::vector<uint32_t>{9, 9, 7, 1, 2, 3, 1, 2, 3, 1, 2, 3}).looping());
+  const LoopResult result = FindLoop(std::vector<uint32_t>{9, 9, 7, 1, 2, 3, 1, 2, 3, 1, 2, 3});
+  EXPECT_EQ(result.period, 0u);
+  EXPECT_EQ(result.repeated_share, 0.5) << "1 2 3 twice in the last six";
 }
 
 TEST(Loops, ALoopThatEndedDoesNotCount) {
-  EXPECT_FALSE(FindLoop(std::vector<uint32_t>{1, 1, 1, 1, 1, 1, 2}).looping());
+  const LoopResult result = FindLoop(std::vector<uint32_t>{1, 1, 1, 1, 1, 1, 1, 2});
+  EXPECT_EQ(result.period, 0u);
+  EXPECT_EQ(result.repeated_share, 0.5) << "1 1 twice in 1 1 1 2";
 }
 
 TEST(Loops, TheShortestPeriodIsTold) {

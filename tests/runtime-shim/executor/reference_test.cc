@@ -104,7 +104,9 @@ TEST_F(Reference, ActivatesAsTheFamiliesDo) {
 TEST_F(Reference, NanPassesClamps) {
   const Rows gate = Put({kNan, 1, kNan}, 3);
   executor_.Activate(Activation::kClampedSilu, gate, Put({1, kNan, kNan}, 3));
-  for (const float value : Get(gate)) EXPECT_TRUE(std::isnan(value));
+  const std::vector<float> values = Get(gate);
+  EXPECT_EQ(values.size(), 3u);
+  for (const float value : values) EXPECT_TRUE(std::isnan(value)) << value;
 }
 
 TEST_F(Reference, TurnsNeighboursOrHalves) {

@@ -147,7 +147,9 @@ TEST(GroupScores, AnErrorWhileWatchingComesOutAtTheEnd) {
   const FakeModel model = ModelWithExperts();
   GroupScores scores(model, {{{1, {0}}}}, 1);
   Show(scores, 1, 1, 1);
-  EXPECT_FALSE(scores.Scores());
+  const auto means = scores.Scores();
+  ASSERT_FALSE(means);
+  EXPECT_THAT(means.error().message, HasSubstr("expected at least 2, found 1"));
 }
 
 }  // namespace

@@ -208,7 +208,11 @@ TEST(ScaledWeight, IgnoresScalesOfActivationsAndCaches) {
   WeightSample sample = Blocks();
   sample.Add("input_scale", "F32", {}, BytesOf<float>({1}));
   sample.Add("k_scale", "F32", {}, BytesOf<float>({1}));
-  EXPECT_TRUE(sample.Read());
+  WeightSample plain = Blocks();
+  const auto weight = sample.Read(), without = plain.Read();
+  ASSERT_TRUE(weight) << weight.error().message;
+  ASSERT_TRUE(without) << without.error().message;
+  EXPECT_EQ(sample.Values(*weight), plain.Values(*without));
 }
 
 }  // namespace
