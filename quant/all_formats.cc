@@ -25,20 +25,20 @@ constexpr Format Plain(std::string_view name, std::string_view safetensors, int 
   return {name, safetensors, ggml_type, 1, bytes};
 }
 
-// A type of ggml that we can only copy: geometry alone.
+// A type of ggml that we can only copy; the row has its block size and nothing else.
 constexpr Format CopyOnly(std::string_view name, int ggml_type, uint32_t block_values,
                           uint32_t block_bytes) {
   return {name, "", ggml_type, block_values, block_bytes};
 }
 
-// A type whose scalar form is all there is.
+// A type with only a scalar form.
 constexpr Format With(Format format, Encoder encode, Decoder decode) {
   format.encode = format.encode_reference = encode;
   format.decode = format.decode_reference = decode;
   return format;
 }
 
-// With kernels of its own.
+// Adds a kernel to a type.
 constexpr Format Faster(Format format, Encoder encode) {
   format.encode = encode;
   return format;

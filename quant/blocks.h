@@ -1,5 +1,5 @@
-// A row as a sequence of blocks. A Block is a struct whose memory is the block's bytes and which
-// says in kValues how many values it stands for.
+// Treats a row as a sequence of blocks. A Block is a struct whose memory is the block's bytes, and
+// its kValues is the number of values it stands for.
 #pragma once
 
 #include <bit>
@@ -11,13 +11,13 @@
 
 namespace quant {
 
-// Blocks are copied from and to files as they lie in memory.
+// Blocks are copied from and to files as they are in memory.
 static_assert(std::endian::native == std::endian::little);
 
 using Values = std::span<const float>;
 
-// Calls encode_block(values, importance) -> Block for the blocks in order; importance is empty, or
-// that of one row and repeated for each.
+// Calls encode_block(values, importance) -> Block for the blocks in order. The importance is empty,
+// or that of one row, which is repeated for each row.
 template <class Block, class EncodeBlock>
 void EncodeBlocks(Values values, Values importance, std::span<std::byte> out,
                   const EncodeBlock& encode_block) {

@@ -1,5 +1,5 @@
-// Format: one row per element type, the only place where names, ids and block geometry are written
-// down.
+// Format describes an element type. The table has one row per type, and nothing else in the code
+// lists names, ids or block sizes.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace quant {
 // Any float is accepted: values that are not finite give arbitrary bytes, but always the same ones.
 using Encoder = void (*)(std::span<const float> values, std::span<const float> importance,
                          std::span<std::byte> out);
-// The reverse: `blocks` holds whole blocks, and `out` has room for all their values.
+// Decodes whole blocks; `out` has room for all their values.
 using Decoder = void (*)(std::span<const std::byte> blocks, std::span<float> out);
 
 // An element type. Values are stored in blocks of `block_values` values and `block_bytes` bytes;
-// plain types are blocks of one. Rows live for the whole program: compare and pass them by address.
+// plain types are blocks of one. Rows are never destroyed, so compare and pass them by address.
 struct Format {
   std::string_view name;  // spelled as ggml prints it where ggml has the type: "bf16", "q4_K"
   std::string_view safetensors;  // dtype in a safetensors header, empty if the format has none
@@ -30,20 +30,21 @@ struct Format {
   Encoder encode = nullptr;  // null: a type that can only be read or copied
   Decoder decode = nullptr;  // null: a type that can only be copied
   bool uses_importance = false;
-  // The readable scalar form of encode and decode, which gives the same bytes and floats.
+  // The scalar forms of encode and decode, which are written to be read and give the same bytes and
+  // floats.
   Encoder encode_reference = nullptr;
   Decoder decode_reference = nullptr;
 
-  // The bytes of `values` values; no value when they do not fill whole blocks or the product
-  // overflows.
+  // Returns the bytes of `values` values; no value when they do not fill whole blocks or the
+  // product overflows.
   std::optional<uint64_t> BytesFor(uint64_t values) const;
   double BitsPerValue() const { return 8.0 * block_bytes / block_values; }
 };
 
-// The list, in a fixed order.
+// All types, in a fixed order.
 std::span<const Format> AllFormats();
 
-// Null when there is no such row. Names are compared without regard to case.
+// Find a row; null when there is none. Names are compared without regard to case.
 const Format* FindFormat(std::string_view name);
 const Format* FindSafetensorsFormat(std::string_view dtype);
 const Format* FindGgmlFormat(int ggml_type);

@@ -22,7 +22,7 @@ inline float HalfToFloat(uint16_t half) {
   return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));
 }
 
-// NaN keeps its sign and nothing else.
+// NaN keeps its sign but not its payload.
 inline uint16_t FloatToHalf(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000;
@@ -38,8 +38,9 @@ inline uint16_t FloatToHalf(float value) {
   return static_cast<uint16_t>(sign | ((magnitude - (112u << 23) + 0xfff + odd) >> 13));
 }
 
-// A block's scale. A search that overflows ends in NaN, whose sign would depend on the machine and
-// on how a compiler moved a minus: here it is always the one that x86-64 gives.
+// Converts a block's scale. A search that overflows ends in NaN, whose sign depends on the machine
+// and on where the compiler puts a minus. It is always set to the one that x86-64 gives, so that
+// bytes are the same everywhere.
 inline uint16_t ScaleToHalf(float scale) {
   return std::isnan(scale) ? uint16_t{0xfe00} : FloatToHalf(scale);
 }

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// The nearest of kIq4Codes. All partial sums are small integers, so this is exact.
+// Returns the nearest of kIq4Codes. All partial sums are small integers, so the result is exact.
 HWY_INLINE V NearestIq4Value(V value) {
   V code = Splat(kIq4Codes[0]);
   for (size_t k = 0; k < kIq4Limits.size(); ++k) {
@@ -27,7 +27,7 @@ HWY_INLINE V NearestIq4Value(V value) {
   return code;
 }
 
-// Sums of w * code * x and w * code * code over the codes at a scale.
+// The sums of w * code * x and w * code * code over the codes at a scale.
 struct Iq4Sums {
   V qx, qq;
 };
@@ -90,7 +90,7 @@ HWY_INLINE Iq4Fit FitIq4Group(const LaneBlocks& blocks, size_t first, const floa
   return FitIq4Lanes(x, w);
 }
 
-// The codes nearest to value * inverse, of the 32 values of one group.
+// Finds the codes nearest to value * inverse for the 32 values of one group.
 HWY_INLINE void NearestIq4Codes(const float* x, float inverse, uint8_t* q) {
   const D d;
   const V inverse_lanes = Splat(inverse), one = Splat(1.0f);

@@ -20,8 +20,8 @@ Weights WeightsOf(Values values, Values importance, float spread) {
   return weights;
 }
 
-// Weighted sums over a group with the codes that fit a scale: of w * code * x and w * code^2. As in
-// LevelFit their quotient is the best scale for these codes.
+// The sums of w * code * x and w * code^2 over a group with the codes that fit a scale. As in
+// LevelFit, their quotient is the best scale for these codes.
 struct CodeFit {
   float qx = 0, qq = 0;
 };
@@ -47,6 +47,7 @@ float FitIq4Scale(Values values, Values importance, float spread) {
   const CodeFit first = FitAtScale(values, weights, inverse);
   float scale = first.qq > 0 ? first.qx / first.qq : 0.0f;
   float best = scale * first.qx;
+  // The largest value is put at up to seven units beside the lowest code. 7 is ggml's `ntry`.
   for (int step = -7; step <= 7; ++step) {
     const CodeFit fit = FitAtScale(values, weights, (static_cast<float>(step) + lowest) / largest);
     if (!(fit.qq > 0 && fit.qx * fit.qx > best * fit.qq)) continue;

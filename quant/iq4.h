@@ -1,4 +1,4 @@
-// What iq4_nl and iq4_xs have in common: 4-bit codes that stand for unevenly spaced values, denser
+// Shared by iq4_nl and iq4_xs: 4-bit codes that stand for unevenly spaced values, which are denser
 // around zero.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace quant {
 
-// value = scale * kIq4Codes[q]. From ggml's table for these types.
+// value = scale * kIq4Codes[q]. The table is ggml's kvalues_iq4nl.
 inline constexpr std::array<float, 16> kIq4Codes = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                     1,    13,   25,  38,  53,  69,  89,  113};
 
-// The code nearest to `value`; of two equally near the higher.
+// Returns the code nearest to `value`, and the higher of two that are equally near.
 constexpr uint8_t NearestIq4Code(float value) {
   if (value <= kIq4Codes.front()) return 0;
   if (value >= kIq4Codes.back()) return kIq4Codes.size() - 1;
@@ -24,9 +24,9 @@ constexpr uint8_t NearestIq4Code(float value) {
   return value - kIq4Codes[below] < kIq4Codes[above] - value ? below : above;
 }
 
-// kIq4Limits[k] is the smallest float whose nearest code is above k: the differences are rounded,
-// and both are monotone in the value. So a number that is not NaN has as code how many limits it
-// reaches.
+// kIq4Limits[k] is the smallest float whose nearest code is above k. The differences that
+// NearestIq4Code compares are rounded, but monotone in the value, so the code of a number that is
+// not NaN is the number of limits that it reaches.
 inline constexpr std::array<float, 15> kIq4Limits = [] {
   std::array<float, 15> limits{};
   for (uint8_t k = 0; k < limits.size(); ++k) {
@@ -40,13 +40,13 @@ inline constexpr std::array<float, 15> kIq4Limits = [] {
   return limits;
 }();
 
-// The scale with the least weighted error for a group of 32, among 16 that put the value of largest
-// magnitude at or near the ends of the code book; 0 for a zero group. `spread` is the mean square
-// that smooths the weights (WeighByImportance); without importance the weight is the value's
-// square.
+// Returns the scale with the least weighted error for a group of 32, among 16 that put the value of
+// largest magnitude at or near the end of the code book; 0 for a zero group. `spread` is the mean
+// square that smooths the weights (WeighByImportance). Without importance the weight is the value's
+// square. Source: quantize_row_iq4_nl_impl of ggml-quants.c.
 float FitIq4Scale(Values values, Values importance, float spread);
 
-// The `spread` of a block: twice the mean square of its values.
+// Returns the `spread` of a block, twice the mean square of its values.
 float Iq4Spread(Values block);
 
 }  // namespace quant

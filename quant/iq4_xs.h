@@ -29,13 +29,13 @@ struct BlockIq4Xs {
 };
 static_assert(sizeof(BlockIq4Xs) == 136);
 
-inline constexpr size_t kIq4XsDistance = 16;  // of the two values of a byte
+inline constexpr size_t kIq4XsDistance = 16;  // between the two values of a byte
 
 using FloatsIq4Xs = std::array<float, BlockIq4Xs::kGroups>;
 
-// Sets d and the levels of the group scales in an empty block: the scale of largest magnitude gets
-// -32. Returns what the values of each group are multiplied by to get codes, chosen for d before it
-// is rounded to F16.
+// Sets d and the levels of the group scales in an empty block. The scale of largest magnitude gets
+// -32. Returns the factor that turns the values of each group into codes; it is computed from d
+// before d is rounded to F16, as in ggml.
 FloatsIq4Xs RoundScalesIq4Xs(const FloatsIq4Xs& scales, BlockIq4Xs& block);
 
 // Encoder and Decoder of format.h.

@@ -1,5 +1,5 @@
-// How the 256 integers of a k-quant block share bytes. Neighbours in a byte are 32 or 64 values
-// apart, so that a vector of bytes is unpacked with a mask and a shift.
+// Packs the 256 integers of a k-quant block into bytes. Neighbours in a byte are 32 or 64 values
+// apart, so that a mask and a shift unpack a vector of bytes.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace quant {
 inline constexpr size_t kSuperBlock = 256;
 using Levels = std::array<uint8_t, kSuperBlock>;
 
-// The part of a block's values, weights or integers that belongs to a group.
+// Returns the part of a block's values, weights or integers that belongs to a group.
 template <size_t kGroupValues>
 std::span<const float> GroupOf(std::span<const float> values, size_t group) {
   return values.subspan(group * kGroupValues, kGroupValues);
@@ -24,8 +24,8 @@ std::span<uint8_t> GroupOf(Levels& q, size_t group) {
   return std::span(q).subspan(group * kGroupValues, kGroupValues);
 }
 
-// Two bits of each value, from bit `shift` on: in each run of 128, byte l holds those of values l,
-// l + 32, l + 64 and l + 96, lowest bits first.
+// Packs two bits of each value, from bit `shift` on. In each run of 128, byte l holds those of
+// values l, l + 32, l + 64 and l + 96, lowest bits first.
 inline void PackTwoBits(const Levels& q, unsigned shift, std::span<uint8_t, 64> out) {
   for (size_t run = 0; run < 2; ++run) {
     const uint8_t* const from = q.data() + 128 * run;
@@ -42,7 +42,7 @@ inline unsigned TwoBitsOf(std::span<const uint8_t, 64> packed, size_t i) {
   return packed[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3u;
 }
 
-// One bit of each value, bit `shift`: value i is in bit i / 32 of byte i % 32.
+// Packs bit `shift` of each value. That of value i is in bit i / 32 of byte i % 32.
 inline void PackOneBit(const Levels& q, unsigned shift, std::span<uint8_t, 32> out) {
   std::array<uint8_t, 32> packed{};
   for (unsigned k = 0; k < 8; ++k) {
@@ -57,8 +57,8 @@ inline unsigned OneBitOf(std::span<const uint8_t, 32> packed, size_t i) {
   return packed[i % 32] >> i / 32 & 1u;
 }
 
-// The low four bits of each value: in each run of 2 * distance (32 or 64), byte l holds value l in
-// its low and value l + distance in its high half.
+// Packs the low four bits of each value. In each run of 2 * distance values (distance is 32 or 64),
+// byte l holds value l in its low and value l + distance in its high half.
 inline void PackFourBits(const Levels& q, size_t distance, std::span<uint8_t, 128> out) {
   for (size_t run = 0; run < 128; run += distance) {
     const uint8_t* const from = q.data() + 2 * run;

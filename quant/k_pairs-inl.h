@@ -15,14 +15,14 @@ namespace HWY_NAMESPACE {
 
 using PairFits = RangeFits<ScalePairs::kGroups>;
 
-// What becomes the pairs of every lane.
+// The numbers that become the pairs of every lane.
 struct LanePairs {
   HWY_ALIGN float d[kMaxLanes];
   HWY_ALIGN float dmin[kMaxLanes];
   LaneLevels<ScalePairs::kGroups> scales, mins;
 };
 
-// RoundToLargest of k_pairs.cc for every lane; levels are bytes before they are capped.
+// RoundToLargest of k_pairs.cc for every lane. Levels are bytes before they are capped.
 HWY_INLINE void RoundToLargest(const float* scales, float* d,
                                LaneLevels<ScalePairs::kGroups>& levels) {
   const DI di;
@@ -53,7 +53,7 @@ HWY_INLINE void RoundPairsByWeight(const PairFits& fits, bool cap, LanePairs& ou
   }
 }
 
-// Calls finish(pairs, q) -> Block for each lane that the searches settled, and reference(values,
+// Calls finish(pairs, q) -> Block for each lane whose search is exact, and reference(values,
 // importance, bytes) for the others.
 template <class Block, class Finish>
 HWY_INLINE void EncodePairs(const LaneBlocks& blocks, const PairSearch& search,

@@ -22,8 +22,9 @@ void Pack(const PairLevels& scales, const PairLevels& mins, uint8_t (&packed)[12
   }
 }
 
-// Rounds the group scales (or minimums) to six bits so that the largest gets 63; returns the scale
-// of the scales. A scale below 0, which a rounding error can give, gets 63 too.
+// Rounds the group scales (or minimums) to six bits so that the largest gets 63, and returns the
+// scale of the scales. A scale below 0, which a rounding error can give, wraps to a large byte and
+// gets 63, too.
 float RoundToLargest(const PairFloats& scales, PairLevels& levels) {
   float largest = 0;
   for (const float scale : scales) {
@@ -37,7 +38,8 @@ float RoundToLargest(const PairFloats& scales, PairLevels& levels) {
   return largest / static_cast<float>(kTop);
 }
 
-// Large values matter more, but none is free: the weight is |x| plus the group's root mean square.
+// Large values matter more, but errors of small ones are not free, so the weight is |x| plus the
+// group's root mean square (quantize_row_q4_K_ref and _q5_K_ref of ggml-quants.c).
 ScalePairs FitPlain(Values values, const ScaleGrid& grid, Levels& q) {
   PairFloats scales, mins;
   for (size_t j = 0; j < kGroups; ++j) {
@@ -63,6 +65,7 @@ float FitLevels(const WeightedGroup& scales, bool cap, PairLevels& levels) {
 
 ScalePairs FitWithImportance(Values values, Values importance, const PairSearch& search,
                              Levels& q) {
+  // The factor 2 is that of quantize_row_q4_K_impl of ggml-quants.c (`sigma2`).
   const float spread = 2 * SumOfSquares(values) / static_cast<float>(kSuperBlock);
   PairFloats scales, mins, weight_sums;
   for (size_t j = 0; j < kGroups; ++j) {

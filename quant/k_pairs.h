@@ -1,5 +1,4 @@
-// What q4_K and q5_K have in common: eight groups of 32 values, each with a scale and a minimum of
-// six bits.
+// Shared by q4_K and q5_K: eight groups of 32 values, each with a scale and a minimum of six bits.
 #pragma once
 
 #include <array>
@@ -12,7 +11,7 @@
 
 namespace quant {
 
-// 16 bytes, the first of both blocks.
+// The first 16 bytes of both blocks.
 //
 //   bytes   field        meaning
 //   0-1     d            F16, scale of the eight group scales
@@ -51,10 +50,11 @@ inline ScaleAndMin ScalePairs::Group(size_t group) const {
           HalfToFloat(dmin) * static_cast<float>(MinOf(group))};
 }
 
-// What tells the searches of the two formats apart.
+// The differences between the searches of the two formats.
 struct PairSearch {
   ScaleGrid plain, with_importance;
-  bool cap_searched;  // cut levels above 63, which only a negative scale gives, to 63
+  // cut levels above 63, which only a negative scale gives, to 63, as ggml does for q5_K
+  bool cap_searched;
 };
 
 inline constexpr int kPairTop = 63;  // of the six bits of a scale or minimum
@@ -62,7 +62,7 @@ inline constexpr int kPairTop = 63;  // of the six bits of a scale or minimum
 using PairFloats = std::array<float, ScalePairs::kGroups>;
 using PairLevels = std::array<uint8_t, ScalePairs::kGroups>;
 
-// Levels above 63, where searched ones may be, spill as in ggml.
+// Levels above 63, which a search may give, spill into other bits, as in ggml.
 ScalePairs MakePairs(float d, float dmin, const PairLevels& scales, const PairLevels& mins);
 
 void CapPairLevels(PairLevels& levels);  // at kPairTop

@@ -10,7 +10,7 @@
 namespace quant {
 namespace {
 
-// No group is larger.
+// The largest group of any format.
 constexpr size_t kMaxGroup = 32;
 
 LevelFit FitAtScale(const WeightedGroup& group, int levels, float inverse) {
@@ -72,6 +72,8 @@ float FitSigned(const WeightedGroup& group, int levels, std::span<uint8_t> q) {
   const LevelFit first = FitAtScale(group, levels, inverse);
   float scale = first.ll != 0 ? first.xl / first.ll : 0.0f;
   float best = scale * first.xl;
+  // xl^2 / ll is compared as xl^2 * ll' > best' * ll, without a division: `best` is scale * xl =
+  // xl^2 / ll.
   for (int step = -9; step <= 9; ++step) {
     if (step == 0) continue;
     inverse = -(top + 0.1f * static_cast<float>(step)) / largest;
@@ -86,11 +88,12 @@ float FitSigned(const WeightedGroup& group, int levels, std::span<uint8_t> q) {
 
 namespace {
 
-// There is no lower bound: a scale that a rounding error drove below 0 may get a level below 0.
+// ggml has no lower bound here, so a scale that a rounding error made negative may get a negative
+// level.
 int PositiveLevel(float value, int levels) { return std::min(levels, NearestInt(value)); }
 
-// The same without a bound, kept in a byte: levels below 0 become large. Only the first scale is
-// judged this way; files depend on it.
+// ggml keeps the levels of the first scale in bytes without a bound, so negative ones become large.
+// Only the first scale is judged this way, but the bytes of files depend on it.
 int WrappedLevel(float value, int) { return static_cast<uint8_t>(NearestInt(value)); }
 
 template <class LevelOf>
@@ -121,7 +124,7 @@ float BestInverseScale(const WeightedGroup& group, int levels, float max) {
   return best_inverse;
 }
 
-// Moves each integer to its optimum given all others. True when one moved.
+// Moves each integer to its optimum given all others. Returns true when one moved.
 bool MoveSingleLevels(const WeightedGroup& group, int levels, LevelFit& fit, std::span<uint8_t> q) {
   bool moved = false;
   for (size_t i = 0; i < group.values.size(); ++i) {
@@ -162,8 +165,8 @@ float FitPositive(const WeightedGroup& group, int levels, std::span<uint8_t> q) 
 
 namespace {
 
-// What FitScaleAndMin needs to know of the values before it tries anything. `min` is never above 0:
-// zero is always representable.
+// What FitScaleAndMin needs to know about the values at the start. `min` is never above 0, so that
+// zero can always be represented.
 struct Extent {
   float min, max;
   float sum_w, sum_wx;
@@ -200,8 +203,8 @@ float ErrorOf(const WeightedGroup& group, std::span<const uint8_t> q, ScaleAndMi
   return error;
 }
 
-// Weighted linear regression of the values on q, min kept at 0 or below. False when all weight
-// lies on one integer.
+// Finds scale and min by weighted linear regression of the values on q, with min at 0 or below.
+// Returns false when all weight is on one integer, where the determinant is 0.
 bool Regress(const WeightedGroup& group, std::span<const uint8_t> q, const Extent& extent,
              ScaleAndMin& fit) {
   float sum_l = 0, sum_ll = 0, sum_xl = 0;
@@ -231,7 +234,7 @@ ScaleAndMin SearchGrid(const WeightedGroup& group, const ScaleGrid& grid, const 
   const auto candidate = std::span(room).first(q.size());
   for (int i = 0; i <= grid.last; ++i) {
     const float divisor = grid.first + grid.step * static_cast<float>(i) + top;
-    // A better min found moves the range of the scales still to come.
+    // A better min moves the range of the scales that follow.
     const float next_inverse = divisor / (extent.max - best.min);
     QuantizeAbove(group.values, best.min, next_inverse, candidate, grid.levels);
     ScaleAndMin fit;

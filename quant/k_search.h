@@ -1,8 +1,8 @@
-// The searches for scales that the formats share, each in one fixed order of float operations: the
-// bytes of a file depend on it. ggml's ggml-quants.c is where the orders come from.
+// The searches for scales that the formats share. Each has a fixed order of float operations,
+// because the bytes of a file depend on it. The orders are those of ggml's ggml-quants.c.
 //
-// All of them minimise a weighted squared error (one grid may ask for the absolute error) over a
-// group of values, and leave the chosen integers in `q`.
+// All minimise a weighted squared error over a group of values (a grid may ask for the absolute
+// error instead), and write the chosen integers to `q`.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace quant {
 // Groups whose largest magnitude is below this count as zero.
 inline constexpr float kZeroGroup = 1e-15f;
 
-// A group of values and what an error in each of them costs.
+// A group of values and the weight of an error in each of them.
 struct WeightedGroup {
   Values values, weights;
 };
@@ -23,15 +23,17 @@ struct WeightedGroup {
 float SumOfSquares(Values values);
 float Sum(Values values);
 
-// weights[i] = importance[i] * sqrt(spread + values[i]^2). `spread`, a mean square over more than
-// the group, keeps small values of important columns from being worth nothing.
+// weights[i] = importance[i] * sqrt(spread + values[i]^2). `spread` is a mean square over more than
+// the group. It keeps small values of important columns from having no weight.
 void WeighByImportance(Values values, Values importance, float spread, std::span<float> weights);
 
-// The value of largest magnitude, with its sign; the first of equals. NaN never is the largest.
+// Returns the value of largest magnitude with its sign, and the first of equals. NaN is never the
+// largest.
 float LargestByMagnitude(Values values);
 
-// Weighted sums over a choice of one integer l per value: of w * x * l and of w * l * l. Their
-// quotient is the best scale for these integers; the error falls as xl^2 / ll rises.
+// The sums of w * x * l and w * l * l over a choice of one integer l per value. Their quotient is
+// the best scale for these integers (least squares), and leaves the error sum of w * x * x - xl^2 /
+// ll. So the error falls as xl^2 / ll rises.
 struct LevelFit {
   float xl = 0, ll = 0;
 
@@ -52,15 +54,16 @@ struct LevelFit {
 };
 
 // value = scale * (q - levels), q in 0 ... 2 * levels - 1. The value of largest magnitude is put at
-// or near -levels; 19 scales around that are tried. A zero group has scale 0 and q 0.
+// or near -levels, and 19 scales around that are tried. A zero group has scale 0 and q 0. This is
+// ggml's make_qx_quants.
 float FitSigned(const WeightedGroup& group, int levels, std::span<uint8_t> q);
 
-// value = scale * q, q in 0 ... levels, for values that are not negative (scales of groups):
-// 9 scales are tried, then single integers are moved while that helps.
+// value = scale * q, q in 0 ... levels, for values that are not negative (scales of groups). 9
+// scales are tried, then single integers are moved while that helps. This is ggml's make_qp_quants.
 float FitPositive(const WeightedGroup& group, int levels, std::span<uint8_t> q);
 
 // The scales that FitScaleAndMin tries: (max - min) / (levels + first + i * step), i in 0 ... last,
-// where min is the best found so far.
+// where min is the best found so far. ggml calls the numbers rmin, rdelta and nstep.
 struct ScaleGrid {
   int levels;
   float first, step;
@@ -73,16 +76,17 @@ struct ScaleAndMin {
 };
 
 // value = scale * q - min, q in 0 ... levels, min >= 0. Each scale of the grid gives integers, and
-// these the scale and min with the least error; the best of all is kept.
+// these give the scale and min with the least error. The best of all is kept. This is ggml's
+// make_qkx2_quants and make_qkx3_quants.
 ScaleAndMin FitScaleAndMin(const WeightedGroup& group, const ScaleGrid& grid, std::span<uint8_t> q);
 
-// Once a scale has been rounded to what the block can store: the integers nearest to the values at
-// that scale. A scale of 0 leaves `q` as the search filled it. Ranges as in FitSigned and
+// Find the integers nearest to the values once the scale is rounded to what the block can store. A
+// scale of 0 leaves `q` as the search filled it. The ranges are those of FitSigned and
 // FitScaleAndMin.
 void RequantizeSigned(Values values, float scale, int levels, std::span<uint8_t> q);
 void RequantizeWithMin(Values values, ScaleAndMin fit, int levels, std::span<uint8_t> q);
 
-// The nearest of lowest ... highest, ties to even.
+// Returns the nearest of lowest ... highest; ties go to even.
 int NearestLevel(float value, int lowest, int highest);
 
 }  // namespace quant

@@ -1,4 +1,4 @@
-// Which blocks of a run lie in the lanes of the vectors of a kernel.
+// Assigns the blocks of a run to the lanes of a kernel's vectors.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,13 @@
 
 namespace quant {
 
-// Of any instruction set; buffers have room for this many.
+// The most lanes of any instruction set. Buffers have room for this many.
 inline constexpr size_t kMaxLanes = 16;
 
-// Up to kMaxLanes blocks that follow each other. Lanes without a block of their own repeat the last
-// one.
+// Up to kMaxLanes consecutive blocks. Lanes without a block repeat the last one.
 struct LaneBlocks {
-  size_t first = 0, count = 0;  // of the blocks in the run
-  Values values, importance;    // of the whole run; importance of one row, may be empty
+  size_t first = 0, count = 0;  // numbers of blocks in the run
+  Values values, importance;    // values of the whole run; importance of one row, or empty
   const float* value[kMaxLanes];
   const float* weight[kMaxLanes];  // only with importance
 
@@ -48,8 +47,8 @@ void EncodeByReference(const LaneBlocks& blocks, size_t lane, Encoder reference,
             std::as_writable_bytes(std::span(&out, 1)));
 }
 
-// Calls encode_block(x, block) -> bool for the blocks of a run in order; where it is false, for
-// numbers that the kernel cannot handle, the scalar reference makes the block.
+// Calls encode_block(x, block) -> bool for the blocks of a run in order. Where it returns false,
+// because the kernel cannot handle the numbers, the scalar reference encodes the block.
 template <class Block, class EncodeBlock>
 void EncodeBlocksOr(Encoder reference, Values values, std::span<std::byte> out,
                     const EncodeBlock& encode_block) {
@@ -68,8 +67,8 @@ struct EncodeRun {
   std::span<std::byte> out;
 };
 
-// Calls encode_lanes(blocks, out) for `lanes` blocks at a time; out has one Block per lane with a
-// block of its own.
+// Calls encode_lanes(blocks, out) for `lanes` blocks at a time; `out` has one Block for each lane
+// that does not repeat another.
 template <class Block, class EncodeLanes>
 void EncodeInLanes(const EncodeRun& run, size_t lanes, const EncodeLanes& encode_lanes) {
   const auto& [values, importance, out] = run;

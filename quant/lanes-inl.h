@@ -28,7 +28,7 @@ using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
 using M = hn::Mask<D>;
 
-// Elsewhere the scalar references are faster.
+// False where the scalar references are faster.
 inline constexpr bool kHasVectors = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128;
 
 HWY_INLINE size_t LaneCount() { return hn::Lanes(D()); }

@@ -17,8 +17,8 @@ HWY_INLINE VI MagnitudeBits(const float* values) {
   return hn::And(hn::BitCast(di, hn::LoadU(D(), values)), hn::Set(di, 0x7fffffff));
 }
 
-// The largest of integers has no order, so neighbours are in the lanes, in four vectors that do not
-// wait for each other.
+// The maximum of integers does not depend on an order, so neighbours are in the lanes. Four vectors
+// are used so that they do not wait for each other.
 uint32_t LargestMagnitudeBitsLanes(std::span<const float> values) {
   const DI di;
   const size_t lanes = LaneCount();

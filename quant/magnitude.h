@@ -1,5 +1,5 @@
-// Finds the largest magnitude of many values, to tell whether a tile needs a closer look at single
-// values.
+// Finds the largest magnitude of many values, which tells whether the single values of a tile need
+// a closer look.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace quant {
 
-// Bits of the largest |value|, 0 for no values. The bits of positive floats are in the order of the
-// floats, above them those of infinity (0x7f800000), above these those of every NaN.
+// Returns the bits of the largest |value|; 0 for no values. The bits of positive floats are ordered
+// as the floats are; infinity (0x7f800000) is above all of them, and every NaN above infinity.
 uint32_t LargestMagnitudeBits(std::span<const float> values);
 
 }  // namespace quant

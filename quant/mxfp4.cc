@@ -15,8 +15,9 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// The nearest code, the lower magnitude of two equally near; `value` is in units of half the scale,
-// so that codes stand for 0 1 2 3 4 6 8 12. Zero has one code, without sign.
+// Returns the nearest code, and the one of lower magnitude of two that are equally near. `value` is
+// in units of half the scale, so that codes stand for 0 1 2 3 4 6 8 12. Zero has only the code
+// without a sign.
 HWY_INLINE VI NearestCode(V value) {
   const D d;
   const V magnitude = hn::Abs(value);
@@ -28,9 +29,9 @@ HWY_INLINE VI NearestCode(V value) {
   return hn::ConvertTo(DI(), hn::Add(code, hn::IfThenElseZero(negative, Splat(8.0f))));
 }
 
-// False where the scale, its inverse or the largest code times it is not a normal number. Otherwise
-// dividing by it is exact but for values so small that their code is 0, and so are the differences
-// that the reference compares.
+// Returns false where the scale, its inverse or the largest code times it is not a normal number.
+// Otherwise dividing by the scale, a power of two, is exact except for values so small that their
+// code is 0, and so are the differences that the reference compares.
 HWY_INLINE bool EncodeBlock(const float* x, BlockMxfp4& block) {
   const D d;
   V largest = hn::Zero(d);
@@ -63,8 +64,8 @@ void DecodeMxfp4Lanes(std::span<const std::byte> in, std::span<float> out) {
                                                     0, -1, -2, -3, -4, -6, -8, -12};
   const auto doubled = hn::Load(bytes, kDoubled);
   HWY_ALIGN int8_t codes[kGroup32];
-  // Not DecodeBlocks: compiled without this instruction set, it would call a function per block, at
-  // a sixth of the speed.
+  // DecodeBlocks is not used here: it is compiled without this instruction set and would call a
+  // function per block, at a sixth of the speed.
   for (size_t i = 0; i < in.size() / sizeof(BlockMxfp4); ++i) {
     BlockMxfp4 block;
     std::memcpy(&block, in.data() + i * sizeof(block), sizeof(block));

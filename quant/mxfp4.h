@@ -20,8 +20,8 @@ struct BlockMxfp4 {
 };
 static_assert(sizeof(BlockMxfp4) == 17);
 
-// The exponent of a block by the largest magnitude of its values, which then lies in [4, 8) times
-// the scale.
+// Returns the exponent for a block whose largest magnitude is `largest`, which then is in [4, 8)
+// times the scale.
 uint8_t Mxfp4ExponentFor(float largest);
 
 // Encoder and Decoder of format.h. The importance is not used.

@@ -13,7 +13,7 @@ namespace {
 // Twice the values of E2M1, so that they are integers; HalfOfE8M0 makes up for it.
 constexpr std::array<float, 16> kCodes = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-// The first of the nearest codes.
+// Returns the first of the nearest codes.
 uint8_t NearestCode(float value, float scale) {
   uint8_t best = 0;
   float best_error = std::abs(kCodes[0] * scale - value);
@@ -46,10 +46,9 @@ void DecodeBlock(const BlockMxfp4& block, std::span<float> out) {
 
 }  // namespace
 
-// 6 is the largest code. ggml takes
-// the logarithm in float, which rounds up just below a power of two. The logarithm in double,
-// rounded to float, gives the same exponents with every libm. Exponents below 0, of values under
-// 2^-125, wrap around; all their codes are 0.
+// 2 is the exponent of the largest code, 6. ggml takes the logarithm in float, which rounds up just
+// below a power of two; a double logarithm that is rounded to float gives the same exponents with
+// every libm. Exponents below 0, for values under 2^-125, wrap around, and all their codes are 0.
 uint8_t Mxfp4ExponentFor(float largest) {
   if (!(largest > 0)) return 0;
   const auto log = static_cast<float>(std::log2(static_cast<double>(largest)));

@@ -1,4 +1,4 @@
-// Sixteen bytes as 32 integers of four bits.
+// Unpacks sixteen bytes to 32 integers of four bits.
 #if defined(QUANT_NIBBLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_NIBBLES_INL_H_
 #undef QUANT_NIBBLES_INL_H_
@@ -27,7 +27,7 @@ HWY_INLINE NibbleHalves LoadNibbles(const void* pairs) {
   return {hn::And(both, mask), hn::And(shifted, mask)};
 }
 
-// As many bytes as there are lanes, as floats.
+// Converts as many bytes as there are lanes to floats.
 template <class Byte>
 HWY_INLINE V LoadBytes(const Byte* from) {
   const hn::Rebind<Byte, D> bytes;

@@ -1,6 +1,6 @@
 // Integers of four and five bits in groups of 32, as all ggml types of 32-value blocks store them:
-// byte j holds value j in its low half and value j + 16 in its high half; fifth bits lie apart, bit
-// i of a little-endian 32-bit word for value i.
+// byte j holds value j in its low half and value j + 16 in its high half; fifth bits are stored
+// separately, that of value i as bit i of a little-endian 32-bit word.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace quant {
 
 inline constexpr size_t kGroup32 = 32;
 
-// Bits above the fourth are left out.
+// Packs the low four bits of each value.
 inline void PackNibbles(std::span<const uint8_t, kGroup32> q, std::span<uint8_t, 16> out) {
   for (size_t j = 0; j < 16; ++j) out[j] = static_cast<uint8_t>((q[j] & 15) | q[j + 16] << 4);
 }
@@ -31,7 +31,7 @@ inline void PackFifthBits(std::span<const uint8_t, kGroup32> q, std::span<uint8_
   }
 }
 
-// Adds the fifth bits to what UnpackNibbles gave.
+// Adds the fifth bits to the result of UnpackNibbles.
 inline void AddFifthBits(std::span<const uint8_t, 4> packed, std::span<uint8_t, kGroup32> q) {
   for (size_t i = 0; i < kGroup32; ++i) {
     q[i] = static_cast<uint8_t>(q[i] | (packed[i / 8] >> i % 8 & 1) << 4);

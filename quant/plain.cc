@@ -72,7 +72,8 @@ HWY_INLINE V FloatOfF8E4M3(VU value) {
 
 HWY_INLINE V FloatOfF8E5M2(VU value) { return FloatOfHalf(hn::ShiftLeft<8>(value)); }
 
-// convert(bits of a float) -> VU of 16 bits. What does not fill a vector is left to the reference.
+// convert(bits of a float) -> VU of 16 bits. Values that do not fill a vector are left to the
+// reference.
 template <class Convert>
 HWY_INLINE void EncodeShort(Values values, std::span<std::byte> out, Encoder reference,
                             const Convert& convert) {

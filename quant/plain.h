@@ -29,7 +29,7 @@ void DecodeF64Ref(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeF8E4M3Ref(std::span<const std::byte> blocks, std::span<float> out);
 void DecodeF8E5M2Ref(std::span<const std::byte> blocks, std::span<float> out);
 
-// The same, faster.
+// The same with vectors.
 void EncodeF16(std::span<const float> values, std::span<const float> importance,
                std::span<std::byte> out);
 void EncodeBf16(std::span<const float> values, std::span<const float> importance,

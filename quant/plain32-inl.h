@@ -1,5 +1,5 @@
-// Blocks of 32 without importance (scale32.h): the extreme values decide, nothing is searched, and
-// neighbouring values are in the lanes.
+// Blocks of 32 without importance (scale32.h). The extreme values decide and nothing is searched,
+// so neighbouring values may be in the lanes.
 #if defined(QUANT_PLAIN32_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_PLAIN32_INL_H_
 #undef QUANT_PLAIN32_INL_H_
@@ -36,7 +36,7 @@ HWY_INLINE Extent32 Extent32Of(const float* x) {
           hn::AllTrue(d, no_nan)};
 }
 
-// q = whole part of (x - min) * inverse + offset, at most `highest`; nothing here is below 0 or
+// q = whole part of (x - min) * inverse + offset, at most `highest`. The sum is neither below 0 nor
 // large.
 HWY_INLINE void TruncateLevels(const float* x, float min, float inverse, float offset, int highest,
                                uint8_t* q) {
@@ -50,8 +50,9 @@ HWY_INLINE void TruncateLevels(const float* x, float min, float inverse, float o
   }
 }
 
-// FitScale and FitRange of scale32.h. False for blocks that only the reference
-// knows: NaN, a scale without inverse, and extremes of which the first in the block counts.
+// FitScale and FitRange of scale32.h. They return false for blocks that are left to the reference:
+// with NaN, with a scale that has no inverse, and with two extremes of which the first in the block
+// counts.
 HWY_INLINE bool FitPlainScale(const float* x, int levels, float& scale, uint8_t* q) {
   const Extent32 extent = Extent32Of(x);
   if (!extent.no_nan || extent.max == -extent.min) return false;

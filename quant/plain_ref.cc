@@ -26,8 +26,8 @@ void DecodeNumbers(std::span<const std::byte> in, std::span<float> out, const Co
   }
 }
 
-// A double that rounds to more than the largest float is infinite; converting it as it is would be
-// undefined.
+// A double that rounds to more than the largest float becomes infinite. The plain conversion would
+// be undefined behaviour.
 float DoubleToFloat(double value) {
   constexpr double kRoundsToInfinity = 0x1.ffffffp127;
   if (std::abs(value) >= kRoundsToInfinity) {

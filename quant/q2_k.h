@@ -45,7 +45,8 @@ inline constexpr ScaleGrid kQ2KImportanceGrid = {
 using FloatsQ2K = std::array<float, BlockQ2K::kGroups>;
 using LevelsQ2K = std::array<uint8_t, BlockQ2K::kGroups>;
 
-// All of a block but qs. Without importance the largest scale, and the largest minimum, gets 15.
+// Make all of a block but qs. Without importance the largest scale gets 15, and so does the largest
+// minimum.
 BlockQ2K RoundQ2KToLargest(const FloatsQ2K& scales, const FloatsQ2K& mins);
 BlockQ2K MakeScalesQ2K(float d, float dmin, const LevelsQ2K& scales, const LevelsQ2K& mins);
 

@@ -12,16 +12,16 @@ constexpr size_t kGroups = BlockQ2K::kGroups;
 constexpr size_t kGroupValues = kSuperBlock / kGroups;
 constexpr float kTop = static_cast<float>(kQ2KTopOfScale);
 
-// The scale in the low half; what does not fit four bits, which only a scale below 0 gives, spills
-// into the minimum.
+// Packs the scale into the low half. A level of more than four bits, which only a negative scale
+// gives, spills into the minimum, as in ggml.
 void Pack(const LevelsQ2K& scales, const LevelsQ2K& mins, BlockQ2K& block) {
   for (size_t j = 0; j < kGroups; ++j) {
     block.scales[j] = static_cast<uint8_t>(scales[j] | mins[j] << 4);
   }
 }
 
-// Rounds the group scales (or minimums) to four bits so that the largest gets 15; returns the scale
-// of the scales.
+// Rounds the group scales (or minimums) to four bits so that the largest gets 15, and returns the
+// scale of the scales.
 uint16_t RoundToLargest(const FloatsQ2K& scales, LevelsQ2K& levels) {
   float largest = 0;
   for (const float scale : scales) {
@@ -41,6 +41,7 @@ BlockQ2K FitPlain(Values values, Levels& q) {
   for (size_t j = 0; j < kGroups; ++j) {
     const Values group = GroupOf<kGroupValues>(values, j);
     std::array<float, kGroupValues> weights;
+    // The weight is |x|, as in quantize_row_q2_K_ref of ggml-quants.c.
     for (size_t i = 0; i < kGroupValues; ++i) weights[i] = std::abs(group[i]);
     const ScaleAndMin fit =
         FitScaleAndMin({group, weights}, kQ2KPlainGrid, GroupOf<kGroupValues>(q, j));
@@ -64,6 +65,8 @@ BlockQ2K FitWithImportance(Values values, Values importance, Levels& q) {
     mins[j] = fit.min;
   }
   LevelsQ2K scale_levels, min_levels;
+  // With importance the scales are searched like values, with the weight of their groups
+  // (quantize_row_q2_K_impl of ggml-quants.c).
   const float d = FitPositive({scales, weight_sums}, kQ2KTopOfScale, scale_levels);
   const float dmin = FitPositive({mins, weight_sums}, kQ2KTopOfScale, min_levels);
   return MakeScalesQ2K(d, dmin, scale_levels, min_levels);

@@ -39,10 +39,10 @@ HWY_INLINE LaneFit StartFrom(V inverse, PlainGroup& group) {
   return fit;
 }
 
-// Lanes whose integer surely stays: where the sum of the others is not above 0 the search moves
-// nothing, and elsewhere the best integer is the one they have if the best number lies within 0.499
-// of it. Products tell that without a quotient; their rounding errors, 2^-20 at most for sums in
-// this range, cannot make up for the rest.
+// Returns the lanes whose integer surely stays. Where the sum of the others is not above 0 the
+// search moves nothing. Elsewhere the integer is the best one if the best number is within 0.499 of
+// it. Products show that without a quotient, and their rounding errors, at most 2^-20 for sums in
+// this range, are far below the margin of 0.001.
 HWY_INLINE M Stays(const LaneFit& others, V x, V level) {
   const V off = hn::Abs(hn::Sub(hn::Mul(x, others.ll), hn::Mul(level, others.xl)));
   const M near = hn::Le(off, hn::Mul(others.xl, Splat(0.499f)));
@@ -50,7 +50,7 @@ HWY_INLINE M Stays(const LaneFit& others, V x, V level) {
   return hn::Or(sure, hn::Not(hn::Gt(others.xl, hn::Zero(D()))));
 }
 
-// Lanes in which no value moves from the integers of the start: nothing is left to do there.
+// Returns the lanes in which no value moves from its first integer, where nothing is left to do.
 HWY_INLINE M AllStay(const LaneFit& start, const PlainGroup& group) {
   const D d;
   M stay = AllLanes();
@@ -63,7 +63,7 @@ HWY_INLINE M AllStay(const LaneFit& start, const PlainGroup& group) {
   return stay;
 }
 
-// Group `j` of the blocks whose lanes may have moves, one after the other.
+// Moves values in group `j` of the blocks whose lanes may have moves, one block after the other.
 HWY_INLINE LaneFit MoveInLanes(const LaneBlocks& blocks, size_t j, V inverse, LaneFit fit,
                                const PlainGroup& group) {
   const D d;
@@ -83,8 +83,8 @@ HWY_INLINE LaneFit MoveInLanes(const LaneBlocks& blocks, size_t j, V inverse, La
   return {hn::Load(d, xl), hn::Load(d, ll)};
 }
 
-// No integers are kept: in the rare block that RoundToLargest calls lost the reference has to find
-// them again.
+// No integers are kept. The reference finds them again for the rare block that RoundToLargest marks
+// as lost.
 HWY_INLINE SignedFit FitPlainGroup(const LaneBlocks& blocks, size_t j, PlainGroup& group) {
   const SignedExtent extent = SignedExtentOf<kCount>(group.x);
   SignedFit best;
@@ -126,7 +126,7 @@ void RoundToLargest(const SignedFits& fits, RoundedScales& out) {
     lost = hn::Or(lost, hn::And(no_level, hn::Eq(hn::Load(d, fits.zero + at), hn::Zero(d))));
   }
   const V scale = hn::Div(Splat(1.0f), inverse);
-  const M no_half = hn::Le(hn::Abs(scale), Splat(0x1p-25f));  // as F16 it is 0
+  const M no_half = hn::Le(hn::Abs(scale), Splat(0x1p-25f));  // these are 0 as F16
   hn::Store(hn::IfThenZeroElse(zero, scale), d, out.d);
   StoreMask(hn::Or(lost, hn::And(no_half, hn::Not(zero))), out.lost);
 }

@@ -45,7 +45,7 @@ inline float BlockQ3K::GroupScale(size_t group) const {
 using FloatsQ3K = std::array<float, BlockQ3K::kGroups>;
 using LevelsQ3K = std::array<uint8_t, BlockQ3K::kGroups>;
 
-// Sets d and packed.
+// Sets `d` and `packed`.
 void SetScalesQ3K(float d, const LevelsQ3K& levels, BlockQ3K& block);
 
 inline void PackQ3K(const Levels& q, BlockQ3K& block) {

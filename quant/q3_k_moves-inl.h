@@ -1,5 +1,5 @@
-// The moves of q3_K without importance in one group: its values are neighbours in the lanes here,
-// because a move is tried for each of them with the same sums.
+// The moves of q3_K without importance in one group. Here neighbouring values are in the lanes,
+// because a move of each of them is tried with the same sums.
 #if defined(QUANT_Q3_K_MOVES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_Q3_K_MOVES_INL_H_
 #undef QUANT_Q3_K_MOVES_INL_H_
@@ -20,7 +20,7 @@ inline constexpr size_t kMovedValues = 16;  // of a group
 inline constexpr size_t kMoveParts = kMovedValues / hn::MaxLanes(D());
 inline constexpr size_t kMostTried = 5 * kMovedValues;  // five rounds
 
-// What a value with this weight and integer adds to the sums.
+// Returns what a value with this weight and integer adds to the sums.
 HWY_INLINE LaneFit PartOf(V w, V wx, V level) {
   return {hn::Mul(wx, level), hn::Mul(hn::Mul(w, level), level)};
 }
@@ -80,7 +80,8 @@ struct GroupSums {
   float xl, ll;
 };
 
-// Gives one value, number `index` of the group, its integer of `moves`; the new sums.
+// Moves one value, number `index` of the group, to its integer in `moves`, and returns the new
+// sums.
 HWY_INLINE GroupSums Move(size_t index, const TriedMoves (&moves)[kMoveParts],
                           MovedValues (&group)[kMoveParts]) {
   const D d;
@@ -98,10 +99,10 @@ HWY_INLINE GroupSums Move(size_t index, const TriedMoves (&moves)[kMoveParts],
   return {xl[index], ll[index]};
 }
 
-// The sums of a group after all its moves, from those of the integers it starts with. The reference
-// tries value after value, five rounds at most, and ends after a round without a move. Until one
-// moves the sums stay, so that all can be tried at once: the next to move is the first that is
-// better, counted from the one after the last that moved.
+// Returns the sums of a group after all its moves, from those of its first integers. The reference
+// tries value after value for five rounds at most, and ends after a round without a move. As long
+// as none moves the sums stay the same, so all values can be tried at once; the next to move is the
+// first that is better, counted from the one after the last that moved.
 HWY_INLINE GroupSums MoveLevels(const float* values, float inverse, GroupSums now) {
   MovedValues group[kMoveParts];
   for (size_t k = 0; k < kMoveParts; ++k) group[k] = StartOf(values + k * LaneCount(), inverse);

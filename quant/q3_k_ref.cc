@@ -25,8 +25,8 @@ void Pack(const LevelsQ3K& scales, uint8_t (&packed)[12]) {
   }
 }
 
-// Rounds the group scales to six bits so that the one of largest magnitude gets -32; returns the
-// scale of the scales. All zero: s is 0, not 32.
+// Rounds the group scales to six bits so that the one of largest magnitude gets -32, and returns
+// the scale of the scales. If all are zero, s is 0 and not 32.
 uint16_t RoundToLargest(const FloatsQ3K& scales, LevelsQ3K& levels) {
   const float largest = LargestByMagnitude(scales);
   levels.fill(0);
@@ -62,7 +62,8 @@ bool MoveSingleLevels(Values group, LevelFit& fit, GroupLevels& levels) {
   return moved;
 }
 
-// The search without importance starts from one scale and improves the integers one by one.
+// Without importance the search starts from one scale and improves the integers one by one:
+// make_q3_quants of ggml-quants.c.
 float FitGroup(Values group, std::span<uint8_t> q) {
   const float largest = LargestByMagnitude(group);
   if (std::abs(largest) < kZeroGroup) {

@@ -41,8 +41,9 @@ inline float BlockQ6K::GroupScale(size_t group) const {
 
 using FloatsQ6K = std::array<float, BlockQ6K::kGroups>;
 
-// Sets d and scales: those of the groups rounded to eight bits, so that the one of largest
-// magnitude gets -128. False, and nothing set, if all are zero: so are then all bytes of the block.
+// Sets d, and the group scales rounded to eight bits, so that the one of largest magnitude gets
+// -128. If all scales are zero, returns false and sets nothing; all bytes of the block are then
+// zero.
 bool RoundScalesQ6K(const FloatsQ6K& scales, BlockQ6K& block);
 
 inline void PackQ6K(const Levels& q, BlockQ6K& block) {

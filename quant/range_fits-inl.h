@@ -1,5 +1,5 @@
-// Searches for scale and minimum of all groups of the super-blocks of all lanes: what q2_K, q4_K
-// and q5_K have in common.
+// Searches scale and minimum of all groups of the super-blocks of all lanes, for q2_K, q4_K and
+// q5_K.
 #if defined(QUANT_RANGE_FITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_RANGE_FITS_INL_H_
 #undef QUANT_RANGE_FITS_INL_H_
@@ -20,8 +20,8 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// Groups of so many values that are searched together: as many as were fastest. Operations on
-// narrow vectors take less time for the same wait.
+// How many groups of this size are searched together. The numbers were the fastest in bench-quant:
+// operations on narrow vectors take less time, so more are needed to fill the same wait.
 template <size_t kGroupValues>
 inline constexpr size_t kSetsOf = HWY_TARGET <= HWY_AVX3 ? 64 / kGroupValues : 4;
 

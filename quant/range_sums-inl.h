@@ -1,5 +1,5 @@
-// The steps of a search for scale and minimum (search_range-inl.h): what is summed over the values
-// of one group of every lane.
+// The sums of a search for scale and minimum (search_range-inl.h), over the values of one group of
+// every lane.
 #if defined(QUANT_RANGE_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_RANGE_SUMS_INL_H_
 #undef QUANT_RANGE_SUMS_INL_H_
@@ -16,10 +16,10 @@ namespace HWY_NAMESPACE {
 // Vectors from a value of RangeGroups to the next.
 inline constexpr size_t kRangeStep = 3;
 
-// Groups of kCount values that are searched together, so that one group's additions, each of which
-// waits for the one before, leave no time unused. Values, weights and integers lie side by side,
-// vector by vector: in arrays of their own they would have addresses with the same last twelve
-// bits, for which processors let loads wait for stores.
+// Groups of kCount values that are searched together, because each addition of a group waits for
+// the one before, and another group's can run meanwhile. Values, weights and integers are stored
+// side by side, vector by vector. In separate arrays their addresses would have the same last
+// twelve bits, and a load then waits for stores (4 KiB aliasing).
 template <size_t kCount, size_t kSets>
 struct RangeGroups {
   static constexpr size_t kStep = kRangeStep;
@@ -55,8 +55,8 @@ HWY_INLINE RangeExtent ExtentOf(RangeGroups<kCount, kSets>& groups, size_t set) 
   return extent;
 }
 
-// a - b. A product with 1 is exact, so a fused a * 1 - b rounds once and is the same float; with
-// AVX-512 it is done where products are, while the other units have roundings and sums to do.
+// a - b. A product with 1 is exact, so a fused a * 1 - b rounds once and gives the same float. With
+// AVX-512 it runs in the units for products, while the others are busy with roundings and sums.
 HWY_INLINE V Minus(V a, V b) {
 #if HWY_TARGET <= HWY_AVX3
   return hn::MulSub(a, Splat(1.0f), b);

@@ -1,4 +1,5 @@
-// Float to integer, defined for every float. Which of these a format uses is part of the format.
+// Converts floats to integers, with a defined result for every float. Which of the two is used is a
+// part of each format.
 #pragma once
 
 #include <bit>
@@ -8,15 +9,16 @@
 
 namespace quant {
 
-// Nearest integer, ties to even, for |value| < 2^22. Beyond that the result is whatever the low
-// mantissa bits of value + 1.5 * 2^23 say, as in ggml; searches clamp it. NaN gives 0.
+// Returns the nearest integer, ties to even, for |value| < 2^22. Beyond that the result is made of
+// the low mantissa bits of value + 1.5 * 2^23, as in ggml's nearest_int; searches clamp it. NaN
+// gives 0.
 inline int NearestInt(float value) {
   if (std::isnan(value)) return 0;
   const uint32_t bits = std::bit_cast<uint32_t>(value + 0x1.8p23f);
   return static_cast<int>(bits & 0x007fffff) - 0x00400000;
 }
 
-// The whole part. What does not fit, NaN included, gives the smallest int, as x86-64 does.
+// Returns the whole part. A value that does not fit, and NaN, give the smallest int, as on x86-64.
 inline int Truncate(float value) {
   if (!(value >= -0x1p31f && value < 0x1p31f)) return std::numeric_limits<int>::min();
   return static_cast<int>(value);

@@ -18,13 +18,14 @@ Weights WeightsOf(const Block32& block) {
   return weights;
 }
 
-// Subnormal scales have an infinite inverse: what comes of it is 0, as everything that does not
-// fit.
+// A subnormal scale has an infinite inverse. The products do not fit an integer, and like
+// everything that does not fit they become 0.
 uint8_t TruncatedLevel(float value, int highest) {
   return static_cast<uint8_t>(std::min<int>(highest, static_cast<int8_t>(Truncate(value))));
 }
 
-// The value of largest magnitude gets q 0, that is -levels, so that no level is wasted.
+// The value of largest magnitude gets q 0, which stands for -levels: there is one more level below
+// zero than above, and so none is wasted (quantize_row_q4_0_ref of ggml-quants.c).
 float ScaleByLargest(Values values, int levels, Levels32 q) {
   const float scale = LargestByMagnitude(values) / -static_cast<float>(levels);
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
@@ -59,6 +60,7 @@ float FitScale(const Block32& block, int levels, Levels32 q) {
 
 ScaleAndMin FitRange(const Block32& block, int levels, Levels32 q) {
   if (block.importance.empty()) return ScaleByRange(block.values, levels, q);
+  // The grid of quantize_row_q4_1_impl and _q5_1_impl of ggml-quants.c.
   const ScaleGrid grid = {.levels = levels, .first = -0.9f, .step = 0.05f, .last = 36};
   const Weights weights = WeightsOf(block);
   const ScaleAndMin fit = FitScaleAndMin({block.values, weights}, grid, q);

@@ -1,5 +1,4 @@
-// One scale, or a scale and a minimum, for 32 values: what q4_0, q4_1, q5_0 and q5_1 have in
-// common.
+// Shared by q4_0, q4_1, q5_0 and q5_1: one scale, or a scale and a minimum, for 32 values.
 #pragma once
 
 #include "quant/k_search.h"
@@ -7,8 +6,8 @@
 
 namespace quant {
 
-// A block of a row. Importance may be empty: then nothing is searched and the extreme values
-// decide. With importance the error weighted by it is minimised.
+// A block of a row. Without importance nothing is searched, and the extreme values decide. With
+// importance the weighted error is minimised.
 struct Block32 {
   Values values, importance;
   float spread;  // mean square of the whole row, used with importance only
@@ -22,7 +21,7 @@ float FitScale(const Block32& block, int levels, Levels32 q);
 // value = scale * q + min, q in 0 ... levels.
 ScaleAndMin FitRange(const Block32& block, int levels, Levels32 q);
 
-// What Block32::spread has to be for the blocks of a row: 0 when there is no importance.
+// Returns Block32::spread for the blocks of a row; 0 without importance.
 float SpreadOfRow(Values row, Values importance);
 
 // Calls encode_block(Block32) -> Block for the blocks of all rows in order.

@@ -19,7 +19,7 @@ HWY_INLINE VI PositiveLevel(V value, int levels) {
   return hn::Min(NearestIntOf(value), hn::Set(DI(), levels));
 }
 
-// kWrapped: the level is kept in a byte and has no bound (WrappedLevel of k_search.cc).
+// With kWrapped the level is kept in a byte and has no bound (WrappedLevel of k_search.cc).
 template <size_t kCount, bool kWrapped>
 HWY_INLINE V ErrorAtScale(const float* x, const float* w, int levels, V inverse) {
   const D d;
@@ -52,8 +52,8 @@ HWY_INLINE V BestInverseScale(const float* x, const float* w, int levels, V max)
   return best_inverse;
 }
 
-// Moves each integer to its optimum given all others, in the lanes of `active`. The lanes in which
-// one moved.
+// Moves each integer to its optimum given all others, in the lanes of `active`. Returns the lanes
+// in which one moved.
 template <size_t kCount>
 HWY_INLINE M MovePositiveLevels(const float* x, const float* w, int levels, LaneFit& fit,
                                 int32_t* q) {
@@ -79,8 +79,9 @@ HWY_INLINE M MovePositiveLevels(const float* x, const float* w, int levels, Lane
   return moved;
 }
 
-// Integers of 0 ... levels (or, wrapped, up to 255) in `q`, kCount vectors as those of `x` and `w`;
-// returns the scales. A lane in which nothing moved in one round moves nothing in the next.
+// Writes integers of 0 ... levels (or, wrapped, up to 255) to `q`, which has kCount vectors like
+// `x` and `w`, and returns the scales. A lane in which nothing moved in one round moves nothing in
+// the next.
 template <size_t kCount>
 HWY_INLINE V FitPositiveLanes(const float* x, const float* w, int levels, int32_t* q) {
   const D d;

@@ -13,8 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace quant {
 namespace HWY_NAMESPACE {
 
-// As the reference's result, min <= 0 here. The integers are those of (value - used_min) *
-// used_inverse. Lanes outside `exact` have to be encoded by the reference.
+// The result of a search; unlike the reference's, min is <= 0. The integers are those of (value -
+// used_min) * used_inverse. Lanes outside `exact` have to be encoded by the reference.
 struct RangeFit {
   V scale, min;
   V used_min, used_inverse;
@@ -22,7 +22,7 @@ struct RangeFit {
   M exact;
 };
 
-// A group under way.
+// The state of a group during the search.
 struct RangeState {
   RangeExtent extent;
   RangeFit best;
@@ -40,8 +40,8 @@ HWY_INLINE RangeState StartRange(const RangeExtent& extent, float top) {
   return state;
 }
 
-// The next candidate, and whether some of its integers may have to be clamped. Products with
-// `inverse` are monotone in the value, whatever its sign, so the two ends of the range tell.
+// Sets the next candidate, and returns whether some of its integers may have to be clamped.
+// Products with `inverse` are monotone in the value, so the two ends of the range show that.
 HWY_INLINE bool NextCandidate(float divisor, V top, RangeState& state, RangeCandidate& candidate) {
   const RangeExtent& extent = state.extent;
   candidate.min = state.best.min;
@@ -50,7 +50,7 @@ HWY_INLINE bool NextCandidate(float divisor, V top, RangeState& state, RangeCand
   const V b = hn::Mul(candidate.inverse, hn::Sub(extent.max, candidate.min));
   const M rounds = hn::And(RoundsAsNearestInt(a), RoundsAsNearestInt(b));
   state.best.exact = hn::And(state.best.exact, rounds);
-  // 0.499 and not 0.5: ties go to the even neighbour.
+  // 0.499 instead of 0.5, because ties go to the even neighbour, which may be outside.
   const V highest = hn::Add(top, Splat(0.499f));
   const M above = hn::And(hn::Ge(a, Splat(-0.5f)), hn::Ge(b, Splat(-0.5f)));
   const M below = hn::And(hn::Le(a, highest), hn::Le(b, highest));

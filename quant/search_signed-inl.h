@@ -69,7 +69,8 @@ HWY_INLINE SignedSums SumAtScale(const float* x, const float* w, const float* wx
   return sums;
 }
 
-// Chooses the cheaper of the two sums. 0.499 and not 0.5: ties go to the even neighbour.
+// Chooses the cheaper of the two sums. The bound is 0.499 instead of 0.5, because ties go to the
+// even neighbour.
 template <size_t kCount>
 HWY_INLINE SignedSums SumAtScale(const float* x, const float* w, const float* wx, int levels,
                                  V inverse, const SignedExtent& extent) {
@@ -80,8 +81,8 @@ HWY_INLINE SignedSums SumAtScale(const float* x, const float* w, const float* wx
                                               : SumAtScale<kCount, true>(x, w, wx, levels, inverse);
 }
 
-// A finite value of largest magnitude, not below kZeroGroup, keeps all products below 2^22, where
-// Round is NearestInt.
+// If the value of largest magnitude is finite and not below kZeroGroup, all products are below
+// 2^22, where Round equals NearestInt.
 template <size_t kCount>
 HWY_INLINE SignedFit FitSignedLanes(const float* x, const float* w, int levels) {
   const D d;

@@ -1,5 +1,4 @@
-// Searches for the scale of all groups of the super-blocks of all lanes: what q3_K and q6_K have in
-// common.
+// Searches the scales of all groups of the super-blocks of all lanes, for q3_K and q6_K.
 #if defined(QUANT_SIGNED_FITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_SIGNED_FITS_INL_H_
 #undef QUANT_SIGNED_FITS_INL_H_
@@ -22,7 +21,7 @@ namespace HWY_NAMESPACE {
 inline constexpr size_t kSignedGroups = 16;
 inline constexpr size_t kSignedGroupValues = kSuperBlock / kSignedGroups;
 
-// What the searches found; [group][lane].
+// The results of the searches; [group][lane].
 struct SignedFits {
   HWY_ALIGN float scale[kSignedGroups * kMaxLanes];
   HWY_ALIGN float used_inverse[kSignedGroups * kMaxLanes];
@@ -39,7 +38,7 @@ HWY_INLINE M StoreFit(const SignedFit& fit, size_t group, SignedFits& fits) {
   return fit.exact;
 }
 
-// The integers of a group once its scale is rounded.
+// Finds the integers of a group once its scale is rounded.
 HWY_INLINE void RequantizeGroup(const float* x, const SignedFits& fits, size_t at, float scale,
                                 int levels, uint8_t* q) {
   if (scale != 0) {

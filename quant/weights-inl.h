@@ -1,5 +1,5 @@
-// What an error in each value costs, for one group of every lane: the weights that the searches
-// start from (k_search.h). Vectors lie kStep apart.
+// Makes the weights of the searches (k_search.h), for one group of every lane. Vectors are kStep
+// apart.
 #if defined(QUANT_WEIGHTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QUANT_WEIGHTS_INL_H_
 #undef QUANT_WEIGHTS_INL_H_
