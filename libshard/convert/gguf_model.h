@@ -26,8 +26,9 @@ struct GgufTensor {
   // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
   // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).
   std::vector<SourceRange> sources;
-  // Makes the rows where they are not just those of the sources in `stored`. The sources then count
-  // rows (row_reader.h), and `stored` is the plain type that says most about them.
+  // The same of the rows that `reader` makes, where they are not just those of sources in `stored`,
+  // which is then the plain type that says most about them. Without a reader there are none.
+  std::vector<RowRange> rows;
   std::shared_ptr<const RowReader> reader;
   bool repack = true;   // keep the source's own grid where the reader can (RowReader::Repack)
   std::string literal;  // F32 bytes of a tensor that stands in no source
@@ -42,7 +43,7 @@ struct GgufTensor {
   uint64_t bytes() const;
 };
 
-// The SourceRange::order of the ranges of expert `expert` (0 without experts) of tensor number
+// The `order` of the ranges of expert `expert` (0 without experts) of tensor number
 // `tensor`.
 inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 | expert; }
 

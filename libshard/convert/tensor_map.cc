@@ -223,6 +223,7 @@ class Mapper {
     GgufTensor head = *embedding;
     head.name = kOutput;
     for (SourceRange& range : head.sources) range.order = OrderOf(tensors.size(), 0);
+    for (RowRange& range : head.rows) range.order = OrderOf(tensors.size(), 0);
     tensors.push_back(std::move(head));
   }
 

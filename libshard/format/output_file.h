@@ -22,7 +22,22 @@ struct SourceRange {
   uint64_t bytes = 0;
   // Outputs whose ranges ascend by (order, file, offset) read the ranges they have in common once.
   uint64_t order = 0;
+  // Its bytes [skip, skip + count).
+  SourceRange Part(uint64_t skip, uint64_t count) const {
+    return {file, offset + skip, count, order};
+  }
   bool operator==(const SourceRange&) const = default;
+};
+
+// Rows [first, first + count) of a RowReader, which knows the bytes that they are made of.
+struct RowRange {
+  uint64_t first = 0, count = 0;
+  uint64_t order = 0;  // as SourceRange::order
+  // Its rows [skip, skip + part_count).
+  RowRange Part(uint64_t skip, uint64_t part_count) const {
+    return {first + skip, part_count, order};
+  }
+  bool operator==(const RowRange&) const = default;
 };
 
 // How much each column of a matrix matters to its quantizer: the mean square of its inputs.
@@ -49,15 +64,17 @@ struct Encoding {
   // three dimensions. 0: all rows.
   uint64_t rows_per_slice = 0;
   std::shared_ptr<const Importance> importance;  // null: none
-  // Makes the rows, where they are not simply in `from` (row_reader.h); the sources then count
-  // rows.
+  // Makes the rows, where they are not simply in `from` (row_reader.h): OutputTensor::rows.
   std::shared_ptr<const RowReader> reader;
   bool repack = false;  // by RowReader::Repack, without a detour over F32
 };
 
 struct OutputTensor {
   TensorEntry entry;  // name, dtype, shape, bytes; `offset` is from the start of the output file
-  std::vector<SourceRange> sources;  // concatenated they are the tensor
+  // Concatenated they are the tensor. It has `rows` where its encoding has a reader that makes
+  // them, else `sources`.
+  std::vector<SourceRange> sources;
+  std::vector<RowRange> rows;
   int layer = -1;
   bool inspected = false;  // copied values of a plain float type are looked through for NaN
   // The ids held, in their order along the expert axis; empty for tensors without experts.

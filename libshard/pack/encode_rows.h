@@ -24,9 +24,9 @@ class RowEncoder {
   // bytes in encoding->to are written to `out`, which is made to fit. REQUIRES: tensor.encoding.
   ValueReport Encode(const OutputTensor& tensor, uint64_t first_row, std::span<const std::byte> in,
                      std::vector<std::byte>& out);
-  // The same for rows [first, first + count) of the tensor's reader, of what its AddReads asked
-  // for; fails as RowReader::Decode does. REQUIRES: tensor.encoding->reader.
-  Result<ValueReport> EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+  // The same for rows of the tensor's reader, of what its AddReads asked for; fails as
+  // RowReader::Decode does. REQUIRES: tensor.encoding->reader.
+  Result<ValueReport> EncodeRead(const OutputTensor& tensor, const RowRange& rows,
                                  std::span<const std::byte> in, std::vector<std::byte>& out);
 
  private:

@@ -12,8 +12,10 @@ namespace moepack {
 
 // One step. What it makes of its reads are the next bytes of every target.
 struct PackUnit {
-  std::vector<SourceRange> reads;        // a single one for copies; none for a literal tensor
-  uint64_t bytes = 0;                    // of all reads
+  // A single one for copies; none for a literal tensor and for rows that a reader makes.
+  std::vector<SourceRange> reads;
+  RowRange rows;                         // of the reader of `tensor`, if it has one
+  uint64_t bytes = 0;                    // of all reads, or of the rows as they are written
   const OutputTensor* tensor = nullptr;  // how to make the bytes, in its first target; null: a copy
   uint64_t first_row = 0;                // of `tensor`, which the first read holds
   const OutputTensor* copied = nullptr;  // whose bytes a copy holds, when they are to be inspected

@@ -89,6 +89,20 @@ GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const Expe
   return out;
 }
 
+// Those of the experts `ids`; each of the `experts` has equally many.
+template <class Range>
+std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t experts,
+                            const ExpertIds& ids) {
+  const size_t each = ranges.size() / experts;
+  std::vector<Range> out;
+  out.reserve(each * ids.size());
+  for (const uint32_t id : ids) {
+    const auto first = ranges.begin() + static_cast<std::ptrdiff_t>(id * each);
+    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(each));
+  }
+  return out;
+}
+
 // Experts and what belongs to them in the router; a node needs both from the same file.
 bool BelongsToExperts(const GgufTensor& tensor) {
   return tensor.experts > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
@@ -182,6 +196,7 @@ ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment) {
 Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format* type) {
   OutputTensor out = Named(tensor);
   out.sources = tensor.sources;
+  out.rows = tensor.rows;
   if (!tensor.literal.empty()) {
     out.literal = std::make_shared<const std::string>(tensor.literal);
   }
@@ -196,11 +211,8 @@ Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format*
 Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format* type,
                                    const ExpertIds& ids) {
   OutputTensor out = Named(tensor);
-  const size_t ranges = tensor.sources.size() / tensor.experts;
-  for (const uint32_t id : ids) {
-    const auto first = tensor.sources.begin() + static_cast<std::ptrdiff_t>(id * ranges);
-    out.sources.insert(out.sources.end(), first, first + static_cast<std::ptrdiff_t>(ranges));
-  }
+  out.sources = RangesOf(tensor.sources, tensor.experts, ids);
+  out.rows = RangesOf(tensor.rows, tensor.experts, ids);
   out.entry.shape[0] = ids.size();
   out.experts = ids;
   SHARD_CHECK(SetEncoding(tensor, type, out));

@@ -201,8 +201,7 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
   out.reader = layout.stacked ? StackedRows(std::move(parts)) : parts[0];
   const uint64_t ranges = std::max<uint64_t>(1, out.experts);
   for (uint64_t i = 0; i < ranges; ++i) {
-    out.sources.push_back(
-        RowRange(i * rows, rows, OrderOf(layout.index, static_cast<uint32_t>(i))));
+    out.rows.push_back({i * rows, rows, OrderOf(layout.index, static_cast<uint32_t>(i))});
   }
   return Ok();
 }

@@ -169,8 +169,8 @@ TEST(TensorMap, ReadsScaledWeightsAndStacksThemAsBf16) {
   EXPECT_EQ(up.stored->name, "bf16");
   EXPECT_EQ(up.type->name, "bf16");
   EXPECT_EQ(up.source_tensor, "model.layers.0.mlp.experts.*.up_proj.weight");
-  ASSERT_EQ(up.sources.size(), 2u);
-  EXPECT_EQ(up.sources[1], RowRange(2, 2, up.sources[0].order + 1));
+  ASSERT_EQ(up.rows.size(), 2u);
+  EXPECT_EQ(up.rows[1], (RowRange{2, 2, up.rows[0].order + 1}));
   EXPECT_EQ(sample.Values(*model, up.name), std::vector<float>(16, 2.0f));
   EXPECT_NE(Find(*model, "blk.0.attn_q.weight").reader, nullptr);
   EXPECT_EQ(Find(*model, "blk.0.attn_k.weight").reader, nullptr) << "a plain weight stays ranges";
