@@ -37,7 +37,6 @@ struct Format {
   // The bytes of `values` values; no value when they do not fill whole blocks or the product
   // overflows.
   std::optional<uint64_t> BytesFor(uint64_t values) const;
-  double BitsPerValue() const { return 8.0 * block_bytes / block_values; }
 };
 
 // The list, in a fixed order.

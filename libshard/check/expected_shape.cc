@@ -44,11 +44,11 @@ class Reader {
 
   Expected OfRouter(const ModelTensor& tensor, std::string_view leaf) const {
     // The axis of the experts was checked when the model was opened.
-    if (tensor.rule->role != "router" || tensor.axis < 0 || leaf != "weight") {
+    if (tensor.rule->role != "router" || !tensor.axis || leaf != "weight") {
       return std::nullopt;
     }
-    return tensor.axis == 0 ? Known({0, promise_.hidden}, "any, hidden_size")
-                            : Known({promise_.hidden, 0}, "hidden_size, any");
+    return *tensor.axis == 0 ? Known({0, promise_.hidden}, "any, hidden_size")
+                             : Known({promise_.hidden, 0}, "hidden_size, any");
   }
 
   Expected OfProjection(const ModelTensor& tensor, Module module, uint64_t width,
@@ -67,8 +67,8 @@ class Reader {
                          : module == Module::kFusedIn ? 2 * width
                                                       : width;
     const uint64_t in = module == Module::kDown ? width : input;
-    if (tensor.expert >= 0) return Linear(tensor, out, in, kWhy);
-    if (tensor.axis != 0) return std::nullopt;
+    if (tensor.expert) return Linear(tensor, out, in, kWhy);
+    if (tensor.axis != 0u) return std::nullopt;
     // DBRX's experts lie above each other, the down projection transposed.
     if (tensor.rule->folded) return Known({experts * width, input}, kWhy);
     if (tensor.leaf == "bias") return Known({0, out}, kWhy);

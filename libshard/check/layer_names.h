@@ -28,7 +28,7 @@ class LayerNames {
   LayerNames(const MoeModel& model, const ModelPromise& promise)
       : model_(model), promise_(promise) {}
 
-  // REQUIRES: tensor.layer >= 0. Companions of quantized weights do not count, and the first
+  // REQUIRES: tensor.layer. Companions of quantized weights do not count, and the first
   // explicit expert stands for all.
   void Add(const ModelTensor& tensor);
   void Check(std::vector<CheckFinding>& findings) const;

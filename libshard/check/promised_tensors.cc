@@ -56,7 +56,7 @@ class Promiser {
   // DeepSeek leaves out what is not a linear layer of the decoder; others name the rest.
   bool IsFp8(const std::string& name, const ModelTensor& tensor,
              const std::vector<uint64_t>& shape) const {
-    if (storage_.block_rows == 0 || tensor.layer < 0 || shape.size() != 2) return false;
+    if (storage_.block_rows == 0 || !tensor.layer || shape.size() != 2) return false;
     if (tensor.part == Part::kRouter || !name.ends_with(".weight")) return false;
     const std::string& role = tensor.rule->role;
     if (role == "norm" || role == "mtp" || role == "embedding" || role == "shared_gate") {
@@ -97,6 +97,12 @@ class Promiser {
     out_.tensors.push_back(std::move(entry));
   }
 
+  // The last axis is not known before the shape is.
+  static std::optional<uint32_t> KnownAxis(const TensorRule& rule) {
+    if (!rule.expert_axis || *rule.expert_axis < 0) return std::nullopt;
+    return static_cast<uint32_t>(*rule.expert_axis);
+  }
+
   // `name` without the prefix. False when the shape is not known.
   bool Add(const std::string& name, std::vector<uint64_t> shape = {}, bool f32 = false) {
     if (failed_) return false;
@@ -109,9 +115,9 @@ class Promiser {
                        .leaf = found.leaf,
                        .layer = found.layer,
                        .expert = found.expert,
-                       .axis = found.rule->expert_axis == kNoAxis ? -1 : found.rule->expert_axis,
+                       .axis = KnownAxis(*found.rule),
                        .mtp = found.mtp};
-    const uint32_t experts = found.layer < 0 ? 0 : ExpertsOf(static_cast<uint32_t>(found.layer));
+    const uint32_t experts = found.layer ? ExpertsOf(*found.layer) : 0;
     if (shape.empty()) shape = ShapeOf(tensor, full, experts);
     if (shape.empty()) return false;
     if (IsFp8(full, tensor, shape)) return AddFp8(full, shape);
@@ -136,9 +142,8 @@ class Promiser {
     const std::optional<Dims> dims = shapes_.Of({tensor, name, leaf, experts});
     if (!dims) return {};
     std::vector<uint64_t> shape = dims->sizes;
-    if (tensor.axis >= 0 && static_cast<size_t>(tensor.axis) < shape.size() &&
-        shape[tensor.axis] == 0) {
-      shape[tensor.axis] = experts;
+    if (tensor.axis && *tensor.axis < shape.size() && shape[*tensor.axis] == 0) {
+      shape[*tensor.axis] = experts;
     }
     return std::find(shape.begin(), shape.end(), 0u) == shape.end() ? shape
                                                                     : std::vector<uint64_t>{};

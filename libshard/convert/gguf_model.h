@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct GgufTensor {
   const quant::Format* type = nullptr;    // what is written; stored until a recipe decides
   bool fixed = false;  // F32 whatever the recipe (norms, biases, routers; converted sources only)
   Part part = Part::kTrunk;
-  int layer = -1;
+  std::optional<uint32_t> layer;
   uint32_t experts = 0;  // length of axis 0 when it is the expert axis, else 0
   // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
   // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).

@@ -80,7 +80,8 @@ class Conversion {
   // As many as there are tensors of; a config often announces blocks that were never published.
   void CountMtpLayers() {
     for (const ModelTensor& tensor : model_.tensors()) {
-      const int64_t past = tensor.mtp ? int64_t{tensor.layer} + 1 - shape_.layers : 0;
+      const int64_t past =
+          tensor.mtp && tensor.layer ? int64_t{*tensor.layer} + 1 - shape_.layers : 0;
       shape_.mtp_layers = static_cast<uint32_t>(std::max<int64_t>(shape_.mtp_layers, past));
     }
     if (shape_.mtp_layers >= model_.config().mtp_layers) return;

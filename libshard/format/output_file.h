@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,7 +76,7 @@ struct OutputTensor {
   // them, else `sources`.
   std::vector<SourceRange> sources;
   std::vector<RowRange> rows;
-  int layer = -1;
+  std::optional<uint32_t> layer;
   bool inspected = false;  // copied values of a plain float type are looked through for NaN
   // The ids held, in their order along the expert axis; empty for tensors without experts.
   ExpertIds experts;

@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
 #include "libshard/base/json.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
@@ -286,11 +285,6 @@ std::span<const char* const> ExpertCountKeys() {
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text) {
   SHARD_TRY(const HfConfig config, HfConfig::Parse(where, text));
   return ConfigReader(config).Read();
-}
-
-Result<ModelConfig> ReadModelConfig(const std::string& path) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxConfigBytes));
-  return ParseModelConfig(path, text);
 }
 
 }  // namespace moepack

@@ -44,7 +44,6 @@ std::span<const char* const> ExpertCountKeys();
 // `where` names the file in errors. Refuses NaN, negative or absurd counts (over kMaxModelCount),
 // two expert pools in one model, and as kUnsupported a gating function that we do not know.
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text);
-Result<ModelConfig> ReadModelConfig(const std::string& path);
 
 // How the router of a model picks and weighs: what the config or metadata states, laid over what is
 // usual in the family. `bias` is the family's; the tensors decide (MoeModel::routing).

@@ -44,7 +44,6 @@ struct GgufArchitecture {
   std::span<const ModelShape> direct_queries = {};
 };
 
-std::span<const GgufArchitecture> AllArchitectures();
 // Null for a general.architecture for which llama.cpp v0.5.0 loads no experts. Of such a one
 // nothing is known about what else hangs on the number of experts: its files can be read and given
 // other types, but not cut.

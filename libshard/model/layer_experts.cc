@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libshard/base/expert_ids.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 
@@ -15,11 +16,12 @@ bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis) {
+std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis) {
+  if (!axis) return std::nullopt;
   const auto dimensions = static_cast<int>(shape.size());
-  const int resolved = axis < 0 ? dimensions + axis : axis;
+  const int resolved = *axis < 0 ? dimensions + *axis : *axis;
   if (resolved < 0 || resolved >= dimensions) return std::nullopt;
-  return static_cast<size_t>(resolved);
+  return static_cast<uint32_t>(resolved);
 }
 
 std::string LayerExpertTable::Where(const ModelTensor& tensor) const {
@@ -39,7 +41,7 @@ Status LayerExpertTable::AddPacked(const ModelTensor& tensor, Layer& layer) {
   const auto axis = AxisIn(entry.shape, tensor.rule->expert_axis);
   const uint64_t length = axis ? entry.shape[*axis] : 0;
   if (length == 0 || length > kMaxExpertsPerLayer) {
-    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert axis ", tensor.rule->expert_axis,
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert axis ", *tensor.rule->expert_axis,
                                      " of shape ", FormatShape(entry.shape), ": expected 1 to ",
                                      kMaxExpertsPerLayer, " experts, found ", length)};
   }
@@ -48,15 +50,15 @@ Status LayerExpertTable::AddPacked(const ModelTensor& tensor, Layer& layer) {
 }
 
 Status LayerExpertTable::AddExpert(const ModelTensor& tensor) {
-  if (tensor.layer < 0) {
+  if (!tensor.layer) {
     return Error{Code::kUnsupported, Cat(Where(tensor),
                                          ": expected a layer number in the name of "
                                          "an expert's tensor, found none")};
   }
-  Layer& layer = layers_[static_cast<uint32_t>(tensor.layer)];
+  Layer& layer = layers_[*tensor.layer];
   layer.mtp = layer.mtp || tensor.mtp;
   if (tensor.packed_expert()) return AddPacked(tensor, layer);
-  const auto expert = static_cast<uint32_t>(tensor.expert);
+  const uint32_t expert = *tensor.expert;
   if (expert >= kMaxExpertsPerLayer) {
     return Error{Code::kCorrupt, Cat(Where(tensor), ": expert: expected an id below ",
                                      kMaxExpertsPerLayer, ", found ", expert)};
@@ -126,12 +128,12 @@ Status LayerExpertTable::ResolveAxis(ModelTensor& tensor, uint32_t experts) cons
   const uint64_t length = axis ? entry.shape[*axis] : 0;
   const bool fits = tensor.rule->folded ? length > 0 && length % experts == 0 : length == experts;
   if (!fits) {
-    return Error{Code::kCorrupt, Cat(Where(tensor), ": axis ", tensor.rule->expert_axis,
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": axis ", *tensor.rule->expert_axis,
                                      " of shape ", FormatShape(entry.shape), ": expected ",
                                      tensor.rule->folded ? "a multiple of " : "", experts,
-                                     " (experts of layer ", tensor.layer, "), found ", length)};
+                                     " (experts of layer ", *tensor.layer, "), found ", length)};
   }
-  tensor.axis = static_cast<int>(*axis);
+  tensor.axis = axis;
   return Ok();
 }
 
@@ -152,11 +154,11 @@ Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
                      kMaxExpertsInAll, " in all layers together, found ", total)};
   }
   if (checkpoint_.names_only()) return out;
-  std::map<int, uint32_t> experts;
-  for (const MoeLayer& layer : out) experts[static_cast<int>(layer.layer)] = layer.experts;
+  LayerCounts experts;
+  for (const MoeLayer& layer : out) experts[layer.layer] = layer.experts;
   for (ModelTensor& tensor : tensors_) {
-    if (tensor.rule->expert_axis == kNoAxis || tensor.expert >= 0) continue;
-    const auto layer = experts.find(tensor.layer);
+    if (!tensor.rule->expert_axis || tensor.expert || !tensor.layer) continue;
+    const auto layer = experts.find(*tensor.layer);
     const bool one = IsOneForAll(checkpoint_.tensors()[tensor.index], checkpoint_);
     if (layer != experts.end() && !(one && layer->second > 1))
       SHARD_CHECK(ResolveAxis(tensor, layer->second));

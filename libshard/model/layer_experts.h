@@ -15,9 +15,9 @@
 
 namespace moepack {
 
-// Where along `shape` a rule's expert axis lies; -1 counts from the end. No value when the shape
-// has no such axis.
-std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis);
+// Where along `shape` a rule's expert axis lies; -1 counts from the end. No value when the rule has
+// none, or the shape has no such axis.
+std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis);
 
 // Used while a MoeModel is built: `model` has its checkpoint, config and classified tensors, and
 // gets the resolved expert axes. Errors are kCorrupt and name file, tensor or expert, expected and

@@ -46,7 +46,7 @@ bool IsOtherModality(const ModelTensor& tensor) {
 
 // A matrix outside of the layers: no bias, and nothing else that bears the role too.
 bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_view role) {
-  return tensor.rule != nullptr && tensor.rule->role == role && tensor.layer < 0 &&
+  return tensor.rule != nullptr && tensor.rule->role == role && !tensor.layer &&
          entry.shape.size() == 2;
 }
 
@@ -61,7 +61,7 @@ uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
 ParameterCount CountParameters(const MoeModel& model) {
   ParameterCount count;
   if (model.checkpoint().names_only()) return count;
-  std::map<int, uint64_t> routed;  // layer -> weights of all its experts
+  std::map<std::optional<uint32_t>, uint64_t> routed;  // layer -> weights of all its experts
   for (const ModelTensor& tensor : model.tensors()) {
     const TensorEntry& entry = model.entry(tensor);
     const uint64_t weights = Weights(tensor, entry, model.config());
@@ -84,7 +84,7 @@ ParameterCount CountParameters(const MoeModel& model) {
       count.active = 0;
       break;
     }
-    count.active += ActiveShare(routed[static_cast<int>(layer.layer)], layer);
+    count.active += ActiveShare(routed[layer.layer], layer);
   }
   return count;
 }

@@ -30,7 +30,6 @@ struct GatingRow {
 };
 inline constexpr uint32_t kNoGgufId = 0;
 
-std::span<const GatingRow> AllGatings();
 const GatingRow& RowOf(Gating gating);
 inline std::string_view GatingName(Gating gating) { return RowOf(gating).name; }
 

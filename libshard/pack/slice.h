@@ -41,7 +41,7 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
 
 // The ranges of `tensor` that hold the experts `ids` along `axis`: one per outer index and expert,
 // in the order of `ids`. REQUIRES: the axis length is a multiple of `experts`, every id < experts.
-std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t experts,
+std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, uint32_t axis, uint32_t experts,
                                    const ExpertIds& ids);
 
 // Sets entry.offset, prefix and size of a file whose tensors have names, types, shapes and bytes;

@@ -142,7 +142,7 @@ class PartSlicer {
     for (size_t i = 0; i < input_.model.tensors.size(); ++i) {
       const GgufTensor& tensor = input_.model.tensors[i];
       if (!BelongsToExperts(tensor)) continue;
-      const ExpertIds& ids = IdsOf(part.experts, static_cast<uint32_t>(tensor.layer));
+      const ExpertIds& ids = IdsOf(part.experts, *tensor.layer);
       if (ids.empty()) continue;
       SHARD_TRY(OutputTensor cut, EncodeExperts(tensor, TypeIn(part.role, i), ids));
       tensors.push_back(std::move(cut));
@@ -222,7 +222,7 @@ Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format
 Plan PlanFor(const GgufModel& model, const Plan& plan) {
   std::set<uint32_t> there;
   for (const GgufTensor& tensor : model.tensors) {
-    if (tensor.part == Part::kExpert) there.insert(static_cast<uint32_t>(tensor.layer));
+    if (tensor.part == Part::kExpert) there.insert(*tensor.layer);
   }
   const auto absent = [&](const auto& entry) { return !there.contains(entry.first); };
   Plan out = plan;

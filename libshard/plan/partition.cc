@@ -105,8 +105,6 @@ std::string Listed(const Spell& spell) {
 
 }  // namespace
 
-std::span<const Partition> AllPartitions() { return kPartitions; }
-
 std::string PartitionHelp() {
   return Listed([](const Partition& partition) {
     return Cat(Spelling(partition), " (", partition.help, ")");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,8 +27,6 @@ struct Partition {
   Status (*make)(const PartitionInput& input, Plan& plan);
 };
 
-// The list.
-std::span<const Partition> AllPartitions();
 // For the help: "contiguous (0-5, 6-10, ...; the default), modulo (...) or explicit:FILE (...)".
 std::string PartitionHelp();
 

@@ -70,7 +70,7 @@ Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
   SHARD_TRY(tensor.xxh3, HexField(fields, "xxh3", 32));
   if (fields.Has("layer")) {
     SHARD_TRY(const uint64_t layer, NumberField(fields, "layer", kMaxLayer));
-    tensor.layer = static_cast<int>(layer);
+    tensor.layer = static_cast<uint32_t>(layer);
   }
   SHARD_TRY(const std::string experts, fields.StringOr("experts", ""));
   SHARD_TRY(tensor.experts,
@@ -159,7 +159,7 @@ Json TensorToJson(const TensorRecord& tensor) {
   out["offset"] = tensor.offset;
   out["bytes"] = tensor.bytes;
   out["xxh3"] = tensor.xxh3;
-  if (tensor.layer >= 0) out["layer"] = tensor.layer;
+  if (tensor.layer) out["layer"] = *tensor.layer;
   if (!tensor.experts.empty()) out["experts"] = FormatIds(tensor.experts);
   if (!tensor.source.empty()) out["source"] = tensor.source;
   return out;

@@ -96,8 +96,8 @@ Result<std::vector<OutputTensor>> MergeAll(const std::string& distribution,
   for (const PartTensor& part : node.sources.experts) {
     const std::vector<const PartTensor*>& parts = by_name[part.entry.name];
     if (parts[0] != &part) continue;
-    const auto layer = static_cast<uint32_t>(part.record->layer);
-    const ExpertIds ids = Eligible(manifest.plan, group, layer);
+    const std::optional<uint32_t> layer = part.record->layer;
+    const ExpertIds ids = layer ? Eligible(manifest.plan, group, *layer) : ExpertIds();
     SHARD_TRY(OutputTensor merged, MergeExperts(distribution, parts, ids));
     if (ids == part.record->experts) node.digests[part.entry.name] = part.record->xxh3;
     out.push_back(std::move(merged));

@@ -185,7 +185,7 @@ Result<OutputTensor> MergeExperts(const std::string& distribution,
   if (ids.empty()) {
     return Error{Code::kMismatch,
                  Cat(Where(distribution, first), ": layer: expected a layer of the plan, found ",
-                     first.record->layer),
+                     first.record->layer ? Cat(*first.record->layer) : "none"),
                  kDamagedHint};
   }
   OutputTensor out;

@@ -73,8 +73,9 @@ GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest, FamilyMatch
   tensor.layer = part.record->layer;
   const TensorClass found = matcher.Classify(tensor.name);
   if (found.rule != nullptr) tensor.part = found.rule->part;
-  const auto layer = manifest.plan.layers.find(static_cast<uint32_t>(tensor.layer));
-  if (!part.record->experts.empty() && layer != manifest.plan.layers.end()) {
+  const LayerCounts& layers = manifest.plan.layers;
+  const auto layer = tensor.layer ? layers.find(*tensor.layer) : layers.end();
+  if (!part.record->experts.empty() && layer != layers.end()) {
     tensor.experts = layer->second;
     tensor.shape[0] = layer->second;
   }

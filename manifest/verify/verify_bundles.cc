@@ -20,6 +20,10 @@ ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer) {
   return Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
 }
 
+std::string LayerText(std::optional<uint32_t> layer) {
+  return layer ? Cat("layer ", *layer) : "layer none";
+}
+
 std::string PartText(Role role, int group) {
   return role == Role::kGroup ? Cat("group ", group) : std::string(RoleName(role));
 }
@@ -67,10 +71,10 @@ void CheckTensorIds(const Manifest& manifest, RuleFindings& findings) {
   for (const BundleRecord& bundle : manifest.bundles) {
     for (const TensorRecord& tensor : bundle.tensors) {
       if (tensor.experts.empty()) continue;
-      const auto layer =
-          tensor.layer < 0 ? layers.end() : layers.find(static_cast<uint32_t>(tensor.layer));
+      const auto layer = tensor.layer ? layers.find(*tensor.layer) : layers.end();
       if (layer == layers.end()) {
-        findings.Error(Cat("layer: expected a layer with experts, found ", tensor.layer),
+        findings.Error(Cat("layer: expected a layer with experts, found ",
+                           tensor.layer ? Cat(*tensor.layer) : "none"),
                        bundle.file, tensor.name);
       } else if (tensor.experts.back() >= layer->second) {
         findings.Error(Cat("expert ids: expected less than ", layer->second, ", found ",
@@ -90,7 +94,7 @@ void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
         findings.Error(
             Cat("experts: expected none in the trunk, found ", FormatIds(tensor.experts)),
             bundle.file, tensor.name);
-      } else if (!trunk && tensor.layer < 0) {
+      } else if (!trunk && !tensor.layer) {
         findings.Error(Cat("layer: expected one in ", RoleName(bundle.role), " files, found none"),
                        bundle.file, tensor.name);
       }
@@ -125,8 +129,8 @@ Holdings CollectHoldings(const Manifest& manifest) {
     const PartKey part = {bundle.role, bundle.group};
     out.parts.insert(part);
     for (const TensorRecord& tensor : bundle.tensors) {
-      if (tensor.layer < 0 || tensor.experts.empty()) continue;
-      const auto layer = static_cast<uint32_t>(tensor.layer);
+      if (!tensor.layer || tensor.experts.empty()) continue;
+      const uint32_t layer = *tensor.layer;
       const std::string shape = NameShape(tensor.name);
       out.shapes[layer].insert(shape);
       for (uint32_t id : tensor.experts) ++out.experts[{part, layer, id}][shape];

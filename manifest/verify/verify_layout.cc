@@ -17,9 +17,9 @@ namespace {
 
 // Everything that a record says of a tensor but the digest.
 std::string TextOf(const TensorRecord& tensor) {
-  std::string text =
-      Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes, " bytes at ",
-          tensor.offset, ", layer ", tensor.layer, ", experts \"", FormatIds(tensor.experts), "\"");
+  std::string text = Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes,
+                         " bytes at ", tensor.offset, ", ", LayerText(tensor.layer), ", experts \"",
+                         FormatIds(tensor.experts), "\"");
   if (!tensor.source.empty()) text += Cat(", source ", Quoted(tensor.source));
   return text;
 }

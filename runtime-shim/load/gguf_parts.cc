@@ -71,8 +71,8 @@ class GgufPartsLoader {
     for (const manifest::PartTensor& tensor : part.bundle.tensors) {
       const TensorClass found = matcher.Classify(tensor.entry.name);
       const bool expert = found.rule != nullptr && found.rule->part == moepack::Part::kExpert;
-      if (!expert || !blocks_.Runs(tensor.entry.name)) continue;
-      const ExpertIds& ids = moepack::IdsOf(set.experts, static_cast<uint32_t>(found.layer));
+      if (!expert || !found.layer || !blocks_.Runs(tensor.entry.name)) continue;
+      const ExpertIds& ids = moepack::IdsOf(set.experts, *found.layer);
       if (ids != tensor.record->experts || tensor.entry.shape.empty() ||
           tensor.entry.shape[0] != ids.size()) {
         return Error{

@@ -204,8 +204,9 @@ moepack::manifest::Manifest RandomManifest(Random& random) {
   manifest.recipe.name = AnyText(random);
   manifest.command = {AnyText(random), AnyText(random)};
   manifest.bundles[0].tensors[0].name = AnyText(random);
-  manifest.bundles[0].tensors[0].layer =
-      static_cast<int>(random.Below(2 * moepack::kMaxLayers)) - 1;
+  const auto layer = static_cast<uint32_t>(random.Below(2 * moepack::kMaxLayers));
+  manifest.bundles[0].tensors[0].layer.reset();
+  if (layer > 0) manifest.bundles[0].tensors[0].layer = layer - 1;
   return manifest;
 }
 
@@ -215,7 +216,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, Manifests) {
   int accepted = 0, refused = 0;
   for (int round = 0; round < kRounds; ++round) {
     const moepack::manifest::Manifest manifest = RandomManifest(random);
-    const moepack::manifest::Status checked = moepack::manifest::ReadBackManifest(manifest);
+    const moepack::Status checked = moepack::manifest::ReadBackManifest(manifest);
     const std::string text = moepack::manifest::WriteManifest(manifest);
     const auto read = moepack::manifest::ParseManifest("distribution.json", text);
     if (!checked) {
@@ -255,7 +256,7 @@ TEST(WhatAWriterAcceptsItsReaderAccepts, TextThatIsNotUtf8IsRefusedInEveryFieldO
   for (size_t i = 0; i < breaks.size(); ++i) {
     Manifest manifest = Sample();
     breaks[i](manifest);
-    const moepack::manifest::Status checked = moepack::manifest::ReadBackManifest(manifest);
+    const moepack::Status checked = moepack::manifest::ReadBackManifest(manifest);
     ASSERT_FALSE(checked) << i;
     EXPECT_EQ(checked.error().code, Code::kUnsupported) << i;
   }

@@ -224,12 +224,6 @@ TEST(ModelConfig, RefusesWrongTypesOfNamesAndSwitches) {
             "config.json: expected a JSON object, found an array of 0 values");
 }
 
-TEST(ReadModelConfig, SaysWhichFileIsMissing) {
-  const Result<ModelConfig> config = ReadModelConfig("/nowhere/config.json");
-  ASSERT_FALSE(config);
-  EXPECT_NE(config.error().message.find("/nowhere/config.json"), std::string::npos);
-}
-
 // A function that nobody knows would leave the family's, and the model would run otherwise.
 TEST(Config, RefusesARouterFunctionThatWeDoNotKnow) {
   const Error error = ParseError(R"({"text_config": {"score_function": "tanh"}})");

@@ -132,7 +132,7 @@ TEST_P(LayoutTest, HasRouterExpertsAndTrunk) {
   ASSERT_TRUE(model.has_value()) << model.error().message;
   std::map<moepack::Part, std::set<int>> layers;
   for (const moepack::ModelTensor& tensor : model->tensors()) {
-    layers[tensor.part].insert(tensor.layer);
+    if (tensor.layer) layers[tensor.part].insert(static_cast<int>(*tensor.layer));
   }
   const std::set<int> expected(spec_.moe_layers.begin(), spec_.moe_layers.end());
   EXPECT_EQ(layers[moepack::Part::kExpert], expected);

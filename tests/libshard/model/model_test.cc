@@ -110,7 +110,8 @@ TEST_F(PackedScales, OnePerExpertAreCutOneForAllAreCopied) {
                            {"l.0.experts.up.weight_scale", "U8", {2}, "ab"}});
   ASSERT_TRUE(model) << model.error().message;
   for (const ModelTensor& tensor : model->tensors()) {
-    EXPECT_EQ(tensor.axis, tensor.leaf == "input_scale" ? -1 : 0) << model->entry(tensor).name;
+    EXPECT_EQ(tensor.axis.has_value(), tensor.leaf != "input_scale") << model->entry(tensor).name;
+    EXPECT_EQ(tensor.axis.value_or(0), 0u) << model->entry(tensor).name;
   }
 }
 

@@ -24,7 +24,7 @@ using moepack::Role;
 // A tensor of a bundle with its bytes.
 struct Tensor {
   fixtures::RawTensor raw;
-  int layer = -1;
+  std::optional<uint32_t> layer = {};
   ExpertIds experts = {};
 };
 

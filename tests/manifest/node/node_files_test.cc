@@ -68,10 +68,10 @@ TEST(MergeExperts, AShapeThatDoesNotHoldTheExpertsOfTheRecordIsAMismatch) {
 // "layfr" for "layer", or the number of a layer without experts.
 TEST(MergeExperts, ALayerWithoutEligibleExpertsIsAMismatch) {
   Packed group({0, 2});
-  group.record.layer = -1;
+  group.record.layer = std::nullopt;
   const Error error = Refusal({&group.part}, {});
   EXPECT_EQ(error.code, Code::kMismatch);
-  EXPECT_THAT(error.message, HasSubstr("layer: expected a layer of the plan, found -1"));
+  EXPECT_THAT(error.message, HasSubstr("layer: expected a layer of the plan, found none"));
 }
 
 TEST(EligibleCount, AGroupWithoutExpertsCannotBecomeANode) {
