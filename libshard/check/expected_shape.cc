@@ -22,7 +22,7 @@ class Reader {
     const std::string_view module_name = ModuleName(name, tensor.leaf);
     const std::optional<Module> module = ModuleOf(role, module_name);
     if (!module) return std::nullopt;
-    if (tensor.part == Part::kExpert) return OfExpert(tensor, *module, question.experts);
+    if (tensor.part == Part::kExpert) return OfExpert(tensor, *module, question.expert_count);
     if (tensor.part == Part::kShared) {
       return OfProjection(tensor, *module, promise_.shared_width, "width of the shared experts");
     }
@@ -60,7 +60,7 @@ class Reader {
     return std::nullopt;
   }
 
-  Expected OfExpert(const ModelTensor& tensor, Module module, uint32_t experts) const {
+  Expected OfExpert(const ModelTensor& tensor, Module module, uint32_t expert_count) const {
     constexpr const char* kWhy = "width of an expert and hidden size";
     const uint64_t width = promise_.expert_width, input = promise_.expert_input;
     const uint64_t out = module == Module::kDown      ? input
@@ -70,7 +70,7 @@ class Reader {
     if (tensor.expert) return Linear(tensor, out, in, kWhy);
     if (tensor.axis != 0u) return std::nullopt;
     // DBRX's experts lie above each other, the down projection transposed.
-    if (tensor.rule->folded) return Known({experts * width, input}, kWhy);
+    if (tensor.rule->folded) return Known({expert_count * width, input}, kWhy);
     if (tensor.leaf == "bias") return Known({0, out}, kWhy);
     const bool transposed = promise_.facts.transposed && tensor.leaf.empty();
     return transposed ? Known({0, in, out}, kWhy) : Known({0, out, in}, kWhy);

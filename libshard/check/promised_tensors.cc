@@ -50,7 +50,7 @@ class Promiser {
   uint32_t decoder() const { return static_cast<uint32_t>(promise_.layers.size()); }
   uint32_t ExpertsOf(uint32_t layer) const {
     return layer < model_.experts_per_layer.size() ? model_.experts_per_layer[layer]
-                                                   : model_.experts;
+                                                   : model_.expert_count;
   }
 
   // DeepSeek leaves out what is not a linear layer of the decoder; others name the rest.
@@ -117,8 +117,8 @@ class Promiser {
                        .expert = found.expert,
                        .axis = KnownAxis(*found.rule),
                        .mtp = found.mtp};
-    const uint32_t experts = found.layer ? ExpertsOf(*found.layer) : 0;
-    if (shape.empty()) shape = ShapeOf(tensor, full, experts);
+    const uint32_t expert_count = found.layer ? ExpertsOf(*found.layer) : 0;
+    if (shape.empty()) shape = ShapeOf(tensor, full, expert_count);
     if (shape.empty()) return false;
     if (IsFp8(full, tensor, shape)) return AddFp8(full, shape);
     f32 = f32 || tensor.rule->role == "selection_bias" ||
@@ -137,13 +137,13 @@ class Promiser {
 
   // Unknown dimensions that are the experts' are filled in; empty when another one is unknown.
   std::vector<uint64_t> ShapeOf(const ModelTensor& tensor, const std::string& name,
-                                uint32_t experts) const {
+                                uint32_t expert_count) const {
     const std::string_view leaf = name.ends_with(".weight") ? "weight" : tensor.leaf;
-    const std::optional<Dims> dims = shapes_.Of({tensor, name, leaf, experts});
+    const std::optional<Dims> dims = shapes_.Of({tensor, name, leaf, expert_count});
     if (!dims) return {};
     std::vector<uint64_t> shape = dims->sizes;
     if (tensor.axis && *tensor.axis < shape.size() && shape[*tensor.axis] == 0) {
-      shape[*tensor.axis] = experts;
+      shape[*tensor.axis] = expert_count;
     }
     return std::find(shape.begin(), shape.end(), 0u) == shape.end() ? shape
                                                                     : std::vector<uint64_t>{};

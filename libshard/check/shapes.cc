@@ -79,7 +79,7 @@ class Shapes {
       if (UseOfLeaf(leaf) == LeafUse::kCompanion) continue;
       const MoeLayer* layer = model_.FindLayer(tensor.layer);
       const std::optional<Dims> expected = expected_.Of(
-          {tensor, model_.entry(tensor).name, leaf, layer == nullptr ? 0 : layer->experts});
+          {tensor, model_.entry(tensor).name, leaf, layer == nullptr ? 0 : layer->expert_count});
       if (expected && !Fits(model_, tensor, expected->sizes)) Note(tensor, *expected);
     }
     for (const auto& [key, misfit] : misfits_) findings.push_back(FindingOf(misfit));

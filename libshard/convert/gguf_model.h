@@ -23,7 +23,7 @@ struct GgufTensor {
   bool fixed = false;  // F32 whatever the recipe (norms, biases, routers; converted sources only)
   Part part = Part::kTrunk;
   std::optional<uint32_t> layer;
-  uint32_t experts = 0;  // length of axis 0 when it is the expert axis, else 0
+  uint32_t expert_count = 0;  // length of axis 0 when it is the expert axis, else 0
   // Concatenated they are the tensor in its `stored` type, row by row. With experts: equally many
   // ranges for each, ascending by id. Set `order` so that it ascends (OrderOf below).
   std::vector<SourceRange> sources;

@@ -185,7 +185,7 @@ class Conversion {
       const char* what;
       uint32_t read, written;
     } rows[] = {{"layers", read.layers, written.layers},
-                {"experts of a layer", read.experts, written.experts},
+                {"experts of a layer", read.expert_count, written.expert_count},
                 {"experts of a token", read.top_k, written.top_k},
                 {"groups of experts", model_.routing().groups, written.routing.groups.value_or(0)},
                 {"groups of a token", model_.routing().groups_used,

@@ -79,7 +79,7 @@ struct OutputTensor {
   std::optional<uint32_t> layer;
   bool inspected = false;  // copied values of a plain float type are looked through for NaN
   // The ids held, in their order along the expert axis; empty for tensors without experts.
-  ExpertIds experts;
+  ExpertIds expert_ids;
   std::string source_tensor;                   // the name in the source, "" when it is the same
   std::shared_ptr<const Encoding> encoding;    // null: the sources' bytes as they are
   std::shared_ptr<const std::string> literal;  // the bytes of a tensor that stands in no source

@@ -31,7 +31,7 @@ bool IsLegacyExpert(std::string_view name);
 
 // How many experts of a whole model a cut file holds, and what becomes of its keys.
 struct ExpertCut {
-  uint32_t experts = 0;                    // eligible per layer
+  uint32_t expert_count = 0;               // eligible per layer
   std::map<uint32_t, ExpertIds> eligible;  // layer -> ids kept, ascending
 };
 

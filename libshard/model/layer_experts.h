@@ -47,7 +47,7 @@ class LayerExpertTable {
   Status AddPacked(const ModelTensor& tensor, Layer& layer);
   Result<uint32_t> CountExplicit(uint32_t number, const Layer& layer) const;
   Result<MoeLayer> Finish(uint32_t number, const Layer& layer) const;
-  Status ResolveAxis(ModelTensor& tensor, uint32_t experts) const;
+  Status ResolveAxis(ModelTensor& tensor, uint32_t expert_count) const;
   std::string Where(const ModelTensor& tensor) const;
   std::string Place(uint32_t layer) const;
   static std::string Spell(const Kind& kind);  // "down.weight"

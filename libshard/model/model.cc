@@ -27,7 +27,7 @@ std::string Where(const Checkpoint& checkpoint, const TensorEntry& entry) {
 
 uint32_t MostExperts(const std::vector<MoeLayer>& layers) {
   uint32_t most = 0;
-  for (const MoeLayer& layer : layers) most = std::max(most, layer.experts);
+  for (const MoeLayer& layer : layers) most = std::max(most, layer.expert_count);
   return most;
 }
 
@@ -123,12 +123,13 @@ class ModelBuilder {
       }
       if (tensor.rule->part != Part::kTrunk || IsKnownTrunk(entry.name)) continue;
       const auto& shape = entry.shape;
-      if (std::find(shape.begin(), shape.end(), parts_.config.experts) == shape.end()) continue;
+      if (std::find(shape.begin(), shape.end(), parts_.config.expert_count) == shape.end())
+        continue;
       return Error{Code::kUnsupported,
                    Cat(Where(parts_.checkpoint, entry), ": shape ", FormatShape(shape),
                        ": expected a tensor without an expert axis, found a name that is not known "
                        "here and an axis as long as the number of experts (",
-                       parts_.config.experts, ")"),
+                       parts_.config.expert_count, ")"),
                    "describe the model in a family file and name it with --family "
                    "(docs/families.md)"};
     }
@@ -185,16 +186,16 @@ class ModelBuilder {
       layer.top_k = layer.layer < config.top_k_per_layer.size()
                         ? config.top_k_per_layer[layer.layer]
                         : config.top_k;
-      if (config.experts != 0 && layer.experts != config.experts) {
-        return Error{Code::kCorrupt,
-                     Cat(parts_.config_path.string(), ": ", config.expert_count_key, ": expected ",
-                         layer.experts, " as layer ", layer.layer, " has, found ", config.experts)};
+      if (config.expert_count != 0 && layer.expert_count != config.expert_count) {
+        return Error{Code::kCorrupt, Cat(parts_.config_path.string(), ": ", config.expert_count_key,
+                                         ": expected ", layer.expert_count, " as layer ",
+                                         layer.layer, " has, found ", config.expert_count)};
       }
-      if (layer.top_k > layer.experts) {
-        return Error{
-            Code::kCorrupt,
-            Cat(parts_.config_path.string(), ": experts per token: expected at most ",
-                layer.experts, " (the experts of layer ", layer.layer, "), found ", layer.top_k)};
+      if (layer.top_k > layer.expert_count) {
+        return Error{Code::kCorrupt,
+                     Cat(parts_.config_path.string(), ": experts per token: expected at most ",
+                         layer.expert_count, " (the experts of layer ", layer.layer, "), found ",
+                         layer.top_k)};
       }
     }
     return Ok();
@@ -219,7 +220,7 @@ class ModelBuilder {
 
   MoeModel Take() && {
     parts_.routing = ResolveRouting(*parts_.family, parts_.config);
-    parts_.routing.experts = MostExperts(parts_.layers);
+    parts_.routing.expert_count = MostExperts(parts_.layers);
     parts_.routing.bias = BiasOfRouters();
     return MoeModel(std::move(parts_));
   }

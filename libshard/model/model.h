@@ -31,7 +31,7 @@ struct ModelTensor {
 // A layer with routed experts. Ids have meaning only inside it.
 struct MoeLayer {
   uint32_t layer = 0;
-  uint32_t experts = 0;
+  uint32_t expert_count = 0;
   uint32_t top_k = 0;  // 0: unknown
   uint64_t expert_bytes =
       0;  // bytes of one expert (of the largest, should they differ), all its tensors

@@ -52,8 +52,8 @@ bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_vi
 
 // The share of `weights` in all experts of a layer that one token uses, computed without overflow.
 uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
-  return weights / layer.experts * layer.top_k +
-         weights % layer.experts * layer.top_k / layer.experts;
+  return weights / layer.expert_count * layer.top_k +
+         weights % layer.expert_count * layer.top_k / layer.expert_count;
 }
 
 }  // namespace

@@ -56,8 +56,8 @@ enum class RouterBias : uint8_t {
 };
 
 struct Routing {
-  uint32_t experts = 0;  // of a layer
-  uint32_t top_k = 0;    // 0: unknown
+  uint32_t expert_count = 0;  // of a layer
+  uint32_t top_k = 0;         // 0: unknown
   Gating gating = Gating::kSoftmax;
   bool normalize = true;             // the chosen weights are divided by their sum
   std::optional<double> scale = {};  // of the chosen weights; none, 0 and 1 change nothing

@@ -103,7 +103,7 @@ ValueReport RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
   rows_.resize(std::min(rows, most) * encoding.row_values);
   out.resize(rows * out_bytes);
   const auto slice_of = [&](uint64_t slice) {
-    return tensor.experts.empty() ? slice : tensor.experts[slice];
+    return tensor.expert_ids.empty() ? slice : tensor.expert_ids[slice];
   };
   ValueReport report;
   for (uint64_t i = 0; i < rows; i += most) {

@@ -106,12 +106,12 @@ class RecodedRows : public RowReader {
 // Readers count slices by their place in the tensor, importance counts them by the expert's id.
 std::shared_ptr<const Importance> ImportanceOf(const OutputTensor& tensor) {
   const std::shared_ptr<const Importance>& whole = tensor.encoding->importance;
-  if (whole == nullptr || tensor.experts.empty()) return whole;
+  if (whole == nullptr || tensor.expert_ids.empty()) return whole;
   if (whole->values.size() == whole->row_values) return whole;
   auto held = std::make_shared<Importance>();
   held->row_values = whole->row_values;
   held->digest = whole->digest;
-  for (const uint32_t id : tensor.experts) {
+  for (const uint32_t id : tensor.expert_ids) {
     const std::span<const float> row = whole->Row(id);
     held->values.insert(held->values.end(), row.begin(), row.end());
   }

@@ -37,7 +37,7 @@ Result<Imatrix> ReadImatrix(const std::string& path);
 struct ImatrixCoverage {
   std::string tensor;
   std::optional<uint32_t> layer;
-  uint32_t experts = 0;           // 1 for a tensor without experts
+  uint32_t expert_count = 0;      // 1 for a tensor without experts
   std::vector<uint32_t> missing;  // ids without data
   std::string filled_from;        // "blk.3.ffn_gate_exps.weight", "layer mean", both, "none"
 };

@@ -57,7 +57,8 @@ struct TensorRecord {
   uint64_t offset = 0, bytes = 0;  // from the start of the file
   std::string xxh3;                // XXH3-128 of the bytes, 32 digits
   std::optional<uint32_t> layer;
-  ExpertIds experts;  // ids held, in order along the expert axis; empty for tensors without experts
+  ExpertIds
+      expert_ids;  // ids held, in order along the expert axis; empty for tensors without experts
   std::string source;  // name of the tensor in the source, "" when it is the same
 };
 

@@ -26,7 +26,7 @@ class NodeCutter {
         group_(group) {}
 
   Result<NodeParts> Cut() {
-    SHARD_TRY(out_.experts, EligibleCount(distribution_, manifest_.plan, group_));
+    SHARD_TRY(out_.expert_count, EligibleCount(distribution_, manifest_.plan, group_));
     SHARD_TRY(NodeFiles files, OpenNodeFiles(tree_, manifest_, group_));
     trunk_tensors_ = std::move(files.trunk);
     expert_tensors_ = std::move(files.experts);
@@ -76,18 +76,18 @@ class NodeCutter {
   }
 
   Status AddRouterRows(const PartTensor& tensor, const TensorRule& rule, uint32_t layer,
-                       uint32_t experts) {
+                       uint32_t expert_count) {
     const auto axis = AxisIn(tensor.entry.shape, rule.expert_axis);
     const uint64_t length = axis ? tensor.entry.shape[*axis] : 0;
-    if (length == 0 || length % experts != 0) {
+    if (length == 0 || length % expert_count != 0) {
       return Error{Code::kMismatch, Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
-                                        ": expected ", experts, " rows, found ", length)};
+                                        ": expected ", expert_count, " rows, found ", length)};
     }
     OutputTensor out;
     out.entry = tensor.entry;
-    out.sources = SliceAxis(tensor.entry, *axis, experts, EligibleIn(layer));
-    out.entry.shape[*axis] = length / experts * out_.experts;
-    out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
+    out.sources = SliceAxis(tensor.entry, *axis, expert_count, EligibleIn(layer));
+    out.entry.shape[*axis] = length / expert_count * out_.expert_count;
+    out.entry.bytes = tensor.entry.bytes / expert_count * out_.expert_count;
     out_.cut.push_back(tensor);
     trunk_.tensors.push_back(std::move(out));
     return Ok();
@@ -114,16 +114,16 @@ class NodeCutter {
     for (const auto& [layer, unused] : manifest_.plan.layers) {
       const auto explicit_layer = tensors_of_.find(layer);
       bool complete = explicit_layer != tensors_of_.end() || packed_layers_.contains(layer);
-      for (uint32_t id = 0; complete && explicit_layer != tensors_of_.end() && id < out_.experts;
-           ++id) {
+      for (uint32_t id = 0;
+           complete && explicit_layer != tensors_of_.end() && id < out_.expert_count; ++id) {
         const std::map<uint32_t, size_t>& counts = explicit_layer->second;
         const auto count = counts.find(id);
         complete = count != counts.end() && count->second == counts.begin()->second;
       }
       if (complete) continue;
       return Error{Code::kMismatch,
-                   Cat(distribution_, ": layer ", layer, ": expected all tensors of ", out_.experts,
-                       " experts in group and overlay, found fewer"),
+                   Cat(distribution_, ": layer ", layer, ": expected all tensors of ",
+                       out_.expert_count, " experts in group and overlay, found fewer"),
                    kDamagedHint};
     }
     return Ok();
@@ -143,7 +143,7 @@ class NodeCutter {
 
   Status AddPacked(const std::vector<const PartTensor*>& parts, const TensorClass& found) {
     const PartTensor& first = *parts[0];
-    const bool one_for_all = first.record->experts.empty() && first.entry.Elements() == 1;
+    const bool one_for_all = first.record->expert_ids.empty() && first.entry.Elements() == 1;
     if (one_for_all) {
       experts_.tensors.push_back(Whole(first, first.entry.name));
       return Ok();

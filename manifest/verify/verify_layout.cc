@@ -19,7 +19,7 @@ namespace {
 std::string TextOf(const TensorRecord& tensor) {
   std::string text = Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes,
                          " bytes at ", tensor.offset, ", ", LayerText(tensor.layer), ", experts \"",
-                         FormatIds(tensor.experts), "\"");
+                         FormatIds(tensor.expert_ids), "\"");
   if (!tensor.source.empty()) text += Cat(", source ", Quoted(tensor.source));
   return text;
 }

@@ -59,7 +59,7 @@ class Matcher {
  private:
   uint32_t ExpertsOf(const ModelTensor& tensor) const {
     const MoeLayer* layer = model_.FindLayer(tensor.layer);
-    return layer == nullptr ? 0 : layer->experts;
+    return layer == nullptr ? 0 : layer->expert_count;
   }
 
   // The ids of `tensor` that a part should hold; empty for tensors without an expert axis or id.
@@ -82,16 +82,16 @@ class Matcher {
                   const ExpertIds& ids) {
     const TensorEntry& entry = model_.entry(known);
     std::vector<uint64_t> shape = entry.shape;
-    const uint32_t experts = ExpertsOf(known);
-    if (known.packed_expert() && known.axis && experts != 0) {
+    const uint32_t expert_count = ExpertsOf(known);
+    if (known.packed_expert() && known.axis && expert_count != 0) {
       uint64_t& axis = shape[*known.axis];
-      axis = axis / experts * ids.size();
+      axis = axis / expert_count * ids.size();
     }
     const std::string expected = Cat(entry.dtype, " ", FormatShape(shape), ", ",
                                      LayerText(known.layer), ", experts \"", FormatIds(ids), "\"");
     const std::string found =
         Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", LayerText(tensor.layer),
-            ", experts \"", FormatIds(tensor.experts), "\"");
+            ", experts \"", FormatIds(tensor.expert_ids), "\"");
     if (expected == found) return true;
     findings_.Error(Cat("tensor: expected ", expected, ", found ", found), bundle.file,
                     tensor.name);

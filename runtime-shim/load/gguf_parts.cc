@@ -73,14 +73,14 @@ class GgufPartsLoader {
       const bool expert = found.rule != nullptr && found.rule->part == moepack::Part::kExpert;
       if (!expert || !found.layer || !blocks_.Runs(tensor.entry.name)) continue;
       const ExpertIds& ids = moepack::IdsOf(set.experts, *found.layer);
-      if (ids != tensor.record->experts || tensor.entry.shape.empty() ||
+      if (ids != tensor.record->expert_ids || tensor.entry.shape.empty() ||
           tensor.entry.shape[0] != ids.size()) {
-        return Error{
-            Code::kMismatch,
-            Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name),
-                ": expected experts \"", FormatIds(ids), "\" as the plan says, found \"",
-                FormatIds(tensor.record->experts), "\" of shape ", FormatShape(tensor.entry.shape)),
-            manifest::kDamagedHint};
+        return Error{Code::kMismatch,
+                     Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name),
+                         ": expected experts \"", FormatIds(ids), "\" as the plan says, found \"",
+                         FormatIds(tensor.record->expert_ids), "\" of shape ",
+                         FormatShape(tensor.entry.shape)),
+                     manifest::kDamagedHint};
       }
       SHARD_CHECK(Place(part, tensor, {set.tensors, set.memory, counts}));
     }

@@ -32,7 +32,7 @@ Status WholeTensors::Add(const OpenedPart& part) {
 Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
                                           const manifest::PartTensor& tensor) {
   WholeTensor whole{tensor.entry, part.Bytes(tensor), 0};
-  const ExpertIds& ids = tensor.record->experts;
+  const ExpertIds& ids = tensor.record->expert_ids;
   const TensorClass found = matcher_.Classify(tensor.entry.name);
   if (ids.empty() || found.rule == nullptr || found.expert) return whole;
   const std::string where =
@@ -137,7 +137,7 @@ void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {
     }
     const uint64_t slice = whole.entry.bytes / whole.experts;
     uint64_t at = 0;
-    for (const uint32_t id : tensor.record->experts) {
+    for (const uint32_t id : tensor.record->expert_ids) {
       bytes.Add(0, whole.entry.offset + id * slice, view.subspan(at, slice));
       at += slice;
     }

@@ -142,8 +142,8 @@ TEST_P(EveryNode, HoldsItsExpertsOfTheSourceAndNothingElse) {
     EXPECT_EQ(node->family().name, source->family().name);
     ASSERT_EQ(node->layers().size(), source->layers().size());
     for (const MoeLayer& layer : node->layers()) {
-      EXPECT_EQ(layer.experts, Eligible(manifest->plan, group, layer.layer).size());
-      EXPECT_EQ(layer.experts, report->experts);
+      EXPECT_EQ(layer.expert_count, Eligible(manifest->plan, group, layer.layer).size());
+      EXPECT_EQ(layer.expert_count, report->expert_count);
       EXPECT_EQ(layer.top_k, source->FindLayer(layer.layer)->top_k);
     }
     EXPECT_EQ(ReadTensors(*node), Expected(*source, tensors, manifest->plan, group));

@@ -167,7 +167,7 @@ TEST_F(RealCheckpoints, EveryConfigHasAFamilyOrIsRefusedForItsReason) {
     ++accepted;
     ASSERT_TRUE(family) << family.error().message;
     EXPECT_GT(config->layers, 0u);
-    EXPECT_GT(config->experts, 0u);
+    EXPECT_GT(config->expert_count, 0u);
     EXPECT_GT(config->top_k, 0u);
     EXPECT_GT(config->hidden_size, 0u);
     EXPECT_GT(config->expert_intermediate_size, 0u);
@@ -199,7 +199,7 @@ TEST_F(RealCheckpoints, EveryIndexIsClassifiedWithoutUnknownTensors) {
     EXPECT_EQ(DescribeLayers(moe), expected->second.layers);
     EXPECT_EQ(DescribeExperts(moe), expected->second.experts);
     if (expected->second.experts != "packed") {
-      EXPECT_EQ(Cat(config->experts), expected->second.experts);
+      EXPECT_EQ(Cat(config->expert_count), expected->second.experts);
     }
     ++indexes;
     tensors += names.size();

@@ -64,7 +64,7 @@ bool TensorFilter::AcceptsExpert(const MoeModel& model, const ModelTensor& tenso
   if (tensor.part != moepack::Part::kExpert || experts_->empty()) return false;
   if (tensor.expert) return Contains(*experts_, *tensor.expert);
   const MoeLayer* layer = model.FindLayer(tensor.layer);
-  return layer != nullptr && experts_->front() < layer->experts;
+  return layer != nullptr && experts_->front() < layer->expert_count;
 }
 
 }  // namespace moepack::cli

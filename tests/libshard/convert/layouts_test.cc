@@ -92,7 +92,7 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
   const uint32_t experts = fixtures::DescribeCheckpoint(GetParam()).experts;
   size_t stacked = 0;
   for (const GgufTensor& tensor : gguf_.tensors) {
-    if (tensor.experts == 0) continue;
+    if (tensor.expert_count == 0) continue;
     ++stacked;
     EXPECT_EQ(tensor.shape[0], experts) << tensor.name;
     EXPECT_NE(tensor.sources.empty(), tensor.rows.empty()) << tensor.name;

@@ -46,7 +46,7 @@ TEST(TensorMap, OrdersByLayerAndStacksExpertsById) {
   EXPECT_EQ(model->tensors[3].name, "blk.0.attn_norm.weight");
   const GgufTensor& up = Find(*model, "blk.0.ffn_up_exps.weight");
   EXPECT_THAT(up.shape, ElementsAre(2, 2, 4));
-  EXPECT_EQ(up.experts, 2u);
+  EXPECT_EQ(up.expert_count, 2u);
   EXPECT_EQ(up.part, Part::kExpert);
   EXPECT_EQ(up.layer, 0);
   EXPECT_EQ(up.source_tensor, "model.layers.0.mlp.experts.*.up_proj.weight");
@@ -64,7 +64,7 @@ TEST(TensorMap, GivesTheRouterARangePerExpert) {
   const auto model = sample.Convert();
   const GgufTensor& router = Find(*model, "blk.0.ffn_gate_inp.weight");
   EXPECT_EQ(router.part, Part::kRouter);
-  EXPECT_EQ(router.experts, 2u);
+  EXPECT_EQ(router.expert_count, 2u);
   EXPECT_EQ(router.sources.size(), 2u);
   EXPECT_TRUE(router.fixed);
 }

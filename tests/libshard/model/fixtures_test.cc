@@ -62,7 +62,7 @@ TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
   std::vector<uint32_t> layers;
   for (const moepack::MoeLayer& layer : model->layers()) {
     layers.push_back(layer.layer);
-    EXPECT_EQ(layer.experts, spec_.experts) << "layer " << layer.layer;
+    EXPECT_EQ(layer.expert_count, spec_.experts) << "layer " << layer.layer;
     EXPECT_EQ(layer.mtp, layer.layer >= spec_.layers) << "layer " << layer.layer;
     EXPECT_EQ(layer.top_k, spec_.top_k) << "layer " << layer.layer;
     EXPECT_GT(layer.expert_bytes, 0u);
@@ -301,7 +301,7 @@ TEST(CommittedFixtures, TinyMoeOpensAndItsOverlayNamesTwoExpertsPerLayer) {
       nlohmann::json::parse(fixtures::ReadFile(Source() / "fixtures" / "tiny-overlay.json"));
   std::set<std::string> distinct;
   for (const moepack::MoeLayer& layer : model->layers()) {
-    EXPECT_EQ(layer.experts, 16u);
+    EXPECT_EQ(layer.expert_count, 16u);
     const std::string ids = overlay.at("layers").at(std::to_string(layer.layer));
     EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 1) << ids;
     distinct.insert(ids);

@@ -24,7 +24,7 @@ TEST(MoeModel, UnderstandsTheTinyModel) {
   EXPECT_EQ(model->family().name, "qwen3-moe");
   ASSERT_EQ(model->layers().size(), 3u);
   for (const MoeLayer& layer : model->layers()) {
-    EXPECT_EQ(layer.experts, 16u);
+    EXPECT_EQ(layer.expert_count, 16u);
     EXPECT_EQ(layer.top_k, 2u);
     EXPECT_EQ(layer.expert_bytes, 3u * 256 * 256 * 2);
     EXPECT_FALSE(layer.mtp);
@@ -153,7 +153,7 @@ TEST_F(GgufModels, TakeTheirConfigFromTheMetadata) {
   EXPECT_EQ(model->config_path(), dir_ / "m.gguf");
   EXPECT_EQ(model->config().architecture, "deepseek2");
   ASSERT_EQ(model->layers().size(), 2u);
-  EXPECT_EQ(model->layers()[0].experts, 4u);
+  EXPECT_EQ(model->layers()[0].expert_count, 4u);
   EXPECT_EQ(model->layers()[0].top_k, 2u);
   EXPECT_EQ(model->layers()[0].expert_bytes, 3u * 2 * 2 * 4);
   EXPECT_EQ(model->routing().gating, Gating::kSoftmax);

@@ -186,7 +186,7 @@ OutputTensor Encoded(std::vector<SourceRange> ranges, ExpertIds ids = {}) {
                                                 .reader = nullptr,
                                                 .repack = false});
   tensor.sources = std::move(ranges);
-  tensor.experts = std::move(ids);
+  tensor.expert_ids = std::move(ids);
   return tensor;
 }
 

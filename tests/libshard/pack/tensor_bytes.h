@@ -88,7 +88,7 @@ inline std::string MadeBytes(const Checkpoint& checkpoint, const GgufTensor& ten
   made.resize(rows * to);
   for (uint64_t i = 0; i < rows; ++i) {
     std::span<const float> importance;
-    const uint64_t per_expert = tensor.experts == 0 ? rows : rows / tensor.experts;
+    const uint64_t per_expert = tensor.expert_count == 0 ? rows : rows / tensor.expert_count;
     if (tensor.importance != nullptr) {
       importance = tensor.importance->Row(static_cast<uint32_t>(i / per_expert));
     }

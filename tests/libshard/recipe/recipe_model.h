@@ -25,7 +25,7 @@ inline GgufTensor RecipeTensor(const std::string& name, std::vector<uint64_t> sh
   }
   if (name.find("_exps") != std::string::npos) {
     tensor.part = Part::kExpert;
-    tensor.experts = static_cast<uint32_t>(tensor.shape[0]);
+    tensor.expert_count = static_cast<uint32_t>(tensor.shape[0]);
   }
   return tensor;
 }

@@ -50,7 +50,7 @@ inline moepack::manifest::WriteOptions Only(const std::vector<std::string>& part
   return options;
 }
 
-inline moepack::manifest::Result<moepack::manifest::WriteReport> Write(
+inline moepack::Result<moepack::manifest::WriteReport> Write(
     const fs::path& out, const moepack::manifest::WriteOptions& options = Only(),
     const fs::path& source = kSource) {
   const moepack::MoeModel model = Model(source);

@@ -78,7 +78,7 @@ TEST_F(Layout, TransposesEveryExpert) {
       LayOut({2, 2, 3}, {.rule = ValueRule::kTranspose, .packed = true, .index = 1});
   EXPECT_THAT(Values(tensor), ElementsAre(0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11));
   EXPECT_THAT(tensor->shape, ElementsAre(2, 3, 2));
-  EXPECT_EQ(tensor->experts, 2u);
+  EXPECT_EQ(tensor->expert_count, 2u);
   EXPECT_THAT(tensor->rows,
               ElementsAre(RowRange{0, 3, OrderOf(1, 0)}, RowRange{3, 3, OrderOf(1, 1)}));
 }
@@ -162,7 +162,7 @@ TEST_F(Layout, ReordersScaledRows) {
 TEST_F(Layout, AVectorOverExpertsIsARangeEach) {
   const auto tensor = LayOut({3}, {.packed = true});
   EXPECT_THAT(tensor->shape, ElementsAre(3));
-  EXPECT_EQ(tensor->experts, 3u);
+  EXPECT_EQ(tensor->expert_count, 3u);
   EXPECT_EQ(tensor->sources.size(), 3u);
 }
 
