@@ -38,7 +38,6 @@ struct Format {
   // Returns the bytes of `values` values; no value when they do not fill whole blocks or the
   // product overflows.
   std::optional<uint64_t> BytesFor(uint64_t values) const;
-  double BitsPerValue() const { return 8.0 * block_bytes / block_values; }
 };
 
 // All types, in a fixed order.

@@ -55,14 +55,14 @@ Result<uint32_t> ParseLayerKey(const std::string& where, const std::string& key,
   return static_cast<uint32_t>(*layer);
 }
 
-Result<ExpertIds> IdsFromJson(const std::string& where, const Json& value, uint32_t experts) {
+Result<ExpertIds> IdsFromJson(const std::string& where, const Json& value, uint32_t expert_count) {
   if (!value.is_string()) {
     return Error{Code::kCorrupt, Cat(where, ": expert ids: expected text like \"0-42,97\", found ",
                                      DescribeJson(value))};
   }
   const auto& text = value.get_ref<const std::string&>();
-  if (experts == 0 && !text.empty()) return BadIds(where, "none", Quoted(text));
-  return ParseIds(where, text, experts == 0 ? 0 : experts - 1);
+  if (expert_count == 0 && !text.empty()) return BadIds(where, "none", Quoted(text));
+  return ParseIds(where, text, expert_count == 0 ? 0 : expert_count - 1);
 }
 
 }  // namespace
@@ -116,30 +116,30 @@ bool Contains(const ExpertIds& ids, uint32_t id) {
   return std::binary_search(ids.begin(), ids.end(), id);
 }
 
-const ExpertIds& IdsOf(const LayerExperts& experts, uint32_t layer) {
+const ExpertIds& IdsOf(const LayerExperts& experts_by_layer, uint32_t layer) {
   static const ExpertIds none;
-  const auto found = experts.find(layer);
-  return found == experts.end() ? none : found->second;
+  const auto found = experts_by_layer.find(layer);
+  return found == experts_by_layer.end() ? none : found->second;
 }
 
-uint64_t CountIds(const LayerExperts& experts) {
+uint64_t CountIds(const LayerExperts& experts_by_layer) {
   uint64_t count = 0;
-  for (const auto& [layer, ids] : experts) count += ids.size();
+  for (const auto& [layer, ids] : experts_by_layer) count += ids.size();
   return count;
 }
 
-Json LayerExpertsToJson(const LayerExperts& experts, const LayerCounts& layers) {
+Json LayerExpertsToJson(const LayerExperts& experts_by_layer, const LayerCounts& layers) {
   Json out = Json::object();
-  if (CountIds(experts) == 0 || layers.empty()) return out;
-  const ExpertIds& first = IdsOf(experts, layers.begin()->first);
+  if (CountIds(experts_by_layer) == 0 || layers.empty()) return out;
+  const ExpertIds& first = IdsOf(experts_by_layer, layers.begin()->first);
   const bool same = std::all_of(layers.begin(), layers.end(), [&](const auto& layer) {
-    return IdsOf(experts, layer.first) == first;
+    return IdsOf(experts_by_layer, layer.first) == first;
   });
   if (same) {
     out["*"] = FormatIds(first);
     return out;
   }
-  for (const auto& [layer, ids] : experts) {
+  for (const auto& [layer, ids] : experts_by_layer) {
     if (!ids.empty()) out[std::to_string(layer)] = FormatIds(ids);
   }
   return out;

@@ -26,15 +26,15 @@ Result<ExpertIds> ParseIds(const std::string& where, std::string_view text, uint
 ExpertIds Union(const ExpertIds& a, const ExpertIds& b);
 ExpertIds Difference(const ExpertIds& a, const ExpertIds& b);
 bool Contains(const ExpertIds& ids, uint32_t id);
-const ExpertIds& IdsOf(const LayerExperts& experts, uint32_t layer);
-uint64_t CountIds(const LayerExperts& experts);
+const ExpertIds& IdsOf(const LayerExperts& experts_by_layer, uint32_t layer);
+uint64_t CountIds(const LayerExperts& experts_by_layer);
 
 // Layer number -> number of experts, for every MoE layer of the model.
 using LayerCounts = std::map<uint32_t, uint32_t>;
 
 // {"*": "0-5"} when all layers of `layers` hold the same ids, else one key per non-empty layer; {}
 // for none.
-Json LayerExpertsToJson(const LayerExperts& experts, const LayerCounts& layers);
+Json LayerExpertsToJson(const LayerExperts& experts_by_layer, const LayerCounts& layers);
 // "*" stands for every layer that has no key of its own. Refuses layers without experts and ids out
 // of range.
 Result<LayerExperts> LayerExpertsFromJson(const std::string& where, const Json& value,

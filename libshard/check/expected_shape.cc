@@ -22,7 +22,7 @@ class Reader {
     const std::string_view module_name = ModuleName(name, tensor.leaf);
     const std::optional<Module> module = ModuleOf(role, module_name);
     if (!module) return std::nullopt;
-    if (tensor.part == Part::kExpert) return OfExpert(tensor, *module, question.experts);
+    if (tensor.part == Part::kExpert) return OfExpert(tensor, *module, question.expert_count);
     if (tensor.part == Part::kShared) {
       return OfProjection(tensor, *module, promise_.shared_width, "width of the shared experts");
     }
@@ -44,11 +44,11 @@ class Reader {
 
   Expected OfRouter(const ModelTensor& tensor, std::string_view leaf) const {
     // MoeModel::Open has checked the axis of the experts already.
-    if (tensor.rule->role != "router" || tensor.axis < 0 || leaf != "weight") {
+    if (tensor.rule->role != "router" || !tensor.axis || leaf != "weight") {
       return std::nullopt;
     }
-    return tensor.axis == 0 ? Known({0, promise_.hidden}, "any, hidden_size")
-                            : Known({promise_.hidden, 0}, "hidden_size, any");
+    return *tensor.axis == 0 ? Known({0, promise_.hidden}, "any, hidden_size")
+                             : Known({promise_.hidden, 0}, "hidden_size, any");
   }
 
   Expected OfProjection(const ModelTensor& tensor, Module module, uint64_t width,
@@ -60,17 +60,17 @@ class Reader {
     return std::nullopt;
   }
 
-  Expected OfExpert(const ModelTensor& tensor, Module module, uint32_t experts) const {
+  Expected OfExpert(const ModelTensor& tensor, Module module, uint32_t expert_count) const {
     constexpr const char* kWhy = "width of an expert and hidden size";
     const uint64_t width = promise_.expert_width, input = promise_.expert_input;
     const uint64_t out = module == Module::kDown      ? input
                          : module == Module::kFusedIn ? 2 * width
                                                       : width;
     const uint64_t in = module == Module::kDown ? width : input;
-    if (tensor.expert >= 0) return Linear(tensor, out, in, kWhy);
-    if (tensor.axis != 0) return std::nullopt;
+    if (tensor.expert) return Linear(tensor, out, in, kWhy);
+    if (tensor.axis != 0u) return std::nullopt;
     // DBRX stacks its experts in one matrix, with the down projection transposed.
-    if (tensor.rule->folded) return Known({experts * width, input}, kWhy);
+    if (tensor.rule->folded) return Known({expert_count * width, input}, kWhy);
     if (tensor.leaf == "bias") return Known({0, out}, kWhy);
     const bool transposed = promise_.facts.transposed && tensor.leaf.empty();
     return transposed ? Known({0, in, out}, kWhy) : Known({0, out, in}, kWhy);

@@ -25,8 +25,8 @@ struct Dims {
 struct ShapeQuestion {
   const ModelTensor& tensor;
   const std::string& name;
-  std::string_view leaf;  // see LeafOf
-  uint32_t experts = 0;   // of its layer
+  std::string_view leaf;      // see LeafOf
+  uint32_t expert_count = 0;  // of its layer
 };
 
 class ExpectedShapes {

@@ -49,9 +49,9 @@ std::string_view ModuleName(std::string_view name, std::string_view leaf) {
 
 void LayerNames::Add(const ModelTensor& tensor) {
   const std::string_view leaf = LeafOf(model_, tensor);
-  if (UseOfLeaf(leaf) == LeafUse::kCompanion || tensor.expert > 0) return;
+  if (UseOfLeaf(leaf) == LeafUse::kCompanion || tensor.expert.value_or(0) > 0) return;
   const std::string& name = model_.entry(tensor).name;
-  const auto number = static_cast<uint32_t>(tensor.layer);
+  const uint32_t number = *tensor.layer;
   const size_t decoder = promise_.layers.size();
   // Blocks for multi-token prediction may be numbered separately.
   std::string digits = Cat(number);

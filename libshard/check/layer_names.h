@@ -31,7 +31,7 @@ class LayerNames {
       : model_(model), promise_(promise) {}
 
   // Notes a tensor's name. Companions of quantized weights do not count, and the first explicit
-  // expert stands for all. REQUIRES: tensor.layer >= 0.
+  // expert stands for all. REQUIRES: tensor.layer.
   void Add(const ModelTensor& tensor);
   void Check(std::vector<CheckFinding>& findings) const;
 

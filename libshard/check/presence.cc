@@ -108,11 +108,11 @@ class Presence {
     const std::string_view leaf = LeafOf(model_, tensor);
     const unsigned bits = UseOfLeaf(leaf) == LeafUse::kCompanion ? 0 : BitsOf(*tensor.rule);
     any_mtp_ = any_mtp_ || tensor.mtp;
-    if (tensor.layer < 0) {
+    if (!tensor.layer) {
       if (leaf != "bias") ends_.push_back(&tensor);
       return;
     }
-    Layer& layer = layers_[static_cast<uint32_t>(tensor.layer)];
+    Layer& layer = layers_[*tensor.layer];
     const std::string& name = model_.entry(tensor).name;
     if (layer.tensors++ == 0) layer.first = name;
     layer.bits |= bits;

@@ -160,17 +160,17 @@ class PromiseReader {
     const uint64_t groups = model_.routing.groups.value_or(0),
                    used = model_.routing.groups_used.value_or(0);
     if (groups == 0) return Ok();
-    if (model_.experts % groups != 0) {
-      Say("n_group", Cat("a divisor of the ", model_.experts, " experts"), Cat(groups));
+    if (model_.expert_count % groups != 0) {
+      Say("n_group", Cat("a divisor of the ", model_.expert_count, " experts"), Cat(groups));
       return Ok();
     }
     if (used == 0) return Ok();
     if (used > groups) Say("topk_group", Cat("at most n_group (", groups, ")"), Cat(used));
-    const uint64_t reach = used * (model_.experts / groups);
+    const uint64_t reach = used * (model_.expert_count / groups);
     if (used <= groups && model_.top_k > reach) {
       Say("topk_group",
           Cat("groups of ", model_.top_k, " experts or more together, as a token gets"),
-          Cat(used, " of ", model_.experts / groups, " experts"));
+          Cat(used, " of ", model_.expert_count / groups, " experts"));
     }
     return Ok();
   }

@@ -50,14 +50,14 @@ class Promiser {
   uint32_t decoder() const { return static_cast<uint32_t>(promise_.layers.size()); }
   uint32_t ExpertsOf(uint32_t layer) const {
     return layer < model_.experts_per_layer.size() ? model_.experts_per_layer[layer]
-                                                   : model_.experts;
+                                                   : model_.expert_count;
   }
 
   // DeepSeek quantizes the linear layers of the decoder without saying so; other configs list the
   // modules that are not quantized.
   bool IsFp8(const std::string& name, const ModelTensor& tensor,
              const std::vector<uint64_t>& shape) const {
-    if (storage_.block_rows == 0 || tensor.layer < 0 || shape.size() != 2) return false;
+    if (storage_.block_rows == 0 || !tensor.layer || shape.size() != 2) return false;
     if (tensor.part == Part::kRouter || !name.ends_with(".weight")) return false;
     const std::string& role = tensor.rule->role;
     if (role == "norm" || role == "mtp" || role == "embedding" || role == "shared_gate") {
@@ -98,6 +98,12 @@ class Promiser {
     out_.tensors.push_back(std::move(entry));
   }
 
+  // The last axis is not known before the shape is.
+  static std::optional<uint32_t> KnownAxis(const TensorRule& rule) {
+    if (!rule.expert_axis || *rule.expert_axis < 0) return std::nullopt;
+    return static_cast<uint32_t>(*rule.expert_axis);
+  }
+
   // Adds a tensor; `name` lacks the prefix. Returns false when the shape is not known.
   bool Add(const std::string& name, std::vector<uint64_t> shape = {}, bool f32 = false) {
     if (failed_) return false;
@@ -110,10 +116,10 @@ class Promiser {
                        .leaf = found.leaf,
                        .layer = found.layer,
                        .expert = found.expert,
-                       .axis = found.rule->expert_axis == kNoAxis ? -1 : found.rule->expert_axis,
+                       .axis = KnownAxis(*found.rule),
                        .mtp = found.mtp};
-    const uint32_t experts = found.layer < 0 ? 0 : ExpertsOf(static_cast<uint32_t>(found.layer));
-    if (shape.empty()) shape = ShapeOf(tensor, full, experts);
+    const uint32_t expert_count = found.layer ? ExpertsOf(*found.layer) : 0;
+    if (shape.empty()) shape = ShapeOf(tensor, full, expert_count);
     if (shape.empty()) return false;
     if (IsFp8(full, tensor, shape)) return AddFp8(full, shape);
     f32 = f32 || tensor.rule->role == "selection_bias" ||
@@ -133,14 +139,13 @@ class Promiser {
   // Fills in an unknown dimension of the experts. The result is empty when another dimension is
   // unknown.
   std::vector<uint64_t> ShapeOf(const ModelTensor& tensor, const std::string& name,
-                                uint32_t experts) const {
+                                uint32_t expert_count) const {
     const std::string_view leaf = name.ends_with(".weight") ? "weight" : tensor.leaf;
-    const std::optional<Dims> dims = shapes_.Of({tensor, name, leaf, experts});
+    const std::optional<Dims> dims = shapes_.Of({tensor, name, leaf, expert_count});
     if (!dims) return {};
     std::vector<uint64_t> shape = dims->sizes;
-    if (tensor.axis >= 0 && static_cast<size_t>(tensor.axis) < shape.size() &&
-        shape[tensor.axis] == 0) {
-      shape[tensor.axis] = experts;
+    if (tensor.axis && *tensor.axis < shape.size() && shape[*tensor.axis] == 0) {
+      shape[*tensor.axis] = expert_count;
     }
     return std::find(shape.begin(), shape.end(), 0u) == shape.end() ? shape
                                                                     : std::vector<uint64_t>{};

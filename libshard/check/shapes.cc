@@ -77,9 +77,9 @@ class Shapes {
     for (const ModelTensor& tensor : model_.tensors()) {
       const std::string_view leaf = LeafOf(model_, tensor);
       if (UseOfLeaf(leaf) == LeafUse::kCompanion) continue;
-      const MoeLayer* layer = model_.FindLayer(static_cast<uint32_t>(tensor.layer));
+      const MoeLayer* layer = model_.FindLayer(tensor.layer);
       const std::optional<Dims> expected = expected_.Of(
-          {tensor, model_.entry(tensor).name, leaf, layer == nullptr ? 0 : layer->experts});
+          {tensor, model_.entry(tensor).name, leaf, layer == nullptr ? 0 : layer->expert_count});
       if (expected && !Fits(model_, tensor, expected->sizes)) Note(tensor, *expected);
     }
     for (const auto& [key, misfit] : misfits_) findings.push_back(FindingOf(misfit));

@@ -173,9 +173,9 @@ Status AddGeneralKeys(const SourceTree& tree, std::string_view architecture,
 void AddSizeLabel(const std::vector<GgufTensor>& tensors, GgufMetadata& metadata) {
   uint64_t shared = 0, one_expert = 0, experts = 0;
   for (const GgufTensor& tensor : tensors) {
-    const bool routed = tensor.part == Part::kExpert && tensor.experts > 0;
-    (routed ? one_expert : shared) += tensor.elements() / (routed ? tensor.experts : 1);
-    experts = std::max<uint64_t>(experts, routed ? tensor.experts : 0);
+    const bool routed = tensor.part == Part::kExpert && tensor.expert_count > 0;
+    (routed ? one_expert : shared) += tensor.elements() / (routed ? tensor.expert_count : 1);
+    experts = std::max<uint64_t>(experts, routed ? tensor.expert_count : 0);
   }
   const std::string size = RoundedCount(static_cast<double>(shared + one_expert));
   metadata.Set("general.size_label",

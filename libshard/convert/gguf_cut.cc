@@ -32,11 +32,11 @@ class KeyCutter {
   Status Run() {
     SHARD_CHECK(ReadCount());
     SHARD_CHECK(CheckEligible());
-    if (cut_.experts == experts_) return Ok();
+    if (cut_.expert_count == experts_) return Ok();
     SHARD_CHECK(CheckArchitecture());
     SHARD_CHECK(CheckKeys());
     SHARD_CHECK(LowerUsed());
-    metadata_.Set(Key("expert_count"), GgufValue::U32(cut_.experts));
+    metadata_.Set(Key("expert_count"), GgufValue::U32(cut_.expert_count));
     return KeepOrDropGroups();
   }
 
@@ -73,11 +73,11 @@ Status KeyCutter::ReadCount() {
   if (value != nullptr && value->type == GgufType::kArray) {
     return Unsupported("expert_count", "expected one number for all layers, found a list");
   }
-  if (!count || *count < cut_.experts || *count > UINT32_MAX || cut_.experts == 0) {
+  if (!count || *count < cut_.expert_count || *count > UINT32_MAX || cut_.expert_count == 0) {
     return Error{Code::kInvalidArgument,
                  Cat(where_, ": key ", Quoted(Key("expert_count")), ": expected at least ",
-                     std::max(cut_.experts, 1u), " experts to keep ", cut_.experts, " of, found ",
-                     count ? Cat(*count) : "none")};
+                     std::max(cut_.expert_count, 1u), " experts to keep ", cut_.expert_count,
+                     " of, found ", count ? Cat(*count) : "none")};
   }
   experts_ = static_cast<uint32_t>(*count);
   return Ok();
@@ -85,9 +85,9 @@ Status KeyCutter::ReadCount() {
 
 Status KeyCutter::CheckEligible() const {
   for (const auto& [layer, ids] : cut_.eligible) {
-    if (ids.size() != cut_.experts) {
+    if (ids.size() != cut_.expert_count) {
       return Unsupported("expert_count",
-                         Cat("expected ", cut_.experts, " experts in every layer, found ",
+                         Cat("expected ", cut_.expert_count, " experts in every layer, found ",
                              ids.size(), " in layer ", layer),
                          "plan with equal counts (the default fills groups up)");
     }
@@ -102,10 +102,10 @@ Status KeyCutter::CheckEligible() const {
 Status KeyCutter::CheckArchitecture() const {
   if (row_ == nullptr) return UnknownArchitecture(where_, architecture_);
   const uint64_t special = row_->experts_without_norm;
-  if (special == 0 || (experts_ != special && cut_.experts != special)) return Ok();
+  if (special == 0 || (experts_ != special && cut_.expert_count != special)) return Ok();
   return Unsupported("expert_count",
                      Cat("expected any count but ", special, " before and after, found ", experts_,
-                         " cut to ", cut_.experts,
+                         " cut to ", cut_.expert_count,
                          ": llama.cpp takes the count for a sign of Maverick and normalises "
                          "queries and keys for every other one"),
                      "split this model as safetensors, or keep all experts");
@@ -164,12 +164,12 @@ Status KeyCutter::LowerUsed() {
                                      GgufTypeName(value->type))};
   }
   const uint64_t before = *std::max_element(used->begin(), used->end());
-  most_used_ = std::min<uint64_t>(before, cut_.experts);
+  most_used_ = std::min<uint64_t>(before, cut_.expert_count);
   if (before == most_used_) return Ok();
   SHARD_CHECK(KeepWidth(used->front()));
   std::vector<uint32_t> lowered;
   for (const uint64_t one : *used) {
-    lowered.push_back(static_cast<uint32_t>(std::min<uint64_t>(one, cut_.experts)));
+    lowered.push_back(static_cast<uint32_t>(std::min<uint64_t>(one, cut_.expert_count)));
   }
   const bool list = metadata_.Find(key)->type == GgufType::kArray;
   metadata_.Set(key, list ? GgufValue::U32s(lowered) : GgufValue::U32(lowered.front()));
@@ -195,8 +195,8 @@ std::string KeyCutter::GroupProblem(uint64_t groups) const {
     }
   }
   const uint64_t used = metadata_.Uint(Key("expert_group_used_count")).value_or(0);
-  const uint64_t choice = std::min(used, groups) * (cut_.experts / groups);
-  if (most_used_ <= choice && cut_.experts % groups == 0) return "";
+  const uint64_t choice = std::min(used, groups) * (cut_.expert_count / groups);
+  if (most_used_ <= choice && cut_.expert_count % groups == 0) return "";
   return Cat("the ", used, " groups a token may use keep ", choice, " experts, fewer than the ",
              most_used_, " to choose");
 }
@@ -213,9 +213,9 @@ void KeyCutter::DropGroups(const std::string& why) {
 Status KeyCutter::KeepOrDropGroups() {
   const uint64_t groups = metadata_.Uint(Key("expert_group_count")).value_or(0);
   if (groups == 0) return Ok();
-  if (groups >= cut_.experts) {
+  if (groups >= cut_.expert_count) {
     DropGroups(Cat("llama.cpp aborts unless there are fewer groups (", groups, ") than experts (",
-                   cut_.experts, ")"));
+                   cut_.expert_count, ")"));
     return Ok();
   }
   const std::string problem = groups == 1 ? "" : GroupProblem(groups);

@@ -30,10 +30,10 @@ Result<GgufTensor> TensorOf(const MoeModel& model, const ModelTensor& tensor, ui
     return Error{Code::kUnsupported,
                  Cat(place(), ": type: expected one of ggml's, found ", Quoted(entry.dtype))};
   }
-  if (tensor.axis > 0) {
+  if (tensor.axis && *tensor.axis > 0) {
     return Error{
         Code::kUnsupported,
-        Cat(place(), ": expert axis: expected the slowest one, found number ", tensor.axis)};
+        Cat(place(), ": expert axis: expected the slowest one, found number ", *tensor.axis)};
   }
   GgufTensor out;
   out.name = out.source_tensor = entry.name;
@@ -41,8 +41,8 @@ Result<GgufTensor> TensorOf(const MoeModel& model, const ModelTensor& tensor, ui
   out.stored = out.type = entry.format;
   out.part = tensor.part;
   out.layer = tensor.layer;
-  out.experts = tensor.axis == 0 ? static_cast<uint32_t>(entry.shape[0]) : 0;
-  const uint32_t ranges = out.experts == 0 ? 1 : out.experts;
+  out.expert_count = tensor.axis ? static_cast<uint32_t>(entry.shape[0]) : 0;
+  const uint32_t ranges = out.expert_count == 0 ? 1 : out.expert_count;
   for (uint32_t expert = 0; expert < ranges; ++expert) {
     const uint64_t bytes = entry.bytes / ranges;
     out.sources.push_back(

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,14 @@ struct GgufTensor {
   const quant::Format* type = nullptr;    // the type to write; `stored` until a recipe decides
   bool fixed = false;  // F32 under every recipe (norms, biases, routers; converted sources only)
   Part part = Part::kTrunk;
-  int layer = -1;
-  uint32_t experts = 0;  // length of axis 0 when it is the expert axis, else 0
+  std::optional<uint32_t> layer;
+  uint32_t expert_count = 0;  // length of axis 0 when it is the expert axis, else 0
   // Joined, they are the tensor in its `stored` type, row by row. With experts, each expert has
   // equally many ranges, in ascending id. Their `order` must ascend (see OrderOf).
   std::vector<SourceRange> sources;
-  // Makes the rows where the sources do not simply hold them in `stored`. The sources then count
-  // rows (row_reader.h), and `stored` is the plain type nearest to them.
+  // The rows that `reader` makes, where the sources do not simply hold them in `stored`, which is
+  // then the plain type nearest to them. Empty without a reader.
+  std::vector<RowRange> rows;
   std::shared_ptr<const RowReader> reader;
   bool repack = true;   // keep the source's own grid where the reader can (RowReader::Repack)
   std::string literal;  // F32 bytes of a tensor that stands in no source
@@ -42,7 +44,7 @@ struct GgufTensor {
   uint64_t bytes() const;
 };
 
-// The SourceRange::order of the ranges of an expert (0 without experts) of tensor number `tensor`.
+// The `order` of the ranges of an expert (0 without experts) of tensor number `tensor`.
 // Experts take the lower 24 bits.
 inline uint64_t OrderOf(uint64_t tensor, uint32_t expert) { return tensor << 24 | expert; }
 

@@ -82,7 +82,8 @@ class Conversion {
   // announces blocks that were never published.
   void CountMtpLayers() {
     for (const ModelTensor& tensor : model_.tensors()) {
-      const int64_t past = tensor.mtp ? int64_t{tensor.layer} + 1 - shape_.layers : 0;
+      const int64_t past =
+          tensor.mtp && tensor.layer ? int64_t{*tensor.layer} + 1 - shape_.layers : 0;
       shape_.mtp_layers = static_cast<uint32_t>(std::max<int64_t>(shape_.mtp_layers, past));
     }
     if (shape_.mtp_layers >= model_.config().mtp_layers) return;
@@ -187,7 +188,7 @@ class Conversion {
       const char* what;
       uint32_t read, written;
     } rows[] = {{"layers", read.layers, written.layers},
-                {"experts of a layer", read.experts, written.experts},
+                {"experts of a layer", read.expert_count, written.expert_count},
                 {"experts of a token", read.top_k, written.top_k},
                 {"groups of experts", model_.routing().groups, written.routing.groups.value_or(0)},
                 {"groups of a token", model_.routing().groups_used,

@@ -275,10 +275,6 @@ uint64_t ReadBytes(const RowReader& reader, uint64_t first, uint64_t count) {
   return bytes;
 }
 
-SourceRange RowRange(uint64_t first, uint64_t count, uint64_t order) {
-  return {kRowsOfReader, first, count, order};
-}
-
 RowReaderPtr PlainRows(const quant::Format* format, uint32_t file, uint64_t offset, uint64_t rows,
                        uint64_t row_values) {
   return std::make_shared<Plain>(format, file, offset, rows, row_values);

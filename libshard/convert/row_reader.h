@@ -78,11 +78,6 @@ inline constexpr uint64_t kRangeRoom = 2 * sizeof(SourceRange);
 // Bytes of the ranges that AddReads gives.
 uint64_t ReadBytes(const RowReader& reader, uint64_t first, uint64_t count);
 
-// In the sources of a tensor with a reader, ranges count rows instead of bytes: `file` is this,
-// `offset` the first row, `bytes` their number.
-inline constexpr uint32_t kRowsOfReader = UINT32_MAX;
-SourceRange RowRange(uint64_t first, uint64_t count, uint64_t order);
-
 // Rows of `row_values` values of a type with a decoder, one after the other in a file. F32, F16,
 // BF16, unscaled FP8, or blocks.
 RowReaderPtr PlainRows(const quant::Format* format, uint32_t file, uint64_t offset, uint64_t rows,

@@ -91,9 +91,9 @@ class Mapper {
     return source_.Where(model_.entry(*module.tensor));
   }
 
-  int layers() const { return static_cast<int>(options_.layers); }
+  uint32_t layers() const { return options_.layers; }
   // The blocks of the GGUF, including those for multi-token prediction.
-  int blocks() const { return static_cast<int>(options_.layers + options_.mtp_layers); }
+  uint32_t blocks() const { return options_.layers + options_.mtp_layers; }
 
   bool IsDropped(const ModelTensor& tensor) const {
     const std::string& role = tensor.rule->role;
@@ -103,19 +103,19 @@ class Mapper {
       return true;
     }
     if (!tensor.mtp) return false;
-    if (tensor.layer < 0) return options_.mtp_layers == 0;
+    if (!tensor.layer) return options_.mtp_layers == 0;
     // An extra layer that the config does not announce is not such a block; the config is wrong.
-    const int announced = layers() + static_cast<int>(model_.config().mtp_layers);
+    const uint32_t announced = options_.layers + model_.config().mtp_layers;
     const bool numbered = tensor.rule->pattern.find("{M}") != std::string::npos;
-    return tensor.layer >= blocks() && (tensor.layer < announced || numbered);
+    return *tensor.layer >= blocks() && (*tensor.layer < announced || numbered);
   }
 
   Status Assign(const WeightModule& module) {
     const ModelTensor& tensor = *module.tensor;
     if (IsDropped(tensor)) return Ok();
-    if (tensor.layer >= blocks()) {
+    if (tensor.layer && *tensor.layer >= blocks()) {
       return Error{Code::kUnsupported, Cat(Place(module), ": layer: expected one below ", blocks(),
-                                           ", found ", tensor.layer)};
+                                           ", found ", *tensor.layer)};
     }
     bool mapped = false;
     for (const std::string& pattern : module.patterns) {
@@ -131,9 +131,9 @@ class Mapper {
 
   // Returns false for a row that does not apply to the module's layer.
   Result<bool> AddTo(const PlainRow& row, const WeightModule& module) {
-    const int own = module.tensor->layer;
-    const int layer = row.row.mtp && own < 0 ? layers() : own;
-    if (row.row.mtp && layer < layers()) return false;
+    std::optional<uint32_t> layer = module.tensor->layer;
+    if (row.row.mtp && !layer) layer = layers();
+    if (row.row.mtp && *layer < layers()) return false;
     if (options_.tied && row.row.target == kOutput) return true;
     Target& target = targets_[{layer, row.rank}];
     if (target.row != nullptr && target.row != &row) return Twice(module, row);
@@ -143,8 +143,9 @@ class Mapper {
   }
 
   Error Twice(const WeightModule& module, const PlainRow& row) const {
-    return {Code::kCorrupt, Cat(Place(module), ": expected one layout of ", row.row.target,
-                                ", found two in layer ", module.tensor->layer)};
+    return {Code::kCorrupt,
+            Cat(Place(module), ": expected one layout of ", row.row.target, ", found two",
+                module.tensor->layer ? Cat(" in layer ", *module.tensor->layer) : "")};
   }
 
   Error Unmapped(const WeightModule& module) const {
@@ -160,29 +161,38 @@ class Mapper {
       const TensorRow& row = plain.row;
       if (row.optional || (options_.tied && row.target == kOutput)) continue;
       const bool layered = row.target.find("{L}") != std::string::npos;
-      const int first = !layered ? -1 : row.mtp ? layers() : 0;
-      for (int layer = first; layer < (layered ? blocks() : 0); ++layer) {
-        if (targets_.contains({layer, plain.rank})) continue;
-        return Error{Code::kCorrupt,
-                     Cat(model_.checkpoint().source().string(), ": ",
-                         Replaced(row.target, "{L}", Cat(layer)), ": expected a source tensor ",
-                         Quoted(Replaced(row.source, "{L}", Cat(layer))), ", found none")};
+      if (!layered) {
+        SHARD_CHECK(CheckThere(plain, std::nullopt));
+        continue;
+      }
+      for (uint32_t layer = row.mtp ? layers() : 0; layer < blocks(); ++layer) {
+        SHARD_CHECK(CheckThere(plain, layer));
       }
     }
     return Ok();
   }
 
-  Result<GgufTensor> Build(int layer, const Target& target, size_t index) const {
+  Status CheckThere(const PlainRow& plain, std::optional<uint32_t> layer) const {
+    if (targets_.contains({layer, plain.rank})) return Ok();
+    const std::string number = layer ? Cat(*layer) : "";
+    return Error{Code::kCorrupt,
+                 Cat(model_.checkpoint().source().string(), ": ",
+                     Replaced(plain.row.target, "{L}", number), ": expected a source tensor ",
+                     Quoted(Replaced(plain.row.source, "{L}", number)), ", found none")};
+  }
+
+  Result<GgufTensor> Build(std::optional<uint32_t> layer, const Target& target,
+                           size_t index) const {
     std::vector<const WeightModule*> sources = target.sources;
     std::sort(sources.begin(), sources.end(),
               [](const auto* a, const auto* b) { return a->tensor->expert < b->tensor->expert; });
     const ModelTensor& first = *sources.front()->tensor;
     const std::string& name = model_.entry(first).name;
-    const bool stacked = first.expert >= 0;
+    const bool stacked = first.expert.has_value();
     if (!stacked && sources.size() > 1) return Twice(*sources[1], *target.row);
-    if (first.axis > 0) {
+    if (first.axis && *first.axis > 0) {
       return Error{Code::kUnsupported,
-                   Cat(Place(*sources[0]), ": expert axis: expected 0, found ", first.axis)};
+                   Cat(Place(*sources[0]), ": expert axis: expected 0, found ", *first.axis)};
     }
     std::vector<Weight> weights;
     for (const WeightModule* module : sources) {
@@ -190,13 +200,13 @@ class Mapper {
       weights.push_back(std::move(weight));
     }
     GgufTensor out;
-    out.name = Replaced(target.row->row.target, "{L}", Cat(layer));
+    out.name = Replaced(target.row->row.target, "{L}", layer ? Cat(*layer) : "");
     out.part = first.part;
     out.layer = layer;
     out.source_tensor = stacked ? StackName(name, first) : name;
     const WeightLayout layout{.rows = {target.row->row.order, options_.shape},
                               .rule = target.row->row.rule,
-                              .packed = !stacked && first.axis == 0,
+                              .packed = !stacked && first.axis.has_value(),
                               .stacked = stacked,
                               .index = index};
     SHARD_CHECK(LayOutWeights(source_, weights, layout, out));
@@ -212,7 +222,7 @@ class Mapper {
 
   // Returns a name for all experts, in which the id of the first becomes a star.
   static std::string StackName(std::string name, const ModelTensor& first) {
-    const std::string id = Cat(".", first.expert, ".");
+    const std::string id = Cat(".", *first.expert, ".");
     return name.replace(name.rfind(id), id.size(), ".*.");
   }
 
@@ -223,6 +233,7 @@ class Mapper {
     GgufTensor head = *embedding;
     head.name = kOutput;
     for (SourceRange& range : head.sources) range.order = OrderOf(tensors.size(), 0);
+    for (RowRange& range : head.rows) range.order = OrderOf(tensors.size(), 0);
     tensors.push_back(std::move(head));
   }
 
@@ -232,7 +243,7 @@ class Mapper {
   std::vector<WeightModule> modules_;
   std::vector<PlainRow> rows_;
   std::unordered_multimap<std::string, const PlainRow*> by_source_;
-  std::map<std::pair<int, size_t>, Target> targets_;  // by layer and rank
+  std::map<std::pair<std::optional<uint32_t>, size_t>, Target> targets_;  // by layer and rank
 };
 
 bool IsForced(std::string_view name) {

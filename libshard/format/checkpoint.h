@@ -85,7 +85,6 @@ class Checkpoint {
   std::vector<std::string> warnings_;
 
   friend class CheckpointBuilder;
-  friend class ModelForTest;  // tests/libshard/model/model_for_test.h: models without files
 };
 
 }  // namespace moepack

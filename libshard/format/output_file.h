@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +24,22 @@ struct SourceRange {
   // If the ranges of several outputs ascend by (order, file, offset), a range that they share is
   // read once.
   uint64_t order = 0;
+  // Its bytes [skip, skip + count).
+  SourceRange Part(uint64_t skip, uint64_t count) const {
+    return {file, offset + skip, count, order};
+  }
   bool operator==(const SourceRange&) const = default;
+};
+
+// Rows [first, first + count) of a RowReader, which knows the bytes that they are made of.
+struct RowRange {
+  uint64_t first = 0, count = 0;
+  uint64_t order = 0;  // as SourceRange::order
+  // Its rows [skip, skip + part_count).
+  RowRange Part(uint64_t skip, uint64_t part_count) const {
+    return {first + skip, part_count, order};
+  }
+  bool operator==(const RowRange&) const = default;
 };
 
 // How much each column of a matrix matters to the quantizer: the mean square of its input.
@@ -50,20 +66,23 @@ struct Encoding {
   // three-dimensional tensor. 0: all rows share one.
   uint64_t rows_per_slice = 0;
   std::shared_ptr<const Importance> importance;  // null: none
-  // Makes the rows where the sources do not simply hold them in `from` (row_reader.h). The sources
-  // then count rows.
+  // Makes the rows (OutputTensor::rows) where the sources do not simply hold them in `from`
+  // (row_reader.h).
   std::shared_ptr<const RowReader> reader;
   bool repack = false;  // by RowReader::Repack, without a detour over F32
 };
 
 struct OutputTensor {
   TensorEntry entry;  // name, dtype, shape, bytes; `offset` is from the start of the output file
-  std::vector<SourceRange> sources;  // concatenated they are the tensor
-  int layer = -1;
+  // Concatenated they are the tensor. It has `rows` where its encoding has a reader that makes
+  // them, else `sources`.
+  std::vector<SourceRange> sources;
+  std::vector<RowRange> rows;
+  std::optional<uint32_t> layer;
   bool inspected = false;  // copied values of a plain float type are checked for NaN
   // The ids of the experts that the tensor holds, in order along the expert axis; empty without
   // experts.
-  ExpertIds experts;
+  ExpertIds expert_ids;
   std::string source_tensor;                   // the name in the source, "" when it is the same
   std::shared_ptr<const Encoding> encoding;    // null: the sources' bytes as they are
   std::shared_ptr<const std::string> literal;  // the bytes of a tensor that is in no source

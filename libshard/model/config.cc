@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "libshard/base/file.h"
 #include "libshard/base/json.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
@@ -145,7 +144,7 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
                      numbers.size(), " pools (one per modality), which cannot be split together")};
   }
   if (field->value->is_array()) config.experts_per_layer = numbers;
-  config.experts = *std::max_element(numbers.begin(), numbers.end());
+  config.expert_count = *std::max_element(numbers.begin(), numbers.end());
   config.expert_count_key = field->path;
   SHARD_TRY(config.expert_intermediate_size,
             Largest({"moe_intermediate_size", "expert_intermediate_size", "moe_ffn_hidden_size",
@@ -155,13 +154,13 @@ Status ConfigReader::ReadExperts(ModelConfig& config) const {
 }
 
 Status ConfigReader::ReadTopK(ModelConfig& config) const {
-  if (config.experts == 0) return Ok();
+  if (config.expert_count == 0) return Ok();
   const std::optional<Field> field = Find(fields::kTopK);
   if (!field) return Ok();
   SHARD_TRY(const std::vector<uint32_t> numbers, Numbers(*field, kMaxModelCount));
   config.top_k = *std::max_element(numbers.begin(), numbers.end());
-  if (config.top_k > config.experts) {
-    return Wrong(*field, Cat("at most the number of experts (", config.experts, ")"));
+  if (config.top_k > config.expert_count) {
+    return Wrong(*field, Cat("at most the number of experts (", config.expert_count, ")"));
   }
   if (!field->value->is_array()) return Ok();
   if (numbers.size() != config.layers) {
@@ -274,7 +273,7 @@ Routing ResolveRouting(const Family& family, const ModelConfig& config) {
     break;
   }
   Routing routing = Overlay(*usual, config.routing);
-  routing.experts = config.experts;
+  routing.expert_count = config.expert_count;
   routing.top_k = config.top_k;
   return routing;
 }
@@ -286,11 +285,6 @@ std::span<const char* const> ExpertCountKeys() {
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text) {
   SHARD_TRY(const HfConfig config, HfConfig::Parse(where, text));
   return ConfigReader(config).Read();
-}
-
-Result<ModelConfig> ReadModelConfig(const std::string& path) {
-  SHARD_TRY(const std::string text, ReadTextFile(path, kMaxConfigBytes));
-  return ParseModelConfig(path, text);
 }
 
 }  // namespace moepack

@@ -21,9 +21,9 @@ struct ModelConfig {
   std::string architecture;       // architectures[0] of the root, "" if absent
   std::string text_architecture;  // architectures[0] of the nested text config, "" if absent
   std::string model_type, text_model_type;
-  uint32_t layers = 0;      // decoder layers, without multi-token-prediction blocks
-  uint32_t mtp_layers = 0;  // as the config announces them; the tensors decide
-  uint32_t experts = 0;     // routed experts per layer; 0: the config names none (a dense model)
+  uint32_t layers = 0;        // decoder layers, without multi-token-prediction blocks
+  uint32_t mtp_layers = 0;    // as the config announces them; the tensors decide
+  uint32_t expert_count = 0;  // routed experts per layer; 0: the config names none (a dense model)
   std::vector<uint32_t> experts_per_layer;  // when the config gives a list
   uint32_t top_k = 0;                       // 0: not stated
   std::vector<uint32_t>
@@ -32,11 +32,11 @@ struct ModelConfig {
   uint32_t shared_experts = 0;  // count, or 1 where the config only gives their width
   // what the config says about the router; ResolveRouting adds the rest
   StatedRouting routing;
-  std::string quant_method;  // quantization_config.quant_method, "" if absent
-                             // ("compressed-tensors", "fp8", ...)
-  uint32_t quant_bits = 0;   // width of packed integers, 0 if not stated
-  std::string
-      expert_count_key;  // the key that gave `experts`, with its parent ("text_config.num_experts")
+  std::string quant_method;      // quantization_config.quant_method, "" if absent
+                                 // ("compressed-tensors", "fp8", ...)
+  uint32_t quant_bits = 0;       // width of packed integers, 0 if not stated
+  std::string expert_count_key;  // the key that gave `expert_count`, with its parent
+                                 // ("text_config.num_experts")
 };
 
 // The keys under which configs give the number of routed experts.
@@ -45,7 +45,6 @@ std::span<const char* const> ExpertCountKeys();
 // `where` names the file in errors. Refuses NaN, negative or absurd counts (over kMaxModelCount),
 // two expert pools in one model, and as kUnsupported a gating function that we do not know.
 Result<ModelConfig> ParseModelConfig(const std::string& where, std::string_view text);
-Result<ModelConfig> ReadModelConfig(const std::string& path);
 
 // Returns how the model's router picks and weighs: what config or metadata state overrides what is
 // usual in the family. `bias` is the family's, and the tensors decide later (MoeModel::routing).

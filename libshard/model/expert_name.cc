@@ -17,7 +17,7 @@ Result<std::string> RenumberExpert(FamilyMatcher& matcher, const std::string& na
   const TensorClass before = matcher.Classify(name);
   const TensorClass after = matcher.Classify(renumbered);
   if (after.rule != nullptr && after.rule == before.rule && after.layer == before.layer &&
-      after.expert == static_cast<int>(id)) {
+      after.expert == id) {
     return renumbered;
   }
   return Error{Code::kUnsupported, Cat("tensor ", Quoted(name),

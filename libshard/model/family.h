@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,6 @@ namespace moepack {
 
 enum class Part : uint8_t { kTrunk, kRouter, kShared, kExpert };
 std::string_view PartName(Part part);  // "trunk", "router", "shared", "expert"
-
-inline constexpr int kNoAxis = 127;
 
 // One row: the tensors whose name (after the family's prefix) matches `pattern`. Tokens of a
 // pattern, each standing for whole dot-separated components unless said otherwise:
@@ -37,8 +36,8 @@ struct TensorRule {
   Part part = Part::kTrunk;
   std::string role = {};  // "gate", "up", "down", "gate_up", "router", "selection_bias",
                           // "attention", "vision", "audio", ...; "mtp" marks tensors of MTP blocks
-  int expert_axis = kNoAxis;  // packed tensors and router rows: the axis with one entry per expert;
-                              // -1 is the last axis
+  // Packed tensors and router rows: the axis with one entry per expert; -1 is the last axis.
+  std::optional<int> expert_axis = {};
   bool folded =
       false;  // that axis holds (experts x rows): expert e owns rows e*rows ... (e+1)*rows
   bool holds_expert_ids = false;  // the values are expert ids (hash routing tables)
@@ -101,11 +100,10 @@ struct Family {
   std::vector<TensorRule> rules;  // the first match wins
 };
 
-// The result of matching one name. `layer` and `expert` are -1 where they do not apply.
+// The result of matching one name, with a layer and an expert where they apply.
 struct TensorClass {
   const TensorRule* rule = nullptr;
-  int layer = -1;
-  int expert = -1;
+  std::optional<uint32_t> layer = {}, expert = {};
   bool mtp = false;
   std::string_view leaf;  // what {W} stood for: "weight", "weight_scale", ...; for rows that end in
                           // {*} or {**} the last component if it is such a word; else empty.

@@ -119,7 +119,7 @@ Error UnknownNames(const std::string& where, std::span<const std::string_view> n
 }  // namespace
 
 Result<const Family*> FindFamily(const std::string& where, const ModelConfig& config) {
-  if (config.experts == 0) return NothingToSplit(where, config);
+  if (config.expert_count == 0) return NothingToSplit(where, config);
   // The whole model is asked first, because a wrapper such as DeepSeek-OCR has tensors that its
   // text model lacks. A wrapper that several text models share is in no family's list.
   for (const std::string& name : {config.architecture, config.text_architecture}) {
@@ -131,7 +131,7 @@ Result<const Family*> FindFamily(const std::string& where, const ModelConfig& co
   return Error{
       Code::kUnsupported,
       Cat(where, ": expected an architecture of a known family, found ", DescribeModel(config),
-          " with ", config.experts, " experts (", config.expert_count_key, ")"),
+          " with ", config.expert_count, " experts (", config.expert_count_key, ")"),
       kFamilyHint};
 }
 

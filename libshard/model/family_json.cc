@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
@@ -56,15 +57,15 @@ Result<Part> ReadPart(const JsonFields& fields) {
   return fields.Wrong("part", "trunk, router, shared or expert");
 }
 
-Result<int> ReadAxis(const JsonFields& fields, const Json& object) {
-  if (!fields.Has("expert_axis")) return kNoAxis;
+Result<std::optional<int>> ReadAxis(const JsonFields& fields, const Json& object) {
+  if (!fields.Has("expert_axis")) return std::optional<int>();
   const Json& value = object.at("expert_axis");
   const bool last = value.is_number_integer() && !value.is_number_unsigned() && value == -1;
   const bool fits = value.is_number_unsigned() && value.get<uint64_t>() <= kMaxAxis;
   if (!last && !fits) {
     return fields.Wrong("expert_axis", "a dimension from 0, or -1 for the last one");
   }
-  return value.get<int>();
+  return std::optional(value.get<int>());
 }
 
 Result<TensorRule> ReadRule(const std::string& where, const Json& object) {

@@ -21,13 +21,13 @@ constexpr std::string_view kMtpRole = "mtp";
 // A longer number is no layer or expert, and tables indexed by it would only cost memory.
 constexpr size_t kMaxNumberDigits = 6;
 
-// Returns -1 for a number that is too large or has leading zeros: "experts.07" must not stand for
-// expert 7, which may be there as well.
-int ParseIndex(std::string_view digits) {
-  if (digits.size() > kMaxNumberDigits) return -1;
-  if (digits.size() > 1 && digits[0] == '0') return -1;
-  int value = 0;
-  for (const char digit : digits) value = value * 10 + (digit - '0');
+// Returns no value for a number that is too large or has leading zeros: "experts.07" must not stand
+// for expert 7, which may be there as well.
+std::optional<uint32_t> ParseIndex(std::string_view digits) {
+  if (digits.size() > kMaxNumberDigits) return std::nullopt;
+  if (digits.size() > 1 && digits[0] == '0') return std::nullopt;
+  uint32_t value = 0;
+  for (const char digit : digits) value = value * 10 + static_cast<uint32_t>(digit - '0');
   return value;
 }
 
@@ -196,19 +196,19 @@ TensorClass FamilyMatcher::Classify(std::string_view name) {
   }
   const ShapeClass& shape = known->second;
   const auto number = [this](int ordinal) {
-    return ordinal < 0 ? -1 : ParseIndex(impl_->numbers[static_cast<size_t>(ordinal)]);
+    return ordinal < 0 ? std::nullopt : ParseIndex(impl_->numbers[static_cast<size_t>(ordinal)]);
   };
-  const int layers = static_cast<int>(impl_->decoder_layers);
+  const uint32_t layers = impl_->decoder_layers;
   const bool mtp = shape.rule != nullptr && shape.rule->role == kMtpRole;
   TensorClass result{shape.rule, number(shape.layer), number(shape.expert), mtp, shape.leaf};
-  if (shape.layer >= 0 && result.layer < 0) return {};
-  if (shape.expert >= 0 && result.expert < 0) return {};
+  if (shape.layer >= 0 && !result.layer) return {};
+  if (shape.expert >= 0 && !result.expert) return {};
   if (shape.mtp >= 0) {
-    const int block = number(shape.mtp);
-    if (block < 0) return {};
-    result.layer = layers + block;
+    const std::optional<uint32_t> block = number(shape.mtp);
+    if (!block) return {};
+    result.layer = layers + *block;
     result.mtp = true;
-  } else if (layers > 0 && result.layer >= layers) {
+  } else if (layers > 0 && result.layer && *result.layer >= layers) {
     result.mtp = true;
   }
   return result;

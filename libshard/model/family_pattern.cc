@@ -136,7 +136,7 @@ std::string RuleProblem(const TensorRule& rule) {
     if (token->kind == Token::Kind::kLayer || token->kind == Token::Kind::kMtp) ++layers;
     if (token->kind == Token::Kind::kExpert) ++experts;
   }
-  const bool axis = rule.expert_axis != kNoAxis;
+  const bool axis = rule.expert_axis.has_value();
   if (layers > 1 || experts > 1) return "more than one layer or expert number";
   if (experts == 1 && axis) return "both {E} and an expert axis";
   if (experts == 1 && rule.part != Part::kExpert) return "{E} in a row that is not of part expert";

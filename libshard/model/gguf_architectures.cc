@@ -101,8 +101,6 @@ bool IsAmong(std::span<const ModelShape> shapes, uint64_t blocks, uint64_t vocab
   });
 }
 
-std::span<const GgufArchitecture> AllArchitectures() { return kArchitectures; }
-
 const GgufArchitecture* FindArchitecture(std::string_view name) {
   const auto found =
       std::find_if(std::begin(kArchitectures), std::end(kArchitectures),

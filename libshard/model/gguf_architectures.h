@@ -44,7 +44,6 @@ struct GgufArchitecture {
   std::span<const ModelShape> direct_queries = {};
 };
 
-std::span<const GgufArchitecture> AllArchitectures();
 // Returns null for a general.architecture for which llama.cpp v0.5.0 loads no experts. We do not
 // know what else depends on the number of experts there, so such files can be read and quantized,
 // but not cut.

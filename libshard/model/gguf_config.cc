@@ -52,8 +52,8 @@ Status GgufConfigReader::ReadExperts() {
     return Error{Code::kUnsupported, Cat(where_, ": key ", Quoted(out_.expert_count_key),
                                          ": expected one number for all layers, found a list")};
   }
-  SHARD_TRY(out_.experts, keys_.Number("expert_count", kMaxModelCount));
-  if (out_.experts == 0) {
+  SHARD_TRY(out_.expert_count, keys_.Number("expert_count", kMaxModelCount));
+  if (out_.expert_count == 0) {
     return Error{Code::kUnsupported,
                  Cat(where_, ": key ", Quoted(out_.expert_count_key),
                      ": expected routed experts, found ", count == nullptr ? "none" : "0", ", so ",
@@ -63,10 +63,10 @@ Status GgufConfigReader::ReadExperts() {
   SHARD_TRY(const std::vector<uint32_t> used, keys_.Numbers("expert_used_count", kMaxModelCount));
   if (used.empty()) return Ok();
   out_.top_k = *std::max_element(used.begin(), used.end());
-  if (out_.top_k > out_.experts) {
-    return Error{Code::kCorrupt,
-                 Cat(where_, ": key ", Quoted(keys_.Key("expert_used_count")),
-                     ": expected at most ", out_.experts, " (the experts), found ", out_.top_k)};
+  if (out_.top_k > out_.expert_count) {
+    return Error{Code::kCorrupt, Cat(where_, ": key ", Quoted(keys_.Key("expert_used_count")),
+                                     ": expected at most ", out_.expert_count,
+                                     " (the experts), found ", out_.top_k)};
   }
   if (keys_.Find("expert_used_count")->type != GgufType::kArray) return Ok();
   if (used.size() != out_.layers + out_.mtp_layers) {

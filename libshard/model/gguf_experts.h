@@ -32,7 +32,7 @@ bool IsLegacyExpert(std::string_view name);
 
 // The experts that a cut file holds.
 struct ExpertCut {
-  uint32_t experts = 0;                    // eligible per layer
+  uint32_t expert_count = 0;               // eligible per layer
   std::map<uint32_t, ExpertIds> eligible;  // layer -> ids kept, ascending
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libshard/base/expert_ids.h"
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 
@@ -16,11 +17,12 @@ bool IsOneForAll(const TensorEntry& entry, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis) {
+std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis) {
+  if (!axis) return std::nullopt;
   const auto dimensions = static_cast<int>(shape.size());
-  const int resolved = axis < 0 ? dimensions + axis : axis;
+  const int resolved = *axis < 0 ? dimensions + *axis : *axis;
   if (resolved < 0 || resolved >= dimensions) return std::nullopt;
-  return static_cast<size_t>(resolved);
+  return static_cast<uint32_t>(resolved);
 }
 
 std::string LayerExpertTable::Where(const ModelTensor& tensor) const {
@@ -34,13 +36,13 @@ Status LayerExpertTable::AddPacked(const ModelTensor& tensor, Layer& layer) {
   if (layer.packed_experts != 0 || IsOneForAll(entry, checkpoint_)) return Ok();
   layer.packed_where = Where(tensor);
   if (checkpoint_.names_only() || tensor.rule->folded) {
-    layer.packed_experts = config_.experts;
+    layer.packed_experts = config_.expert_count;
     return Ok();
   }
   const auto axis = AxisIn(entry.shape, tensor.rule->expert_axis);
   const uint64_t length = axis ? entry.shape[*axis] : 0;
   if (length == 0 || length > kMaxExpertsPerLayer) {
-    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert axis ", tensor.rule->expert_axis,
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": expert axis ", *tensor.rule->expert_axis,
                                      " of shape ", FormatShape(entry.shape), ": expected 1 to ",
                                      kMaxExpertsPerLayer, " experts, found ", length)};
   }
@@ -49,15 +51,15 @@ Status LayerExpertTable::AddPacked(const ModelTensor& tensor, Layer& layer) {
 }
 
 Status LayerExpertTable::AddExpert(const ModelTensor& tensor) {
-  if (tensor.layer < 0) {
+  if (!tensor.layer) {
     return Error{Code::kUnsupported, Cat(Where(tensor),
                                          ": expected a layer number in the name of "
                                          "an expert's tensor, found none")};
   }
-  Layer& layer = layers_[static_cast<uint32_t>(tensor.layer)];
+  Layer& layer = layers_[*tensor.layer];
   layer.mtp = layer.mtp || tensor.mtp;
   if (tensor.packed_expert()) return AddPacked(tensor, layer);
-  const auto expert = static_cast<uint32_t>(tensor.expert);
+  const uint32_t expert = *tensor.expert;
   if (expert >= kMaxExpertsPerLayer) {
     return Error{Code::kCorrupt, Cat(Where(tensor), ": expert: expected an id below ",
                                      kMaxExpertsPerLayer, ", found ", expert)};
@@ -77,62 +79,63 @@ std::string LayerExpertTable::Spell(const Kind& kind) {
 
 // Counts the explicit experts. Every kind of tensor must be there once for each of 0 ... n-1.
 Result<uint32_t> LayerExpertTable::CountExplicit(uint32_t number, const Layer& layer) const {
-  const uint32_t experts = layer.explicit_bytes.rbegin()->first + 1;
+  const uint32_t expert_count = layer.explicit_bytes.rbegin()->first + 1;
   for (const auto& [kind, unsorted] : layer.explicit_ids) {
     std::vector<uint32_t> ids = unsorted;
     std::sort(ids.begin(), ids.end());
-    for (uint32_t id = 0; id < experts; ++id) {
+    for (uint32_t id = 0; id < expert_count; ++id) {
       if (id < ids.size() && ids[id] == id) continue;
       const bool twice = id < ids.size() && ids[id] < id;
       const uint32_t expert = twice ? ids[id] : id;
       return Error{
           Code::kCorrupt,
           Cat(Place(number), "expert ", expert, ": expected one tensor ", Spell(kind), ", found ",
-              twice ? "two" : "none", " (the layer's ids reach ", experts - 1, ")"),
+              twice ? "two" : "none", " (the layer's ids reach ", expert_count - 1, ")"),
           twice ? "" : "if this is one shard of several, name its directory instead"};
     }
-    if (ids.size() > experts) {
+    if (ids.size() > expert_count) {
       return Error{Code::kCorrupt, Cat(Place(number), "expert ", ids.back(),
                                        ": expected one tensor ", Spell(kind), ", found two")};
     }
   }
-  return experts;
+  return expert_count;
 }
 
 Result<MoeLayer> LayerExpertTable::Finish(uint32_t number, const Layer& layer) const {
-  MoeLayer out{.layer = number, .experts = layer.packed_experts, .mtp = layer.mtp};
+  MoeLayer out{.layer = number, .expert_count = layer.packed_experts, .mtp = layer.mtp};
   if (!layer.explicit_bytes.empty()) {
-    SHARD_TRY(out.experts, CountExplicit(number, layer));
+    SHARD_TRY(out.expert_count, CountExplicit(number, layer));
     for (const auto& [id, bytes] : layer.explicit_bytes) {
       out.expert_bytes = std::max(out.expert_bytes, bytes);
     }
-    if (layer.packed_experts != 0 && layer.packed_experts != out.experts) {
+    if (layer.packed_experts != 0 && layer.packed_experts != out.expert_count) {
       return Error{Code::kCorrupt,
-                   Cat(layer.packed_where, ": expected ", out.experts, " experts as layer ", number,
-                       " has, found ", layer.packed_experts)};
+                   Cat(layer.packed_where, ": expected ", out.expert_count, " experts as layer ",
+                       number, " has, found ", layer.packed_experts)};
     }
   }
-  if (out.experts == 0) {
+  if (out.expert_count == 0) {
     return Error{Code::kUnsupported, Cat(layer.packed_where,
                                          ": expected a config.json that says how many experts are "
                                          "packed here, found none")};
   }
-  out.expert_bytes += layer.packed_bytes / out.experts;
+  out.expert_bytes += layer.packed_bytes / out.expert_count;
   return out;
 }
 
-Status LayerExpertTable::ResolveAxis(ModelTensor& tensor, uint32_t experts) const {
+Status LayerExpertTable::ResolveAxis(ModelTensor& tensor, uint32_t expert_count) const {
   const TensorEntry& entry = checkpoint_.tensors()[tensor.index];
   const auto axis = AxisIn(entry.shape, tensor.rule->expert_axis);
   const uint64_t length = axis ? entry.shape[*axis] : 0;
-  const bool fits = tensor.rule->folded ? length > 0 && length % experts == 0 : length == experts;
+  const bool fits =
+      tensor.rule->folded ? length > 0 && length % expert_count == 0 : length == expert_count;
   if (!fits) {
-    return Error{Code::kCorrupt, Cat(Where(tensor), ": axis ", tensor.rule->expert_axis,
+    return Error{Code::kCorrupt, Cat(Where(tensor), ": axis ", *tensor.rule->expert_axis,
                                      " of shape ", FormatShape(entry.shape), ": expected ",
-                                     tensor.rule->folded ? "a multiple of " : "", experts,
-                                     " (experts of layer ", tensor.layer, "), found ", length)};
+                                     tensor.rule->folded ? "a multiple of " : "", expert_count,
+                                     " (experts of layer ", *tensor.layer, "), found ", length)};
   }
-  tensor.axis = static_cast<int>(*axis);
+  tensor.axis = axis;
   return Ok();
 }
 
@@ -144,7 +147,7 @@ Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
   uint64_t total = 0;
   for (const auto& [number, layer] : layers_) {
     SHARD_TRY(MoeLayer finished, Finish(number, layer));
-    total += finished.experts;
+    total += finished.expert_count;
     out.push_back(finished);
   }
   if (total > kMaxExpertsInAll) {
@@ -153,13 +156,13 @@ Result<std::vector<MoeLayer>> LayerExpertTable::Collect() {
                      kMaxExpertsInAll, " in all layers together, found ", total)};
   }
   if (checkpoint_.names_only()) return out;
-  std::map<int, uint32_t> experts;
-  for (const MoeLayer& layer : out) experts[static_cast<int>(layer.layer)] = layer.experts;
+  LayerCounts counts;
+  for (const MoeLayer& layer : out) counts[layer.layer] = layer.expert_count;
   for (ModelTensor& tensor : tensors_) {
-    if (tensor.rule->expert_axis == kNoAxis || tensor.expert >= 0) continue;
-    const auto layer = experts.find(tensor.layer);
+    if (!tensor.rule->expert_axis || tensor.expert || !tensor.layer) continue;
+    const auto layer = counts.find(*tensor.layer);
     const bool one = IsOneForAll(checkpoint_.tensors()[tensor.index], checkpoint_);
-    if (layer != experts.end() && !(one && layer->second > 1))
+    if (layer != counts.end() && !(one && layer->second > 1))
       SHARD_CHECK(ResolveAxis(tensor, layer->second));
   }
   return out;

@@ -15,8 +15,8 @@
 namespace moepack {
 
 // Returns the index of a rule's expert axis in `shape`, where -1 counts from the end. No value when
-// the shape has no such axis.
-std::optional<size_t> AxisIn(const std::vector<uint64_t>& shape, int axis);
+// the rule has no expert axis or the shape is too short for it.
+std::optional<uint32_t> AxisIn(const std::vector<uint64_t>& shape, std::optional<int> axis);
 
 // Used while a MoeModel is built: `model` has its checkpoint, config and classified tensors, and
 // gets the resolved expert axes. Errors are kCorrupt and name file, tensor or expert, expected and
@@ -46,7 +46,7 @@ class LayerExpertTable {
   Status AddPacked(const ModelTensor& tensor, Layer& layer);
   Result<uint32_t> CountExplicit(uint32_t number, const Layer& layer) const;
   Result<MoeLayer> Finish(uint32_t number, const Layer& layer) const;
-  Status ResolveAxis(ModelTensor& tensor, uint32_t experts) const;
+  Status ResolveAxis(ModelTensor& tensor, uint32_t expert_count) const;
   std::string Where(const ModelTensor& tensor) const;
   std::string Place(uint32_t layer) const;
   static std::string Spell(const Kind& kind);  // "down.weight"

@@ -26,81 +26,85 @@ std::string Where(const Checkpoint& checkpoint, const TensorEntry& entry) {
   return Cat(checkpoint.files()[entry.file].path.string(), ": tensor ", Quoted(entry.name));
 }
 
-}  // namespace
+uint32_t MostExperts(const std::vector<MoeLayer>& layers) {
+  uint32_t most = 0;
+  for (const MoeLayer& layer : layers) most = std::max(most, layer.expert_count);
+  return most;
+}
 
-// Fills a MoeModel step by step; each step relies on the ones before.
+// Makes the parts of a MoeModel step by step; each step relies on the ones before.
 class ModelBuilder {
  public:
-  bool names_only() const { return model_.checkpoint_.names_only(); }
+  bool names_only() const { return parts_.checkpoint.names_only(); }
 
-  explicit ModelBuilder(Checkpoint checkpoint) { model_.checkpoint_ = std::move(checkpoint); }
+  explicit ModelBuilder(Checkpoint checkpoint) { parts_.checkpoint = std::move(checkpoint); }
 
-  bool can_be_read() const { return !names_only() && !model_.checkpoint_.promised(); }
+  bool can_be_read() const { return !names_only() && !parts_.checkpoint.promised(); }
 
   Status ReadConfig(const ModelOptions& options) {
-    model_.warnings_ = model_.checkpoint_.warnings();
-    if (model_.checkpoint_.is_gguf()) return ReadGguf(options);
+    parts_.warnings = parts_.checkpoint.warnings();
+    if (parts_.checkpoint.is_gguf()) return ReadGguf(options);
     SHARD_TRY(const bool there, ReadConfigText(options));
     if (!there) return Ok();
-    SHARD_TRY(model_.config_, ParseModelConfig(model_.config_path_.string(), model_.config_text_));
-    model_.config_sha256_ = Sha256Hex(model_.config_text_);
-    model_.has_config_ = true;
+    SHARD_TRY(parts_.config, ParseModelConfig(parts_.config_path.string(), parts_.config_text));
+    parts_.config_sha256 = Sha256Hex(parts_.config_text);
+    parts_.has_config = true;
     return Ok();
   }
 
   Status ChooseFamily(const ModelOptions& options) {
     if (!options.family_file.empty()) {
       SHARD_TRY(Family family, ReadFamilyFile(options.family_file));
-      model_.family_ = std::make_shared<const Family>(std::move(family));
+      parts_.family = std::make_shared<const Family>(std::move(family));
       return Ok();
     }
-    const std::string source = model_.checkpoint_.source().string();
+    const std::string source = parts_.checkpoint.source().string();
     const Family* family = nullptr;
-    if (model_.checkpoint_.is_gguf()) {
+    if (parts_.checkpoint.is_gguf()) {
       family = &GgufFamily();
-    } else if (model_.has_config_) {
-      SHARD_TRY(family, FindFamily(model_.config_path_.string(), model_.config_));
+    } else if (parts_.has_config) {
+      SHARD_TRY(family, FindFamily(parts_.config_path.string(), parts_.config));
     } else {
       std::vector<std::string_view> names;
-      for (const TensorEntry& entry : model_.checkpoint_.tensors()) names.push_back(entry.name);
+      for (const TensorEntry& entry : parts_.checkpoint.tensors()) names.push_back(entry.name);
       SHARD_TRY(family, FindFamilyByNames(source, names));
-      model_.warnings_.push_back(
+      parts_.warnings.push_back(
           Cat(source, ": no config.json: family ", family->name,
               " and its routing are guessed from the tensor names, top-k is unknown"));
     }
-    model_.family_ = std::shared_ptr<const Family>(std::shared_ptr<const Family>(), family);
+    parts_.family = std::shared_ptr<const Family>(std::shared_ptr<const Family>(), family);
     return Ok();
   }
 
   Status Classify() {
-    FamilyMatcher matcher(*model_.family_, DecoderLayers());
-    const std::vector<TensorEntry>& entries = model_.checkpoint_.tensors();
+    FamilyMatcher matcher(*parts_.family, DecoderLayers());
+    const std::vector<TensorEntry>& entries = parts_.checkpoint.tensors();
     size_t unknown = 0;
     const TensorEntry* first_unknown = nullptr;
-    model_.tensors_.reserve(entries.size());
+    parts_.tensors.reserve(entries.size());
     for (uint32_t i = 0; i < entries.size(); ++i) {
       const TensorClass found = matcher.Classify(entries[i].name);
       if (found.rule == nullptr) {
         if (unknown++ == 0) first_unknown = &entries[i];
         continue;
       }
-      if (found.layer >= static_cast<int>(kMaxLayers)) {
+      if (found.layer && *found.layer >= kMaxLayers) {
         return Error{Code::kUnsupported,
-                     Cat(Where(model_.checkpoint_, entries[i]), ": layer: expected below ",
-                         kMaxLayers, ", found ", found.layer)};
+                     Cat(Where(parts_.checkpoint, entries[i]), ": layer: expected below ",
+                         kMaxLayers, ", found ", *found.layer)};
       }
-      model_.tensors_.push_back({.index = i,
-                                 .part = found.rule->part,
-                                 .rule = found.rule,
-                                 .leaf = found.leaf,
-                                 .layer = found.layer,
-                                 .expert = found.expert,
-                                 .mtp = found.mtp});
+      parts_.tensors.push_back({.index = i,
+                                .part = found.rule->part,
+                                .rule = found.rule,
+                                .leaf = found.leaf,
+                                .layer = found.layer,
+                                .expert = found.expert,
+                                .mtp = found.mtp});
     }
     if (unknown == 0) return Ok();
     return Error{Code::kUnsupported,
-                 Cat(Where(model_.checkpoint_, *first_unknown), ": expected a tensor of family ",
-                     model_.family_->name, ", found a name that no rule matches (", unknown,
+                 Cat(Where(parts_.checkpoint, *first_unknown), ": expected a tensor of family ",
+                     parts_.family->name, ", found a name that no rule matches (", unknown,
                      " such tensors)"),
                  "describe the model in a family file and name it with --family "
                  "(docs/families.md)"};
@@ -109,24 +113,25 @@ class ModelBuilder {
   // The rules of GgufFamily take any unknown name as trunk. This refuses a tensor that may have an
   // expert axis all the same.
   Status CheckGgufTrunk() {
-    if (model_.family_.get() != &GgufFamily()) return Ok();
-    for (const ModelTensor& tensor : model_.tensors_) {
-      const TensorEntry& entry = model_.entry(tensor);
+    if (parts_.family.get() != &GgufFamily()) return Ok();
+    for (const ModelTensor& tensor : parts_.tensors) {
+      const TensorEntry& entry = parts_.checkpoint.tensors()[tensor.index];
       if (IsLegacyExpert(entry.name)) {
         return Error{Code::kUnsupported,
-                     Cat(Where(model_.checkpoint_, entry),
+                     Cat(Where(parts_.checkpoint, entry),
                          ": expected the experts of a layer in one tensor (ffn_gate_exps), found "
                          "one tensor per expert, a layout that llama.cpp no longer reads"),
                      "convert the model again with a current llama.cpp"};
       }
       if (tensor.rule->part != Part::kTrunk || IsKnownTrunk(entry.name)) continue;
       const auto& shape = entry.shape;
-      if (std::find(shape.begin(), shape.end(), model_.config_.experts) == shape.end()) continue;
+      if (std::find(shape.begin(), shape.end(), parts_.config.expert_count) == shape.end())
+        continue;
       return Error{Code::kUnsupported,
-                   Cat(Where(model_.checkpoint_, entry), ": shape ", FormatShape(shape),
+                   Cat(Where(parts_.checkpoint, entry), ": shape ", FormatShape(shape),
                        ": expected a tensor without an expert axis, found a name that is not known "
                        "here and an axis as long as the number of experts (",
-                       model_.config_.experts, ")"),
+                       parts_.config.expert_count, ")"),
                    "describe the model in a family file and name it with --family "
                    "(docs/families.md)"};
     }
@@ -135,64 +140,64 @@ class ModelBuilder {
 
   // Counts the experts of every layer and checks that each is there with all its tensors.
   Status CollectLayers() {
-    LayerExpertTable table(model_.checkpoint_, model_.config_, model_.tensors_);
-    SHARD_TRY(model_.layers_, table.Collect());
-    if (!model_.layers_.empty()) return Ok();
+    LayerExpertTable table(parts_.checkpoint, parts_.config, parts_.tensors);
+    SHARD_TRY(parts_.layers, table.Collect());
+    if (!parts_.layers.empty()) return Ok();
     return Error{Code::kUnsupported,
-                 Cat(model_.checkpoint_.source().string(), ": expected routed experts, found ",
-                     model_.tensors_.size(), " tensors and no expert among them"),
+                 Cat(parts_.checkpoint.source().string(), ": expected routed experts, found ",
+                     parts_.tensors.size(), " tensors and no expert among them"),
                  "there is nothing to split in a dense model"};
   }
 
   // All layers of a GGUF need the same kinds of expert tensors and a router, because runtimes ask
   // for them in every layer. For explicit experts of checkpoints LayerExpertTable has checked this.
   Status CheckGgufLayers() const {
-    if (!model_.checkpoint_.is_gguf()) return Ok();
-    std::map<int, std::set<std::string>> kinds;
-    for (const ModelTensor& tensor : model_.tensors_) {
+    if (!parts_.checkpoint.is_gguf()) return Ok();
+    std::map<std::optional<uint32_t>, std::set<std::string>> kinds;
+    for (const ModelTensor& tensor : parts_.tensors) {
       if (tensor.part != Part::kExpert && tensor.part != Part::kRouter) continue;
       kinds[tensor.layer].insert(Cat(tensor.rule->role, ".", tensor.leaf));
     }
-    for (const MoeLayer& layer : model_.layers_) {
-      const std::set<std::string>& first = kinds.at(static_cast<int>(model_.layers_[0].layer));
-      const std::set<std::string>& here = kinds.at(static_cast<int>(layer.layer));
+    for (const MoeLayer& layer : parts_.layers) {
+      const std::set<std::string>& first = kinds.at(parts_.layers[0].layer);
+      const std::set<std::string>& here = kinds.at(layer.layer);
       if (here == first) continue;
       const std::vector<std::string> expected(first.begin(), first.end());
       const std::vector<std::string> found(here.begin(), here.end());
       return Error{Code::kCorrupt,
-                   Cat(model_.checkpoint_.source().string(), ": layer ", layer.layer,
+                   Cat(parts_.checkpoint.source().string(), ": layer ", layer.layer,
                        ": expected experts and router of ", Join(expected, ", "), " as layer ",
-                       model_.layers_[0].layer, " has, found ", Join(found, ", "))};
+                       parts_.layers[0].layer, " has, found ", Join(found, ", "))};
     }
     return CheckLayerNumbers();
   }
 
   Status CheckLayerNumbers() const {
-    const uint32_t blocks = model_.config_.layers + model_.config_.mtp_layers;
-    const uint32_t last = model_.layers_.back().layer;
+    const uint32_t blocks = parts_.config.layers + parts_.config.mtp_layers;
+    const uint32_t last = parts_.layers.back().layer;
     if (blocks == 0 || last < blocks) return Ok();
     return Error{Code::kCorrupt,
-                 Cat(model_.checkpoint_.source().string(), ": block_count: expected ", "more than ",
+                 Cat(parts_.checkpoint.source().string(), ": block_count: expected ", "more than ",
                      last, ", the last layer with experts, found ", blocks)};
   }
 
   Status CheckConfig() {
-    if (!model_.has_config_) return Ok();
-    const ModelConfig& config = model_.config_;
-    for (MoeLayer& layer : model_.layers_) {
+    if (!parts_.has_config) return Ok();
+    const ModelConfig& config = parts_.config;
+    for (MoeLayer& layer : parts_.layers) {
       layer.top_k = layer.layer < config.top_k_per_layer.size()
                         ? config.top_k_per_layer[layer.layer]
                         : config.top_k;
-      if (config.experts != 0 && layer.experts != config.experts) {
-        return Error{Code::kCorrupt,
-                     Cat(model_.config_path_.string(), ": ", config.expert_count_key, ": expected ",
-                         layer.experts, " as layer ", layer.layer, " has, found ", config.experts)};
+      if (config.expert_count != 0 && layer.expert_count != config.expert_count) {
+        return Error{Code::kCorrupt, Cat(parts_.config_path.string(), ": ", config.expert_count_key,
+                                         ": expected ", layer.expert_count, " as layer ",
+                                         layer.layer, " has, found ", config.expert_count)};
       }
-      if (layer.top_k > layer.experts) {
-        return Error{
-            Code::kCorrupt,
-            Cat(model_.config_path_.string(), ": experts per token: expected at most ",
-                layer.experts, " (the experts of layer ", layer.layer, "), found ", layer.top_k)};
+      if (layer.top_k > layer.expert_count) {
+        return Error{Code::kCorrupt,
+                     Cat(parts_.config_path.string(), ": experts per token: expected at most ",
+                         layer.expert_count, " (the experts of layer ", layer.layer, "), found ",
+                         layer.top_k)};
       }
     }
     return Ok();
@@ -201,7 +206,7 @@ class ModelBuilder {
   // Hashes pages that are spread evenly over the tensor data of every file.
   Status SampleWeights() {
     Sha256 hash;
-    for (const SourceFile& source : model_.checkpoint_.files()) {
+    for (const SourceFile& source : parts_.checkpoint.files()) {
       SHARD_TRY(const ByteSourcePtr file, OpenUnchanged(source));
       const uint64_t data = source.size - source.data_start;
       std::vector<std::byte> page(std::min(kSampleBytes, data));
@@ -211,21 +216,21 @@ class ModelBuilder {
         hash.Update(page);
       }
     }
-    model_.sample_sha256_ = hash.Finish();
+    parts_.sample_sha256 = hash.Finish();
     return Ok();
   }
 
   MoeModel Take() && {
-    model_.routing_ = ResolveRouting(*model_.family_, model_.config_);
-    model_.routing_.experts = model_.max_experts();
-    model_.routing_.bias = BiasOfRouters();
-    return std::move(model_);
+    parts_.routing = ResolveRouting(*parts_.family, parts_.config);
+    parts_.routing.expert_count = MostExperts(parts_.layers);
+    parts_.routing.bias = BiasOfRouters();
+    return MoeModel(std::move(parts_));
   }
 
  private:
   RouterBias BiasOfRouters() const {
     RouterBias bias = RouterBias::kNone;
-    for (const ModelTensor& tensor : model_.tensors_) {
+    for (const ModelTensor& tensor : parts_.tensors) {
       if (tensor.part != Part::kRouter) continue;
       if (tensor.rule->role == "selection_bias") return RouterBias::kSelection;
       if (tensor.rule->pattern.ends_with(".bias")) bias = RouterBias::kLogits;
@@ -236,33 +241,33 @@ class ModelBuilder {
   // The file that the user named, or config.json beside the weights, which may be absent; a config
   // alone is the checkpoint's only file.
   Result<bool> ReadConfigText(const ModelOptions& options) {
-    const Checkpoint& checkpoint = model_.checkpoint_;
+    const Checkpoint& checkpoint = parts_.checkpoint;
     const SourceTree& tree = *checkpoint.tree();
     if (!options.config_file.empty()) {
-      model_.config_path_ = options.config_file;
-      SHARD_TRY(model_.config_text_, ReadTextFile(options.config_file, kMaxConfigBytes));
+      parts_.config_path = options.config_file;
+      SHARD_TRY(parts_.config_text, ReadTextFile(options.config_file, kMaxConfigBytes));
       return true;
     }
     const std::string name = checkpoint.promised() ? checkpoint.files()[0].name : "config.json";
-    model_.config_path_ = tree.NameOf(name);
+    parts_.config_path = tree.NameOf(name);
     SHARD_TRY(const bool there, tree.Has(name));
     if (!there) return false;
-    SHARD_TRY(model_.config_text_, tree.ReadText(name, kMaxConfigBytes));
+    SHARD_TRY(parts_.config_text, tree.ReadText(name, kMaxConfigBytes));
     return true;
   }
 
   // Reads the config of a GGUF model from the metadata of its first file.
   Status ReadGguf(const ModelOptions& options) {
-    const SourceFile& first = model_.checkpoint_.files().front();
+    const SourceFile& first = parts_.checkpoint.files().front();
     if (!options.config_file.empty()) {
       return Error{Code::kInvalidArgument,
                    "--config has no effect: a GGUF model has its own metadata", "leave it out"};
     }
-    SHARD_TRY(model_.config_,
-              ReadGgufConfig(first.path.string(), model_.checkpoint_.metadata(), model_.warnings_));
-    model_.config_path_ = first.path;
-    model_.config_sha256_ = first.header_sha256;
-    model_.has_config_ = true;
+    SHARD_TRY(parts_.config,
+              ReadGgufConfig(first.path.string(), parts_.checkpoint.metadata(), parts_.warnings));
+    parts_.config_path = first.path;
+    parts_.config_sha256 = first.header_sha256;
+    parts_.has_config = true;
     return Ok();
   }
 
@@ -271,18 +276,20 @@ class ModelBuilder {
   // Returns the config's number; without a config, one more than the highest layer number in the
   // names.
   uint32_t DecoderLayers() const {
-    if (model_.config_.layers > 0) return model_.config_.layers;
-    FamilyMatcher matcher(*model_.family_, kManyLayers);
-    int highest = -1;
-    for (const TensorEntry& entry : model_.checkpoint_.tensors()) {
+    if (parts_.config.layers > 0) return parts_.config.layers;
+    FamilyMatcher matcher(*parts_.family, kManyLayers);
+    uint32_t layers = 0;
+    for (const TensorEntry& entry : parts_.checkpoint.tensors()) {
       const TensorClass found = matcher.Classify(entry.name);
-      if (found.rule != nullptr && !found.mtp) highest = std::max(highest, found.layer);
+      if (found.layer && !found.mtp) layers = std::max(layers, *found.layer + 1);
     }
-    return static_cast<uint32_t>(highest + 1);
+    return layers;
   }
 
-  MoeModel model_;
+  ModelParts parts_;
 };
+
+}  // namespace
 
 Result<MoeModel> MoeModel::Open(const fs::path& source, const ModelOptions& options) {
   SHARD_TRY(const Source local, LocalSource(source));
@@ -307,26 +314,23 @@ Result<MoeModel> MoeModel::Of(Checkpoint checkpoint, const ModelOptions& options
   return std::move(builder).Take();
 }
 
-const MoeLayer* MoeModel::FindLayer(uint32_t layer) const {
-  const auto at = std::lower_bound(layers_.begin(), layers_.end(), layer,
+const MoeLayer* MoeModel::FindLayer(std::optional<uint32_t> layer) const {
+  if (!layer) return nullptr;
+  const auto at = std::lower_bound(layers().begin(), layers().end(), *layer,
                                    [](const MoeLayer& a, uint32_t b) { return a.layer < b; });
-  return at != layers_.end() && at->layer == layer ? &*at : nullptr;
+  return at != layers().end() && at->layer == *layer ? &*at : nullptr;
 }
 
-uint32_t MoeModel::max_experts() const {
-  uint32_t most = 0;
-  for (const MoeLayer& layer : layers_) most = std::max(most, layer.experts);
-  return most;
-}
+uint32_t MoeModel::max_experts() const { return MostExperts(layers()); }
 
 void MoeModel::ForgetTensors() {
-  checkpoint_.ForgetTensors();
-  std::vector<ModelTensor>().swap(tensors_);
+  parts_.checkpoint.ForgetTensors();
+  std::vector<ModelTensor>().swap(parts_.tensors);
 }
 
 std::string MoeModel::Version(const std::string& revision) const {
-  std::string facts = Cat(revision, "\n", config_sha256_, "\n", sample_sha256_, "\n");
-  for (const SourceFile& file : checkpoint_.files()) {
+  std::string facts = Cat(revision, "\n", parts_.config_sha256, "\n", parts_.sample_sha256, "\n");
+  for (const SourceFile& file : checkpoint().files()) {
     facts += Cat(file.name, " ", file.size, " ", file.header_sha256, "\n");
   }
   return Sha256Hex(facts).substr(0, kVersionDigits);

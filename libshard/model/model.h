@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libshard/format/checkpoint.h"
@@ -19,18 +20,18 @@ struct ModelTensor {
   Part part = Part::kTrunk;
   const TensorRule* rule = nullptr;
   std::string_view leaf;
-  int layer = -1;
-  int expert = -1;  // explicit experts only
-  int axis = -1;  // resolved expert axis of packed experts and router tensors, -1 if there is none
+  std::optional<uint32_t> layer = {};
+  std::optional<uint32_t> expert = {};  // explicit experts only
+  std::optional<uint32_t> axis = {};    // of the experts, in packed experts and router tensors
   bool mtp = false;
 
-  bool packed_expert() const { return part == Part::kExpert && expert < 0; }
+  bool packed_expert() const { return part == Part::kExpert && !expert; }
 };
 
 // A layer with routed experts. Ids have meaning only inside it.
 struct MoeLayer {
   uint32_t layer = 0;
-  uint32_t experts = 0;
+  uint32_t expert_count = 0;
   uint32_t top_k = 0;  // 0: unknown
   uint64_t expert_bytes =
       0;  // bytes of one expert (of the largest, should they differ), all its tensors
@@ -43,8 +44,27 @@ struct ModelOptions {
   bool sample_weights = true;  // read what Version needs; false where nobody asks for it
 };
 
+// What a model is made of, once each of these was read and checked against the others. Who only
+// asks uses MoeModel.
+struct ModelParts {
+  Checkpoint checkpoint;
+  std::shared_ptr<const Family> family;
+  ModelConfig config;
+  bool has_config = false;
+  fs::path config_path;
+  std::string config_text, config_sha256;
+  std::string sample_sha256;         // of pages of the weights; "" where none were read
+  std::vector<ModelTensor> tensors;  // in the order of Checkpoint::tensors()
+  std::vector<MoeLayer> layers;      // ascending
+  std::vector<std::string> warnings;
+  Routing routing;
+};
+
 class MoeModel {
  public:
+  // REQUIRES: the parts belong together.
+  explicit MoeModel(ModelParts parts) : parts_(std::move(parts)) {}
+
   // Opens, classifies and checks: every tensor matched by a rule, every expert of a layer present
   // with the same tensors, expert axes as long as the layer's expert count, count as config.json
   // says. With a names-only checkpoint the shape checks are left out. The config of a GGUF model is
@@ -56,27 +76,28 @@ class MoeModel {
   // The same for a checkpoint that is already open.
   static Result<MoeModel> Of(Checkpoint checkpoint, const ModelOptions& options = {});
 
-  const Checkpoint& checkpoint() const { return checkpoint_; }
-  const Family& family() const { return *family_; }
-  const ModelConfig& config() const { return config_; }
-  bool has_config() const { return has_config_; }
+  const Checkpoint& checkpoint() const { return parts_.checkpoint; }
+  const Family& family() const { return *parts_.family; }
+  const ModelConfig& config() const { return parts_.config; }
+  bool has_config() const { return parts_.has_config; }
   // The file from which config() was read: config.json, or the first file of a GGUF model.
-  const fs::path& config_path() const { return config_path_; }
+  const fs::path& config_path() const { return parts_.config_path; }
   // config.json as it was read; "" without one.
-  const std::string& config_text() const { return config_text_; }
+  const std::string& config_text() const { return parts_.config_text; }
   // In the order of Checkpoint::tensors().
-  const std::vector<ModelTensor>& tensors() const { return tensors_; }
+  const std::vector<ModelTensor>& tensors() const { return parts_.tensors; }
   const TensorEntry& entry(const ModelTensor& tensor) const {
-    return checkpoint_.tensors()[tensor.index];
+    return checkpoint().tensors()[tensor.index];
   }
   // Ascending by layer; at least one.
-  const std::vector<MoeLayer>& layers() const { return layers_; }
-  const MoeLayer* FindLayer(uint32_t layer) const;
+  const std::vector<MoeLayer>& layers() const { return parts_.layers; }
+  // Null for a layer without experts, and for no layer.
+  const MoeLayer* FindLayer(std::optional<uint32_t> layer) const;
   uint32_t max_experts() const;
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  const std::vector<std::string>& warnings() const { return parts_.warnings; }
 
   // How routers pick and weigh, by config or metadata, family and tensors.
-  const Routing& routing() const { return routing_; }
+  const Routing& routing() const { return parts_.routing; }
 
   // Calls Checkpoint::ForgetTensors() and frees tensors(). Layers, config and version stay.
   void ForgetTensors();
@@ -87,19 +108,7 @@ class MoeModel {
   std::string Version(const std::string& revision) const;
 
  private:
-  Checkpoint checkpoint_;
-  std::shared_ptr<const Family> family_;
-  ModelConfig config_;
-  bool has_config_ = false;
-  fs::path config_path_;
-  std::string config_text_, config_sha256_, sample_sha256_;
-  std::vector<ModelTensor> tensors_;
-  std::vector<MoeLayer> layers_;
-  std::vector<std::string> warnings_;
-  Routing routing_;
-
-  friend class ModelBuilder;
-  friend class ModelForTest;  // tests/libshard/model/model_for_test.h: models without files
+  ModelParts parts_;
 };
 
 // Counts weights as model cards do: packed integers count unpacked, scales and index tables do not

@@ -47,15 +47,15 @@ bool IsOtherModality(const ModelTensor& tensor) {
 
 // True for the one matrix of that role outside of layers, and false for its bias and companions.
 bool IsTable(const ModelTensor& tensor, const TensorEntry& entry, std::string_view role) {
-  return tensor.rule != nullptr && tensor.rule->role == role && tensor.layer < 0 &&
+  return tensor.rule != nullptr && tensor.rule->role == role && !tensor.layer &&
          entry.shape.size() == 2;
 }
 
 // The share of a layer's expert weights that one token uses. Dividing first avoids an overflow, and
 // the remainder is shared out separately.
 uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
-  return weights / layer.experts * layer.top_k +
-         weights % layer.experts * layer.top_k / layer.experts;
+  return weights / layer.expert_count * layer.top_k +
+         weights % layer.expert_count * layer.top_k / layer.expert_count;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ uint64_t ActiveShare(uint64_t weights, const MoeLayer& layer) {
 ParameterCount CountParameters(const MoeModel& model) {
   ParameterCount count;
   if (model.checkpoint().names_only()) return count;
-  std::map<int, uint64_t> routed;  // layer -> weights of all its experts
+  std::map<std::optional<uint32_t>, uint64_t> routed;  // layer -> weights of all its experts
   for (const ModelTensor& tensor : model.tensors()) {
     const TensorEntry& entry = model.entry(tensor);
     const uint64_t weights = Weights(tensor, entry, model.config());
@@ -86,7 +86,7 @@ ParameterCount CountParameters(const MoeModel& model) {
       count.active = 0;
       break;
     }
-    count.active += ActiveShare(routed[static_cast<int>(layer.layer)], layer);
+    count.active += ActiveShare(routed[layer.layer], layer);
   }
   return count;
 }

@@ -26,8 +26,6 @@ std::optional<Gating> Find(Matches matches) {
 
 }  // namespace
 
-std::span<const GatingRow> AllGatings() { return kGatings; }
-
 const GatingRow& RowOf(Gating gating) {
   return *std::find_if(std::begin(kGatings), std::end(kGatings),
                        [&](const GatingRow& row) { return row.gating == gating; });

@@ -30,7 +30,6 @@ struct GatingRow {
 };
 inline constexpr uint32_t kNoGgufId = 0;
 
-std::span<const GatingRow> AllGatings();
 const GatingRow& RowOf(Gating gating);
 inline std::string_view GatingName(Gating gating) { return RowOf(gating).name; }
 
@@ -57,8 +56,8 @@ enum class RouterBias : uint8_t {
 };
 
 struct Routing {
-  uint32_t experts = 0;  // of a layer
-  uint32_t top_k = 0;    // 0: unknown
+  uint32_t expert_count = 0;  // of a layer
+  uint32_t top_k = 0;         // 0: unknown
   Gating gating = Gating::kSoftmax;
   bool normalize = true;  // the chosen weights are divided by their sum
   // a factor of the chosen weights; no value, 0 and 1 change nothing

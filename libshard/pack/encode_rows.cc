@@ -105,7 +105,7 @@ ValueReport RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
   rows_.resize(std::min(rows, most) * encoding.row_values);
   out.resize(rows * out_bytes);
   const auto slice_of = [&](uint64_t slice) {
-    return tensor.experts.empty() ? slice : tensor.experts[slice];
+    return tensor.expert_ids.empty() ? slice : tensor.expert_ids[slice];
   };
   ValueReport report;
   for (uint64_t i = 0; i < rows; i += most) {
@@ -120,28 +120,28 @@ ValueReport RowEncoder::Encode(const OutputTensor& tensor, uint64_t first_row,
   return report;
 }
 
-Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+Result<ValueReport> RowEncoder::EncodeRead(const OutputTensor& tensor, const RowRange& rows,
                                            std::span<const std::byte> in,
                                            std::vector<std::byte>& out) {
   const Encoding& encoding = *tensor.encoding;
   const uint64_t out_bytes = *encoding.to->BytesFor(encoding.row_values);
-  out.resize(rows.bytes * out_bytes);
-  const RowBytes read{rows.offset, rows.bytes, in};
+  out.resize(rows.count * out_bytes);
+  const RowBytes read{rows.first, rows.count, in};
   ValueReport report;
   if (encoding.repack) {
     SHARD_CHECK(encoding.reader->Repack(encoding.to, read, out, report.grid));
     return report;
   }
-  rows_.resize(rows.bytes * encoding.row_values);
+  rows_.resize(rows.count * encoding.row_values);
   SHARD_CHECK(encoding.reader->Decode(read, rows_));
   // A reader counts rows in the whole tensor, so slice n already is expert n.
   const auto slice_of = [](uint64_t slice) { return slice; };
   const uint64_t most = RowsPerTile(encoding);
-  for (uint64_t i = 0; i < rows.bytes; i += most) {
-    const uint64_t count = std::min(most, rows.bytes - i);
+  for (uint64_t i = 0; i < rows.count; i += most) {
+    const uint64_t count = std::min(most, rows.count - i);
     const auto values =
         std::span(rows_).subspan(i * encoding.row_values, count * encoding.row_values);
-    const Tile tile{rows.offset + i, count, values,
+    const Tile tile{rows.first + i, count, values,
                     std::span(out).subspan(i * out_bytes, count * out_bytes)};
     EncodeTile(encoding, tile, slice_of);
     report.not_finite += CountNotFinite(encoding, tile);

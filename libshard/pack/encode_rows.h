@@ -25,10 +25,9 @@ class RowEncoder {
   // `tensor`; `out` is resized to hold them in encoding->to. REQUIRES: tensor.encoding.
   ValueReport Encode(const OutputTensor& tensor, uint64_t first_row, std::span<const std::byte> in,
                      std::vector<std::byte>& out);
-  // Encodes rows that the tensor's reader makes. `rows` counts rows of the reader (offset is the
-  // first, bytes the count), and `in` holds the bytes that its AddReads asked for. Errors are those
-  // of RowReader::Decode. REQUIRES: tensor.encoding->reader.
-  Result<ValueReport> EncodeRead(const OutputTensor& tensor, const SourceRange& rows,
+  // Encodes `rows` of the tensor's reader; `in` holds the bytes that its AddReads asked for. Errors
+  // are those of RowReader::Decode. REQUIRES: tensor.encoding->reader.
+  Result<ValueReport> EncodeRead(const OutputTensor& tensor, const RowRange& rows,
                                  std::span<const std::byte> in, std::vector<std::byte>& out);
 
  private:

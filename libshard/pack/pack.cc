@@ -152,6 +152,9 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<O
   return FinishRun(std::move(run), files, outputs, streams, options);
 }
 
+// Stands in an identity where a range of bytes has the number of its file.
+constexpr uint32_t kRowsMark = UINT32_MAX;
+
 }  // namespace
 
 std::string PackIdentity(const std::vector<SourceFile>& sources,
@@ -168,6 +171,9 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
     for (const OutputTensor& tensor : output.tensors) {
       for (const SourceRange& range : tensor.sources) {
         add(Cat(range.file, " ", range.offset, " ", range.bytes, "\n"));
+      }
+      for (const RowRange& range : tensor.rows) {
+        add(Cat(kRowsMark, " ", range.first, " ", range.count, "\n"));
       }
       if (tensor.literal) add(*tensor.literal);
       if (!tensor.encoding) continue;

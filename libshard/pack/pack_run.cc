@@ -62,11 +62,11 @@ Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   const Encoding* encoding = unit.tensor != nullptr ? unit.tensor->encoding.get() : nullptr;
   const bool made = encoding != nullptr && encoding->reader != nullptr;
   worker.ranges.clear();
-  if (made) encoding->reader->AddReads(unit.reads[0].offset, unit.reads[0].bytes, worker.ranges);
+  if (made) encoding->reader->AddReads(unit.rows.first, unit.rows.count, worker.ranges);
   SHARD_CHECK(Read(made ? worker.ranges : unit.reads, worker.read));
   if (made) {
     SHARD_TRY(worker.report,
-              worker.encoder.EncodeRead(*unit.tensor, unit.reads[0], worker.read, worker.encoded));
+              worker.encoder.EncodeRead(*unit.tensor, unit.rows, worker.read, worker.encoded));
   } else if (encoding != nullptr) {
     worker.report =
         worker.encoder.Encode(*unit.tensor, unit.first_row, worker.read, worker.encoded);

@@ -2,19 +2,21 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <tuple>
+#include <variant>
 
 #include "libshard/convert/row_reader.h"
 
 namespace moepack {
 namespace {
 
-// A source range (or a literal tensor) as the outputs ask for it.
+// Bytes, rows of a reader or a literal tensor (an empty range) as the outputs ask for it.
 struct Item {
-  SourceRange range;
+  std::variant<SourceRange, RowRange> range;
   const OutputTensor* tensor = nullptr;  // null: copied
-  uint64_t row = 0;                      // first row of `tensor` that the range holds
+  uint64_t row = 0;                      // first row of `tensor` that the bytes hold
   const OutputTensor* copied = nullptr;  // PackUnit::copied
   bool joins = false;  // in every target its bytes follow the previous item's without padding
   uint32_t first_target = 0;
@@ -34,20 +36,31 @@ struct Item {
   }
 };
 
-// Two outputs want the same thing of a range if these are equal: order, file, offset, bytes, target
+// Order, file (none for rows of a reader), where the range begins, its length.
+using Place = std::tuple<uint64_t, std::optional<uint32_t>, uint64_t, uint64_t>;
+
+Place PlaceOf(const Item& item) {
+  if (const auto* rows = std::get_if<RowRange>(&item.range)) {
+    return {rows->order, std::nullopt, rows->first, rows->count};
+  }
+  const auto& bytes = std::get<SourceRange>(item.range);
+  return {bytes.order, bytes.file, bytes.offset, bytes.bytes};
+}
+
+bool IsEmpty(const Item& item) { return std::get<3>(PlaceOf(item)) == 0; }
+
+// Two outputs want the same thing of a range if these are equal: its place and the target
 // type.
-using ItemKey = std::tuple<uint64_t, uint32_t, uint64_t, uint64_t, const quant::Format*>;
+using ItemKey = std::pair<Place, const quant::Format*>;
 
 ItemKey KeyOf(const Item& item) {
   const quant::Format* to =
       item.tensor != nullptr && item.tensor->encoding ? item.tensor->encoding->to : nullptr;
-  return {item.range.order, item.range.file, item.range.offset, item.range.bytes, to};
+  return {PlaceOf(item), to};
 }
 
-// What one row adds to SourceRange::bytes: its bytes, or 1 where a reader makes the rows.
-uint64_t RowSize(const Encoding& encoding) {
-  return encoding.reader != nullptr ? 1 : *encoding.from->BytesFor(encoding.row_values);
-}
+// Bytes of a row in the sources of a tensor without a reader.
+uint64_t RowSize(const Encoding& encoding) { return *encoding.from->BytesFor(encoding.row_values); }
 
 // The number of rows whose bytes fit into `chunk`, both as they are read and as they are written. A
 // reader holds all rows of a unit at once, as it reads them, as F32 and encoded, so these buffers
@@ -55,8 +68,7 @@ uint64_t RowSize(const Encoding& encoding) {
 uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   const uint64_t to = *encoding.to->BytesFor(encoding.row_values);
   if (encoding.reader == nullptr) {
-    const uint64_t from = *encoding.from->BytesFor(encoding.row_values);
-    return std::max<uint64_t>(1, size.chunk / std::max(from, to));
+    return std::max<uint64_t>(1, size.chunk / std::max(RowSize(encoding), to));
   }
   const RowRoom room = encoding.reader->Room();
   const uint64_t row = room.per_row + encoding.row_values * sizeof(float) + to;
@@ -69,7 +81,7 @@ uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
 size_t CountItems(const OutputFile& output) {
   size_t count = 0;
   for (const OutputTensor& tensor : output.tensors) {
-    count += tensor.sources.size() + (tensor.literal ? 1 : 0);
+    count += tensor.sources.size() + tensor.rows.size() + (tensor.literal ? 1 : 0);
   }
   return count;
 }
@@ -82,13 +94,16 @@ void AddItems(const OutputFile& output, size_t first, uint32_t index, std::vecto
     const bool copied = !tensor.encoding && !tensor.literal;
     uint64_t row = 0;
     bool joins = tensor.entry.offset == end;
-    if (tensor.literal) out.push_back({{}, &tensor, 0, nullptr, false, index});
+    if (tensor.literal) out.push_back({SourceRange{}, &tensor, 0, nullptr, false, index});
     for (const SourceRange& range : tensor.sources) {
       if (range.bytes == 0) continue;
       out.push_back({range, copied ? nullptr : &tensor, row,
                      copied && tensor.inspected ? &tensor : nullptr, joins, index});
       joins = true;
       if (!copied) row += range.bytes / RowSize(*tensor.encoding);
+    }
+    for (const RowRange& range : tensor.rows) {
+      if (range.count > 0) out.push_back({range, &tensor, 0, nullptr, false, index});
     }
     end = tensor.entry.offset + tensor.entry.bytes;
   }
@@ -97,10 +112,8 @@ void AddItems(const OutputFile& output, size_t first, uint32_t index, std::vecto
 // Outputs may share items only if each takes them in ascending order. In one common order, two
 // outputs can never wait for each other in a circle.
 bool Ascend(std::span<const Item> items) {
-  return std::is_sorted(items.begin(), items.end(), [](const Item& a, const Item& b) {
-    return std::tie(a.range.order, a.range.file, a.range.offset) <
-           std::tie(b.range.order, b.range.file, b.range.offset);
-  });
+  return std::is_sorted(items.begin(), items.end(),
+                        [](const Item& a, const Item& b) { return PlaceOf(a) < PlaceOf(b); });
 }
 
 // Makes units of at most size.chunk bytes from items that follow each other in one output.
@@ -110,57 +123,69 @@ class UnitBuilder {
 
   // `follows` says that the last unit comes right before this item in the output.
   void Add(const Item& item, bool follows) {
-    if (follows && Merges(item)) {
+    if (const auto* rows = std::get_if<RowRange>(&item.range)) return AddRows(item, *rows);
+    const auto& range = std::get<SourceRange>(item.range);
+    if (follows && Merges(item, range)) {
       PackUnit& last = units_.back();
       if (item.tensor == nullptr) {
-        last.reads.back().bytes += item.range.bytes;
+        last.reads.back().bytes += range.bytes;
       } else {
-        last.reads.push_back(item.range);
+        last.reads.push_back(range);
       }
-      last.bytes += item.range.bytes;
+      last.bytes += range.bytes;
       return;
     }
+    AddBytes(item, range);
+  }
+
+ private:
+  void AddBytes(const Item& item, const SourceRange& range) {
     const uint64_t step = Step(item);
     const uint64_t row_bytes =
         item.tensor != nullptr && item.tensor->encoding ? RowSize(*item.tensor->encoding) : 0;
     uint64_t at = 0;
     do {
-      SourceRange piece = item.range;
-      piece.offset += at;
-      piece.bytes = std::min(step, item.range.bytes - at);
-      PackUnit unit{{}, piece.bytes, item.tensor, item.row, item.copied, item.Targets()};
+      const SourceRange piece = range.Part(at, std::min(step, range.bytes - at));
+      PackUnit unit{{}, {}, piece.bytes, item.tensor, item.row, item.copied, item.Targets()};
       if (row_bytes > 0) unit.first_row += at / row_bytes;
       if (piece.bytes > 0) unit.reads.push_back(piece);
       units_.push_back(std::move(unit));
       at += step;
-    } while (at < item.range.bytes);
+    } while (at < range.bytes);
   }
 
- private:
-  // Source bytes per unit, or rows where a reader makes them.
+  // Such ranges are large already, and are never merged.
+  void AddRows(const Item& item, const RowRange& range) {
+    const Encoding& encoding = *item.tensor->encoding;
+    const uint64_t row_bytes = *encoding.to->BytesFor(encoding.row_values);
+    const uint64_t step = RowsPerUnit(encoding, size_);
+    for (uint64_t at = 0; at < range.count; at += step) {
+      const RowRange piece = range.Part(at, std::min(step, range.count - at));
+      units_.push_back(
+          {{}, piece, piece.count * row_bytes, item.tensor, 0, nullptr, item.Targets()});
+    }
+  }
+
+  // Source bytes per unit.
   uint64_t Step(const Item& item) const {
     if (item.tensor == nullptr || !item.tensor->encoding) return size_.chunk;
     const Encoding& encoding = *item.tensor->encoding;
     return RowsPerUnit(encoding, size_) * RowSize(encoding);
   }
 
-  bool Merges(const Item& item) const {
+  bool Merges(const Item& item, const SourceRange& range) const {
     const PackUnit& last = units_.back();
-    if (item.tensor != nullptr && item.tensor->encoding && item.tensor->encoding->reader) {
-      return false;  // The ranges of a reader are large already.
-    }
     if (last.tensor != item.tensor || last.copied != item.copied || last.reads.empty() ||
-        !item.IsFor(last.targets) || last.bytes + item.range.bytes > Step(item)) {
+        !item.IsFor(last.targets) || last.bytes + range.bytes > Step(item)) {
       return false;
     }
     const SourceRange& before = last.reads.back();
     // Between two experts of one target, another target may hold a third, so a shared unit holds
     // the rows of one expert only.
     if (item.tensor != nullptr) {
-      return item.TargetCount() == 1 || before.order == item.range.order;
+      return item.TargetCount() == 1 || before.order == range.order;
     }
-    return item.joins && before.file == item.range.file &&
-           before.offset + before.bytes == item.range.offset;
+    return item.joins && before.file == range.file && before.offset + before.bytes == range.offset;
   }
 
   const UnitSize& size_;
@@ -188,7 +213,7 @@ void CollectItems(const std::vector<OutputFile>& outputs, const std::vector<size
     AddItems(outputs[output], first_tensor[output], output, out.items);
     if (!Ascend(std::span(out.items).subspan(begin))) continue;
     for (size_t i = begin; i < out.items.size(); ++i) {
-      if (out.items[i].range.bytes > 0) shareable.push_back(static_cast<uint32_t>(i));
+      if (!IsEmpty(out.items[i])) shareable.push_back(static_cast<uint32_t>(i));
     }
   }
   out.begin.push_back(out.items.size());

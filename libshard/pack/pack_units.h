@@ -12,8 +12,10 @@ namespace moepack {
 
 // One step of the run: reads some ranges, and appends what it makes of them to every target.
 struct PackUnit {
-  std::vector<SourceRange> reads;  // a single one for copies; none for a literal tensor
-  uint64_t bytes = 0;              // of all reads
+  // A single one for copies; none for a literal tensor and for rows that a reader makes.
+  std::vector<SourceRange> reads;
+  RowRange rows;       // of the reader of `tensor`, if it has one
+  uint64_t bytes = 0;  // of all reads, or of the rows as they are written
   // says how the bytes are made (as in the first target); null: they are copied
   const OutputTensor* tensor = nullptr;
   uint64_t first_row = 0;                // the row of `tensor` at which the first read begins

@@ -16,6 +16,26 @@ uint64_t RowsOf(const OutputTensor& tensor) {
          tensor.encoding->row_values;
 }
 
+uint64_t LengthOf(const SourceRange& range) { return range.bytes; }
+uint64_t LengthOf(const RowRange& range) { return range.count; }
+
+// [skip, skip + left) of the ranges one after the other.
+template <class Range>
+std::vector<Range> PartsOf(const std::vector<Range>& ranges, uint64_t skip, uint64_t left) {
+  std::vector<Range> parts;
+  for (const Range& range : ranges) {
+    if (left == 0) break;
+    if (skip >= LengthOf(range)) {
+      skip -= LengthOf(range);
+      continue;
+    }
+    parts.push_back(range.Part(skip, std::min(LengthOf(range) - skip, left)));
+    skip = 0;
+    left -= LengthOf(parts.back());
+  }
+  return parts;
+}
+
 // Reads the rows of a tensor as they are after encoding and decoding.
 class RecodedRows : public RowReader {
  public:
@@ -23,15 +43,12 @@ class RecodedRows : public RowReader {
       : RowReader(RowsOf(tensor), tensor.encoding->row_values),
         tensor_(tensor),
         encoding_(*tensor_.encoding),
-        row_bytes_(encoding_.reader != nullptr ? 1 : *encoding_.from->BytesFor(row_values())) {}
+        row_bytes_(encoding_.reader != nullptr ? 0 : *encoding_.from->BytesFor(row_values())) {}
 
   void AddReads(uint64_t first, uint64_t count, std::vector<SourceRange>& reads) const override {
-    for (const SourceRange& piece : Pieces(first, count)) {
-      if (encoding_.reader == nullptr) {
-        reads.push_back(piece);
-      } else {
-        encoding_.reader->AddReads(piece.offset, piece.bytes, reads);
-      }
+    for (const SourceRange& piece : Bytes(first, count)) reads.push_back(piece);
+    for (const RowRange& piece : Rows(first, count)) {
+      encoding_.reader->AddReads(piece.first, piece.count, reads);
     }
   }
 
@@ -40,20 +57,20 @@ class RecodedRows : public RowReader {
     std::vector<std::byte> encoded;
     std::span<const std::byte> in = rows.bytes;
     uint64_t row = rows.first;
-    for (const SourceRange& piece : Pieces(rows.first, rows.count)) {
-      const uint64_t count = piece.bytes / row_bytes_;
-      const uint64_t read = encoding_.reader == nullptr
-                                ? piece.bytes
-                                : ReadBytes(*encoding_.reader, piece.offset, piece.bytes);
-      if (encoding_.reader == nullptr) {
-        encoder.Encode(tensor_, row, in.first(read), encoded);
-      } else {
-        SHARD_CHECK(encoder.EncodeRead(tensor_, piece, in.first(read), encoded));
-      }
+    const auto take = [&](uint64_t count, uint64_t read) {
       encoding_.to->decode(encoded, out.first(count * row_values()));
       out = out.subspan(count * row_values());
       in = in.subspan(read);
       row += count;
+    };
+    for (const SourceRange& piece : Bytes(rows.first, rows.count)) {
+      encoder.Encode(tensor_, row, in.first(piece.bytes), encoded);
+      take(piece.bytes / row_bytes_, piece.bytes);
+    }
+    for (const RowRange& piece : Rows(rows.first, rows.count)) {
+      const uint64_t read = ReadBytes(*encoding_.reader, piece.first, piece.count);
+      SHARD_CHECK(encoder.EncodeRead(tensor_, piece, in.first(read), encoded));
+      take(piece.count, read);
     }
     return Ok();
   }
@@ -62,8 +79,7 @@ class RecodedRows : public RowReader {
     RowRoom room;
     if (encoding_.reader != nullptr) room = encoding_.reader->Room();
     const uint64_t encoded = *encoding_.to->BytesFor(row_values());
-    room.per_row += kRangeRoom + encoded + row_values() * sizeof(float);
-    if (encoding_.reader == nullptr) room.per_row += row_bytes_;
+    room.per_row += kRangeRoom + row_bytes_ + encoded + row_values() * sizeof(float);
     return room;
   }
 
@@ -73,42 +89,30 @@ class RecodedRows : public RowReader {
   }
 
  private:
-  // Returns the parts of the tensor's sources that rows [first, first + count) are made of. Where
-  // the tensor has a reader, the parts count rows.
-  std::vector<SourceRange> Pieces(uint64_t first, uint64_t count) const {
-    std::vector<SourceRange> pieces;
-    uint64_t skip = first * row_bytes_, left = count * row_bytes_;
-    for (const SourceRange& source : tensor_.sources) {
-      if (left == 0) break;
-      if (skip >= source.bytes) {
-        skip -= source.bytes;
-        continue;
-      }
-      SourceRange piece = source;
-      piece.offset += skip;
-      piece.bytes = std::min(source.bytes - skip, left);
-      skip = 0;
-      left -= piece.bytes;
-      pieces.push_back(piece);
-    }
-    return pieces;
+  // Returns what rows [first, first + count) are made of: parts of the tensor's sources, or of its
+  // rows where it has a reader. The other list is empty.
+  std::vector<SourceRange> Bytes(uint64_t first, uint64_t count) const {
+    return PartsOf(tensor_.sources, first * row_bytes_, count * row_bytes_);
+  }
+  std::vector<RowRange> Rows(uint64_t first, uint64_t count) const {
+    return PartsOf(tensor_.rows, first, count);
   }
 
   const OutputTensor tensor_;
   const Encoding& encoding_;
-  const uint64_t row_bytes_;  // what a row counts in the tensor's sources
+  const uint64_t row_bytes_;  // of a row in the sources; 0 where a reader makes the rows
 };
 
 // Picks the rows of importance for the experts that the tensor holds: a reader counts slices by
 // their place in the tensor, importance by expert id.
 std::shared_ptr<const Importance> ImportanceOf(const OutputTensor& tensor) {
   const std::shared_ptr<const Importance>& whole = tensor.encoding->importance;
-  if (whole == nullptr || tensor.experts.empty()) return whole;
+  if (whole == nullptr || tensor.expert_ids.empty()) return whole;
   if (whole->values.size() == whole->row_values) return whole;
   auto held = std::make_shared<Importance>();
   held->row_values = whole->row_values;
   held->digest = whole->digest;
-  for (const uint32_t id : tensor.experts) {
+  for (const uint32_t id : tensor.expert_ids) {
     const std::span<const float> row = whole->Row(id);
     held->values.insert(held->values.end(), row.begin(), row.end());
   }
@@ -120,6 +124,7 @@ std::shared_ptr<const Importance> ImportanceOf(const OutputTensor& tensor) {
 Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uint64_t number) {
   if (!second.encoding || (!first.encoding && !first.literal)) {
     second.sources = first.sources;
+    second.rows = first.rows;
     second.literal = first.literal;
     if (!second.encoding) second.encoding = first.encoding;
     return second;
@@ -137,7 +142,8 @@ Result<OutputTensor> Recoded(const OutputTensor& first, OutputTensor second, uin
   const uint64_t rows = RowsOf(second);
   // The top bit gives the range an order of its own, so that the schedule never takes it for the
   // same rows of another file.
-  second.sources = {RowRange(0, rows, (uint64_t{1} << 63) | number)};
+  second.sources.clear();
+  second.rows = {{0, rows, (uint64_t{1} << 63) | number}};
   return second;
 }
 

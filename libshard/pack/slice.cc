@@ -29,16 +29,17 @@ OutputTensor WholeTensor(const MoeModel& model, const ModelTensor& tensor) {
   out.entry = entry;
   out.sources = {{.file = entry.file, .offset = entry.offset, .bytes = entry.bytes}};
   out.layer = tensor.layer;
-  if (tensor.expert >= 0) out.experts = {static_cast<uint32_t>(tensor.expert)};
+  if (tensor.expert) out.expert_ids = {*tensor.expert};
   return out;
 }
 
+// REQUIRES: the tensor has an expert axis.
 Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
                                const ExpertIds& ids) {
   const TensorEntry& entry = model.entry(tensor);
-  const auto axis = static_cast<size_t>(tensor.axis);
+  const uint32_t axis = *tensor.axis;
   const uint64_t slices = Product(entry.shape, 0, axis + 1);
-  const uint32_t experts = model.FindLayer(static_cast<uint32_t>(tensor.layer))->experts;
+  const uint32_t expert_count = model.FindLayer(tensor.layer)->expert_count;
   if (slices == 0 || entry.bytes % slices != 0) {
     return Error{Code::kUnsupported,
                  Cat(model.checkpoint().files()[entry.file].path.string(), ": tensor ",
@@ -47,24 +48,24 @@ Result<OutputTensor> CutTensor(const MoeModel& model, const ModelTensor& tensor,
                      " slices")};
   }
   OutputTensor out = WholeTensor(model, tensor);
-  out.sources = SliceAxis(entry, tensor.axis, experts, ids);
-  out.entry.shape[axis] = entry.shape[axis] / experts * ids.size();
+  out.sources = SliceAxis(entry, axis, expert_count, ids);
+  out.entry.shape[axis] = entry.shape[axis] / expert_count * ids.size();
   out.entry.bytes = 0;
   for (const SourceRange& range : out.sources) out.entry.bytes += range.bytes;
-  out.experts = ids;
+  out.expert_ids = ids;
   return out;
 }
 
 bool HoldsSome(const ExpertPart& part, const ModelTensor& tensor) {
-  const ExpertIds& ids = IdsOf(part.experts, static_cast<uint32_t>(tensor.layer));
+  const ExpertIds& ids = IdsOf(part.experts_by_layer, *tensor.layer);
   if (tensor.packed_expert()) return !ids.empty();
-  return Contains(ids, static_cast<uint32_t>(tensor.expert));
+  return Contains(ids, *tensor.expert);
 }
 
 // REQUIRES: HoldsSome(part.part, tensor).
 Status AddExpertTensor(const MoeModel& model, const ModelTensor& tensor, PartContent& part) {
-  if (tensor.packed_expert() && tensor.axis >= 0) {
-    const ExpertIds& ids = IdsOf(part.part.experts, static_cast<uint32_t>(tensor.layer));
+  if (tensor.packed_expert() && tensor.axis) {
+    const ExpertIds& ids = IdsOf(part.part.experts_by_layer, *tensor.layer);
     SHARD_TRY(OutputTensor cut, CutTensor(model, tensor, ids));
     part.tensors.push_back(std::move(cut));
   } else {
@@ -104,7 +105,7 @@ std::map<std::string, std::string> FileMetadata(const MoeModel& model, const Pla
   if (part.group >= 0) metadata["moepack.group"] = std::to_string(part.group);
   if (part.role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
   if (part.role != Role::kTrunk) {
-    metadata["moepack.experts"] = LayerExpertsToJson(part.experts, plan.layers).dump();
+    metadata["moepack.experts"] = LayerExpertsToJson(part.experts_by_layer, plan.layers).dump();
   }
   return metadata;
 }
@@ -159,13 +160,12 @@ Result<PartSelection> ParseParts(const std::vector<std::string>& texts, size_t g
   return parts;
 }
 
-std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t experts,
+std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, uint32_t axis, uint32_t expert_count,
                                    const ExpertIds& ids) {
-  const auto at = static_cast<size_t>(axis);
-  const uint64_t outer = Product(tensor.shape, 0, at);
+  const uint64_t outer = Product(tensor.shape, 0, axis);
   if (outer == 0 || tensor.bytes == 0) return {};
   const uint64_t row = tensor.bytes / outer;  // all experts of one outer index
-  const uint64_t slice = row / experts;
+  const uint64_t slice = row / expert_count;
   std::vector<SourceRange> out;
   out.reserve(outer * ids.size());
   for (uint64_t i = 0; i < outer; ++i) {

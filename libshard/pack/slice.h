@@ -42,9 +42,9 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
                                                  const SliceOptions& options);
 
 // Returns the ranges of `tensor` that hold the experts `ids` along `axis`: one per outer index and
-// expert, in the order of `ids`. REQUIRES: the axis length is a multiple of `experts`, every id <
-// experts.
-std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, int axis, uint32_t experts,
+// expert, in the order of `ids`. REQUIRES: the axis length is a multiple of `expert_count`, and
+// every id is below it.
+std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, uint32_t axis, uint32_t expert_count,
                                    const ExpertIds& ids);
 
 // Sets entry.offset, prefix and size of a file whose tensors have names, types, shapes and bytes;

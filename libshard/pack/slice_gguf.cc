@@ -23,13 +23,13 @@ uint64_t ElementsOf(const std::vector<uint64_t>& shape) {
 // A vector with one value per expert (a selection bias) is cut by value, so its rows have one
 // value.
 uint64_t RowValues(const GgufTensor& tensor) {
-  return tensor.experts > 0 && tensor.shape.size() == 1 ? 1 : tensor.row_values();
+  return tensor.expert_count > 0 && tensor.shape.size() == 1 ? 1 : tensor.row_values();
 }
 
 // Each expert, and each head of an MLA matrix, has its own row of importance. 0 means that the
 // tensor has one row for all.
 uint64_t RowsPerSlice(const GgufTensor& tensor, uint64_t row) {
-  const bool sliced = tensor.experts > 0 || tensor.shape.size() > 2;
+  const bool sliced = tensor.expert_count > 0 || tensor.shape.size() > 2;
   return sliced ? tensor.elements() / tensor.shape[0] / row : 0;
 }
 
@@ -84,9 +84,23 @@ GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const Expe
   if (part.group >= 0) out.Set("moepack.group", GgufValue::U32(static_cast<uint32_t>(part.group)));
   if (part.role == Role::kOverlay)
     out.Set("moepack.overlay", GgufValue::String(plan.overlay_version));
-  if (!part.experts.empty()) {
+  if (!part.experts_by_layer.empty()) {
     out.Set("moepack.experts",
-            GgufValue::String(LayerExpertsToJson(part.experts, plan.layers).dump()));
+            GgufValue::String(LayerExpertsToJson(part.experts_by_layer, plan.layers).dump()));
+  }
+  return out;
+}
+
+// Those of the experts `ids`; each of the `expert_count` has equally many.
+template <class Range>
+std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t expert_count,
+                            const ExpertIds& ids) {
+  const size_t each = ranges.size() / expert_count;
+  std::vector<Range> out;
+  out.reserve(each * ids.size());
+  for (const uint32_t id : ids) {
+    const auto first = ranges.begin() + static_cast<std::ptrdiff_t>(id * each);
+    out.insert(out.end(), first, first + static_cast<std::ptrdiff_t>(each));
   }
   return out;
 }
@@ -94,7 +108,7 @@ GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const Expe
 // True for experts and for the router's rows and bias of them. A node needs both from the same
 // file, because both change with the group.
 bool BelongsToExperts(const GgufTensor& tensor) {
-  return tensor.experts > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
+  return tensor.expert_count > 0 && (tensor.part == Part::kExpert || tensor.part == Part::kRouter);
 }
 
 // Builds the parts of a GGUF distribution.
@@ -116,7 +130,7 @@ class PartSlicer {
     const bool trunk = role == Role::kTrunk;
     std::vector<OutputTensor> tensors;
     for (const GgufTensor& tensor : input_.model.tensors) {
-      const bool router = tensor.part == Part::kRouter && tensor.experts > 0;
+      const bool router = tensor.part == Part::kRouter && tensor.expert_count > 0;
       if (trunk ? BelongsToExperts(tensor) : !router) continue;
       SHARD_TRY(OutputTensor whole, EncodeTensor(tensor, tensor.type));
       tensors.push_back(std::move(whole));
@@ -131,7 +145,7 @@ class PartSlicer {
     for (size_t i = 0; i < input_.model.tensors.size(); ++i) {
       const GgufTensor& tensor = input_.model.tensors[i];
       if (!BelongsToExperts(tensor)) continue;
-      const ExpertIds& ids = IdsOf(part.experts, static_cast<uint32_t>(tensor.layer));
+      const ExpertIds& ids = IdsOf(part.experts_by_layer, *tensor.layer);
       if (ids.empty()) continue;
       SHARD_TRY(OutputTensor cut, EncodeExperts(tensor, TypeIn(part.role, i), ids));
       tensors.push_back(std::move(cut));
@@ -186,12 +200,13 @@ ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment) {
 Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format* type) {
   OutputTensor out = Named(tensor);
   out.sources = tensor.sources;
+  out.rows = tensor.rows;
   if (!tensor.literal.empty()) {
     out.literal = std::make_shared<const std::string>(tensor.literal);
   }
-  if (tensor.experts > 0) {
-    out.experts.resize(tensor.experts);
-    std::iota(out.experts.begin(), out.experts.end(), 0u);
+  if (tensor.expert_count > 0) {
+    out.expert_ids.resize(tensor.expert_count);
+    std::iota(out.expert_ids.begin(), out.expert_ids.end(), 0u);
   }
   SHARD_CHECK(SetEncoding(tensor, type, out));
   return out;
@@ -200,13 +215,10 @@ Result<OutputTensor> EncodeTensor(const GgufTensor& tensor, const quant::Format*
 Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format* type,
                                    const ExpertIds& ids) {
   OutputTensor out = Named(tensor);
-  const size_t ranges = tensor.sources.size() / tensor.experts;
-  for (const uint32_t id : ids) {
-    const auto first = tensor.sources.begin() + static_cast<std::ptrdiff_t>(id * ranges);
-    out.sources.insert(out.sources.end(), first, first + static_cast<std::ptrdiff_t>(ranges));
-  }
+  out.sources = RangesOf(tensor.sources, tensor.expert_count, ids);
+  out.rows = RangesOf(tensor.rows, tensor.expert_count, ids);
   out.entry.shape[0] = ids.size();
-  out.experts = ids;
+  out.expert_ids = ids;
   SHARD_CHECK(SetEncoding(tensor, type, out));
   return out;
 }
@@ -214,7 +226,7 @@ Result<OutputTensor> EncodeExperts(const GgufTensor& tensor, const quant::Format
 Plan PlanFor(const GgufModel& model, const Plan& plan) {
   std::set<uint32_t> there;
   for (const GgufTensor& tensor : model.tensors) {
-    if (tensor.part == Part::kExpert) there.insert(static_cast<uint32_t>(tensor.layer));
+    if (tensor.part == Part::kExpert) there.insert(*tensor.layer);
   }
   const auto absent = [&](const auto& entry) { return !there.contains(entry.first); };
   Plan out = plan;

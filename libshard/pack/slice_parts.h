@@ -15,8 +15,8 @@ namespace moepack {
 struct ExpertPart {
   Role role = Role::kGroup;
   int group = -1;
-  std::string directory;  // "groups/000"
-  LayerExperts experts;   // ids held
+  std::string directory;          // "groups/000"
+  LayerExperts experts_by_layer;  // ids held
 };
 // Returns groups (with their fill), overlay and remainder, as far as the options want them.
 std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options);

@@ -14,25 +14,25 @@ namespace {
 // Cuts `experts` ids into runs whose lengths differ by at most one, the longer ones first, and
 // returns the first id of run `group`: 16 in 3 gives 0, 6, 11. For group == groups it returns
 // `experts`.
-uint32_t RunStart(uint32_t experts, uint32_t groups, uint32_t group) {
-  return group * (experts / groups) + std::min(group, experts % groups);
+uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group) {
+  return group * (expert_count / groups) + std::min(group, expert_count % groups);
 }
 
-ExpertIds ContiguousRun(uint32_t experts, uint32_t groups, uint32_t group) {
+ExpertIds ContiguousRun(uint32_t expert_count, uint32_t groups, uint32_t group) {
   ExpertIds ids;
-  const uint32_t end = RunStart(experts, groups, group + 1);
-  for (uint32_t id = RunStart(experts, groups, group); id < end; ++id) ids.push_back(id);
+  const uint32_t end = RunStart(expert_count, groups, group + 1);
+  for (uint32_t id = RunStart(expert_count, groups, group); id < end; ++id) ids.push_back(id);
   return ids;
 }
 
-ExpertIds EveryNth(uint32_t experts, uint32_t groups, uint32_t group) {
+ExpertIds EveryNth(uint32_t expert_count, uint32_t groups, uint32_t group) {
   ExpertIds ids;
-  for (uint32_t id = group; id < experts; id += groups) ids.push_back(id);
+  for (uint32_t id = group; id < expert_count; id += groups) ids.push_back(id);
   return ids;
 }
 
 // Makes a partition from a formula.
-template <ExpertIds (*kIdsOf)(uint32_t experts, uint32_t groups, uint32_t group)>
+template <ExpertIds (*kIdsOf)(uint32_t expert_count, uint32_t groups, uint32_t group)>
 Status MakeByFormula(const PartitionInput& input, Plan& plan) {
   SHARD_CHECK(AsUserMistake(CheckGroupCount("plan", plan, input.groups)));
   plan.groups.resize(input.groups);
@@ -106,8 +106,6 @@ std::string Listed(const Spell& spell) {
 }
 
 }  // namespace
-
-std::span<const Partition> AllPartitions() { return kPartitions; }
 
 std::string PartitionHelp() {
   return Listed([](const Partition& partition) {

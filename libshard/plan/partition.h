@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -29,8 +28,6 @@ struct Partition {
   Status (*make)(const PartitionInput& input, Plan& plan);
 };
 
-// All partitions.
-std::span<const Partition> AllPartitions();
 // The text of the help: "contiguous (0-5, 6-10, ...; the default), modulo (...) or explicit:FILE
 // (...)".
 std::string PartitionHelp();

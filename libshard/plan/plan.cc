@@ -53,7 +53,7 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
 
 LayerCounts LayerCountsOf(const MoeModel& model) {
   LayerCounts counts;
-  for (const MoeLayer& layer : model.layers()) counts[layer.layer] = layer.experts;
+  for (const MoeLayer& layer : model.layers()) counts[layer.layer] = layer.expert_count;
   return counts;
 }
 

@@ -21,7 +21,7 @@ struct GroupPlan {
 LayerExperts HeldBy(const GroupPlan& group);
 
 struct Plan {
-  std::string scheme;                  // a name of AllPartitions() or the file's own word
+  std::string scheme;                  // a name of a Partition or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
   std::map<uint32_t, uint32_t> top_k;  // per layer; 0: unknown
   std::vector<GroupPlan> groups;

@@ -49,7 +49,7 @@ Means MeansOf(const ImatrixEntry& entry, GgufTensor& tensor) {
       for (float& value : row) value /= count;
     }
     // The legacy format has one count for all experts and ones for those without data.
-    const bool placeholder = entry.counts.size() == 1 && tensor.experts > 0 &&
+    const bool placeholder = entry.counts.size() == 1 && tensor.expert_count > 0 &&
                              std::all_of(row.begin(), row.end(), [](float x) { return x == 1; });
     means.seen[slice] = count > 0 && !placeholder;
   }
@@ -118,7 +118,7 @@ class Applier {
     const GgufTensor& tensor = *means.tensor;
     ImatrixCoverage coverage{.tensor = tensor.name,
                              .layer = tensor.layer,
-                             .experts = static_cast<uint32_t>(means.slices),
+                             .expert_count = static_cast<uint32_t>(means.slices),
                              .missing = {},
                              .filled_from = {}};
     for (uint32_t slice = 0; slice < means.slices; ++slice) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,8 +36,8 @@ Result<Imatrix> ReadImatrix(const std::string& path);
 // A tensor some of whose experts the calibration text did not reach.
 struct ImatrixCoverage {
   std::string tensor;
-  int layer = -1;
-  uint32_t experts = 0;           // 1 for a tensor without experts
+  std::optional<uint32_t> layer;
+  uint32_t expert_count = 0;      // 1 for a tensor without experts
   std::vector<uint32_t> missing;  // ids without data
   std::string filled_from;        // "blk.3.ffn_gate_exps.weight", "layer mean", both, "none"
 };

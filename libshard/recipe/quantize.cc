@@ -28,7 +28,7 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
   if (!typed.imatrix) return;
   size_t packed = 0;
   for (const GgufTensor& tensor : typed.model.tensors) {
-    packed += tensor.importance != nullptr && tensor.experts > 0 ? 1 : 0;
+    packed += tensor.importance != nullptr && tensor.expert_count > 0 ? 1 : 0;
   }
   const size_t gaps = typed.imatrix_use.coverage.size();
   notes.push_back(Cat(typed.imatrix->file, ": data for ", typed.imatrix_use.used, " tensors, ",
@@ -37,7 +37,7 @@ void NoteCoverage(const TypedGguf& typed, std::vector<std::string>& notes) {
                                 : Cat("some experts missing in ", gaps)));
   for (const ImatrixCoverage& coverage : typed.imatrix_use.coverage) {
     notes.push_back(Cat(typed.imatrix->file, ": ", coverage.tensor, ": no data for experts ",
-                        FormatIds(coverage.missing), " of ", coverage.experts,
+                        FormatIds(coverage.missing), " of ", coverage.expert_count,
                         ", taken from: ", coverage.filled_from));
   }
   const std::vector<std::string>& unknown = typed.imatrix_use.unknown;

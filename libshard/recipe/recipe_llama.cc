@@ -75,7 +75,7 @@ bool Holds(RuleCase where, const LlamaFacts& facts, uint64_t i, uint64_t n) {
     case RuleCase::kEverywhere:
       return true;
     case RuleCase::kEightExperts:
-      return facts.experts == 8;
+      return facts.expert_count == 8;
     case RuleCase::kFourQueriesPerKey:
       return facts.gqa >= 4;
     case RuleCase::kFirstTwo:
@@ -136,7 +136,7 @@ LlamaFacts FactsOf(const GgufModel& model) {
   // A bound far above any real model, but low enough that products in the rules cannot overflow.
   constexpr uint64_t kMost = uint64_t{1} << 32;
   facts.layers = std::min(FirstOf(model, "block_count").value_or(0), kMost);
-  facts.experts = std::max<uint64_t>(FirstOf(model, "expert_count").value_or(0), 1);
+  facts.expert_count = std::max<uint64_t>(FirstOf(model, "expert_count").value_or(0), 1);
   const uint64_t heads = FirstOf(model, "attention.head_count").value_or(0);
   const uint64_t kv_heads = FirstOf(model, "attention.head_count_kv").value_or(heads);
   facts.gqa = kv_heads == 0 ? 0 : heads / kv_heads;
@@ -174,7 +174,7 @@ Result<LlamaChoice> LlamaRules::Choose(const GgufTensor& tensor) {
       type = ValueType();
       break;
     case Category::kKey:
-      if (facts_.experts == 8) type = "q8_0";
+      if (facts_.expert_count == 8) type = "q8_0";
       break;
     case Category::kAttentionOutput:
       type = TypeBy(recipe_.attention_output, 0, 0);
@@ -204,7 +204,7 @@ std::string_view LlamaRules::ValueType() {
   const uint64_t i = v_seen_++;
   // llama-quantize takes a model of eight experts for Mixtral, whose value matrices are small
   // enough to keep at 8 bits.
-  if (facts_.experts == 8) return "q8_0";
+  if (facts_.expert_count == 8) return "q8_0";
   const std::string_view type = TypeBy(recipe_.value, i, facts_.v_tensors);
   return facts_.llama_70b && (type == "q3_K" || type == "q4_K") ? "q5_K" : type;
 }
@@ -214,12 +214,12 @@ std::string_view LlamaRules::DownType(const GgufTensor& tensor) {
   // Dense models are counted tensor by tensor. With experts, llama-quantize reads the layer from
   // the name, because matrices of experts need not follow each other (layer_info in
   // src/llama-quant.cpp).
-  const uint64_t i = facts_.experts > 1 ? *LayerOf(tensor.name) : seen;
+  const uint64_t i = facts_.expert_count > 1 ? *LayerOf(tensor.name) : seen;
   return TypeBy(recipe_.down, i, facts_.layers);
 }
 
 Status LlamaRules::CheckLayer(const GgufTensor& tensor) const {
-  if (facts_.experts <= 1) return Ok();
+  if (facts_.expert_count <= 1) return Ok();
   const std::optional<uint64_t> layer = LayerOf(tensor.name);
   if (layer && *layer < facts_.layers) return Ok();
   return Error{Code::kUnsupported, Cat("tensor ", Quoted(tensor.name),

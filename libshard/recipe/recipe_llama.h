@@ -27,9 +27,9 @@ bool IsTied(const GgufModel& model);
 
 // What the rules look at besides the tensor itself.
 struct LlamaFacts {
-  uint64_t layers = 0;   // block_count, blocks for multi-token prediction included
-  uint64_t experts = 1;  // per layer of the whole model
-  uint64_t gqa = 0;      // query heads per key-value head of layer 0
+  uint64_t layers = 0;        // block_count, blocks for multi-token prediction included
+  uint64_t expert_count = 1;  // per layer of the whole model
+  uint64_t gqa = 0;           // query heads per key-value head of layer 0
   uint64_t v_tensors = 0;
   bool tied = false;
   bool importance = false;  // there is an importance matrix

@@ -54,7 +54,7 @@ Statistics EmptyStatistics(const ModelIdentity& model) {
   Statistics statistics;
   statistics.model = model;
   for (const MoeLayerShape& layer : model.layers) {
-    statistics.co_selection.emplace_back(PairCount(layer.experts));
+    statistics.co_selection.emplace_back(PairCount(layer.expert_count));
   }
   return statistics;
 }
@@ -99,7 +99,7 @@ std::optional<uint64_t> CountTokens(const std::vector<SessionTally>& sessions) {
 TotalTally AddUp(const Statistics& statistics, const std::string* bucket) {
   TotalTally total;
   for (const MoeLayerShape& layer : statistics.model.layers) {
-    total.layers.emplace_back(layer.experts);
+    total.layers.emplace_back(layer.expert_count);
   }
   for (const SessionTally& session : statistics.sessions) {
     if (bucket && session.bucket != *bucket) continue;

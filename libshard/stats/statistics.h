@@ -57,7 +57,7 @@ struct SessionTally {
 };
 
 struct MoeLayerShape {
-  uint32_t layer = 0, experts = 0, top_k = 0;
+  uint32_t layer = 0, expert_count = 0, top_k = 0;
   bool operator==(const MoeLayerShape&) const = default;
 };
 
@@ -81,11 +81,14 @@ struct Statistics {
   bool operator==(const Statistics&) const = default;
 };
 
-// The number of pairs of `experts` ids, and the place of pair i < j in the order (0, 1), (0, 2),
+// The number of pairs of `expert_count` ids, and the place of pair i < j in the order (0, 1), (0,
+// 2),
 // ..., (1, 2), ...
-constexpr uint64_t PairCount(uint64_t experts) { return experts * (experts - 1) / 2; }
-constexpr uint64_t PairIndex(uint64_t i, uint64_t j, uint64_t experts) {
-  return i * (2 * experts - i - 1) / 2 + (j - i - 1);
+constexpr uint64_t PairCount(uint64_t expert_count) {
+  return expert_count * (expert_count - 1) / 2;
+}
+constexpr uint64_t PairIndex(uint64_t i, uint64_t j, uint64_t expert_count) {
+  return i * (2 * expert_count - i - 1) / 2 + (j - i - 1);
 }
 
 // Returns statistics in which nothing was seen yet.

@@ -52,7 +52,7 @@ void WriteModel(const ModelIdentity& model, Writer& out) {
   out.Number(model.layers.size());
   for (const MoeLayerShape& shape : model.layers) {
     out.Number(shape.layer);
-    out.Number(shape.experts);
+    out.Number(shape.expert_count);
     out.Number(shape.top_k);
   }
 }
@@ -143,7 +143,7 @@ ModelIdentity ReadModel(Reader& in) {
   for (uint64_t i = 0; i < layers && !in.problem(); ++i) {
     MoeLayerShape shape;
     shape.layer = static_cast<uint32_t>(in.Number(UINT32_MAX, "a layer"));
-    shape.experts = static_cast<uint32_t>(in.Number(UINT32_MAX, "a number of experts"));
+    shape.expert_count = static_cast<uint32_t>(in.Number(UINT32_MAX, "a number of experts"));
     shape.top_k = static_cast<uint32_t>(in.Number(UINT32_MAX, "a top-k"));
     model.layers.push_back(shape);
   }
@@ -171,7 +171,7 @@ PhaseTally ReadPhase(const ModelIdentity& model, Reader& in) {
   phase.sinks = in.Number();
   const uint64_t layers = in.Number(model.layers.size(), "the layers of the model");
   for (uint64_t i = 0; i < layers && !in.problem(); ++i) {
-    const uint64_t experts = model.layers[i].experts;
+    const uint64_t experts = model.layers[i].expert_count;
     if (experts * kLeastExpertBytes > in.left()) in.Fail("more bytes");
     LayerTally layer;
     for (uint64_t id = 0; id < experts && !in.problem(); ++id) layer.push_back(ReadExpert(in));
@@ -192,7 +192,7 @@ SessionTally ReadSession(const ModelIdentity& model, Reader& in) {
 
 void ReadPairs(Statistics& statistics, Reader& in) {
   for (const MoeLayerShape& shape : statistics.model.layers) {
-    const uint64_t pairs = PairCount(shape.experts);
+    const uint64_t pairs = PairCount(shape.expert_count);
     if (pairs > in.left()) in.Fail("more bytes");
     std::vector<uint64_t> counts;
     for (uint64_t i = 0; i < pairs && !in.problem(); ++i) counts.push_back(in.Number());

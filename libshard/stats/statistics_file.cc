@@ -43,8 +43,8 @@ Status CheckPhase(const std::string& where, const ModelIdentity& model, const Ph
     return Error{Code::kCorrupt, Cat(where, ": layers: expected ", model.layers.size(), ", found ",
                                      phase.layers.size())};
   for (size_t i = 0; i < phase.layers.size(); ++i) {
-    if (phase.layers[i].size() != model.layers[i].experts)
-      return wrong(i, Cat(model.layers[i].experts, " experts"));
+    if (phase.layers[i].size() != model.layers[i].expert_count)
+      return wrong(i, Cat(model.layers[i].expert_count, " experts"));
     uint64_t choices = 0;  // wraps where the product does: 2^53 tokens x 4096 experts are 2^65
     for (const ExpertTally& expert : phase.layers[i]) {
       if (const char* problem = Problem(expert, phase)) return wrong(i, problem);
@@ -62,7 +62,7 @@ Status CheckPairs(const std::string& where, const Statistics& statistics) {
   const auto& layers = statistics.model.layers;
   bool fit = statistics.co_selection.size() == layers.size();
   for (size_t i = 0; fit && i < layers.size(); ++i) {
-    fit = statistics.co_selection[i].size() == PairCount(layers[i].experts);
+    fit = statistics.co_selection[i].size() == PairCount(layers[i].expert_count);
   }
   if (!fit)
     return Error{Code::kCorrupt, Cat(where,
@@ -112,12 +112,12 @@ Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) 
     const MoeLayerShape& shape = model.layers[i];
     if (shape.layer >= kMaxStatisticsLayers || (i > 0 && shape.layer <= model.layers[i - 1].layer))
       return wrong(Cat("layers: expected ascending numbers, found ", shape.layer));
-    if (shape.experts == 0 || shape.experts > kMaxStatisticsExperts)
+    if (shape.expert_count == 0 || shape.expert_count > kMaxStatisticsExperts)
       return wrong(Cat("layer ", shape.layer, ": experts: expected 1 to ", kMaxStatisticsExperts,
-                       ", found ", shape.experts));
-    if (shape.top_k == 0 || shape.top_k > shape.experts)
-      return wrong(Cat("layer ", shape.layer, ": top_k: expected 1 to ", shape.experts, ", found ",
-                       shape.top_k));
+                       ", found ", shape.expert_count));
+    if (shape.top_k == 0 || shape.top_k > shape.expert_count)
+      return wrong(Cat("layer ", shape.layer, ": top_k: expected 1 to ", shape.expert_count,
+                       ", found ", shape.top_k));
   }
   return Ok();
 }

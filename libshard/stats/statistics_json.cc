@@ -31,7 +31,8 @@ Json PhaseToJson(const ModelIdentity& model, const PhaseTally& phase) {
 Json ModelToJson(const ModelIdentity& model) {
   Json layers = Json::array();
   for (const MoeLayerShape& shape : model.layers) {
-    layers.push_back({{"layer", shape.layer}, {"experts", shape.experts}, {"top_k", shape.top_k}});
+    layers.push_back(
+        {{"layer", shape.layer}, {"experts", shape.expert_count}, {"top_k", shape.top_k}});
   }
   return {{"name", model.name},
           {"architecture", model.architecture},
@@ -65,7 +66,7 @@ Result<ModelIdentity> ModelFromJson(const std::string& where, const Json& json) 
     const JsonFields shape(layer, where + ": model: layers");
     MoeLayerShape out;
     SHARD_TRY(out.layer, Small(shape, "layer"));
-    SHARD_TRY(out.experts, Small(shape, "experts"));
+    SHARD_TRY(out.expert_count, Small(shape, "experts"));
     SHARD_TRY(out.top_k, Small(shape, "top_k"));
     model.layers.push_back(out);
   }
@@ -109,7 +110,7 @@ Result<LayerTally> LayerFromJson(const std::string& where, const Json& json,
                                  const MoeLayerShape& shape) {
   const JsonFields fields(json, where);
   SHARD_CHECK(CheckLayer(fields, shape));
-  LayerTally layer(shape.experts);
+  LayerTally layer(shape.expert_count);
   SHARD_CHECK(ReadColumn(fields, "count", &ExpertTally::count, layer));
   SHARD_CHECK(ReadColumn(fields, "gate_mass", &ExpertTally::gate_mass, layer));
   SHARD_CHECK(ReadColumn(fields, "odd_gate_mass", &ExpertTally::odd_gate_mass, layer));
@@ -159,7 +160,7 @@ Status PairsFromJson(const std::string& where, const Json& list, Statistics& sta
   for (size_t i = 0; i < layers.size(); ++i) {
     const JsonFields fields(list[i], Cat(where, ": co_selection: layer ", layers[i].layer));
     SHARD_CHECK(CheckLayer(fields, layers[i]));
-    SHARD_TRY(const Json* pairs, Numbers(fields, "pairs", PairCount(layers[i].experts)));
+    SHARD_TRY(const Json* pairs, Numbers(fields, "pairs", PairCount(layers[i].expert_count)));
     std::vector<uint64_t> counts;
     for (const Json& value : *pairs) {
       if (!value.is_number_unsigned()) return fields.Wrong("pairs", "counts");

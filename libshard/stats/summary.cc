@@ -15,7 +15,7 @@ constexpr double kLargestOverPeak = 10;
 LayerSummary SummarizeLayer(const MoeLayerShape& shape, const LayerTally& tally) {
   LayerSummary summary;
   summary.layer = shape.layer;
-  summary.experts = shape.experts;
+  summary.expert_count = shape.expert_count;
   std::vector<double> masses, even, odd, counts;
   for (const ExpertTally& expert : tally) {
     summary.used += expert.count > 0;
@@ -85,7 +85,7 @@ StatisticsSummary Summarize(const Statistics& statistics) {
   StatisticsSummary summary;
   for (size_t i = 0; i < total.layers.size(); ++i) {
     summary.layers.push_back(SummarizeLayer(statistics.model.layers[i], total.layers[i]));
-    summary.experts += total.layers[i].size();
+    summary.expert_count += total.layers[i].size();
   }
   summary.super_experts = FindSuperExperts(statistics.model, total);
   summary.buckets = SummarizeBuckets(statistics.sessions);

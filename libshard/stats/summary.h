@@ -12,7 +12,7 @@
 namespace moepack {
 
 struct LayerSummary {
-  uint32_t layer = 0, experts = 0;
+  uint32_t layer = 0, expert_count = 0;
   uint32_t used = 0;               // chosen by at least one counted token
   double top_quarter_share = 0;    // of the gate mass; a quarter is rounded up
   double largest_share = 0;        // of one expert
@@ -43,7 +43,7 @@ struct BucketSummary {
 
 struct StatisticsSummary {
   std::vector<LayerSummary> layers;
-  uint64_t experts = 0;                    // of all layers
+  uint64_t expert_count = 0;               // of all layers
   std::vector<SuperExpert> super_experts;  // by layer, then id; none below kLeastPeaks experts
   std::vector<BucketSummary> buckets;      // in the order of their first session
   bool stable() const;

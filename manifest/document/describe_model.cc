@@ -19,7 +19,7 @@ TensorRecord DescribeTensor(OutputTensor tensor, std::string xxh3) {
           .bytes = tensor.entry.bytes,
           .xxh3 = std::move(xxh3),
           .layer = tensor.layer,
-          .experts = std::move(tensor.experts),
+          .expert_ids = std::move(tensor.expert_ids),
           .source = std::move(tensor.source_tensor)};
 }
 

@@ -56,9 +56,9 @@ struct TensorRecord {
   std::vector<uint64_t> shape;
   uint64_t offset = 0, bytes = 0;  // from the start of the file
   std::string xxh3;                // XXH3-128 of the bytes, 32 digits
-  int layer = -1;
+  std::optional<uint32_t> layer;
   // the ids it holds, in order along the expert axis; empty for tensors without experts
-  ExpertIds experts;
+  ExpertIds expert_ids;
   std::string source;  // name of the tensor in the source, "" when it is the same
 };
 

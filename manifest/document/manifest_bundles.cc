@@ -71,10 +71,10 @@ Status ReadTensor(const JsonFields& fields, TensorRecord& tensor) {
   SHARD_TRY(tensor.xxh3, HexField(fields, "xxh3", 32));
   if (fields.Has("layer")) {
     SHARD_TRY(const uint64_t layer, NumberField(fields, "layer", kMaxLayer));
-    tensor.layer = static_cast<int>(layer);
+    tensor.layer = static_cast<uint32_t>(layer);
   }
   SHARD_TRY(const std::string experts, fields.StringOr("experts", ""));
-  SHARD_TRY(tensor.experts,
+  SHARD_TRY(tensor.expert_ids,
             ParseIds(Cat(fields.where(), ": experts"), experts, kMaxExpertsPerLayer - 1));
   SHARD_TRY(tensor.source, fields.StringOr("source", ""));
   return Ok();
@@ -134,11 +134,11 @@ Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids
     SHARD_TRY(TensorRecord tensor, TensorFromJson(fields.where(), value));
     const std::string where = Cat(fields.where(), ": tensor ", Quoted(tensor.name));
     SHARD_CHECK(CheckTensorSize(where, tensor, FormatOf(bundle, tensor.dtype)));
-    if (tensor.experts.size() > ids_left) {
+    if (tensor.expert_ids.size() > ids_left) {
       return Error{Code::kCorrupt, Cat(where, ": experts: expected at most ", kMaxTensorIds,
                                        " ids in all tensors together, found more")};
     }
-    ids_left -= tensor.experts.size();
+    ids_left -= tensor.expert_ids.size();
     bundle.tensors.push_back(std::move(tensor));
   }
   return CheckLayout(fields.where(), bundle);
@@ -161,8 +161,8 @@ Json TensorToJson(const TensorRecord& tensor) {
   out["offset"] = tensor.offset;
   out["bytes"] = tensor.bytes;
   out["xxh3"] = tensor.xxh3;
-  if (tensor.layer >= 0) out["layer"] = tensor.layer;
-  if (!tensor.experts.empty()) out["experts"] = FormatIds(tensor.experts);
+  if (tensor.layer) out["layer"] = *tensor.layer;
+  if (!tensor.expert_ids.empty()) out["experts"] = FormatIds(tensor.expert_ids);
   if (!tensor.source.empty()) out["source"] = tensor.source;
   return out;
 }

@@ -32,8 +32,8 @@ std::string DamagedNodeHint(const std::string& directory) {
 
 Json ExpertsToJson(const NodeRecord& record) {
   // Layers are sorted by number; the map has "10" before "2".
-  std::vector<std::pair<std::string, std::string>> layers(record.experts.begin(),
-                                                          record.experts.end());
+  std::vector<std::pair<std::string, std::string>> layers(record.experts_by_layer.begin(),
+                                                          record.experts_by_layer.end());
   std::stable_sort(layers.begin(), layers.end(),
                    [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
   Json out = Json::object();
@@ -51,7 +51,7 @@ Status ReadExperts(const JsonFields& fields, NodeRecord& record) {
     }
     SHARD_CHECK(ParseIds(Cat(fields.where(), ": experts: layer ", layer),
                          ids.get_ref<const std::string&>(), kMaxExpertsPerLayer - 1));
-    record.experts[layer] = ids.get<std::string>();
+    record.experts_by_layer[layer] = ids.get<std::string>();
   }
   return Ok();
 }
@@ -121,7 +121,8 @@ NodeRecord DescribeNode(const Manifest& manifest, const std::string& distributio
   record.versions = manifest.versions;
   record.group = group;
   const Json experts = LayerExpertsToJson(eligible, manifest.plan.layers);
-  for (const auto& [layer, ids] : experts.items()) record.experts[layer] = ids.get<std::string>();
+  for (const auto& [layer, ids] : experts.items())
+    record.experts_by_layer[layer] = ids.get<std::string>();
   record.distribution_sha256 = distribution_sha256;
   record.tool_version = ToolVersion();
   record.recipe = manifest.recipe;

@@ -29,7 +29,7 @@ struct NodeRecord {
   uint32_t group = 0;
   // Maps a layer in decimal, or "*" for every layer without a key of its own, to ids such as
   // "0,6-11": the id at position i is the node's expert i.
-  std::map<std::string, std::string> experts;
+  std::map<std::string, std::string> experts_by_layer;
   // Empty in files of version 1.0, which had no digests.
   std::string distribution_sha256;  // of the distribution.json that the node was made from
   std::string tool_version;         // of the moepack that assembled it

@@ -226,7 +226,7 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
   }
   AssembleReport report;
   report.files = ListFiles(node);
-  report.experts = node.parts.experts;
+  report.expert_count = node.parts.expert_count;
   report.notes = node.node_config.notes;
   SHARD_CHECK(NoteNamedExperts(node, *tree, report.notes));
   const std::vector<AssembleReport::File> files = report.files;

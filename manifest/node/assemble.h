@@ -47,7 +47,7 @@ struct AssembleReport {
     std::string link = {};  // "hardlink", ...; "" for a file of its own
   };
   std::vector<File> files;            // weights and assets that were (or would be) written
-  uint32_t experts = 0;               // per layer
+  uint32_t expert_count = 0;          // per layer
   std::string model_file;             // GGUF: the file to give to llama-server
   std::vector<std::string> notes;     // changes to the routing that a user should know
   std::vector<std::string> warnings;  // about what was left on the disk

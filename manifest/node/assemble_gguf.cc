@@ -35,7 +35,7 @@ struct LinkedFile {
 struct GgufNode {
   GgufMetadata metadata;
   std::vector<std::string> notes;
-  uint32_t experts = 0;
+  uint32_t expert_count = 0;
   NodeFiles sources;
   std::vector<OutputFile> files;
   std::vector<LinkedFile> links;
@@ -67,9 +67,9 @@ Result<GgufMetadata> ReadHead(const SourceTree& distribution, const Manifest& ma
 
 Status CutHead(const SourceTree& distribution, const Manifest& manifest, uint32_t group,
                GgufNode& node) {
-  SHARD_TRY(node.experts, EligibleCount(distribution.name(), manifest.plan, group));
+  SHARD_TRY(node.expert_count, EligibleCount(distribution.name(), manifest.plan, group));
   SHARD_TRY(node.metadata, ReadHead(distribution, manifest));
-  ExpertCut cut{.experts = node.experts, .eligible = {}};
+  ExpertCut cut{.expert_count = node.expert_count, .eligible = {}};
   for (const auto& [layer, unused] : manifest.plan.layers) {
     cut.eligible[layer] = Eligible(manifest.plan, group, layer);
   }
@@ -95,10 +95,10 @@ Result<std::vector<OutputTensor>> MergeAll(const std::string& distribution,
   for (const PartTensor& part : node.sources.experts) {
     const std::vector<const PartTensor*>& parts = by_name[part.entry.name];
     if (parts[0] != &part) continue;
-    const auto layer = static_cast<uint32_t>(part.record->layer);
-    const ExpertIds ids = Eligible(manifest.plan, group, layer);
+    const std::optional<uint32_t> layer = part.record->layer;
+    const ExpertIds ids = layer ? Eligible(manifest.plan, group, *layer) : ExpertIds();
     SHARD_TRY(OutputTensor merged, MergeExperts(distribution, parts, ids));
-    if (ids == part.record->experts) node.digests[part.entry.name] = part.record->xxh3;
+    if (ids == part.record->expert_ids) node.digests[part.entry.name] = part.record->xxh3;
     out.push_back(std::move(merged));
   }
   return out;
@@ -180,7 +180,7 @@ AssembleReport Describe(const GgufNode& node) {
   }
   std::sort(report.files.begin(), report.files.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  report.experts = node.experts;
+  report.expert_count = node.expert_count;
   report.notes = node.notes;
   report.model_file = node.model_file;
   return report;

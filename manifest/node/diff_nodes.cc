@@ -28,15 +28,16 @@ void CompareNumbers(const NodeRecord& a, const NodeRecord& b, Changes& changes) 
 
 // "*" stands for the layers without a key of their own.
 std::string IdsOf(const NodeRecord& record, const std::string& layer) {
-  const auto own = record.experts.find(layer);
-  const auto found = own == record.experts.end() ? record.experts.find(kOtherLayers) : own;
-  return found == record.experts.end() ? "" : found->second;
+  const auto own = record.experts_by_layer.find(layer);
+  const auto found =
+      own == record.experts_by_layer.end() ? record.experts_by_layer.find(kOtherLayers) : own;
+  return found == record.experts_by_layer.end() ? "" : found->second;
 }
 
 void CompareExperts(const NodeRecord& a, const NodeRecord& b, Changes& changes) {
   std::set<uint32_t> layers;
   for (const NodeRecord* record : {&a, &b}) {
-    for (const auto& [layer, ids] : record->experts) {
+    for (const auto& [layer, ids] : record->experts_by_layer) {
       const std::optional<uint64_t> number = ParseUint(layer);
       if (number) layers.insert(static_cast<uint32_t>(*number));
     }
@@ -48,8 +49,10 @@ void CompareExperts(const NodeRecord& a, const NodeRecord& b, Changes& changes) 
   }
   differing.MoveTo(changes);
   // A list without "*" names every layer, and these were compared above.
-  const auto before = a.experts.find(kOtherLayers), after = b.experts.find(kOtherLayers);
-  if (before == a.experts.end() || after == b.experts.end() || before->second == after->second)
+  const auto before = a.experts_by_layer.find(kOtherLayers),
+             after = b.experts_by_layer.find(kOtherLayers);
+  if (before == a.experts_by_layer.end() || after == b.experts_by_layer.end() ||
+      before->second == after->second)
     return;
   changes.push_back({"node", layers.empty() ? "experts" : "other layers, experts", before->second,
                      after->second});

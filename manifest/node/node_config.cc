@@ -24,10 +24,10 @@ Json* ParentOf(Json& root, const std::vector<std::string>& path) {
 
 // True if equally many of `eligible`, and at least two, lie in each of `groups` equal runs of
 // `experts` ids. Routers like DeepSeek-V3's score a group by its two best experts.
-bool EqualShares(const ExpertIds& eligible, uint32_t experts, uint32_t groups) {
-  if (experts % groups != 0 || eligible.size() % groups != 0) return false;
+bool EqualShares(const ExpertIds& eligible, uint32_t expert_count, uint32_t groups) {
+  if (expert_count % groups != 0 || eligible.size() % groups != 0) return false;
   std::vector<size_t> shares(groups, 0);
-  for (const uint32_t id : eligible) ++shares[id / (experts / groups)];
+  for (const uint32_t id : eligible) ++shares[id / (expert_count / groups)];
   const size_t share = eligible.size() / groups;
   return share >= 2 &&
          std::all_of(shares.begin(), shares.end(), [&](size_t count) { return count == share; });
@@ -43,13 +43,13 @@ bool KeepsRoutingGroups(const Routing& routing, const Plan& plan, size_t group) 
 
 // Sets the expert count: one number, or a list with one per layer, in which 0 stands for a dense
 // layer.
-void SetCount(Json& count, uint64_t experts) {
+void SetCount(Json& count, uint64_t expert_count) {
   if (!count.is_array()) {
-    count = experts;
+    count = expert_count;
     return;
   }
   for (Json& layer : count) {
-    if (layer != 0) layer = experts;
+    if (layer != 0) layer = expert_count;
   }
 }
 

@@ -17,15 +17,15 @@ namespace {
 
 const PartTensor* HolderOf(std::span<const PartTensor* const> parts, uint32_t id) {
   for (const PartTensor* part : parts) {
-    if (Contains(part->record->experts, id)) return part;
+    if (Contains(part->record->expert_ids, id)) return part;
   }
   return nullptr;
 }
 
 // True if an expert of `b` has the shape of one of `a`. REQUIRES: CheckHolds passed for both.
 bool SameShapes(const PartTensor& a, const PartTensor& b) {
-  const uint64_t held_a = a.record->experts.size();
-  const uint64_t held_b = b.record->experts.size();
+  const uint64_t held_a = a.record->expert_ids.size();
+  const uint64_t held_b = b.record->expert_ids.size();
   const std::vector<uint64_t>& shape_a = a.entry.shape;
   const std::vector<uint64_t>& shape_b = b.entry.shape;
   return shape_a.size() == shape_b.size() &&
@@ -70,7 +70,7 @@ ByteReport ReportOf(const PackOptions& options) {
 // A tensor can be cut by expert only if the manifest lists its experts and its first axis divides
 // into as many equal parts.
 Status CheckHolds(const std::string& distribution, const PartTensor& tensor) {
-  const size_t held = tensor.record->experts.size();
+  const size_t held = tensor.record->expert_ids.size();
   const std::vector<uint64_t>& shape = tensor.entry.shape;
   if (held == 0) {
     return Error{Code::kMismatch,
@@ -185,14 +185,14 @@ Result<OutputTensor> MergeExperts(const std::string& distribution,
   if (ids.empty()) {
     return Error{Code::kMismatch,
                  Cat(Where(distribution, first), ": layer: expected a layer of the plan, found ",
-                     first.record->layer),
+                     first.record->layer ? Cat(*first.record->layer) : "none"),
                  kDamagedHint};
   }
   OutputTensor out;
   out.entry = first.entry;
   out.entry.bytes = 0;
   out.layer = first.record->layer;
-  out.experts = ids;
+  out.expert_ids = ids;
   for (const uint32_t id : ids) {
     const PartTensor* holder = HolderOf(parts, id);
     if (holder == nullptr) {
@@ -202,7 +202,7 @@ Result<OutputTensor> MergeExperts(const std::string& distribution,
                    kDamagedHint};
     }
     SHARD_CHECK(CheckAlike(distribution, first, *holder));
-    const ExpertIds& held = holder->record->experts;
+    const ExpertIds& held = holder->record->expert_ids;
     const auto local =
         static_cast<uint32_t>(std::lower_bound(held.begin(), held.end(), id) - held.begin());
     const auto count = static_cast<uint32_t>(held.size());
@@ -211,7 +211,7 @@ Result<OutputTensor> MergeExperts(const std::string& distribution,
       out.entry.bytes += range.bytes;
     }
   }
-  out.entry.shape[0] = first.entry.shape[0] / first.record->experts.size() * ids.size();
+  out.entry.shape[0] = first.entry.shape[0] / first.record->expert_ids.size() * ids.size();
   return out;
 }
 

@@ -26,7 +26,7 @@ class NodeCutter {
         group_(group) {}
 
   Result<NodeParts> Cut() {
-    SHARD_TRY(out_.experts, EligibleCount(distribution_, manifest_.plan, group_));
+    SHARD_TRY(out_.expert_count, EligibleCount(distribution_, manifest_.plan, group_));
     SHARD_TRY(NodeFiles files, OpenNodeFiles(tree_, manifest_, group_));
     trunk_tensors_ = std::move(files.trunk);
     expert_tensors_ = std::move(files.experts);
@@ -59,15 +59,16 @@ class NodeCutter {
   // Router rows are cut to the eligible experts; everything else is copied unchanged.
   Status AddTrunkTensor(const PartTensor& tensor) {
     const TensorClass found = matcher_.Classify(tensor.entry.name);
-    const bool by_expert = found.rule != nullptr && found.rule->expert_axis != kNoAxis;
-    const auto layer = manifest_.plan.layers.find(static_cast<uint32_t>(found.layer));
+    const bool by_expert = found.rule != nullptr && found.rule->expert_axis;
+    const LayerCounts& layers = manifest_.plan.layers;
+    const auto layer = found.layer ? layers.find(*found.layer) : layers.end();
     if (found.rule != nullptr && found.rule->holds_expert_ids) {
       return Error{Code::kUnsupported,
                    Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
                        ": expected a router that scores experts, found a table that gives tokens "
                        "fixed experts, some of which are not on this node")};
     }
-    if (!by_expert || found.layer < 0 || layer == manifest_.plan.layers.end()) {
+    if (!by_expert || layer == layers.end()) {
       trunk_.tensors.push_back(Whole(tensor, tensor.entry.name));
       return Ok();
     }
@@ -75,18 +76,18 @@ class NodeCutter {
   }
 
   Status AddRouterRows(const PartTensor& tensor, const TensorRule& rule, uint32_t layer,
-                       uint32_t experts) {
+                       uint32_t expert_count) {
     const auto axis = AxisIn(tensor.entry.shape, rule.expert_axis);
     const uint64_t length = axis ? tensor.entry.shape[*axis] : 0;
-    if (length == 0 || length % experts != 0) {
+    if (length == 0 || length % expert_count != 0) {
       return Error{Code::kMismatch, Cat(distribution_, ": tensor ", Quoted(tensor.entry.name),
-                                        ": expected ", experts, " rows, found ", length)};
+                                        ": expected ", expert_count, " rows, found ", length)};
     }
     OutputTensor out;
     out.entry = tensor.entry;
-    out.sources = SliceAxis(tensor.entry, static_cast<int>(*axis), experts, EligibleIn(layer));
-    out.entry.shape[*axis] = length / experts * out_.experts;
-    out.entry.bytes = tensor.entry.bytes / experts * out_.experts;
+    out.sources = SliceAxis(tensor.entry, *axis, expert_count, EligibleIn(layer));
+    out.entry.shape[*axis] = length / expert_count * out_.expert_count;
+    out.entry.bytes = tensor.entry.bytes / expert_count * out_.expert_count;
     out_.cut.push_back(tensor);
     trunk_.tensors.push_back(std::move(out));
     return Ok();
@@ -101,8 +102,8 @@ class NodeCutter {
       const std::vector<const PartTensor*>& parts = by_name[tensor.entry.name];
       if (parts[0] != &tensor) continue;
       const TensorClass found = matcher_.Classify(tensor.entry.name);
-      const Status added = found.rule != nullptr && found.expert >= 0 ? AddExplicit(tensor, found)
-                                                                      : AddPacked(parts, found);
+      const Status added = found.rule != nullptr && found.expert ? AddExplicit(tensor, found)
+                                                                 : AddPacked(parts, found);
       if (!added) return added;
     }
     return CheckComplete();
@@ -114,52 +115,52 @@ class NodeCutter {
     for (const auto& [layer, unused] : manifest_.plan.layers) {
       const auto explicit_layer = tensors_of_.find(layer);
       bool complete = explicit_layer != tensors_of_.end() || packed_layers_.contains(layer);
-      for (uint32_t id = 0; complete && explicit_layer != tensors_of_.end() && id < out_.experts;
-           ++id) {
+      for (uint32_t id = 0;
+           complete && explicit_layer != tensors_of_.end() && id < out_.expert_count; ++id) {
         const std::map<uint32_t, size_t>& counts = explicit_layer->second;
         const auto count = counts.find(id);
         complete = count != counts.end() && count->second == counts.begin()->second;
       }
       if (complete) continue;
       return Error{Code::kMismatch,
-                   Cat(distribution_, ": layer ", layer, ": expected all tensors of ", out_.experts,
-                       " experts in group and overlay, found fewer"),
+                   Cat(distribution_, ": layer ", layer, ": expected all tensors of ",
+                       out_.expert_count, " experts in group and overlay, found fewer"),
                    kDamagedHint};
     }
     return Ok();
   }
 
   Status AddExplicit(const PartTensor& tensor, const TensorClass& found) {
-    const ExpertIds eligible = EligibleIn(static_cast<uint32_t>(found.layer));
-    const auto id = static_cast<uint32_t>(found.expert);
+    const ExpertIds eligible = EligibleIn(*found.layer);
+    const uint32_t id = *found.expert;
     const auto at = std::lower_bound(eligible.begin(), eligible.end(), id);
     if (at == eligible.end() || *at != id) return NotEligible(tensor, id);
     const auto local = static_cast<uint32_t>(at - eligible.begin());
     SHARD_TRY(const std::string name, RenumberExpert(matcher_, tensor.entry.name, local));
-    ++tensors_of_[static_cast<uint32_t>(found.layer)][local];
+    ++tensors_of_[*found.layer][local];
     experts_.tensors.push_back(Whole(tensor, name));
     return Ok();
   }
 
   Status AddPacked(const std::vector<const PartTensor*>& parts, const TensorClass& found) {
     const PartTensor& first = *parts[0];
-    const bool one_for_all = first.record->experts.empty() && first.entry.Elements() == 1;
+    const bool one_for_all = first.record->expert_ids.empty() && first.entry.Elements() == 1;
     if (one_for_all) {
       experts_.tensors.push_back(Whole(first, first.entry.name));
       return Ok();
     }
-    if (found.rule == nullptr || found.layer < 0 || found.rule->expert_axis == kNoAxis) {
+    if (found.rule == nullptr || !found.layer || !found.rule->expert_axis) {
       return Error{Code::kMismatch, Cat(distribution_, ": tensor ", Quoted(first.entry.name),
                                         ": expected an expert tensor, found a name that no rule "
                                         "of the family reads as one")};
     }
     const auto axis = AxisIn(first.entry.shape, found.rule->expert_axis);
-    if (axis != size_t{0}) {
+    if (axis != 0u) {
       return Error{Code::kUnsupported, Cat(distribution_, ": tensor ", Quoted(first.entry.name),
                                            ": expected experts along axis 0, found axis ",
-                                           axis ? Cat(*axis) : Cat(found.rule->expert_axis))};
+                                           axis ? Cat(*axis) : Cat(*found.rule->expert_axis))};
     }
-    const auto layer = static_cast<uint32_t>(found.layer);
+    const uint32_t layer = *found.layer;
     SHARD_TRY(OutputTensor out, MergeExperts(distribution_, parts, EligibleIn(layer)));
     packed_layers_.insert(layer);
     for (const PartTensor* part : parts) out_.cut.push_back(*part);

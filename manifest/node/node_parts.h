@@ -20,7 +20,7 @@ struct NodeParts {
   std::vector<OutputFile> files;               // trunk and experts
   std::map<std::string, std::string> digests;  // output tensor -> XXH3-128, for those copied whole
   std::vector<PartTensor> cut;  // tensors of which only some experts are taken, see CheckCutTensors
-  uint32_t experts = 0;         // eligible per layer
+  uint32_t expert_count = 0;    // eligible per layer
 };
 
 // `matcher` belongs to the model's family and is borrowed for the call. Each file's own header is

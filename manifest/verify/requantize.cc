@@ -73,9 +73,10 @@ GgufTensor WholeOf(const PartTensor& part, const Manifest& manifest, FamilyMatch
   tensor.layer = part.record->layer;
   const TensorClass found = matcher.Classify(tensor.name);
   if (found.rule != nullptr) tensor.part = found.rule->part;
-  const auto layer = manifest.plan.layers.find(static_cast<uint32_t>(tensor.layer));
-  if (!part.record->experts.empty() && layer != manifest.plan.layers.end()) {
-    tensor.experts = layer->second;
+  const LayerCounts& layers = manifest.plan.layers;
+  const auto layer = tensor.layer ? layers.find(*tensor.layer) : layers.end();
+  if (!part.record->expert_ids.empty() && layer != layers.end()) {
+    tensor.expert_count = layer->second;
     tensor.shape[0] = layer->second;
   }
   return tensor;
@@ -100,7 +101,7 @@ Result<OutputTensor> EncodePart(const PartTensor& part, const Requantized& model
   GgufTensor tensor = model.typed.model.tensors[whole];
   tensor.shape = part.entry.shape;
   tensor.stored = part.entry.format;
-  tensor.experts = static_cast<uint32_t>(part.record->experts.size());
+  tensor.expert_count = static_cast<uint32_t>(part.record->expert_ids.size());
   tensor.sources = {{part.entry.file, part.entry.offset, part.entry.bytes}};
   const quant::Format* type = tensor.type;
   if (role == Role::kOverlay && model.typed.recipe.overlay_types.size() > whole &&
@@ -108,7 +109,7 @@ Result<OutputTensor> EncodePart(const PartTensor& part, const Requantized& model
     type = model.typed.recipe.overlay_types[whole];
   }
   SHARD_TRY(OutputTensor out, EncodeTensor(tensor, type));
-  out.experts = part.record->experts;
+  out.expert_ids = part.record->expert_ids;
   if (!part.record->source.empty()) out.SetSourceName(part.record->source);
   return out;
 }

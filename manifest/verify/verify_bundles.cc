@@ -20,6 +20,10 @@ ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer) {
   return Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
 }
 
+std::string LayerText(std::optional<uint32_t> layer) {
+  return layer ? Cat("layer ", *layer) : "layer none";
+}
+
 std::string PartText(Role role, int group) {
   return role == Role::kGroup ? Cat("group ", group) : std::string(RoleName(role));
 }
@@ -66,15 +70,15 @@ void CheckTensorIds(const Manifest& manifest, RuleFindings& findings) {
   const LayerCounts& layers = manifest.plan.layers;
   for (const BundleRecord& bundle : manifest.bundles) {
     for (const TensorRecord& tensor : bundle.tensors) {
-      if (tensor.experts.empty()) continue;
-      const auto layer =
-          tensor.layer < 0 ? layers.end() : layers.find(static_cast<uint32_t>(tensor.layer));
+      if (tensor.expert_ids.empty()) continue;
+      const auto layer = tensor.layer ? layers.find(*tensor.layer) : layers.end();
       if (layer == layers.end()) {
-        findings.Error(Cat("layer: expected a layer with experts, found ", tensor.layer),
+        findings.Error(Cat("layer: expected a layer with experts, found ",
+                           tensor.layer ? Cat(*tensor.layer) : "none"),
                        bundle.file, tensor.name);
-      } else if (tensor.experts.back() >= layer->second) {
+      } else if (tensor.expert_ids.back() >= layer->second) {
         findings.Error(Cat("expert ids: expected less than ", layer->second, ", found ",
-                           tensor.experts.back()),
+                           tensor.expert_ids.back()),
                        bundle.file, tensor.name);
       }
     }
@@ -87,11 +91,11 @@ void CheckTrunk(const Manifest& manifest, RuleFindings& findings) {
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool trunk = bundle.role == Role::kTrunk;
     for (const TensorRecord& tensor : bundle.tensors) {
-      if (trunk && !tensor.experts.empty()) {
+      if (trunk && !tensor.expert_ids.empty()) {
         findings.Error(
-            Cat("experts: expected none in the trunk, found ", FormatIds(tensor.experts)),
+            Cat("experts: expected none in the trunk, found ", FormatIds(tensor.expert_ids)),
             bundle.file, tensor.name);
-      } else if (!trunk && tensor.layer < 0) {
+      } else if (!trunk && !tensor.layer) {
         findings.Error(Cat("layer: expected one in ", RoleName(bundle.role), " files, found none"),
                        bundle.file, tensor.name);
       }
@@ -127,11 +131,11 @@ Holdings CollectHoldings(const Manifest& manifest) {
     const PartKey part = {bundle.role, bundle.group};
     out.parts.insert(part);
     for (const TensorRecord& tensor : bundle.tensors) {
-      if (tensor.layer < 0 || tensor.experts.empty()) continue;
-      const auto layer = static_cast<uint32_t>(tensor.layer);
+      if (!tensor.layer || tensor.expert_ids.empty()) continue;
+      const uint32_t layer = *tensor.layer;
       const std::string shape = NameShape(tensor.name);
       out.shapes[layer].insert(shape);
-      for (uint32_t id : tensor.experts) ++out.experts[{part, layer, id}][shape];
+      for (uint32_t id : tensor.expert_ids) ++out.experts[{part, layer, id}][shape];
     }
   }
   for (const auto& [key, shapes] : out.experts) {

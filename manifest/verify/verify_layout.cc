@@ -17,9 +17,9 @@ namespace {
 
 // Returns everything that a record says about a tensor except its digest.
 std::string TextOf(const TensorRecord& tensor) {
-  std::string text =
-      Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes, " bytes at ",
-          tensor.offset, ", layer ", tensor.layer, ", experts \"", FormatIds(tensor.experts), "\"");
+  std::string text = Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", tensor.bytes,
+                         " bytes at ", tensor.offset, ", ", LayerText(tensor.layer), ", experts \"",
+                         FormatIds(tensor.expert_ids), "\"");
   if (!tensor.source.empty()) text += Cat(", source ", Quoted(tensor.source));
   return text;
 }

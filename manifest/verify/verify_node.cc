@@ -57,8 +57,9 @@ void CheckFilesOfNode(const std::string& directory, const NodeRecord& record,
 std::string IdsOfLayer(const NodeRecord& record, uint32_t layer, std::set<std::string>& known) {
   const std::string own = Cat(layer);
   known.insert(own);
-  const auto found = record.experts.find(record.experts.contains(own) ? own : "*");
-  return found == record.experts.end() ? "" : found->second;
+  const auto found =
+      record.experts_by_layer.find(record.experts_by_layer.contains(own) ? own : "*");
+  return found == record.experts_by_layer.end() ? "" : found->second;
 }
 
 // Checks that each MoE layer of the model has as many experts as its list.
@@ -72,13 +73,13 @@ void CheckExperts(const NodeRecord& record, const MoeModel& model, RuleFindings&
       findings.Error(
           Cat(where, "expected ascending ids in canonical spelling, found ", Quoted(text)),
           kNodeFile);
-    } else if (ids->size() != layer.experts) {
-      findings.Error(Cat(where, "expected ", layer.experts,
+    } else if (ids->size() != layer.expert_count) {
+      findings.Error(Cat(where, "expected ", layer.expert_count,
                          " ids, one for each expert of the node's files, found ", ids->size()),
                      kNodeFile);
     }
   }
-  for (const auto& [layer, ids] : record.experts) {
+  for (const auto& [layer, ids] : record.experts_by_layer) {
     if (known.contains(layer)) continue;
     findings.Error(Cat("experts: layer ", layer, ": expected a layer with experts, found none in ",
                        "the node's files"),

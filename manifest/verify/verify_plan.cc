@@ -10,11 +10,11 @@ namespace moepack::manifest {
 namespace {
 
 // Counts, for each expert of a layer, the groups (and the remainder) that own it.
-std::vector<uint32_t> HolderCounts(const Plan& plan, uint32_t layer, uint32_t experts) {
-  std::vector<uint32_t> holders(experts);
+std::vector<uint32_t> HolderCounts(const Plan& plan, uint32_t layer, uint32_t expert_count) {
+  std::vector<uint32_t> holders(expert_count);
   const auto count = [&](const ExpertIds& ids) {
     for (uint32_t id : ids) {
-      if (id < experts) ++holders[id];
+      if (id < expert_count) ++holders[id];
     }
   };
   for (const GroupPlan& group : plan.groups) count(IdsOf(group.owned, layer));

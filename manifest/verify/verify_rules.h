@@ -59,6 +59,8 @@ std::span<const StructureRule> BundleRules();  // verify_bundles.cc
 ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer);
 // Returns "trunk", "group 1", "overlay".
 std::string PartText(Role role, int group);
+// "layer 3", "layer none".
+std::string LayerText(std::optional<uint32_t> layer);
 
 // Where the bytes of one tensor (or asset) come from: rows of `row` bytes from `offset` on, and of
 // each row the slices `ids`, each `slice` bytes long. A whole tensor is one row of one slice. It is

@@ -59,43 +59,41 @@ class Matcher {
 
  private:
   uint32_t ExpertsOf(const ModelTensor& tensor) const {
-    const MoeLayer* layer =
-        tensor.layer < 0 ? nullptr : model_.FindLayer(static_cast<uint32_t>(tensor.layer));
-    return layer == nullptr ? 0 : layer->experts;
+    const MoeLayer* layer = model_.FindLayer(tensor.layer);
+    return layer == nullptr ? 0 : layer->expert_count;
   }
 
   // Returns the ids of `tensor` that a part should hold; empty for tensors without an expert axis
   // or id.
   ExpertIds ExpectedIds(const ModelTensor& tensor, Role role, int group) const {
-    if (tensor.part != Part::kExpert || tensor.layer < 0) return {};
-    const ExpertIds ids =
-        PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
-    if (tensor.expert < 0) return tensor.axis < 0 ? ExpertIds() : ids;
-    const auto expert = static_cast<uint32_t>(tensor.expert);
+    if (tensor.part != Part::kExpert || !tensor.layer) return {};
+    const ExpertIds ids = PartExperts(manifest_.plan, role, group, *tensor.layer);
+    if (!tensor.expert) return tensor.axis ? ids : ExpertIds();
+    const uint32_t expert = *tensor.expert;
     return Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
   }
 
   bool Belongs(const ModelTensor& tensor, Role role, int group) const {
     if (tensor.part != Part::kExpert) return role == Role::kTrunk;
-    if (tensor.layer < 0) return false;
-    const ExpertIds ids =
-        PartExperts(manifest_.plan, role, group, static_cast<uint32_t>(tensor.layer));
-    return tensor.expert < 0 ? !ids.empty() : Contains(ids, static_cast<uint32_t>(tensor.expert));
+    if (!tensor.layer) return false;
+    const ExpertIds ids = PartExperts(manifest_.plan, role, group, *tensor.layer);
+    return tensor.expert ? Contains(ids, *tensor.expert) : !ids.empty();
   }
 
   bool SameTensor(const BundleRecord& bundle, const TensorRecord& tensor, const ModelTensor& known,
                   const ExpertIds& ids) {
     const TensorEntry& entry = model_.entry(known);
     std::vector<uint64_t> shape = entry.shape;
-    const uint32_t experts = ExpertsOf(known);
-    if (known.packed_expert() && known.axis >= 0 && experts != 0) {
-      uint64_t& axis = shape[static_cast<size_t>(known.axis)];
-      axis = axis / experts * ids.size();
+    const uint32_t expert_count = ExpertsOf(known);
+    if (known.packed_expert() && known.axis && expert_count != 0) {
+      uint64_t& axis = shape[*known.axis];
+      axis = axis / expert_count * ids.size();
     }
-    const std::string expected = Cat(entry.dtype, " ", FormatShape(shape), ", layer ", known.layer,
-                                     ", experts \"", FormatIds(ids), "\"");
-    const std::string found = Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", layer ",
-                                  tensor.layer, ", experts \"", FormatIds(tensor.experts), "\"");
+    const std::string expected = Cat(entry.dtype, " ", FormatShape(shape), ", ",
+                                     LayerText(known.layer), ", experts \"", FormatIds(ids), "\"");
+    const std::string found =
+        Cat(tensor.dtype, " ", FormatShape(tensor.shape), ", ", LayerText(tensor.layer),
+            ", experts \"", FormatIds(tensor.expert_ids), "\"");
     if (expected == found) return true;
     findings_.Error(Cat("tensor: expected ", expected, ", found ", found), bundle.file,
                     tensor.name);
@@ -110,9 +108,9 @@ class Matcher {
     out.file = shards[entry.file].get();
     out.offset = entry.offset;
     out.row = out.slice = entry.bytes;
-    if (!known.packed_expert() || known.axis < 0) return out;
+    if (!known.packed_expert() || !known.axis) return out;
     uint64_t rows = 1;
-    for (int axis = 0; axis < known.axis; ++axis) rows *= entry.shape[static_cast<size_t>(axis)];
+    for (uint32_t axis = 0; axis < *known.axis; ++axis) rows *= entry.shape[axis];
     out.row = entry.bytes / rows;
     out.slice = out.row / ExpertsOf(known);
     out.ids = ids;

@@ -18,7 +18,7 @@ CaptureObserver::CaptureObserver(Teacher teacher, std::vector<const LayerExperts
                                  const LayerRouters& routers, std::optional<uint32_t> bos)
     : teacher_(teacher), masks_(std::move(masks)), routers_(routers), window_(bos) {
   for (const auto& [layer, router] : routers) {
-    all_[layer].resize(router.experts);
+    all_[layer].resize(router.expert_count);
     std::iota(all_[layer].begin(), all_[layer].end(), 0u);
   }
   Take();

@@ -36,7 +36,7 @@ class RunningBlocks {
 
 // True if the tensor belongs to a set of experts and not to the trunk.
 inline bool IsExpert(const GgufTensor& tensor) {
-  return tensor.part == moepack::Part::kExpert && tensor.experts > 0;
+  return tensor.part == moepack::Part::kExpert && tensor.expert_count > 0;
 }
 // Counts a router's rows, if `name` is a router's weight.
 void AddRouter(std::string_view name, const std::vector<uint64_t>& shape, Weights& weights);

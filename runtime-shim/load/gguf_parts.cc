@@ -72,16 +72,16 @@ class GgufPartsLoader {
     for (const manifest::PartTensor& tensor : part.bundle.tensors) {
       const TensorClass found = matcher.Classify(tensor.entry.name);
       const bool expert = found.rule != nullptr && found.rule->part == moepack::Part::kExpert;
-      if (!expert || !blocks_.Runs(tensor.entry.name)) continue;
-      const ExpertIds& ids = moepack::IdsOf(set.experts, static_cast<uint32_t>(found.layer));
-      if (ids != tensor.record->experts || tensor.entry.shape.empty() ||
+      if (!expert || !found.layer || !blocks_.Runs(tensor.entry.name)) continue;
+      const ExpertIds& ids = moepack::IdsOf(set.experts, *found.layer);
+      if (ids != tensor.record->expert_ids || tensor.entry.shape.empty() ||
           tensor.entry.shape[0] != ids.size()) {
-        return Error{
-            Code::kMismatch,
-            Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name),
-                ": expected experts \"", FormatIds(ids), "\" as the plan says, found \"",
-                FormatIds(tensor.record->experts), "\" of shape ", FormatShape(tensor.entry.shape)),
-            manifest::kDamagedHint};
+        return Error{Code::kMismatch,
+                     Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name),
+                         ": expected experts \"", FormatIds(ids), "\" as the plan says, found \"",
+                         FormatIds(tensor.record->expert_ids), "\" of shape ",
+                         FormatShape(tensor.entry.shape)),
+                     manifest::kDamagedHint};
       }
       SHARD_CHECK(Place(part, tensor, {set.tensors, set.memory, counts}));
     }

@@ -36,7 +36,7 @@ LayerExperts AllExperts(const RunningModel& model) {
   for (const GgufTensor& tensor : model.gguf.tensors) {
     if (!IsExpert(tensor) || !model.blocks.Runs(tensor.name)) continue;
     ExpertIds& ids = all[static_cast<uint32_t>(BlockOf(tensor.name))];
-    ids.resize(tensor.experts);
+    ids.resize(tensor.expert_count);
     std::iota(ids.begin(), ids.end(), 0u);
   }
   return all;

@@ -120,7 +120,7 @@ void TensorPlacer::AddPieces(const OutputTensor& tensor, const SourceBytes& sour
   if (tensor.encoding && tensor.encoding->reader != nullptr) return AddRows(tensor, source, to);
   const Step step = StepOf(tensor);
   const uint64_t most = std::max<uint64_t>(1, kPieceBytes / step.in) * step.in;
-  Piece piece{&tensor, &source, {}, {}};
+  Piece piece{&tensor, &source, {}, {}, {}};
   uint64_t bytes = 0;
   const auto finish = [&] {
     piece.to = to.first(bytes / step.in * step.out);
@@ -142,18 +142,14 @@ void TensorPlacer::AddPieces(const OutputTensor& tensor, const SourceBytes& sour
   finish();
 }
 
-// Adds pieces of a tensor whose sources count rows of a reader.
 void TensorPlacer::AddRows(const OutputTensor& tensor, const SourceBytes& source,
                            std::span<std::byte> to) {
   const uint64_t row = StepOf(tensor).out, most = RowsPerPiece(*tensor.encoding);
-  for (SourceRange rest : tensor.sources) {
-    while (rest.bytes > 0) {
-      const uint64_t rows = std::min(rest.bytes, most);
-      const SourceRange read{rest.file, rest.offset, rows};
-      pieces_.push_back({&tensor, &source, {read}, to.first(rows * row)});
-      to = to.subspan(rows * row);
-      rest.offset += rows;
-      rest.bytes -= rows;
+  for (const RowRange& range : tensor.rows) {
+    for (uint64_t at = 0; at < range.count; at += most) {
+      const RowRange rows = range.Part(at, std::min(range.count - at, most));
+      pieces_.push_back({&tensor, &source, {}, rows, to.first(rows.count * row)});
+      to = to.subspan(rows.count * row);
     }
   }
 }
@@ -164,8 +160,7 @@ Status TensorPlacer::Make(const Piece& piece) const {
   const bool made = tensor.encoding && tensor.encoding->reader != nullptr;
   std::vector<SourceRange> ranges = piece.reads;
   if (made) {
-    ranges.clear();
-    tensor.encoding->reader->AddReads(piece.reads[0].offset, piece.reads[0].bytes, ranges);
+    tensor.encoding->reader->AddReads(piece.rows.first, piece.rows.count, ranges);
   }
   std::vector<ByteView> views;
   SHARD_CHECK(Find(tensor, *piece.source, ranges, views));
@@ -178,7 +173,7 @@ Status TensorPlacer::Make(const Piece& piece) const {
   const ByteView in = Together(views, scratch);
   RowEncoder encoder;
   if (made) {
-    SHARD_CHECK(encoder.EncodeRead(tensor, piece.reads[0], in, encoded));
+    SHARD_CHECK(encoder.EncodeRead(tensor, piece.rows, in, encoded));
   } else {
     encoder.Encode(tensor, 0, in, encoded);
   }

@@ -46,6 +46,7 @@ class TensorPlacer {
     const OutputTensor* tensor = nullptr;
     const SourceBytes* source = nullptr;
     std::vector<SourceRange> reads;
+    RowRange rows;  // of the tensor's reader, if it has one
     std::span<std::byte> to;
   };
 

@@ -32,9 +32,9 @@ Status WholeTensors::Add(const OpenedPart& part) {
 Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
                                           const manifest::PartTensor& tensor) {
   WholeTensor whole{tensor.entry, part.Bytes(tensor), 0};
-  const ExpertIds& ids = tensor.record->experts;
+  const ExpertIds& ids = tensor.record->expert_ids;
   const TensorClass found = matcher_.Classify(tensor.entry.name);
-  if (ids.empty() || found.rule == nullptr || found.expert >= 0) return whole;
+  if (ids.empty() || found.rule == nullptr || found.expert) return whole;
   const std::string where =
       Cat(part.bundle.source.path.string(), ": tensor ", Quoted(tensor.entry.name), ": ");
   const auto axis = AxisIn(tensor.entry.shape, found.rule->expert_axis);
@@ -42,7 +42,7 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
     return Error{Code::kUnsupported,
                  Cat(where, "expert axis: expected the slowest one, found number ", *axis)};
   }
-  const auto layer = layers_.find(static_cast<uint32_t>(found.layer));
+  const auto layer = found.layer ? layers_.find(*found.layer) : layers_.end();
   const uint64_t count = layer == layers_.end() ? 0 : layer->second;
   const uint64_t length = axis ? whole.entry.shape[0] : 0;
   const auto stretched = Stretch(length, ids.size(), count);
@@ -80,8 +80,8 @@ Status WholeTensors::AddAbsent() {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const std::string& name = tensors_[i].entry.name;
     const TensorClass found = matcher_.Classify(name);
-    const auto layer = layers_.find(static_cast<uint32_t>(found.layer));
-    if (found.rule == nullptr || found.expert < 0 || layer == layers_.end()) continue;
+    const auto layer = found.layer ? layers_.find(*found.layer) : layers_.end();
+    if (found.rule == nullptr || !found.expert || layer == layers_.end()) continue;
     SHARD_TRY(std::string kind, RenumberExpert(matcher_, name, 0));
     kinds.emplace(std::move(kind), std::pair(i, layer->second));
   }
@@ -137,7 +137,7 @@ void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {
     }
     const uint64_t slice = whole.entry.bytes / whole.experts;
     uint64_t at = 0;
-    for (const uint32_t id : tensor.record->experts) {
+    for (const uint32_t id : tensor.record->expert_ids) {
       bytes.Add(0, whole.entry.offset + id * slice, view.subspan(at, slice));
       at += slice;
     }

@@ -93,7 +93,7 @@ void ReadRouters(const Routing& routing, SpecKeys& keys, ModelSpec& spec) {
   spec.layer.resize(spec.layers);
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     spec.layer[layer].router = routing;
-    spec.layer[layer].router.experts = experts;
+    spec.layer[layer].router.expert_count = experts;
     spec.layer[layer].router.top_k = top_k[layer];
     if (top_k[layer] == 0) keys.Refuse("expert_used_count", "at least 1", "0");
   }

@@ -80,8 +80,8 @@ Error Bad(const std::string& thing, const std::string& expected, const std::stri
 Status CheckSpec(const Routing& spec) {
   if (spec.top_k == 0) return Bad("experts per token", "at least 1", "0");
   if (spec.groups <= 1) return Ok();
-  if (spec.experts % spec.groups != 0 || spec.experts / spec.groups < 2) {
-    return Bad("routing groups", Cat("groups of equal size, at least 2, of ", spec.experts),
+  if (spec.expert_count % spec.groups != 0 || spec.expert_count / spec.groups < 2) {
+    return Bad("routing groups", Cat("groups of equal size, at least 2, of ", spec.expert_count),
                Cat(spec.groups));
   }
   if (spec.groups_used == 0 || spec.groups_used > spec.groups) {
@@ -94,8 +94,8 @@ Status CheckEligible(const Routing& spec, const ExpertIds& eligible) {
   const auto unordered =
       std::adjacent_find(eligible.begin(), eligible.end(), std::greater_equal<>());
   if (unordered != eligible.end()) return Bad("eligible experts", "ascending ids", Cat(*unordered));
-  if (!eligible.empty() && eligible.back() >= spec.experts)
-    return Bad("eligible experts", Cat("ids below ", spec.experts), Cat(eligible.back()));
+  if (!eligible.empty() && eligible.back() >= spec.expert_count)
+    return Bad("eligible experts", Cat("ids below ", spec.expert_count), Cat(eligible.back()));
   if (eligible.size() >= spec.top_k) return Ok();
   return Bad("eligible experts", Cat("at least ", spec.top_k), Cat(eligible.size()));
 }
@@ -130,7 +130,7 @@ float ScoreOfGroup(GroupScore kind, std::span<const float> scores) {
 }
 
 void MaskWeakGroups(const Routing& spec, Floats& scores) {
-  const size_t size = spec.experts / spec.groups;
+  const size_t size = spec.expert_count / spec.groups;
   Floats group_scores;
   for (size_t group = 0; group < spec.groups; ++group)
     group_scores.push_back(
@@ -157,17 +157,17 @@ Result<Selection> SelectExperts(std::span<const float> logits,
                                 const ExpertIds& eligible) {
   SHARD_CHECK(CheckSpec(spec));
   SHARD_CHECK(CheckEligible(spec, eligible));
-  SHARD_CHECK(CheckValues("logits", logits, spec.experts));
+  SHARD_CHECK(CheckValues("logits", logits, spec.expert_count));
   if (!selection_bias.empty())
-    SHARD_CHECK(CheckValues("selection bias", selection_bias, spec.experts));
+    SHARD_CHECK(CheckValues("selection bias", selection_bias, spec.expert_count));
 
-  Floats probabilities(spec.experts, kMasked);
+  Floats probabilities(spec.expert_count, kMasked);
   for (const uint32_t id : eligible) probabilities[id] = logits[id];
   OfAll(spec)(probabilities);
 
   // Scores start at minus infinity again, because a sigmoid of it is 0, and a bias would bring a
   // masked expert back.
-  Floats scores(spec.experts, kMasked);
+  Floats scores(spec.expert_count, kMasked);
   for (const uint32_t id : eligible)
     scores[id] = probabilities[id] + (selection_bias.empty() ? 0 : selection_bias[id]);
   if (spec.groups > 1) MaskWeakGroups(spec, scores);

@@ -23,7 +23,7 @@ void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens)
   PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase)];
   if (tally.layers.empty()) {
     for (const MoeLayerShape& layer : statistics_.model.layers) {
-      tally.layers.emplace_back(layer.experts);
+      tally.layers.emplace_back(layer.expert_count);
     }
   }
   uint32_t position = window_.size();

@@ -23,7 +23,7 @@ Status SetExperts(const Weights& weights, ModelSpec& spec) {
                                        spec.layers, ", found ", layer)};
     }
     Routing& router = spec.layer[layer].router;
-    router.experts = experts;
+    router.expert_count = experts;
     if (router.top_k <= experts) continue;
     return Error{Code::kCorrupt,
                  Cat(weights.path, ": layer ", layer, ": experts per token: expected ", "at most ",
@@ -94,7 +94,7 @@ Status DeviceModel::ReplaceOverlay(ExpertSet overlay) {
 // Groups come before the overlay. An expert that several sets hold is the same in all of them, so
 // the order does not matter.
 LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {
-  LayerExpertTable table(spec_.layer[layer].router.experts, nullptr);
+  LayerExpertTable table(spec_.layer[layer].router.expert_count, nullptr);
   for (const DeviceSet& set : sets_) {
     const ExpertIds& ids = moepack::IdsOf(set.ids, layer);
     for (size_t index = 0; index < ids.size(); ++index) {

@@ -49,16 +49,16 @@ std::pair<float, float> PeakAndNorm(std::span<const float> values) {
 
 Result<std::vector<Selection>> Forward::Route() {
   const Routing& router = spec_.layer[layer_].router;
-  const Rows logits = Now(scratch_.router).Columns(0, router.experts);
+  const Rows logits = Now(scratch_.router).Columns(0, router.expert_count);
   Project(weights_->router, Now(scratch_.normed), logits);
   SHARD_CHECK(Mark("router", logits));
-  router_logits_.resize(size_t{count_} * router.experts);
+  router_logits_.resize(size_t{count_} * router.expert_count);
   SHARD_CHECK(executor_.Read(logits, router_logits_));
   const ExpertIds& ids = moepack::IdsOf(eligible_.ids, layer_);
   std::vector<Selection> chosen;
   for (uint32_t row = 0; row < count_; ++row) {
     const std::span<const float> own =
-        std::span(router_logits_).subspan(size_t{row} * router.experts, router.experts);
+        std::span(router_logits_).subspan(size_t{row} * router.expert_count, router.expert_count);
     Result<Selection> selection = SelectExperts(own, weights_->selection_bias, router, ids);
     if (!selection)
       return std::move(selection).error().Within(Cat(model_.weights().path, ": layer ", layer_));
@@ -98,7 +98,7 @@ void Forward::Observe(std::span<const Selection> chosen) {
   batch.layer = layer_;
   batch.first_position = past_;
   batch.tokens = count_;
-  batch.experts = spec_.layer[layer_].router.experts;
+  batch.experts = spec_.layer[layer_].router.expert_count;
   batch.logits = router_logits_;
   batch.selection_bias = weights_->selection_bias;
   batch.chosen = chosen;

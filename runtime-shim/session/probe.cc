@@ -26,14 +26,14 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
                                        std::span<const float> selection_bias, const Routing& spec,
                                        const std::vector<ExpertIds>& eligible) {
   SHARD_TRY(const Selection wish,
-            SelectExperts(logits, selection_bias, spec, AllIds(spec.experts)));
+            SelectExperts(logits, selection_bias, spec, AllIds(spec.expert_count)));
   const std::vector<float> gates = GateValues(logits, spec);
   const double whole = GateSum(gates, wish.ids);
   std::vector<double> shares;
   for (const ExpertIds& ids : eligible) {
     Result<Selection> choice = SelectExperts(logits, selection_bias, spec, ids);
     const bool cut_groups =
-        spec.groups > 1 && ids.size() >= spec.top_k && ids.back() < spec.experts;
+        spec.groups > 1 && ids.size() >= spec.top_k && ids.back() < spec.expert_count;
     if (!choice && !cut_groups) return std::move(choice).error();
     const double share = choice ? GateSum(gates, choice->ids) : 0;
     // Sigmoids of very negative logits may all be 0, and 0 / 0 is no share.

@@ -142,12 +142,6 @@ Result<PreTokenizer> PreTokenizer::Find(std::string_view id) {
       "says"};
 }
 
-std::vector<std::string_view> PreTokenizer::Ids() {
-  std::vector<std::string_view> ids;
-  for (const Row& row : Table()) ids.insert(ids.end(), row.ids.begin(), row.ids.end());
-  return ids;
-}
-
 Result<std::vector<std::string_view>> PreTokenizer::Split(std::string_view text) const {
   std::vector<std::string_view> pieces;
   if (!text.empty()) pieces.push_back(text);

@@ -23,8 +23,6 @@ class PreTokenizer {
  public:
   // kUnsupported for an id that is not in the table.
   static Result<PreTokenizer> Find(std::string_view id);
-  // Every id of the table.
-  static std::vector<std::string_view> Ids();
 
   const PreTokenizerTraits& traits() const { return traits_; }
   // The words of `text` (valid UTF-8), which they view: each expression cuts what the one before

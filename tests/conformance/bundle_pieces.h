@@ -37,10 +37,10 @@ inline void AddPieces(const moepack::manifest::BundleRecord& bundle,
   const auto name = [&](int64_t id) {
     return PieceName{bundle.role, bundle.group, tensor.name, id};
   };
-  if (tensor.experts.empty()) pieces[name(-1)] = {tensor.dtype, bytes};
-  const size_t part = tensor.experts.empty() ? 0 : bytes.size() / tensor.experts.size();
-  for (size_t i = 0; i < tensor.experts.size(); ++i) {
-    pieces[name(tensor.experts[i])] = {tensor.dtype, bytes.substr(i * part, part)};
+  if (tensor.expert_ids.empty()) pieces[name(-1)] = {tensor.dtype, bytes};
+  const size_t part = tensor.expert_ids.empty() ? 0 : bytes.size() / tensor.expert_ids.size();
+  for (size_t i = 0; i < tensor.expert_ids.size(); ++i) {
+    pieces[name(tensor.expert_ids[i])] = {tensor.dtype, bytes.substr(i * part, part)};
   }
 }
 

@@ -84,16 +84,15 @@ Tensors Expected(const MoeModel& source, const Tensors& tensors, const Plan& pla
   for (const ModelTensor& tensor : source.tensors()) {
     const std::string& name = source.entry(tensor).name;
     const Tensor& whole = tensors.at(name);
-    const auto layer = static_cast<uint32_t>(tensor.layer);
-    const bool indexed = tensor.axis >= 0 && plan.layers.contains(layer);
-    const ExpertIds ids =
-        indexed || tensor.expert >= 0 ? Eligible(plan, group, layer) : ExpertIds();
+    const uint32_t layer = tensor.layer.value_or(0);
+    const bool indexed = tensor.layer && tensor.axis && plan.layers.contains(layer);
+    const ExpertIds ids = indexed || tensor.expert ? Eligible(plan, group, layer) : ExpertIds();
     if (indexed) {
-      out[name] = Gather(whole, static_cast<size_t>(tensor.axis), plan.layers.at(layer), ids);
-    } else if (tensor.expert < 0) {
+      out[name] = Gather(whole, *tensor.axis, plan.layers.at(layer), ids);
+    } else if (!tensor.expert) {
       out[name] = whole;
-    } else if (const auto at = std::find(ids.begin(), ids.end(), tensor.expert); at != ids.end()) {
-      const auto expert = static_cast<uint32_t>(tensor.expert);
+    } else if (const auto at = std::find(ids.begin(), ids.end(), *tensor.expert); at != ids.end()) {
+      const uint32_t expert = *tensor.expert;
       out[Renamed(name, expert, static_cast<uint32_t>(at - ids.begin()))] = whole;
     }
   }
@@ -143,8 +142,8 @@ TEST_P(EveryNode, HoldsItsExpertsOfTheSourceAndNothingElse) {
     EXPECT_EQ(node->family().name, source->family().name);
     ASSERT_EQ(node->layers().size(), source->layers().size());
     for (const MoeLayer& layer : node->layers()) {
-      EXPECT_EQ(layer.experts, Eligible(manifest->plan, group, layer.layer).size());
-      EXPECT_EQ(layer.experts, report->experts);
+      EXPECT_EQ(layer.expert_count, Eligible(manifest->plan, group, layer.layer).size());
+      EXPECT_EQ(layer.expert_count, report->expert_count);
       EXPECT_EQ(layer.top_k, source->FindLayer(layer.layer)->top_k);
     }
     EXPECT_EQ(ReadTensors(*node), Expected(*source, tensors, manifest->plan, group));

@@ -116,7 +116,7 @@ TEST_F(FamiliesDoc, SaysHowExpertsAreStored) {
     EXPECT_EQ(Has(row.experts, "explicit"),
               any([](const TensorRule& rule) { return Has(rule.pattern, "{E}"); }));
     EXPECT_EQ(Has(row.experts, "packed"),
-              any([](const TensorRule& rule) { return rule.expert_axis != kNoAxis; }));
+              any([](const TensorRule& rule) { return rule.expert_axis.has_value(); }));
     EXPECT_EQ(Has(row.experts, "axis 0"),
               any([](const TensorRule& rule) { return rule.expert_axis == 0; }));
     EXPECT_EQ(Has(row.experts, "folded"), any([](const TensorRule& rule) { return rule.folded; }));
@@ -187,7 +187,7 @@ TEST_F(FamiliesDoc, CountsTheRealFilesOfEveryFamily) {
     const bool index = name.starts_with("model.safetensors.index.json");
     if (!index && name != "config.json") continue;
     const std::string folder = fs::relative(entry.path().parent_path(), root).generic_string();
-    const auto config = ReadModelConfig((root / ConfigFolderOf(folder) / "config.json").string());
+    const auto config = ReadModelConfig(root / ConfigFolderOf(folder) / "config.json");
     const auto family =
         config ? FindFamily(folder, *config) : Result<const Family*>(config.error());
     if (family) ++(index ? files[(*family)->name].indexes : files[(*family)->name].configs);
@@ -201,7 +201,7 @@ TEST(GoldenFolders, AreOfTheFamiliesThatTheTableGivesThem) {
   for (const auto& [family, folder] : kGolden) {
     const fs::path config = SharedFolder() / "golden/convert" / folder / "config.json";
     if (!fs::exists(config)) GTEST_SKIP() << "not here: " << config;
-    const auto read = ReadModelConfig(config.string());
+    const auto read = ReadModelConfig(config);
     ASSERT_TRUE(read) << read.error().message;
     const auto found = FindFamily(config.string(), *read);
     ASSERT_TRUE(found) << found.error().message;

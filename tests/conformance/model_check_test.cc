@@ -135,7 +135,7 @@ TEST_F(RealModels, ConfigsAgreeWithThemselves) {
   size_t checked = 0;
   for (const fs::path& file : FilesNamed(root_, {"config.json"})) {
     SCOPED_TRACE(Folder(file));
-    const Result<ModelConfig> model = ReadModelConfig(file.string());
+    const Result<ModelConfig> model = ReadModelConfig(file);
     if (!model) continue;  // listed in real_checkpoints_test.cc
     const Result<const Family*> family = FindFamily(file.string(), *model);
     if (!family) continue;
@@ -155,7 +155,7 @@ TEST_F(RealModels, ConfigsOfConvertedFamiliesBecomeGgufKeys) {
   for (const fs::path& file : FilesNamed(root_, {"config.json"})) {
     const std::string folder = Folder(file);
     SCOPED_TRACE(folder);
-    const Result<ModelConfig> config = ReadModelConfig(file.string());
+    const Result<ModelConfig> config = ReadModelConfig(file);
     const Family* family = nullptr;
     if (config) {
       const Result<const Family*> found = FindFamily(file.string(), *config);

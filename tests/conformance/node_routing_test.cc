@@ -96,12 +96,12 @@ class NodeRouting : public testing::TestWithParam<const char*> {
   // Whether masked and cut router agree on one token, to the last bit.
   static void ExpectSameChoice(const std::vector<float>& whole, const std::vector<float>& cut,
                                const ExpertIds& eligible, Routing spec) {
-    spec.experts = static_cast<uint32_t>(whole.size());
+    spec.expert_count = static_cast<uint32_t>(whole.size());
     const auto masked = runtime::SelectExperts(whole, {}, spec, eligible);
     ASSERT_TRUE(masked) << masked.error().message;
     ExpertIds all;
     for (uint32_t id = 0; id < cut.size(); ++id) all.push_back(id);
-    spec.experts = static_cast<uint32_t>(cut.size());
+    spec.expert_count = static_cast<uint32_t>(cut.size());
     const auto node = runtime::SelectExperts(cut, {}, spec, all);
     ASSERT_TRUE(node) << node.error().message;
     ExpertIds ids;

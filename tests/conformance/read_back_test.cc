@@ -152,7 +152,7 @@ moepack::manifest::NodeRecord RandomNode(Random& random) {
   record.versions = {std::string(16, 'a'), std::string(16, 'b'), ""};
   record.group = static_cast<uint32_t>(random.Below(2 * moepack::kMaxExpertsPerLayer));
   for (size_t n = random.Below(4); n > 0; --n) {
-    record.experts[std::to_string(random.Below(2 * moepack::kMaxLayers))] = "0-3,7";
+    record.experts_by_layer[std::to_string(random.Below(2 * moepack::kMaxLayers))] = "0-3,7";
   }
   record.distribution_sha256 = std::string(64, 'c');
   record.tool_version = random.Below(4) == 0 ? AnyText(random) : "1.0.0";
@@ -204,8 +204,9 @@ moepack::manifest::Manifest RandomManifest(Random& random) {
   manifest.recipe.name = AnyText(random);
   manifest.command = {AnyText(random), AnyText(random)};
   manifest.bundles[0].tensors[0].name = AnyText(random);
-  manifest.bundles[0].tensors[0].layer =
-      static_cast<int>(random.Below(2 * moepack::kMaxLayers)) - 1;
+  const auto layer = static_cast<uint32_t>(random.Below(2 * moepack::kMaxLayers));
+  manifest.bundles[0].tensors[0].layer.reset();
+  if (layer > 0) manifest.bundles[0].tensors[0].layer = layer - 1;
   return manifest;
 }
 

@@ -65,8 +65,8 @@ MoeLayers Classify(const Family& family, uint32_t layers, const std::vector<std:
     if (found.rule == nullptr) {
       if (result.unknown++ == 0) result.first_unknown = name;
     } else if (found.rule->part == Part::kExpert) {
-      std::set<int>& ids = result.experts[found.layer];
-      if (found.expert >= 0) ids.insert(found.expert);
+      std::set<int>& ids = result.experts[static_cast<int>(found.layer.value())];
+      if (found.expert) ids.insert(static_cast<int>(*found.expert));
     }
   }
   return result;
@@ -122,7 +122,7 @@ class RealCheckpoints : public ::testing::Test {
   }
 
   Result<ModelConfig> Config(const std::string& folder) const {
-    return ReadModelConfig((root_ / ConfigFolderOf(folder) / "config.json").string());
+    return ReadModelConfig(root_ / ConfigFolderOf(folder) / "config.json");
   }
 
   std::map<std::string, TableLine> ReadTable() const;
@@ -153,7 +153,7 @@ TEST_F(RealCheckpoints, EveryConfigHasAFamilyOrIsRefusedForItsReason) {
   for (const fs::path& file : Files({"config.json"})) {
     const std::string folder = Folder(file);
     SCOPED_TRACE(folder);
-    const Result<ModelConfig> config = ReadModelConfig(file.string());
+    const Result<ModelConfig> config = ReadModelConfig(file);
     const Result<const Family*> family =
         config ? FindFamily(file.string(), *config) : Result<const Family*>(config.error());
     if (const Refusal* refusal = FindRefusal(kRefusedConfigs, folder)) {
@@ -167,7 +167,7 @@ TEST_F(RealCheckpoints, EveryConfigHasAFamilyOrIsRefusedForItsReason) {
     ++accepted;
     ASSERT_TRUE(family) << family.error().message;
     EXPECT_GT(config->layers, 0u);
-    EXPECT_GT(config->experts, 0u);
+    EXPECT_GT(config->expert_count, 0u);
     EXPECT_GT(config->top_k, 0u);
     EXPECT_GT(config->hidden_size, 0u);
     EXPECT_GT(config->expert_intermediate_size, 0u);
@@ -199,7 +199,7 @@ TEST_F(RealCheckpoints, EveryIndexIsClassifiedWithoutUnknownTensors) {
     EXPECT_EQ(DescribeLayers(moe), expected->second.layers);
     EXPECT_EQ(DescribeExperts(moe), expected->second.experts);
     if (expected->second.experts != "packed") {
-      EXPECT_EQ(Cat(config->experts), expected->second.experts);
+      EXPECT_EQ(Cat(config->expert_count), expected->second.experts);
     }
     ++indexes;
     tensors += names.size();
@@ -235,7 +235,7 @@ TEST_F(RealCheckpoints, TheGraftIsUnknownOnlyWhereItWasGrafted) {
   const std::string folder = "nemotron3/V4X-AI-ku-nemotron3-nano-derivative";
   const std::vector<std::string> names = LineNames(root_ / folder / "tensor_names.txt.gz");
   const Result<ModelConfig> config =
-      ReadModelConfig((root_ / "nemotron3/Nemotron-3-Nano-30B-A3B-BF16/config.json").string());
+      ReadModelConfig(root_ / "nemotron3/Nemotron-3-Nano-30B-A3B-BF16/config.json");
   ASSERT_TRUE(config) << config.error().message;
   const Result<const Family*> family = FindFamily(folder, *config);
   ASSERT_TRUE(family) << family.error().message;
@@ -256,7 +256,7 @@ TEST_F(RealCheckpoints, QuantizedModulesAreKnownTensors) {
     if (layers == document.at("quantization").end()) continue;
     // MiniMax-M3's list stands alone; its config is that of the unquantized release.
     const std::string from = folder == "minimax/MiniMax-M3-NVFP4" ? "minimax/MiniMax-M3" : folder;
-    const Result<ModelConfig> config = ReadModelConfig((root_ / from / "config.json").string());
+    const Result<ModelConfig> config = ReadModelConfig(root_ / from / "config.json");
     ASSERT_TRUE(config) << config.error().message;
     const Result<const Family*> family = FindFamily(folder, *config);
     ASSERT_TRUE(family) << family.error().message;

@@ -12,6 +12,7 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
+#include "libshard/model/config.h"
 
 namespace moepack {
 
@@ -29,6 +30,10 @@ inline std::string ReadAll(const fs::path& path) {
   while (const size_t size = fread(buffer, 1, sizeof buffer, pipe)) text.append(buffer, size);
   EXPECT_EQ(pclose(pipe), 0) << path;
   return text;
+}
+
+inline Result<ModelConfig> ReadModelConfig(const fs::path& path) {
+  return ParseModelConfig(path.string(), ReadAll(path));
 }
 
 inline Json Parse(const fs::path& path) {

@@ -70,7 +70,7 @@ void ExpectSame(const Routing& expected, const Routing& found, const std::string
   if (expected.groups > 1) {
     EXPECT_EQ(found.groups_used, expected.groups_used);
   }
-  EXPECT_EQ(found.experts, expected.experts);
+  EXPECT_EQ(found.expert_count, expected.expert_count);
   EXPECT_EQ(found.top_k, expected.top_k);
 }
 
@@ -173,7 +173,7 @@ TEST(RoutingOfFamilies, IsTheFamiliesOwnWhereTheConfigIsSilent) {
     ASSERT_TRUE(family) << family.error().message;
     if (!(*family)->routing_exceptions.empty()) continue;
     Routing expected = (*family)->routing;
-    expected.experts = config->experts;
+    expected.expert_count = config->expert_count;
     expected.top_k = config->top_k;
     ExpectSame(expected, moepack::ResolveRouting(**family, *config), "silent");
   }

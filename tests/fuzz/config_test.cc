@@ -42,7 +42,7 @@ std::string CheckFindings(std::string_view input, const moepack::ModelConfig& mo
 std::string CheckPromise(std::string_view input, const moepack::ModelConfig& model,
                          const moepack::Family& family) {
   constexpr uint64_t kEnough = 20'000;  // more only takes longer
-  if (uint64_t{model.layers} * std::max(model.experts, 1u) > kEnough) return "";
+  if (uint64_t{model.layers} * std::max(model.expert_count, 1u) > kEnough) return "";
   const auto config = moepack::HfConfig::Parse(kWhere, input);
   if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
   std::vector<moepack::CheckFinding> findings;
@@ -62,7 +62,7 @@ std::string Check(std::string_view input) {
   const auto config = moepack::ParseModelConfig(kWhere, input);
   if (!config) return fuzz::ErrorProblem(config.error(), kWhere);
   for (const uint32_t count :
-       {config->layers, config->mtp_layers, config->experts, config->top_k}) {
+       {config->layers, config->mtp_layers, config->expert_count, config->top_k}) {
     if (count > kMaxCount) return moepack::Cat("a count of ", count);
   }
   for (const uint32_t width :
@@ -70,7 +70,7 @@ std::string Check(std::string_view input) {
     if (width > kMaxWidth) return moepack::Cat("a width of ", width);
   }
   for (const uint32_t count : config->experts_per_layer) {
-    if (count > config->experts) return "experts is not the maximum of its list";
+    if (count > config->expert_count) return "experts is not the maximum of its list";
   }
   for (const uint32_t count : config->top_k_per_layer) {
     if (count > config->top_k) return "top_k is not the maximum of its list";

@@ -40,7 +40,6 @@ std::string FamilyProblem(const moepack::Family& family) {
     const bool ours =
         found.rule >= family.rules.data() && found.rule < family.rules.data() + family.rules.size();
     if (!ours) return "a rule of no family";
-    if (found.layer < -1 || found.expert < -1) return "a layer or expert below -1";
   }
   return "";
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kLayers = 4;
 // {L}, {M} and {E} take at most six digits.
-constexpr int kMaxNumber = 999'999;
+constexpr uint32_t kMaxNumber = 999'999;
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> names = {"", ".", "..", "model.layers.3.mlp.experts.17.up_proj.weight"};
@@ -27,11 +27,12 @@ std::string ClassProblem(const moepack::Family& family, const moepack::TensorCla
       found.rule >= family.rules.data() && found.rule < family.rules.data() + family.rules.size();
   if (!ours) return "a rule of no family";
   const bool numbered = found.rule->pattern.find("{E}") != std::string::npos;
-  if (numbered != (found.expert >= 0)) return "an expert without {E}, or none with it";
+  if (numbered != found.expert.has_value()) return "an expert without {E}, or none with it";
   const bool layered = found.rule->pattern.find("{L}") != std::string::npos ||
                        found.rule->pattern.find("{M}") != std::string::npos;
-  if (layered != (found.layer >= 0)) return "a layer without {L} or {M}, or none with it";
-  const bool fits = found.expert <= kMaxNumber && found.layer <= kMaxNumber + int{kLayers};
+  if (layered != found.layer.has_value()) return "a layer without {L} or {M}, or none with it";
+  const bool fits =
+      found.expert.value_or(0) <= kMaxNumber && found.layer.value_or(0) <= kMaxNumber + kLayers;
   return fits ? "" : "a number of more than six digits";
 }
 

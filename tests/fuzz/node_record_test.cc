@@ -11,7 +11,7 @@ std::vector<std::string> Seeds() {
   moepack::manifest::NodeRecord record;
   record.versions = {"0123456789abcdef", "123456789abcdef0", "23456789abcdef01"};
   record.group = 1;
-  record.experts = {{"0", "3,6-11"}, {"1", "0,6-11"}};
+  record.experts_by_layer = {{"0", "3,6-11"}, {"1", "0,6-11"}};
   record.distribution_sha256 = std::string(64, 'd');
   record.tool_version = "1.0.0";
   record.recipe = {"Q4_K_M", "m.gguf", std::string(64, 'e')};

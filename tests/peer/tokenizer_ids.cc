@@ -7,9 +7,9 @@
 
 #include "libshard/base/file.h"
 #include "libshard/format/read_header.h"
-#include "runtime-shim/tokenizer/pre_tokenizer.h"
 #include "runtime-shim/tokenizer/tokenizer.h"
 #include "tests/peer/tokenizer_vocabulary.h"
+#include "tests/runtime-shim/tokenizer/documented_ids.h"
 
 namespace {
 
@@ -57,9 +57,9 @@ moepack::Result<Json> Make(const std::string& directory, const Texts& texts) {
         << moepack::BuildGgufHeader(metadata, {});
     names.push_back(name);
   };
-  for (const std::string_view id : moepack::runtime::PreTokenizer::Ids()) {
-    write(std::string(id), peer::BpeVocabulary(id, texts, ++seed));
-    write(std::string(id) + "-2", peer::BpeVocabulary(id, texts, ++seed));
+  for (const std::string& id : moepack::runtime::DocumentedIds()) {
+    write(id, peer::BpeVocabulary(id, texts, ++seed));
+    write(id + "-2", peer::BpeVocabulary(id, texts, ++seed));
   }
   for (const bool prefix : {true, false}) {
     write(prefix ? "spm" : "spm-without-prefix", peer::SpmVocabulary(prefix, texts, ++seed));

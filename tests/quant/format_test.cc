@@ -45,12 +45,6 @@ TEST(Format, CountsBytesOfWholeBlocksOnly) {
   EXPECT_FALSE(FindFormat("f64")->BytesFor(uint64_t{1} << 62).has_value());
 }
 
-TEST(Format, KnowsTheBitsOfAValue) {
-  EXPECT_DOUBLE_EQ(FindFormat("q4_K")->BitsPerValue(), 4.5);
-  EXPECT_DOUBLE_EQ(FindFormat("q8_0")->BitsPerValue(), 8.5);
-  EXPECT_DOUBLE_EQ(FindFormat("mxfp4")->BitsPerValue(), 4.25);
-}
-
 // All that a GGUF file may hold can at least be cut and copied (reference: ggml's type traits).
 TEST(Format, HasEveryTypeThatGgmlStillReads) {
   const std::set<int> removed = {4, 5, 31, 32, 33, 36, 37, 38};

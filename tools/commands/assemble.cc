@@ -45,8 +45,8 @@ std::string ReportText(const Arguments& arguments, const manifest::AssembleRepor
   if (!dry_run)
     text +=
         Cat(" in ", FormatElapsed(seconds), " (", FormatRate(report.total_bytes(), seconds), ")");
-  text +=
-      Cat("; group ", arguments.assemble.group, " with ", report.experts, " experts per layer\n");
+  text += Cat("; group ", arguments.assemble.group, " with ", report.expert_count,
+              " experts per layer\n");
   if (!report.model_file.empty() && !dry_run)
     text += Cat("\nrun it:\n  ", ServerCommand(arguments, report), "\n");
   return text;
@@ -62,7 +62,7 @@ Json ReportJson(const Arguments& arguments, const manifest::AssembleReport& repo
                    {"group", arguments.assemble.group},
                    {"output", arguments.out},
                    {"dry_run", arguments.assemble.dry_run},
-                   {"experts", report.experts},
+                   {"experts", report.expert_count},
                    {"files", std::move(files)},
                    {"bytes", report.total_bytes()},
                    {"notes", report.notes}};

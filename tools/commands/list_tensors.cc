@@ -40,7 +40,9 @@ std::string FileOf(const MoeModel& model, const TensorEntry& entry) {
   return entry.file < files.size() ? files[entry.file].name : "-";
 }
 
-std::string NumberOrDash(int number) { return number < 0 ? "-" : std::to_string(number); }
+std::string NumberOrDash(std::optional<uint32_t> number) {
+  return number ? std::to_string(*number) : "-";
+}
 
 // Packed tensors hold every expert of their layer.
 std::string ExpertText(const ModelTensor& tensor) {
@@ -106,12 +108,12 @@ void AppendNumber(uint64_t number, std::string& out) {
   out.append(digits.data(), end);
 }
 
-void AppendNumberOrNull(const char* key, int number, std::string& out) {
+void AppendNumberOrNull(const char* key, std::optional<uint32_t> number, std::string& out) {
   out += key;
-  if (number < 0) {
-    out += "null";
+  if (number) {
+    AppendNumber(*number, out);
   } else {
-    AppendNumber(static_cast<uint64_t>(number), out);
+    out += "null";
   }
 }
 

@@ -36,8 +36,7 @@ Result<bool> TensorFilter::Accepts(const MoeModel& model, const ModelTensor& ten
   if (!parts_.empty() &&
       std::find(parts_.begin(), parts_.end(), PartName(tensor.part)) == parts_.end())
     return false;
-  if (layers_ && (tensor.layer < 0 || !Contains(*layers_, static_cast<uint32_t>(tensor.layer))))
-    return false;
+  if (layers_ && (!tensor.layer || !Contains(*layers_, *tensor.layer))) return false;
   if (experts_ && !AcceptsExpert(model, tensor)) return false;
   return AcceptsName(model.entry(tensor).name);
 }
@@ -53,7 +52,7 @@ ExpertIds TensorFilter::MissingLayers(const MoeModel& model) const {
   if (!layers_) return {};
   std::set<uint32_t> layers;
   for (const ModelTensor& tensor : model.tensors()) {
-    if (tensor.layer >= 0) layers.insert(static_cast<uint32_t>(tensor.layer));
+    if (tensor.layer) layers.insert(*tensor.layer);
   }
   ExpertIds missing;
   std::set_difference(layers_->begin(), layers_->end(), layers.begin(), layers.end(),
@@ -63,9 +62,9 @@ ExpertIds TensorFilter::MissingLayers(const MoeModel& model) const {
 
 bool TensorFilter::AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const {
   if (tensor.part != moepack::Part::kExpert || experts_->empty()) return false;
-  if (tensor.expert >= 0) return Contains(*experts_, static_cast<uint32_t>(tensor.expert));
-  const MoeLayer* layer = model.FindLayer(static_cast<uint32_t>(tensor.layer));
-  return layer != nullptr && experts_->front() < layer->experts;
+  if (tensor.expert) return Contains(*experts_, *tensor.expert);
+  const MoeLayer* layer = model.FindLayer(tensor.layer);
+  return layer != nullptr && experts_->front() < layer->expert_count;
 }
 
 }  // namespace moepack::cli

@@ -188,7 +188,7 @@ Json SummaryJson(const Summary& summary) {
   Json layers = Json::array();
   for (const MoeLayer& layer : model.layers()) {
     layers.push_back({{"layer", layer.layer},
-                      {"experts", layer.experts},
+                      {"experts", layer.expert_count},
                       {"top_k", layer.top_k},
                       {"expert_bytes", layer.expert_bytes},
                       {"mtp", layer.mtp}});

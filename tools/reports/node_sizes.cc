@@ -109,7 +109,10 @@ class Sizer {
     if (!view) return std::move(view).error();
     view_ = *std::move(view);
     // Sizes follow from shapes; a hundred thousand ranges would only be copied about.
-    for (GgufTensor& tensor : view_->tensors) tensor.sources.clear();
+    for (GgufTensor& tensor : view_->tensors) {
+      tensor.sources.clear();
+      tensor.rows.clear();
+    }
     for (const std::string& warning : view_->warnings) out_.notes.push_back(warning);
     return Ok();
   }

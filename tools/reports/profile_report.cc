@@ -39,7 +39,7 @@ std::string LayerLines(const StatisticsSummary& summary) {
   Table table({">layer", ">experts", ">used", ">top quarter", ">largest", ">tokens per expert",
                ">split-half"});
   for (const LayerSummary& layer : summary.layers) {
-    table.Row({std::to_string(layer.layer), std::to_string(layer.experts),
+    table.Row({std::to_string(layer.layer), std::to_string(layer.expert_count),
                std::to_string(layer.used), Percent(layer.top_quarter_share),
                Percent(layer.largest_share), FormatCount(layer.tokens_per_expert),
                Correlation(layer.split_half)});
@@ -49,8 +49,8 @@ std::string LayerLines(const StatisticsSummary& summary) {
 
 std::string SuperExpertLines(const StatisticsSummary& summary) {
   const std::vector<SuperExpert>& experts = summary.super_experts;
-  if (summary.experts < kLeastPeaks)
-    return Cat("Super Experts: not looked for; ", Plural(summary.experts, "expert"),
+  if (summary.expert_count < kLeastPeaks)
+    return Cat("Super Experts: not looked for; ", Plural(summary.expert_count, "expert"),
                " in all layers, at least ", kLeastPeaks, " are needed\n");
   if (experts.empty()) return "Super Experts: none\n";
   std::string text = "Super Experts (layer:expert, largest output):";
@@ -72,7 +72,7 @@ std::string Advice(const StatisticsSummary& summary) {
 
 Json LayerJson(const LayerSummary& layer) {
   return {{"layer", layer.layer},
-          {"experts", layer.experts},
+          {"experts", layer.expert_count},
           {"used", layer.used},
           {"top_quarter_share", layer.top_quarter_share},
           {"largest_share", layer.largest_share},
@@ -115,7 +115,7 @@ Json ProfileJson(const ProfileReport& report) {
           {"buckets", std::move(buckets)},
           {"layers", std::move(layers)},
           {"super_experts",
-           report.summary.experts < kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
+           report.summary.expert_count < kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
           {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
 }
 

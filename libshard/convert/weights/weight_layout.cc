@@ -199,10 +199,9 @@ Status LayOutReader(const WeightSource& source, const std::vector<Weight>& weigh
     parts.push_back(made->reader);
   }
   out.reader = layout.stacked ? StackedRows(std::move(parts)) : parts[0];
-  const uint64_t ranges = std::max<uint64_t>(1, out.experts);
+  const uint64_t ranges = std::max<uint64_t>(1, out.expert_count);
   for (uint64_t i = 0; i < ranges; ++i) {
-    out.sources.push_back(
-        RowRange(i * rows, rows, OrderOf(layout.index, static_cast<uint32_t>(i))));
+    out.rows.push_back({i * rows, rows, OrderOf(layout.index, static_cast<uint32_t>(i))});
   }
   return Ok();
 }
@@ -227,15 +226,15 @@ Status LayOutWeights(const WeightSource& source, const std::vector<Weight>& weig
   SHARD_CHECK(CheckAlike(source, weights));
   const Weight& first = weights[0];
   out.stored = first.stored;
-  out.experts = static_cast<uint32_t>(layout.stacked  ? weights.size()
-                                      : layout.packed ? first.shape[0]
-                                                      : 0);
+  out.expert_count = static_cast<uint32_t>(layout.stacked  ? weights.size()
+                                           : layout.packed ? first.shape[0]
+                                                           : 0);
   if (IsRanges(first, layout)) {
     SHARD_CHECK(LayOutRanges(source, weights, layout, out));
   } else {
     SHARD_CHECK(LayOutReader(source, weights, layout, out));
   }
-  if (out.experts > 0) out.shape.insert(out.shape.begin(), out.experts);
+  if (out.expert_count > 0) out.shape.insert(out.shape.begin(), out.expert_count);
   return Ok();
 }
 

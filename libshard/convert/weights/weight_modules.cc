@@ -32,11 +32,11 @@ std::string PatternOf(std::string_view name, const ModelTensor& tensor, const Fa
     if (name.starts_with(candidate)) prefix = std::max(prefix, candidate.size());
   }
   std::vector<std::string> parts = Split(name.substr(prefix), '.');
-  const char* token = tensor.layer >= 0 ? "{L}" : tensor.expert >= 0 ? "{E}" : nullptr;
+  const char* token = tensor.layer ? "{L}" : tensor.expert ? "{E}" : nullptr;
   for (std::string& part : parts) {
     if (token == nullptr || !ParseUint(part)) continue;
     part = token;
-    token = token == std::string_view("{L}") && tensor.expert >= 0 ? "{E}" : nullptr;
+    token = token == std::string_view("{L}") && tensor.expert ? "{E}" : nullptr;
   }
   return Join(parts, ".");
 }

@@ -63,14 +63,14 @@ TEST(BaseKeys, AreTheNumbersThatTheModelHas) {
   const std::string text = Cat(kPlain, R"(, "num_experts": 7, "text_config": {"num_experts": 6,
       "num_experts_per_token": 3, "n_layers": 4, "n_embd": 16, "topk_group": 2, "n_group": 3}})");
   const ModelConfig model = ParseModelConfig("config.json", text).value();
-  EXPECT_EQ(model.experts, 6u);
+  EXPECT_EQ(model.expert_count, 6u);
   EXPECT_EQ(model.expert_count_key, "text_config.num_experts");
   const HfConfig config = HfConfig::Parse("config.json", text).value();
   GgufMetadata metadata;
   ArchKeys keys("arch", metadata);
   ASSERT_TRUE(AddBaseKeys(config, RoutingOf(text), 4, keys));
   EXPECT_EQ(ReadShape(config).value().layers, model.layers);
-  EXPECT_EQ(*metadata.Find("arch.expert_count"), GgufValue::U32(model.experts));
+  EXPECT_EQ(*metadata.Find("arch.expert_count"), GgufValue::U32(model.expert_count));
   EXPECT_EQ(*metadata.Find("arch.expert_used_count"), GgufValue::U32(model.top_k));
   EXPECT_EQ(*metadata.Find("arch.embedding_length"), GgufValue::U32(model.hidden_size));
   EXPECT_EQ(*metadata.Find("arch.expert_group_count"), GgufValue::U32(*model.routing.groups));

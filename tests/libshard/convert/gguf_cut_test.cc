@@ -17,7 +17,7 @@ using testing::Optional;
 // One layer; `ids` are kept.
 ExpertCut Keep(ExpertIds ids) {
   ExpertCut cut;
-  cut.experts = static_cast<uint32_t>(ids.size());
+  cut.expert_count = static_cast<uint32_t>(ids.size());
   cut.eligible[0] = std::move(ids);
   return cut;
 }
@@ -70,7 +70,7 @@ TEST(CutMetadata, AllExpertsChangeNothing) {
   model.Set("expert_count", GgufValue::U32(128));
   model.Set("expert_secret", GgufValue::U32(1));
   ExpertCut all;
-  all.experts = 128;
+  all.expert_count = 128;
   EXPECT_EQ(model.Cut(all), "");
   EXPECT_THAT(model.Uint("expert_count"), Optional(128u));
 }

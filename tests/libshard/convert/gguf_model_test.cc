@@ -68,13 +68,13 @@ TEST(GgufModel, OfAGgufSourceIsItsOwnTensorsAndKeys) {
   EXPECT_EQ(embedding.stored->name, "q8_0");
   EXPECT_EQ(embedding.type, embedding.stored);
   EXPECT_EQ(embedding.bytes(), 4u * 68);
-  EXPECT_EQ(embedding.experts, 0u);
+  EXPECT_EQ(embedding.expert_count, 0u);
   EXPECT_FALSE(model->tensors[1].fixed) << "what a GGUF has is not forced to be another type";
   EXPECT_EQ(model->tensors[1].part, Part::kRouter);
   const GgufTensor& up = model->tensors[2];
   EXPECT_THAT(up.shape, ElementsAre(3, 2, 64));
   EXPECT_EQ(up.layer, 0);
-  EXPECT_EQ(up.experts, 3u);
+  EXPECT_EQ(up.expert_count, 3u);
   ASSERT_EQ(up.sources.size(), 3u);
   EXPECT_EQ(up.sources[1].bytes, 2u * 36);
   EXPECT_EQ(up.sources[1].offset, up.sources[0].offset + 72);

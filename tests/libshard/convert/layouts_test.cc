@@ -92,15 +92,16 @@ TEST_P(ConvertedLayout, StacksExpertsInAscendingOrder) {
   const uint32_t experts = fixtures::DescribeCheckpoint(GetParam()).experts;
   size_t stacked = 0;
   for (const GgufTensor& tensor : gguf_.tensors) {
-    if (tensor.experts == 0) continue;
+    if (tensor.expert_count == 0) continue;
     ++stacked;
     EXPECT_EQ(tensor.shape[0], experts) << tensor.name;
+    EXPECT_NE(tensor.sources.empty(), tensor.rows.empty()) << tensor.name;
     EXPECT_EQ(tensor.sources.size() % experts, 0u) << tensor.name;
-    const auto before = [](const SourceRange& a, const SourceRange& b) {
-      return a.order < b.order;
-    };
+    EXPECT_EQ(tensor.rows.size() % experts, 0u) << tensor.name;
+    const auto before = [](const auto& a, const auto& b) { return a.order < b.order; };
     EXPECT_TRUE(std::is_sorted(tensor.sources.begin(), tensor.sources.end(), before))
         << tensor.name;
+    EXPECT_TRUE(std::is_sorted(tensor.rows.begin(), tensor.rows.end(), before)) << tensor.name;
   }
   // Router, gate, up and down in every layer with experts that the GGUF has.
   EXPECT_GE(stacked, 4u);
@@ -120,9 +121,9 @@ TEST_P(ConvertedLayout, OnlyTwoArchitecturesGetPermutedQueriesAndKeys) {
     const TensorEntry* source = model_->checkpoint().Find(tensor.source_tensor);
     ASSERT_NE(source, nullptr) << tensor.source_tensor;
     // Rows as they are come in one run, scaled ones as row numbers.
-    const bool as_is = tensor.sources.size() == 1 &&
-                       (tensor.reader != nullptr || (tensor.sources[0].offset == source->offset &&
-                                                     tensor.sources[0].bytes == source->bytes));
+    const bool as_is = tensor.rows.size() == 1 ||
+                       (tensor.sources.size() == 1 && tensor.sources[0].offset == source->offset &&
+                        tensor.sources[0].bytes == source->bytes);
     EXPECT_EQ(as_is, !permuted) << tensor.name;
   }
   EXPECT_EQ(compared > 0, !Names().contains("blk.0.attn_q_b.weight")) << "low-rank queries";

@@ -29,10 +29,10 @@ constexpr Case kCases[] = {
 
 // The part of `made` that the experts of an output tensor are.
 std::string PartOf(const std::string& made, const GgufTensor& tensor, const OutputTensor& out) {
-  if (tensor.experts == 0) return made;
-  const size_t size = made.size() / tensor.experts;
+  if (tensor.expert_count == 0) return made;
+  const size_t size = made.size() / tensor.expert_count;
   std::string part;
-  for (const uint32_t id : out.experts) part += made.substr(id * size, size);
+  for (const uint32_t id : out.expert_ids) part += made.substr(id * size, size);
   return part;
 }
 

@@ -222,7 +222,10 @@ TEST_F(RowReaders, RepackThroughStacksAndSelections) {
   EXPECT_THAT(first, ElementsAre(1, 3, 2, 0));
 }
 
-TEST(RowRange, CountsRows) { EXPECT_EQ(RowRange(5, 7, 9), (SourceRange{kRowsOfReader, 5, 7, 9})); }
+TEST(RowRange, PartsKeepTheirOrder) {
+  EXPECT_EQ((RowRange{5, 7, 9}.Part(2, 3)), (RowRange{7, 3, 9}));
+  EXPECT_EQ((SourceRange{1, 5, 7, 9}.Part(2, 3)), (SourceRange{1, 7, 3, 9}));
+}
 
 }  // namespace
 }  // namespace moepack

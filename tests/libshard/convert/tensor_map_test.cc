@@ -46,7 +46,7 @@ TEST(TensorMap, OrdersByLayerAndStacksExpertsById) {
   EXPECT_EQ(model->tensors[3].name, "blk.0.attn_norm.weight");
   const GgufTensor& up = Find(*model, "blk.0.ffn_up_exps.weight");
   EXPECT_THAT(up.shape, ElementsAre(2, 2, 4));
-  EXPECT_EQ(up.experts, 2u);
+  EXPECT_EQ(up.expert_count, 2u);
   EXPECT_EQ(up.part, Part::kExpert);
   EXPECT_EQ(up.layer, 0);
   EXPECT_EQ(up.source_tensor, "model.layers.0.mlp.experts.*.up_proj.weight");
@@ -64,7 +64,7 @@ TEST(TensorMap, GivesTheRouterARangePerExpert) {
   const auto model = sample.Convert();
   const GgufTensor& router = Find(*model, "blk.0.ffn_gate_inp.weight");
   EXPECT_EQ(router.part, Part::kRouter);
-  EXPECT_EQ(router.experts, 2u);
+  EXPECT_EQ(router.expert_count, 2u);
   EXPECT_EQ(router.sources.size(), 2u);
   EXPECT_TRUE(router.fixed);
 }
@@ -169,8 +169,8 @@ TEST(TensorMap, ReadsScaledWeightsAndStacksThemAsBf16) {
   EXPECT_EQ(up.stored->name, "bf16");
   EXPECT_EQ(up.type->name, "bf16");
   EXPECT_EQ(up.source_tensor, "model.layers.0.mlp.experts.*.up_proj.weight");
-  ASSERT_EQ(up.sources.size(), 2u);
-  EXPECT_EQ(up.sources[1], RowRange(2, 2, up.sources[0].order + 1));
+  ASSERT_EQ(up.rows.size(), 2u);
+  EXPECT_EQ(up.rows[1], (RowRange{2, 2, up.rows[0].order + 1}));
   EXPECT_EQ(sample.Values(*model, up.name), std::vector<float>(16, 2.0f));
   EXPECT_NE(Find(*model, "blk.0.attn_q.weight").reader, nullptr);
   EXPECT_EQ(Find(*model, "blk.0.attn_k.weight").reader, nullptr) << "a plain weight stays ranges";

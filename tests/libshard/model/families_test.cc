@@ -255,11 +255,13 @@ arctic
 
 struct Sample {
   std::string part, role;
-  int layer, expert, axis;
+  std::optional<int> layer, expert, axis;
   std::string name;
 };
 
-int NumberOr(const std::string& text, int none) { return text == "-" ? none : std::stoi(text); }
+std::optional<int> Number(const std::string& text) {
+  return text == "-" ? std::nullopt : std::optional(std::stoi(text));
+}
 
 std::map<std::string, std::vector<Sample>> ReadSamples() {
   std::map<std::string, std::vector<Sample>> samples;
@@ -270,8 +272,7 @@ std::map<std::string, std::vector<Sample>> ReadSamples() {
     if (!line.starts_with(" ")) {
       family = line;
     } else if (words >> part >> role >> layer >> expert >> axis >> name) {
-      samples[family].push_back(
-          {part, role, NumberOr(layer, -1), NumberOr(expert, -1), NumberOr(axis, kNoAxis), name});
+      samples[family].push_back({part, role, Number(layer), Number(expert), Number(axis), name});
     }
   }
   return samples;
@@ -293,7 +294,8 @@ void ExpectClassified(const Family& family, const Sample& sample) {
   EXPECT_EQ(found.layer, sample.layer);
   EXPECT_EQ(found.expert, sample.expert);
   EXPECT_EQ(found.rule->expert_axis, sample.axis);
-  EXPECT_EQ(found.mtp, sample.layer >= static_cast<int>(kLayers) || sample.role == "mtp");
+  EXPECT_EQ(found.mtp,
+            sample.layer.value_or(0) >= static_cast<int>(kLayers) || sample.role == "mtp");
   EXPECT_EQ(found.rule->folded, sample.part == "expert" && family.name == "dbrx");
   EXPECT_EQ(found.rule->holds_expert_ids, sample.role == "expert_ids");
 }
@@ -316,7 +318,7 @@ TEST(Families, AreAllSampledWithAnExpertAndARouter) {
     ASSERT_TRUE(samples.contains(family.name)) << family.name;
     for (const Sample& sample : samples.at(family.name)) {
       expert = expert || sample.part == "expert";
-      router = router || (sample.part == "router" && sample.axis != kNoAxis);
+      router = router || (sample.part == "router" && sample.axis);
     }
     EXPECT_TRUE(expert && router) << family.name;
   }

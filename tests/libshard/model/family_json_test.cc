@@ -66,7 +66,7 @@ TEST_F(FamilyFile, ReadsATable) {
   EXPECT_EQ(family->rules[0].expert_axis, -1);
   EXPECT_TRUE(family->rules[1].holds_expert_ids);
   EXPECT_TRUE(family->rules[2].folded);
-  EXPECT_EQ(family->rules[3].expert_axis, kNoAxis);
+  EXPECT_FALSE(family->rules[3].expert_axis);
 
   FamilyMatcher matcher(*family, 10);
   const TensorClass found = matcher.Classify("model.layers.4.moe.w1.weight");

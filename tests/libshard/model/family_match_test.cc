@@ -50,7 +50,7 @@ TEST_F(FamilyMatch, ReadsLayerExpertAndLeafFromAName) {
 }
 
 TEST_F(FamilyMatch, ReadsTheNumbersOfEachNameAlthoughTheShapeIsRemembered) {
-  for (int expert : {0, 5, 100}) {
+  for (const uint32_t expert : {0u, 5u, 100u}) {
     const TensorClass found =
         matcher_.Classify(Cat("layers.2.mlp.experts.", expert, ".up_proj.weight"));
     ASSERT_NE(found.rule, nullptr);
@@ -124,7 +124,7 @@ TEST_F(FamilyMatch, NeedsAtLeastOneCharacterAfterThePrefix) {
 TEST_F(FamilyMatch, DoesNotTakeTowerNumbersForLayers) {
   const TensorClass found = matcher_.Classify("tower.7.8.x");
   ASSERT_NE(found.rule, nullptr);
-  EXPECT_EQ(found.layer, -1);
+  EXPECT_FALSE(found.layer);
   EXPECT_FALSE(found.mtp);
 }
 

@@ -62,7 +62,7 @@ TEST_P(LayoutTest, OpensAsItsFamilyWithTheExpertsOfEveryLayer) {
   std::vector<uint32_t> layers;
   for (const moepack::MoeLayer& layer : model->layers()) {
     layers.push_back(layer.layer);
-    EXPECT_EQ(layer.experts, spec_.experts) << "layer " << layer.layer;
+    EXPECT_EQ(layer.expert_count, spec_.experts) << "layer " << layer.layer;
     EXPECT_EQ(layer.mtp, layer.layer >= spec_.layers) << "layer " << layer.layer;
     EXPECT_EQ(layer.top_k, spec_.top_k) << "layer " << layer.layer;
     EXPECT_GT(layer.expert_bytes, 0u);
@@ -132,7 +132,7 @@ TEST_P(LayoutTest, HasRouterExpertsAndTrunk) {
   ASSERT_TRUE(model.has_value()) << model.error().message;
   std::map<moepack::Part, std::set<int>> layers;
   for (const moepack::ModelTensor& tensor : model->tensors()) {
-    layers[tensor.part].insert(tensor.layer);
+    if (tensor.layer) layers[tensor.part].insert(static_cast<int>(*tensor.layer));
   }
   const std::set<int> expected(spec_.moe_layers.begin(), spec_.moe_layers.end());
   EXPECT_EQ(layers[moepack::Part::kExpert], expected);
@@ -301,7 +301,7 @@ TEST(CommittedFixtures, TinyMoeOpensAndItsOverlayNamesTwoExpertsPerLayer) {
       nlohmann::json::parse(fixtures::ReadFile(Source() / "fixtures" / "tiny-overlay.json"));
   std::set<std::string> distinct;
   for (const moepack::MoeLayer& layer : model->layers()) {
-    EXPECT_EQ(layer.experts, 16u);
+    EXPECT_EQ(layer.expert_count, 16u);
     const std::string ids = overlay.at("layers").at(std::to_string(layer.layer));
     EXPECT_EQ(std::count(ids.begin(), ids.end(), ','), 1) << ids;
     distinct.insert(ids);

@@ -52,7 +52,7 @@ TEST(GgufConfig, ReadsTheSizesOfAModel) {
   EXPECT_EQ(read.config.architecture, "glm4moe");
   EXPECT_EQ(read.config.layers, 5u);
   EXPECT_EQ(read.config.mtp_layers, 1u);
-  EXPECT_EQ(read.config.experts, 8u);
+  EXPECT_EQ(read.config.expert_count, 8u);
   EXPECT_EQ(read.config.top_k, 2u);
   EXPECT_EQ(read.config.hidden_size, 64u);
   EXPECT_EQ(read.config.expert_intermediate_size, 32u);

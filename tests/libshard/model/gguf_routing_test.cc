@@ -107,9 +107,8 @@ TEST(GgufRouting, WarnsWhereItIsGuessed) {
   EXPECT_THAT(ReadRouting(said).warnings, IsEmpty());
 }
 
-TEST(GgufRouting, RefusesAFunctionThatWeDoNotKnowInEveryArchitecture) {
-  for (const GgufArchitecture& architecture : AllArchitectures()) {
-    const std::string name(architecture.name);
+TEST(GgufRouting, RefusesAFunctionThatWeDoNotKnowWhateverTheArchitectureReads) {
+  for (const std::string name : {"deepseek2", "qwen3moe", "minimax-m2", "llama4", "rnd1", "new"}) {
     GgufMetadata metadata = MinimalRouting(name);
     metadata.Set(name + ".expert_gating_func", GgufValue::U32(5));
     const ReadRouting read(metadata);

@@ -63,7 +63,7 @@ TEST_F(LayerExpertsTest, PackedAndExplicitExpertsOfALayerAgree) {
   tensors.push_back({"l.0.packed", "U8", {2, 4}, "12345678"});
   const auto model = Open(tensors);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->layers()[0].experts, 2u);
+  EXPECT_EQ(model->layers()[0].expert_count, 2u);
   EXPECT_EQ(model->layers()[0].expert_bytes, 3u + 4u) << "that of the largest";
   tensors = two;
   tensors.push_back({"l.0.packed", "U8", {3, 1}, "123"});
@@ -86,7 +86,7 @@ TEST_F(LayerExpertsTest, FoldedExpertsNeedAConfigThatCountsThem) {
       "num_experts": 3, "num_experts_per_tok": 1, "architectures": ["Toy"]})"));
   const auto model = Open({{"l.0.folded", "U8", {2, 6}, std::string(12, 'f')}});
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->layers()[0].experts, 3u);
+  EXPECT_EQ(model->layers()[0].expert_count, 3u);
   EXPECT_EQ(model->tensors()[0].axis, 1);
 }
 

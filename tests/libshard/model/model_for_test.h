@@ -8,6 +8,7 @@
 
 #include "libshard/base/file.h"
 #include "libshard/base/memory_tree.h"
+#include "libshard/base/text.h"
 #include "libshard/model/hf_config.h"
 #include "libshard/model/model.h"
 
@@ -15,19 +16,16 @@ namespace moepack {
 
 class ModelForTest {
  public:
-  explicit ModelForTest(ModelConfig config = {}) {
-    model_.config_ = std::move(config);
-    Root("model");
-  }
+  explicit ModelForTest(ModelConfig config = {}) { parts_.config = std::move(config); }
 
   ModelForTest& Root(const std::string& root) {
-    model_.checkpoint_.tree_ = std::make_shared<const MemoryTree>(root);
+    root_ = root;
     return *this;
   }
   ModelForTest& ConfigPath(const std::string& path) {
-    model_.config_path_ = path;
-    model_.config_text_ = ReadTextFile(path, kMaxConfigBytes).value();
-    model_.has_config_ = true;
+    parts_.config_path = path;
+    parts_.config_text = ReadTextFile(path, kMaxConfigBytes).value();
+    parts_.has_config = true;
     return *this;
   }
   // With the routing of a family that we know by that name.
@@ -41,7 +39,7 @@ class ModelForTest {
     return *this;
   }
   ModelForTest& Layer(const MoeLayer& layer) {
-    model_.layers_.push_back(layer);
+    parts_.layers.push_back(layer);
     return *this;
   }
   // `count` equal layers from 0.
@@ -49,39 +47,61 @@ class ModelForTest {
     for (uint32_t layer = 0; layer < count; ++layer) Layer({layer, experts, top_k, bytes, false});
     return *this;
   }
+  // As of an index whose shards are not there.
   ModelForTest& NamesOnly() {
-    model_.checkpoint_.names_only_ = true;
+    names_only_ = true;
     return *this;
   }
   // `kind` gives layer, leaf and mtp; the part is that of the rule.
   ModelForTest& Tensor(const TensorRule& rule, ModelTensor kind, const std::string& dtype,
                        const std::vector<uint64_t>& shape) {
     TensorEntry entry;
-    entry.name = "tensor" + std::to_string(model_.tensors_.size());
+    entry.name = "tensor" + std::to_string(entries_.size());
     entry.dtype = dtype;
     entry.format = quant::FindSafetensorsFormat(dtype);
     entry.shape = shape;
     entry.bytes = entry.format->BytesFor(entry.Elements()).value();
-    kind.index = static_cast<uint32_t>(model_.tensors_.size());
+    kind.index = static_cast<uint32_t>(entries_.size());
     kind.part = rule.part;
     family_.rules.push_back(rule);
-    model_.checkpoint_.tensors_.push_back(entry);
-    model_.tensors_.push_back(kind);
+    entries_.push_back(entry);
+    parts_.tensors.push_back(kind);
     return *this;
   }
 
-  MoeModel Build() {
+  MoeModel Build() const {
+    ModelParts parts = parts_;
+    parts.checkpoint = names_only_ ? IndexAlone() : PromisedOnly();
     // Rules are borrowed from the family, so they are pointed at once it has stopped growing.
-    model_.family_ = std::make_shared<const moepack::Family>(family_);
-    model_.routing_ = ResolveRouting(family_, model_.config_);
-    for (size_t i = 0; i < model_.tensors_.size(); ++i)
-      model_.tensors_[i].rule = &model_.family_->rules[i];
-    return model_;
+    parts.family = std::make_shared<const moepack::Family>(family_);
+    parts.routing = ResolveRouting(family_, parts.config);
+    for (size_t i = 0; i < parts.tensors.size(); ++i) {
+      parts.tensors[i].rule = &parts.family->rules[i];
+    }
+    return MoeModel(std::move(parts));
   }
 
  private:
-  MoeModel model_;
+  Checkpoint PromisedOnly() const {
+    const Source source{root_, std::make_shared<const MemoryTree>(root_), ""};
+    return Checkpoint::Promised(source, "config.json", entries_).value();
+  }
+  Checkpoint IndexAlone() const {
+    constexpr const char* kIndex = "model.safetensors.index.json";
+    std::string names;
+    for (const TensorEntry& entry : entries_) {
+      names += Cat(names.empty() ? "" : ", ", Quoted(entry.name), ": \"model.safetensors\"");
+    }
+    const auto tree = std::make_shared<MemoryTree>(root_);
+    tree->Add(kIndex, Cat("{\"weight_map\": {", names, "}}"));
+    return Checkpoint::Open({root_, tree, kIndex}).value();
+  }
+
+  std::string root_ = "model";
   moepack::Family family_;
+  std::vector<TensorEntry> entries_;
+  ModelParts parts_;
+  bool names_only_ = false;
 };
 
 }  // namespace moepack

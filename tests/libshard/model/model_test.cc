@@ -24,7 +24,7 @@ TEST(MoeModel, UnderstandsTheTinyModel) {
   EXPECT_EQ(model->family().name, "qwen3-moe");
   ASSERT_EQ(model->layers().size(), 3u);
   for (const MoeLayer& layer : model->layers()) {
-    EXPECT_EQ(layer.experts, 16u);
+    EXPECT_EQ(layer.expert_count, 16u);
     EXPECT_EQ(layer.top_k, 2u);
     EXPECT_EQ(layer.expert_bytes, 3u * 256 * 256 * 2);
     EXPECT_FALSE(layer.mtp);
@@ -110,7 +110,8 @@ TEST_F(PackedScales, OnePerExpertAreCutOneForAllAreCopied) {
                            {"l.0.experts.up.weight_scale", "U8", {2}, "ab"}});
   ASSERT_TRUE(model) << model.error().message;
   for (const ModelTensor& tensor : model->tensors()) {
-    EXPECT_EQ(tensor.axis, tensor.leaf == "input_scale" ? -1 : 0) << model->entry(tensor).name;
+    EXPECT_EQ(tensor.axis.has_value(), tensor.leaf != "input_scale") << model->entry(tensor).name;
+    EXPECT_EQ(tensor.axis.value_or(0), 0u) << model->entry(tensor).name;
   }
 }
 
@@ -152,7 +153,7 @@ TEST_F(GgufModels, TakeTheirConfigFromTheMetadata) {
   EXPECT_EQ(model->config_path(), dir_ / "m.gguf");
   EXPECT_EQ(model->config().architecture, "deepseek2");
   ASSERT_EQ(model->layers().size(), 2u);
-  EXPECT_EQ(model->layers()[0].experts, 4u);
+  EXPECT_EQ(model->layers()[0].expert_count, 4u);
   EXPECT_EQ(model->layers()[0].top_k, 2u);
   EXPECT_EQ(model->layers()[0].expert_bytes, 3u * 2 * 2 * 4);
   EXPECT_EQ(model->routing().gating, Gating::kSoftmax);

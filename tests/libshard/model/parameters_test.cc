@@ -16,7 +16,7 @@ TensorRule Rule(Part part, const std::string& role = "") {
   return rule;
 }
 
-ModelTensor In(int layer, std::string_view leaf = "weight", bool mtp = false) {
+ModelTensor In(std::optional<uint32_t> layer, std::string_view leaf = "weight", bool mtp = false) {
   ModelTensor tensor;
   tensor.layer = layer;
   tensor.leaf = leaf;
@@ -24,7 +24,7 @@ ModelTensor In(int layer, std::string_view leaf = "weight", bool mtp = false) {
   return tensor;
 }
 
-void AddExperts(ModelForTest& model, int layer, uint64_t experts, const Shape& gate) {
+void AddExperts(ModelForTest& model, uint32_t layer, uint64_t experts, const Shape& gate) {
   for (uint64_t expert = 0; expert < experts; ++expert) {
     model.Tensor(Rule(Part::kExpert, "gate"), In(layer), "BF16", gate);
     model.Tensor(Rule(Part::kExpert, "up"), In(layer), "BF16", gate);
@@ -44,10 +44,10 @@ MoeModel Decoder(const DecoderSizes& s) {
   ModelForTest model;
   const TensorRule trunk = Rule(Part::kTrunk);
   model.Layers(s.layers, s.experts, s.top_k);
-  model.Tensor(trunk, In(-1), "BF16", {s.vocabulary, s.hidden});
-  model.Tensor(trunk, In(-1), "BF16", {s.vocabulary, s.hidden});
-  model.Tensor(trunk, In(-1), "BF16", {s.hidden});
-  for (int layer = 0; layer < static_cast<int>(s.layers); ++layer) {
+  model.Tensor(trunk, In({}), "BF16", {s.vocabulary, s.hidden});
+  model.Tensor(trunk, In({}), "BF16", {s.vocabulary, s.hidden});
+  model.Tensor(trunk, In({}), "BF16", {s.hidden});
+  for (uint32_t layer = 0; layer < s.layers; ++layer) {
     for (const Shape& shape :
          {Shape{s.query, s.hidden}, Shape{s.key_value, s.hidden}, Shape{s.key_value, s.hidden},
           Shape{s.hidden, s.query}, Shape{s.hidden}, Shape{s.hidden}}) {
@@ -114,7 +114,7 @@ TEST(CountParameters, SkipsScalesZeroPointsShapesAndExpertTables) {
   TensorRule table = Rule(Part::kRouter);
   table.holds_expert_ids = true;
   EXPECT_EQ(CountWith(table, In(0), "F32", {4, 4}).total, 0u);
-  EXPECT_EQ(CountWith(Rule(Part::kTrunk), In(-1, ""), "I64", {1, 512}).total, 0u);
+  EXPECT_EQ(CountWith(Rule(Part::kTrunk), In({}, ""), "I64", {1, 512}).total, 0u);
 }
 
 TEST(CountParameters, UnpacksIntegersByTheWidthOfTheConfig) {
@@ -158,8 +158,8 @@ TEST(CountParameters, KeepsPredictionBlocksAndTowersApart) {
   model.Layer({0, 2, 1, 0, false}).Layer({1, 2, 1, 0, true});
   model.Tensor(Rule(Part::kTrunk), In(0), "BF16", {7});
   model.Tensor(Rule(Part::kExpert), In(1, "weight", true), "BF16", {2, 50});
-  model.Tensor(Rule(Part::kTrunk, "vision"), In(-1), "BF16", {11});
-  model.Tensor(Rule(Part::kTrunk, "audio"), In(-1), "BF16", {13});
+  model.Tensor(Rule(Part::kTrunk, "vision"), In({}), "BF16", {11});
+  model.Tensor(Rule(Part::kTrunk, "audio"), In({}), "BF16", {13});
   const ParameterCount count = CountParameters(model.Build());
   EXPECT_EQ(count.total, 7u);
   EXPECT_EQ(count.active, 7u);

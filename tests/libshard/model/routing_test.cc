@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
+#include <string>
+#include <vector>
+
+#include "libshard/base/text.h"
 
 namespace moepack {
 namespace {
@@ -10,15 +15,19 @@ namespace {
 TEST(Gatings, HaveOneRowEachAndEveryNameAndNumberOnce) {
   std::set<std::string_view> names;
   std::set<uint32_t> ids;
-  for (const GatingRow& row : AllGatings()) {
-    EXPECT_EQ(&RowOf(row.gating), &row) << row.name;
+  const std::vector<std::string> listed = Split(GatingNames(), ',');
+  for (const std::string& text : listed) {
+    const std::string name = text.substr(text.find_first_not_of(' '));
+    const std::optional<Gating> gating = FindGating(name);
+    ASSERT_TRUE(gating) << name;
+    const GatingRow& row = RowOf(*gating);
+    EXPECT_EQ(row.name, name);
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     EXPECT_TRUE(row.alias.empty() || names.insert(row.alias).second) << row.alias;
     EXPECT_TRUE(row.gguf_id == kNoGgufId || ids.insert(row.gguf_id).second) << row.name;
-    EXPECT_EQ(FindGating(row.name), row.gating);
     EXPECT_EQ(FindGgufGating(row.gguf_id).value_or(row.gating), row.gating);
   }
-  EXPECT_EQ(AllGatings().size(), 5u);
+  EXPECT_EQ(listed.size(), 5u);
 }
 
 TEST(Gatings, AreNotFoundUnderOtherNamesAndNumbers) {

@@ -81,7 +81,7 @@ TEST(RowEncoder, GivesEachExpertItsOwnImportance) {
   tensor.encoding = std::make_shared<const Encoding>(encoding);
   const std::vector<float> row = Ramp(256);
   const auto encode = [&](ExpertIds ids, uint64_t first_row) {
-    tensor.experts = std::move(ids);
+    tensor.expert_ids = std::move(ids);
     std::vector<std::byte> out;
     RowEncoder().Encode(tensor, first_row, Floats(row), out);
     return out;

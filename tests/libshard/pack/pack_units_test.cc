@@ -24,6 +24,13 @@ OutputFile File(std::vector<std::vector<SourceRange>> tensors, uint64_t padding 
   return file;
 }
 
+// One tensor of rows that a reader makes.
+OutputFile FileOfRows(std::vector<RowRange> rows) {
+  OutputFile file = File({{}});
+  file.tensors[0].rows = std::move(rows);
+  return file;
+}
+
 // Runs the schedule one unit at a time and returns, per output, the source offsets of its bytes.
 std::vector<std::vector<uint64_t>> Drain(PackSchedule& schedule, size_t outputs, uint64_t& read) {
   std::vector<std::vector<uint64_t>> seen(outputs);
@@ -69,7 +76,7 @@ TEST(PackSchedule, GivesEveryOutputItsBytesInOrderAndReadsSharedOnesOnce) {
 
 TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
   // 32 values each: 128 bytes read, 128 as F32, 34 as q8_0 and a little for the list of reads.
-  OutputFile file = File({{RowRange(0, 10, 0), RowRange(20, 10, 1)}});
+  OutputFile file = FileOfRows({{0, 10, 0}, {20, 10, 1}});
   file.tensors[0].encoding = std::make_shared<const Encoding>(
       Encoding{.from = quant::FindFormat("bf16"),
                .to = quant::FindFormat("q8_0"),
@@ -82,9 +89,8 @@ TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
   PackSchedule schedule(outputs, {0}, {640, 640});
   std::vector<uint64_t> counts;
   while (const PackUnit* unit = schedule.Start()) {
-    ASSERT_EQ(unit->reads.size(), 1u);
-    EXPECT_EQ(unit->reads[0].file, kRowsOfReader);
-    counts.push_back(unit->reads[0].bytes);
+    EXPECT_TRUE(unit->reads.empty()) << "the reader knows what to read";
+    counts.push_back(unit->rows.count);
     schedule.Done(*unit);
   }
   EXPECT_EQ(counts, (std::vector<uint64_t>{4, 4, 2, 4, 4, 2}));
@@ -93,8 +99,8 @@ TEST(PackSchedule, CutsTheRowsOfAReaderByWhatTheyTakeInMemory) {
 // The buffers of a worker for a unit of a reader's rows.
 uint64_t BuffersOf(const PackUnit& unit) {
   const Encoding& encoding = *unit.tensor->encoding;
-  const uint64_t rows = unit.reads[0].bytes;
-  return ReadBytes(*encoding.reader, unit.reads[0].offset, rows) +
+  const uint64_t rows = unit.rows.count;
+  return ReadBytes(*encoding.reader, unit.rows.first, rows) +
          rows * (encoding.row_values * sizeof(float) + *encoding.to->BytesFor(encoding.row_values));
 }
 
@@ -110,7 +116,7 @@ TEST(PackSchedule, NoUnitOfAReaderTakesMoreThanItsShareOfTheMemory) {
       StackedRows({PlainRows(bf16, 0, 0, 7, 512), PlainRows(bf16, 0, 0, 7, 512)})};
   constexpr uint64_t kChunk = 64u << 10;
   for (const RowReaderPtr& reader : readers) {
-    OutputFile file = File({{RowRange(0, reader->rows(), 0)}});
+    OutputFile file = FileOfRows({{0, reader->rows(), 0}});
     file.tensors[0].encoding =
         std::make_shared<const Encoding>(Encoding{.from = bf16,
                                                   .to = quant::FindFormat("q8_0"),
@@ -124,7 +130,7 @@ TEST(PackSchedule, NoUnitOfAReaderTakesMoreThanItsShareOfTheMemory) {
     uint64_t most = 0, rows = 0;
     while (const PackUnit* unit = schedule.Start()) {
       most = std::max(most, BuffersOf(*unit));
-      rows += unit->reads[0].bytes;
+      rows += unit->rows.count;
       schedule.Done(*unit);
     }
     EXPECT_EQ(rows, reader->rows());
@@ -180,7 +186,7 @@ OutputTensor Encoded(std::vector<SourceRange> ranges, ExpertIds ids = {}) {
                                                 .reader = nullptr,
                                                 .repack = false});
   tensor.sources = std::move(ranges);
-  tensor.experts = std::move(ids);
+  tensor.expert_ids = std::move(ids);
   return tensor;
 }
 

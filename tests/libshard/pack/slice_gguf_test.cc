@@ -26,7 +26,7 @@ GgufModel SmallModel() {
     tensor.type = quant::FindFormat(type);
     tensor.part = part;
     tensor.layer = 0;
-    tensor.experts = experts;
+    tensor.expert_count = experts;
     const uint64_t pieces = experts == 0 ? 1 : experts;
     const uint64_t bytes = *tensor.stored->BytesFor(tensor.elements() / pieces);
     for (uint32_t i = 0; i < pieces; ++i) {
@@ -120,7 +120,7 @@ TEST(SliceGguf, AGroupHoldsRowsOfOwnedAndFilledExpertsAscending) {
   const OutputFile group = Slice(SmallModel())[4];
   ASSERT_EQ(group.tensors.size(), 3u);
   const OutputTensor& router = group.tensors[0];
-  EXPECT_THAT(router.experts, ElementsAre(0, 2, 3));
+  EXPECT_THAT(router.expert_ids, ElementsAre(0, 2, 3));
   EXPECT_EQ(router.entry.shape, (std::vector<uint64_t>{3, 32}));
   EXPECT_EQ(router.entry.bytes, 3u * 32 * 4);
   ASSERT_TRUE(router.encoding);

@@ -52,17 +52,17 @@ inline std::vector<float> ReadRows(const Checkpoint& checkpoint, const GgufTenso
   }
   const bool repack = repacked != nullptr && tensor.KeepsGrid(tensor.type);
   uint64_t at = 0;
-  for (const SourceRange& range : tensor.sources) {
+  for (const RowRange& range : tensor.rows) {
     std::vector<SourceRange> reads;
-    tensor.reader->AddReads(range.offset, range.bytes, reads);
+    tensor.reader->AddReads(range.first, range.count, reads);
     const std::string bytes = ReadRanges(checkpoint, reads);
     const auto in = std::as_bytes(std::span(bytes));
-    if (at + range.bytes * width > values.size()) return {};
-    const RowBytes rows{range.offset, range.bytes, in};
-    if (!tensor.reader->Decode(rows, std::span(values).subspan(at, range.bytes * width))) return {};
-    at += range.bytes * width;
+    if (at + range.count * width > values.size()) return {};
+    const RowBytes rows{range.first, range.count, in};
+    if (!tensor.reader->Decode(rows, std::span(values).subspan(at, range.count * width))) return {};
+    at += range.count * width;
     if (!repack) continue;
-    std::string made(*tensor.type->BytesFor(range.bytes * width), '\0');
+    std::string made(*tensor.type->BytesFor(range.count * width), '\0');
     GridReport report;
     if (!tensor.reader->Repack(tensor.type, rows, std::as_writable_bytes(std::span(made)),
                                report)) {
@@ -88,7 +88,7 @@ inline std::string MadeBytes(const Checkpoint& checkpoint, const GgufTensor& ten
   made.resize(rows * to);
   for (uint64_t i = 0; i < rows; ++i) {
     std::span<const float> importance;
-    const uint64_t per_expert = tensor.experts == 0 ? rows : rows / tensor.experts;
+    const uint64_t per_expert = tensor.expert_count == 0 ? rows : rows / tensor.expert_count;
     if (tensor.importance != nullptr) {
       importance = tensor.importance->Row(static_cast<uint32_t>(i / per_expert));
     }

@@ -92,7 +92,7 @@ TEST(Imatrix, TakesTheSiblingsRowForAnExpertWithoutData) {
   const ImatrixCoverage& coverage = applied.use.coverage[0];
   EXPECT_EQ(coverage.tensor, kUp);
   EXPECT_EQ(coverage.layer, 0);
-  EXPECT_EQ(coverage.experts, 3u);
+  EXPECT_EQ(coverage.expert_count, 3u);
   EXPECT_THAT(coverage.missing, ElementsAre(1));
   EXPECT_EQ(coverage.filled_from, kGate);
 }

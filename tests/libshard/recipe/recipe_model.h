@@ -21,11 +21,11 @@ inline GgufTensor RecipeTensor(const std::string& name, std::vector<uint64_t> sh
   tensor.shape = std::move(shape);
   tensor.stored = tensor.type = quant::FindFormat(stored);
   if (name.starts_with("blk.")) {
-    tensor.layer = static_cast<int>(ParseUint(Split(name, '.')[1]).value_or(0));
+    tensor.layer = static_cast<uint32_t>(ParseUint(Split(name, '.')[1]).value_or(0));
   }
   if (name.find("_exps") != std::string::npos) {
     tensor.part = Part::kExpert;
-    tensor.experts = static_cast<uint32_t>(tensor.shape[0]);
+    tensor.expert_count = static_cast<uint32_t>(tensor.shape[0]);
   }
   return tensor;
 }

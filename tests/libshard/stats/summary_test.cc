@@ -83,7 +83,7 @@ TEST(StatisticsSummary, FewExpertsHaveNoSuperExperts) {
     Statistics statistics = Flat(4, experts);
     Layers(statistics)[0][0].peak = 1000;
     const StatisticsSummary summary = Summarize(statistics);
-    EXPECT_EQ(summary.experts, 4 * experts);
+    EXPECT_EQ(summary.expert_count, 4 * experts);
     EXPECT_EQ(summary.super_experts.size(), experts == 50 ? 1u : 0u);
   }
 }

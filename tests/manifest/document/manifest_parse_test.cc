@@ -24,7 +24,7 @@ TEST(ParseManifestTest, ReadsBackEveryFieldThatWasWritten) {
   ASSERT_EQ(read->bundles.size(), 5u);
   const TensorRecord& tensor = read->bundles[1].tensors.back();
   EXPECT_EQ(tensor.shape, (std::vector<uint64_t>{3, 4, 8}));
-  EXPECT_EQ(tensor.experts, (ExpertIds{0, 1, 2}));
+  EXPECT_EQ(tensor.expert_ids, (ExpertIds{0, 1, 2}));
   EXPECT_EQ(tensor.layer, 2);
   EXPECT_EQ(read->bundles[0].tensors[0].source, "embed.weight");
   EXPECT_EQ(read->command, made.manifest.command);

@@ -14,7 +14,7 @@ NodeRecord Sample() {
   NodeRecord record;
   record.versions = {"0123456789abcdef", "123456789abcdef0", ""};
   record.group = 2;
-  record.experts = {{"10", "4,6"}, {"2", "0-1"}};
+  record.experts_by_layer = {{"10", "4,6"}, {"2", "0-1"}};
   record.distribution_sha256 = std::string(64, 'd');
   record.tool_version = "1.2.3";
   record.recipe = {"Q4_K_M", "", ""};
@@ -34,7 +34,7 @@ TEST(NodeRecord, ReadsBackWhatItWrites) {
   ASSERT_TRUE(record) << record.error().message;
   EXPECT_EQ(WriteNodeRecord(*record), text);
   EXPECT_EQ(record->group, 2u);
-  EXPECT_EQ(record->experts.at("10"), "4,6");
+  EXPECT_EQ(record->experts_by_layer.at("10"), "4,6");
   EXPECT_EQ(record->recipe.name, "Q4_K_M");
   ASSERT_NE(record->FindFile("b.gguf"), nullptr);
   EXPECT_EQ(record->FindFile("b.gguf")->size, 7u);

@@ -24,7 +24,7 @@ using moepack::Role;
 // A tensor of a bundle with its bytes.
 struct Tensor {
   fixtures::RawTensor raw;
-  int layer = -1;
+  std::optional<uint32_t> layer = {};
   ExpertIds experts = {};
 };
 
@@ -119,7 +119,7 @@ inline void AddBundle(Distribution& out, Role role, int group, const std::vector
     record.bytes = tensor.raw.bytes.size();
     record.xxh3 = moepack::Xxh3Hex(std::as_bytes(std::span(tensor.raw.bytes)));
     record.layer = tensor.layer;
-    record.experts = tensor.experts;
+    record.expert_ids = tensor.experts;
     offset += record.bytes;
     bundle.tensors.push_back(record);
   }

@@ -21,7 +21,7 @@ TEST_F(AssembleNodeTest, WritesAModelDirectoryWithAnIndexAndANodeFile) {
   Split("qwen3-moe");
   const auto report = Assemble(Group(1));
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->experts, 4u);
+  EXPECT_EQ(report->expert_count, 4u);
   EXPECT_THAT(report->notes, IsEmpty());
   EXPECT_THAT(tiny::Names(dir_ / "node"),
               ElementsAre("config.json", "generation_config.json",

@@ -10,7 +10,7 @@ using testing::ElementsAre;
 NodeRecord Sample() {
   NodeRecord record;
   record.versions = {"0123456789abcdef", "123456789abcdef0", ""};
-  record.experts = {{"*", "0-3"}};
+  record.experts_by_layer = {{"*", "0-3"}};
   record.distribution_sha256 = std::string(64, 'd');
   record.tool_version = "1.0.0";
   record.recipe.name = "Q4_K_M";
@@ -67,13 +67,13 @@ TEST(DiffNodes, TellsNewGoneAndChangedFilesApart) {
 // "*" is every layer without a key; a list without it names all layers.
 TEST(DiffNodes, ComparesExpertsLayerByLayerHoweverTheyAreSpelled) {
   NodeRecord other = Sample();
-  other.experts = {{"*", "4-7"}};
+  other.experts_by_layer = {{"*", "4-7"}};
   EXPECT_THAT(Lines(Sample(), other), ElementsAre("node | experts | 0-3 | 4-7"));
-  other.experts = {{"0", "0-3"}, {"1", "0-3"}};
+  other.experts_by_layer = {{"0", "0-3"}, {"1", "0-3"}};
   EXPECT_THAT(Lines(Sample(), other), ElementsAre());
-  other.experts = {{"0", "0-3"}, {"1", "1-4"}, {"2", "1-4"}, {"10", "1-4"}};
+  other.experts_by_layer = {{"0", "0-3"}, {"1", "1-4"}, {"2", "1-4"}, {"10", "1-4"}};
   EXPECT_THAT(Lines(Sample(), other), ElementsAre("node | layers 1-2,10, experts | 0-3 | 1-4"));
-  other.experts = {{"5", "0-3"}, {"*", "2-5"}};
+  other.experts_by_layer = {{"5", "0-3"}, {"*", "2-5"}};
   EXPECT_THAT(Lines(Sample(), other), ElementsAre("node | other layers, experts | 0-3 | 2-5"));
 }
 

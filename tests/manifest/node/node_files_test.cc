@@ -10,14 +10,14 @@ using testing::HasSubstr;
 // A packed tensor of `held` experts, each of two rows of four bytes.
 struct Packed {
   explicit Packed(ExpertIds held, uint64_t rows = 2) {
-    record.experts = std::move(held);
+    record.expert_ids = std::move(held);
     record.layer = 0;
     record.name = "blk.0.ffn_up_exps.weight";
     part.record = &record;
     part.entry.name = record.name;
     part.entry.dtype = "I8";
-    part.entry.shape = {record.experts.size(), rows, 4};
-    part.entry.bytes = record.experts.size() * rows * 4;
+    part.entry.shape = {record.expert_ids.size(), rows, 4};
+    part.entry.bytes = record.expert_ids.size() * rows * 4;
   }
   Packed(const Packed&) = delete;
   TensorRecord record;
@@ -46,7 +46,7 @@ TEST(MergeExperts, TakesEachExpertFromThePartThatHoldsIt) {
 TEST(MergeExperts, ATensorWhoseRecordListsNoExpertsIsAMismatch) {
   for (const bool first : {true, false}) {
     Packed group({0, 2}), overlay({1});
-    (first ? group : overlay).record.experts.clear();
+    (first ? group : overlay).record.expert_ids.clear();
     const Error error = Refusal({&group.part, &overlay.part}, {0, 1, 2});
     EXPECT_EQ(error.code, Code::kMismatch);
     EXPECT_THAT(error.message,
@@ -68,10 +68,10 @@ TEST(MergeExperts, AShapeThatDoesNotHoldTheExpertsOfTheRecordIsAMismatch) {
 // "layfr" for "layer", or the number of a layer without experts.
 TEST(MergeExperts, ALayerWithoutEligibleExpertsIsAMismatch) {
   Packed group({0, 2});
-  group.record.layer = -1;
+  group.record.layer = std::nullopt;
   const Error error = Refusal({&group.part}, {});
   EXPECT_EQ(error.code, Code::kMismatch);
-  EXPECT_THAT(error.message, HasSubstr("layer: expected a layer of the plan, found -1"));
+  EXPECT_THAT(error.message, HasSubstr("layer: expected a layer of the plan, found none"));
 }
 
 TEST(EligibleCount, AGroupWithoutExpertsCannotBecomeANode) {

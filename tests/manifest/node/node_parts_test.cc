@@ -62,8 +62,8 @@ TEST_F(NodePartsTest, GroupsOfDifferentSizesAreFine) {
   const auto small = Assemble(Group(0));
   const auto large = Assemble(Forced(1));
   ASSERT_TRUE(small && large);
-  EXPECT_EQ(small->experts, 3u);
-  EXPECT_EQ(large->experts, 4u);
+  EXPECT_EQ(small->expert_count, 3u);
+  EXPECT_EQ(large->expert_count, 4u);
 }
 
 TEST_F(NodePartsTest, AHashRoutingTableIsUnsupported) {
@@ -103,7 +103,7 @@ TEST_F(NodePartsTest, APackedTensorWithoutAnExpertOfThePlanIsAMismatch) {
   EditManifest([](Manifest& manifest) {
     for (BundleRecord& bundle : manifest.bundles) {
       for (TensorRecord& tensor : bundle.tensors) {
-        if (bundle.file == kGroup0 && !tensor.experts.empty()) tensor.experts.back() = 5;
+        if (bundle.file == kGroup0 && !tensor.expert_ids.empty()) tensor.expert_ids.back() = 5;
       }
     }
   });
@@ -117,7 +117,7 @@ TEST_F(NodePartsTest, APackedTensorThatIsNotAMultipleOfItsExpertsIsAMismatch) {
   EditManifest([](Manifest& manifest) {
     for (BundleRecord& bundle : manifest.bundles) {
       for (TensorRecord& tensor : bundle.tensors) {
-        if (bundle.file == kGroup0 && !tensor.experts.empty()) tensor.experts.push_back(5);
+        if (bundle.file == kGroup0 && !tensor.expert_ids.empty()) tensor.expert_ids.push_back(5);
       }
     }
   });

@@ -13,12 +13,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // The bytes of one tensor of the source, experts `ids` cut out element by element.
-std::string SliceByHand(const std::string& file, const TensorEntry& entry, int axis,
-                        const ExpertIds& ids, uint32_t experts) {
+std::string SliceByHand(const std::string& file, const TensorEntry& entry,
+                        std::optional<uint32_t> axis, const ExpertIds& ids, uint32_t experts) {
   const std::string whole = file.substr(entry.offset, entry.bytes);
-  if (axis < 0) return whole;
+  if (!axis) return whole;
   size_t rows = 1;
-  for (int i = 0; i < axis; ++i) rows *= entry.shape[static_cast<size_t>(i)];
+  for (uint32_t i = 0; i < *axis; ++i) rows *= entry.shape[i];
   const size_t row = whole.size() / rows, slice = row / experts;
   std::string out;
   for (size_t r = 0; r < rows; ++r) {
@@ -39,20 +39,20 @@ std::vector<sample::Tensor> TensorsOf(const MoeModel& model, const Plan& plan, R
     const bool routed = tensor.part == moepack::Part::kExpert;
     if (routed != (role != Role::kTrunk)) continue;
     sample::Tensor out{{entry.name, entry.dtype, entry.shape, ""}, tensor.layer, {}};
-    int axis = -1;
+    std::optional<uint32_t> axis;
     uint32_t experts = 1;
     if (routed) {
-      const auto layer = static_cast<uint32_t>(tensor.layer);
+      const uint32_t layer = *tensor.layer;
       experts = plan.layers.at(layer);
       out.experts = sample::IdsIn(plan, role, group, layer);
       if (out.experts.empty()) continue;
-      if (tensor.expert >= 0) {
-        const auto id = static_cast<uint32_t>(tensor.expert);
+      if (tensor.expert) {
+        const uint32_t id = *tensor.expert;
         if (!moepack::Contains(out.experts, id)) continue;
         out.experts = {id};
-      } else if (tensor.axis >= 0) {
+      } else if (tensor.axis) {
         axis = tensor.axis;
-        uint64_t& length = out.raw.shape[static_cast<size_t>(axis)];
+        uint64_t& length = out.raw.shape[*axis];
         length = length / experts * out.experts.size();
       } else {
         out.experts.clear();
@@ -61,8 +61,8 @@ std::vector<sample::Tensor> TensorsOf(const MoeModel& model, const Plan& plan, R
     out.raw.bytes = SliceByHand(files[entry.file], entry, axis, out.experts, experts);
     if (tensors.empty() && begin != nullptr) {
       size_t slices = experts;
-      for (int i = 0; i < axis; ++i) slices *= entry.shape[static_cast<size_t>(i)];
-      *begin = entry.offset + (axis < 0 ? 0 : out.experts[0] * (entry.bytes / slices));
+      for (uint32_t i = 0; i < axis.value_or(0); ++i) slices *= entry.shape[i];
+      *begin = entry.offset + (axis ? out.experts[0] * (entry.bytes / slices) : 0);
     }
     tensors.push_back(std::move(out));
   }
@@ -223,10 +223,10 @@ TEST(VerifySourceTest, FindsEachBrokenRuleAndNothingElse) {
       {"source-tensors",
        [](D& d) {
          for (TensorRecord& tensor : d.manifest.bundles[0].tensors) {
-           if (tensor.name.ends_with("mlp.gate.weight")) tensor.layer = -1;
+           if (tensor.name.ends_with("mlp.gate.weight")) tensor.layer = std::nullopt;
          }
        },
-       "layer -1"},
+       "layer none"},
       {"source-assets", [](D& d) { sample::AddAsset(d, "vocab.json", "{}"); },
        "expected the same file in the source"},
       {"source-assets",

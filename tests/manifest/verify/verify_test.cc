@@ -122,7 +122,7 @@ const std::vector<Breakage>& Breakages() {
       {"versions", [](D& d) { d.manifest.versions.replica = ""; }, "replica version: expected"},
       {"part-files-complete", [](D& d) { d.Remove(kGroup1); },
        "parts: expected a file for each, found none for group 1"},
-      {"trunk-has-no-experts", [](D& d) { d.Bundle(kTrunk).tensors[1].experts = {0}; },
+      {"trunk-has-no-experts", [](D& d) { d.Bundle(kTrunk).tensors[1].expert_ids = {0}; },
        "experts: expected none in the trunk, found 0"},
       {"trunk-has-no-experts",
        [](D& d) {
@@ -202,7 +202,7 @@ TEST(VerifyTest, FindsEachBrokenRuleAndNothingElse) {
 
 TEST(VerifyTest, FindsIdsThatTheLayerDoesNotHave) {
   sample::Distribution made = sample::Make();
-  made.Bundle(kGroup1).tensors[0].experts = {6};
+  made.Bundle(kGroup1).tensors[0].expert_ids = {6};
   made.Bundle(kGroup1).tensors[1].layer = 0;
   const VerifyReport report = VerifySample(made);
   // What the file does not hold of its own is missing as well.

@@ -359,7 +359,7 @@ TEST_F(WriteDistributionTest, TheRemainderIsKeptOnlyWhenAskedFor) {
   EXPECT_EQ(bundle->role, Role::kRemainder);
   EXPECT_EQ(bundle->tensors.size(), 3u * 3u);  // expert 15 of three layers
   for (const TensorRecord& tensor : bundle->tensors) {
-    EXPECT_THAT(tensor.experts, ElementsAre(15)) << tensor.name;
+    EXPECT_THAT(tensor.expert_ids, ElementsAre(15)) << tensor.name;
   }
   ExpectVerified("with");
 }

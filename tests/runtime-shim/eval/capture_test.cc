@@ -11,7 +11,7 @@ using ::testing::FloatEq;
 
 LayerRouters Routers() {
   Routing router;
-  router.experts = 4;
+  router.expert_count = 4;
   router.top_k = 2;
   router.gating = Gating::kSoftmax;
   return {{2, router}};

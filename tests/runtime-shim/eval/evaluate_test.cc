@@ -41,7 +41,7 @@ class Evaluation : public ::testing::Test {
     options_.chunk = 3;
     options_.generate = 4;
     Routing router;
-    router.experts = 4;
+    router.expert_count = 4;
     router.top_k = 2;
     input_.routers = {{0, router}};
     input_.full = Player("unmasked", 0.5, {0, 1, 2, 3}, options_);

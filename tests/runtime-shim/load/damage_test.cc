@@ -221,7 +221,7 @@ TEST_F(LoadDamagedGguf, ExpertsMustBeThoseOfThePlan) {
   for (manifest::BundleRecord& bundle : manifest.bundles) {
     if (bundle.group != 1) continue;
     for (manifest::TensorRecord& tensor : bundle.tensors) {
-      if (!tensor.experts.empty()) tensor.experts[0] = 0;
+      if (!tensor.expert_ids.empty()) tensor.expert_ids[0] = 0;
     }
   }
   fixtures::WriteFile(dir_ / "a/distribution.json", WriteManifest(manifest));

@@ -104,7 +104,8 @@ TEST_F(LoadTensorPlacer, RowsAreEncodedAlsoWhenTheirRangesAreCut) {
 
 TEST_F(LoadTensorPlacer, RowsOfAReaderAreMadeForTheRangesThatAreAskedFor) {
   OutputTensor tensor = Tensor({{0, 20}});
-  tensor.sources = {RowRange(7, 1, 0), RowRange(2, 1, 1)};
+  tensor.sources.clear();
+  tensor.rows = {{7, 1, 0}, {2, 1, 1}};
   const auto rows = PlainRows(quant::FindFormat("f32"), 0, 0, 300, 10);
   Encoding encoding = Floats("f32");
   encoding.reader = SelectedRows(rows, {2, 1, 0}, 3);

@@ -52,7 +52,7 @@ class LoadWholeTensors : public testing::Test {
       for (uint64_t i = 0; i < tensor.entry.bytes; ++i)
         bytes += static_cast<char>(first + static_cast<char>(bytes.size()));
       records_.push_back({});
-      records_.back().experts = stored.experts;
+      records_.back().expert_ids = stored.experts;
       tensor.record = &records_.back();
       part.bundle.tensors.push_back(tensor);
     }

@@ -21,7 +21,7 @@ constexpr Gating kGatings[] = {Gating::kSoftmax, Gating::kSigmoid, Gating::kSoft
 
 Routing Spec(uint32_t experts, uint32_t top_k, Gating gating, bool normalize) {
   Routing spec;
-  spec.experts = experts;
+  spec.expert_count = experts;
   spec.top_k = top_k;
   spec.gating = gating;
   spec.normalize = normalize;
@@ -81,10 +81,10 @@ TEST(SelectExperts, MaskingEqualsRemovingRowsForEveryGate) {
       const ExpertIds eligible = random.Subset(24, 4 + static_cast<size_t>(round % 20));
       const Selection masked = SelectExperts(logits, bias, spec, eligible).value();
 
-      spec.experts = static_cast<uint32_t>(eligible.size());
+      spec.expert_count = static_cast<uint32_t>(eligible.size());
       const std::vector<float> kept_bias = bias.empty() ? bias : Pick(bias, eligible);
       Selection removed =
-          SelectExperts(Pick(logits, eligible), kept_bias, spec, All(spec.experts)).value();
+          SelectExperts(Pick(logits, eligible), kept_bias, spec, All(spec.expert_count)).value();
       for (uint32_t& id : removed.ids) id = eligible[id];
       EXPECT_EQ(masked.ids, removed.ids) << GatingName(gating);
       EXPECT_EQ(masked.weights, removed.weights) << GatingName(gating);
@@ -104,7 +104,7 @@ TEST(SelectExperts, MaskingEqualsRemovingRowsForWholeRoutingGroups) {
       for (uint32_t i = 0; i < 4; ++i) eligible.push_back(group * 4 + i);
     }
     const Selection masked = SelectExperts(logits, bias, spec, eligible).value();
-    spec.experts = 16;
+    spec.expert_count = 16;
     spec.groups = 4;
     Selection removed =
         SelectExperts(Pick(logits, eligible), Pick(bias, eligible), spec, All(16)).value();

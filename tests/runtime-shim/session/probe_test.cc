@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 Routing Spec(Gating gating, uint32_t experts = 4, uint32_t top_k = 2) {
   Routing spec;
-  spec.experts = experts;
+  spec.expert_count = experts;
   spec.top_k = top_k;
   spec.gating = gating;
   return spec;

@@ -190,7 +190,8 @@ TEST(Deepseek2, BlocksForMultiTokenPredictionAreLeftOutAndCounted) {
   EXPECT_THAT(model.warnings, ElementsAre(HasSubstr("left out 24 tensors of blocks for multi-")));
   EXPECT_EQ(model.metadata.Uint("deepseek2.block_count"), 2u);
   EXPECT_EQ(model.metadata.Find("deepseek2.nextn_predict_layers"), nullptr);
-  for (const GgufTensor& tensor : model.tensors) EXPECT_LT(tensor.layer, 2) << tensor.name;
+  for (const GgufTensor& tensor : model.tensors)
+    EXPECT_LT(tensor.layer.value_or(0), 2u) << tensor.name;
 }
 
 TEST(Deepseek2, ModelsOfOtherAttentionAreRefusedByName) {

@@ -70,7 +70,7 @@ TEST_F(Layout, PlainWeightsStayRangesOfTheFile) {
   EXPECT_EQ(tensor->reader, nullptr);
   EXPECT_EQ(tensor->stored->name, "f32");
   EXPECT_EQ(tensor->sources[0].order, OrderOf(5, 0));
-  EXPECT_NE(tensor->sources[0].file, kRowsOfReader);
+  EXPECT_TRUE(tensor->rows.empty());
 }
 
 TEST_F(Layout, TransposesEveryExpert) {
@@ -78,9 +78,9 @@ TEST_F(Layout, TransposesEveryExpert) {
       LayOut({2, 2, 3}, {.rule = ValueRule::kTranspose, .packed = true, .index = 1});
   EXPECT_THAT(Values(tensor), ElementsAre(0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11));
   EXPECT_THAT(tensor->shape, ElementsAre(2, 3, 2));
-  EXPECT_EQ(tensor->experts, 2u);
-  EXPECT_THAT(tensor->sources,
-              ElementsAre(RowRange(0, 3, OrderOf(1, 0)), RowRange(3, 3, OrderOf(1, 1))));
+  EXPECT_EQ(tensor->expert_count, 2u);
+  EXPECT_THAT(tensor->rows,
+              ElementsAre(RowRange{0, 3, OrderOf(1, 0)}, RowRange{3, 3, OrderOf(1, 1)}));
 }
 
 TEST_F(Layout, CutsGateAndUpOutOfTheColumns) {
@@ -110,7 +110,7 @@ TEST_F(Layout, SplitsKvOfLatentAttention) {
   const auto key = LayOut({6, 2}, keys);
   EXPECT_THAT(key->shape, ElementsAre(2, 2, 2));
   EXPECT_THAT(Values(key), ElementsAre(0, 2, 1, 3, 6, 8, 7, 9));
-  EXPECT_THAT(key->sources, ElementsAre(RowRange(0, 4, 0)));
+  EXPECT_THAT(key->rows, ElementsAre(RowRange{0, 4, 0}));
   const auto value = LayOut({6, 2}, values);
   EXPECT_THAT(value->shape, ElementsAre(2, 1, 2));
   EXPECT_THAT(Values(value), ElementsAre(4, 5, 10, 11));
@@ -149,7 +149,7 @@ TEST_F(Layout, TakesEveryOtherEntryOfPackedBiases) {
   const auto tensor = LayOut({2, 4}, {.rows = {RowOrder::kOddRows}, .packed = true});
   EXPECT_THAT(tensor->shape, ElementsAre(2, 2));
   EXPECT_THAT(Values(tensor), ElementsAre(1, 3, 5, 7));
-  EXPECT_THAT(tensor->sources, ElementsAre(RowRange(0, 1, 0), RowRange(1, 1, 1)))
+  EXPECT_THAT(tensor->rows, ElementsAre(RowRange{0, 1, 0}, RowRange{1, 1, 1}))
       << "not a range for every value";
 }
 
@@ -162,7 +162,7 @@ TEST_F(Layout, ReordersScaledRows) {
 TEST_F(Layout, AVectorOverExpertsIsARangeEach) {
   const auto tensor = LayOut({3}, {.packed = true});
   EXPECT_THAT(tensor->shape, ElementsAre(3));
-  EXPECT_EQ(tensor->experts, 3u);
+  EXPECT_EQ(tensor->expert_count, 3u);
   EXPECT_EQ(tensor->sources.size(), 3u);
 }
 
