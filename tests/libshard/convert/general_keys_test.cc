@@ -100,7 +100,7 @@ TEST(GeneralKeys, SamplingHasTheTypesOfLlamaCpp) {
 GgufTensor Tensor(uint64_t values, uint32_t experts = 0) {
   GgufTensor tensor;
   tensor.shape = {values};
-  tensor.experts = experts;
+  tensor.expert_count = experts;
   tensor.part = experts > 0 ? Part::kExpert : Part::kTrunk;
   return tensor;
 }
