@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "libshard/base/regex.h"
+#include "libshard/base/text.h"
 #include "tests/tools/run_moepack.h"
 
 namespace moepack::cli {
@@ -122,8 +123,8 @@ class DocumentedOutput : public testing::TestWithParam<std::string> {
       ++commands_;
       EXPECT_TRUE(SameLines(expected, found))
           << GetParam() << ", block at line " << block.line << ": $ " << command << "\nexpected:\n"
-          << testing::PrintToString(expected) << "\nfound:\n"
-          << testing::PrintToString(found);
+          << Join(expected, "\n") << "\nfound:\n"
+          << Join(found, "\n");
     }
   }
 
