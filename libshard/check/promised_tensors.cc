@@ -112,12 +112,12 @@ class Promiser {
     const TensorClass found = matcher_.Classify(full);
     if (found.rule == nullptr) return false;
     ModelTensor tensor{.part = found.rule->part,
+                       .mtp = found.mtp,
+                       .axis = KnownAxis(*found.rule),
                        .rule = found.rule,
                        .leaf = found.leaf,
                        .layer = found.layer,
-                       .expert = found.expert,
-                       .axis = KnownAxis(*found.rule),
-                       .mtp = found.mtp};
+                       .expert = found.expert};
     const uint32_t expert_count = found.layer ? ExpertsOf(*found.layer) : 0;
     if (shape.empty()) shape = ShapeOf(tensor, full, expert_count);
     if (shape.empty()) return false;

@@ -33,7 +33,7 @@ Result<GgufTensor> TensorOf(const MoeModel& model, const ModelTensor& tensor, ui
   if (tensor.axis && *tensor.axis > 0) {
     return Error{
         Code::kUnsupported,
-        Cat(place(), ": expert axis: expected the slowest one, found number ", *tensor.axis)};
+        Cat(place(), ": expert axis: expected the slowest one, found number ", uint32_t{*tensor.axis})};
   }
   GgufTensor out;
   out.name = out.source_tensor = entry.name;

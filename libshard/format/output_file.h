@@ -78,19 +78,21 @@ struct OutputTensor {
   // them, else `sources`.
   std::vector<SourceRange> sources;
   std::vector<RowRange> rows;
-  std::optional<uint32_t> layer;
+  std::optional<uint16_t> layer;  // below kMaxLayers
   bool inspected = false;  // copied values of a plain float type are checked for NaN
   // The ids of the experts that the tensor holds, in order along the expert axis; empty without
   // experts.
   ExpertIds expert_ids;
-  std::string source_tensor;                   // the name in the source, "" when it is the same
+  std::shared_ptr<const std::string> source_name;  // null: that of the entry
   std::shared_ptr<const Encoding> encoding;    // null: the sources' bytes as they are
   std::shared_ptr<const std::string> literal;  // the bytes of a tensor that is in no source
 
   const std::string& SourceName() const {
-    return source_tensor.empty() ? entry.name : source_tensor;
+    return source_name ? *source_name : entry.name;
   }
-  void SetSourceName(const std::string& name) { source_tensor = name == entry.name ? "" : name; }
+  void SetSourceName(const std::string& name) {
+    source_name = name == entry.name ? nullptr : std::make_shared<const std::string>(name);
+  }
 };
 
 // kHead (metadata without tensors) and kRouters (whole routers) exist in GGUF distributions only.

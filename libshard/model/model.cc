@@ -95,11 +95,11 @@ class ModelBuilder {
       }
       parts_.tensors.push_back({.index = i,
                                 .part = found.rule->part,
+                                .mtp = found.mtp,
                                 .rule = found.rule,
                                 .leaf = found.leaf,
                                 .layer = found.layer,
-                                .expert = found.expert,
-                                .mtp = found.mtp});
+                                .expert = found.expert});
     }
     if (unknown == 0) return Ok();
     return Error{Code::kUnsupported,

@@ -18,12 +18,12 @@ namespace moepack {
 struct ModelTensor {
   uint32_t index = 0;  // into Checkpoint::tensors()
   Part part = Part::kTrunk;
+  bool mtp = false;
+  std::optional<uint8_t> axis = {};  // of the experts, in packed experts and router tensors
   const TensorRule* rule = nullptr;
   std::string_view leaf;
   std::optional<uint32_t> layer = {};
   std::optional<uint32_t> expert = {};  // explicit experts only
-  std::optional<uint32_t> axis = {};    // of the experts, in packed experts and router tensors
-  bool mtp = false;
 
   bool packed_expert() const { return part == Part::kExpert && !expert; }
 };

@@ -20,7 +20,7 @@ TensorRecord DescribeTensor(OutputTensor tensor, std::string xxh3) {
           .xxh3 = std::move(xxh3),
           .layer = tensor.layer,
           .expert_ids = std::move(tensor.expert_ids),
-          .source = std::move(tensor.source_tensor)};
+          .source = tensor.source_name ? *tensor.source_name : ""};
 }
 
 BundleRecord DescribeBundle(OutputFile file, const FileDigests& digests,

@@ -206,9 +206,9 @@ inline Distribution Make(const moepack::Plan& plan = MakePlan()) {
   FillModel(out.manifest);
   out.UpdateVersions();
   AddBundle(out, Role::kTrunk, -1,
-            {{{"model.embed_tokens.weight", "BF16", {32, 8}, Noise(512, 7)}, -1, {}},
+            {{{"model.embed_tokens.weight", "BF16", {32, 8}, Noise(512, 7)}, std::nullopt, {}},
              {{"model.layers.1.mlp.gate.weight", "F32", {6, 8}, Noise(192, 8)}, 1, {}},
-             {{"model.empty", "F32", {0}, ""}, -1, {}}});
+             {{"model.empty", "F32", {0}, ""}, std::nullopt, {}}});
   for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group) {
     AddBundle(out, Role::kGroup, group, ExpertTensors(plan, Role::kGroup, group));
   }

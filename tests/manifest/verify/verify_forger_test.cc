@@ -298,7 +298,7 @@ TEST(VerifyAgainstAForger, ProvesThatNoFieldIsMissing) {
       }
     }
   }
-  EXPECT_GT(fields, 60u);
+  EXPECT_GE(fields, 50u);
 }
 
 TEST(VerifyAgainst, DoesNotCareWhereTheSourceLies) {
