@@ -5,8 +5,8 @@
 namespace quant {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kRoundingInfinity = std::numeric_limits<float>::infinity();
+constexpr float kRoundingNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(NearestInt, TakesHalvesToTheEvenNeighbour) {
   EXPECT_EQ(NearestInt(0.5f), 0);
@@ -20,10 +20,10 @@ TEST(NearestInt, TakesHalvesToTheEvenNeighbour) {
 
 // Overflowing searches end here; the bytes of huge rows depend on it.
 TEST(NearestInt, IsTheLowestOfItsRangeForInfinityAndZeroForNan) {
-  EXPECT_EQ(NearestInt(kInfinity), -4194304);
-  EXPECT_EQ(NearestInt(-kInfinity), -4194304);
-  EXPECT_EQ(NearestInt(kNan), 0);
-  EXPECT_EQ(NearestInt(-kNan), 0);
+  EXPECT_EQ(NearestInt(kRoundingInfinity), -4194304);
+  EXPECT_EQ(NearestInt(-kRoundingInfinity), -4194304);
+  EXPECT_EQ(NearestInt(kRoundingNan), 0);
+  EXPECT_EQ(NearestInt(-kRoundingNan), 0);
 }
 
 TEST(Truncate, DropsTheFraction) {
@@ -35,7 +35,8 @@ TEST(Truncate, DropsTheFraction) {
 }
 
 TEST(Truncate, GivesTheSmallestIntForWhatDoesNotFit) {
-  for (const float value : {0x1p31f, 1e38f, -1e38f, kInfinity, -kInfinity, kNan}) {
+  for (const float value :
+       {0x1p31f, 1e38f, -1e38f, kRoundingInfinity, -kRoundingInfinity, kRoundingNan}) {
     EXPECT_EQ(Truncate(value), std::numeric_limits<int>::min()) << value;
   }
 }
