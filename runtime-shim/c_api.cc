@@ -152,6 +152,8 @@ Status Detokenize(const Node& node, std::span<const uint32_t> tokens, std::strin
 
 extern "C" {
 
+using moepack::Ok;
+using moepack::Status;
 using moepack::runtime::Guarded;
 using moepack::runtime::Missing;
 
