@@ -13,7 +13,7 @@ namespace {
 // The headers of nearly all safetensors fit; those of GGUF files hold the tokenizer.
 constexpr uint64_t kSafetensorsHead = 128u << 10;
 constexpr uint64_t kGgufHead = 4u << 20;
-constexpr uint64_t kHeadsInAll = 32u << 20;
+constexpr uint64_t kHeadsInAll = 64u << 20;
 constexpr uint64_t kMostKeptHead = 16u << 20;  // of one file
 constexpr uint64_t kMostRange = 64u << 20;
 // Reads below this size that follow each other share a request of a window.

@@ -36,6 +36,7 @@ class HttpSource final : public ByteSource {
   const std::string& name() const override { return file_.name; }
   uint64_t size() const override { return file_.size; }
   const std::string& identity() const override { return identity_; }
+  bool far() const override { return true; }
   // Errors are those of ReadRange, too.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
   // One request of one byte, unless the file is empty.

@@ -13,6 +13,7 @@
 #include "tools/interrupt.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
+#include "tools/options/source.h"
 #include "tools/reports/output.h"
 #include "tools/reports/progress.h"
 #include "tools/reports/table.h"
@@ -86,6 +87,7 @@ Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
 }
 
 Result<int> Run(const Arguments& arguments) {
+  SHARD_CHECK(CheckIsLocal(arguments.distribution));
   StopBetweenPieces();
   SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
   PrintNotes(outcome.report.notes);
