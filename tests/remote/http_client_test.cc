@@ -119,6 +119,7 @@ TEST_F(RemoteClient, ADripIsAStalledTransfer) {
   });
   HttpSettings settings = QuickSettings();
   settings.retry.tries = 1;
+  settings.stall_seconds = 1;
   client_ = QuickClient(settings);
   const Error error = Refused("/x");
   EXPECT_EQ(error.code, Code::kIo);

@@ -103,8 +103,9 @@ TEST_F(RemoteS3, ABucketElsewhereNamesItsRegion) {
   });
   const Error error = Refused();
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_EQ(error.message, "s3://bucket/models/x/: region: expected eu-west-3 where the bucket is, "
-                           "found us-east-1");
+  EXPECT_EQ(error.message,
+            "s3://bucket/models/x/: region: expected eu-west-3 where the bucket is, "
+            "found us-east-1");
   EXPECT_EQ(error.hint, "set AWS_REGION=eu-west-3");
 }
 
@@ -130,8 +131,8 @@ TEST_F(RemoteS3, AnObjectThatChangesEndsTheRunWithBothETags) {
 TEST(RemoteS3Listing, OnlyTheXmlOfS3IsRead) {
   const std::string start = "<ListBucketResult>", end = "</ListBucketResult>";
   EXPECT_TRUE(ParseS3Page("x", start + end));
-  EXPECT_TRUE(ParseS3Page("x", start + "<Contents><Key>a&#x26;&#38;</Key><Size>1</Size></Contents>" +
-                                   end + "\n"));
+  EXPECT_TRUE(ParseS3Page(
+      "x", start + "<Contents><Key>a&#x26;&#38;</Key><Size>1</Size></Contents>" + end + "\n"));
   for (const std::string& wrong :
        {std::string(), start, end, start + "</Other>", "<!DOCTYPE x>" + start + end,
         start + "<!-- c -->" + end, start + "<Contents><Key>a</Key></Contents>" + end,

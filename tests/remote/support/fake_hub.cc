@@ -37,9 +37,8 @@ FakeHub::FakeHub() {
     }
     if (fault) fault(request, answer);
   });
-  cdn_.SetFault([this](const FakeRequest& request, FakeAnswer& answer) {
-    CheckSignature(request, answer);
-  });
+  cdn_.SetFault(
+      [this](const FakeRequest& request, FakeAnswer& answer) { CheckSignature(request, answer); });
 }
 
 void FakeHub::Add(const std::string& file, std::string bytes, bool large) {
@@ -91,8 +90,8 @@ FakeAnswer FakeHub::List(const FakeRequest& request) {
   }
   FakeAnswer answer = JsonAnswer(entries);
   if (first + page_size < files_.size()) {
-    answer.Set("Link", Cat("<", hub_.origin(), request.path, "?recursive=true&cursor=",
-                           first + page_size, ">; rel=\"next\""));
+    answer.Set("Link", Cat("<", hub_.origin(), request.path,
+                           "?recursive=true&cursor=", first + page_size, ">; rel=\"next\""));
   }
   return answer;
 }

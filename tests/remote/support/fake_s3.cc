@@ -58,8 +58,7 @@ std::string SignatureOf(const FakeRequest& request, const std::string& region,
           names, "\n", request.Field("x-amz-content-sha256"));
   const std::string time = request.Field("x-amz-date"), day = time.substr(0, 8);
   const std::string scope = Cat(day, "/", region, "/s3/aws4_request");
-  const std::string text =
-      Cat("AWS4-HMAC-SHA256\n", time, "\n", scope, "\n", Sha256Hex(canonical));
+  const std::string text = Cat("AWS4-HMAC-SHA256\n", time, "\n", scope, "\n", Sha256Hex(canonical));
   std::string key = "AWS4" + secret;
   for (const std::string& step : {day, region, std::string("s3"), std::string("aws4_request")})
     key = Hmac(key, step);
@@ -129,14 +128,20 @@ void FakeS3::Answer(const FakeRequest& request, FakeAnswer& answer) {
     const bool token = request.Field("x-amz-security-token") == session_token;
     const bool right =
         Part(authorization, "Signature") == SignatureOf(request, "us-east-1", secret);
-    if (authorization.empty()) answer = S3Error(403, "AccessDenied");
-    else if (!known) answer = S3Error(403, "InvalidAccessKeyId");
-    else if (!right || !token) answer = S3Error(403, "SignatureDoesNotMatch");
+    if (authorization.empty())
+      answer = S3Error(403, "AccessDenied");
+    else if (!known)
+      answer = S3Error(403, "InvalidAccessKeyId");
+    else if (!right || !token)
+      answer = S3Error(403, "SignatureDoesNotMatch");
     if (answer.status == 403) return;
   }
-  if (request.path == "/bucket") answer = List(request);
-  else if (!request.path.starts_with("/bucket/")) answer = S3Error(404, "NoSuchBucket");
-  else if (answer.status == 404) answer = S3Error(404, "NoSuchKey");
+  if (request.path == "/bucket")
+    answer = List(request);
+  else if (!request.path.starts_with("/bucket/"))
+    answer = S3Error(404, "NoSuchBucket");
+  else if (answer.status == 404)
+    answer = S3Error(404, "NoSuchKey");
 }
 
 }  // namespace moepack::remote

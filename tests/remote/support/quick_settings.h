@@ -8,7 +8,7 @@ namespace moepack::remote {
 inline HttpSettings QuickSettings() {
   HttpSettings settings;
   settings.retry.first = settings.retry.most = Seconds(0.001);
-  settings.stall_seconds = 1;
+  settings.stall_seconds = 20;
   settings.connect_seconds = 5;
   return settings;
 }
