@@ -15,7 +15,7 @@ constexpr uint64_t kMostAnswer = 32u << 20;
 constexpr int kMostPages = 1000;
 constexpr size_t kMostFiles = 1u << 20;
 
-std::string Source(const HubName& name) {
+std::string Spelled(const HubName& name) {
   return Cat("hf://", name.Id(), name.revision == "main" ? "" : Cat("@", name.revision));
 }
 
@@ -93,7 +93,7 @@ Error HubApi::Refusal(const HttpReply& reply, const std::string& what) const {
 }
 
 Result<HubRevision> HubApi::Pin() {
-  const std::string source = Source(name_);
+  const std::string source = Spelled(name_);
   const HttpRequest request =
       Ask(Cat("/api/models/", name_.Id(), "/revision/", EncodeComponent(name_.revision)), source);
   SHARD_TRY(const HttpReply reply, client_->Fetch(request, kMostAnswer));
@@ -138,7 +138,7 @@ Result<std::string> HubApi::ListPage(HttpRequest& request, HubFiles& files) cons
 }
 
 Result<HubFiles> HubApi::List() const {
-  HttpRequest request = Ask(Cat("/api/models/", id_, "/tree/", commit_), Source(name_));
+  HttpRequest request = Ask(Cat("/api/models/", id_, "/tree/", commit_), Spelled(name_));
   request.url.query = "recursive=true";
   HubFiles files;
   for (int page = 0; page < kMostPages && files.size() < kMostFiles; ++page) {
@@ -150,7 +150,7 @@ Result<HubFiles> HubApi::List() const {
 }
 
 Result<HttpRequest> HubApi::Resolve(const std::string& file, const HubFile& known) const {
-  const std::string name = Cat(Source(name_), "/", file);
+  const std::string name = Cat(Spelled(name_), "/", file);
   HttpRequest request = Ask(Cat("/", id_, "/resolve/", commit_, "/", EncodePath(file)), name);
   request.method = "HEAD";
   request.follow = HttpRequest::Follow::kRelative;
