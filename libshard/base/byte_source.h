@@ -30,6 +30,8 @@ class ByteSource {
   virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
   // kCorrupt if it is no longer what was opened.
   virtual Status CheckUnchanged() const = 0;
+  // Every read asks another machine: few long ones, several at once, are better than many.
+  virtual bool far() const { return false; }
   // An open file that holds these bytes at the same offsets, for cloning and mapping. Most sources
   // have one; whoever asks for it can do without.
   virtual std::optional<int> descriptor() const { return std::nullopt; }

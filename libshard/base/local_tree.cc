@@ -70,7 +70,7 @@ std::optional<fs::path> LocalTree::LocalPath(const std::string& file) const {
 Result<Source> LocalSource(const fs::path& path, LinkRule links) {
   SHARD_TRY(const bool there, IsThere(path));
   if (!there) {
-    return Error{Code::kNotFound, Cat(path.string(), ": no such file or directory"),
+    return Error{Code::kNotFound, Cat(WithoutSecrets(path.string()), ": no such file or directory"),
                  RemoteSourceHint(path.string())};
   }
   std::error_code error;

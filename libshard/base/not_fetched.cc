@@ -1,5 +1,7 @@
 #include "libshard/base/not_fetched.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -58,7 +60,7 @@ std::string DownloadHint(const HubSource& source) {
              ShellWord(source.name));
 }
 
-constexpr const char* kLater = "this version reads local files only: ";
+constexpr const char* kLater = "this command reads local files only: ";
 
 }  // namespace
 
@@ -79,7 +81,24 @@ Status CheckNoLfsPointer(const std::string& path, std::span<const std::byte> beg
       path, std::string_view(reinterpret_cast<const char*>(beginning.data()), beginning.size()));
 }
 
-std::string RemoteSourceHint(const std::string& source) {
+bool IsAddress(std::string_view source) {
+  constexpr std::string_view kSchemes[] = {"hf://", "s3://", "https://", "http://"};
+  return std::any_of(std::begin(kSchemes), std::end(kSchemes),
+                     [&](std::string_view scheme) { return source.starts_with(scheme); });
+}
+
+std::string WithoutSecrets(const std::string& source) {
+  if (!source.starts_with("https://") && !source.starts_with("http://")) return source;
+  const size_t host = source.find("://") + 3;
+  const size_t path = std::min(source.find_first_of("/?#", host), source.size());
+  const size_t user = source.rfind('@', path);
+  const size_t from = user != source.npos && user >= host ? user + 1 : host;
+  const size_t end = std::min(source.find_first_of("?#", path), source.size());
+  return Cat(source.substr(0, host), source.substr(from, end - from));
+}
+
+std::string RemoteSourceHint(const std::string& named) {
+  const std::string source = WithoutSecrets(named);
   constexpr std::string_view kHubScheme = "hf://";
   for (const std::string_view scheme : {kHubScheme, kHub}) {
     if (!source.starts_with(scheme)) continue;

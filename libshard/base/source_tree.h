@@ -15,6 +15,11 @@
 
 namespace moepack {
 
+// What was asked of servers so far.
+struct Traffic {
+  uint64_t requests = 0, bytes = 0;
+};
+
 // Names of files are relative to the tree, with '/' between parts. A tree has a rule of its own of
 // what may be opened; no rule allows a name that leads out of the tree by its spelling. Used by
 // several threads at once.
@@ -37,6 +42,12 @@ class SourceTree {
   // Where a file, or the tree itself (""), lies on this machine: to link to it, and to tell it
   // from an output. None for what lies elsewhere.
   virtual std::optional<std::filesystem::path> LocalPath(const std::string& file) const = 0;
+
+  // These files will all be opened soon: a tree that asks a server asks for several at once.
+  // Nothing is said of what is not there; opening it does.
+  virtual void Expect(const std::vector<std::string>&) const {}
+  // None for a tree that asks no server.
+  virtual std::optional<Traffic> traffic() const { return std::nullopt; }
 
   // More than `limit` bytes is kCorrupt.
   Result<std::string> ReadText(const std::string& file, uint64_t limit) const;

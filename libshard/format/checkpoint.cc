@@ -23,7 +23,10 @@ Error NoCheckpoint(const Source& source) {
                  Cat(source.named.string(), expected, "a distribution that moepack wrote"),
                  "name the checkpoint it was made from, or use verify, diff or assemble"};
   }
-  return Error{Code::kNotFound, Cat(source.named.string(), expected, "none of them")};
+  // A web server need not say which files it has.
+  const bool asked = source.tree->traffic().has_value();
+  return Error{Code::kNotFound, Cat(source.named.string(), expected, "none of them"),
+               asked ? "name the file itself if there is one" : ""};
 }
 
 constexpr std::string_view kSafetensorsSuffix = ".safetensors";
@@ -209,6 +212,7 @@ Status WarnOfGguf(const SourceTree& tree, CheckpointBuilder& builder) {
 Result<Checkpoint> OpenIndexed(const Source& source, const CheckpointIndex& index) {
   CheckpointBuilder builder(source);
   builder.Reserve(index.file_of.size());
+  source.tree->Expect(index.shards);
   SHARD_CHECK(CheckShardsPresent(*source.tree, index));
   for (const std::string& shard : index.shards) SHARD_CHECK(builder.AddFile(shard));
   SHARD_CHECK(builder.IndexNames());
@@ -224,6 +228,7 @@ Result<Checkpoint> OpenIndexed(const Source& source, const CheckpointIndex& inde
 }
 
 Result<Checkpoint> OpenGguf(const Source& source, const std::vector<std::string>& parts) {
+  source.tree->Expect(parts);
   SHARD_CHECK(CheckGgufPartsPresent(*source.tree, parts));
   CheckpointBuilder builder(source);
   SHARD_CHECK(builder.AddGguf(parts));
@@ -233,6 +238,7 @@ Result<Checkpoint> OpenGguf(const Source& source, const std::vector<std::string>
 
 Result<Checkpoint> OpenSafetensors(const Source& source, const std::vector<std::string>& names) {
   CheckpointBuilder builder(source);
+  source.tree->Expect(names);
   for (const std::string& name : names) SHARD_CHECK(builder.AddFile(name));
   SHARD_CHECK(builder.IndexNames());
   if (source.file.empty()) SHARD_CHECK(WarnOfGguf(*source.tree, builder));

@@ -37,13 +37,18 @@ SideFiles SideFiles::Note(const SourceTreePtr& tree, const std::string& config_f
   std::vector<std::string> names(std::begin(kNames), std::end(kNames));
   const auto indexes = tree->List("", ".index.json");
   if (indexes) names.insert(names.end(), indexes->begin(), indexes->end());
+  tree->Expect(names);
   for (const std::string& name : names) noted.files_[name] = IdentityOf(*tree, name);
   return noted;
 }
 
 Status SideFiles::CheckUnchanged() const {
   for (const auto& [name, identity] : files_) {
-    if (IdentityOf(*tree_, name) != identity) return ChangedWhileRead(tree_->NameOf(name));
+    const auto source = tree_->Open(name);
+    const Identity now = source ? std::optional((*source)->identity()) : std::nullopt;
+    if (now != identity) return ChangedWhileRead(tree_->NameOf(name));
+    // A tree may go on giving the source that it opened first.
+    if (source) SHARD_CHECK((*source)->CheckUnchanged());
   }
   if (config_file_.empty() || IdentityAt(config_file_) == config_) return Ok();
   return ChangedWhileRead(config_file_);

@@ -18,6 +18,9 @@ namespace {
 // second-level cache between reading, hashing and writing.
 constexpr uint64_t kChunk = 1u << 20;
 constexpr uint64_t kSmallestChunk = 64u << 10;
+// Of sources whose every read is a request: fewer and longer ones, several at once.
+constexpr uint64_t kRequestChunk = 8u << 20;
+constexpr size_t kRequests = 8;
 // Where the rows of a tensor lie across its source, reads are long only if many rows are made at
 // once.
 constexpr uint64_t kLargestScattered = 8u << 20;
@@ -33,18 +36,26 @@ bool Encodes(const std::vector<OutputFile>& outputs) {
   });
 }
 
+// Whether reading means waiting for somebody else.
+bool AreFar(const std::vector<ByteSourcePtr>& sources) {
+  return std::any_of(sources.begin(), sources.end(),
+                     [](const ByteSourcePtr& source) { return source->far(); });
+}
+
 // Copying keeps at most one thread per output busy, because each output is written in order.
-// Encoding keeps any number busy.
-size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outputs) {
+// Encoding keeps any number busy, and so does waiting for a source that is far.
+size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outputs, bool far) {
   const size_t threads = ThreadsForFiles(options.jobs);
+  if (far) return options.jobs > 0 ? threads : std::max(threads, kRequests);
   return std::max<size_t>(1, Encodes(outputs) ? threads : std::min(threads, outputs.size()));
 }
 
 // Memory is divided by four: each worker has a buffer for what it read and one for what it made of
 // it, and the page cache may hold as much again that is not on the disk yet.
-UnitSize SizeOfUnits(const PackOptions& options, size_t jobs) {
+UnitSize SizeOfUnits(const PackOptions& options, size_t jobs, bool far) {
   const uint64_t share = std::max(options.memory / (4 * jobs), kSmallestChunk);
-  return {std::min(share, kChunk) / kPage * kPage, std::min(share, kLargestScattered)};
+  return {std::min(share, far ? kRequestChunk : kChunk) / kPage * kPage,
+          std::min(share, kLargestScattered)};
 }
 
 Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging) {
@@ -102,10 +113,11 @@ struct StartedRun {
 };
 
 Result<StartedRun> StartRun(const std::vector<OutputFile>& outputs,
-                            std::vector<OutputStream>& streams, const PackOptions& options) {
+                            std::vector<OutputStream>& streams, const PackOptions& options,
+                            bool far) {
   StartedRun run;
-  run.jobs = JobCount(options, outputs);
-  run.size = SizeOfUnits(options, run.jobs);
+  run.jobs = JobCount(options, outputs, far);
+  run.size = SizeOfUnits(options, run.jobs, far);
   SHARD_CHECK(ResumeStreams(streams, run.jobs, run.size.chunk));
   for (size_t i = 0; i < streams.size(); ++i) {
     run.first_tensor.push_back(streams[i].next_tensor());
@@ -147,7 +159,7 @@ Result<PackResult> PackAll(const std::vector<SourceFile>& sources, std::vector<O
   SHARD_TRY(Journal journal, staging.OpenJournal());
   for (const OutputFile& output : outputs) staging.Expect(output.path);
   SHARD_TRY(std::vector<OutputStream> streams, OpenStreams(outputs, staging.files(), journal));
-  SHARD_TRY(StartedRun run, StartRun(outputs, streams, options));
+  SHARD_TRY(StartedRun run, StartRun(outputs, streams, options, AreFar(files)));
   for (OutputFile& output : outputs) std::string().swap(output.prefix);
   return FinishRun(std::move(run), files, outputs, streams, options);
 }
@@ -194,7 +206,7 @@ Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& so
   std::vector<OutputStream> streams;
   streams.reserve(outputs.size());
   for (const OutputFile& output : outputs) streams.push_back(OutputStream::HashOnly(output));
-  SHARD_TRY(StartedRun run, StartRun(outputs, streams, options));
+  SHARD_TRY(StartedRun run, StartRun(outputs, streams, options, AreFar(files)));
   SHARD_TRY(PackResult result, FinishRun(std::move(run), files, outputs, streams, options));
   return std::move(result.files);
 }

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "manifest/document/manifest.h"
 
 namespace moepack::manifest {
@@ -23,10 +25,11 @@ struct Finding {
 };
 
 struct VerifyOptions {
-  bool whole = false;       // a distribution that says it lacks parts is an error
-  bool digests = true;      // hash every file; false: structure and semantics only
-  std::string against;      // the source checkpoint, "" for none
-  std::string family_file;  // for the source, as in ModelOptions
+  bool whole = false;   // a distribution that says it lacks parts is an error
+  bool digests = true;  // hash every file; false: structure and semantics only
+  std::string against;  // the source checkpoint, "" for none
+  std::optional<moepack::Source> against_source;  // the same, opened; none: a path of this machine
+  std::string family_file;                        // for the source, as in ModelOptions
   std::string config_file;
   std::vector<std::string> imatrix_files;  // those with which GGUF bundles were made
   std::string pre;                         // ConvertOptions::pre, as when it was written

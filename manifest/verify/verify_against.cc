@@ -24,9 +24,12 @@ class AgainstSource {
   }
 
   Status Run() {
+    if (!options_.against_source) {
+      SHARD_TRY(options_.against_source, LocalSource(options_.against));
+    }
     SHARD_TRY(const MoeModel model,
-              MoeModel::Open(options_.against, {.family_file = options_.family_file,
-                                                .config_file = options_.config_file}));
+              MoeModel::Open(*options_.against_source, {.family_file = options_.family_file,
+                                                        .config_file = options_.config_file}));
     AddRules(kSourceRules, report_);
     RuleFindings facts("source-model", report_.findings);
     SHARD_CHECK(CheckSourceModel(manifest_, model, options_.jobs, facts));

@@ -17,6 +17,7 @@
 #include "tools/base/table.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
+#include "tools/options/source.h"
 
 namespace moepack::cli {
 namespace assemble_command {
@@ -87,6 +88,7 @@ Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
 }
 
 Result<int> Run(const Arguments& arguments) {
+  SHARD_CHECK(CheckIsLocal(arguments.distribution));
   StopBetweenPieces();
   SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
   PrintNotes(outcome.report.notes);

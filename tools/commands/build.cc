@@ -34,6 +34,7 @@ std::vector<std::string> RecordCommand(const Arguments& arguments) {
 
 // Empty with --no-verify.
 Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
+                                                     const moepack::Source& source,
                                                      const manifest::Manifest& written) {
   if (arguments.no_verify) return std::optional<manifest::VerifyReport>();
   manifest::VerifyOptions options;
@@ -41,7 +42,8 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
   options.digest = ManifestDigest(written);
   options.cold = arguments.cold;
   if (arguments.prove) {
-    options.against = arguments.source.source;
+    options.against = arguments.source.shown();
+    options.against_source = source;
     options.family_file = arguments.source.model.family_file;
     options.config_file = arguments.source.model.config_file;
     const QuantizeOptions& quantize = arguments.quantize.options;
@@ -56,7 +58,7 @@ Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
 std::string ProofCommand(const Arguments& arguments) {
   CommandLine line("verify");
   line.AddPath(arguments.out);
-  line.AddPath("--against", arguments.source.source);
+  line.AddPath("--against", arguments.source.shown());
   line.AddPath("--family", arguments.source.model.family_file);
   line.AddPath("--config", arguments.source.model.config_file);
   if (!arguments.write.gguf) return line.Text();
@@ -122,9 +124,11 @@ Json Document(const Outcome& outcome) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
-  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  SHARD_TRY(const moepack::Source source,
+            OpenSource(arguments.source.source, arguments.source.remote));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
+  const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
   SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
@@ -133,7 +137,8 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
   SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));
-  SHARD_TRY(const auto verified, Verify(arguments, written.report.manifest));
+  SHARD_TRY(const auto verified, Verify(arguments, source, written.report.manifest));
+  NoteTraffic(*source.tree, source_bytes);
   const WriteOutcome write_outcome{arguments.out, written.report, written.seconds};
   const Outcome outcome{arguments, write_outcome, verified};
   if (verified) PrintWarnings(WarningTexts(*verified));

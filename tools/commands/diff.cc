@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/file.h"
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/document/node_record.h"
@@ -16,6 +17,7 @@
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
 #include "tools/options/options.h"
+#include "tools/options/source.h"
 
 namespace moepack::cli {
 namespace diff_command {
@@ -25,6 +27,7 @@ constexpr const char* kTensorChange = "tensor";
 
 struct Arguments {
   std::string a, b;
+  RemoteArguments remote;
   bool exit_code = false, tensors = false, json = false;
 };
 
@@ -32,14 +35,24 @@ struct Arguments {
 struct Side {
   std::string directory;
   bool is_node = false;
+  SourceTreePtr tree = nullptr;  // of a distribution elsewhere
 };
 
-Side SideOf(const std::string& path) {
+// Of an address only what it is as a whole can be compared: a distribution.
+Result<Side> SideOf(const std::string& path, const RemoteArguments& remote) {
+  if (IsAddress(path)) {
+    SHARD_TRY(const moepack::Source source, OpenSource(path, remote));
+    return Side{source.tree->name(), false, source.tree};
+  }
   const fs::path named(path);
   const bool manifest = named.filename() == manifest::kManifestFile;
   const bool node = named.filename() == manifest::kNodeFile;
-  if (!manifest && !node) return {path, manifest::IsNodeDirectory(path)};
-  return {named.has_parent_path() ? named.parent_path().string() : ".", node};
+  if (!manifest && !node) return Side{path, manifest::IsNodeDirectory(path)};
+  return Side{named.has_parent_path() ? named.parent_path().string() : ".", node};
+}
+
+Result<manifest::Manifest> ReadSide(const Side& side) {
+  return side.tree ? manifest::ReadManifest(*side.tree) : manifest::ReadManifest(side.directory);
 }
 
 Result<manifest::DiffReport> Compare(const Side& a, const Side& b) {
@@ -54,8 +67,8 @@ Result<manifest::DiffReport> Compare(const Side& a, const Side& b) {
     SHARD_TRY(const manifest::NodeRecord after, manifest::ReadNodeRecord(b.directory));
     return manifest::DiffNodes(before, after);
   }
-  SHARD_TRY(const manifest::Manifest before, manifest::ReadManifest(a.directory));
-  SHARD_TRY(const manifest::Manifest after, manifest::ReadManifest(b.directory));
+  SHARD_TRY(const manifest::Manifest before, ReadSide(a));
+  SHARD_TRY(const manifest::Manifest after, ReadSide(b));
   return manifest::DiffManifests(before, after);
 }
 
@@ -104,8 +117,11 @@ Json DiffJson(const Arguments& arguments, const manifest::DiffReport& report) {
           {"changed_bytes", report.changed_bytes}};
 }
 
-Result<int> Run(const Arguments& arguments) {
-  const Side a = SideOf(arguments.a), b = SideOf(arguments.b);
+Result<int> Run(Arguments& arguments) {
+  SHARD_TRY(const Side a, SideOf(arguments.a, arguments.remote));
+  SHARD_TRY(const Side b, SideOf(arguments.b, arguments.remote));
+  arguments.a = WithoutSecrets(arguments.a);
+  arguments.b = WithoutSecrets(arguments.b);
   SHARD_TRY(const manifest::DiffReport report, Compare(a, b));
   const char* files = a.is_node ? "files" : "bundles";
   SHARD_CHECK(arguments.json ? WriteJsonResult(DiffJson(arguments, report))
@@ -118,13 +134,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option(
          "A", arguments->a,
          "A distribution or a node that assemble made, or the path of its distribution.json or "
-         "moepack_node.json.")
+         "moepack_node.json. A distribution may be at an address (https://host/path/).")
       ->required();
   app.add_option("B", arguments->b, "The one to compare it with.")->required();
   StartSection(app, Section::kGeneral);
   app.add_flag("--tensors", arguments->tensors,
                "List every changed tensor too, not only their number. --json always does.");
   app.add_flag("--exit-code", arguments->exit_code, "Exit with status 6 when they differ.");
+  AddRemoteOptions(app, arguments->remote);
   AddJson(app, arguments->json);
   return [arguments] { return Run(*arguments); };
 }

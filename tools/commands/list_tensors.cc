@@ -191,7 +191,7 @@ Result<int> RunPromised(const Arguments& arguments, const moepack::Source& sourc
                         const std::string& config) {
   if (!arguments.summary) {
     return Error{Code::kNotFound,
-                 Cat(arguments.source.source, ": expected tensors, found a config alone"),
+                 Cat(arguments.source.shown(), ": expected tensors, found a config alone"),
                  "a config is enough for list-tensors --summary"};
   }
   if (!arguments.source.model.config_file.empty()) {
@@ -207,9 +207,11 @@ Result<int> RunPromised(const Arguments& arguments, const moepack::Source& sourc
 Result<int> Run(Arguments& arguments) {
   arguments.source.model.sample_weights = false;
   SHARD_TRY(const TensorFilter filter, TensorFilter::Make(arguments.filter));
-  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  SHARD_TRY(const moepack::Source source,
+            OpenSource(arguments.source.source, arguments.source.remote));
   if (const auto config = ConfigAlone(source)) return RunPromised(arguments, source, *config);
   SHARD_TRY(const MoeModel model, OpenModel(source, arguments.source));
+  NoteTraffic(*source.tree, SizeOfFiles(model.checkpoint()));
   if (arguments.check) return RunCheck(model, arguments.json);
   if (arguments.summary) {
     return PrintSummary(arguments, model, nullptr);

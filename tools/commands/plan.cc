@@ -105,7 +105,7 @@ std::string Report(const Outcome& outcome) {
 
 Json ReportJson(const Outcome& outcome) {
   const Plan& plan = outcome.plan;
-  return {{"source", outcome.arguments.source.source},
+  return {{"source", outcome.arguments.source.shown()},
           {"family", outcome.model.family().name},
           {"scheme", plan.scheme},
           {"uniform", plan.uniform},
@@ -123,6 +123,7 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
   SHARD_CHECK(CheckOutput(arguments));
   SHARD_TRY(const MoeModel model, OpenModel(arguments.source));
+  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   const auto root = model.checkpoint().tree()->LocalPath("");
   SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
   SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));

@@ -5,6 +5,7 @@
 
 #include "libshard/base/descriptor.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "libshard/format/side_files.h"
@@ -185,12 +186,13 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   if (!problem.empty()) {
     return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
   }
-  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  SHARD_TRY(const moepack::Source source,
+            OpenSource(arguments.source.source, arguments.source.remote));
   const auto noted = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(const MoeModel model, OpenModel(source, arguments.source));
   if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
     return Error{Code::kInvalidArgument,
-                 Cat("--model-id has no effect: ", arguments.source.source,
+                 Cat("--model-id has no effect: ", arguments.source.shown(),
                      " is GGUF already, and nothing is converted"),
                  "leave it out: a GGUF keeps its general.name"};
   }
@@ -210,6 +212,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
     PrintNotes(GridNotes(outcome.pack));
     PrintWarnings(NotFiniteWarnings(outcome.pack));
   }
+  NoteTraffic(*source.tree, SizeOfFiles(model.checkpoint()));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(outcome))
                              : WriteResult(ReportText(outcome)));
   return kExitDone;
@@ -217,6 +220,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
+  if (IsAddress(arguments.source.source)) return QuantizeModel(arguments);
   const fs::path source = arguments.source.source;
   SHARD_TRY(const bool distribution, moepack::IsThere(source / manifest::kManifestFile));
   if (distribution) return QuantizeDistribution(arguments);

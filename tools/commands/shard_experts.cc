@@ -39,9 +39,11 @@ std::vector<std::string> RecordCommand(const Arguments& arguments) {
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
   if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
-  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source.source));
+  SHARD_TRY(const moepack::Source source,
+            OpenSource(arguments.source.source, arguments.source.remote));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
+  const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
   SHARD_TRY(const Plan plan, FindPlan(model, arguments));
   SHARD_TRY(arguments.write.slice.parts, ParseParts(arguments.only, plan.groups.size()));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
@@ -51,6 +53,7 @@ Result<int> Run(Arguments& arguments) {
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
   SHARD_TRY(const TimedWrite written, WriteWithProgress(std::move(model), plan, arguments));
+  NoteTraffic(*source.tree, source_bytes);
   const WriteOutcome outcome{arguments.out, written.report, written.seconds};
   SHARD_CHECK(arguments.json ? WriteJsonResult(WrittenJson(outcome))
                              : WriteResult(WrittenText(outcome)));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 #include "manifest/document/node_record.h"
 #include "manifest/verify/verify_node.h"
@@ -14,6 +15,7 @@
 #include "tools/commands/verify_command.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
+#include "tools/options/source.h"
 #include "tools/reports/ci_report.h"
 #include "tools/reports/verify_report.h"
 
@@ -27,6 +29,7 @@ struct Arguments {
   std::string directory;
   manifest::VerifyOptions verify;
   ModelOptions model;
+  RemoteArguments remote;
   bool no_digests = false;
   ReportArguments report;
 };
@@ -62,6 +65,12 @@ Result<int> Run(Arguments& arguments) {
   arguments.verify.digests = !arguments.no_digests;
   arguments.verify.family_file = arguments.model.family_file;
   arguments.verify.config_file = arguments.model.config_file;
+  SHARD_CHECK(CheckIsLocal(arguments.directory));
+  std::string& against = arguments.verify.against;
+  if (!against.empty()) {
+    SHARD_TRY(arguments.verify.against_source, OpenSource(against, arguments.remote));
+    against = WithoutSecrets(against);
+  }
   SHARD_TRY(const manifest::VerifyReport report,
             VerifyWithProgress(arguments.directory, arguments.verify));
   SHARD_CHECK(WriteReport(arguments, report));
@@ -102,9 +111,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddCold(app, arguments->verify.cold);
   no_digests->excludes(app.get_option("--cold"));
   AddModelOptions(app, arguments->model);
+  AddRemoteOptions(app, arguments->remote);
   AddImatrices(app, arguments->verify.imatrix_files);
   AddPre(app, arguments->verify.pre);
-  for (const char* name : {"--family", "--config", "--imatrix", "--pre"})
+  for (const char* name :
+       {"--family", "--config", "--imatrix", "--pre", "--plain-http", "--endpoint"})
     app.get_option(name)->needs(against);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "libshard/base/json.h"
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 #include "libshard/plan/partition.h"
@@ -11,7 +12,6 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
-#include "tools/options/source.h"
 
 namespace moepack::cli {
 namespace {
@@ -87,11 +87,15 @@ void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {
   app.add_option("SRC", arguments.source,
                  Cat("The checkpoint: a directory of safetensors files, with or without an index, "
                      "one .safetensors file, or a GGUF (any part of a split set, or its "
-                     "directory).",
+                     "directory); of this machine, or at hf://owner/repository[@revision][/path], "
+                     "https://host/path/ or s3://bucket/prefix.",
                      more))
       ->required();
   AddModelOptions(app, arguments.model);
+  AddRemoteOptions(app, arguments.remote);
 }
+
+std::string SourceArguments::shown() const { return WithoutSecrets(source); }
 
 Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments& arguments) {
   SHARD_TRY(MoeModel model, OpenWithProgress(source, arguments.model));
@@ -100,7 +104,7 @@ Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments&
 }
 
 Result<MoeModel> OpenModel(const SourceArguments& arguments) {
-  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source));
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.source, arguments.remote));
   return OpenModel(source, arguments);
 }
 

@@ -8,6 +8,7 @@
 #include "libshard/model/model.h"
 #include "libshard/plan/plan.h"
 #include "tools/base/command.h"
+#include "tools/options/source.h"
 
 namespace moepack::cli {
 
@@ -22,6 +23,10 @@ CLI::Validator AsUtf8();  // what goes into JSON and into the metadata of files
 struct SourceArguments {
   std::string source;
   ModelOptions model;
+  RemoteArguments remote;
+
+  // For messages and documents: without secrets.
+  std::string shown() const;
 };
 // `more` ends the help of SRC with a sentence about what else this command takes, or is "".
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more = "");

@@ -9,6 +9,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
+#include "tools/options/source.h"
 
 namespace moepack::cli {
 namespace {
@@ -44,6 +45,8 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
 }
 
 Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against) {
+  SHARD_CHECK(CheckIsLocal(arguments.source));
+  SHARD_CHECK(CheckIsLocal(against));
   const ModelOptions& model = arguments.load.model;
   const char* option = !model.family_file.empty()   ? "--family"
                        : !model.config_file.empty() ? "--config"

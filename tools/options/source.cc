@@ -1,9 +1,57 @@
 #include "tools/options/source.h"
 
+#include <mutex>
+
 #include "libshard/base/local_tree.h"
+#include "libshard/base/not_fetched.h"
+#include "libshard/base/text.h"
+#include "libshard/remote/open_remote.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
 
 namespace moepack::cli {
 
-Result<moepack::Source> OpenSource(const std::string& source) { return LocalSource(source); }
+void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
+  StartSection(app, Section::kInput);
+  app.add_flag("--plain-http", arguments.plain_http,
+               "Allow http:// to other machines, where anybody in between can read and change "
+               "what is fetched.");
+  app.add_option("--endpoint", arguments.endpoint,
+                 "The server that s3:// is asked of. Default: AWS_ENDPOINT_URL, or Amazon's.")
+      ->type_name("URL");
+}
+
+Result<moepack::Source> OpenSource(const std::string& source, const RemoteArguments& arguments) {
+  if (!IsAddress(source)) return LocalSource(source);
+  remote::RemoteOptions options;
+  options.plain_http = arguments.plain_http;
+  options.endpoint = arguments.endpoint;
+  options.warn = [](const std::string& text) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    PrintWarnings({text});
+  };
+  return remote::OpenAddress(source, options);
+}
+
+Status CheckIsLocal(const std::string& source) {
+  if (!IsAddress(source)) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(WithoutSecrets(source), ": expected a path of this machine, found an address"),
+               RemoteSourceHint(source)};
+}
+
+uint64_t SizeOfFiles(const Checkpoint& checkpoint) {
+  uint64_t bytes = 0;
+  for (const SourceFile& file : checkpoint.files()) bytes += file.size;
+  return bytes;
+}
+
+void NoteTraffic(const SourceTree& tree, uint64_t bytes) {
+  const std::optional<Traffic> traffic = tree.traffic();
+  if (!traffic) return;
+  PrintNotes({Cat("fetched ", ExactBytes(traffic->bytes), " in ",
+                  Plural(traffic->requests, "request"), " of ", ExactBytes(bytes))});
+}
 
 }  // namespace moepack::cli

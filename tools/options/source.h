@@ -1,15 +1,35 @@
 // What SRC may be.
 #pragma once
 
+#include <CLI/App.hpp>
 #include <string>
 
 #include "libshard/base/source_tree.h"
+#include "libshard/format/checkpoint.h"
 #include "tools/base/command.h"
 
 namespace moepack::cli {
 
+// How servers are reached.
+struct RemoteArguments {
+  bool plain_http = false;
+  std::string endpoint;
+};
+// --plain-http, --endpoint.
+void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
+
 // The one place where what a user names becomes a tree: a directory of this machine, or a file in
-// one. Another kind of source is a SourceTree of its own and one line here.
-Result<moepack::Source> OpenSource(const std::string& source);
+// one, or an address. Another kind of source is a SourceTree of its own and one line in OpenAddress
+// (libshard/remote/open_remote.h).
+Result<moepack::Source> OpenSource(const std::string& source,
+                                   const RemoteArguments& arguments = {});
+
+// kUnsupported, with what to do instead, for an address.
+Status CheckIsLocal(const std::string& source);
+
+// The sizes of all files together.
+uint64_t SizeOfFiles(const Checkpoint& checkpoint);
+// Prints what was asked of servers for files of `bytes`; nothing when all of them are local.
+void NoteTraffic(const SourceTree& tree, uint64_t bytes);
 
 }  // namespace moepack::cli

@@ -45,7 +45,7 @@ TEST(NotFetched, EveryReaderOfTextAndOfShardsKnowsAPointer) {
 }
 
 TEST(NotFetched, AddressesInPlaceOfPathsGetAHint) {
-  const std::string later = "this version reads local files only: ";
+  const std::string later = "this command reads local files only: ";
   EXPECT_EQ(RemoteSourceHint("hf://Qwen/Qwen3-30B-A3B@main/model.safetensors"),
             later +
                 "download it first, `hf download Qwen/Qwen3-30B-A3B --revision main "
@@ -64,6 +64,16 @@ TEST(NotFetched, AddressesInPlaceOfPathsGetAHint) {
             "Qwen3-30B-A3B");
   for (const char* path : {"nothing", "/abs/path", "./a/b", "../a", "a/b/c", "a b/c", "a/$(id)"})
     EXPECT_EQ(RemoteSourceHint(path), "") << path;
+}
+
+TEST(NotFetched, AddressesAreNamedWithoutTheirSecrets) {
+  EXPECT_EQ(WithoutSecrets("https://me:pw@host:8/a@b?X-Amz-Signature=c#d"), "https://host:8/a@b");
+  EXPECT_EQ(WithoutSecrets("http://host?token=x"), "http://host");
+  for (const char* same : {"hf://a/b@rev", "s3://b/c", "dir/a?b", "https://host/a%20b"})
+    EXPECT_EQ(WithoutSecrets(same), same);
+  const auto model = MoeModel::Open("https://me:pw@host/a.gguf?X-Amz-Signature=c");
+  EXPECT_EQ(model.error().message, "https://host/a.gguf: no such file or directory");
+  EXPECT_THAT(model.error().hint, HasSubstr("curl -LO https://host/a.gguf`"));
 }
 
 TEST(NotFetched, ASourceThatIsNotALocalPathIsRefusedWithTheHint) {

@@ -1,0 +1,219 @@
+#include "libshard/remote/http_client.h"
+
+#include <curl/curl.h>
+
+#include <utility>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "libshard/remote/http_transfer.h"
+
+namespace moepack::remote {
+namespace {
+
+constexpr int kMostHops = 5;
+constexpr size_t kQuotedBody = 200;
+
+bool IsRedirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+// The part of a body that helps: one line of text, nothing of a page.
+std::string BodyHint(const HttpReply& reply) {
+  const std::string_view type = reply.Field("content-type");
+  if (reply.body.empty() || type.find("html") != type.npos) return "";
+  return Cat(": ", Quoted(reply.body.substr(0, kQuotedBody)));
+}
+
+const char* StatusHint(int status) {
+  if (status == 401 || status == 403)
+    return "access was refused: check the token or the keys, and that the address is right";
+  if (status == 404 || status == 410) return "check the spelling of the address";
+  if (status == 429) return "the server limits requests: wait some minutes, or log in for more";
+  if (status >= 500) return "the server has a problem: run the command again later";
+  return "";
+}
+
+Error NoMoreTries(Error error, int tries) {
+  error.message += Cat(" (", tries, " tries)");
+  return error;
+}
+
+Error PauseTooLong(const HttpRequest& request, int status, Seconds pause) {
+  return {Code::kUnavailable,
+          Cat(request.name, ": status ", status, ": the server asks to wait ",
+              static_cast<uint64_t>(pause.count()), " s"),
+          StatusHint(429)};
+}
+
+// Collects a whole body.
+class TextSink final : public HttpSink {
+ public:
+  TextSink(std::string name, uint64_t limit) : name_(std::move(name)), limit_(limit) {}
+  Status Begin(const HttpReply& head) override {
+    text_.clear();
+    const std::string_view encoding = head.Field("content-encoding");
+    if (encoding.empty() || encoding == "identity") return Ok();
+    return Error{Code::kIo,
+                 Cat(name_, ": Content-Encoding: expected none, found ", Quoted(encoding)),
+                 "the server compresses although it was asked not to: use another one"};
+  }
+  Status Take(std::span<const std::byte> bytes) override {
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text_.size() <= limit_) return Ok();
+    return Error{Code::kIo,
+                 Cat(name_, ": answer: expected at most ", limit_, " bytes, found more")};
+  }
+  std::string Take() && { return std::move(text_); }
+
+ private:
+  std::string name_;
+  uint64_t limit_;
+  std::string text_;
+};
+
+}  // namespace
+
+Error StatusError(const std::string& name, const HttpReply& reply) {
+  const int status = reply.status;
+  Code code = Code::kIo;
+  if (status == 404 || status == 410) code = Code::kNotFound;
+  if (IsTransient(status)) code = Code::kUnavailable;
+  return {code, Cat(name, ": expected the file, found status ", status, BodyHint(reply)),
+          StatusHint(status)};
+}
+
+// One easy handle with the connections that it keeps.
+class HttpClient::Handle {
+ public:
+  Handle() : curl_(curl_easy_init()) {
+    if (curl_ == nullptr) throw std::bad_alloc();
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { curl_easy_cleanup(curl_); }
+  CURL* get() const { return curl_; }
+
+ private:
+  CURL* curl_;
+};
+
+struct HttpClient::Attempt {
+  HttpReply reply;
+  std::optional<Error> error;
+  bool transient = false;  // the error may not come again
+};
+
+HttpClient::HttpClient(HttpSettings settings) : settings_(std::move(settings)) {
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (started != CURLE_OK) throw std::bad_alloc();
+}
+
+HttpClient::~HttpClient() = default;
+
+std::unique_ptr<HttpClient::Handle> HttpClient::Acquire() {
+  std::unique_lock lock(mutex_);
+  released_.wait(lock, [&] { return busy_ < settings_.in_flight; });
+  ++busy_;
+  if (idle_.empty()) return std::make_unique<Handle>();
+  std::unique_ptr<Handle> handle = std::move(idle_.back());
+  idle_.pop_back();
+  return handle;
+}
+
+void HttpClient::Release(std::unique_ptr<Handle> handle) {
+  {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(handle));
+    --busy_;
+  }
+  released_.notify_one();
+}
+
+Status HttpClient::CheckScheme(const Url& url, const std::string& name) const {
+  if (url.scheme == "https" || url.IsLoopback() || settings_.plain_http) return Ok();
+  return Error{
+      Code::kInvalidArgument,
+      Cat(name, ": expected https, found http to ", url.host, ", which is not this machine"),
+      "use https, or --plain-http if nobody else can reach the network in between"};
+}
+
+// Turns `request` into what the redirect asks for.
+std::optional<Error> HttpClient::Follow(const HttpReply& reply, HttpRequest& request) const {
+  const std::string_view location = reply.Field("location");
+  Result<Url> target = ResolveLocation(request.url, location);
+  if (location.empty() || !target) {
+    return Error{Code::kIo, Cat(request.name, ": status ", reply.status,
+                                ": expected a Location to go on to, found ",
+                                location.empty() ? std::string("none") : "what is no address")};
+  }
+  if (const Status allowed = CheckScheme(*target, request.name); !allowed) {
+    return Error{Code::kIo,
+                 Cat(request.name, ": redirect: expected https, found http to ", target->host),
+                 "the server leads to an address that anybody in between can change: use another"};
+  }
+  const bool same = target->SameOrigin(request.url);
+  target->user = same ? request.url.user : "";
+  target->password = same ? request.url.password : "";
+  if (!same) {
+    request.authorization.clear();
+    request.aws.reset();
+  }
+  request.url = *std::move(target);
+  return std::nullopt;
+}
+
+// One try, redirects followed.
+HttpClient::Attempt HttpClient::Once(HttpRequest request, HttpSink& sink) {
+  for (int hop = 0; hop <= kMostHops; ++hop) {
+    if (const Status allowed = CheckScheme(request.url, request.name); !allowed)
+      return {{}, allowed.error()};
+    std::unique_ptr<Handle> handle = Acquire();
+    ++requests_;
+    HttpTransfer transfer(handle->get(), settings_, request, sink);
+    TransferEnd end = transfer.Run();
+    bytes_ += end.bytes;
+    Release(std::move(handle));
+    end.reply.url = request.url;
+    const bool relative = end.reply.Field("location").find("://") == std::string_view::npos;
+    const bool follows = request.follow == HttpRequest::Follow::kAll ||
+                         (request.follow == HttpRequest::Follow::kRelative && relative);
+    if (end.error || !IsRedirect(end.reply.status) || !follows)
+      return {std::move(end.reply), std::move(end.error), end.transient};
+    if (auto error = Follow(end.reply, request)) return {{}, std::move(error)};
+  }
+  return {{},
+          Error{Code::kIo,
+                Cat(request.name, ": redirects: expected at most ", kMostHops,
+                    ", found more, the last to ", request.url.host),
+                "the server sends its visitors in circles: check the address"}};
+}
+
+Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, HttpSink& sink) {
+  for (int tried = 1;; ++tried) {
+    SHARD_CHECK(CheckInterrupt());
+    HttpRequest request = next();
+    Attempt attempt = Once(request, sink);
+    const bool busy = !attempt.error && IsTransient(attempt.reply.status);
+    if (attempt.error && !attempt.transient) return *std::move(attempt.error);
+    if (!attempt.error && !busy) return std::move(attempt.reply);
+    if (tried >= settings_.retry.tries) {
+      Error last =
+          attempt.error ? *std::move(attempt.error) : StatusError(request.name, attempt.reply);
+      return NoMoreTries(std::move(last), tried);
+    }
+    const Seconds pause = PauseAfter(settings_.retry, tried, attempt.reply.fields);
+    if (pause > settings_.retry.most_asked)
+      return PauseTooLong(request, attempt.reply.status, pause);
+    SHARD_CHECK(Pause(pause));
+  }
+}
+
+Result<HttpReply> HttpClient::Fetch(const HttpRequest& request, uint64_t limit) {
+  TextSink sink(request.name, limit);
+  SHARD_TRY(HttpReply reply, Perform([&] { return request; }, sink));
+  if (reply.status < 300) reply.body = std::move(sink).Take();
+  return reply;
+}
+
+}  // namespace moepack::remote

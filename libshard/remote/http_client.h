@@ -1,0 +1,102 @@
+// Requests over HTTP by libcurl: kept connections, redirects by hand, repeated tries, and bodies
+// that stream into a sink which may refuse them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
+#include "libshard/remote/http_settings.h"
+#include "libshard/remote/url.h"
+
+namespace moepack::remote {
+
+// A signature of AWS, version 4, over what is sent.
+struct AwsSignature {
+  std::string region, key, secret, session_token;
+};
+
+struct HttpRequest {
+  std::string method = "GET";  // or HEAD, which has no body
+  Url url;
+  std::string name;                       // what messages call it: without secrets
+  std::vector<std::string> headers = {};  // "Range: bytes=0-99"
+  // Go to the origin of `url` only, not to where it redirects.
+  std::string authorization = {};  // value of the header, "" for none
+  std::optional<AwsSignature> aws = std::nullopt;
+  // None: redirects are the answer. Relative ones lead back to the same server.
+  enum class Follow : uint8_t { kNone, kRelative, kAll } follow = Follow::kAll;
+};
+
+struct HttpReply {
+  int status = 0;
+  HttpFields fields;
+  Url url;           // that answered, after redirects
+  std::string body;  // what an answer of 400 and above begins with, for messages
+
+  std::string_view Field(std::string_view field) const { return FieldOf(fields, field); }
+};
+
+// Takes the body of an answer of 200 to 299. The first error ends the transfer and is returned.
+class HttpSink {
+ public:
+  virtual ~HttpSink() = default;
+  // With status and header fields, before the body; again for every try.
+  virtual Status Begin(const HttpReply& head) = 0;
+  virtual Status Take(std::span<const std::byte> bytes) = 0;
+};
+
+// A status that is an error, in words: kNotFound for 404, kIo for 401, 403 and others that are the
+// asker's, kUnavailable for the server's. `reply.body` is quoted where it is text.
+Error StatusError(const std::string& name, const HttpReply& reply);
+
+// Used by several threads at once; no more than HttpSettings::in_flight requests are under way.
+class HttpClient {
+ public:
+  explicit HttpClient(HttpSettings settings);
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+  ~HttpClient();
+
+  // Asks until there is an answer that is not transient; an answer of any other status is a value.
+  // `next` makes the request of each try, so that it can go on where the last one ended. Errors:
+  // kUnavailable when the server cannot be reached or stays busy, kIo when the transfer breaks off
+  // every time or a redirect is refused, kInvalidArgument for http where it is not allowed,
+  // kInterrupted, and those of the sink.
+  Result<HttpReply> Perform(const std::function<HttpRequest()>& next, HttpSink& sink);
+  // A body of at most `limit` bytes as `body`, whatever the status; more is kIo.
+  Result<HttpReply> Fetch(const HttpRequest& request, uint64_t limit);
+
+  const HttpSettings& settings() const { return settings_; }
+  Traffic traffic() const { return {requests_, bytes_}; }
+
+ private:
+  class Handle;
+  struct Attempt;
+
+  Attempt Once(HttpRequest request, HttpSink& sink);
+  std::optional<Error> Follow(const HttpReply& reply, HttpRequest& request) const;
+  Status CheckScheme(const Url& url, const std::string& name) const;
+  std::unique_ptr<Handle> Acquire();
+  void Release(std::unique_ptr<Handle> handle);
+
+  HttpSettings settings_;
+  std::mutex mutex_;
+  std::condition_variable released_;
+  std::vector<std::unique_ptr<Handle>> idle_;
+  size_t busy_ = 0;
+  std::atomic<uint64_t> requests_{0}, bytes_{0};
+};
+
+using HttpClientPtr = std::shared_ptr<HttpClient>;
+
+}  // namespace moepack::remote

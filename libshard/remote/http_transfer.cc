@@ -1,0 +1,177 @@
+#include "libshard/remote/http_transfer.h"
+
+#include <algorithm>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+
+namespace moepack::remote {
+namespace {
+
+constexpr size_t kMostHeaderBytes = 256u << 10;
+constexpr size_t kMostErrorBody = 4096;
+
+std::string_view Trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t first = text.find_first_not_of(kBlank);
+  if (first == text.npos) return "";
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// Nobody answered, as opposed to an answer that broke off.
+bool IsUnreachable(CURLcode code) {
+  constexpr CURLcode kUnreachable[] = {CURLE_COULDNT_RESOLVE_HOST,     CURLE_COULDNT_RESOLVE_PROXY,
+                                       CURLE_COULDNT_CONNECT,          CURLE_SSL_CONNECT_ERROR,
+                                       CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE};
+  return std::find(std::begin(kUnreachable), std::end(kUnreachable), code) !=
+         std::end(kUnreachable);
+}
+
+// What is the same however often it is tried.
+bool IsLasting(CURLcode code) {
+  constexpr CURLcode kLasting[] = {
+      CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
+      CURLE_UNSUPPORTED_PROTOCOL,     CURLE_URL_MALFORMAT,      CURLE_OUT_OF_MEMORY};
+  return std::find(std::begin(kLasting), std::end(kLasting), code) != std::end(kLasting);
+}
+
+const char* FailureHint(CURLcode code) {
+  if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+    return "set SSL_CERT_FILE to the certificates that the server's one is to be checked with";
+  if (code == CURLE_COULDNT_RESOLVE_HOST) return "check the name of the host and the network";
+  if (code == CURLE_COULDNT_CONNECT) return "check that the server runs and the port is right";
+  return "run the command again; what is finished is not fetched again";
+}
+
+}  // namespace
+
+void HttpTransfer::SetTransport() {
+  curl_easy_reset(curl_);  // keeps connections and the cache of names
+  curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl_, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(curl_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  curl_easy_setopt(curl_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  curl_easy_setopt(curl_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(curl_, CURLOPT_BUFFERSIZE, 256L << 10);
+  curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT, settings_.connect_seconds);
+  curl_easy_setopt(curl_, CURLOPT_LOW_SPEED_LIMIT, settings_.stall_bytes);
+  curl_easy_setopt(curl_, CURLOPT_LOW_SPEED_TIME, settings_.stall_seconds);
+  curl_easy_setopt(curl_, CURLOPT_USERAGENT, settings_.user_agent.c_str());
+  if (!settings_.ca_file.empty())
+    curl_easy_setopt(curl_, CURLOPT_CAINFO, settings_.ca_file.c_str());
+  if (!settings_.ca_path.empty())
+    curl_easy_setopt(curl_, CURLOPT_CAPATH, settings_.ca_path.c_str());
+  curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, reason_);
+  curl_easy_setopt(curl_, CURLOPT_HEADERFUNCTION, OnHeader);
+  curl_easy_setopt(curl_, CURLOPT_HEADERDATA, this);
+  curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, OnBody);
+  curl_easy_setopt(curl_, CURLOPT_WRITEDATA, this);
+  curl_easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl_, CURLOPT_XFERINFOFUNCTION, OnProgress);
+}
+
+void HttpTransfer::SetRequest() {
+  curl_easy_setopt(curl_, CURLOPT_URL, request_.url.Text().c_str());
+  curl_easy_setopt(curl_, CURLOPT_NOBODY, request_.method == "HEAD" ? 1L : 0L);
+  const auto add = [&](const std::string& line) {
+    headers_ = curl_slist_append(headers_, line.c_str());
+  };
+  add("Accept-Encoding: identity");
+  for (const std::string& line : request_.headers) add(line);
+  if (!request_.authorization.empty()) add(Cat("Authorization: ", request_.authorization));
+  if (request_.aws) {
+    const AwsSignature& aws = *request_.aws;
+    // The digest of an empty body, which S3 wants to be told.
+    add("x-amz-content-sha256: "
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    if (!aws.session_token.empty()) add(Cat("x-amz-security-token: ", aws.session_token));
+    curl_easy_setopt(curl_, CURLOPT_USERNAME, aws.key.c_str());
+    curl_easy_setopt(curl_, CURLOPT_PASSWORD, aws.secret.c_str());
+    curl_easy_setopt(curl_, CURLOPT_AWS_SIGV4, Cat("aws:amz:", aws.region, ":s3").c_str());
+  }
+  if (!request_.url.user.empty()) {
+    curl_easy_setopt(curl_, CURLOPT_USERNAME, request_.url.user.c_str());
+    curl_easy_setopt(curl_, CURLOPT_PASSWORD, request_.url.password.c_str());
+    curl_easy_setopt(curl_, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
+  }
+  curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers_);
+}
+
+size_t HttpTransfer::OnHeader(char* data, size_t size, size_t count, void* self) {
+  const std::string_view line(data, size * count);
+  return static_cast<HttpTransfer*>(self)->TakeHeader(line) ? line.size() : 0;
+}
+
+size_t HttpTransfer::OnBody(char* data, size_t size, size_t count, void* self) {
+  const std::string_view bytes(data, size * count);
+  return static_cast<HttpTransfer*>(self)->TakeBody(bytes) ? bytes.size() : 0;
+}
+
+int HttpTransfer::OnProgress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return InterruptRequested().load(std::memory_order_relaxed) ? 1 : 0;
+}
+
+// A status line starts an answer anew: there may be several of 100 to 199 before the last.
+bool HttpTransfer::TakeHeader(std::string_view line) {
+  HttpReply& reply = end_.reply;
+  header_bytes_ += line.size();
+  if (header_bytes_ > kMostHeaderBytes) {
+    end_.error = Error{Code::kIo, Cat(request_.name, ": header of the answer: expected at most ",
+                                      kMostHeaderBytes, " bytes, found more")};
+    return false;
+  }
+  const std::string_view text = Trimmed(line);
+  if (line.starts_with("HTTP/")) {
+    reply.fields.clear();
+    const size_t blank = text.find(' ');
+    const auto status =
+        ParseUint(blank == text.npos ? std::string_view() : text.substr(blank + 1, 3));
+    reply.status = static_cast<int>(status.value_or(0));
+    return true;
+  }
+  if (!text.empty()) {
+    const size_t colon = std::min(text.find(':'), text.size() - 1);
+    reply.fields.emplace_back(Lower(text.substr(0, colon)), Trimmed(text.substr(colon + 1)));
+    return true;
+  }
+  if (!IsValue()) return true;
+  const Status begun = sink_.Begin(reply);
+  if (!begun) end_.error = begun.error();
+  return begun.has_value();
+}
+
+bool HttpTransfer::TakeBody(std::string_view bytes) {
+  end_.bytes += bytes.size();
+  if (IsValue()) {
+    const Status taken = sink_.Take(std::as_bytes(std::span(bytes)));
+    if (!taken) end_.error = taken.error();
+    return taken.has_value();
+  }
+  std::string& body = end_.reply.body;
+  body.append(bytes.substr(0, kMostErrorBody - body.size()));
+  enough_ = body.size() >= kMostErrorBody;
+  return !enough_;
+}
+
+Error HttpTransfer::Failure(CURLcode code) const {
+  const char* reason = reason_[0] != '\0' ? reason_ : curl_easy_strerror(code);
+  return {IsUnreachable(code) ? Code::kUnavailable : Code::kIo,
+          Cat(request_.name, ": ", request_.url.host, ": ", Shown(reason)), FailureHint(code)};
+}
+
+TransferEnd HttpTransfer::Run() {
+  SetTransport();
+  SetRequest();
+  const CURLcode code = curl_easy_perform(curl_);
+  if (InterruptRequested().load(std::memory_order_relaxed)) {
+    end_.error = CheckInterrupt().error();
+    end_.transient = false;
+  } else if (code != CURLE_OK && !end_.error && !enough_) {
+    end_.error = Failure(code);
+    end_.transient = !IsLasting(code);
+  }
+  return std::move(end_);
+}
+
+}  // namespace moepack::remote

@@ -1,0 +1,57 @@
+// One transfer on one easy handle of libcurl. Nothing but http_client.cc needs it.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libshard/base/result.h"
+#include "libshard/remote/http_client.h"
+
+namespace moepack::remote {
+
+struct TransferEnd {
+  HttpReply reply;
+  std::optional<Error> error;
+  bool transient = false;  // the error may not come again
+  uint64_t bytes = 0;      // of the body that came
+};
+
+// Borrows everything it is given; runs once.
+class HttpTransfer {
+ public:
+  HttpTransfer(CURL* curl, const HttpSettings& settings, const HttpRequest& request, HttpSink& sink)
+      : curl_(curl), settings_(settings), request_(request), sink_(sink) {}
+  HttpTransfer(const HttpTransfer&) = delete;
+  HttpTransfer& operator=(const HttpTransfer&) = delete;
+  ~HttpTransfer() { curl_slist_free_all(headers_); }
+
+  TransferEnd Run();
+
+ private:
+  static size_t OnHeader(char* data, size_t size, size_t count, void* self);
+  static size_t OnBody(char* data, size_t size, size_t count, void* self);
+  static int OnProgress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t);
+
+  void SetTransport();
+  void SetRequest();
+  bool TakeHeader(std::string_view line);
+  bool TakeBody(std::string_view bytes);
+  bool IsValue() const { return end_.reply.status >= 200 && end_.reply.status < 300; }
+  Error Failure(CURLcode code) const;
+
+  CURL* curl_;
+  const HttpSettings& settings_;
+  const HttpRequest& request_;
+  HttpSink& sink_;
+  curl_slist* headers_ = nullptr;
+  char reason_[CURL_ERROR_SIZE] = {};
+  size_t header_bytes_ = 0;
+  bool enough_ = false;  // the rest of an error's body is not wanted
+  TransferEnd end_;
+};
+
+}  // namespace moepack::remote

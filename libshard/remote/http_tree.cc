@@ -1,0 +1,111 @@
+#include "libshard/remote/http_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libshard/base/inside_path.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "libshard/remote/html_listing.h"
+
+namespace moepack::remote {
+namespace {
+
+constexpr uint64_t kMostListing = 16u << 20;
+// Without a listing.
+constexpr const char* kUsualNames[] = {"model.safetensors.index.json", "model.safetensors"};
+constexpr std::string_view kFileSuffixes[] = {".safetensors", ".gguf", ".json"};
+
+std::string NameOfDirectory(const Url& directory) {
+  std::string name = directory.Shown();
+  while (name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+bool NamesAFile(const std::string& path) {
+  return std::any_of(std::begin(kFileSuffixes), std::end(kFileSuffixes),
+                     [&](std::string_view suffix) { return path.ends_with(suffix); });
+}
+
+}  // namespace
+
+HttpTree::HttpTree(Transport transport, const Url& directory, std::string named, std::string query)
+    : RemoteTree(std::move(transport), NameOfDirectory(directory)),
+      directory_(directory),
+      named_(std::move(named)),
+      query_(std::move(query)) {}
+
+std::string HttpTree::NameOf(const std::string& file) const {
+  return Below(directory_, file).Shown();
+}
+
+Result<std::vector<std::string>> HttpTree::FilesIn(const std::string& folder) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = listings_.find(folder); at != listings_.end()) return at->second;
+  }
+  HttpRequest request;
+  request.url = folder.empty() ? directory_ : Below(directory_, folder);
+  if (!request.url.path.ends_with('/')) request.url.path += '/';
+  request.name = request.url.Shown();
+  SHARD_TRY(const HttpReply reply, client().Fetch(request, kMostListing));
+  std::vector<std::string> files;
+  if (reply.status == 200 && reply.Field("content-type").starts_with("text/html"))
+    files = FilesOfListing(request.url, reply.body);
+  const std::lock_guard lock(mutex_);
+  return listings_.emplace(folder, std::move(files)).first->second;
+}
+
+Result<std::vector<std::string>> HttpTree::List(const std::string& folder,
+                                                std::string_view suffix) const {
+  if (!folder.empty() && !StaysBelow(folder)) return LeadsOutside(name(), folder);
+  SHARD_TRY(const std::vector<std::string> files, FilesIn(folder));
+  if (!files.empty() || !folder.empty()) return NamesIn(files, "", suffix);
+  std::vector<std::string> found;
+  for (const char* usual : kUsualNames) {
+    if (!std::string_view(usual).ends_with(suffix)) continue;
+    SHARD_TRY(const bool there, Has(usual));
+    if (there) found.emplace_back(usual);
+  }
+  return NamesIn(found, "", suffix);
+}
+
+Result<bool> HttpTree::Has(const std::string& file) const {
+  const auto opened = Open(file);
+  if (opened) return true;
+  if (opened.error().code == Code::kNotFound) return false;
+  return opened.error();
+}
+
+Result<ByteSourcePtr> HttpTree::OpenNew(const std::string& file) const {
+  FilePlace place;
+  place.name = NameOf(file);
+  HttpRequest request;
+  request.url = Below(directory_, file);
+  if (file == named_) request.url.query = query_;
+  place.locate = [request](bool renew) -> Result<HttpRequest> {
+    if (renew) return Error{Code::kIo, "the address is what the user named"};
+    return request;
+  };
+  return HttpSource::Open(transport(), std::move(place));
+}
+
+Result<Source> OpenHttp(const Transport& transport, const Url& url) {
+  Url directory = url;
+  directory.query.clear();
+  if (!NamesAFile(url.path)) {
+    if (!directory.path.ends_with('/')) directory.path += '/';
+    auto tree = std::make_shared<const HttpTree>(transport, directory);
+    std::filesystem::path named = tree->name();
+    return Source{std::move(named), std::move(tree), ""};
+  }
+  const size_t slash = url.path.rfind('/');
+  const std::string file = DecodePercent(url.path.substr(slash + 1));
+  directory.path.resize(slash + 1);
+  if (!StaysBelow(file)) return LeadsOutside(directory.Shown(), file);
+  auto tree = std::make_shared<const HttpTree>(transport, directory, file, url.query);
+  std::filesystem::path named = tree->NameOf(file);
+  return Source{std::move(named), std::move(tree), file};
+}
+
+}  // namespace moepack::remote

@@ -1,0 +1,43 @@
+// https://host/path/: a directory of a web server.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/remote/remote_tree.h"
+
+namespace moepack::remote {
+
+// Which files there are is known from the page that the server makes of a directory; from a server
+// that makes none the usual names of checkpoints are asked for.
+class HttpTree final : public RemoteTree {
+ public:
+  // `directory` may have a user and a password, which go to its server only. `query` is sent with
+  // requests for the file `named`, as its address may be signed.
+  HttpTree(Transport transport, const Url& directory, std::string named = "",
+           std::string query = "");
+
+  std::string NameOf(const std::string& file) const override;
+  Result<std::vector<std::string>> List(const std::string& folder,
+                                        std::string_view suffix) const override;
+  Result<bool> Has(const std::string& file) const override;
+
+ protected:
+  Result<ByteSourcePtr> OpenNew(const std::string& file) const override;
+
+ private:
+  Result<std::vector<std::string>> FilesIn(const std::string& folder) const;
+
+  Url directory_;
+  std::string named_, query_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::vector<std::string>> listings_;  // of folders
+};
+
+// A directory, or a file of one when the address ends as those of checkpoints do.
+Result<Source> OpenHttp(const Transport& transport, const Url& url);
+
+}  // namespace moepack::remote

@@ -1,0 +1,183 @@
+#include "libshard/remote/hub_api.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "libshard/base/inside_path.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+
+namespace moepack::remote {
+namespace {
+
+constexpr uint64_t kMostAnswer = 32u << 20;
+constexpr int kMostPages = 1000;
+constexpr size_t kMostFiles = 1u << 20;
+
+std::string Spelled(const HubName& name) {
+  return Cat("hf://", name.Id(), name.revision == "main" ? "" : Cat("@", name.revision));
+}
+
+// <https://huggingface.co/api/...?cursor=x>; rel="next"
+std::optional<std::string> NextPage(std::string_view link) {
+  for (const std::string& part : Split(link, ',')) {
+    const size_t open = part.find('<'), close = part.find('>');
+    if (open == part.npos || close == part.npos || close < open) continue;
+    if (part.find("rel=\"next\"", close) == part.npos) continue;
+    return part.substr(open + 1, close - open - 1);
+  }
+  return std::nullopt;
+}
+
+Result<HubFile> ReadEntry(const JsonFields& entry) {
+  HubFile file;
+  SHARD_TRY(file.size, entry.Unsigned("size"));
+  SHARD_TRY(file.id, entry.String("oid"));
+  if (!entry.Has("lfs")) return file;
+  SHARD_TRY(const Json* lfs, entry.Object("lfs"));
+  SHARD_TRY(file.sha256, JsonFields(*lfs, entry.where()).String("oid"));
+  file.id = file.sha256;
+  return file;
+}
+
+// What the Hub says of a failure, and what to do about it.
+struct HubFailure {
+  std::string_view code;  // X-Error-Code
+  const char* expected;
+  const char* hint;
+};
+constexpr HubFailure kFailures[] = {
+    {"RepoNotFound", "a repository, found none of this name, or a private one",
+     "check the spelling; for a private one set HF_TOKEN to a token that may read it"},
+    {"GatedRepo", "access, found a gated repository",
+     "accept its conditions on its page, then set HF_TOKEN to a token of that account"},
+    {"RevisionNotFound", "a branch, tag or commit, found no such revision",
+     "look at the repository's page for its branches and tags; without @ it is main"},
+    {"EntryNotFound", "the file, found none of this name in this revision",
+     "list-tensors of the repository alone says what is there"},
+    {"DisabledRepo", "a repository, found one that the Hub has disabled",
+     "ask its owner, or use a copy"},
+};
+
+}  // namespace
+
+bool IsCommit(std::string_view text) {
+  constexpr size_t kDigits = 40;
+  return text.size() == kDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+HttpRequest HubApi::Ask(const std::string& path, const std::string& name) const {
+  HttpRequest request;
+  request.url = settings_.endpoint;
+  if (request.url.path == "/") request.url.path.clear();
+  request.url.path += path;
+  request.name = name;
+  if (!settings_.token.empty()) request.authorization = Cat("Bearer ", settings_.token);
+  return request;
+}
+
+Error HubApi::Refusal(const HttpReply& reply, const std::string& what) const {
+  std::string_view code = reply.Field("x-error-code");
+  // Without a token the Hub does not tell private repositories from missing ones.
+  if (code.empty() && reply.status == 401) code = "RepoNotFound";
+  if (code.empty() && reply.status == 403) code = "GatedRepo";
+  const auto failure = std::find_if(std::begin(kFailures), std::end(kFailures),
+                                    [&](const HubFailure& known) { return known.code == code; });
+  if (failure == std::end(kFailures)) return StatusError(what, reply);
+  const bool denied = code == "GatedRepo";
+  return {denied ? Code::kIo : Code::kNotFound,
+          Cat(what, ": ", settings_.endpoint.host, ": expected ", failure->expected),
+          failure->hint};
+}
+
+Result<HubRevision> HubApi::Pin() {
+  const std::string source = Spelled(name_);
+  const HttpRequest request =
+      Ask(Cat("/api/models/", name_.Id(), "/revision/", EncodeComponent(name_.revision)), source);
+  SHARD_TRY(const HttpReply reply, client_->Fetch(request, kMostAnswer));
+  if (reply.status != 200) return Refusal(reply, source);
+  SHARD_TRY(const Json document, ParseJson(Cat(source, ": answer of the Hub"), reply.body));
+  HubRevision revision;
+  revision.commit = TextMember(document, "sha");
+  revision.id = TextMember(document, "id");
+  if (!IsCommit(revision.commit)) {
+    return Error{Code::kIo,
+                 Cat(source, ": ", settings_.endpoint.host,
+                     ": expected the commit that the revision stands for, found none"),
+                 "this is not a Hub, or a proxy in between is broken: check HF_ENDPOINT"};
+  }
+  if (revision.id.empty()) revision.id = name_.Id();
+  const Result<HubName> now = ParseHubName(revision.id);
+  id_ = now ? revision.id : name_.Id();
+  commit_ = revision.commit;
+  return revision;
+}
+
+// Appends the files of one page; `request` becomes that of the next, whose address is returned, ""
+// behind the last.
+Result<std::string> HubApi::ListPage(HttpRequest& request, HubFiles& files) const {
+  SHARD_TRY(const HttpReply reply, client_->Fetch(request, kMostAnswer));
+  if (reply.status != 200) return Refusal(reply, request.name);
+  const std::string where = Cat(request.name, ": list of files");
+  SHARD_TRY(const Json entries, ParseJson(where, reply.body));
+  if (!entries.is_array())
+    return Error{Code::kCorrupt, Cat(where, ": expected an array, found ", DescribeJson(entries))};
+  for (const Json& entry : entries) {
+    const std::string path = TextMember(entry, "path");
+    if (TextMember(entry, "type") != "file" || !IsSafeRelativePath(path)) continue;
+    SHARD_TRY(files[path], ReadEntry(JsonFields(entry, Cat(where, ": ", Quoted(path)))));
+  }
+  const auto next = NextPage(reply.Field("link"));
+  if (!next) return std::string();
+  SHARD_TRY(Url url, ResolveLocation(request.url, *next));
+  if (!url.SameOrigin(request.url)) request.authorization.clear();
+  request.url = std::move(url);
+  return *next;
+}
+
+Result<HubFiles> HubApi::List() const {
+  HttpRequest request = Ask(Cat("/api/models/", id_, "/tree/", commit_), Spelled(name_));
+  request.url.query = "recursive=true";
+  HubFiles files;
+  for (int page = 0; page < kMostPages && files.size() < kMostFiles; ++page) {
+    SHARD_TRY(const std::string next, ListPage(request, files));
+    if (next.empty()) return files;
+  }
+  return Error{Code::kUnsupported, Cat(request.name, ": list of files: expected at most ",
+                                       kMostPages, " pages, found more")};
+}
+
+Result<HttpRequest> HubApi::Resolve(const std::string& file, const HubFile& known) const {
+  const std::string name = Cat(Spelled(name_), "/", file);
+  HttpRequest request = Ask(Cat("/", id_, "/resolve/", commit_, "/", EncodePath(file)), name);
+  request.method = "HEAD";
+  request.follow = HttpRequest::Follow::kRelative;
+  SHARD_TRY(const HttpReply reply, client_->Fetch(request, 0));
+  const bool elsewhere = reply.status >= 300 && reply.status < 400;
+  if (reply.status != 200 && !elsewhere) return Refusal(reply, name);
+  const std::string commit(reply.Field("x-repo-commit"));
+  if (commit != commit_) {
+    return Error{commit.empty() ? Code::kIo : Code::kCorrupt,
+                 Cat(name, ": X-Repo-Commit: expected ", commit_, ", found ",
+                     commit.empty() ? std::string("none") : Shown(commit)),
+                 commit.empty() ? "this is not a Hub, or a proxy in between is broken: check "
+                                  "HF_ENDPOINT"
+                                : "the revision moved: run the command again"};
+  }
+  const std::string_view size = reply.Field(elsewhere ? "x-linked-size" : "content-length");
+  if (const auto found = ParseUint(size); found && *found != known.size) {
+    return Error{Code::kCorrupt,
+                 Cat(name, ": size: expected ", known.size, " bytes as listed, found ", *found)};
+  }
+  request.method = "GET";
+  request.follow = HttpRequest::Follow::kAll;
+  request.url = reply.url;
+  if (!elsewhere) return request;
+  SHARD_TRY(request.url, ResolveLocation(reply.url, reply.Field("location")));
+  if (!request.url.SameOrigin(settings_.endpoint)) request.authorization.clear();
+  return request;
+}
+
+}  // namespace moepack::remote

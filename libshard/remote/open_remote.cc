@@ -1,0 +1,47 @@
+#include "libshard/remote/open_remote.h"
+
+#include <string_view>
+#include <utility>
+
+#include "libshard/remote/http_tree.h"
+#include "libshard/remote/hub_tree.h"
+#include "libshard/remote/s3_tree.h"
+
+namespace moepack::remote {
+namespace {
+
+constexpr std::string_view kHub = "hf://", kS3 = "s3://";
+
+HttpClientPtr MakeClient(const RemoteOptions& options) {
+  HttpSettings settings = SettingsFromEnvironment();
+  settings.plain_http = options.plain_http;
+  settings.warn = options.warn;
+  return std::make_shared<HttpClient>(std::move(settings));
+}
+
+Result<Source> OpenUrl(const Transport& transport, const std::string& source) {
+  SHARD_TRY(const Url url, ParseUrl(source));
+  SHARD_TRY(const HubSettings hub, HubSettingsFromEnvironment());
+  if (const auto name = HubNameOfPage(hub, url)) return OpenHub(transport, hub, *name);
+  return OpenHttp(transport, url);
+}
+
+}  // namespace
+
+Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options) {
+  const Transport transport = MakeTransport(MakeClient(options));
+  const std::string_view text = source;
+  if (text.starts_with(kHub)) {
+    SHARD_TRY(const HubName name, ParseHubName(text.substr(kHub.size())));
+    SHARD_TRY(const HubSettings settings, HubSettingsFromEnvironment());
+    return OpenHub(transport, settings, name);
+  }
+  if (text.starts_with(kS3)) {
+    SHARD_TRY(const S3Name name, ParseS3Name(text.substr(kS3.size())));
+    SHARD_TRY(const S3Settings settings, S3SettingsFromEnvironment(options.endpoint));
+    return OpenS3(transport, settings, name);
+  }
+  return OpenUrl(transport, source);
+}
+
+}  // namespace moepack::remote

@@ -1,0 +1,23 @@
+// From an address to the tree behind it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
+
+namespace moepack::remote {
+
+struct RemoteOptions {
+  bool plain_http = false;  // http to other machines
+  std::string endpoint;     // of S3, "" for that of the environment
+  // Told what the user should know and what does not stop the work; from any thread.
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+
+// REQUIRES: IsAddress(source) (libshard/base/not_fetched.h). Source::named has no secrets. Errors
+// are those of the trees.
+Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options);
+
+}  // namespace moepack::remote

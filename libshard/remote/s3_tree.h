@@ -1,0 +1,43 @@
+// s3://bucket/prefix: objects of S3 or a server like it as files.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/remote/remote_tree.h"
+#include "libshard/remote/s3_listing.h"
+#include "libshard/remote/s3_settings.h"
+
+namespace moepack::remote {
+
+class S3Tree final : public RemoteTree {
+ public:
+  S3Tree(Transport transport, S3Settings settings, S3Name folder);
+
+  Result<std::vector<std::string>> List(const std::string& folder,
+                                        std::string_view suffix) const override;
+  Result<bool> Has(const std::string& file) const override;
+
+ protected:
+  Result<ByteSourcePtr> OpenNew(const std::string& file) const override;
+
+ private:
+  using Objects = std::map<std::string, S3Object>;  // by their names in the folder
+  Result<Objects> ObjectsIn(const std::string& folder) const;
+  Result<Objects> AskFor(const std::string& prefix) const;
+  HttpRequest Ask(const Url& url, const std::string& name) const;
+  Error Refusal(const HttpReply& reply, const std::string& name) const;
+
+  S3Settings settings_;
+  S3Name folder_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, Objects> listings_;
+};
+
+// A prefix as a folder, or an object when the name ends as those of checkpoints do.
+Result<Source> OpenS3(const Transport& transport, const S3Settings& settings, const S3Name& name);
+
+}  // namespace moepack::remote

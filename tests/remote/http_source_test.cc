@@ -1,0 +1,164 @@
+#include "libshard/remote/http_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "tests/remote/support/fault_server.h"
+#include "tests/remote/support/quick_settings.h"
+
+namespace moepack::remote {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Bytes(size_t count) {
+  std::string text(count, '\0');
+  uint32_t state = 1;
+  for (char& c : text) c = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
+  return text;
+}
+
+class RemoteSource : public testing::Test {
+ protected:
+  Result<ByteSourcePtr> Open(const std::string& path, std::optional<uint64_t> size = {}) {
+    FilePlace place;
+    place.name = server_.origin() + path;
+    place.size = size;
+    place.locate = [this, path](bool) -> Result<HttpRequest> {
+      HttpRequest request;
+      request.url = ParseUrl(server_.origin() + path).value();
+      return request;
+    };
+    return HttpSource::Open(transport_, place);
+  }
+  static std::string Read(const ByteSource& source, uint64_t offset, size_t count) {
+    std::string out(count, '\0');
+    const Status status = source.ReadAt(offset, std::as_writable_bytes(std::span(out)));
+    EXPECT_TRUE(status) << status.error().message;
+    return out;
+  }
+
+  FaultServer server_;
+  std::vector<std::string> warnings_;
+  Transport transport_ = MakeTransport([this] {
+    HttpSettings settings = QuickSettings();
+    settings.warn = [this](const std::string& text) { warnings_.push_back(text); };
+    return QuickClient(settings);
+  }());
+};
+
+TEST_F(RemoteSource, TheHeaderIsReadWithTheFirstRequest) {
+  const std::string text = Bytes(1 << 20);
+  server_.Add("/a.safetensors", text);
+  const auto source = Open("/a.safetensors");
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->size(), text.size());
+  EXPECT_EQ(Read(**source, 0, 8), text.substr(0, 8));
+  EXPECT_EQ(Read(**source, 8, 131064), text.substr(8, 131064));
+  EXPECT_EQ(server_.requests().size(), 1u);
+}
+
+TEST_F(RemoteSource, OfALongHeaderOnlyTheRestIsAskedForOnce) {
+  const std::string text = Bytes(4 << 20);
+  server_.Add("/a.safetensors", text);
+  const auto source = Open("/a.safetensors");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Read(**source, 0, 300000), text.substr(0, 300000));
+  EXPECT_EQ(server_.requests().size(), 2u);
+  EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=131072-299999");
+}
+
+TEST_F(RemoteSource, TheFirstPartOfAGgufBringsMore) {
+  server_.Add("/a.gguf", Bytes(5 << 20));
+  server_.Add("/a-00002-of-00003.gguf", Bytes(5 << 20));
+  ASSERT_TRUE(Open("/a.gguf"));
+  ASSERT_TRUE(Open("/a-00002-of-00003.gguf"));
+  EXPECT_EQ(server_.requests()[0].Field("range"), "bytes=0-4194303");
+  EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=0-131071");
+}
+
+TEST_F(RemoteSource, SeveralThreadsReadAtOnce) {
+  const std::string text = Bytes(8 << 20);
+  server_.Add("/a.safetensors", text);
+  const auto source = Open("/a.safetensors");
+  const Status status = ParallelFor(64, 16, [&](size_t i) -> Status {
+    const size_t at = i * 131072;
+    return Read(**source, at, 131072) == text.substr(at, 131072) ? Ok() : Status(Error{});
+  });
+  EXPECT_TRUE(status);
+  EXPECT_EQ(server_.requests().size(), 64u);  // the first range is not asked for again
+}
+
+TEST_F(RemoteSource, SmallReadsThatFollowEachOtherShareARequest) {
+  const std::string text = Bytes(4 << 20);
+  server_.Add("/a.safetensors", text);
+  const auto source = Open("/a.safetensors");
+  server_.Forget();
+  for (size_t at = 1 << 20; at < (2 << 20) - 4096; at += 4096)
+    ASSERT_EQ(Read(**source, at, 1000), text.substr(at, 1000));
+  EXPECT_EQ(server_.requests().size(), 2u);
+  server_.Forget();
+  for (const size_t at : {3000000, 2500000, 4000000})
+    EXPECT_EQ(Read(**source, at, 100), text.substr(at, 100));
+  EXPECT_EQ(server_.bytes(), 300u);
+}
+
+TEST_F(RemoteSource, AReadBehindTheEndIsCorrupt) {
+  server_.Add("/a.json", "hello");
+  const auto source = Open("/a.json");
+  std::string out(6, '\0');
+  const Status status = (*source)->ReadAt(0, std::as_writable_bytes(std::span(out)));
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kCorrupt);
+}
+
+TEST_F(RemoteSource, AChangeIsNoticedAtTheEnd) {
+  server_.Add("/a.json", "hello");
+  const auto source = Open("/a.json");
+  EXPECT_TRUE((*source)->CheckUnchanged());
+  server_.Add("/a.json", "jello");
+  const Status status = (*source)->CheckUnchanged();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kCorrupt);
+  EXPECT_NE((*source)->identity(), (*Open("/a.json"))->identity());
+}
+
+TEST_F(RemoteSource, ASizeThatIsNotTheListedOneIsCorrupt) {
+  server_.Add("/a.json", "hello");
+  const auto source = Open("/a.json", 6);
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, Code::kCorrupt);
+  EXPECT_THAT(source.error().message,
+              HasSubstr("/a.json: size: expected 6 bytes as listed, found 5"));
+}
+
+TEST_F(RemoteSource, AServerWithoutValidatorsGetsAWarning) {
+  server_.Add("/a.json", "hello");
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
+    answer.Remove("ETag");
+    answer.Remove("Last-Modified");
+  });
+  ASSERT_TRUE(Open("/a.json"));
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_THAT(warnings_[0], HasSubstr("/a.json: the server gives neither ETag nor Last-Modified"));
+}
+
+TEST(RemoteHeadCache, OldHeadsMakeRoomForNewOnes) {
+  HeadCache cache(100);
+  const auto head = [](size_t bytes) { return std::make_shared<std::vector<std::byte>>(bytes); };
+  cache.Put(1, head(40));
+  cache.Put(2, head(40));
+  EXPECT_NE(cache.Get(1), nullptr);
+  cache.Put(3, head(40));
+  EXPECT_EQ(cache.Get(2), nullptr);
+  EXPECT_NE(cache.Get(1), nullptr);
+  cache.Put(1, head(50));
+  EXPECT_EQ(cache.Get(1)->size(), 50u);
+  cache.Put(4, head(101));
+  EXPECT_EQ(cache.Get(4), nullptr);
+  EXPECT_NE(cache.Get(3), nullptr);
+}
+
+}  // namespace
+}  // namespace moepack::remote

@@ -1,0 +1,253 @@
+// The built moepack on remote sources: results are those of local ones, byte for byte, and what
+// goes wrong has a message, a next step and an exit status.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+
+#include "libshard/base/text.h"
+#include "tests/remote/support/fake_hub.h"
+#include "tests/remote/support/fake_s3.h"
+#include "tests/remote/support/fault_server.h"
+#include "tests/remote/support/scoped_variable.h"
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::remote {
+namespace {
+
+using cli::ReadAll;
+using cli::ToolRun;
+using cli::Workspace;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kLocal = "fixtures/tiny-moe";
+
+// Where fixtures/tiny-moe is served; every kind must give what the directory gives.
+class RemoteCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_.SetListing(true);
+    server_.AddDirectory("/tiny-moe/", workspace_ / kLocal);
+  }
+  std::string address() const { return server_.origin() + "/tiny-moe/"; }
+  ToolRun Moepack(const std::string& arguments) const { return workspace_.Moepack(arguments); }
+  ToolRun Build(const std::string& source, const std::string& out) const {
+    return Moepack("build " + source + " --groups 3 --overlay-file fixtures/tiny-overlay.json -o " +
+                   out);
+  }
+  // Every file but those that hold times.
+  std::string Content(const std::string& directory) const {
+    std::string all;
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(workspace_ / directory))
+      if (entry.is_regular_file())
+        files[std::filesystem::relative(entry.path(), workspace_ / directory)] =
+            ReadAll(entry.path());
+    for (const auto& [name, text] : files) all += Cat(name, "\n", text, "\n");
+    return all;
+  }
+  // What a fault makes of list-tensors.
+  ToolRun Listed(FaultServer::Fault fault) {
+    server_.SetFault(std::move(fault));
+    return Moepack("list-tensors " + address());
+  }
+
+  Workspace workspace_;
+  FaultServer server_;
+  // Nothing of the user's.
+  ScopedVariable home_{"HF_HOME", workspace_ / "hf"};
+};
+
+TEST_F(RemoteCommands, ListTensorsOfAWebServerIsThatOfTheDirectory) {
+  const ToolRun far = Moepack("list-tensors " + address()),
+                near = Moepack("list-tensors " + kLocal);
+  EXPECT_EQ(far.status, 0) << far.err;
+  EXPECT_EQ(far.out, near.out);
+  EXPECT_THAT(far.err, HasSubstr("note: fetched "));
+}
+
+TEST_F(RemoteCommands, TheHubGivesTheSame) {
+  FakeHub hub;
+  hub.AddDirectory(workspace_ / kLocal);
+  hub.token = "hf_secret";
+  const ScopedVariable endpoint("HF_ENDPOINT", hub.endpoint()), token("HF_TOKEN", "hf_secret");
+  const ToolRun far = Moepack("list-tensors hf://owner/model");
+  EXPECT_EQ(far.status, 0) << far.err;
+  EXPECT_EQ(far.out, Moepack("list-tensors " + kLocal).out);
+  ASSERT_EQ(Build("hf://owner/model", "far").status, 0);
+  ASSERT_EQ(Build(kLocal, "near").status, 0);
+  EXPECT_EQ(Content("far"), Content("near"));
+  EXPECT_THAT(Content("far"), Not(HasSubstr("secret")));
+}
+
+TEST_F(RemoteCommands, S3GivesTheSame) {
+  FakeS3 s3;
+  s3.AddDirectory("models/tiny/", workspace_ / kLocal);
+  s3.key = "AKIDEXAMPLE";
+  s3.secret = "secret";
+  const ScopedVariable key("AWS_ACCESS_KEY_ID", s3.key), secret("AWS_SECRET_ACCESS_KEY", s3.secret),
+      region("AWS_REGION", "us-east-1");
+  const std::string source = "s3://bucket/models/tiny --endpoint " + s3.endpoint();
+  const ToolRun far = Moepack("list-tensors " + source);
+  EXPECT_EQ(far.status, 0) << far.err;
+  EXPECT_EQ(far.out, Moepack("list-tensors " + kLocal).out);
+  const ToolRun built = Build(source, "far");
+  ASSERT_EQ(built.status, 0) << built.err;
+  ASSERT_EQ(Build(kLocal, "near").status, 0);
+  EXPECT_EQ(Content("far"), Content("near"));
+}
+
+TEST_F(RemoteCommands, ABuiltDistributionIsTheSameByteForByteAndProven) {
+  const ToolRun far = Build(address(), "far --prove");
+  ASSERT_EQ(far.status, 0) << far.err;
+  ASSERT_EQ(Build(kLocal, "near").status, 0);
+  EXPECT_EQ(Content("far"), Content("near"));
+  const ToolRun proof = Moepack("verify near --against " + address());
+  EXPECT_EQ(proof.status, 0) << proof.err;
+}
+
+TEST_F(RemoteCommands, QuantizingConvertingAndPlanningAreTheSame) {
+  for (const std::string& command :
+       {std::string("quantize SRC --recipe Q4_K_M -o OUT.gguf"),
+        std::string("shard-experts SRC --groups 2 --quantize Q4_K_M -o OUT"),
+        std::string("plan SRC --groups 2 -o OUT.json")}) {
+    for (const auto& [source, out] : {std::pair{address(), "far"}, {kLocal, "near"}}) {
+      std::string line = command;
+      line.replace(line.find("SRC"), 3, source).replace(line.find("OUT"), 3, out);
+      const ToolRun run = Moepack(line);
+      EXPECT_EQ(run.status, 0) << line << "\n" << run.err;
+    }
+  }
+  EXPECT_EQ(ReadAll(workspace_ / "far.gguf"), ReadAll(workspace_ / "near.gguf"));
+  EXPECT_EQ(ReadAll(workspace_ / "far.json"), ReadAll(workspace_ / "near.json"));
+  EXPECT_EQ(Content("far"), Content("near"));
+}
+
+TEST_F(RemoteCommands, DistributionsElsewhereAreCompared) {
+  ASSERT_EQ(Build(kLocal, "near").status, 0);
+  server_.Add("/dist/distribution.json", ReadAll(workspace_ / "near/distribution.json"));
+  const ToolRun run = Moepack("diff near " + server_.origin() + "/dist/");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("are the same"));
+}
+
+TEST_F(RemoteCommands, ListingFetchesHeadersOnly) {
+  Moepack("list-tensors " + address());
+  uint64_t weights = 0;
+  for (const FakeRequest& request : server_.requests()) {
+    if (request.path.ends_with(".safetensors")) {
+      ASSERT_TRUE(request.Range());
+      weights += request.Range()->second - request.Range()->first + 1;
+    }
+  }
+  EXPECT_LE(weights, 3u * 131072);  // three shards
+}
+
+TEST_F(RemoteCommands, ASourceThatChangesWhileItIsReadPublishesNothing) {
+  std::atomic<int> count = 0;
+  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.path.ends_with("00002-of-00003.safetensors") && ++count > 20)
+      answer.Set("ETag", "\"other\"");
+  });
+  const ToolRun run = Build(address(), "far");
+  EXPECT_EQ(run.status, 3);
+  EXPECT_THAT(run.err, HasSubstr("00002-of-00003.safetensors: the file was changed while it was "
+                                 "read: expected ETag "));
+  EXPECT_THAT(run.err, HasSubstr("found ETag \"other\""));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "far"));
+}
+
+TEST_F(RemoteCommands, SecretsAreInNoMessageAndNoFile) {
+  const std::string secret = "http://me:s3cret@" + server_.origin().substr(7);
+  const ToolRun run = Build("'" + secret + "/tiny-moe/?token=s3cret'", "far --json");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out + run.err + Content("far"), Not(HasSubstr("s3cret")));
+  const ToolRun missing = Moepack("list-tensors '" + secret + "/none.gguf?token=s3cret'");
+  EXPECT_EQ(missing.status, 5);
+  EXPECT_THAT(missing.err, HasSubstr("/none.gguf"));
+  EXPECT_THAT(missing.err, Not(HasSubstr("s3cret")));
+}
+
+TEST_F(RemoteCommands, EveryMisbehaviourHasItsExitStatus) {
+  const auto weights = [](const FakeRequest& request) {
+    return request.path.ends_with(".safetensors");
+  };
+  struct Case {
+    const char* words;
+    int status;
+    FaultServer::Fault fault;
+  };
+  const Case cases[] = {
+      {"the server ignores Range", 5,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (weights(request)) answer = Plain(200, std::string(1 << 20, 'x'));
+       }},
+      {"Content-Encoding: expected none", 5,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (weights(request)) answer.Set("Content-Encoding", "gzip");
+       }},
+      {"Content-Range: expected", 3,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (weights(request)) answer.Set("Content-Range", "bytes 5-131076/6000000");
+       }},
+      {"found a web page", 5,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (weights(request)) answer.Set("Content-Type", "text/html");
+       }},
+      {"redirects: expected at most 5", 5,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (weights(request)) answer = LeadTo(302, request.path);
+       }},
+      {"redirect: expected https, found http to example.org", 5,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (weights(request)) answer = LeadTo(302, "http://example.org/");
+       }},
+      {"found status 403", 5,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (weights(request)) answer = Plain(403);
+       }},
+      {"found status 503", 7,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (!weights(request)) return;
+         answer = Plain(503);
+         answer.Set("Retry-After", "0");
+       }},
+      {"the server asks to wait", 7,
+       [&](const auto& request, FakeAnswer& answer) {
+         if (!weights(request)) return;
+         answer = Plain(429);
+         answer.Set("Retry-After", "3600");
+       }},
+  };
+  for (const Case& entry : cases) {
+    const ToolRun run = Listed(entry.fault);
+    EXPECT_EQ(run.status, entry.status) << entry.words << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr(entry.words));
+    EXPECT_THAT(run.err, HasSubstr(server_.origin() + "/tiny-moe/model-0000"));
+    EXPECT_THAT(run.err, HasSubstr("hint: ")) << entry.words;
+  }
+}
+
+TEST_F(RemoteCommands, CommandsThatNeedLocalFilesSayWhatToDo) {
+  for (const char* command :
+       {"verify", "assemble -o x --group 0", "run --prompt x", "check", "profile -o x", "eval"}) {
+    const ToolRun run = Moepack(std::string(command) + " hf://owner/model");
+    EXPECT_NE(run.status, 0) << command;
+    if (run.status == 2) continue;  // it needs more than a source
+    EXPECT_EQ(run.status, 4) << command << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr("expected a path of this machine, found an address"));
+    EXPECT_THAT(run.err, HasSubstr("hf download owner/model"));
+  }
+}
+
+TEST_F(RemoteCommands, HttpToOtherMachinesIsRefused) {
+  const ToolRun run = Moepack("list-tensors http://example.org/a.gguf");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected https, found http to example.org"));
+  EXPECT_THAT(run.err, HasSubstr("--plain-http"));
+}
+
+}  // namespace
+}  // namespace moepack::remote

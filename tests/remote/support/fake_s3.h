@@ -1,0 +1,44 @@
+// S3 as far as moepack asks it, on a FaultServer: one bucket, "bucket", whose objects are listed in
+// pages and read by range, with the signature checked.
+#pragma once
+
+#include <string>
+
+#include "tests/remote/support/fault_server.h"
+
+namespace moepack::remote {
+
+class FakeS3 {
+ public:
+  FakeS3();
+
+  std::string endpoint() const { return server_.origin(); }
+  void Add(const std::string& key, std::string bytes);
+  // Below `prefix` ("models/x/").
+  void AddDirectory(const std::string& prefix, const std::string& directory);
+  // Sees the answer that S3 would give and may change it.
+  void SetFault(FaultServer::Fault fault);
+  FaultServer& server() { return server_; }
+
+  size_t page_size = 2;
+  std::string key, secret;  // that requests are signed with; "" for anonymous ones
+  std::string session_token;
+
+ private:
+  void Answer(const FakeRequest& request, FakeAnswer& answer);
+  FakeAnswer List(const FakeRequest& request);
+
+  std::mutex mutex_;
+  std::map<std::string, size_t> sizes_;
+  FaultServer::Fault fault_;
+  FaultServer server_;
+};
+
+// The answer of S3 to an error.
+FakeAnswer S3Error(int status, const std::string& code);
+// The signature, version 4, that `request` should have; its own says which headers are signed.
+// https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+std::string SignatureOf(const FakeRequest& request, const std::string& region,
+                        const std::string& secret);
+
+}  // namespace moepack::remote

@@ -1,0 +1,268 @@
+#include "tests/remote/support/fault_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/text.h"
+#include "libshard/remote/url.h"
+
+namespace moepack::remote {
+namespace {
+
+constexpr size_t kMostHeader = 1u << 20;
+
+void SendAll(int connection, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) throw std::runtime_error("closed");
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
+// Up to and with the blank line; "" when the connection ends.
+std::string ReadHeader(int connection, std::string& buffer) {
+  constexpr std::string_view kEnd = "\r\n\r\n";
+  while (buffer.find(kEnd) == std::string::npos && buffer.size() < kMostHeader) {
+    char bytes[4096];
+    const ssize_t got = recv(connection, bytes, sizeof(bytes), 0);
+    if (got <= 0) return "";
+    buffer.append(bytes, static_cast<size_t>(got));
+  }
+  const size_t end = buffer.find(kEnd) + kEnd.size();
+  std::string header = buffer.substr(0, end);
+  buffer.erase(0, end);
+  return header;
+}
+
+FakeRequest ParseRequest(const std::string& header) {
+  std::istringstream lines(header);
+  FakeRequest request;
+  std::string target, line;
+  lines >> request.method >> target;
+  std::getline(lines, line);
+  const size_t mark = target.find('?');
+  request.path = DecodePercent(target.substr(0, mark));
+  if (mark != std::string::npos) request.query = target.substr(mark + 1);
+  while (std::getline(lines, line) && line != "\r") {
+    const size_t colon = line.find(':');
+    const size_t value = line.find_first_not_of(' ', colon + 1);
+    request.fields[Lower(line.substr(0, colon))] = line.substr(value, line.size() - value - 1);
+  }
+  return request;
+}
+
+std::string ReadWhole(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+std::optional<std::pair<uint64_t, uint64_t>> FakeRequest::Range() const {
+  const std::string range = Field("range");
+  const size_t dash = range.find('-');
+  if (!range.starts_with("bytes=") || dash == std::string::npos) return std::nullopt;
+  return std::pair{*ParseUint(range.substr(6, dash - 6)), *ParseUint(range.substr(dash + 1))};
+}
+
+std::string FakeRequest::Field(const std::string& name) const {
+  const auto found = fields.find(name);
+  return found == fields.end() ? "" : found->second;
+}
+
+void FakeAnswer::Set(const std::string& name, const std::string& value) {
+  Remove(name);
+  fields.emplace_back(name, value);
+}
+
+void FakeAnswer::Remove(const std::string& name) {
+  std::erase_if(fields, [&](const auto& field) { return Lower(field.first) == Lower(name); });
+}
+
+FakeAnswer Plain(int status, std::string body) {
+  FakeAnswer answer;
+  answer.status = status;
+  answer.body = std::move(body);
+  answer.Set("Content-Type", "text/plain");
+  return answer;
+}
+
+FakeAnswer LeadTo(int status, const std::string& location) {
+  FakeAnswer answer = Plain(status, "moved");
+  answer.Set("Location", location);
+  return answer;
+}
+
+FaultServer::FaultServer() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof(address);
+  const bool ready = bind(listener_, raw, size) == 0 && listen(listener_, 64) == 0 &&
+                     getsockname(listener_, raw, &size) == 0;
+  if (!ready) throw std::runtime_error("no port for the test's server");
+  port_ = ntohs(address.sin_port);
+  acceptor_ = std::jthread([this] { Accept(); });
+}
+
+FaultServer::~FaultServer() {
+  stopping_ = true;
+  shutdown(listener_, SHUT_RDWR);
+  acceptor_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    for (const int connection : connections_) shutdown(connection, SHUT_RDWR);
+  }
+  workers_.clear();
+  for (const int connection : connections_) close(connection);
+  close(listener_);
+}
+
+std::string FaultServer::origin() const { return Cat("http://127.0.0.1:", port_); }
+
+void FaultServer::Add(const std::string& path, std::string bytes) {
+  const std::lock_guard lock(mutex_);
+  files_[path] = std::move(bytes);
+}
+
+void FaultServer::AddDirectory(const std::string& path, const std::string& directory) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.is_regular_file()) Add(path + entry.path().filename().string(), ReadWhole(entry));
+  }
+}
+
+void FaultServer::SetFault(Fault fault) {
+  const std::lock_guard lock(mutex_);
+  fault_ = std::move(fault);
+}
+
+std::vector<FakeRequest> FaultServer::requests() const {
+  const std::lock_guard lock(mutex_);
+  return requests_;
+}
+
+size_t FaultServer::connections() const {
+  const std::lock_guard lock(mutex_);
+  return connections_.size();
+}
+
+void FaultServer::Forget() {
+  const std::lock_guard lock(mutex_);
+  requests_.clear();
+  bytes_ = 0;
+}
+
+void FaultServer::Accept() {
+  while (!stopping_) {
+    const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0) return;
+    const int on = 1;
+    setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    const std::lock_guard lock(mutex_);
+    connections_.push_back(connection);
+    workers_.emplace_back([this, connection] { Serve(connection); });
+  }
+}
+
+void FaultServer::Serve(int connection) {
+  std::string buffer;
+  try {
+    while (!stopping_) {
+      const std::string header = ReadHeader(connection, buffer);
+      if (header.empty() || !Answer(connection, ParseRequest(header))) break;
+    }
+  } catch (const std::exception&) {  // the client went away
+  }
+  shutdown(connection, SHUT_RDWR);
+}
+
+std::optional<FakeAnswer> FaultServer::Listing(const std::string& path) const {
+  if (!listing_ || !path.ends_with('/')) return std::nullopt;
+  std::string page = Cat("<html><head><title>Index of ", path, "</title></head>\n<body><pre>",
+                         "<a href=\"../\">../</a>\n");
+  for (const auto& [file, bytes] : files_) {
+    if (!file.starts_with(path) || file.find('/', path.size()) != std::string::npos) continue;
+    const std::string name = file.substr(path.size());
+    page += Cat("<a href=\"", EncodePath(name), "\">", name, "</a> ", bytes.size(), "\n");
+  }
+  FakeAnswer answer = Plain(200, page + "</pre></body></html>");
+  answer.Set("Content-Type", "text/html");
+  return answer;
+}
+
+// What nginx would answer.
+FakeAnswer FaultServer::Good(const FakeRequest& request) const {
+  const std::lock_guard lock(mutex_);
+  const auto file = files_.find(request.path);
+  if (file == files_.end()) return Listing(request.path).value_or(Plain(404, "no such file"));
+  const std::string& bytes = file->second;
+  const std::string etag = Cat('"', Sha256Hex(bytes).substr(0, 12), '"');
+  FakeAnswer answer;
+  answer.Set("ETag", etag);
+  answer.Set("Last-Modified", "Sat, 01 Aug 2026 10:00:00 GMT");
+  answer.Set("Accept-Ranges", "bytes");
+  const auto range = request.Range();
+  const std::string condition = request.Field("if-range");
+  if (!range || (!condition.empty() && condition != etag)) {
+    answer.body = bytes;
+    return answer;
+  }
+  if (range->first >= bytes.size()) {
+    answer.status = 416;
+    answer.Set("Content-Range", Cat("bytes */", bytes.size()));
+    return answer;
+  }
+  const uint64_t last = std::min<uint64_t>(range->second, bytes.size() - 1);
+  answer.status = 206;
+  answer.Set("Content-Range", Cat("bytes ", range->first, "-", last, "/", bytes.size()));
+  answer.body = bytes.substr(range->first, last - range->first + 1);
+  return answer;
+}
+
+// False when the connection is to be closed.
+bool FaultServer::Answer(int connection, const FakeRequest& request) {
+  Fault fault;
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(request);
+    fault = fault_;
+  }
+  FakeAnswer answer = Good(request);
+  if (fault) fault(request, answer);
+  std::this_thread::sleep_for(delay_.load());
+  std::string header = Cat("HTTP/1.1 ", answer.status, " Fake\r\n");
+  const bool has_length =
+      std::any_of(answer.fields.begin(), answer.fields.end(),
+                  [](const auto& field) { return Lower(field.first) == "content-length"; });
+  if (!has_length && !answer.no_length)
+    answer.fields.emplace_back("Content-Length", std::to_string(answer.body.size()));
+  for (const auto& [name, value] : answer.fields) header += Cat(name, ": ", value, "\r\n");
+  SendAll(connection, header + "\r\n");
+  if (request.method == "HEAD") return true;
+  const std::string_view body = std::string_view(answer.body).substr(0, answer.cut_after);
+  if (answer.per_byte.count() == 0) {
+    bytes_ += body.size();
+    SendAll(connection, body);
+  } else {
+    for (const char c : body) {
+      if (stopping_) return false;
+      std::this_thread::sleep_for(answer.per_byte);
+      SendAll(connection, {&c, 1});
+    }
+  }
+  return body.size() == answer.body.size() && !answer.no_length;
+}
+
+}  // namespace moepack::remote

@@ -1,0 +1,93 @@
+// A web server on this machine for tests: it serves files with ranges, counts what it sends, and
+// misbehaves in every way that a test asks for.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace moepack::remote {
+
+struct FakeRequest {
+  std::string method, path, query;            // the path is decoded
+  std::map<std::string, std::string> fields;  // names in lower case
+  // The two numbers of "Range: bytes=a-b".
+  std::optional<std::pair<uint64_t, uint64_t>> Range() const;
+  std::string Field(const std::string& name) const;
+};
+
+// What goes out. Content-Length is that of `body` unless `fields` has another.
+struct FakeAnswer {
+  int status = 200;
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::string body;
+  size_t cut_after = SIZE_MAX;            // bytes of the body; then the connection is closed
+  std::chrono::milliseconds per_byte{0};  // drips
+  bool no_length = false;                 // the body ends with the connection
+
+  void Set(const std::string& name, const std::string& value);
+  void Remove(const std::string& name);
+};
+
+FakeAnswer Plain(int status, std::string body = "");
+// A redirect.
+FakeAnswer LeadTo(int status, const std::string& location);
+
+class FaultServer {
+ public:
+  // Sees the answer that a good server would give and may change it. Called by several threads.
+  using Fault = std::function<void(const FakeRequest&, FakeAnswer&)>;
+
+  FaultServer();
+  FaultServer(const FaultServer&) = delete;
+  FaultServer& operator=(const FaultServer&) = delete;
+  ~FaultServer();
+
+  // "http://127.0.0.1:4711".
+  std::string origin() const;
+  // `path` begins with '/'. Files get an ETag made of their bytes.
+  void Add(const std::string& path, std::string bytes);
+  // Every file directly in a directory of this machine, below `path` ("/model/").
+  void AddDirectory(const std::string& path, const std::string& directory);
+  void SetFault(Fault fault);
+  // Before every answer.
+  void SetDelay(std::chrono::milliseconds delay) { delay_ = delay; }
+  // Pages with links for directories, as nginx has them.
+  void SetListing(bool on) { listing_ = on; }
+
+  // Since the last Forget().
+  std::vector<FakeRequest> requests() const;
+  uint64_t bytes() const { return bytes_; }  // of bodies
+  size_t connections() const;                // in all
+  void Forget();
+
+ private:
+  void Accept();
+  void Serve(int connection);
+  bool Answer(int connection, const FakeRequest& request);
+  FakeAnswer Good(const FakeRequest& request) const;
+  std::optional<FakeAnswer> Listing(const std::string& path) const;
+
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> files_;
+  Fault fault_;
+  std::vector<FakeRequest> requests_;
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<std::chrono::milliseconds> delay_{};
+  std::atomic<bool> listing_{false}, stopping_{false};
+  std::vector<int> connections_;
+  std::vector<std::jthread> workers_;
+  std::jthread acceptor_;
+};
+
+}  // namespace moepack::remote
