@@ -31,9 +31,9 @@ Result<GgufTensor> TensorOf(const MoeModel& model, const ModelTensor& tensor, ui
                  Cat(place(), ": type: expected one of ggml's, found ", Quoted(entry.dtype))};
   }
   if (tensor.axis && *tensor.axis > 0) {
-    return Error{
-        Code::kUnsupported,
-        Cat(place(), ": expert axis: expected the slowest one, found number ", uint32_t{*tensor.axis})};
+    return Error{Code::kUnsupported,
+                 Cat(place(), ": expert axis: expected the slowest one, found number ",
+                     uint32_t{*tensor.axis})};
   }
   GgufTensor out;
   out.name = out.source_tensor = entry.name;

@@ -191,8 +191,8 @@ class Mapper {
     const bool stacked = first.expert.has_value();
     if (!stacked && sources.size() > 1) return Twice(*sources[1], *target.row);
     if (first.axis && *first.axis > 0) {
-      return Error{Code::kUnsupported,
-                   Cat(Place(*sources[0]), ": expert axis: expected 0, found ", uint32_t{*first.axis})};
+      return Error{Code::kUnsupported, Cat(Place(*sources[0]), ": expert axis: expected 0, found ",
+                                           uint32_t{*first.axis})};
     }
     std::vector<Weight> weights;
     for (const WeightModule* module : sources) {

@@ -79,17 +79,15 @@ struct OutputTensor {
   std::vector<SourceRange> sources;
   std::vector<RowRange> rows;
   std::optional<uint16_t> layer;  // below kMaxLayers
-  bool inspected = false;  // copied values of a plain float type are checked for NaN
+  bool inspected = false;         // copied values of a plain float type are checked for NaN
   // The ids of the experts that the tensor holds, in order along the expert axis; empty without
   // experts.
   ExpertIds expert_ids;
   std::shared_ptr<const std::string> source_name;  // null: that of the entry
-  std::shared_ptr<const Encoding> encoding;    // null: the sources' bytes as they are
-  std::shared_ptr<const std::string> literal;  // the bytes of a tensor that is in no source
+  std::shared_ptr<const Encoding> encoding;        // null: the sources' bytes as they are
+  std::shared_ptr<const std::string> literal;      // the bytes of a tensor that is in no source
 
-  const std::string& SourceName() const {
-    return source_name ? *source_name : entry.name;
-  }
+  const std::string& SourceName() const { return source_name ? *source_name : entry.name; }
   void SetSourceName(const std::string& name) {
     source_name = name == entry.name ? nullptr : std::make_shared<const std::string>(name);
   }
