@@ -1,12 +1,11 @@
 #include "libshard/remote/http_client.h"
 
-#include <curl/curl.h>
-
 #include <utility>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "libshard/remote/http_transfer.h"
+#include "libshard/remote/libcurl.h"
 
 namespace moepack::remote {
 namespace {
@@ -86,12 +85,12 @@ Error StatusError(const std::string& name, const HttpReply& reply) {
 // One easy handle with the connections that it keeps.
 class HttpClient::Handle {
  public:
-  Handle() : curl_(curl_easy_init()) {
+  Handle() : curl_(Curl().easy_init()) {
     if (curl_ == nullptr) throw std::bad_alloc();
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
-  ~Handle() { curl_easy_cleanup(curl_); }
+  ~Handle() { Curl().easy_cleanup(curl_); }
   CURL* get() const { return curl_; }
 
  private:
@@ -104,10 +103,7 @@ struct HttpClient::Attempt {
   bool transient = false;  // the error may not come again
 };
 
-HttpClient::HttpClient(HttpSettings settings) : settings_(std::move(settings)) {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (started != CURLE_OK) throw std::bad_alloc();
-}
+HttpClient::HttpClient(HttpSettings settings) : settings_(std::move(settings)) {}
 
 HttpClient::~HttpClient() = default;
 
@@ -190,6 +186,7 @@ HttpClient::Attempt HttpClient::Once(HttpRequest request, HttpSink& sink) {
 }
 
 Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, HttpSink& sink) {
+  SHARD_CHECK(OpenLibCurl());
   for (int tried = 1;; ++tried) {
     SHARD_CHECK(CheckInterrupt());
     HttpRequest request = next();

@@ -46,36 +46,36 @@ const char* FailureHint(CURLcode code) {
 }  // namespace
 
 void HttpTransfer::SetTransport() {
-  curl_easy_reset(curl_);  // keeps connections and the cache of names
-  curl_easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl_, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(curl_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  curl_easy_setopt(curl_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  curl_easy_setopt(curl_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  curl_easy_setopt(curl_, CURLOPT_BUFFERSIZE, 256L << 10);
-  curl_easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT, settings_.connect_seconds);
-  curl_easy_setopt(curl_, CURLOPT_LOW_SPEED_LIMIT, settings_.stall_bytes);
-  curl_easy_setopt(curl_, CURLOPT_LOW_SPEED_TIME, settings_.stall_seconds);
-  curl_easy_setopt(curl_, CURLOPT_USERAGENT, settings_.user_agent.c_str());
+  Curl().easy_reset(curl_);  // keeps connections and the cache of names
+  Curl().easy_setopt(curl_, CURLOPT_NOSIGNAL, 1L);
+  Curl().easy_setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
+  Curl().easy_setopt(curl_, CURLOPT_FOLLOWLOCATION, 0L);
+  Curl().easy_setopt(curl_, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
+  Curl().easy_setopt(curl_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  Curl().easy_setopt(curl_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  Curl().easy_setopt(curl_, CURLOPT_BUFFERSIZE, 256L << 10);
+  Curl().easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT, settings_.connect_seconds);
+  Curl().easy_setopt(curl_, CURLOPT_LOW_SPEED_LIMIT, settings_.stall_bytes);
+  Curl().easy_setopt(curl_, CURLOPT_LOW_SPEED_TIME, settings_.stall_seconds);
+  Curl().easy_setopt(curl_, CURLOPT_USERAGENT, settings_.user_agent.c_str());
   if (!settings_.ca_file.empty())
-    curl_easy_setopt(curl_, CURLOPT_CAINFO, settings_.ca_file.c_str());
+    Curl().easy_setopt(curl_, CURLOPT_CAINFO, settings_.ca_file.c_str());
   if (!settings_.ca_path.empty())
-    curl_easy_setopt(curl_, CURLOPT_CAPATH, settings_.ca_path.c_str());
-  curl_easy_setopt(curl_, CURLOPT_ERRORBUFFER, reason_);
-  curl_easy_setopt(curl_, CURLOPT_HEADERFUNCTION, OnHeader);
-  curl_easy_setopt(curl_, CURLOPT_HEADERDATA, this);
-  curl_easy_setopt(curl_, CURLOPT_WRITEFUNCTION, OnBody);
-  curl_easy_setopt(curl_, CURLOPT_WRITEDATA, this);
-  curl_easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl_, CURLOPT_XFERINFOFUNCTION, OnProgress);
+    Curl().easy_setopt(curl_, CURLOPT_CAPATH, settings_.ca_path.c_str());
+  Curl().easy_setopt(curl_, CURLOPT_ERRORBUFFER, reason_);
+  Curl().easy_setopt(curl_, CURLOPT_HEADERFUNCTION, OnHeader);
+  Curl().easy_setopt(curl_, CURLOPT_HEADERDATA, this);
+  Curl().easy_setopt(curl_, CURLOPT_WRITEFUNCTION, OnBody);
+  Curl().easy_setopt(curl_, CURLOPT_WRITEDATA, this);
+  Curl().easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
+  Curl().easy_setopt(curl_, CURLOPT_XFERINFOFUNCTION, OnProgress);
 }
 
 void HttpTransfer::SetRequest() {
-  curl_easy_setopt(curl_, CURLOPT_URL, request_.url.Text().c_str());
-  curl_easy_setopt(curl_, CURLOPT_NOBODY, request_.method == "HEAD" ? 1L : 0L);
+  Curl().easy_setopt(curl_, CURLOPT_URL, request_.url.Text().c_str());
+  Curl().easy_setopt(curl_, CURLOPT_NOBODY, request_.method == "HEAD" ? 1L : 0L);
   const auto add = [&](const std::string& line) {
-    headers_ = curl_slist_append(headers_, line.c_str());
+    headers_ = Curl().slist_append(headers_, line.c_str());
   };
   add("Accept-Encoding: identity");
   for (const std::string& line : request_.headers) add(line);
@@ -86,16 +86,16 @@ void HttpTransfer::SetRequest() {
     add("x-amz-content-sha256: "
         "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     if (!aws.session_token.empty()) add(Cat("x-amz-security-token: ", aws.session_token));
-    curl_easy_setopt(curl_, CURLOPT_USERNAME, aws.key.c_str());
-    curl_easy_setopt(curl_, CURLOPT_PASSWORD, aws.secret.c_str());
-    curl_easy_setopt(curl_, CURLOPT_AWS_SIGV4, Cat("aws:amz:", aws.region, ":s3").c_str());
+    Curl().easy_setopt(curl_, CURLOPT_USERNAME, aws.key.c_str());
+    Curl().easy_setopt(curl_, CURLOPT_PASSWORD, aws.secret.c_str());
+    Curl().easy_setopt(curl_, CURLOPT_AWS_SIGV4, Cat("aws:amz:", aws.region, ":s3").c_str());
   }
   if (!request_.url.user.empty()) {
-    curl_easy_setopt(curl_, CURLOPT_USERNAME, request_.url.user.c_str());
-    curl_easy_setopt(curl_, CURLOPT_PASSWORD, request_.url.password.c_str());
-    curl_easy_setopt(curl_, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
+    Curl().easy_setopt(curl_, CURLOPT_USERNAME, request_.url.user.c_str());
+    Curl().easy_setopt(curl_, CURLOPT_PASSWORD, request_.url.password.c_str());
+    Curl().easy_setopt(curl_, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
   }
-  curl_easy_setopt(curl_, CURLOPT_HTTPHEADER, headers_);
+  Curl().easy_setopt(curl_, CURLOPT_HTTPHEADER, headers_);
 }
 
 size_t HttpTransfer::OnHeader(char* data, size_t size, size_t count, void* self) {
@@ -155,7 +155,7 @@ bool HttpTransfer::TakeBody(std::string_view bytes) {
 }
 
 Error HttpTransfer::Failure(CURLcode code) const {
-  const char* reason = reason_[0] != '\0' ? reason_ : curl_easy_strerror(code);
+  const char* reason = reason_[0] != '\0' ? reason_ : Curl().easy_strerror(code);
   return {IsUnreachable(code) ? Code::kUnavailable : Code::kIo,
           Cat(request_.name, ": ", request_.url.host, ": ", Shown(reason)), FailureHint(code)};
 }
@@ -163,7 +163,7 @@ Error HttpTransfer::Failure(CURLcode code) const {
 TransferEnd HttpTransfer::Run() {
   SetTransport();
   SetRequest();
-  const CURLcode code = curl_easy_perform(curl_);
+  const CURLcode code = Curl().easy_perform(curl_);
   if (InterruptRequested().load(std::memory_order_relaxed)) {
     end_.error = CheckInterrupt().error();
     end_.transient = false;

@@ -1,8 +1,6 @@
 // One transfer on one easy handle of libcurl. Nothing but http_client.cc needs it.
 #pragma once
 
-#include <curl/curl.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/remote/http_client.h"
+#include "libshard/remote/libcurl.h"
 
 namespace moepack::remote {
 
@@ -27,7 +26,7 @@ class HttpTransfer {
       : curl_(curl), settings_(settings), request_(request), sink_(sink) {}
   HttpTransfer(const HttpTransfer&) = delete;
   HttpTransfer& operator=(const HttpTransfer&) = delete;
-  ~HttpTransfer() { curl_slist_free_all(headers_); }
+  ~HttpTransfer() { Curl().slist_free_all(headers_); }
 
   TransferEnd Run();
 

@@ -1,7 +1,5 @@
 #include "libshard/remote/retry.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -10,6 +8,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
+#include "libshard/remote/libcurl.h"
 
 namespace moepack::remote {
 namespace {
@@ -47,7 +46,7 @@ std::optional<Seconds> AskedPause(const HttpFields& fields) {
   const std::string after(FieldOf(fields, "retry-after"));
   if (after.empty()) return std::nullopt;
   if (const auto seconds = ParseUint(after)) return Seconds(static_cast<double>(*seconds));
-  const time_t date = curl_getdate(after.c_str(), nullptr);
+  const time_t date = Curl().getdate(after.c_str(), nullptr);
   if (date < 0) return std::nullopt;
   return Seconds(std::max(0.0, std::difftime(date, std::time(nullptr))));
 }

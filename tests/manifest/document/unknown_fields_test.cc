@@ -96,7 +96,7 @@ TEST(UnknownFieldsTest, RecordsWithoutANameAreNotKept) {
   EXPECT_TRUE(UnknownFields(document, known).empty());
   const Json named_known = {{"list", {{{"name", "x"}, {"a", 1}}}}};
   const Json named = {{"list", {{{"name", "x"}, {"a", 1}, {"b", 2}}}}};
-  EXPECT_EQ(UnknownFields(named, named_known).dump(), R"({"list":[{"name":"x","b":2}]})");
+  EXPECT_EQ(UnknownFields(named, named_known).dump(), R"({"list":[{"b":2,"name":"x"}]})");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(VerifyBytesTest, HashesTensorsAcrossChunks) {
   sample::Distribution made = sample::Make();
   // Three mebibytes and a bit: tensors begin and end inside chunks, one covers a whole chunk.
   const auto big = [](const char* name, size_t bytes, uint32_t seed) {
-    return sample::Tensor{{name, "U8", {bytes}, sample::Noise(bytes, seed)}, -1, {}};
+    return sample::Tensor{{name, "U8", {bytes}, sample::Noise(bytes, seed)}, std::nullopt, {}};
   };
   made.Remove(kTrunk);
   sample::AddBundle(made, Role::kTrunk, -1,

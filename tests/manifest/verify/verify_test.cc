@@ -128,7 +128,7 @@ const std::vector<Breakage>& Breakages() {
        [](D& d) {
          d.Remove(kGroup1);
          auto tensors = sample::ExpertTensors(d.manifest.plan, Role::kGroup, 1);
-         tensors.push_back({{"lm_head.weight", "U8", {2}, "ab"}, -1, {}});
+         tensors.push_back({{"lm_head.weight", "U8", {2}, "ab"}, std::nullopt, {}});
          sample::AddBundle(d, Role::kGroup, 1, tensors);
        },
        "layer: expected one in group files, found none"},

@@ -1,0 +1,31 @@
+// libcurl, opened when the first request is made: with the libraries that it needs it takes 5 MB,
+// which commands on local files do not pay.
+#pragma once
+
+#include <curl/curl.h>
+
+#include "libshard/base/result.h"
+
+namespace moepack::remote {
+
+// The functions of libcurl (https://curl.se/libcurl/c/) that are used here, by their names there.
+struct LibCurl {
+  decltype(&curl_global_init) global_init = nullptr;
+  decltype(&curl_easy_init) easy_init = nullptr;
+  decltype(&curl_easy_reset) easy_reset = nullptr;
+  decltype(&curl_easy_setopt) easy_setopt = nullptr;
+  decltype(&curl_easy_perform) easy_perform = nullptr;
+  decltype(&curl_easy_cleanup) easy_cleanup = nullptr;
+  decltype(&curl_easy_strerror) easy_strerror = nullptr;
+  decltype(&curl_slist_append) slist_append = nullptr;
+  decltype(&curl_slist_free_all) slist_free_all = nullptr;
+  decltype(&curl_getdate) getdate = nullptr;
+};
+
+// Opens the library once and keeps it until the process ends. kUnavailable when this machine lacks
+// it.
+Status OpenLibCurl();
+// REQUIRES: OpenLibCurl has succeeded.
+const LibCurl& Curl();
+
+}  // namespace moepack::remote
