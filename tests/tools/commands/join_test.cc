@@ -26,7 +26,7 @@ class JoinCommand : public testing::Test {
     std::string all;
     for (size_t i = 0; i < parts.size(); ++i) {
       if (i > 0) all += " & '" MOEPACK_BINARY "' ";
-      all += shard + " --only " + parts[i] + " -o '" +
+      all += shard + " --quiet --only " + parts[i] + " -o '" +
              (workspace_ / ("m" + std::to_string(i))).string() + "' >/dev/null";
     }
     const ToolRun run = workspace_.Moepack(all + " && wait");
@@ -59,8 +59,9 @@ TEST_F(JoinCommand, ThreeProcessesBuildThreeGroupsAndJoinGivesTheDirectoryOfOneR
 
 // They are in a distribution only if they were asked for, by --keep-remainder or by --only.
 TEST_F(JoinCommand, ExpertsOfNoGroupJoinAsInARunThatKeepsThem) {
-  WriteAll(workspace_ / "groups.json", R"([{"*": "0-3"}, {"*": "4-7"}, {"*": "8-11"}])");
-  const std::string shard = "shard-experts fixtures/tiny-moe --partition groups.json ";
+  WriteAll(workspace_ / "groups.json",
+           R"({"groups": [{"*": "0-3"}, {"*": "4-7"}, {"*": "8-11"}]})");
+  const std::string shard = "shard-experts fixtures/tiny-moe --partition explicit:groups.json ";
   BuildSideBySide(shard, {"trunk,group:0,group:1", "group:2,assets", "remainder"});
   ASSERT_EQ(workspace_.Moepack(shard + "--keep-remainder -o whole").status, 0);
   EXPECT_EQ(workspace_.Moepack("join m0 m1 m2 -o out").status, 0);
