@@ -23,13 +23,13 @@ class JoinCommand : public testing::Test {
  protected:
   // One process per part, all at once, in three directories m0 to m2.
   void BuildSideBySide(const std::string& shard, const std::vector<std::string>& parts) {
-    std::string all;
+    std::string all = "--version";  // so that the shell changes its directory before it forks
     for (size_t i = 0; i < parts.size(); ++i) {
-      if (i > 0) all += " & '" MOEPACK_BINARY "' ";
-      all += shard + " --quiet --only " + parts[i] + " -o '" +
-             (workspace_ / ("m" + std::to_string(i))).string() + "' >/dev/null";
+      const std::string out = "m" + std::to_string(i);
+      all += (i == 0 ? "; '" : " & '") + std::string(MOEPACK_BINARY) + "' " + shard +
+             " --quiet --only " + parts[i] + " -o " + out + " >/dev/null";
     }
-    const ToolRun run = workspace_.Moepack(all + " && wait");
+    const ToolRun run = workspace_.Moepack(all + " & wait");
     EXPECT_EQ(run.status, 0) << run.err;
   }
   void RemoveParts() {
