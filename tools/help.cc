@@ -28,6 +28,7 @@ OptionHelp Describe(const CLI::Option& option) {
   const std::string value = option.get_type_name();
   if (help.positional) {
     help.label = option.get_name(true);
+    if (option.get_items_expected_max() > 1) help.label += "...";
     return help;
   }
   std::vector<std::string> names;

@@ -20,6 +20,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kShardExperts,  //
     &moepack::cli::kQuantize,      //
     &moepack::cli::kBuild,         //
+    &moepack::cli::kJoin,          //
     &moepack::cli::kVerify,        //
     &moepack::cli::kDiff,          //
     &moepack::cli::kAssemble,      //

@@ -93,6 +93,8 @@ struct Manifest {
   bool complete =
       // false: some parts were left out (--only), and only the bundles that are there are listed
       true;
+  // Of an incomplete one: the source has no assets, so that none are missing.
+  bool without_assets = false;
   std::vector<BundleRecord> bundles;
   std::vector<AssetRecord> assets;
   std::string tool_version;
@@ -106,8 +108,11 @@ struct Manifest {
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, int group = -1) const;
-  // True if the bundles are GGUF files. All bundles of a distribution have the same format.
-  bool is_gguf() const { return !bundles.empty() && bundles[0].format == "gguf"; }
+  // True if the bundles are GGUF files. All bundles of a distribution have the same format; where
+  // none is there, the recipe tells.
+  bool is_gguf() const {
+    return bundles.empty() ? !recipe.name.empty() : bundles[0].format == "gguf";
+  }
 };
 
 // Returns the canonical text, with a fixed key order, two spaces per level and LF. Equal manifests

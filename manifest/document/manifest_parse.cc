@@ -194,6 +194,7 @@ Result<Manifest> ParseUncheckedPlan(const std::string& where, std::string_view t
   SHARD_CHECK(ReadHead(fields, document, manifest));
   SHARD_CHECK(CheckOptionalSections(fields));
   SHARD_TRY(manifest.complete, fields.BoolOr("complete", true));
+  SHARD_TRY(manifest.without_assets, fields.BoolOr("without_assets", false));
   SHARD_CHECK(ReadBundles(fields, manifest));
   SHARD_CHECK(CheckPathsDiffer(where, manifest));
   SHARD_TRY(const Json* tool, fields.Object("tool"));

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <span>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/file.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
@@ -186,6 +188,7 @@ Json HeadToJson(const Manifest& manifest) {
     if (unknown.contains(section)) out[section] = unknown[section];
   }
   out["complete"] = manifest.complete;
+  if (manifest.without_assets) out["without_assets"] = true;
   return out;
 }
 
@@ -230,6 +233,17 @@ std::string WriteManifest(const Manifest& manifest) {
   assert(done);
   static_cast<void>(done);
   return out;
+}
+
+std::string ManifestDigest(const Manifest& manifest) {
+  Sha256 hash;
+  const Status done = StreamManifest(manifest, [&](std::string_view text) {
+    hash.Update(std::as_bytes(std::span(text)));
+    return Ok();
+  });
+  assert(done);
+  static_cast<void>(done);
+  return hash.Finish();
 }
 
 Status WriteManifestFile(const InsideDirectory& directory, const Manifest& manifest) {

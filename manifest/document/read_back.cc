@@ -26,6 +26,7 @@ Manifest WithoutTensors(const Manifest& manifest) {
   out.versions = manifest.versions;
   out.plan = manifest.plan;
   out.complete = manifest.complete;
+  out.without_assets = manifest.without_assets;
   out.assets = manifest.assets;
   out.tool_version = manifest.tool_version;
   out.recipe = manifest.recipe;

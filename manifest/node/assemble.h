@@ -14,22 +14,21 @@
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice.h"
 #include "manifest/document/manifest.h"
+#include "manifest/write/link_file.h"
 
 namespace moepack::manifest {
 
 // kSplit is a split set that shares the trunk's file with other nodes; kSingle is one file with
 // everything.
 enum class NodeLayout : uint8_t { kSplit, kSingle };
-// How the trunk's file gets into a split set. kAuto tries hard link, reflink and copy, in this
-// order. Symlinks are relative, so that a tree with distribution and nodes can be moved.
-enum class LinkKind : uint8_t { kAuto, kHardlink, kReflink, kSymlink, kCopy };
 
 // An option that does not apply to the bundles or to the layout is refused.
 struct AssembleOptions {
   uint32_t group = 0;
   std::optional<NodeLayout> layout;  // GGUF; none: a split set
-  std::optional<LinkKind> link;      // GGUF split sets; none: kAuto
-  uint64_t max_part_size = 0;        // GGUF split sets: of each file of experts; 0: one file
+  // GGUF split sets: how the trunk gets into them; none: kAuto
+  std::optional<LinkKind> link;
+  uint64_t max_part_size = 0;  // GGUF split sets: of each file of experts; 0: one file
   // GGUF: the alignment of tensors in the files that are written; the trunk of a split set keeps
   // its own.
   uint64_t alignment = kGgufDefaultAlignment;

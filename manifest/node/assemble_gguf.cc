@@ -15,9 +15,9 @@
 #include "libshard/model/gguf_experts.h"
 #include "libshard/pack/slice_gguf.h"
 #include "libshard/pack/slice_parts.h"
-#include "manifest/node/link_file.h"
 #include "manifest/node/node_files.h"
 #include "manifest/write/output_path.h"
+#include "manifest/write/promised_file.h"
 
 namespace moepack::manifest {
 namespace {

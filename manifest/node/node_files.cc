@@ -6,9 +6,7 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
 #include "libshard/base/parallel.h"
-#include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
 
 namespace moepack::manifest {
@@ -59,12 +57,6 @@ Result<std::string> Xxh3OfRange(const SourceFile& source, const TensorEntry& ent
     progress.Add(piece.size());
   }
   return hash.Hex();
-}
-
-// Reports checking as a separate step of the progress line.
-ByteReport ReportOf(const PackOptions& options) {
-  if (!options.progress) return {};
-  return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
 }
 
 // A tensor can be cut by expert only if the manifest lists its experts and its first axis divides
@@ -142,23 +134,6 @@ std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Man
   return files;
 }
 
-Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options) {
-  uint64_t total = 0;
-  for (const PromisedFile& file : files) total += file.size;
-  ByteProgress progress(ReportOf(options), total);
-  const size_t jobs = ThreadsForFiles(options.jobs);
-  return ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
-    const PromisedFile& file = files[i];
-    SHARD_TRY(const InputFile opened, InputFile::Open(file.copy.empty() ? file.path : file.copy));
-    SHARD_TRY(const std::string sha256,
-              Sha256Of(opened, [&](uint64_t bytes) { progress.Add(bytes); }));
-    if (sha256 == file.sha256) return Ok();
-    return Error{Code::kMismatch,
-                 Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
-                 kDamagedHint};
-  });
-}
-
 Result<uint32_t> EligibleCount(const std::string& distribution, const Plan& plan, uint32_t group) {
   const uint32_t first_layer = plan.layers.begin()->first;
   const auto count = static_cast<uint32_t>(Eligible(plan, group, first_layer).size());
@@ -234,7 +209,7 @@ Status CheckCutTensors(const std::vector<PartTensor>& tensors,
                        const std::vector<SourceFile>& sources, const PackOptions& options) {
   uint64_t total = 0;
   for (const PartTensor& tensor : tensors) total += tensor.entry.bytes;
-  ByteProgress progress(ReportOf(options), total);
+  ByteProgress progress(CheckingReport(options), total);
   const size_t jobs = ThreadsForFiles(options.jobs);
   return ParallelFor(tensors.size(), jobs, [&](size_t i) -> Status {
     const PartTensor& tensor = tensors[i];

@@ -16,6 +16,7 @@
 #include "manifest/document/node_record.h"
 #include "manifest/node/assemble.h"
 #include "manifest/write/open_bundle.h"
+#include "manifest/write/promised_file.h"
 
 namespace moepack::manifest {
 
@@ -29,21 +30,10 @@ struct NodeFiles {
 Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifest& manifest,
                                 uint32_t group);
 
-// A file and the SHA-256 that the manifest promises. When a copy is read instead, errors name its
-// source.
-struct PromisedFile {
-  fs::path path;
-  uint64_t size = 0;
-  std::string sha256;
-  fs::path copy = {};
-};
 // Returns the files of group and overlay. They are checked whole, because merged experts have no
 // digest in the manifest.
 std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
                                       uint32_t group);
-// Reads each file once, several at a time. kMismatch for the first that differs. Uses jobs and
-// progress of the options.
-Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options);
 // Checks tensors of which only some experts are taken, by the XXH3-128 of the whole tensor.
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,
                        const std::vector<SourceFile>& sources, const PackOptions& options);

@@ -10,52 +10,16 @@
 
 namespace moepack::manifest {
 
-ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer) {
-  if (role == Role::kOverlay) return IdsOf(plan.overlay, layer);
-  if (role == Role::kRemainder) return IdsOf(plan.remainder, layer);
-  if (role != Role::kGroup || group < 0 || static_cast<size_t>(group) >= plan.groups.size()) {
-    return {};
-  }
-  const GroupPlan& own = plan.groups[static_cast<size_t>(group)];
-  return Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
-}
-
 std::string LayerText(std::optional<uint32_t> layer) {
   return layer ? Cat("layer ", *layer) : "layer none";
 }
 
-std::string PartText(Role role, int group) {
-  return role == Role::kGroup ? Cat("group ", group) : std::string(RoleName(role));
-}
-
 namespace {
 
-using PartKey = std::pair<Role, int>;
-
-bool HoldsAny(const Plan& plan, const PartKey& part) {
-  return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
-    return !PartExperts(plan, part.first, part.second, layer.first).empty();
-  });
-}
-
-// Returns the parts of a complete distribution. A remainder is written only on request.
-std::vector<PartKey> ExpectedParts(const Plan& plan, bool gguf) {
-  std::vector<PartKey> parts = {{Role::kTrunk, -1}};
-  if (gguf) parts = {{Role::kHead, -1}, {Role::kTrunk, -1}, {Role::kRouters, -1}};
-  for (size_t group = 0; group < plan.groups.size(); ++group) {
-    const PartKey part = {Role::kGroup, static_cast<int>(group)};
-    if (HoldsAny(plan, part)) parts.push_back(part);
-  }
-  if (HoldsAny(plan, {Role::kOverlay, -1})) parts.push_back({Role::kOverlay, -1});
-  return parts;
-}
-
 void CheckComplete(const Manifest& manifest, RuleFindings& findings) {
-  std::set<PartKey> present;
-  for (const BundleRecord& bundle : manifest.bundles) present.insert({bundle.role, bundle.group});
   std::vector<std::string> absent;
-  for (const PartKey& part : ExpectedParts(manifest.plan, manifest.is_gguf())) {
-    if (!present.contains(part)) absent.push_back(PartText(part.first, part.second));
+  for (const PartKey& part : AbsentParts(manifest)) {
+    absent.push_back(PartText(part.first, part.second));
   }
   if (absent.empty()) return;
   if (!manifest.complete) {

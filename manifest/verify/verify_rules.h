@@ -9,6 +9,7 @@
 
 #include "libshard/base/source_tree.h"
 #include "libshard/model/model.h"
+#include "manifest/document/parts.h"
 #include "manifest/verify/verify.h"
 
 namespace moepack::manifest {
@@ -55,10 +56,6 @@ struct StructureRule {
 std::span<const StructureRule> PlanRules();    // verify_plan.cc
 std::span<const StructureRule> BundleRules();  // verify_bundles.cc
 
-// Returns the ids that a part (role, and group for kGroup) should hold in a layer.
-ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer);
-// Returns "trunk", "group 1", "overlay".
-std::string PartText(Role role, int group);
 // "layer 3", "layer none".
 std::string LayerText(std::optional<uint32_t> layer);
 

@@ -17,7 +17,9 @@
 #include "libshard/base/text.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_write.h"
+#include "manifest/document/parts.h"
 #include "manifest/document/read_back.h"
+#include "manifest/write/merge_parts.h"
 #include "manifest/write/open_bundle.h"
 #include "manifest/write/output_path.h"
 
@@ -25,20 +27,6 @@ namespace moepack::manifest {
 namespace {
 
 namespace fs = moepack::fs;
-
-// True if `manifest` lists a bundle for every part of its plan, and the assets if there are any.
-bool ListsEveryPart(const Manifest& manifest, bool has_assets) {
-  const auto has = [&](Role role, int group) {
-    return std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
-      return bundle.role == role && bundle.group == group;
-    });
-  };
-  for (size_t g = 0; g < manifest.plan.groups.size(); ++g) {
-    if (!has(Role::kGroup, static_cast<int>(g))) return false;
-  }
-  const bool overlay = manifest.plan.overlay_version.empty() || has(Role::kOverlay, -1);
-  return has(Role::kTrunk, -1) && overlay && has_assets == !manifest.assets.empty();
-}
 
 std::string OrNone(const std::string& version) { return version.empty() ? "none" : version; }
 
@@ -105,7 +93,7 @@ Status CheckNoLinks(const InsideDirectory& directory, const Manifest& existing,
   return Ok();
 }
 
-bool SamePart(const BundleRecord& record, Role role, int group) {
+bool IsPart(const BundleRecord& record, Role role, int group) {
   return record.role == role && record.group == group;
 }
 
@@ -116,7 +104,7 @@ Status CheckSameAlignment(const std::string& out, const Manifest& existing,
   const LocalTree tree(out);
   for (const BundleRecord& record : existing.bundles) {
     const bool replaced = std::any_of(files.begin(), files.end(), [&](const auto& file) {
-      return SamePart(record, file.role, file.group);
+      return IsPart(record, file.role, file.group);
     });
     if (replaced) continue;
     const Result<uint64_t> found = AlignmentOf(tree, record);
@@ -139,7 +127,7 @@ Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
   for (const OutputFile& file : files) {
     const auto there = std::find_if(
         existing.bundles.begin(), existing.bundles.end(),
-        [&](const BundleRecord& record) { return SamePart(record, file.role, file.group); });
+        [&](const BundleRecord& record) { return IsPart(record, file.role, file.group); });
     if (force || there == existing.bundles.end()) continue;
     return Error{Code::kInvalidArgument,
                  Cat(out, ": the part of ", file.path, " is already there, in ", there->file),
@@ -158,19 +146,6 @@ Result<InsideDirectory> OpenExisting(const fs::path& target, const Manifest& exi
   SHARD_TRY(InsideDirectory directory, InsideDirectory::Open(target));
   SHARD_CHECK(CheckNoLinks(directory, existing, files));
   return directory;
-}
-
-// Replaces the records of the parts in `fresh`.
-void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& records) {
-  std::erase_if(records, [&](const BundleRecord& old) {
-    return std::any_of(fresh.begin(), fresh.end(), [&](const BundleRecord& record) {
-      return SamePart(old, record.role, record.group);
-    });
-  });
-  std::move(fresh.begin(), fresh.end(), std::back_inserter(records));
-  std::stable_sort(records.begin(), records.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.role, a.group, a.file) < std::tie(b.role, b.group, b.file);
-  });
 }
 
 // Moves what was staged into the distribution in `directory`. The manifest follows when all files
@@ -196,18 +171,10 @@ Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
   });
 }
 
-// Takes over the digests of source files from this run. Digests that are known already must agree.
-Status MergeSourceDigests(const std::string& out, const std::vector<SourceRecord>& fresh,
-                          std::vector<SourceRecord>& records) {
-  for (size_t i = 0; i < records.size() && i < fresh.size(); ++i) {
-    if (fresh[i].sha256.empty()) continue;
-    if (records[i].sha256.empty()) records[i].sha256 = fresh[i].sha256;
-    if (records[i].sha256 == fresh[i].sha256) continue;
-    return Error{Code::kMismatch,
-                 Cat(out, ": source file ", Quoted(records[i].file), ": SHA-256: expected ",
-                     records[i].sha256, ", found ", fresh[i].sha256),
-                 "the parts that are there were made from other weights"};
-  }
+// Says whether parts are absent, by what the source has.
+Status NoteAbsentParts(const SourceTree& source, Manifest& manifest) {
+  SHARD_TRY(const std::vector<Asset> assets, ListAssets(source));
+  SetComplete(!assets.empty(), manifest);
   return Ok();
 }
 
@@ -226,8 +193,11 @@ Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest exi
   // The assets are one part: a selection has all of them or none.
   if (!fresh.assets.empty()) manifest.assets = std::move(fresh.assets);
   SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, manifest.model.source));
-  SHARD_TRY(const std::vector<Asset> all_assets, ListAssets(*model.checkpoint().tree()));
-  manifest.complete = ListsEveryPart(manifest, !all_assets.empty());
+  if (auto command = MergeCommands(manifest.command, fresh.command)) {
+    manifest.command = *std::move(command);
+  }
+  manifest.created = std::max(manifest.created, fresh.created);
+  SHARD_CHECK(NoteAbsentParts(*model.checkpoint().tree(), manifest));
   for (const std::string& file : ListedFiles(manifest)) merged.unused.erase(file);
   return merged;
 }
@@ -309,7 +279,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
     report.warnings = staging.warnings();
     return report;
   }
-  fresh.complete = options.slice.parts.all;
+  SHARD_CHECK(NoteAbsentParts(*model.checkpoint().tree(), fresh));
   SHARD_CHECK(ReadBackManifest(fresh));
   SHARD_CHECK(staging.WriteText("README.md", DistributionReadme(fresh)));
   staging.Expect(kManifestFile);

@@ -32,7 +32,7 @@ forbid "PCRE2 is reached through libshard/base/regex.h" '# *include *<pcre2' \
 # open a file that an option named, or that moepack has just linked.
 forbid "open it through its SourceTree" 'InputFile::Open\(' $(find libshard manifest runtime-shim \
   tools \( -name '*.cc' -o -name '*.h' \) ! -path 'libshard/base/*' ! -name side_files.cc \
-  ! -name link_file.cc ! -name node_files.cc)
+  ! -name link_file.cc ! -name promised_file.cc)
 forbid "libraries return a Result; only main exits" '\<(std::)?(exit|abort|_exit|quick_exit)\(' \
   quant libshard manifest runtime-shim
 forbid "libraries do not print" '\<std::(cout|cerr|clog)\>|\<f?printf\(' \

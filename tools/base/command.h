@@ -26,6 +26,7 @@ extern const Command kPlan;
 extern const Command kShardExperts;
 extern const Command kQuantize;
 extern const Command kBuild;
+extern const Command kJoin;
 extern const Command kVerify;
 extern const Command kDiff;
 extern const Command kAssemble;

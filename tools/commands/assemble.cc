@@ -15,6 +15,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
 #include "tools/options/source.h"
@@ -110,27 +111,18 @@ std::string NameProblem(const std::string& text) {
 
 // CLI11 runs the transformation that was added last first.
 void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
-  using manifest::LinkKind;
   using manifest::NodeLayout;
   const std::map<std::string, NodeLayout> layouts = {{"split", NodeLayout::kSplit},
                                                      {"single", NodeLayout::kSingle}};
-  const std::map<std::string, LinkKind> links = {{"auto", LinkKind::kAuto},
-                                                 {"hardlink", LinkKind::kHardlink},
-                                                 {"reflink", LinkKind::kReflink},
-                                                 {"symlink", LinkKind::kSymlink},
-                                                 {"copy", LinkKind::kCopy}};
   app.add_option(
          "--layout", options.layout,
          "GGUF: split (a set of head, trunk and experts; the default) or single (one file).")
       ->type_name("LAYOUT")
       ->transform(CLI::Transformer(layouts).description(""))
       ->transform(OneOf({"split", "single"}));
-  app.add_option("--link", options.link,
-                 "GGUF: how the trunk comes into a split set: auto (the default: hardlink, else "
-                 "reflink, else copy), hardlink, reflink, symlink or copy.")
-      ->type_name("KIND")
-      ->transform(CLI::Transformer(links).description(""))
-      ->transform(OneOf({"auto", "hardlink", "reflink", "symlink", "copy"}));
+  AddLink(app, options.link,
+          {"GGUF: how the trunk comes into a split set",
+           {"auto", "hardlink", "reflink", "symlink", "copy"}});
   app.add_option(
          "--max-part-size", options.max_part_size,
          "GGUF: cut the experts of a split set into files of at most this size: 5G, 512MiB. "

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
+#include "manifest/document/manifest_write.h"
 #include "manifest/node/assemble.h"
 #include "tools/base/command.h"
 #include "tools/base/command_text.h"

@@ -156,7 +156,7 @@ constinit const Command kDiff = {
     "assets, recipe and version of the tool. Says how many bytes a node that has A must fetch for "
     "B. No bundle is read. Of two nodes: versions, group, experts, files, recipe and version of "
     "the tool.",
-    {"moepack diff out out-q4", "moepack diff out/distribution.json parts --json"},
+    {"moepack diff out out-q4", "moepack diff out/distribution.json joined --json"},
     diff_command::Bind};
 
 }  // namespace moepack::cli

@@ -92,8 +92,8 @@ constinit const Command kShardExperts = {
     "Every byte of the source is read once, hashed on the way, and lands in one trunk, one bundle "
     "per group and one overlay. Sources are never modified. Memory is bounded by --memory, not by "
     "the model.",
-    {"moepack shard-experts fixtures/tiny-moe --plan plan.json -o parts",
-     "moepack shard-experts fixtures/tiny-moe --groups 3 --only group:1 --only assets -o part-1"},
+    {"moepack shard-experts fixtures/tiny-moe --plan plan.json --only trunk,group:0 -o part-0",
+     "moepack shard-experts fixtures/tiny-moe --plan plan.json --only assets,group:1 -o part-1"},
     shard_experts_command::Bind};
 
 }  // namespace moepack::cli

@@ -147,7 +147,9 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
     words = RecordQuantizeOptions("--quantize", arguments.quantize);
     words.insert(words.begin(), {"--format", "gguf"});
   }
-  if (write.slice.keep_remainder) words.push_back("--keep-remainder");
+  // A remainder that --only makes is recorded like the one of a whole run.
+  const bool remainder = write.slice.keep_remainder || write.slice.parts.remainder;
+  if (remainder) words.push_back("--keep-remainder");
   if (write.slice.max_part_size > 0)
     words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
   if (write.hash_source) words.push_back("--hash-source");

@@ -1,12 +1,9 @@
 #include "tools/reports/write_report.h"
 
 #include <algorithm>
-#include <cassert>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <span>
 
-#include "libshard/base/digest.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/document/manifest_write.h"
@@ -61,17 +58,6 @@ std::string BitsByPart(const std::vector<OutputFile>& files) {
 }
 
 }  // namespace
-
-std::string ManifestDigest(const manifest::Manifest& manifest) {
-  Sha256 hash;
-  const Status done = manifest::StreamManifest(manifest, [&](std::string_view text) {
-    hash.Update(std::as_bytes(std::span(text)));
-    return Ok();
-  });
-  assert(done);
-  static_cast<void>(done);
-  return hash.Finish();
-}
 
 std::string WrittenText(const WriteOutcome& outcome) {
   const manifest::Manifest& manifest = outcome.report.manifest;

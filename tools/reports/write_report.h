@@ -8,9 +8,6 @@
 
 namespace moepack::cli {
 
-// SHA-256 of the distribution.json of a manifest.
-std::string ManifestDigest(const manifest::Manifest& manifest);
-
 struct WriteOutcome {
   std::string out;
   const manifest::WriteReport& report;

@@ -1,4 +1,4 @@
-#include "manifest/node/link_file.h"
+#include "manifest/write/link_file.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -69,15 +69,16 @@ Status Reflink(const fs::path& from, const Target& to) {
   return CannotLink(to, LinkKind::kReflink, ErrnoText(error));
 }
 
-Status Copy(const fs::path& from, const Target& to) {
+Status Copy(const fs::path& from, const Target& to, const LinkOptions& options) {
   SHARD_TRY(const InputFile source, InputFile::Open(from));
   SHARD_TRY(const uint64_t available, FreeBytes(to.path()));
   if (available < source.size()) {
-    return Error{Code::kIo,
-                 Cat(to.path().string(), ": free space: expected ", FormatBytes(source.size()),
-                     " for a copy of the trunk, found ", FormatBytes(available)),
-                 "free some space, or assemble on the distribution's own file system, where the "
-                 "trunk can be linked"};
+    return Error{
+        Code::kIo,
+        Cat(to.path().string(), ": free space: expected ", FormatBytes(source.size()),
+            " for a copy, found ", FormatBytes(available)),
+        "free some space, or choose an output on the file system of the input, where files "
+        "can be linked"};
   }
   SHARD_TRY(const Descriptor fd, Create(to));
   std::vector<std::byte> buffer(std::min<uint64_t>(kCopyBytes, source.size()));
@@ -86,21 +87,22 @@ Status Copy(const fs::path& from, const Target& to) {
     const auto piece = std::span(buffer).first(std::min<uint64_t>(kCopyBytes, source.size() - at));
     SHARD_CHECK(source.ReadAt(at, piece));
     SHARD_CHECK(WriteAt(fd.get(), to.path(), at, piece));
+    if (options.copied) options.copied(piece.size());
   }
   return FlushToDisk(fd.get(), to.path());
 }
 
-Status LinkAs(const fs::path& from, const Target& to, const fs::path& home, LinkKind kind) {
+Status LinkAs(const fs::path& from, const Target& to, const LinkOptions& options, LinkKind kind) {
   switch (kind) {
     case LinkKind::kHardlink:
       return Hardlink(from, to);
     case LinkKind::kSymlink:
-      return Symlink(from, to, home);
+      return Symlink(from, to, options.home);
     case LinkKind::kReflink:
       return Reflink(from, to);
     case LinkKind::kAuto:
     case LinkKind::kCopy:
-      return Copy(from, to);
+      return Copy(from, to, options);
   }
   return Ok();
 }
@@ -113,16 +115,16 @@ const char* LinkName(LinkKind kind) {
 }
 
 Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory,
-                          const std::string& name, const NodeLink& link) {
+                          const std::string& name, const LinkOptions& options) {
   const Target to{directory, name};
-  LinkKind kind = link.kind;
+  LinkKind kind = options.kind;
   if (kind == LinkKind::kAuto) {
     for (const LinkKind cheap : {LinkKind::kHardlink, LinkKind::kReflink}) {
-      if (LinkAs(from, to, link.home, cheap)) return cheap;
+      if (LinkAs(from, to, options, cheap)) return cheap;
     }
     kind = LinkKind::kCopy;
   }
-  SHARD_CHECK(LinkAs(from, to, link.home, kind));
+  SHARD_CHECK(LinkAs(from, to, options, kind));
   return kind;
 }
 

@@ -1,4 +1,4 @@
-#include "manifest/node/link_file.h"
+#include "manifest/write/link_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,21 +1,27 @@
 // Gives a file's content a second name, without copying where the file system can.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "libshard/base/file.h"
 #include "libshard/base/inside_directory.h"
 #include "libshard/base/result.h"
-#include "manifest/node/assemble.h"
 
 namespace moepack::manifest {
 
+// How a file gets into a directory unchanged. kAuto tries hard link, reflink and copy, in this
+// order. Symlinks are relative, so that a tree with both ends can be moved.
+enum class LinkKind : uint8_t { kAuto, kHardlink, kReflink, kSymlink, kCopy };
 // Returns the word for a kind: "hardlink".
 const char* LinkName(LinkKind kind);
 
-struct NodeLink {
+struct LinkOptions {
   LinkKind kind = LinkKind::kAuto;
   fs::path home;  // the final place of `directory`
+  // Is told how many bytes each step of a copy took; may be empty.
+  std::function<void(uint64_t bytes)> copied = {};
 };
 
 // Creates `name` in `directory` with the content of `from`, and returns the kind that was used.
@@ -23,6 +29,6 @@ struct NodeLink {
 // leads nowhere until the directory is moved there. kIo, with the reason and a hint, when the
 // wanted kind does not work here. REQUIRES: `name` does not exist.
 Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory,
-                          const std::string& name, const NodeLink& link);
+                          const std::string& name, const LinkOptions& options);
 
 }  // namespace moepack::manifest

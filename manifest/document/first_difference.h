@@ -1,0 +1,21 @@
+// Finds the first place where two JSON values differ.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "libshard/base/json.h"
+
+namespace moepack::manifest {
+
+struct Difference {
+  std::string thing;  // "partition.groups[1].fill"; `expected` and `found` as in messages
+  std::string expected, found;
+};
+
+// Returns the first place in the order of `expected`, and no value when both are the same but for
+// the order of keys. `thing` is what the values themselves are called; "" for a whole document.
+std::optional<Difference> FirstDifference(const std::string& thing, const Json& expected,
+                                          const Json& found);
+
+}  // namespace moepack::manifest

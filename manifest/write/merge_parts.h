@@ -1,0 +1,27 @@
+// Puts the records of parts together that several runs wrote, on one machine or on many, so that
+// the manifest is the one that a single run writes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/document/manifest.h"
+
+namespace moepack::manifest {
+
+// Replaces the records of the parts in `fresh`, and sorts all of them as a run writes them.
+void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& records);
+
+// Takes over the digests of source files. kMismatch, with `where` in front, for one that is known
+// already and differs. REQUIRES: both list the same files.
+Status MergeSourceDigests(const std::string& where, const std::vector<SourceRecord>& fresh,
+                          std::vector<SourceRecord>& records);
+
+// Returns the command line of a run that writes what two runs wrote: --keep-remainder and
+// --hash-source are in it when one of them has them. No value when they differ otherwise.
+std::optional<std::vector<std::string>> MergeCommands(const std::vector<std::string>& a,
+                                                      const std::vector<std::string>& b);
+
+}  // namespace moepack::manifest

@@ -1,0 +1,32 @@
+#include "manifest/write/promised_file.h"
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+#include "manifest/document/damaged.h"
+
+namespace moepack::manifest {
+
+ByteReport CheckingReport(const PackOptions& options) {
+  if (!options.progress) return {};
+  return [&options](uint64_t done, uint64_t total) { options.progress({done, total}); };
+}
+
+Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options) {
+  uint64_t total = 0;
+  for (const PromisedFile& file : files) total += file.size;
+  ByteProgress progress(CheckingReport(options), total);
+  const size_t jobs = ThreadsForFiles(options.jobs);
+  return ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
+    const PromisedFile& file = files[i];
+    SHARD_TRY(const InputFile opened, InputFile::Open(file.copy.empty() ? file.path : file.copy));
+    SHARD_TRY(const std::string sha256,
+              Sha256Of(opened, [&](uint64_t bytes) { progress.Add(bytes); }));
+    if (sha256 == file.sha256) return Ok();
+    return Error{Code::kMismatch,
+                 Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
+                 kDamagedHint};
+  });
+}
+
+}  // namespace moepack::manifest

@@ -1,0 +1,30 @@
+// Compares whole files with the digests that a manifest promises.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/byte_progress.h"
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/pack/pack.h"
+
+namespace moepack::manifest {
+
+// A file and the SHA-256 that the manifest promises. When a copy is read instead, errors name its
+// source.
+struct PromisedFile {
+  fs::path path;
+  uint64_t size = 0;
+  std::string sha256;
+  fs::path copy = {};
+};
+// Reads each file once, several at a time. kMismatch for the first that differs. Uses jobs and
+// progress of the options.
+Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOptions& options);
+
+// Reports a check to the progress of the options, as a step of its own. Borrows the options.
+ByteReport CheckingReport(const PackOptions& options);
+
+}  // namespace moepack::manifest

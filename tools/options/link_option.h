@@ -1,0 +1,20 @@
+// --link: how files get from one directory into another.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "manifest/write/link_file.h"
+
+namespace moepack::cli {
+
+struct LinkHelp {
+  std::string what;  // "how the trunk comes into a split set"
+  // By manifest::LinkName, those that the command takes; the first is auto.
+  std::vector<std::string> kinds;
+};
+void AddLink(CLI::App& app, std::optional<manifest::LinkKind>& link, const LinkHelp& help);
+
+}  // namespace moepack::cli
