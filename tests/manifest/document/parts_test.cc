@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // Two groups of one layer with four experts, the second without any, and an overlay.
-Manifest Sample() {
+Manifest PartsSample() {
   Manifest manifest;
   manifest.complete = false;
   manifest.plan.layers = {{0, 4}};
@@ -30,7 +30,7 @@ BundleRecord Bundle(Role role, int group = -1) {
 }
 
 TEST(Parts, AbsentOnesAreNamedByTheWordsThatMakeThem) {
-  Manifest manifest = Sample();
+  Manifest manifest = PartsSample();
   EXPECT_THAT(AbsentWords(manifest), ElementsAre("trunk", "group:0", "overlay", "assets"));
   manifest.recipe.name = "Q8_0";
   EXPECT_THAT(AbsentWords(manifest), ElementsAre("trunk", "group:0", "overlay", "assets"))
@@ -41,7 +41,7 @@ TEST(Parts, AbsentOnesAreNamedByTheWordsThatMakeThem) {
 }
 
 TEST(Parts, ADistributionIsCompleteWithoutAGroupThatHasNoExpertsAndWithoutARemainder) {
-  Manifest manifest = Sample();
+  Manifest manifest = PartsSample();
   manifest.bundles = {Bundle(Role::kTrunk), Bundle(Role::kGroup, 0), Bundle(Role::kOverlay)};
   SetComplete(true, manifest);
   EXPECT_FALSE(manifest.complete);
@@ -53,7 +53,7 @@ TEST(Parts, ADistributionIsCompleteWithoutAGroupThatHasNoExpertsAndWithoutARemai
 }
 
 TEST(Parts, ASourceWithoutAssetsIsRememberedUntilThePartsAreComplete) {
-  Manifest manifest = Sample();
+  Manifest manifest = PartsSample();
   manifest.bundles = {Bundle(Role::kTrunk), Bundle(Role::kOverlay)};
   SetComplete(false, manifest);
   EXPECT_FALSE(manifest.complete);
