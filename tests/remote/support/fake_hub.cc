@@ -69,7 +69,9 @@ void FakeHub::LetSignaturesServe(int requests) {
 
 void FakeHub::CheckSignature(const FakeRequest& request, FakeAnswer& answer) {
   const std::lock_guard lock(mutex_);
-  const bool right = request.query == Cat("Signature=secret", signatures_) && left_-- > 0;
+  Signature& signature = signatures_[request.path];
+  const bool right =
+      request.query == Cat("Signature=secret", signature.number) && signature.left-- > 0;
   if (!right || !request.Field("authorization").empty()) answer = Plain(403, "Request has expired");
 }
 
@@ -107,13 +109,14 @@ FakeAnswer FakeHub::Resolve(const std::string& file) {
     answer.body = bytes;
     return answer;
   }
-  ++signatures_;
-  left_ = serve_;
+  const std::string blob = "/blobs/" + Sha256Hex(bytes);
+  Signature& signature = signatures_[blob];
+  ++signature.number;
+  signature.left = serve_;
   answer.status = 302;
   answer.Set("X-Linked-Size", std::to_string(bytes.size()));
   answer.Set("X-Linked-ETag", Cat('"', Sha256Hex(bytes), '"'));
-  answer.Set("Location",
-             Cat(cdn_.origin(), "/blobs/", Sha256Hex(bytes), "?Signature=secret", signatures_));
+  answer.Set("Location", Cat(cdn_.origin(), blob, "?Signature=secret", signature.number));
   return answer;
 }
 

@@ -44,7 +44,11 @@ class FakeHub {
   std::mutex mutex_;
   std::map<std::string, File> files_;
   FaultServer::Fault fault_;
-  int signatures_ = 0, left_ = 0, serve_ = 1 << 30;
+  struct Signature {
+    int number = 0, left = 0;
+  };
+  std::map<std::string, Signature> signatures_;  // by paths at the second server
+  int serve_ = 1 << 30;
   FaultServer hub_, cdn_;
 };
 
