@@ -390,7 +390,7 @@ TEST_F(OptionRules, CommandsThatReadLocalFilesOnlySayHowToDownloadAnAddress) {
     std::string arguments = command;
     arguments.replace(arguments.find('@'), 1, "hf://Qwen/Qwen3-30B-A3B");
     const ToolRun run = workspace_.Moepack(arguments);
-    EXPECT_EQ(run.status, 5) << run.err;
+    EXPECT_EQ(run.status, 4) << run.err;
     EXPECT_THAT(run.err, HasSubstr("hf download Qwen/Qwen3-30B-A3B --local-dir Qwen3-30B-A3B"))
         << arguments;
   }
