@@ -16,6 +16,16 @@ Result<std::string> ReadText(const ByteSource& source, uint64_t limit) {
   return text;
 }
 
+Status CheckPublished(const ByteSource& source, const std::string& sha256) {
+  const std::optional<Origin> origin = source.origin();
+  if (!origin || origin->sha256.empty() || origin->sha256 == sha256) return Ok();
+  return Error{
+      Code::kCorrupt,
+      Cat(source.name(), ": SHA-256: expected ", origin->sha256, " as published, found ", sha256),
+      "the file was damaged on its way, or where it is kept: run the command again, or "
+      "use another mirror"};
+}
+
 Error ChangedWhileRead(const std::string& name) {
   return {Code::kCorrupt, Cat(name, ": the file was changed while it was read"),
           "wait until whatever writes it (a download?) is done, then run the command again"};

@@ -12,6 +12,16 @@
 
 namespace moepack {
 
+// Where bytes of another machine came from; nothing of it is secret.
+struct Origin {
+  std::string url;        // "https://host/path", "hf://owner/repository@commit/path", "s3://..."
+  std::string commit;     // of the repository, 40 digits; "" where there is none
+  std::string validator;  // `ETag "abc"`; "" where the commit says more, or there is none
+  std::string sha256;     // of the whole file, as the server publishes it; "" where it does not
+
+  bool operator==(const Origin&) const = default;
+};
+
 // Read-only; used by several threads at once. A local file is an InputFile (file.h).
 class ByteSource {
  public:
@@ -32,6 +42,8 @@ class ByteSource {
   virtual Status CheckUnchanged() const = 0;
   // Every read asks another machine: few long ones, several at once, are better than many.
   virtual bool far() const { return false; }
+  // None for what lies on this machine.
+  virtual std::optional<Origin> origin() const { return std::nullopt; }
   // An open file that holds these bytes at the same offsets, for cloning and mapping. Most sources
   // have one; whoever asks for it can do without.
   virtual std::optional<int> descriptor() const { return std::nullopt; }
@@ -41,6 +53,10 @@ using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 
 // Reads a small text whole; more than `limit` bytes is kCorrupt.
 Result<std::string> ReadText(const ByteSource& source, uint64_t limit);
+
+// kCorrupt when the server publishes another SHA-256 for the source than `sha256`, that of its
+// bytes.
+Status CheckPublished(const ByteSource& source, const std::string& sha256);
 
 // kCorrupt: `name` is no longer what was opened, and what to do about it.
 Error ChangedWhileRead(const std::string& name);

@@ -114,7 +114,9 @@ std::string RemoteSourceHint(const std::string& named) {
                "`, then name the file");
   const auto hub = ParseHubSource(source);
   if (!hub || source.find('/', hub->repository.size()) != std::string::npos) return "";
-  return "if this is a model of the Hugging Face Hub: " + DownloadHint(*hub);
+  const std::string revision = hub->revision.empty() ? "" : Cat("@", hub->revision);
+  return Cat("a model of the Hugging Face Hub is named ",
+             ShellWord(Cat(kHubScheme, hub->repository, revision)));
 }
 
 }  // namespace moepack

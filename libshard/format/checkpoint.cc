@@ -170,7 +170,8 @@ class CheckpointBuilder {
                            .data_start = data_start,
                            .header_sha256 = std::move(sha256),
                            .identity = file.identity(),
-                           .tree = out_.tree_});
+                           .tree = out_.tree_,
+                           .origin = file.origin()});
     for (TensorEntry& tensor : tensors) {
       tensor.file = number;
       out_.tensors_.push_back(std::move(tensor));

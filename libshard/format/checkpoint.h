@@ -23,6 +23,7 @@ struct SourceFile {
   std::string header_sha256;  // of the bytes before the tensor data
   std::string identity;       // ByteSource::identity when its header was read
   SourceTreePtr tree;
+  std::optional<Origin> origin = std::nullopt;
 };
 
 // Opens the file again for its data. kCorrupt when it is not the file whose header was read.

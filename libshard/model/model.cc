@@ -206,19 +206,15 @@ class ModelBuilder {
 
   // Hashes pages that are spread evenly over the tensor data of every file.
   Status SampleWeights() {
+    const std::vector<SourceFile>& files = parts_.checkpoint.files();
+    // Where a read is a request, many are under way.
+    const bool far = std::any_of(files.begin(), files.end(),
+                                 [](const SourceFile& file) { return file.origin.has_value(); });
+    const size_t step = far ? kFilesSampledAtOnce : 1;
     Sha256 hash;
-    for (const SourceFile& source : parts_.checkpoint.files()) {
-      SHARD_TRY(const ByteSourcePtr file, OpenUnchanged(source));
-      const uint64_t data = source.size - source.data_start;
-      const uint64_t bytes = std::min(kSampleBytes, data);
-      std::vector<std::byte> pages(kSamples * bytes);
-      // Where a read is a request, several are under way.
-      const size_t jobs = file->far() ? kSamples : 1;
-      SHARD_CHECK(ParallelFor(kSamples, jobs, [&](size_t i) {
-        const uint64_t at = (data - bytes) / (kSamples - 1) * i;
-        return file->ReadAt(source.data_start + at, std::span(pages).subspan(i * bytes, bytes));
-      }));
-      hash.Update(pages);
+    for (size_t first = 0; first < files.size(); first += step) {
+      const size_t count = std::min(step, files.size() - first);
+      SHARD_CHECK(SampleFiles(std::span(files).subspan(first, count), far, hash));
     }
     parts_.sample_sha256 = hash.Finish();
     return Ok();
@@ -276,6 +272,25 @@ class ModelBuilder {
   }
 
   static constexpr uint64_t kSamples = 16, kSampleBytes = 4096;  // docs/distribution-format.md
+  static constexpr size_t kFilesSampledAtOnce = 16;              // of those that are far
+
+  static Status SampleFiles(std::span<const SourceFile> files, bool far, Sha256& hash) {
+    std::vector<ByteSourcePtr> sources;
+    for (const SourceFile& file : files) {
+      SHARD_TRY(ByteSourcePtr source, OpenUnchanged(file));
+      sources.push_back(std::move(source));
+    }
+    std::vector<std::vector<std::byte>> pages(files.size() * kSamples);
+    SHARD_CHECK(ParallelFor(pages.size(), far ? kSamples : 1, [&](size_t i) {
+      const SourceFile& file = files[i / kSamples];
+      const uint64_t data = file.size - file.data_start;
+      pages[i].resize(std::min(kSampleBytes, data));
+      const uint64_t at = (data - pages[i].size()) / (kSamples - 1) * (i % kSamples);
+      return sources[i / kSamples]->ReadAt(file.data_start + at, pages[i]);
+    }));
+    for (const std::vector<std::byte>& page : pages) hash.Update(page);
+    return Ok();
+  }
 
   // Returns the config's number; without a config, one more than the highest layer number in the
   // names.

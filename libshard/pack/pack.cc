@@ -7,6 +7,7 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "libshard/convert/row_reader.h"
+#include "libshard/pack/fetch.h"
 #include "libshard/pack/output_stream.h"
 #include "libshard/pack/pack_run.h"
 #include "libshard/pack/pack_units.h"
@@ -55,7 +56,7 @@ size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outpu
 UnitSize SizeOfUnits(const PackOptions& options, size_t jobs, bool far) {
   const uint64_t share = std::max(options.memory / (4 * jobs), kSmallestChunk);
   return {std::min(share, far ? kRequestChunk : kChunk) / kPage * kPage,
-          std::min(share, kLargestScattered)};
+          std::min(share, kLargestScattered), far};
 }
 
 Status CheckSpace(const std::vector<OutputFile>& outputs, const StagingDirectory& staging) {
@@ -197,6 +198,32 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
     }
   }
   return hash.Finish();
+}
+
+FetchEstimate EstimateFetch(const std::vector<SourceFile>& sources,
+                            const std::vector<OutputFile>& outputs, const PackOptions& options) {
+  const auto is_far = [&](uint32_t file) { return sources[file].origin.has_value(); };
+  FetchEstimate estimate;
+  const bool far = std::any_of(sources.begin(), sources.end(),
+                               [](const SourceFile& file) { return file.origin.has_value(); });
+  if (!far) return estimate;
+  const UnitSize size = SizeOfUnits(options, JobCount(options, outputs, far), far);
+  const PackSchedule schedule(outputs, std::vector<size_t>(outputs.size()), size);
+  std::vector<SourceRange> ranges;
+  for (const PackUnit& unit : schedule.units()) {
+    const Encoding* encoding = unit.tensor != nullptr ? unit.tensor->encoding.get() : nullptr;
+    ranges = unit.reads;
+    if (encoding != nullptr && encoding->reader != nullptr)
+      encoding->reader->AddReads(unit.rows.first, unit.rows.count, ranges);
+    for (const Fetch& fetch : PlanFetches(ranges)) {
+      if (!is_far(fetch.file)) continue;
+      estimate.bytes += fetch.bytes;
+      ++estimate.requests;
+      if (fetch.bytes > estimate.sample.bytes)
+        estimate.sample = {fetch.file, fetch.offset, fetch.bytes};
+    }
+  }
+  return estimate;
 }
 
 Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,

@@ -52,6 +52,16 @@ struct PackResult {
 std::string PackIdentity(const std::vector<SourceFile>& sources,
                          const std::vector<OutputFile>& outputs);
 
+// What a run fetches from other machines.
+struct FetchEstimate {
+  uint64_t bytes = 0, requests = 0;  // 0 when all sources are on this machine
+  SourceRange sample;                // the largest request
+};
+// What Pack will fetch for `outputs` when nothing of them is there yet, without what reading the
+// headers has brought already.
+FetchEstimate EstimateFetch(const std::vector<SourceFile>& sources,
+                            const std::vector<OutputFile>& outputs, const PackOptions& options);
+
 // Writes `outputs` below `staging.path()`. The run is refused before the first byte when the disk
 // has too little room, and fails at the end when a source has changed meanwhile. The headers
 // (`prefix`) are cleared from `outputs` once they are written, because in a large model they take

@@ -4,6 +4,7 @@
 
 #include "libshard/base/parallel.h"
 #include "libshard/convert/row_reader.h"
+#include "libshard/pack/fetch.h"
 
 namespace moepack {
 namespace {
@@ -63,7 +64,7 @@ Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   const bool made = encoding != nullptr && encoding->reader != nullptr;
   worker.ranges.clear();
   if (made) encoding->reader->AddReads(unit.rows.first, unit.rows.count, worker.ranges);
-  SHARD_CHECK(Read(made ? worker.ranges : unit.reads, worker.read));
+  SHARD_CHECK(ReadRanges(sources_, made ? worker.ranges : unit.reads, worker.read));
   if (made) {
     SHARD_TRY(worker.report,
               worker.encoder.EncodeRead(*unit.tensor, unit.rows, worker.read, worker.encoded));
@@ -73,19 +74,6 @@ Status PackRun::Prepare(const PackUnit& unit, Worker& worker) const {
   }
   if (unit.copied != nullptr) {
     worker.report.not_finite = CountNotFinite(unit.copied->entry.format, worker.read);
-  }
-  return Ok();
-}
-
-Status PackRun::Read(const std::vector<SourceRange>& ranges, std::vector<std::byte>& out) const {
-  uint64_t bytes = 0;
-  for (const SourceRange& range : ranges) bytes += range.bytes;
-  out.resize(bytes);
-  uint64_t at = 0;
-  for (const SourceRange& range : ranges) {
-    const auto piece = std::span(out).subspan(at, range.bytes);
-    SHARD_CHECK(sources_[range.file]->ReadAt(range.offset, piece));
-    at += range.bytes;
   }
   return Ok();
 }
@@ -107,7 +95,7 @@ std::span<const std::byte> PackRun::Made(const PackUnit& unit, const Worker& wor
 Status PackRun::Append(const PackUnit& unit, const Worker& worker) {
   for (const uint32_t target : unit.targets) {
     OutputStream& stream = streams_[target];
-    if (unit.tensor != nullptr) {
+    if (unit.tensor != nullptr || unit.reads.size() > 1) {
       SHARD_CHECK(stream.Append(Made(unit, worker)));
       continue;
     }

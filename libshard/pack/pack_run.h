@@ -51,7 +51,6 @@ class PackRun {
   const PackUnit* Next();
   Status Process(const PackUnit& unit, Worker& worker);
   Status Prepare(const PackUnit& unit, Worker& worker) const;
-  Status Read(const std::vector<SourceRange>& ranges, std::vector<std::byte>& out) const;
   bool WaitForTurn(const PackUnit& unit);
   static std::span<const std::byte> Made(const PackUnit& unit, const Worker& worker);
   Status Append(const PackUnit& unit, const Worker& worker);

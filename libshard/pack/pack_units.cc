@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "libshard/convert/row_reader.h"
+#include "libshard/pack/fetch.h"
 
 namespace moepack {
 namespace {
@@ -127,7 +128,9 @@ class UnitBuilder {
     const auto& range = std::get<SourceRange>(item.range);
     if (follows && Merges(item, range)) {
       PackUnit& last = units_.back();
-      if (item.tensor == nullptr) {
+      const uint64_t gap = item.tensor == nullptr ? GapBefore(range) : 0;
+      gaps_ += gap;
+      if (item.tensor == nullptr && gap == 0) {
         last.reads.back().bytes += range.bytes;
       } else {
         last.reads.push_back(range);
@@ -139,7 +142,14 @@ class UnitBuilder {
   }
 
  private:
+  // REQUIRES: the last unit reads bytes of the same file before the range.
+  uint64_t GapBefore(const SourceRange& range) const {
+    const SourceRange& before = units_.back().reads.back();
+    return range.offset - (before.offset + before.bytes);
+  }
+
   void AddBytes(const Item& item, const SourceRange& range) {
+    gaps_ = 0;
     const uint64_t step = Step(item);
     const uint64_t row_bytes =
         item.tensor != nullptr && item.tensor->encoding ? RowSize(*item.tensor->encoding) : 0;
@@ -185,11 +195,15 @@ class UnitBuilder {
     if (item.tensor != nullptr) {
       return item.TargetCount() == 1 || before.order == range.order;
     }
-    return item.joins && before.file == range.file && before.offset + before.bytes == range.offset;
+    if (!item.joins || before.file != range.file || range.offset < before.offset + before.bytes)
+      return false;
+    const uint64_t gap = GapBefore(range);
+    return gap == 0 || (size_.far && IsCheapGap(gap, gaps_, last.bytes + range.bytes));
   }
 
   const UnitSize& size_;
   std::vector<PackUnit>& units_;
+  uint64_t gaps_ = 0;  // between the reads of the last unit
 };
 
 // The items of all outputs, one output after the other. Where several outputs want the same thing,

@@ -12,7 +12,8 @@ namespace moepack {
 
 // One step of the run: reads some ranges, and appends what it makes of them to every target.
 struct PackUnit {
-  // A single one for copies; none for a literal tensor and for rows that a reader makes.
+  // A single one for copies, unless the source is far; none for a literal tensor and for rows that
+  // a reader makes.
   std::vector<SourceRange> reads;
   RowRange rows;       // of the reader of `tensor`, if it has one
   uint64_t bytes = 0;  // of all reads, or of the rows as they are written
@@ -26,6 +27,8 @@ struct PackUnit {
 struct UnitSize {
   uint64_t chunk = 0;
   uint64_t scattered = 0;  // at least as large
+  // Sources are far: copies with a cheap gap between them (fetch.h) share a unit.
+  bool far = false;
 };
 
 // Hands out units so that every output gets its bytes in order, and a range that several outputs
@@ -51,6 +54,7 @@ class PackSchedule {
   // REQUIRES: IsTurn(unit).
   void Done(const PackUnit& unit);
   bool finished() const { return remaining_ == 0; }
+  const std::vector<PackUnit>& units() const { return units_; }
 
  private:
   struct Lane {

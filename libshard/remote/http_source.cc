@@ -74,6 +74,13 @@ Result<ByteSourcePtr> HttpSource::Open(const Transport& transport, FilePlace pla
       new HttpSource(transport, std::move(place), std::move(first))));
 }
 
+// A commit tells more than the ETag of whichever server answered.
+std::optional<Origin> HttpSource::origin() const {
+  Origin out{file_.name, place_.commit, "", place_.sha256};
+  if (out.commit.empty() && !file_.validator.empty()) out.validator = file_.validator.Shown();
+  return out;
+}
+
 Status HttpSource::Fetch(uint64_t offset, std::span<std::byte> out) const {
   while (!out.empty()) {
     const auto piece = out.first(std::min<uint64_t>(out.size(), kMostRange));

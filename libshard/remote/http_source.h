@@ -25,6 +25,7 @@ struct FilePlace {
   Locate locate;
   std::optional<uint64_t> size = std::nullopt;  // as a listing has it
   std::string identity = {};                    // "" for one made of size and validator
+  std::string commit = {}, sha256 = {};         // as in Origin
 };
 
 class HttpSource final : public ByteSource {
@@ -37,6 +38,7 @@ class HttpSource final : public ByteSource {
   uint64_t size() const override { return file_.size; }
   const std::string& identity() const override { return identity_; }
   bool far() const override { return true; }
+  std::optional<Origin> origin() const override;
   // Errors are those of ReadRange, too.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
   // One request of one byte, unless the file is empty.

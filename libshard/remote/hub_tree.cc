@@ -138,9 +138,10 @@ Result<ByteSourcePtr> HubTree::OpenNew(const std::string& file) const {
     if (local && (*local)->size() == found->second.size) return local;
   }
   auto place = std::make_shared<HubPlace>(content_.api, found->first, found->second);
-  return HttpSource::Open(transport(),
-                          {NameOf(file), [place](bool renew) { return place->Locate(renew); },
-                           found->second.size, Cat("blob ", found->second.id)});
+  return HttpSource::Open(
+      transport(),
+      {NameOf(file), [place](bool renew) { return place->Locate(renew); }, found->second.size,
+       Cat("blob ", found->second.id), content_.api->commit(), found->second.sha256});
 }
 
 fs::path SnapshotOf(const HubSettings& settings, const HubName& name, const std::string& commit) {

@@ -85,7 +85,7 @@ Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::strin
   record.architecture = config.architecture;
   record.source_format = model.checkpoint().is_gguf() ? "gguf" : "safetensors";
   for (const SourceFile& file : model.checkpoint().files()) {
-    record.source.push_back({file.name, file.size, file.header_sha256, ""});
+    record.source.push_back({file.name, file.size, file.header_sha256, "", file.origin});
   }
   record.layers = config.layers;
   record.moe_layers = plan.layers;

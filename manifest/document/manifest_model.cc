@@ -8,11 +8,45 @@ namespace moepack::manifest {
 
 namespace {
 
+// What is known of the bytes of a file that came from another machine: the whole file was read and
+// has the published SHA-256, or ranges of it were read.
+constexpr const char* kVerifiedWhole = "whole";
+constexpr const char* kVerifiedTransport = "transport";
+
 Json SourceToJson(const SourceRecord& source) {
   Json out = {{"file", source.file}, {"size", source.size}};
   out["header_sha256"] = source.header_sha256;
   if (!source.sha256.empty()) out["sha256"] = source.sha256;
+  if (!source.origin) return out;
+  const Origin& origin = *source.origin;
+  out["url"] = origin.url;
+  if (!origin.commit.empty()) out["commit"] = origin.commit;
+  if (!origin.validator.empty()) out["validator"] = origin.validator;
+  if (!origin.sha256.empty()) out["published_sha256"] = origin.sha256;
+  out["verified"] = source.proved_whole() ? kVerifiedWhole : kVerifiedTransport;
   return out;
+}
+
+Result<std::optional<Origin>> OriginFromJson(const JsonFields& fields) {
+  if (!fields.Has("url")) return std::optional<Origin>();
+  Origin origin;
+  SHARD_TRY(origin.url, fields.String("url"));
+  SHARD_TRY(origin.commit, fields.StringOr("commit", ""));
+  SHARD_TRY(origin.validator, fields.StringOr("validator", ""));
+  if (fields.Has("published_sha256")) {
+    SHARD_TRY(origin.sha256, HexField(fields, "published_sha256", 64));
+  }
+  return std::optional(std::move(origin));
+}
+
+// "verified" says no more than the digests beside it.
+Status CheckVerified(const JsonFields& fields, const SourceRecord& source) {
+  SHARD_TRY(const std::string found, fields.StringOr("verified", ""));
+  const char* expected = source.origin ? kVerifiedTransport : "";
+  if (source.proved_whole()) expected = kVerifiedWhole;
+  if (found == expected) return Ok();
+  return Error{Code::kCorrupt, Cat(fields.where(), ": verified: expected ", Quoted(expected),
+                                   " by the digests beside it, found ", Quoted(found))};
 }
 
 ExpertIds LayersOf(const LayerCounts& counts) {
@@ -34,6 +68,8 @@ Result<SourceRecord> SourceFromJson(const std::string& where, const Json& value)
   if (fields.Has("sha256")) {
     SHARD_TRY(source.sha256, HexField(fields, "sha256", 64));
   }
+  SHARD_TRY(source.origin, OriginFromJson(fields));
+  SHARD_CHECK(CheckVerified(fields, source));
   return source;
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kDigestRule = "manifest-digest";
 constexpr const char* kSchemaRule = "manifest-schema";
+constexpr const char* kOriginRule = "source-origin";
 constexpr size_t kMaxFindingsPerRule = 20;
 
 // True for what --group asks for: these groups, the parts that every node has, and the small files.
@@ -49,6 +50,27 @@ void CheckStructure(const Manifest& manifest, VerifyReport& report) {
       report.rules.push_back(rule.name);
     }
   }
+}
+
+// Repeats how much is known about source files that came from another machine.
+void NoteOrigin(const Manifest& manifest, VerifyReport& report) {
+  const SourceRecord* first = nullptr;  // one that was not proved, if there is one
+  size_t far = 0, whole = 0;
+  for (const SourceRecord& source : manifest.model.source) {
+    if (!source.origin) continue;
+    ++far;
+    whole += source.proved_whole() ? 1 : 0;
+    if (first == nullptr || first->proved_whole()) first = &source;
+  }
+  if (first == nullptr) return;
+  report.rules.push_back(kOriginRule);
+  const std::string files =
+      Cat(far, " of ", manifest.model.source.size(), " source files came over a network, ",
+          Quoted(first->origin->url), far > 1 ? " among them: " : ": ");
+  RuleFindings(kOriginRule, report.findings)
+      .Note(files + (whole == far ? "all were read whole and have the published SHA-256"
+                                  : Cat(far - whole, " verified by transport only, ", whole,
+                                        " read whole with the published SHA-256")));
 }
 
 void CheckWhole(const Manifest& manifest, VerifyReport& report) {
@@ -117,7 +139,9 @@ bool VerifyReport::passed() const {
 
 Result<VerifyReport> VerifyDistribution(const std::string& directory,
                                         const VerifyOptions& options) {
-  const LocalTree tree(directory);
+  const SourceTreePtr opened = options.distribution ? options.distribution->tree
+                                                    : std::make_shared<const LocalTree>(directory);
+  const SourceTree& tree = *opened;
   SHARD_TRY(const std::string text, ReadManifestText(tree));
   VerifyReport report;
   report.cold = options.cold;
@@ -139,14 +163,19 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
                kManifestFile);
   }
   CheckStructure(*manifest, report);
+  NoteOrigin(*manifest, report);
   if (options.whole) CheckWhole(*manifest, report);
   SHARD_CHECK(CheckGroups(directory, *manifest, options, report));
   std::vector<CheckedFile> files = FilesOf(*manifest, options.groups);
-  CheckFiles(directory, *manifest, files, report.findings);
-  AddRules(kFileRules, report);
+  SHARD_CHECK(CheckFiles(tree, *manifest, files, report.findings));
+  if (tree.LocalPath("")) {
+    AddRules(kFileRules, report);
+  } else {
+    AddRules(kFarFileRules, report);
+  }
   if (options.digests) AddRules(kDigestRules, report);
   if (!options.against.empty()) {
-    SHARD_CHECK(CheckAgainst(*manifest, directory, files, options, report));
+    SHARD_CHECK(CheckAgainst(*manifest, tree, files, options, report));
   } else if (options.digests) {
     SHARD_CHECK(CheckBytes(tree, files, options, report));
   }

@@ -25,6 +25,7 @@ struct Finding {
 };
 
 struct VerifyOptions {
+  std::optional<moepack::Source> distribution;  // opened; none: a directory of this machine
   bool whole = false;   // a distribution that says it lacks parts is an error
   bool digests = true;  // hash every file; false: structure and semantics only
   std::string against;  // the source checkpoint, "" for none

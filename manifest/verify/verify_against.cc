@@ -17,9 +17,9 @@ bool IsStatement(Code code) { return code == Code::kCorrupt || code == Code::kIn
 
 class AgainstSource {
  public:
-  AgainstSource(const Manifest& manifest, const std::string& directory,
-                std::vector<CheckedFile>& files, const VerifyOptions& options, VerifyReport& report)
-      : manifest_(manifest), tree_(directory), files_(files), options_(options), report_(report) {
+  AgainstSource(const Manifest& manifest, const SourceTree& tree, std::vector<CheckedFile>& files,
+                const VerifyOptions& options, VerifyReport& report)
+      : manifest_(manifest), tree_(tree), files_(files), options_(options), report_(report) {
     if (manifest.is_gguf()) options_.digests = true;  // GGUF bundles are compared by digests
   }
 
@@ -110,7 +110,7 @@ class AgainstSource {
   }
 
   const Manifest& manifest_;
-  const LocalTree tree_;
+  const SourceTree& tree_;
   std::vector<CheckedFile>& files_;
   VerifyOptions options_;
   VerifyReport& report_;
@@ -118,10 +118,10 @@ class AgainstSource {
 
 }  // namespace
 
-Status CheckAgainst(const Manifest& manifest, const std::string& directory,
+Status CheckAgainst(const Manifest& manifest, const SourceTree& tree,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,
                     VerifyReport& report) {
-  return AgainstSource(manifest, directory, files, options, report).Run();
+  return AgainstSource(manifest, tree, files, options, report).Run();
 }
 
 }  // namespace moepack::manifest

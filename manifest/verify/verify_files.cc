@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/verify/verify_rules.h"
 
@@ -78,22 +77,54 @@ void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
   CheckNames(root, scope, files, findings);
 }
 
-void CheckFiles(const std::string& directory, const Manifest& manifest,
-                std::vector<CheckedFile>& files, Findings& findings) {
+namespace {
+
+void CheckLocalFiles(const fs::path& directory, const Manifest& manifest,
+                     std::vector<CheckedFile>& files, Findings& findings) {
   const auto harmless = [](std::string_view) { return Severity::kWarning; };
   // With a selection of parts, files of the other parts are not stray.
   std::vector<std::string> listed = {kManifestFile, "README.md"};
   for (const BundleRecord& bundle : manifest.bundles) listed.push_back(bundle.file);
   for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
-  CheckDirectory(directory, {std::move(listed), false, harmless}, files, findings);
-  std::error_code error;
-  const LocalTree tree(fs::canonical(directory, error));
+  CheckDirectory(directory.string(), {std::move(listed), false, harmless}, files, findings);
+}
+
+// A file that is not there is a finding; a server that does not answer is an error.
+Status CheckFarFiles(const SourceTree& tree, std::vector<CheckedFile>& files, Findings& findings) {
+  std::vector<std::string> names;
+  for (const CheckedFile& file : files) names.push_back(file.file);
+  tree.Expect(names);
+  for (CheckedFile& file : files) {
+    const Result<ByteSourcePtr> source = tree.Open(file.file);
+    if (!source && source.error().code != Code::kNotFound) return source.error();
+    file.readable = source && (*source)->size() == file.size;
+    if (!source) {
+      RuleFindings("files-present", findings)
+          .Error(Cat("file: expected one of ", file.size, " bytes, found none"), file.file);
+    } else if (!file.readable) {
+      RuleFindings("file-size", findings)
+          .Error(Cat("size: expected ", file.size, " bytes, found ", (*source)->size()), file.file);
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Status CheckFiles(const SourceTree& tree, const Manifest& manifest, std::vector<CheckedFile>& files,
+                  Findings& findings) {
+  if (const auto directory = tree.LocalPath("")) {
+    CheckLocalFiles(*directory, manifest, files, findings);
+  } else {
+    SHARD_CHECK(CheckFarFiles(tree, files, findings));
+  }
   RuleFindings container("container-header", findings);
   for (const CheckedFile& file : files) {
     if (file.bundle == nullptr || !file.readable) continue;
     Status status = CheckContainer(tree, manifest, *file.bundle, container);
     if (!status) container.Error(status.error().message, file.file);
   }
+  return Ok();
 }
 
 }  // namespace moepack::manifest

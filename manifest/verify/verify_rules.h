@@ -92,11 +92,14 @@ struct DirectoryScope {
 void CheckDirectory(const std::string& directory, const DirectoryScope& scope,
                     std::vector<CheckedFile>& files, Findings& findings);
 
-// Checks a distribution in the same way, and the headers of its files.
+// Checks a distribution in the same way, and the headers of its files. A tree of another machine
+// cannot be asked for everything that it holds: of it, kFarFileRules are checked.
 inline constexpr const char* kFileRules[] = {"files-present", "no-links-outside", "no-stray-files",
                                              "file-size",     "container-header", "file-readable"};
-void CheckFiles(const std::string& directory, const Manifest& manifest,
-                std::vector<CheckedFile>& files, Findings& findings);
+inline constexpr const char* kFarFileRules[] = {"files-present", "file-size", "container-header",
+                                                "file-readable"};
+Status CheckFiles(const SourceTree& tree, const Manifest& manifest, std::vector<CheckedFile>& files,
+                  Findings& findings);
 
 // verify_container.cc: compares the header of one bundle with the manifest. An Error when it cannot
 // be read.
@@ -111,7 +114,7 @@ Status CheckBytes(const SourceTree& tree, const std::vector<CheckedFile>& files,
 
 // verify_against.cc: checks everything against the source. An Error when the source cannot be read
 // or converted, or an importance matrix is missing.
-Status CheckAgainst(const Manifest& manifest, const std::string& directory,
+Status CheckAgainst(const Manifest& manifest, const SourceTree& tree,
                     std::vector<CheckedFile>& files, const VerifyOptions& options,
                     VerifyReport& report);
 

@@ -33,6 +33,16 @@ void CheckLayers(const Manifest& manifest, const MoeModel& model, RuleFindings& 
   }
 }
 
+// Where both the manifest and the source know what the server publishes.
+void CheckPublishedDigest(const SourceRecord& record, const SourceFile& file,
+                          RuleFindings& findings) {
+  if (!record.origin || !file.origin) return;
+  const std::string &found = record.origin->sha256, &expected = file.origin->sha256;
+  if (found.empty() || expected.empty() || found == expected) return;
+  findings.Error(Cat("source file ", Quoted(file.name), ": published_sha256: expected ", expected,
+                     " (the source), found ", found));
+}
+
 void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
   std::map<std::string, const SourceRecord*> records;
   for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
@@ -49,6 +59,7 @@ void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFin
                          " bytes with header ", expected.header_sha256, ", found ", file.size,
                          " bytes with header ", file.header_sha256));
     }
+    CheckPublishedDigest(expected, file, findings);
     records.erase(record);
   }
   for (const auto& [name, record] : records) {
@@ -76,24 +87,38 @@ void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& f
   }
 }
 
+// The digest that a source file must have, by the manifest: one that was computed, or, where the
+// file is at hand and can be hashed, one that its server published.
+struct ClaimedDigest {
+  const char* field = "";
+  std::string sha256;
+};
+ClaimedDigest ClaimOf(const SourceRecord& record, const SourceFile& file) {
+  if (!record.sha256.empty()) return {"sha256", record.sha256};
+  if (record.origin && !file.origin) return {"published_sha256", record.origin->sha256};
+  return {};
+}
+
 // Compares the SHA-256 of whole source files, where the manifest has them.
 Status CheckSourceDigests(const Manifest& manifest, const MoeModel& model, size_t jobs,
                           RuleFindings& findings) {
   std::map<std::string, const SourceRecord*> records;
   for (const SourceRecord& record : manifest.model.source) records[record.file] = &record;
   const std::vector<SourceFile>& files = model.checkpoint().files();
+  std::vector<ClaimedDigest> claims(files.size());
   std::vector<std::string> digests(files.size());
   SHARD_CHECK(ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const auto record = records.find(files[i].name);
-    if (record == records.end() || record->second->sha256.empty()) return Ok();
+    if (record != records.end()) claims[i] = ClaimOf(*record->second, files[i]);
+    if (claims[i].sha256.empty()) return Ok();
     SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(files[i]));
     SHARD_TRY(digests[i], Sha256Of(*source));
     return Ok();
   }));
   for (size_t i = 0; i < files.size(); ++i) {
-    if (digests[i].empty() || digests[i] == records[files[i].name]->sha256) continue;
-    findings.Error(Cat("source file ", Quoted(files[i].name), ": sha256: expected ", digests[i],
-                       " (the source), found ", records[files[i].name]->sha256));
+    if (digests[i] == claims[i].sha256) continue;
+    findings.Error(Cat("source file ", Quoted(files[i].name), ": ", claims[i].field, ": expected ",
+                       digests[i], " (the source), found ", claims[i].sha256));
   }
   return Ok();
 }

@@ -8,7 +8,6 @@
 #include "libshard/base/text.h"
 
 namespace moepack::manifest {
-namespace {}  // namespace
 
 Result<std::vector<Asset>> ListAssets(const SourceTree& checkpoint) {
   SHARD_TRY(const std::vector<std::string> names, checkpoint.List("", ""));
@@ -27,15 +26,18 @@ Result<std::vector<AssetRecord>> CopyAssets(const AssetFolder& from, StagingDire
   for (const Asset& asset : assets) {
     const std::string file = Cat(kAssetDirectory, asset.name);
     const std::string source = Cat(from.folder, asset.name);
-    SHARD_TRY(const std::string text, from.tree.ReadText(source, kMaxAssetBytes));
+    SHARD_TRY(const ByteSourcePtr opened, from.tree.Open(source));
+    SHARD_TRY(const std::string text, ReadText(*opened, kMaxAssetBytes));
     if (text.size() != asset.size) {
       return Error{Code::kCorrupt,
                    Cat(from.tree.NameOf(source), ": file size: expected ", asset.size,
                        " bytes as before, found ", text.size()),
                    "the file was changed meanwhile: run the command again"};
     }
+    std::string sha256 = Sha256Hex(text);
+    SHARD_CHECK(CheckPublished(*opened, sha256));
     SHARD_CHECK(to.WriteText(file, text));
-    records.push_back({file, asset.size, Sha256Hex(text)});
+    records.push_back({file, asset.size, std::move(sha256)});
   }
   return records;
 }

@@ -27,7 +27,8 @@ struct Asset {
 Result<std::vector<Asset>> ListAssets(const SourceTree& checkpoint);
 
 // Copies all of them from `folder` of a tree ("" for a checkpoint) to assets/ of the output, and
-// returns their records. kCorrupt for a file whose size has changed since it was listed.
+// returns their records. kCorrupt for a file whose size has changed since it was listed, or whose
+// SHA-256 is not the published one.
 struct AssetFolder {
   const SourceTree& tree;
   std::string_view folder;  // "", or ends in '/'

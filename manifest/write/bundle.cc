@@ -161,13 +161,25 @@ Status AddToExisting(const InsideDirectory& directory, StagingDirectory& staging
   return staging.Discard();
 }
 
-// Computes the SHA-256 of every source file.
+// Before anything is written, so that nobody waits for an answer that cannot be given.
+Status CheckDigestsArePublished(const std::vector<SourceFile>& sources) {
+  for (const SourceFile& source : sources) {
+    if (source.origin && !source.origin->sha256.empty()) continue;
+    return Error{Code::kUnsupported,
+                 Cat(source.path.string(), ": expected a published SHA-256, found none"),
+                 "the Hub publishes one for every large file; --hash-source records the digest "
+                 "without comparing it"};
+  }
+  return Ok();
+}
+
+// Computes the SHA-256 of every source file, and compares it with the published one.
 Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
                    std::vector<SourceRecord>& records) {
   return ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
     SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(sources[i]));
     SHARD_TRY(records[i].sha256, Sha256Of(*source));
-    return Ok();
+    return CheckPublished(*source, records[i].sha256);
   });
 }
 
@@ -192,7 +204,7 @@ Result<Merged> Merge(const std::string& out, const MoeModel& model, Manifest exi
   ReplaceParts(std::move(fresh.bundles), manifest.bundles);
   // The assets are one part: a selection has all of them or none.
   if (!fresh.assets.empty()) manifest.assets = std::move(fresh.assets);
-  SHARD_CHECK(MergeSourceDigests(out, fresh.model.source, manifest.model.source));
+  SHARD_CHECK(MergeSourceRecords(out, fresh.model.source, manifest.model.source));
   if (auto command = MergeCommands(manifest.command, fresh.command)) {
     manifest.command = *std::move(command);
   }
@@ -234,6 +246,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
                                       const WriteOptions& options) {
   const std::vector<SourceFile>& sources = model.checkpoint().files();
   SHARD_CHECK(CheckTarget(model, out));
+  if (options.verify_source) SHARD_CHECK(CheckDigestsArePublished(sources));
   const SideFiles noted = options.side_files.value_or(
       SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
@@ -264,7 +277,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
         DescribeBundle(std::move(files.files[i]), report.pack.files[i], format));
   }
   ReturnFreedMemory();
-  if (options.hash_source) {
+  if (options.hash_source || options.verify_source) {
     SHARD_CHECK(HashSources(sources, options.pack.jobs, fresh.model.source));
   }
   SHARD_TRY(fresh.assets, CopyAssets({*model.checkpoint().tree(), ""}, staging, files.assets));

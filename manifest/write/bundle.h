@@ -25,8 +25,10 @@ struct WriteOptions {
   PackOptions pack;
   std::string model_id, revision;
   bool hash_source = false;  // read every source file once more for its SHA-256
-  bool force = false;        // replace an existing output
-  bool list_types = false;   // fill WritePlan::types
+  // The same, and refuse a file whose SHA-256 is not the published one, or that has none.
+  bool verify_source = false;
+  bool force = false;       // replace an existing output
+  bool list_types = false;  // fill WritePlan::types
   // The state of the side files before the model was opened. Without it, their state is noted when
   // writing starts.
   std::optional<SideFiles> side_files;

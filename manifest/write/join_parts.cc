@@ -17,11 +17,16 @@
 namespace moepack::manifest {
 namespace {
 
+constexpr const char* kMergedFieldsOfSources[] = {
+    "sha256", "url", "commit", "validator", "published_sha256", "verified"};
+
 // Everything that must be the same in all inputs, and that this version knows, in the order in
 // which differences are reported: the cause before the digests that follow from it.
 Json Agreement(const Manifest& manifest) {
   Json head = HeadToJson(manifest);
-  for (Json& file : head["model"]["source"]) file.erase("sha256");  // MergeSourceDigests
+  for (Json& file : head["model"]["source"]) {  // MergeSourceRecords
+    for (const char* key : kMergedFieldsOfSources) file.erase(key);
+  }
   Json out = Json::object();
   for (const char* section : {"model", "partition", "overlays", "versions", "routing", "stages",
                               "calibration", "quality"}) {
@@ -126,7 +131,7 @@ class PartsJoiner {
     const Manifest& manifest = added.manifest;
     const auto known = FirstDifference("", agreement_, Agreement(manifest));
     if (known) return Differs(added, *known, AsInFirst());
-    SHARD_CHECK(MergeSourceDigests(added.where(), manifest.model.source, manifest_.model.source));
+    SHARD_CHECK(MergeSourceRecords(added.where(), manifest.model.source, manifest_.model.source));
     auto command = MergeCommands(manifest_.command, manifest.command);
     if (!command) {
       const Difference difference{"tool.command", Quoted(Join(manifest_.command, " ")),

@@ -14,7 +14,37 @@ bool SamePart(const BundleRecord& a, const BundleRecord& b) {
 }
 
 // The options that one run may have and another may lack, in the order of a command line.
-constexpr const char* kOptionsOfSomeParts[] = {"--keep-remainder", "--hash-source"};
+constexpr const char* kOptionsOfSomeParts[] = {"--keep-remainder", "--hash-source",
+                                               "--verify-source"};
+
+// Takes over the one of two digests that is there.
+Status MergeDigest(const std::string& where, const std::string& fresh, std::string& known) {
+  if (fresh.empty() || fresh == known) return Ok();
+  if (known.empty()) {
+    known = fresh;
+    return Ok();
+  }
+  return Error{Code::kMismatch, Cat(where, ": SHA-256: expected ", known, ", found ", fresh),
+               "the other parts were made from other weights"};
+}
+
+// Parts of one content may come from several addresses, or from a local copy. One of them is named,
+// and which does not depend on the order; a local copy is known by its bytes and needs no name.
+Status MergeOrigin(const std::string& where, const std::optional<Origin>& fresh,
+                   std::optional<Origin>& known) {
+  if (!fresh || !known) {
+    if (!known) known = fresh;
+    return Ok();
+  }
+  std::string sha256 = known->sha256;
+  SHARD_CHECK(MergeDigest(where, fresh->sha256, sha256));
+  if (std::tie(fresh->url, fresh->commit, fresh->validator) <
+      std::tie(known->url, known->commit, known->validator)) {
+    known = fresh;
+  }
+  known->sha256 = std::move(sha256);
+  return Ok();
+}
 
 }  // namespace
 
@@ -29,16 +59,12 @@ void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& re
   });
 }
 
-Status MergeSourceDigests(const std::string& where, const std::vector<SourceRecord>& fresh,
+Status MergeSourceRecords(const std::string& where, const std::vector<SourceRecord>& fresh,
                           std::vector<SourceRecord>& records) {
   for (size_t i = 0; i < records.size() && i < fresh.size(); ++i) {
-    if (fresh[i].sha256.empty()) continue;
-    if (records[i].sha256.empty()) records[i].sha256 = fresh[i].sha256;
-    if (records[i].sha256 == fresh[i].sha256) continue;
-    return Error{Code::kMismatch,
-                 Cat(where, ": source file ", Quoted(records[i].file), ": SHA-256: expected ",
-                     records[i].sha256, ", found ", fresh[i].sha256),
-                 "the other parts were made from other weights"};
+    const std::string file = Cat(where, ": source file ", Quoted(records[i].file));
+    SHARD_CHECK(MergeDigest(file, fresh[i].sha256, records[i].sha256));
+    SHARD_CHECK(MergeOrigin(file, fresh[i].origin, records[i].origin));
   }
   return Ok();
 }

@@ -14,13 +14,14 @@ namespace moepack::manifest {
 // Replaces the records of the parts in `fresh`, and sorts all of them as a run writes them.
 void ReplaceParts(std::vector<BundleRecord> fresh, std::vector<BundleRecord>& records);
 
-// Takes over the digests of source files. kMismatch, with `where` in front, for one that is known
-// already and differs. REQUIRES: both list the same files.
-Status MergeSourceDigests(const std::string& where, const std::vector<SourceRecord>& fresh,
+// Takes over the digests and the origins of source files. kMismatch, with `where` in front, for a
+// digest that is known already and differs. REQUIRES: both list the same files.
+Status MergeSourceRecords(const std::string& where, const std::vector<SourceRecord>& fresh,
                           std::vector<SourceRecord>& records);
 
-// Returns the command line of a run that writes what two runs wrote: --keep-remainder and
-// --hash-source are in it when one of them has them. No value when they differ otherwise.
+// Returns the command line of a run that writes what two runs wrote: --keep-remainder,
+// --hash-source and --verify-source are in it when one of them has them. No value when they differ
+// otherwise.
 std::optional<std::vector<std::string>> MergeCommands(const std::vector<std::string>& a,
                                                       const std::vector<std::string>& b);
 

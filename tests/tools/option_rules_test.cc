@@ -372,7 +372,7 @@ TEST_F(OptionRules, AGitLfsPointerAmongTheTokenizersFilesIsNamed) {
   }
 }
 
-TEST_F(OptionRules, ANameOfTheHubIsAnsweredWithHowToDownloadIt) {
+TEST_F(OptionRules, ANameOfTheHubIsAnsweredWithItsAddress) {
   for (const char* command :
        {"list-tensors @", "plan @ --groups 2", "build @ --groups 2 -o out",
         "quantize @ --recipe Q8_0 -o a.gguf", "run @ --tokens 1", "profile @ --text README.md"}) {
@@ -380,13 +380,13 @@ TEST_F(OptionRules, ANameOfTheHubIsAnsweredWithHowToDownloadIt) {
     arguments.replace(arguments.find('@'), 1, "Qwen/Qwen3-30B-A3B");
     const ToolRun run = workspace_.Moepack(arguments);
     EXPECT_EQ(run.status, 5) << run.err;
-    EXPECT_THAT(run.err, HasSubstr("hf download Qwen/Qwen3-30B-A3B --local-dir Qwen3-30B-A3B"))
-        << arguments;
+    EXPECT_THAT(run.err, HasSubstr("Hub is named hf://Qwen/Qwen3-30B-A3B\n")) << arguments;
   }
 }
 
 TEST_F(OptionRules, CommandsThatReadLocalFilesOnlySayHowToDownloadAnAddress) {
-  for (const char* command : {"run @ --tokens 1", "profile @ --text README.md", "verify @"}) {
+  for (const char* command :
+       {"run @ --tokens 1", "profile @ --text README.md", "assemble @ --group 0 -o x"}) {
     std::string arguments = command;
     arguments.replace(arguments.find('@'), 1, "hf://Qwen/Qwen3-30B-A3B");
     const ToolRun run = workspace_.Moepack(arguments);

@@ -74,21 +74,28 @@ std::string AssemblingFamily(const Arguments& arguments) {
   return arguments.write.gguf ? "" : arguments.source.model.family_file;
 }
 
+// The node that the next step assembles.
+uint32_t FirstGroup(const Arguments& arguments) {
+  const std::vector<uint32_t>& groups = arguments.write.slice.parts.groups;
+  return groups.empty() ? 0 : groups[0];
+}
+
 // Not when the overlay has a type of its own, or when layers differ in their number of experts.
 bool CanAssemble(const Arguments& arguments, const std::string& node) {
   manifest::AssembleOptions options;
   options.family_file = AssemblingFamily(arguments);
+  options.group = FirstGroup(arguments);
   options.dry_run = true;
   return manifest::AssembleNode(arguments.out, node, options).has_value();
 }
 
 // "" when a node cannot be assembled.
 std::string NodeCommand(const Arguments& arguments) {
-  const std::string node = FreePath("node-0");
+  const std::string node = FreePath(Cat("node-", FirstGroup(arguments)));
   if (!CanAssemble(arguments, node)) return "";
   CommandLine line("assemble");
   line.AddPath(arguments.out);
-  line.Add("--group", "0");
+  line.Add("--group", std::to_string(FirstGroup(arguments)));
   line.AddPath("--family", AssemblingFamily(arguments));
   line.AddPath("-o", node);
   return line.Text();
@@ -131,6 +138,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
   SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
+  SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
   arguments.write.command = RecordCommand(arguments);

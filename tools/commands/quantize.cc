@@ -23,6 +23,7 @@
 #include "tools/commands/quantize_run.h"
 #include "tools/options/options.h"
 #include "tools/options/source.h"
+#include "tools/reports/fetch_report.h"
 #include "tools/reports/type_report.h"
 
 namespace moepack::cli {
@@ -51,6 +52,7 @@ struct Outcome {
   Share all;
   PackResult pack;
   double seconds = 0;
+  FetchReport fetch;  // with --dry-run
 };
 
 void CountShares(const GgufModel& model, Outcome& outcome) {
@@ -92,7 +94,8 @@ std::string ReportText(const Outcome& outcome) {
     text += Cat(" in ", FormatElapsed(outcome.seconds), " (",
                 FormatRate(outcome.pack.read_bytes, outcome.seconds), " read)");
   }
-  return text + Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n");
+  return text +
+         Cat("; ", FixedPoint(outcome.all.bits()), " bits per weight\n", FetchText(outcome.fetch));
 }
 
 Json ShareJson(const std::map<std::string, Share>& shares) {
@@ -121,6 +124,7 @@ Json ReportJson(const Outcome& outcome) {
                    {"grid", GridJson(outcome.pack)},
                    {"read_bytes", outcome.pack.read_bytes},
                    {"seconds", outcome.seconds}};
+  if (outcome.arguments.dry_run) document["fetch"] = FetchJson(outcome.fetch);
   if (outcome.arguments.tensors) document["tensors"] = TypesJson(outcome.tensors);
   return document;
 }
@@ -203,11 +207,14 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   const WholeGgufOptions whole{stem, arguments.max_part_size, options.alignment};
   SHARD_TRY(std::vector<OutputFile> files, WholeGguf(typed.model, whole));
   PrintNotes(GgufNotes(typed));
-  Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0};
+  Outcome outcome{arguments, files, {}, {}, {}, {}, {}, 0, {}};
   if (arguments.tensors) outcome.tensors = ListTypes(typed);
   CountShares(typed.model, outcome);
   SHARD_CHECK(CheckOutput(arguments, model, files));
-  if (!arguments.dry_run) {
+  if (arguments.dry_run) {
+    const std::vector<SourceFile>& sources = model.checkpoint().files();
+    SHARD_TRY(outcome.fetch, MeasureFetch(sources, EstimateFetch(sources, files, arguments.pack)));
+  } else {
     SHARD_CHECK(Write(model, noted, outcome));
     PrintNotes(GridNotes(outcome.pack));
     PrintWarnings(NotFiniteWarnings(outcome.pack));

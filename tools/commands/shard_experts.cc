@@ -17,7 +17,6 @@ namespace {
 
 struct Arguments : WriteArguments {
   std::string plan_file;
-  std::vector<std::string> only;
 };
 
 Result<Plan> FindPlan(const MoeModel& model, const Arguments& arguments) {
@@ -45,7 +44,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
   SHARD_TRY(const Plan plan, FindPlan(model, arguments));
-  SHARD_TRY(arguments.write.slice.parts, ParseParts(arguments.only, plan.groups.size()));
+  SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
   arguments.write.command = RecordCommand(arguments);
@@ -72,14 +71,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   for (const char* name : {"--groups", "--partition", "--overlay-file", "--uniform"}) {
     plan->excludes(app.get_option(name));
   }
-  StartSection(app, Section::kOutput);
-  app.add_option("--only", arguments->only,
-                 "Write only this part: trunk, group:G, overlay, assets or remainder. May be "
-                 "repeated; a later run with other parts extends the same distribution.")
-      ->type_name("PART")
-      ->allow_extra_args(false);
   AddWriteOptions(app, *arguments);
-  app.get_option("--keep-remainder")->excludes(app.get_option("--only"));
   return [arguments] { return Run(*arguments); };
 }
 

@@ -61,11 +61,23 @@ Status WriteReport(const Arguments& arguments, const manifest::VerifyReport& rep
   return WriteResult(VerifyText(directory, report));
 }
 
+// A distribution on another machine is read from there.
+Status OpenDistribution(Arguments& arguments) {
+  if (!IsAddress(arguments.directory)) return Ok();
+  if (arguments.verify.cold) {
+    return Error{Code::kInvalidArgument, "--cold has no effect on a distribution elsewhere",
+                 "leave it out: what comes over a network is in no page cache of this machine"};
+  }
+  SHARD_TRY(arguments.verify.distribution, OpenSource(arguments.directory, arguments.remote));
+  arguments.directory = WithoutSecrets(arguments.directory);
+  return Ok();
+}
+
 Result<int> Run(Arguments& arguments) {
   arguments.verify.digests = !arguments.no_digests;
   arguments.verify.family_file = arguments.model.family_file;
   arguments.verify.config_file = arguments.model.config_file;
-  SHARD_CHECK(CheckIsLocal(arguments.directory));
+  SHARD_CHECK(OpenDistribution(arguments));
   std::string& against = arguments.verify.against;
   if (!against.empty()) {
     SHARD_TRY(arguments.verify.against_source, OpenSource(against, arguments.remote));
@@ -73,6 +85,8 @@ Result<int> Run(Arguments& arguments) {
   }
   SHARD_TRY(const manifest::VerifyReport report,
             VerifyWithProgress(arguments.directory, arguments.verify));
+  if (arguments.verify.distribution)
+    NoteTraffic(*arguments.verify.distribution->tree, report.bytes);
   SHARD_CHECK(WriteReport(arguments, report));
   CountWarnings(WarningTexts(report).size());
   SHARD_CHECK(CheckPassed(arguments.directory, report));
@@ -81,7 +95,8 @@ Result<int> Run(Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("DIST", arguments->directory, "The directory of a distribution, or of a node.")
+  app.add_option("DIST", arguments->directory,
+                 "The directory of a distribution, or of a node; or the address of a distribution.")
       ->required();
   StartSection(app, Section::kChecks);
   CLI::Option* against =
@@ -114,8 +129,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddRemoteOptions(app, arguments->remote);
   AddImatrices(app, arguments->verify.imatrix_files);
   AddPre(app, arguments->verify.pre);
-  for (const char* name :
-       {"--family", "--config", "--imatrix", "--pre", "--plain-http", "--endpoint"})
+  for (const char* name : {"--family", "--config", "--imatrix", "--pre"})
     app.get_option(name)->needs(against);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);

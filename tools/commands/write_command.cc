@@ -10,16 +10,26 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/options/source.h"
 #include "tools/reports/write_report.h"
 
 namespace moepack::cli {
 namespace {
 
-void AddLayoutOptions(CLI::App& app, manifest::WriteOptions& write) {
+void AddLayoutOptions(CLI::App& app, WriteArguments& arguments) {
+  manifest::WriteOptions& write = arguments.write;
+  CLI::Option* only =
+      app.add_option("--only", arguments.only,
+                     "Write only these parts: trunk, group:G, overlay, assets or remainder, with "
+                     "commas between them. May be repeated; a later run with other parts extends "
+                     "the same distribution.")
+          ->type_name("PART")
+          ->allow_extra_args(false);
   app.add_flag(
-      "--keep-remainder", write.slice.keep_remainder,
-      "Also write the experts that are on no node, into remainder/. Where --only chooses parts, "
-      "--only remainder does it.");
+         "--keep-remainder", write.slice.keep_remainder,
+         "Also write the experts that are on no node, into remainder/. Where --only chooses parts, "
+         "--only remainder does it.")
+      ->excludes(only);
   app.add_option("--max-part-size", write.slice.max_part_size,
                  "Cut parts into files of at most this size: 5G, 512MiB. A tensor is never cut.")
       ->type_name("SIZE")
@@ -37,6 +47,10 @@ void AddRecordOptions(CLI::App& app, manifest::WriteOptions& write) {
       ->check(AsUtf8());
   app.add_flag("--hash-source", write.hash_source,
                "Record the SHA-256 of every source file. Reads the source once more.");
+  app.add_flag("--verify-source", write.verify_source,
+               "The same, and compare it with the SHA-256 that the Hub publishes: every file is "
+               "fetched whole, and none of it is kept.")
+      ->excludes(app.get_option("--hash-source"));
 }
 
 void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
@@ -72,11 +86,16 @@ void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
          "an overlay of another type than the groups.")
       ->type_name("TYPE");
   StartSection(app, Section::kOutput);
-  AddLayoutOptions(app, arguments.write);
+  AddLayoutOptions(app, arguments);
   AddRecordOptions(app, arguments.write);
   app.add_flag("--keep-partial", arguments.write.pack.keep_partial,
                "Keep what was written when an error ends the run, to continue from there.");
   AddRunOptions(app, arguments);
+}
+
+Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
+  SHARD_TRY(arguments.write.slice.parts, ParseParts(arguments.only, plan.groups.size()));
+  return Ok();
 }
 
 Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
@@ -135,7 +154,11 @@ Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArgume
   SHARD_TRY(const manifest::WritePlan files,
             manifest::PlanDistribution(model, plan, arguments.write));
   PrintNotes(files.notes);
-  const DryRun run{arguments.out, files.plan, files};
+  const std::vector<SourceFile>& sources = model.checkpoint().files();
+  SHARD_TRY(const FetchReport fetch,
+            MeasureFetch(sources, EstimateFetch(sources, files.files, arguments.write.pack)));
+  const DryRun run{arguments.out, files.plan, files, fetch};
+  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
   return kExitDone;
 }
@@ -153,6 +176,7 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   if (write.slice.max_part_size > 0)
     words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
   if (write.hash_source) words.push_back("--hash-source");
+  if (write.verify_source) words.push_back("--verify-source");
   return words;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "manifest/write/bundle.h"
 #include "tools/options/options.h"
@@ -17,12 +18,16 @@ struct WriteArguments {
   manifest::WriteOptions write;
   std::string container;  // --format, "" until ChooseContainer
   QuantizeArguments quantize;
+  std::vector<std::string> only;  // parts, until ChooseParts
   bool dry_run = false, json = false;
 };
 
 // Adds -o and the options that say how to write; the command adds those that say what to write
 // (groups, plan, parts).
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
+
+// Sets arguments.write.slice.parts by --only.
+Status ChooseParts(const Plan& plan, WriteArguments& arguments);
 
 // Decides between safetensors and GGUF by --format, the options about types and the source, and
 // sets arguments.write.gguf. Refuses options that would be ignored.

@@ -121,10 +121,10 @@ std::string DryRunText(const DryRun& run) {
   }
   const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
   const std::string types = run.files.types.empty() ? "" : TypeTable(run.files.types) + "\n";
-  return Cat(types, table.Render(), "\n",
-             run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
-             NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()),
-             " to ", Shown(run.out), ", and distribution.json and README.md\n");
+  return Cat(
+      types, table.Render(), "\n", run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
+      NodeTable(run.plan, &bytes), "\nwould write ", ExactBytes(run.files.total_bytes()), " to ",
+      Shown(run.out), ", and distribution.json and README.md\n", FetchText(run.fetch));
 }
 
 Json DryRunJson(const DryRun& run) {
@@ -147,6 +147,7 @@ Json DryRunJson(const DryRun& run) {
                    {"dry_run", true},
                    {"files", std::move(files)},
                    {"bytes", run.files.total_bytes()},
+                   {"fetch", FetchJson(run.fetch)},
                    {"nodes", NodesToJson(run.plan, &bytes)}};
   if (!run.files.types.empty()) document["tensors"] = TypesJson(run.files.types);
   return document;

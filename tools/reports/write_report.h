@@ -5,6 +5,7 @@
 
 #include "libshard/base/json.h"
 #include "manifest/write/bundle.h"
+#include "tools/reports/fetch_report.h"
 
 namespace moepack::cli {
 
@@ -20,6 +21,7 @@ struct DryRun {
   std::string out;
   const Plan& plan;
   const manifest::WritePlan& files;
+  FetchReport fetch = {};
 };
 std::string DryRunText(const DryRun& run);
 moepack::Json DryRunJson(const DryRun& run);

@@ -59,9 +59,9 @@ TEST(NotFetched, AddressesInPlaceOfPathsGetAHint) {
               HasSubstr("`curl -LO 'https://example.org/a b.gguf'`"));
   EXPECT_THAT(RemoteSourceHint("s3://bucket/model"), HasSubstr("aws s3 cp --recursive"));
   EXPECT_EQ(RemoteSourceHint("Qwen/Qwen3-30B-A3B"),
-            "if this is a model of the Hugging Face Hub: download it first, `hf download "
-            "Qwen/Qwen3-30B-A3B --local-dir Qwen3-30B-A3B`, then name the directory "
-            "Qwen3-30B-A3B");
+            "a model of the Hugging Face Hub is named hf://Qwen/Qwen3-30B-A3B");
+  EXPECT_EQ(RemoteSourceHint("Qwen/Qwen3-30B-A3B@v2"),
+            "a model of the Hugging Face Hub is named hf://Qwen/Qwen3-30B-A3B@v2");
   for (const char* path : {"nothing", "/abs/path", "./a/b", "../a", "a/b/c", "a b/c", "a/$(id)"})
     EXPECT_EQ(RemoteSourceHint(path), "") << path;
 }
@@ -77,11 +77,13 @@ TEST(NotFetched, AddressesAreNamedWithoutTheirSecrets) {
 }
 
 TEST(NotFetched, ASourceThatIsNotALocalPathIsRefusedWithTheHint) {
-  for (const char* source : {"hf://Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-30B-A3B"}) {
+  for (const auto& [source, hint] :
+       {std::pair{"hf://Qwen/Qwen3-30B-A3B", "hf download Qwen/Qwen3-30B-A3B"},
+        {"Qwen/Qwen3-30B-A3B", "is named hf://Qwen/Qwen3-30B-A3B"}}) {
     const auto model = MoeModel::Open(source);
     ASSERT_FALSE(model);
     EXPECT_EQ(model.error().code, Code::kNotFound);
-    EXPECT_THAT(model.error().hint, HasSubstr("hf download Qwen/Qwen3-30B-A3B"));
+    EXPECT_THAT(model.error().hint, HasSubstr(hint));
   }
 }
 

@@ -86,6 +86,17 @@ const std::vector<Hostile>& HostileDocuments() {
       {"source_outside", Set("/model/source/0/file", "../x"), "relative path"},
       {"source_digest_short", Set("/model/source/0/header_sha256", "ab"), "64 lower-case"},
       {"source_digest_empty", Set("/model/source/1/sha256", ""), "64 lower-case"},
+      {"source_proved_whole_without_digests",
+       [](ordered_json& d) {
+         d["model"]["source"][0]["url"] = "https://host/f";
+         d["model"]["source"][0]["verified"] = "whole";
+       },
+       "source[0]: verified: expected \"transport\" by the digests beside it, found \"whole\""},
+      {"source_with_an_address_and_no_word_about_it", Set("/model/source/0/url", "https://host/f"),
+       "verified: expected \"transport\""},
+      {"source_verified_and_local", Set("/model/source/0/verified", "transport"),
+       "verified: expected \"\""},
+      {"source_address_as_number", Set("/model/source/0/url", 3), "url: expected a string"},
       {"source_not_an_object", Set("/model/source/0", 3), "source[0]: expected an object, found 3"},
       {"scale_as_text", Set("/model/scale", "big"), "scale: expected a number"},
       {"upper_case_version", Set("/versions/shard", "ABCDEF0123456789"), "lower-case"},

@@ -1,0 +1,183 @@
+// What a distribution says about a source that was read from another machine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/digest.h"
+#include "manifest/write/merge_parts.h"
+#include "tests/libshard/pack/far_source.h"
+#include "tests/manifest/document/tiny_distribution.h"
+#include "tests/manifest/verify/verify_sample.h"
+
+namespace moepack::manifest {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kCommit(40, 'c');
+
+class WriteFromAfar : public testing::Test {
+ protected:
+  // The tiny model on another machine that publishes `published` of its files, "" for their own.
+  WriteFromAfar() { Serve(); }
+  void Serve(const std::map<std::string, std::string>& published = {}) {
+    tree_ = std::make_shared<MemoryTree>("hf://owner/tiny");
+    for (const auto& entry : fs::directory_iterator(tiny::kSource)) {
+      const std::string name = entry.path().filename(), bytes = fixtures::ReadFile(entry.path());
+      Origin origin{"hf://owner/tiny@c/" + name, kCommit, "", Sha256Hex(bytes)};
+      if (published.contains(name)) origin.sha256 = published.at(name);
+      tree_->Add(name, std::make_shared<const FarSource>(name, bytes, origin));
+    }
+  }
+  Result<WriteReport> Write(const std::string& name, const WriteOptions& options = tiny::Only()) {
+    SHARD_TRY(MoeModel model, MoeModel::Open(Source{"hf://owner/tiny", tree_, ""}, {}));
+    return WriteDistribution(model, tiny::Plan(model), (dir_ / name).string(), options);
+  }
+  std::string Note(const std::string& name, const VerifyOptions& options = {}) {
+    const auto report = VerifyDistribution((dir_ / name).string(), options);
+    EXPECT_TRUE(report && report->passed());
+    if (!report) return "";
+    for (const Finding& finding : report->findings)
+      if (finding.rule == "source-origin") return finding.message;
+    return "none";
+  }
+
+  fixtures::TempDir dir_;
+  std::shared_ptr<MemoryTree> tree_;
+};
+
+TEST_F(WriteFromAfar, TheManifestNamesAddressCommitAndPublishedDigest) {
+  const auto report = Write("out");
+  ASSERT_TRUE(report) << report.error().message;
+  const SourceRecord& source = report->manifest.model.source[0];
+  ASSERT_TRUE(source.origin);
+  EXPECT_EQ(source.origin->url, "hf://owner/tiny@c/model-00001-of-00003.safetensors");
+  EXPECT_EQ(source.origin->commit, kCommit);
+  EXPECT_EQ(source.origin->sha256, Sha256Hex(fixtures::ReadFile(tiny::kSource / source.file)));
+  EXPECT_FALSE(source.proved_whole());
+  const std::string text = fixtures::ReadFile(dir_ / "out" / kManifestFile);
+  EXPECT_THAT(text, HasSubstr("\"commit\": \"" + kCommit + "\", \"published_sha256\": \""));
+  EXPECT_THAT(text, HasSubstr("\"verified\": \"transport\""));
+  EXPECT_EQ(WriteManifest(*ParseManifest("m", text)), text);
+  EXPECT_THAT(Note("out"), HasSubstr("3 of 3 source files came over a network"));
+  EXPECT_THAT(Note("out"), HasSubstr("3 verified by transport only"));
+}
+
+TEST_F(WriteFromAfar, OnlyTheOriginDiffersFromWhatLocalFilesGive) {
+  ASSERT_TRUE(Write("far"));
+  ASSERT_TRUE(tiny::Write(dir_ / "near"));
+  auto far = tiny::Tree(dir_ / "far"), near = tiny::Tree(dir_ / "near");
+  EXPECT_NE(far.at(kManifestFile), near.at(kManifestFile));
+  Manifest manifest = *ReadManifest((dir_ / "far").string());
+  for (SourceRecord& source : manifest.model.source) source.origin.reset();
+  far[kManifestFile] = WriteManifest(manifest);
+  EXPECT_TRUE(far == near);
+  EXPECT_EQ(Note("near"), "none");
+}
+
+TEST_F(WriteFromAfar, VerifySourceProvesEveryFileWhole) {
+  WriteOptions options = tiny::Only();
+  options.verify_source = true;
+  const auto report = Write("out", options);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const SourceRecord& source : report->manifest.model.source)
+    EXPECT_TRUE(source.proved_whole()) << source.file;
+  EXPECT_THAT(fixtures::ReadFile(dir_ / "out" / kManifestFile),
+              HasSubstr("\"verified\": \"whole\""));
+  EXPECT_THAT(Note("out"), HasSubstr("all were read whole and have the published SHA-256"));
+}
+
+TEST_F(WriteFromAfar, AFileThatIsNotThePublishedOneEndsTheRun) {
+  const std::string file = "model-00002-of-00003.safetensors", other(64, 'a');
+  Serve({{file, other}});
+  WriteOptions options = tiny::Only();
+  for (bool WriteOptions::*digest : {&WriteOptions::verify_source, &WriteOptions::hash_source}) {
+    options.verify_source = options.hash_source = false;
+    options.*digest = true;
+    const auto report = Write("out", options);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, Code::kCorrupt);
+    EXPECT_THAT(report.error().message,
+                HasSubstr(file + ": SHA-256: expected " + other + " as published, found "));
+    EXPECT_FALSE(fs::exists(dir_ / "out"));
+  }
+}
+
+TEST_F(WriteFromAfar, AnAssetThatIsNotThePublishedOneEndsTheRun) {
+  Serve({{"tokenizer.json", std::string(64, 'a')}});
+  const auto report = Write("out");
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, Code::kCorrupt);
+  EXPECT_THAT(report.error().message, HasSubstr("tokenizer.json: SHA-256: expected aaaa"));
+}
+
+TEST_F(WriteFromAfar, VerifySourceIsRefusedWhereNothingIsPublished) {
+  WriteOptions options = tiny::Only();
+  options.verify_source = true;
+  const auto near = tiny::Write(dir_ / "near", options);
+  ASSERT_FALSE(near);
+  EXPECT_EQ(near.error().code, Code::kUnsupported);
+  EXPECT_THAT(near.error().message, HasSubstr("expected a published SHA-256, found none"));
+  EXPECT_THAT(near.error().hint, HasSubstr("--hash-source"));
+  Serve({{"model-00003-of-00003.safetensors", ""}});
+  const auto far = Write("far", options);
+  ASSERT_FALSE(far);
+  EXPECT_THAT(far.error().message, HasSubstr("model-00003-of-00003.safetensors: expected a publ"));
+}
+
+TEST_F(WriteFromAfar, AProofComparesThePublishedDigests) {
+  ASSERT_TRUE(Write("out"));
+  const std::string file = "model-00002-of-00003.safetensors";
+  Manifest manifest = *ReadManifest((dir_ / "out").string());
+  VerifyOptions options;
+  options.against = tiny::kSource.string();
+  EXPECT_TRUE(Verify(dir_ / "out", options).passed()) << "the files themselves are hashed";
+  manifest.model.source[1].origin->sha256 = std::string(64, 'a');
+  fixtures::WriteFile(dir_ / "out" / kManifestFile, WriteManifest(manifest));
+  EXPECT_THAT(TextOf(Verify(dir_ / "out", options)),
+              HasSubstr("source file \"" + file + "\": published_sha256: expected "));
+  options.against_source = Source{"hf://owner/tiny", tree_, ""};
+  EXPECT_THAT(TextOf(Verify(dir_ / "out", options)),
+              HasSubstr("source file \"" + file + "\": published_sha256: expected "));
+}
+
+TEST(SourceOrigins, AManifestClaimsNoMoreThanItsDigestsSay) {
+  const std::string a(64, 'a'), b(64, 'b');
+  SourceRecord record{"f", 1, a, "", Origin{"https://host/f", "", "", a}};
+  EXPECT_FALSE(record.proved_whole());
+  record.sha256 = b;
+  EXPECT_FALSE(record.proved_whole());
+  record.sha256 = a;
+  EXPECT_TRUE(record.proved_whole());
+  record.origin.reset();
+  EXPECT_FALSE(record.proved_whole());
+}
+
+std::vector<SourceRecord> RecordOf(std::optional<Origin> origin, std::string sha256 = "") {
+  return {{"f", 1, std::string(64, 'a'), std::move(sha256), std::move(origin)}};
+}
+
+TEST(MergeSourceRecords, TheResultDoesNotDependOnTheOrder) {
+  const std::string a(64, 'a');
+  const Origin hub{"hf://owner/m@c/f", kCommit, "", a}, web{"https://host/f", "", "ETag \"1\"", ""};
+  for (const auto& [first, second] :
+       {std::pair{RecordOf(hub), RecordOf(web)}, {RecordOf(web), RecordOf(hub)}}) {
+    std::vector<SourceRecord> merged = first;
+    ASSERT_TRUE(MergeSourceRecords("x", second, merged));
+    EXPECT_EQ(merged[0].origin, hub);
+  }
+  std::vector<SourceRecord> merged = RecordOf(std::nullopt, a);
+  ASSERT_TRUE(MergeSourceRecords("x", RecordOf(hub), merged));
+  EXPECT_TRUE(merged[0].proved_whole());
+}
+
+TEST(MergeSourceRecords, OtherPublishedDigestsAreOtherWeights) {
+  const std::string a(64, 'a'), b(64, 'b');
+  std::vector<SourceRecord> merged = RecordOf(Origin{"https://a/f", "", "", a});
+  const Status status = MergeSourceRecords("x", RecordOf(Origin{"https://b/f", "", "", b}), merged);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kMismatch);
+  EXPECT_THAT(status.error().message, HasSubstr("SHA-256: expected " + a + ", found " + b));
+}
+
+}  // namespace
+}  // namespace moepack::manifest

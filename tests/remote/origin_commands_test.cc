@@ -1,0 +1,188 @@
+// What the built moepack says about sources on other machines: before it reads them, and in what it
+// writes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/text.h"
+#include "tests/remote/support/fake_hub.h"
+#include "tests/remote/support/fault_server.h"
+#include "tests/remote/support/scoped_variable.h"
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::remote {
+namespace {
+
+using cli::ReadAll;
+using cli::ToolRun;
+using cli::Workspace;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class OriginCommands : public testing::Test {
+ protected:
+  OriginCommands() {
+    hub_.AddDirectory(workspace_ / "fixtures/tiny-moe");
+    server_.AddDirectory("/tiny-moe/", workspace_ / "fixtures/tiny-moe");
+    server_.SetListing(true);
+  }
+  std::string address() const { return server_.origin() + "/tiny-moe/"; }
+  nlohmann::json SourcesOf(const std::string& directory) const {
+    const auto manifest =
+        nlohmann::json::parse(ReadAll(workspace_ / directory / "distribution.json"));
+    return manifest["model"]["source"];
+  }
+
+  Workspace workspace_;
+  FakeHub hub_;
+  FaultServer server_;
+  ScopedVariable home_{"HF_HOME", workspace_ / "hf"}, endpoint_{"HF_ENDPOINT", hub_.endpoint()};
+};
+
+TEST_F(OriginCommands, TheHubsCommitAndDigestsAreRecorded) {
+  const ToolRun run = workspace_.Moepack("build hf://owner/model --groups 3 -o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (const nlohmann::json& source : SourcesOf("out")) {
+    EXPECT_EQ(source["url"],
+              Cat("hf://owner/model@", hub_.commit, "/", std::string(source["file"])));
+    EXPECT_EQ(source["commit"], hub_.commit);
+    EXPECT_EQ(std::string(source["published_sha256"]).size(), 64u);
+    EXPECT_EQ(source["verified"], "transport");
+    EXPECT_FALSE(source.contains("validator"));
+  }
+  const ToolRun verified = workspace_.Moepack("verify out");
+  EXPECT_EQ(verified.status, 0);
+  EXPECT_THAT(verified.out,
+              HasSubstr("note: source-origin: 3 of 3 source files came over a network, "
+                        "\"hf://owner/model@"));
+}
+
+TEST_F(OriginCommands, AWebServersFilesAreRecordedWithTheirValidators) {
+  const std::string secret = "http://me:s3cret@" + address().substr(7);
+  ASSERT_EQ(workspace_.Moepack("build '" + secret + "' --groups 3 -o out").status, 0);
+  const nlohmann::json source = SourcesOf("out")[0];
+  EXPECT_EQ(source["url"], address() + "model-00001-of-00003.safetensors");
+  EXPECT_THAT(std::string(source["validator"]), HasSubstr("ETag \""));
+  EXPECT_EQ(source["verified"], "transport");
+  EXPECT_FALSE(source.contains("published_sha256"));
+}
+
+TEST_F(OriginCommands, VerifySourceStreamsFilesWholeAndRefusesOthers) {
+  const std::string build = "shard-experts hf://owner/model --groups 3 --verify-source -o ";
+  const ToolRun run = workspace_.Moepack(build + "out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (const nlohmann::json& source : SourcesOf("out")) EXPECT_EQ(source["verified"], "whole");
+  // The last byte of a file is another one than was published.
+  hub_.cdn().SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    const auto asked = request.Range();
+    for (const auto& [name, value] : answer.fields) {
+      if (asked && name == "Content-Range" &&
+          value.ends_with(Cat("-", asked->second, "/", asked->second + 1)))
+        answer.body.back() = static_cast<char>(answer.body.back() ^ 1);
+    }
+  });
+  const ToolRun damaged = workspace_.Moepack(build + "damaged");
+  EXPECT_EQ(damaged.status, 3) << damaged.err;
+  EXPECT_THAT(damaged.err, AllOf(HasSubstr(".safetensors: SHA-256: expected "),
+                                 HasSubstr(" as published, found "), HasSubstr("hint: ")));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "damaged"));
+  const ToolRun web =
+      workspace_.Moepack("shard-experts " + address() + " --groups 3 --verify-source -o web");
+  EXPECT_EQ(web.status, 4);
+  EXPECT_THAT(web.err, HasSubstr("expected a published SHA-256, found none"));
+}
+
+TEST_F(OriginCommands, ADryRunSaysWhatWillBeFetched) {
+  const std::string shard = "shard-experts " + address() + " --groups 3 --only group:1 -o out";
+  const ToolRun text = workspace_.Moepack(shard + " --dry-run");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("would fetch "));
+  EXPECT_THAT(text.out, HasSubstr(" of weights in "));
+  EXPECT_THAT(text.out, HasSubstr("the rate at which one connection brought "));
+  const nlohmann::json fetch = workspace_.Json(shard + " --dry-run --json")["fetch"];
+  EXPECT_GT(fetch["rate"], 0.0);
+  EXPECT_GT(fetch["seconds"], 0.0);
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "out"));
+
+  const auto requests = [&] {
+    uint64_t bytes = 0, count = 0;
+    for (const FakeRequest& request : server_.requests()) {
+      const auto range = request.Range();
+      // Not headers, not the pages that the model version is made of.
+      const bool weights = range && request.path.ends_with(".safetensors") && range->first > 0 &&
+                           range->second - range->first >= 8192;
+      if (!weights) continue;
+      bytes += range->second - range->first + 1;
+      ++count;
+    }
+    return std::pair(bytes, count);
+  };
+  server_.Forget();
+  ASSERT_EQ(workspace_.Moepack(shard).status, 0);
+  const auto [bytes, count] = requests();
+  const auto expected = fetch["bytes"].get<uint64_t>();
+  EXPECT_LE(bytes, expected);
+  EXPECT_GE(bytes, expected - 3 * 131072) << "less is fetched only where headers brought it";
+  EXPECT_LE(count, fetch["requests"].get<uint64_t>());
+  const nlohmann::json near = workspace_.Json(
+      "shard-experts fixtures/tiny-moe --groups 3 --only group:1 -o near --dry-run --json");
+  EXPECT_TRUE(near["fetch"].is_null());
+}
+
+TEST_F(OriginCommands, QuantizeSaysItToo) {
+  const ToolRun run =
+      workspace_.Moepack("quantize " + address() + " --recipe Q4_K_M --dry-run -o a.gguf");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("would fetch "));
+  EXPECT_THAT(workspace_.Moepack("quantize fixtures/tiny-moe --dry-run -o a.gguf").out,
+              Not(HasSubstr("would fetch ")));
+}
+
+TEST_F(OriginCommands, BuildWritesOnlyThePartsThatAreNamed) {
+  const ToolRun run = workspace_.Moepack("build " + address() +
+                                         " --groups 3 --only group:2,trunk,assets -o out --prove");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(workspace_ / "out/groups/002"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "out/groups/000"));
+  EXPECT_THAT(run.out, HasSubstr("verification passed"));
+  ASSERT_EQ(workspace_.Moepack("build " + address() + " --groups 3 --only group:0,group:1 -o rest")
+                .status,
+            0);
+  ASSERT_EQ(workspace_.Moepack("build " + address() + " --groups 3 -o whole").status, 0);
+  ASSERT_EQ(workspace_.Moepack("join rest out -o joined").status, 0);
+  EXPECT_EQ(ReadAll(workspace_ / "joined/distribution.json"),
+            ReadAll(workspace_ / "whole/distribution.json"));
+}
+
+TEST_F(OriginCommands, ADistributionElsewhereIsVerifiedThere) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
+  const std::string dist = server_.origin() + "/dist/";
+  for (const char* folder : {"", "trunk/", "groups/000/", "groups/001/", "groups/002/", "assets/"})
+    server_.AddDirectory(Cat("/dist/", folder), workspace_ / Cat("out/", folder));
+  const ToolRun verified = workspace_.Moepack("verify " + dist + " --against fixtures/tiny-moe");
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("ok  file-sha256"));
+  EXPECT_THAT(verified.out, Not(HasSubstr("no-stray-files"))) << "a server need not list files";
+  EXPECT_THAT(verified.err, HasSubstr("note: fetched "));
+
+  std::string group = ReadAll(workspace_ / "out/groups/001/experts.safetensors");
+  group.back() = static_cast<char>(group.back() ^ 1);
+  server_.Add("/dist/groups/001/experts.safetensors", group);
+  const ToolRun damaged = workspace_.Moepack("verify " + dist);
+  EXPECT_EQ(damaged.status, 6);
+  EXPECT_THAT(damaged.out, HasSubstr("tensor-xxh3: groups/001/experts.safetensors"));
+
+  server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.path.ends_with("trunk.safetensors")) answer = Plain(404);
+  });
+  const ToolRun missing = workspace_.Moepack("verify " + dist);
+  EXPECT_EQ(missing.status, 6);
+  EXPECT_THAT(missing.out,
+              HasSubstr("files-present: trunk/trunk.safetensors: file: expected one of"));
+  EXPECT_EQ(workspace_.Moepack("verify " + dist + " --cold").status, 2);
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(403); });
+  EXPECT_EQ(workspace_.Moepack("verify " + dist).status, 5);
+}
+
+}  // namespace
+}  // namespace moepack::remote
