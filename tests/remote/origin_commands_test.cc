@@ -164,6 +164,9 @@ TEST_F(OriginCommands, ADistributionElsewhereIsVerifiedThere) {
   EXPECT_THAT(verified.out, HasSubstr("ok  file-sha256"));
   EXPECT_THAT(verified.out, Not(HasSubstr("no-stray-files"))) << "a server need not list files";
   EXPECT_THAT(verified.err, HasSubstr("note: fetched "));
+  const ToolRun quantized = workspace_.Moepack("quantize " + dist + " --recipe Q8_0 -o a.gguf");
+  EXPECT_EQ(quantized.status, 4);
+  EXPECT_THAT(quantized.err, HasSubstr("found a distribution on another machine"));
 
   std::string group = ReadAll(workspace_ / "out/groups/001/experts.safetensors");
   group.back() = static_cast<char>(group.back() ^ 1);

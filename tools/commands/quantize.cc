@@ -185,6 +185,17 @@ Status Write(const MoeModel& model, const SideFiles& noted, Outcome& outcome) {
   return Ok();
 }
 
+// A distribution is requantized from a directory of this machine.
+Status CheckIsModel(const moepack::Source& source) {
+  if (source.tree->LocalPath("") || !source.file.empty()) return Ok();
+  SHARD_TRY(const bool distribution, source.tree->Has(manifest::kManifestFile));
+  if (!distribution) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(source.tree->name(),
+                   ": expected a checkpoint or a GGUF, found a distribution on another machine"),
+               "quantize the checkpoint that it was made from, or copy the distribution here"};
+}
+
 Result<int> QuantizeModel(const Arguments& arguments) {
   const std::string problem = OutputProblem(arguments.out);
   if (!problem.empty()) {
@@ -192,6 +203,7 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   }
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
+  SHARD_CHECK(CheckIsModel(source));
   const auto noted = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(const MoeModel model, OpenModel(source, arguments.source));
   if (model.checkpoint().is_gguf() && !arguments.quantize.options.model_id.empty()) {
