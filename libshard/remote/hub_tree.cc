@@ -138,9 +138,12 @@ Result<ByteSourcePtr> HubTree::OpenNew(const std::string& file) const {
     if (local && (*local)->size() == found->second.size) return local;
   }
   auto place = std::make_shared<HubPlace>(content_.api, found->first, found->second);
-  return HttpSource::Open(transport(),
-                          {NameOf(file), [place](bool renew) { return place->Locate(renew); },
-                           found->second.size, Cat("blob ", found->second.id)});
+  return HttpSource::Open(transport(), {NameOf(file),
+                                        [place](bool renew) { return place->Locate(renew); },
+                                        found->second.size,
+                                        Cat("blob ", found->second.id),
+                                        {},
+                                        content_.origin});
 }
 
 fs::path SnapshotOf(const HubSettings& settings, const HubName& name, const std::string& commit) {
@@ -168,6 +171,7 @@ Result<moepack::Source> OpenHub(const Transport& transport, const HubSettings& s
   HubTree::Content content;
   SHARD_TRY(content.files, api->List());
   content.api = api;
+  content.origin = Cat(settings.endpoint.Shown(), " ", name.Id());
   const fs::path snapshot = SnapshotOf(settings, name, revision->commit);
   std::error_code error;
   if (fs::is_directory(snapshot, error)) content.cached.emplace(snapshot);

@@ -115,7 +115,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddImatrices(app, arguments->verify.imatrix_files);
   AddPre(app, arguments->verify.pre);
   for (const char* name :
-       {"--family", "--config", "--imatrix", "--pre", "--plain-http", "--endpoint"})
+       {"--family", "--config", "--imatrix", "--pre", "--plain-http", "--endpoint", "--cache"})
     app.get_option(name)->needs(against);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);
