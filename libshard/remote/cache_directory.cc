@@ -144,7 +144,7 @@ Result<Descriptor> CacheDirectory::OpenFolder(const std::string& folder, bool ma
   return fd;
 }
 
-Result<std::vector<std::string>> CacheDirectory::Folders() const {
+std::vector<std::string> CacheDirectory::Folders() const {
   std::vector<std::string> folders = NamesInDirectory(fd_.get());
   std::erase_if(folders, [](const std::string& name) { return !IsFolderName(name); });
   return folders;

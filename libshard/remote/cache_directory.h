@@ -41,7 +41,7 @@ class CacheDirectory {
   // What a range takes on the disk.
   static uint64_t SizeOnDisk(uint64_t length);
 
-  Result<std::vector<std::string>> Folders() const;
+  std::vector<std::string> Folders() const;
   struct File {
     std::string folder, name;
     CachedRange range;  // of length 0 for what a writer left that was killed

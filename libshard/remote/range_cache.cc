@@ -45,7 +45,7 @@ RangeCache::RangeCache(CacheDirectory directory, uint64_t limit, Warn warn)
 }
 
 RangeCache::~RangeCache() {
-  if (since_trim_ > 0) Trim();
+  if (wrote_) Trim();
 }
 
 std::shared_ptr<const CacheDirectory> RangeCache::directory() const {
@@ -55,18 +55,16 @@ std::shared_ptr<const CacheDirectory> RangeCache::directory() const {
 
 bool RangeCache::Knows(std::string_view address) const {
   const std::string start = CacheDirectory::FolderStart(address);
-  const auto folders = directory()->Folders();
-  return folders && std::any_of(folders->begin(), folders->end(),
-                                [&](const std::string& name) { return name.starts_with(start); });
+  const std::vector<std::string> folders = directory()->Folders();
+  return std::any_of(folders.begin(), folders.end(),
+                     [&](const std::string& name) { return name.starts_with(start); });
 }
 
 // REQUIRES: mutex_ is held, or nobody else has this object.
 void RangeCache::Trim() {
   std::vector<CacheDirectory::File> files;
   uint64_t total = being_written_;
-  const auto folders = directory_->Folders();
-  if (!folders) return;
-  for (const std::string& folder : *folders) {
+  for (const std::string& folder : directory_->Folders()) {
     for (CacheDirectory::File& file : directory_->Files(folder)) {
       if (file.range.length == 0) {
         directory_->Remove(folder, file.name);
@@ -87,12 +85,17 @@ void RangeCache::Trim() {
   }
 }
 
-void RangeCache::MakeRoom(uint64_t size) {
+// False when what is being written by others leaves no room.
+bool RangeCache::MakeRoom(uint64_t size) {
   const std::lock_guard lock(mutex_);
   used_ += size;
   since_trim_ += size;
   being_written_ += size;
   if (used_ > limit_ || since_trim_ > limit_ / kTrimPart) Trim();
+  if (used_ <= limit_) return wrote_ = true;
+  used_ -= size;
+  being_written_ -= size;
+  return false;
 }
 
 // Makes the directory again if it was removed.
@@ -112,8 +115,7 @@ Status RangeCache::Write(const std::string& folder, const CachedRange& range,
 bool RangeCache::Store(const std::string& folder, const CachedRange& range,
                        std::span<const std::byte> bytes) {
   const uint64_t size = CacheDirectory::SizeOnDisk(bytes.size());
-  if (!writes_ || size > limit_) return false;
-  MakeRoom(size);
+  if (!writes_ || size > limit_ || !MakeRoom(size)) return false;
   const Status status = Write(folder, range, bytes);
   {
     const std::lock_guard lock(mutex_);

@@ -43,7 +43,7 @@ class RangeCache {
   bool Store(const std::string& folder, const CachedRange& range, std::span<const std::byte> bytes);
   Status Write(const std::string& folder, const CachedRange& range,
                std::span<const std::byte> bytes);
-  void MakeRoom(uint64_t size);
+  bool MakeRoom(uint64_t size);
   void Trim();
 
   const fs::path path_;
@@ -54,6 +54,7 @@ class RangeCache {
 
   mutable std::mutex mutex_;
   std::shared_ptr<const CacheDirectory> directory_;
+  bool wrote_ = false;
   uint64_t used_ = 0;           // bytes of all files, as far as this process knows
   uint64_t since_trim_ = 0;     // bytes written since the directory was last looked at
   uint64_t being_written_ = 0;  // bytes of files that may not be there yet

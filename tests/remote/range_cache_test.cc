@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fixtures/temp_dir.h"
+#include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 
 namespace moepack::remote {
@@ -205,6 +206,16 @@ TEST_F(RemoteRangeCache, SeveralTogetherStayBelowTheLimit) {
   }
   EXPECT_LE(BytesInAll(), 20000u);
   EXPECT_GT(BytesInAll(), 15000u);
+}
+
+TEST_F(RemoteRangeCache, ThreadsThatWriteAtOnceStayBelowTheLimit) {
+  CachedFile file = File(10000);
+  EXPECT_TRUE(ParallelFor(200, 8, [&](size_t i) -> Status {
+    Keep(file, i % 20 * 3000, 3000);
+    return Ok();
+  }));
+  EXPECT_LE(BytesInAll(), 10000u);
+  EXPECT_GT(BytesInAll(), 3000u);
 }
 
 TEST_F(RemoteRangeCache, ItMayBeDeletedAtAnyTime) {
