@@ -175,13 +175,16 @@ void HttpSource::KeepHead(const HeadBytes& head, std::span<const std::byte> more
 }
 
 Status HttpSource::ReadSmall(uint64_t offset, std::span<std::byte> out) const {
-  const std::lock_guard lock(window_->mutex);
+  std::unique_lock lock(window_->mutex);
   Window& window = *window_;
   const bool inside =
       offset >= window.offset && offset + out.size() <= window.offset + window.bytes.size();
   const bool goes_on = offset >= window.next && offset - window.next < kSmall && window.next > 0;
   window.next = offset + out.size();
-  if (!inside && !goes_on) return Fetch(offset, out);
+  if (!inside && !goes_on) {
+    lock.unlock();  // reads of several threads that are far from each other are asked for at once
+    return Fetch(offset, out);
+  }
   if (!inside) {
     std::vector<std::byte> bytes(std::min(kWindow, file_.size - offset));
     SHARD_CHECK(Fetch(offset, bytes));

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
 #include "fixtures/temp_dir.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
@@ -107,6 +111,28 @@ TEST_F(RemoteSource, SmallReadsThatFollowEachOtherShareARequest) {
   for (const size_t at : {3000000, 2500000, 4000000})
     EXPECT_EQ(Read(**source, at, 100), text.substr(at, 100));
   EXPECT_EQ(server_.bytes(), 300u);
+}
+
+TEST_F(RemoteSource, SmallReadsOfSeveralThreadsAreAskedForAtOnce) {
+  const std::string text = Bytes(4 << 20);
+  server_.Add("/a.safetensors", text);
+  const auto source = Open("/a.safetensors");
+  constexpr int kTogether = 4;
+  std::mutex mutex;
+  std::condition_variable came;
+  int count = 0;
+  server_.SetFault([&](const FakeRequest&, FakeAnswer&) {
+    std::unique_lock lock(mutex);
+    ++count;
+    came.notify_all();
+    // Long enough for the slowest machine; the test fails behind it.
+    came.wait_for(lock, std::chrono::seconds(30), [&] { return count >= kTogether; });
+    EXPECT_GE(count, kTogether);
+  });
+  EXPECT_TRUE(ParallelFor(kTogether, kTogether, [&](size_t i) -> Status {
+    const size_t at = (i + 1) * 800000;
+    return Read(**source, at, 4096) == text.substr(at, 4096) ? Ok() : Status(Error{});
+  }));
 }
 
 TEST_F(RemoteSource, AReadBehindTheEndIsCorrupt) {
