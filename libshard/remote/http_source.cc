@@ -37,41 +37,123 @@ uint64_t NextKey() {
   return ++last;
 }
 
-}  // namespace
-
-Transport MakeTransport(HttpClientPtr client) {
-  return {std::move(client), std::make_shared<HeadCache>(kHeadsInAll)};
+Status CheckSize(const FilePlace& place, const RemoteFile& file) {
+  if (!place.size || file.size == *place.size) return Ok();
+  return Error{
+      Code::kCorrupt,
+      Cat(place.name, ": size: expected ", *place.size, " bytes as listed, found ", file.size),
+      "the server's listing and its files disagree: run the command again"};
 }
 
-HttpSource::HttpSource(const Transport& transport, FilePlace place, FirstRange first)
+std::string IdentityOf(const FilePlace& place, const RemoteFile& file) {
+  if (!place.identity.empty()) return place.identity;
+  return Cat(file.size, " bytes, ", file.validator.Shown());
+}
+
+const std::string& OriginOf(const FilePlace& place) {
+  return place.cached_as.empty() ? place.name : place.cached_as;
+}
+
+// The first answer. Where the cache may have the beginning one byte is enough; a server that knows
+// no ranges is asked for all of a small file.
+Result<FirstRange> AskFirst(const Transport& transport, const FilePlace& place) {
+  HttpClient& client = *transport.client;
+  if (transport.cache && transport.cache->Knows(OriginOf(place))) {
+    Result<FirstRange> byte = ReadFirstRange(client, place.name, place.locate, 1);
+    if (byte || byte.error().code != Code::kIo) return byte;
+  }
+  return ReadFirstRange(client, place.name, place.locate, HeadOf(place.name));
+}
+
+}  // namespace
+
+Transport MakeTransport(HttpClientPtr client, std::shared_ptr<RangeCache> cache) {
+  return {std::move(client), std::make_shared<HeadCache>(kHeadsInAll), std::move(cache)};
+}
+
+HttpSource::HttpSource(const Transport& transport, FilePlace place, RemoteFile file, bool known)
     : transport_(transport),
       place_(std::move(place)),
-      file_(std::move(first.file)),
-      identity_(place_.identity),
+      answer_(std::make_unique<Answer>()),
+      file_(std::move(file)),
+      identity_(IdentityOf(place_, file_)),
       key_(NextKey()),
       window_(std::make_unique<Window>()) {
-  if (identity_.empty()) identity_ = Cat(file_.size, " bytes, ", file_.validator.Shown());
-  transport_.heads->Put(key_,
-                        std::make_shared<const std::vector<std::byte>>(std::move(first.head)));
+  const bool told_apart = !place_.identity.empty() || !file_.validator.empty();
+  if (transport_.cache && told_apart && file_.size > 0) {
+    cached_ =
+        std::make_unique<CachedFile>(transport_.cache, OriginOf(place_), identity_, file_.size);
+  }
+  answer_->known = known;
+  answer_->validator = std::move(file_.validator);
+}
+
+uint64_t HttpSource::HeadSize() const { return std::min(HeadOf(place_.name), file_.size); }
+
+// `head` is what the first answer brought.
+Status HttpSource::TakeHead(std::vector<std::byte> head) const {
+  if (head.size() < HeadSize()) {
+    head.resize(HeadSize());
+    SHARD_CHECK(Fetch(0, head));
+  } else if (cached_) {
+    cached_->Keep(0, head);
+  }
+  transport_.heads->Put(key_, std::make_shared<const std::vector<std::byte>>(std::move(head)));
+  return Ok();
+}
+
+// Null unless a listing says which content it is and the cache has its beginning.
+std::shared_ptr<const HttpSource> HttpSource::OpenCached(const Transport& transport,
+                                                         const FilePlace& place) {
+  const bool told_apart = !place.identity.empty() || !place.listed.empty();
+  if (!transport.cache || !place.size || !told_apart) return nullptr;
+  RemoteFile file{place.name, *place.size, place.listed};
+  const std::shared_ptr<const HttpSource> source(
+      new HttpSource(transport, place, std::move(file), !place.listed.empty()));
+  const bool there = source->cached_ && source->cached_->Covers(0, source->HeadSize());
+  return there ? source : nullptr;
 }
 
 Result<ByteSourcePtr> HttpSource::Open(const Transport& transport, FilePlace place) {
-  SHARD_TRY(FirstRange first,
-            ReadFirstRange(*transport.client, place.name, place.locate, HeadOf(place.name)));
-  if (place.size && first.file.size != *place.size) {
-    return Error{Code::kCorrupt,
-                 Cat(place.name, ": size: expected ", *place.size, " bytes as listed, found ",
-                     first.file.size),
-                 "the server's listing and its files disagree: run the command again"};
+  if (const auto cached = OpenCached(transport, place)) {
+    SHARD_CHECK(cached->TakeHead({}));
+    return ByteSourcePtr(cached);
   }
+  SHARD_TRY(FirstRange first, AskFirst(transport, place));
+  SHARD_CHECK(CheckSize(place, first.file));
   if (first.file.validator.empty() && place.identity.empty() && first.file.size > 0) {
     transport.client->settings().warn(
         Cat(place.name,
             ": the server gives neither ETag nor Last-Modified: only a change of the "
             "file's size would be noticed"));
   }
-  return ByteSourcePtr(std::shared_ptr<const HttpSource>(
-      new HttpSource(transport, std::move(place), std::move(first))));
+  const std::shared_ptr<const HttpSource> source(
+      new HttpSource(transport, std::move(place), std::move(first.file), true));
+  SHARD_CHECK(source->TakeHead(std::move(first.head)));
+  return ByteSourcePtr(source);
+}
+
+// The file as the server has it, which is asked for one byte if it was not asked before.
+Result<RemoteFile> HttpSource::Known() const {
+  const std::lock_guard lock(answer_->mutex);
+  if (!answer_->known) {
+    SHARD_TRY(FirstRange first, ReadFirstRange(*transport_.client, place_.name, place_.locate, 1));
+    SHARD_CHECK(CheckSize(place_, first.file));
+    answer_->validator = std::move(first.file.validator);
+    answer_->known = true;
+  }
+  return RemoteFile{file_.name, file_.size, answer_->validator};
+}
+
+Status HttpSource::Download(uint64_t offset, std::span<std::byte> out) const {
+  SHARD_TRY(const RemoteFile file, Known());
+  while (!out.empty()) {
+    const auto piece = out.first(std::min<uint64_t>(out.size(), kMostRange));
+    SHARD_CHECK(ReadRange(*transport_.client, file, place_.locate, offset, piece));
+    offset += piece.size();
+    out = out.subspan(piece.size());
+  }
+  return Ok();
 }
 
 // A commit tells more than the ETag of whichever server answered.
@@ -82,11 +164,11 @@ std::optional<Origin> HttpSource::origin() const {
 }
 
 Status HttpSource::Fetch(uint64_t offset, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const auto piece = out.first(std::min<uint64_t>(out.size(), kMostRange));
-    SHARD_CHECK(ReadRange(*transport_.client, file_, place_.locate, offset, piece));
-    offset += piece.size();
-    out = out.subspan(piece.size());
+  if (!cached_) return Download(offset, out);
+  for (const CachedRange& range : cached_->Take(offset, out)) {
+    const auto part = out.subspan(range.offset - offset, range.length);
+    SHARD_CHECK(Download(range.offset, part));
+    cached_->Keep(range.offset, part);
   }
   return Ok();
 }
@@ -100,13 +182,16 @@ void HttpSource::KeepHead(const HeadBytes& head, std::span<const std::byte> more
 }
 
 Status HttpSource::ReadSmall(uint64_t offset, std::span<std::byte> out) const {
-  const std::lock_guard lock(window_->mutex);
+  std::unique_lock lock(window_->mutex);
   Window& window = *window_;
   const bool inside =
       offset >= window.offset && offset + out.size() <= window.offset + window.bytes.size();
   const bool goes_on = offset >= window.next && offset - window.next < kSmall && window.next > 0;
   window.next = offset + out.size();
-  if (!inside && !goes_on) return Fetch(offset, out);
+  if (!inside && !goes_on) {
+    lock.unlock();  // reads of several threads that are far from each other are asked for at once
+    return Fetch(offset, out);
+  }
   if (!inside) {
     std::vector<std::byte> bytes(std::min(kWindow, file_.size - offset));
     SHARD_CHECK(Fetch(offset, bytes));
@@ -135,9 +220,12 @@ Status HttpSource::ReadAt(uint64_t offset, std::span<std::byte> out) const {
 }
 
 Status HttpSource::CheckUnchanged() const {
-  if (file_.size == 0) return Ok();
+  {
+    const std::lock_guard lock(answer_->mutex);
+    if (file_.size == 0 || !answer_->known) return Ok();
+  }
   std::byte first;
-  return Fetch(0, {&first, 1});
+  return Download(0, {&first, 1});
 }
 
 }  // namespace moepack::remote

@@ -8,6 +8,7 @@
 
 #include "libshard/base/byte_source.h"
 #include "libshard/remote/head_cache.h"
+#include "libshard/remote/range_cache.h"
 #include "libshard/remote/range_read.h"
 
 namespace moepack::remote {
@@ -16,8 +17,9 @@ namespace moepack::remote {
 struct Transport {
   HttpClientPtr client;
   std::shared_ptr<HeadCache> heads;
+  std::shared_ptr<RangeCache> cache;  // null for none
 };
-Transport MakeTransport(HttpClientPtr client);
+Transport MakeTransport(HttpClientPtr client, std::shared_ptr<RangeCache> cache = nullptr);
 
 // What is known of a file before it is opened.
 struct FilePlace {
@@ -26,12 +28,18 @@ struct FilePlace {
   std::optional<uint64_t> size = std::nullopt;  // as a listing has it
   std::string identity = {};                    // "" for one made of size and validator
   std::string commit = {}, sha256 = {};         // as in Origin
+  Validator listed = {};                        // empty when the listing has none
+  // Where the content is from, without secrets and, where there is an identity, without what may
+  // change while the content stays: a commit. "" for `name`.
+  std::string cached_as = {};
 };
 
 class HttpSource final : public ByteSource {
  public:
   // One request, which also brings the beginning of the file: as much as the header of most files
-  // of this name takes. kCorrupt when the size is not the one that is known.
+  // of this name takes. None when a listing says which content it is and the cache has its
+  // beginning; of one byte when the cache may have it. kCorrupt when the size is not the one that
+  // is known.
   static Result<ByteSourcePtr> Open(const Transport& transport, FilePlace place);
 
   const std::string& name() const override { return file_.name; }
@@ -41,20 +49,36 @@ class HttpSource final : public ByteSource {
   std::optional<Origin> origin() const override;
   // Errors are those of ReadRange, too.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
-  // One request of one byte, unless the file is empty.
+  // One request of one byte, unless the file is empty or the server was never asked for it.
   Status CheckUnchanged() const override;
 
  private:
-  HttpSource(const Transport& transport, FilePlace place, FirstRange first);
+  HttpSource(const Transport& transport, FilePlace place, RemoteFile file, bool known);
+  static std::shared_ptr<const HttpSource> OpenCached(const Transport& transport,
+                                                      const FilePlace& place);
+  uint64_t HeadSize() const;
+  Status TakeHead(std::vector<std::byte> head) const;
+  Result<RemoteFile> Known() const;
+  // From the cache as far as it goes, and from the server.
   Status Fetch(uint64_t offset, std::span<std::byte> out) const;
+  Status Download(uint64_t offset, std::span<std::byte> out) const;
   Status ReadSmall(uint64_t offset, std::span<std::byte> out) const;
   void KeepHead(const HeadBytes& head, std::span<const std::byte> more) const;
 
   Transport transport_;
   FilePlace place_;
-  RemoteFile file_;
+  // Its validator is known once the server has answered or a listing had it. Until then everything
+  // came from the cache.
+  struct Answer {
+    std::mutex mutex;
+    bool known = false;
+    Validator validator;
+  };
+  std::unique_ptr<Answer> answer_;
+  RemoteFile file_;  // without the validator
   std::string identity_;
-  uint64_t key_;  // in the cache of heads
+  std::unique_ptr<CachedFile> cached_;  // null for none
+  uint64_t key_;                        // in the cache of heads
   // Readers that go on with small steps get the bytes of a window.
   struct Window {
     std::mutex mutex;

@@ -138,10 +138,15 @@ Result<ByteSourcePtr> HubTree::OpenNew(const std::string& file) const {
     if (local && (*local)->size() == found->second.size) return local;
   }
   auto place = std::make_shared<HubPlace>(content_.api, found->first, found->second);
-  return HttpSource::Open(
-      transport(),
-      {NameOf(file), [place](bool renew) { return place->Locate(renew); }, found->second.size,
-       Cat("blob ", found->second.id), content_.api->commit(), found->second.sha256});
+  FilePlace opened;
+  opened.name = NameOf(file);
+  opened.locate = [place](bool renew) { return place->Locate(renew); };
+  opened.size = found->second.size;
+  opened.identity = Cat("blob ", found->second.id);
+  opened.commit = content_.api->commit();
+  opened.sha256 = found->second.sha256;
+  opened.cached_as = content_.cached_as;
+  return HttpSource::Open(transport(), std::move(opened));
 }
 
 fs::path SnapshotOf(const HubSettings& settings, const HubName& name, const std::string& commit) {
@@ -169,6 +174,7 @@ Result<moepack::Source> OpenHub(const Transport& transport, const HubSettings& s
   HubTree::Content content;
   SHARD_TRY(content.files, api->List());
   content.api = api;
+  content.cached_as = Cat(settings.endpoint.Shown(), " ", name.Id());
   const fs::path snapshot = SnapshotOf(settings, name, revision->commit);
   std::error_code error;
   if (fs::is_directory(snapshot, error)) content.cached.emplace(snapshot);

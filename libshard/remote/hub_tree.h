@@ -22,6 +22,7 @@ class HubTree final : public RemoteTree {
     std::shared_ptr<const HubApi> api;
     HubFiles files;
     std::optional<LocalTree> cached;
+    std::string cached_as;  // the repository, whatever its commit
   };
   // `folder.path` is a folder of the repository, "" for all of it.
   HubTree(Transport transport, const HubName& folder, Content content);

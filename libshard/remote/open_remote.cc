@@ -19,6 +19,11 @@ HttpClientPtr MakeClient(const RemoteOptions& options) {
   return std::make_shared<HttpClient>(std::move(settings));
 }
 
+std::shared_ptr<RangeCache> OpenCache(const RemoteOptions& options) {
+  if (options.cache.empty()) return nullptr;
+  return RangeCache::Open(options.cache, options.cache_size, options.warn);
+}
+
 Result<Source> OpenUrl(const Transport& transport, const std::string& source) {
   SHARD_TRY(const Url url, ParseUrl(source));
   SHARD_TRY(const HubSettings hub, HubSettingsFromEnvironment());
@@ -29,7 +34,7 @@ Result<Source> OpenUrl(const Transport& transport, const std::string& source) {
 }  // namespace
 
 Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options) {
-  const Transport transport = MakeTransport(MakeClient(options));
+  const Transport transport = MakeTransport(MakeClient(options), OpenCache(options));
   const std::string_view text = source;
   if (text.starts_with(kHub)) {
     SHARD_TRY(const HubName name, ParseHubName(text.substr(kHub.size())));
@@ -42,6 +47,11 @@ Result<Source> OpenAddress(const std::string& source, const RemoteOptions& optio
     return OpenS3(transport, settings, name);
   }
   return OpenUrl(transport, source);
+}
+
+uint64_t BytesFromCache(const SourceTree& tree) {
+  const auto* remote = dynamic_cast<const RemoteTree*>(&tree);
+  return remote == nullptr ? 0 : remote->from_cache();
 }
 
 }  // namespace moepack::remote

@@ -34,6 +34,10 @@ void RemoteTree::Expect(const std::vector<std::string>& files) const {
   });
 }
 
+uint64_t RemoteTree::from_cache() const {
+  return transport_.cache ? transport_.cache->served() : 0;
+}
+
 std::vector<std::string> NamesIn(const std::vector<std::string>& names, const std::string& folder,
                                  std::string_view suffix) {
   const std::string prefix = folder.empty() ? "" : Cat(folder, "/");

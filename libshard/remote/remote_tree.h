@@ -26,6 +26,7 @@ class RemoteTree : public SourceTree {
     return std::nullopt;
   }
   std::optional<Traffic> traffic() const override { return transport_.client->traffic(); }
+  uint64_t from_cache() const;  // bytes that were not asked for
 
  protected:
   // `name` has no '/' at its end.

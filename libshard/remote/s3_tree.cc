@@ -116,25 +116,37 @@ Result<std::vector<std::string>> S3Tree::List(const std::string& folder,
   return NamesIn(names, "", suffix);
 }
 
-Result<bool> S3Tree::Has(const std::string& file) const {
-  if (!StaysBelow(file)) return LeadsOutside(name(), file);
+Result<std::optional<S3Object>> S3Tree::Find(const std::string& file) const {
   const size_t slash = file.rfind('/');
   const std::string folder = slash == file.npos ? "" : file.substr(0, slash);
   SHARD_TRY(const Objects objects, ObjectsIn(folder));
-  return objects.contains(file.substr(slash == file.npos ? 0 : slash + 1));
+  const auto found = objects.find(file.substr(slash == file.npos ? 0 : slash + 1));
+  if (found == objects.end()) return std::optional<S3Object>();
+  return std::optional(found->second);
+}
+
+Result<bool> S3Tree::Has(const std::string& file) const {
+  if (!StaysBelow(file)) return LeadsOutside(name(), file);
+  SHARD_TRY(const std::optional<S3Object> found, Find(file));
+  return found.has_value();
 }
 
 Result<ByteSourcePtr> S3Tree::OpenNew(const std::string& file) const {
-  SHARD_TRY(const bool there, Has(file));
-  if (!there) return NoSuchFile(file);
+  SHARD_TRY(const std::optional<S3Object> object, Find(file));
+  if (!object) return NoSuchFile(file);
   const std::string key = folder_.key.empty() ? file : Cat(folder_.key, "/", file);
   SHARD_TRY(const Url url, S3Url(settings_, folder_.bucket, key));
   const HttpRequest request = Ask(url, NameOf(file));
-  return HttpSource::Open(transport(), {NameOf(file), [request](bool renew) -> Result<HttpRequest> {
-                                          if (renew)
-                                            return Error{Code::kIo, "the keys are the same"};
-                                          return request;
-                                        }});
+  FilePlace place;
+  place.name = NameOf(file);
+  place.locate = [request](bool renew) -> Result<HttpRequest> {
+    if (renew) return Error{Code::kIo, "the keys are the same"};
+    return request;
+  };
+  place.size = object->size;
+  place.listed = ValidatorOf({{"etag", object->etag}});
+  place.cached_as = url.Shown();
+  return HttpSource::Open(transport(), std::move(place));
 }
 
 Result<Source> OpenS3(const Transport& transport, const S3Settings& settings, const S3Name& name) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,7 @@ class S3Tree final : public RemoteTree {
  private:
   using Objects = std::map<std::string, S3Object>;  // by their names in the folder
   Result<Objects> ObjectsIn(const std::string& folder) const;
+  Result<std::optional<S3Object>> Find(const std::string& file) const;
   Result<Objects> AskFor(const std::string& prefix) const;
   HttpRequest Ask(const Url& url, const std::string& name) const;
   Error Refusal(const HttpReply& reply, const std::string& name) const;

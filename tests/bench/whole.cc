@@ -180,11 +180,23 @@ Status Run::List(uint64_t tensors, int repetitions) {
 
 namespace {
 
+Status MeasureRemote(Run& run, bool quick) {
+  SHARD_CHECK(run.RemoteList(60'000'000'000));
+  SHARD_CHECK(run.RemoteGroup());
+  return quick ? run.RemoteQuantize(400'000'000, 3) : run.RemoteQuantize(2'000'000'000, 5);
+}
+
 Status Measure(const Options& options) {
   Run run(options);
+  if (options.remote_only) {
+    SHARD_CHECK(MeasureRemote(run, options.quick));
+    PrintTable(run.report().rows);
+    return moepack::Ok();
+  }
   SHARD_CHECK(run.List(100'000, 7));
   SHARD_CHECK(options.quick ? run.Quantize(32, 3) : run.Quantize(128, 5));
   SHARD_CHECK(options.quick ? run.Load(32, 3) : run.Load(128, 5));
+  SHARD_CHECK(MeasureRemote(run, options.quick));
   if (options.quick) {
     SHARD_CHECK(run.Shard(200'000'000, 3));
   } else {
@@ -212,6 +224,7 @@ int main(int argc, char** argv) {
   app.add_option("--markdown", options.markdown)->required();
   app.add_option("--json", options.json)->required();
   app.add_flag("--quick", options.quick);
+  app.add_flag("--remote-only", options.remote_only);
   CLI11_PARSE(app, argc, argv);
   options.scratch = bench::fs::path(scratch) / "scratch";
   bench::fs::remove_all(options.scratch);

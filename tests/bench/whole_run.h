@@ -16,6 +16,7 @@ struct Options {
   std::string micro_json, quant_json, instructions_json;  // what the other programs found
   std::string markdown, json;
   bool quick = false;
+  bool remote_only = false;  // prints those rows, writes nothing
 };
 
 std::string Fixed(double value, int digits);
@@ -35,6 +36,11 @@ class Run {
   Status Quantize(uint32_t experts, int repetitions);
   // Loading a node of such a layer, cold, until it has put out a token.
   Status Load(uint32_t experts, int repetitions);
+  // Over loopback: what is fetched to list a sparse checkpoint of about `bytes`, what for one group
+  // of eight, and how long it takes to quantize one beside reading it locally.
+  Status RemoteList(uint64_t bytes);
+  Status RemoteGroup();
+  Status RemoteQuantize(uint64_t bytes, int repetitions);
   const Report& report() const { return report_; }
 
  private:
@@ -47,6 +53,7 @@ class Run {
   Result<Sample> WriteFresh(const fs::path& output, const Step& step);
   Status MeasureWriting(const std::string& size, int repetitions);
   Status MeasureReading(const std::string& size, int repetitions, bool warm);
+  Result<Sample> QuantizeGroup(const std::string& source);
   void AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes);
 
   // The runs of Quantize, a sample of each for every repetition.

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "fixtures/temp_dir.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "tests/remote/support/fault_server.h"
@@ -22,15 +27,19 @@ std::string Bytes(size_t count) {
 
 class RemoteSource : public testing::Test {
  protected:
-  Result<ByteSourcePtr> Open(const std::string& path, std::optional<uint64_t> size = {}) {
+  FilePlace PlaceOf(const std::string& path) {
     FilePlace place;
     place.name = server_.origin() + path;
-    place.size = size;
     place.locate = [this, path](bool) -> Result<HttpRequest> {
       HttpRequest request;
       request.url = ParseUrl(server_.origin() + path).value();
       return request;
     };
+    return place;
+  }
+  Result<ByteSourcePtr> Open(const std::string& path, std::optional<uint64_t> size = {}) {
+    FilePlace place = PlaceOf(path);
+    place.size = size;
     return HttpSource::Open(transport_, place);
   }
   static std::string Read(const ByteSource& source, uint64_t offset, size_t count) {
@@ -104,6 +113,28 @@ TEST_F(RemoteSource, SmallReadsThatFollowEachOtherShareARequest) {
   EXPECT_EQ(server_.bytes(), 300u);
 }
 
+TEST_F(RemoteSource, SmallReadsOfSeveralThreadsAreAskedForAtOnce) {
+  const std::string text = Bytes(4 << 20);
+  server_.Add("/a.safetensors", text);
+  const auto source = Open("/a.safetensors");
+  constexpr int kTogether = 4;
+  std::mutex mutex;
+  std::condition_variable came;
+  int count = 0;
+  server_.SetFault([&](const FakeRequest&, FakeAnswer&) {
+    std::unique_lock lock(mutex);
+    ++count;
+    came.notify_all();
+    // Long enough for the slowest machine; the test fails behind it.
+    came.wait_for(lock, std::chrono::seconds(30), [&] { return count >= kTogether; });
+    EXPECT_GE(count, kTogether);
+  });
+  EXPECT_TRUE(ParallelFor(kTogether, kTogether, [&](size_t i) -> Status {
+    const size_t at = (i + 1) * 800000;
+    return Read(**source, at, 4096) == text.substr(at, 4096) ? Ok() : Status(Error{});
+  }));
+}
+
 TEST_F(RemoteSource, AReadBehindTheEndIsCorrupt) {
   server_.Add("/a.json", "hello");
   const auto source = Open("/a.json");
@@ -142,6 +173,73 @@ TEST_F(RemoteSource, AServerWithoutValidatorsGetsAWarning) {
   ASSERT_TRUE(Open("/a.json"));
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0], HasSubstr("/a.json: the server gives neither ETag nor Last-Modified"));
+}
+
+// A file that a listing tells apart from others, with a cache.
+class ListedSource : public RemoteSource {
+ protected:
+  void SetUp() override {
+    transport_.cache = RangeCache::Open(
+        dir_ / "cache", 100u << 20, [this](const std::string& text) { warnings_.push_back(text); });
+    server_.Add("/a.safetensors", text_);
+  }
+  ByteSourcePtr OpenListed() {
+    FilePlace place = PlaceOf("/a.safetensors");
+    place.size = text_.size();
+    place.identity = identity_;
+    const auto source = HttpSource::Open(transport_, place);
+    EXPECT_TRUE(source) << source.error().message;
+    return source ? *source : nullptr;
+  }
+
+  fixtures::TempDir dir_;
+  std::string text_ = Bytes(1 << 20), identity_ = "blob 1";
+};
+
+TEST_F(ListedSource, WhatTheCacheHasNeedsNoRequest) {
+  EXPECT_EQ(Read(*OpenListed(), 500000, 100000), text_.substr(500000, 100000));
+  server_.Forget();
+  const ByteSourcePtr again = OpenListed();
+  EXPECT_EQ(Read(*again, 0, 131072), text_.substr(0, 131072));
+  EXPECT_EQ(Read(*again, 520000, 70000), text_.substr(520000, 70000));
+  EXPECT_TRUE(again->CheckUnchanged());
+  EXPECT_EQ(server_.requests().size(), 0u);
+  EXPECT_EQ(again->identity(), "blob 1");
+}
+
+TEST_F(ListedSource, TheRestIsAskedForOnceTheServerHasShownTheFile) {
+  EXPECT_EQ(Read(*OpenListed(), 500000, 100000), text_.substr(500000, 100000));
+  server_.Forget();
+  const ByteSourcePtr again = OpenListed();
+  EXPECT_EQ(Read(*again, 450000, 200000), text_.substr(450000, 200000));
+  ASSERT_EQ(server_.requests().size(), 3u);
+  EXPECT_EQ(server_.requests()[0].Field("range"), "bytes=0-0");
+  EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=450000-499999");
+  EXPECT_EQ(server_.requests()[2].Field("range"), "bytes=600000-649999");
+  EXPECT_EQ(server_.bytes(), 100001u);
+  EXPECT_TRUE(again->CheckUnchanged());
+  server_.Add("/a.safetensors", Bytes(1 << 20) + "x");
+  EXPECT_FALSE(again->CheckUnchanged());
+}
+
+TEST_F(ListedSource, AFileThatIsNoLongerAsListedIsCorrupt) {
+  Read(*OpenListed(), 500000, 100000);
+  server_.Add("/a.safetensors", text_ + "x");
+  const ByteSourcePtr again = OpenListed();
+  std::vector<std::byte> out(100000);
+  const Status status = again->ReadAt(700000, out);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::kCorrupt);
+  EXPECT_THAT(status.error().message, HasSubstr("size: expected 1048576 bytes as listed"));
+}
+
+TEST_F(ListedSource, AnotherIdentityIsAnotherContent) {
+  OpenListed();
+  identity_ = "blob 2";
+  server_.Forget();
+  OpenListed();
+  EXPECT_EQ(server_.bytes(), 131073u);
+  EXPECT_EQ(server_.requests().size(), 2u);  // a byte, in case that the cache has it
 }
 
 TEST(RemoteHeadCache, OldHeadsMakeRoomForNewOnes) {

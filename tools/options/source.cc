@@ -8,8 +8,14 @@
 #include "libshard/remote/open_remote.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/options/options.h"
 
 namespace moepack::cli {
+namespace {
+
+constexpr uint64_t kLeastCache = 1'000'000;
+
+}  // namespace
 
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
   StartSection(app, Section::kInput);
@@ -19,6 +25,17 @@ void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
   app.add_option("--endpoint", arguments.endpoint,
                  "The server that s3:// is asked of. Default: AWS_ENDPOINT_URL, or Amazon's.")
       ->type_name("URL");
+  CLI::Option* cache =
+      app.add_option("--cache", arguments.cache,
+                     "Keep what is fetched in this directory, and fetch nothing that is there. It "
+                     "may be deleted at any time.")
+          ->type_name("DIR");
+  app.add_option("--cache-size", arguments.cache_size,
+                 "Upper bound for the files of --cache: what was used least lately makes room. "
+                 "Default: 20GB.")
+      ->type_name("SIZE")
+      ->needs(cache)
+      ->transform(AsBytes(kLeastCache));
 }
 
 Result<moepack::Source> OpenSource(const std::string& source, const RemoteArguments& arguments) {
@@ -26,6 +43,8 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
   remote::RemoteOptions options;
   options.plain_http = arguments.plain_http;
   options.endpoint = arguments.endpoint;
+  options.cache = arguments.cache;
+  options.cache_size = arguments.cache_size;
   options.warn = [](const std::string& text) {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
@@ -50,8 +69,10 @@ uint64_t SizeOfFiles(const Checkpoint& checkpoint) {
 void NoteTraffic(const SourceTree& tree, uint64_t bytes) {
   const std::optional<Traffic> traffic = tree.traffic();
   if (!traffic) return;
+  const uint64_t kept = remote::BytesFromCache(tree);
+  const std::string cached = kept == 0 ? "" : Cat(", ", ExactBytes(kept), " from the cache,");
   PrintNotes({Cat("fetched ", ExactBytes(traffic->bytes), " in ",
-                  Plural(traffic->requests, "request"), " of ", ExactBytes(bytes))});
+                  Plural(traffic->requests, "request"), cached, " of ", ExactBytes(bytes))});
 }
 
 }  // namespace moepack::cli

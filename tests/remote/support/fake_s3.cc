@@ -80,7 +80,7 @@ FakeS3::FakeS3() {
 
 void FakeS3::Add(const std::string& object, std::string bytes) {
   const std::lock_guard lock(mutex_);
-  sizes_[object] = bytes.size();
+  objects_[object] = {bytes.size(), FaultServer::EtagOf(bytes)};
   server_.Add("/bucket/" + object, std::move(bytes));
 }
 
@@ -103,15 +103,16 @@ FakeAnswer FakeS3::List(const FakeRequest& request) {
   std::string xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"x\">";
   size_t count = 0;
   std::string next;
-  for (const auto& [object, size] : sizes_) {
+  for (const auto& [object, known] : objects_) {
     if (!object.starts_with(prefix) || object < from) continue;
     if (object.find('/', prefix.size()) != std::string::npos) continue;
     if (count++ == page_size) next = object;
     if (count > page_size) continue;
     std::string escaped;
     for (const char c : object) escaped += c == '&' ? std::string("&amp;") : std::string(1, c);
-    xml += Cat("<Contents><Key>", escaped, "</Key><ETag>&quot;e&quot;</ETag><Size>", size,
-               "</Size></Contents>");
+    const std::string digits = known.etag.substr(1, known.etag.size() - 2);
+    xml += Cat("<Contents><Key>", escaped, "</Key><ETag>&quot;", digits, "&quot;</ETag><Size>",
+               known.size, "</Size></Contents>");
   }
   xml += Cat("<IsTruncated>", next.empty() ? "false" : "true", "</IsTruncated>");
   if (!next.empty()) xml += Cat("<NextContinuationToken>", next, "</NextContinuationToken>");

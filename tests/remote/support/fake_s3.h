@@ -29,7 +29,11 @@ class FakeS3 {
   FakeAnswer List(const FakeRequest& request);
 
   std::mutex mutex_;
-  std::map<std::string, size_t> sizes_;
+  struct Object {
+    size_t size = 0;
+    std::string etag;
+  };
+  std::map<std::string, Object> objects_;
   FaultServer::Fault fault_;
   FaultServer server_;
 };

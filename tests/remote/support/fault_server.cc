@@ -1,8 +1,10 @@
 #include "tests/remote/support/fault_server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +29,15 @@ void SendAll(int connection, std::string_view bytes) {
     const ssize_t sent = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) throw std::runtime_error("closed");
     bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
+void SendPart(int connection, const FakeAnswer::FilePart& part) {
+  auto at = static_cast<off_t>(part.offset);
+  const auto end = static_cast<off_t>(part.offset + part.length);
+  while (at < end) {
+    const ssize_t sent = sendfile(connection, part.descriptor, &at, static_cast<size_t>(end - at));
+    if (sent <= 0) throw std::runtime_error("closed");
   }
 }
 
@@ -127,14 +138,38 @@ FaultServer::~FaultServer() {
   }
   workers_.clear();
   for (const int connection : connections_) close(connection);
+  for (const auto& [path, file] : files_) {
+    if (file.descriptor >= 0) close(file.descriptor);
+  }
   close(listener_);
 }
 
 std::string FaultServer::origin() const { return Cat("http://127.0.0.1:", port_); }
 
+std::string FaultServer::EtagOf(const std::string& bytes) {
+  return Cat('"', Sha256Hex(bytes).substr(0, 12), '"');
+}
+
 void FaultServer::Add(const std::string& path, std::string bytes) {
+  File file;
+  file.etag = EtagOf(bytes);
+  file.size = bytes.size();
+  file.bytes = std::move(bytes);
   const std::lock_guard lock(mutex_);
-  files_[path] = std::move(bytes);
+  files_[path] = std::move(file);
+}
+
+void FaultServer::ServeDirectory(const std::string& path, const std::string& directory) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    File file;
+    file.size = entry.file_size();
+    file.etag = EtagOf(Cat(entry.path().string(), file.size));
+    file.descriptor = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+    if (file.descriptor < 0) throw std::runtime_error("the test's server cannot open a file");
+    const std::lock_guard lock(mutex_);
+    files_[path + entry.path().filename().string()] = std::move(file);
+  }
 }
 
 void FaultServer::AddDirectory(const std::string& path, const std::string& directory) {
@@ -192,10 +227,10 @@ std::optional<FakeAnswer> FaultServer::Listing(const std::string& path) const {
   if (!listing_ || !path.ends_with('/')) return std::nullopt;
   std::string page = Cat("<html><head><title>Index of ", path, "</title></head>\n<body><pre>",
                          "<a href=\"../\">../</a>\n");
-  for (const auto& [file, bytes] : files_) {
-    if (!file.starts_with(path) || file.find('/', path.size()) != std::string::npos) continue;
-    const std::string name = file.substr(path.size());
-    page += Cat("<a href=\"", EncodePath(name), "\">", name, "</a> ", bytes.size(), "\n");
+  for (const auto& [at, file] : files_) {
+    if (!at.starts_with(path) || at.find('/', path.size()) != std::string::npos) continue;
+    const std::string name = at.substr(path.size());
+    page += Cat("<a href=\"", EncodePath(name), "\">", name, "</a> ", file.size, "\n");
   }
   FakeAnswer answer = Plain(200, page + "</pre></body></html>");
   answer.Set("Content-Type", "text/html");
@@ -205,30 +240,38 @@ std::optional<FakeAnswer> FaultServer::Listing(const std::string& path) const {
 // What nginx would answer.
 FakeAnswer FaultServer::Good(const FakeRequest& request) const {
   const std::lock_guard lock(mutex_);
-  const auto file = files_.find(request.path);
-  if (file == files_.end()) return Listing(request.path).value_or(Plain(404, "no such file"));
-  const std::string& bytes = file->second;
-  const std::string etag = Cat('"', Sha256Hex(bytes).substr(0, 12), '"');
+  const auto found = files_.find(request.path);
+  if (found == files_.end()) return Listing(request.path).value_or(Plain(404, "no such file"));
+  const File& file = found->second;
   FakeAnswer answer;
-  answer.Set("ETag", etag);
+  answer.Set("ETag", file.etag);
   answer.Set("Last-Modified", "Sat, 01 Aug 2026 10:00:00 GMT");
   answer.Set("Accept-Ranges", "bytes");
+  const auto fill = [&](uint64_t from, uint64_t count) {
+    if (file.descriptor < 0) answer.body = file.bytes.substr(from, count);
+    if (file.descriptor >= 0) answer.part = {file.descriptor, from, count};
+  };
   const auto range = request.Range();
   const std::string condition = request.Field("if-range");
-  if (!range || (!condition.empty() && condition != etag)) {
-    answer.body = bytes;
+  if (!range || (!condition.empty() && condition != file.etag)) {
+    fill(0, file.size);
     return answer;
   }
-  if (range->first >= bytes.size()) {
+  if (range->first >= file.size) {
     answer.status = 416;
-    answer.Set("Content-Range", Cat("bytes */", bytes.size()));
+    answer.Set("Content-Range", Cat("bytes */", file.size));
     return answer;
   }
-  const uint64_t last = std::min<uint64_t>(range->second, bytes.size() - 1);
+  const uint64_t last = std::min<uint64_t>(range->second, file.size - 1);
   answer.status = 206;
-  answer.Set("Content-Range", Cat("bytes ", range->first, "-", last, "/", bytes.size()));
-  answer.body = bytes.substr(range->first, last - range->first + 1);
+  answer.Set("Content-Range", Cat("bytes ", range->first, "-", last, "/", file.size));
+  fill(range->first, last - range->first + 1);
   return answer;
+}
+
+void FaultServer::SendBody(int connection, const FakeAnswer& answer) {
+  if (answer.part.length > 0) return SendPart(connection, answer.part);
+  SendAll(connection, std::string_view(answer.body).substr(0, answer.cut_after));
 }
 
 // False when the connection is to be closed.
@@ -247,14 +290,15 @@ bool FaultServer::Answer(int connection, const FakeRequest& request) {
       std::any_of(answer.fields.begin(), answer.fields.end(),
                   [](const auto& field) { return Lower(field.first) == "content-length"; });
   if (!has_length && !answer.no_length)
-    answer.fields.emplace_back("Content-Length", std::to_string(answer.body.size()));
+    answer.fields.emplace_back("Content-Length",
+                               std::to_string(answer.body.size() + answer.part.length));
   for (const auto& [name, value] : answer.fields) header += Cat(name, ": ", value, "\r\n");
   SendAll(connection, header + "\r\n");
   if (request.method == "HEAD") return true;
   const std::string_view body = std::string_view(answer.body).substr(0, answer.cut_after);
   if (answer.per_byte.count() == 0) {
-    bytes_ += body.size();
-    SendAll(connection, body);
+    bytes_ += body.size() + answer.part.length;
+    SendBody(connection, answer);
   } else {
     for (const char c : body) {
       if (stopping_) return false;

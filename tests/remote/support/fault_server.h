@@ -32,6 +32,12 @@ struct FakeAnswer {
   size_t cut_after = SIZE_MAX;            // bytes of the body; then the connection is closed
   std::chrono::milliseconds per_byte{0};  // drips
   bool no_length = false;                 // the body ends with the connection
+  // The body is this part of an open file, not `body`.
+  struct FilePart {
+    int descriptor = -1;
+    uint64_t offset = 0, length = 0;
+  };
+  FilePart part = {};
 
   void Set(const std::string& name, const std::string& value);
   void Remove(const std::string& name);
@@ -57,6 +63,8 @@ class FaultServer {
   void Add(const std::string& path, std::string bytes);
   // Every file directly in a directory of this machine, below `path` ("/model/").
   void AddDirectory(const std::string& path, const std::string& directory);
+  // The same without reading them: they may be large, and have holes. They stay as they are.
+  void ServeDirectory(const std::string& path, const std::string& directory);
   void SetFault(Fault fault);
   // Before every answer.
   void SetDelay(std::chrono::milliseconds delay) { delay_ = delay; }
@@ -69,17 +77,26 @@ class FaultServer {
   size_t connections() const;                // in all
   void Forget();
 
+  // What Add makes an ETag of.
+  static std::string EtagOf(const std::string& bytes);
+
  private:
+  struct File {
+    std::string bytes, etag;
+    uint64_t size = 0;
+    int descriptor = -1;  // of a file that was not read
+  };
   void Accept();
   void Serve(int connection);
   bool Answer(int connection, const FakeRequest& request);
   FakeAnswer Good(const FakeRequest& request) const;
+  static void SendBody(int connection, const FakeAnswer& answer);
   std::optional<FakeAnswer> Listing(const std::string& path) const;
 
   int listener_ = -1;
   uint16_t port_ = 0;
   mutable std::mutex mutex_;
-  std::map<std::string, std::string> files_;
+  std::map<std::string, File> files_;
   Fault fault_;
   std::vector<FakeRequest> requests_;
   std::atomic<uint64_t> bytes_{0};

@@ -1,0 +1,71 @@
+// The files of a cache of ranges (range_cache.h) and nothing else: a folder for every content of a
+// file, in it one file for every range. Folders are 0700, files 0600, and no link below the
+// directory is followed. What others put there has other names and stays as it is.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/descriptor.h"
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+
+namespace moepack::remote {
+
+struct CachedRange {
+  uint64_t offset = 0, length = 0;  // in the file that was fetched
+
+  uint64_t end() const { return offset + length; }
+  bool operator==(const CachedRange&) const = default;
+};
+
+// Used by several threads and processes at once: a file appears whole, by a rename.
+class CacheDirectory {
+ public:
+  // Makes `named` and its missing parents. kInvalidArgument for one that others may write, as they
+  // could put weights into it.
+  static Result<CacheDirectory> OpenOrMake(const fs::path& named);
+
+  const fs::path& path() const { return path_; }
+  // `address` says where the content is from, `content` which one it is. Both are hashed: neither
+  // can be read from the name. Folders of one address have the same beginning.
+  static std::string FolderName(std::string_view address, std::string_view content);
+  static std::string FolderStart(std::string_view address);
+
+  // What a range takes on the disk.
+  static uint64_t SizeOnDisk(uint64_t length);
+
+  std::vector<std::string> Folders() const;
+  struct File {
+    std::string folder, name;
+    CachedRange range;  // of length 0 for what a writer left that was killed
+    uint64_t size = 0;
+    timespec used = {};
+  };
+  // None for a folder that is not there.
+  std::vector<File> Files(const std::string& folder) const;
+
+  // Fills `out`, which is as long as the range, and marks the range as used now. False when it is
+  // not there; one that is damaged is removed first.
+  bool Read(const std::string& folder, const CachedRange& range, std::span<std::byte> out) const;
+  // kNotFound when the directory itself was removed.
+  Status Write(const std::string& folder, const CachedRange& range,
+               std::span<const std::byte> bytes) const;
+  // Of what cannot be removed nothing is said. A folder goes with its last file.
+  void Remove(const std::string& folder, const std::string& name) const;
+
+ private:
+  CacheDirectory(Descriptor fd, fs::path path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  Result<Descriptor> OpenFolder(const std::string& folder, bool make) const;
+
+  Descriptor fd_;
+  fs::path path_;
+};
+
+}  // namespace moepack::remote
