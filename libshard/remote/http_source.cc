@@ -51,8 +51,9 @@ HttpSource::HttpSource(const Transport& transport, FilePlace place, FirstRange f
       key_(NextKey()),
       window_(std::make_unique<Window>()) {
   if (identity_.empty()) identity_ = Cat(file_.size, " bytes, ", file_.validator.Shown());
-  transport_.heads->Put(key_,
-                        std::make_shared<const std::vector<std::byte>>(std::move(first.head)));
+  auto head = std::make_shared<const std::vector<std::byte>>(std::move(first.head));
+  if (first.whole) whole_ = head;
+  if (!first.whole) transport_.heads->Put(key_, std::move(head));
 }
 
 Result<ByteSourcePtr> HttpSource::Open(const Transport& transport, FilePlace place) {
@@ -64,7 +65,8 @@ Result<ByteSourcePtr> HttpSource::Open(const Transport& transport, FilePlace pla
                      first.file.size),
                  "the server's listing and its files disagree: run the command again"};
   }
-  if (first.file.validator.empty() && place.identity.empty() && first.file.size > 0) {
+  const bool known = !first.file.validator.empty() || !place.identity.empty() || first.whole;
+  if (!known && first.file.size > 0) {
     transport.client->settings().warn(
         Cat(place.name,
             ": the server gives neither ETag nor Last-Modified: only a change of the "
@@ -114,7 +116,7 @@ Status HttpSource::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (out.empty()) return Ok();
   const uint64_t there = file_.size - std::min(offset, file_.size);
   if (out.size() > there) return EndsEarly(file_.name, offset, out.size(), there);
-  const HeadBytes head = transport_.heads->Get(key_);
+  const HeadBytes head = whole_ ? whole_ : transport_.heads->Get(key_);
   if (head == nullptr || offset >= head->size()) {
     return out.size() < kSmall ? ReadSmall(offset, out) : Fetch(offset, out);
   }
@@ -128,9 +130,10 @@ Status HttpSource::ReadAt(uint64_t offset, std::span<std::byte> out) const {
 }
 
 Status HttpSource::CheckUnchanged() const {
-  if (file_.size == 0) return Ok();
-  std::byte first;
-  return Fetch(0, {&first, 1});
+  if (file_.size == 0 || whole_) return Ok();
+  // Not the first: s3rver takes "0-0" for no range.
+  std::byte last;
+  return Fetch(file_.size - 1, {&last, 1});
 }
 
 }  // namespace moepack::remote

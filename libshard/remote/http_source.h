@@ -7,8 +7,8 @@
 #include <string>
 
 #include "libshard/base/byte_source.h"
+#include "libshard/remote/first_range.h"
 #include "libshard/remote/head_cache.h"
-#include "libshard/remote/range_read.h"
 
 namespace moepack::remote {
 
@@ -39,7 +39,7 @@ class HttpSource final : public ByteSource {
   bool far() const override { return true; }
   // Errors are those of ReadRange, too.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
-  // One request of one byte, unless the file is empty.
+  // One request of one byte, unless the file is empty or was read whole.
   Status CheckUnchanged() const override;
 
  private:
@@ -52,7 +52,8 @@ class HttpSource final : public ByteSource {
   FilePlace place_;
   RemoteFile file_;
   std::string identity_;
-  uint64_t key_;  // in the cache of heads
+  uint64_t key_;     // in the cache of heads
+  HeadBytes whole_;  // of a server that may know no ranges; else null
   // Readers that go on with small steps get the bytes of a window.
   struct Window {
     std::mutex mutex;

@@ -25,9 +25,11 @@ class HubPlace {
   HubPlace(std::shared_ptr<const HubApi> api, std::string file, HubFile known)
       : api_(std::move(api)), file_(std::move(file)), known_(std::move(known)) {}
 
-  Result<HttpRequest> Locate(bool renew) {
+  // Several threads may find out that an address has expired; the first renews it.
+  Result<HttpRequest> Locate(const Url* refused) {
     const std::lock_guard lock(mutex_);
-    if (!request_ || renew) {
+    const bool expired = refused && request_ && refused->Text() == request_->url.Text();
+    if (!request_ || expired) {
       SHARD_TRY(request_, api_->Resolve(file_, known_));
     }
     return *request_;
@@ -138,9 +140,9 @@ Result<ByteSourcePtr> HubTree::OpenNew(const std::string& file) const {
     if (local && (*local)->size() == found->second.size) return local;
   }
   auto place = std::make_shared<HubPlace>(content_.api, found->first, found->second);
-  return HttpSource::Open(transport(),
-                          {NameOf(file), [place](bool renew) { return place->Locate(renew); },
-                           found->second.size, Cat("blob ", found->second.id)});
+  return HttpSource::Open(
+      transport(), {NameOf(file), [place](const Url* refused) { return place->Locate(refused); },
+                    found->second.size, Cat("blob ", found->second.id)});
 }
 
 fs::path SnapshotOf(const HubSettings& settings, const HubName& name, const std::string& commit) {
