@@ -12,6 +12,8 @@ namespace moepack::remote {
 struct RemoteOptions {
   bool plain_http = false;  // http to other machines
   std::string endpoint;     // of S3, "" for that of the environment
+  // Files may be read whole from servers that know no ranges, and are kept in memory: 1 GiB in all.
+  bool full_download = false;
   // Told what the user should know and what does not stop the work; from any thread.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

@@ -19,6 +19,9 @@ void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
   app.add_option("--endpoint", arguments.endpoint,
                  "The server that s3:// is asked of. Default: AWS_ENDPOINT_URL, or Amazon's.")
       ->type_name("URL");
+  app.add_flag("--allow-full-download", arguments.full_download,
+               "Read a file whole, and keep it in memory, where a server ignores ranges: up to "
+               "1 GiB of files in all.");
 }
 
 Result<moepack::Source> OpenSource(const std::string& source, const RemoteArguments& arguments) {
@@ -26,6 +29,7 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
   remote::RemoteOptions options;
   options.plain_http = arguments.plain_http;
   options.endpoint = arguments.endpoint;
+  options.full_download = arguments.full_download;
   options.warn = [](const std::string& text) {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);

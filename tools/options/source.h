@@ -14,8 +14,9 @@ namespace moepack::cli {
 struct RemoteArguments {
   bool plain_http = false;
   std::string endpoint;
+  bool full_download = false;
 };
-// --plain-http, --endpoint.
+// --plain-http, --endpoint, --allow-full-download.
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
 
 // The one place where what a user names becomes a tree: a directory of this machine, or a file in
