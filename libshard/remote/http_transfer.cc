@@ -36,7 +36,9 @@ bool IsLasting(CURLcode code) {
 }
 
 const char* FailureHint(CURLcode code) {
-  if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
+  if (code == CURLE_SSL_CACERT_BADFILE)
+    return "check the files that CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR name";
+  if (code == CURLE_PEER_FAILED_VERIFICATION)
     return "check the name in the address; for an authority that this machine does not know set "
            "SSL_CERT_FILE to its certificates";
   if (code == CURLE_COULDNT_RESOLVE_HOST) return "check the name of the host and the network";

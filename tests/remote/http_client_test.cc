@@ -251,7 +251,7 @@ TEST_F(RemoteClient, EightRequestsToEveryHostMayBeUnderWay) {
   FaultServer other;
   std::mutex mutex;
   std::condition_variable all;
-  int inside = 0;
+  std::atomic<int> inside = 0;
   // Sixteen answers come only once all of them were asked for.
   const auto wait = [&](const FakeRequest&, FakeAnswer& answer) {
     answer = Plain(200, "hello");

@@ -148,6 +148,10 @@ TEST_F(RealTls, AnUnknownAuthorityAndAnotherNameAreRefused) {
   EXPECT_EQ(other.status, 7);
   EXPECT_THAT(other.err, HasSubstr("127.0.0.1: SSL: "));
   EXPECT_THAT(other.err, HasSubstr("hint: check the name in the address"));
+  const ScopedVariable none("SSL_CERT_FILE", workspace_ / "tls/none.pem");
+  const ToolRun missing = Moepack("list-tensors " + Address("https://localhost"));
+  EXPECT_EQ(missing.status, 7);
+  EXPECT_THAT(missing.err, HasSubstr("hint: check the files that CURL_CA_BUNDLE, SSL_CERT_FILE"));
 }
 
 TEST_F(RealServers, RcloneGivesWhatTheDirectoryGives) {

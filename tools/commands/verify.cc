@@ -114,8 +114,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddRemoteOptions(app, arguments->remote);
   AddImatrices(app, arguments->verify.imatrix_files);
   AddPre(app, arguments->verify.pre);
-  for (const char* name :
-       {"--family", "--config", "--imatrix", "--pre", "--plain-http", "--endpoint"})
+  for (const char* name : {"--family", "--config", "--imatrix", "--pre", "--plain-http",
+                           "--endpoint", "--allow-full-download"})
     app.get_option(name)->needs(against);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);

@@ -60,7 +60,7 @@ pid_t Launch(const std::vector<std::string>& command, const std::filesystem::pat
     if (getppid() != test) _exit(127);
     dup2(out, STDOUT_FILENO);
     dup2(out, STDERR_FILENO);
-    execvp(words[0], words.data());
+    execv(words[0], words.data());
     _exit(127);
   }
   close(out);

@@ -16,7 +16,8 @@ std::string FindProgram(const std::string& name);
 
 class RealServer {
  public:
-  // The words of a command that serves on `port` and stays in the foreground.
+  // The words of a command that serves on `port` and stays in the foreground; the first is the path
+  // of the program.
   using CommandFor = std::function<std::vector<std::string>(uint16_t port)>;
 
   // Returns once the program accepts connections or could not be started with five ports; what it
