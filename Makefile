@@ -7,7 +7,7 @@ FOLDERS = $(shell sed -n 's,^\([a-z-]*\)[/:].*,\1,p' .ci/layers.txt | sort -u | 
 SOURCES = $(shell find $(subst |, ,$(FOLDERS)) -name '*.cc' -o -name '*.h')
 
 .NOTPARALLEL:
-.PHONY: build product demo test bench docs check format tidy deps clean
+.PHONY: build product demo test bench docs check format tidy deps test-deps clean
 
 build: deps $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -22,7 +22,7 @@ product: deps $(BUILD)/build.ninja
 demo: product
 	@.ci/demo.sh $(BUILD)/moepack
 
-test: build
+test: test-deps build
 	@tests/run_tests.sh $(BUILD)
 
 bench: build
@@ -32,7 +32,7 @@ docs: build
 	@tests/tree/cli_reference.sh --write docs/cli.md $(BUILD)/moepack
 
 check:
-	@.ci/install-deps.sh build check
+	@.ci/install-deps.sh build test check
 	@.ci/check.sh $(JOBS)
 
 format:
@@ -45,6 +45,9 @@ tidy: build
 
 deps:
 	@.ci/install-deps.sh
+
+test-deps:
+	@.ci/install-deps.sh build test
 
 clean:
 	@rm -rf build

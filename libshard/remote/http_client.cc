@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kMostHops = 5;
 constexpr size_t kQuotedBody = 200;
+constexpr uint64_t kProgress = 1u << 20;
 
 bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
@@ -31,6 +32,12 @@ const char* StatusHint(int status) {
   if (status == 429) return "the server limits requests: wait some minutes, or log in for more";
   if (status >= 500) return "the server has a problem: run the command again later";
   return "";
+}
+
+// The Hub counts requests to its API apart from those for files, so a limit belongs to the first
+// part of a path.
+std::string LimitedPart(const Url& url) {
+  return Cat(url.Origin(), url.path.substr(0, url.path.find('/', 1)));
 }
 
 Error NoMoreTries(Error error, int tries) {
@@ -101,29 +108,58 @@ struct HttpClient::Attempt {
   HttpReply reply;
   std::optional<Error> error;
   bool transient = false;  // the error may not come again
+  uint64_t bytes = 0;
 };
 
 HttpClient::HttpClient(HttpSettings settings) : settings_(std::move(settings)) {}
 
 HttpClient::~HttpClient() = default;
 
-std::unique_ptr<HttpClient::Handle> HttpClient::Acquire() {
+std::unique_ptr<HttpClient::Handle> HttpClient::Acquire(const std::string& origin) {
   std::unique_lock lock(mutex_);
-  released_.wait(lock, [&] { return busy_ < settings_.in_flight; });
-  ++busy_;
-  if (idle_.empty()) return std::make_unique<Handle>();
-  std::unique_ptr<Handle> handle = std::move(idle_.back());
-  idle_.pop_back();
+  Host& host = hosts_[origin];
+  released_.wait(lock, [&] { return host.busy < settings_.in_flight; });
+  ++host.busy;
+  if (host.idle.empty()) return std::make_unique<Handle>();
+  std::unique_ptr<Handle> handle = std::move(host.idle.back());
+  host.idle.pop_back();
   return handle;
 }
 
-void HttpClient::Release(std::unique_ptr<Handle> handle) {
+void HttpClient::Release(const HttpReply& reply, std::unique_ptr<Handle> handle) {
   {
     const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(handle));
-    --busy_;
+    paces_[LimitedPart(reply.url)].Note(reply.fields, Pace::Clock::now());
+    Host& host = hosts_[reply.url.Origin()];
+    host.idle.push_back(std::move(handle));
+    --host.busy;
   }
-  released_.notify_one();
+  released_.notify_all();
+}
+
+// A server that asks for more than the rule allows is asked at once: it refuses in its own words.
+Status HttpClient::WaitForTurn(const Url& url) {
+  const Pace::Time now = Pace::Clock::now();
+  Pace::Time turn;
+  {
+    const std::lock_guard lock(mutex_);
+    turn = paces_[LimitedPart(url)].Take(now);
+  }
+  const Seconds wait = turn - now;
+  if (wait.count() <= 0 || wait > settings_.retry.most_asked) return Ok();
+  if (wait > Seconds(1) && !slowed_.exchange(true)) {
+    settings_.warn(Cat(url.host,
+                       ": the server's limit of requests is nearly reached: going slower "
+                       "until its window ends; log in for more"));
+  }
+  return Pause(wait);
+}
+
+bool HttpClient::HoldWhole(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes > settings_.whole_files - whole_) return false;
+  whole_ += bytes;
+  return true;
 }
 
 Status HttpClient::CheckScheme(const Url& url, const std::string& name) const {
@@ -164,18 +200,19 @@ HttpClient::Attempt HttpClient::Once(HttpRequest request, HttpSink& sink) {
   for (int hop = 0; hop <= kMostHops; ++hop) {
     if (const Status allowed = CheckScheme(request.url, request.name); !allowed)
       return {{}, allowed.error()};
-    std::unique_ptr<Handle> handle = Acquire();
+    if (const Status turn = WaitForTurn(request.url); !turn) return {{}, turn.error()};
+    std::unique_ptr<Handle> handle = Acquire(request.url.Origin());
     ++requests_;
     HttpTransfer transfer(handle->get(), settings_, request, sink);
     TransferEnd end = transfer.Run();
     bytes_ += end.bytes;
-    Release(std::move(handle));
     end.reply.url = request.url;
+    Release(end.reply, std::move(handle));
     const bool relative = end.reply.Field("location").find("://") == std::string_view::npos;
     const bool follows = request.follow == HttpRequest::Follow::kAll ||
                          (request.follow == HttpRequest::Follow::kRelative && relative);
     if (end.error || !IsRedirect(end.reply.status) || !follows)
-      return {std::move(end.reply), std::move(end.error), end.transient};
+      return {std::move(end.reply), std::move(end.error), end.transient, end.bytes};
     if (auto error = Follow(end.reply, request)) return {{}, std::move(error)};
   }
   return {{},
@@ -194,6 +231,7 @@ Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, 
     const bool busy = !attempt.error && IsTransient(attempt.reply.status);
     if (attempt.error && !attempt.transient) return *std::move(attempt.error);
     if (!attempt.error && !busy) return std::move(attempt.reply);
+    if (attempt.bytes >= kProgress && sink.goes_on()) tried = 0;
     if (tried >= settings_.retry.tries) {
       Error last =
           attempt.error ? *std::move(attempt.error) : StatusError(request.name, attempt.reply);

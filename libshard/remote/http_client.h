@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
 #include "libshard/remote/http_settings.h"
+#include "libshard/remote/pace.h"
 #include "libshard/remote/url.h"
 
 namespace moepack::remote {
@@ -40,7 +42,9 @@ struct HttpRequest {
 struct HttpReply {
   int status = 0;
   HttpFields fields;
-  Url url;           // that answered, after redirects
+  Url url;  // that answered, after redirects
+  // The body's end can be told from that of the connection.
+  bool end_is_marked = false;
   std::string body;  // what an answer of 400 and above begins with, for messages
 
   std::string_view Field(std::string_view field) const { return FieldOf(fields, field); }
@@ -53,13 +57,16 @@ class HttpSink {
   // With status and header fields, before the body; again for every try.
   virtual Status Begin(const HttpReply& head) = 0;
   virtual Status Take(std::span<const std::byte> bytes) = 0;
+  // The next try goes on behind what the last one took.
+  virtual bool goes_on() const { return false; }
 };
 
 // A status that is an error, in words: kNotFound for 404, kIo for 401, 403 and others that are the
 // asker's, kUnavailable for the server's. `reply.body` is quoted where it is text.
 Error StatusError(const std::string& name, const HttpReply& reply);
 
-// Used by several threads at once; no more than HttpSettings::in_flight requests are under way.
+// Used by several threads at once; no more than HttpSettings::in_flight requests to one host are
+// under way. A server that says by RateLimit that few requests are left is asked at that rate.
 class HttpClient {
  public:
   explicit HttpClient(HttpSettings settings);
@@ -68,13 +75,17 @@ class HttpClient {
   ~HttpClient();
 
   // Asks until there is an answer that is not transient; an answer of any other status is a value.
-  // `next` makes the request of each try, so that it can go on where the last one ended. Errors:
+  // `next` makes the request of each try, so that it can go on where the last one ended; one that
+  // went on by a MiB is not counted. Errors:
   // kUnavailable when the server cannot be reached or stays busy, kIo when the transfer breaks off
   // every time or a redirect is refused, kInvalidArgument for http where it is not allowed,
   // kInterrupted, and those of the sink.
   Result<HttpReply> Perform(const std::function<HttpRequest()>& next, HttpSink& sink);
   // A body of at most `limit` bytes as `body`, whatever the status; more is kIo.
   Result<HttpReply> Fetch(const HttpRequest& request, uint64_t limit);
+
+  // Counts memory for a file that is read whole; false when HttpSettings::whole_files has no room.
+  bool HoldWhole(uint64_t bytes);
 
   const HttpSettings& settings() const { return settings_; }
   Traffic traffic() const { return {requests_, bytes_}; }
@@ -86,14 +97,21 @@ class HttpClient {
   Attempt Once(HttpRequest request, HttpSink& sink);
   std::optional<Error> Follow(const HttpReply& reply, HttpRequest& request) const;
   Status CheckScheme(const Url& url, const std::string& name) const;
-  std::unique_ptr<Handle> Acquire();
-  void Release(std::unique_ptr<Handle> handle);
+  Status WaitForTurn(const Url& url);
+  std::unique_ptr<Handle> Acquire(const std::string& origin);
+  void Release(const HttpReply& reply, std::unique_ptr<Handle> handle);
 
   HttpSettings settings_;
   std::mutex mutex_;
   std::condition_variable released_;
-  std::vector<std::unique_ptr<Handle>> idle_;
-  size_t busy_ = 0;
+  struct Host {
+    std::vector<std::unique_ptr<Handle>> idle;
+    size_t busy = 0;
+  };
+  std::map<std::string, Host> hosts_;  // by origins
+  std::map<std::string, Pace> paces_;  // by parts of hosts that may have limits of their own
+  uint64_t whole_ = 0;
+  std::atomic<bool> slowed_{false};
   std::atomic<uint64_t> requests_{0}, bytes_{0};
 };
 

@@ -1,6 +1,7 @@
 // How servers are talked to: what the user and the environment say about it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -13,9 +14,10 @@ struct HttpSettings {
   std::string ca_file, ca_path;  // "" for those of the system
   std::string user_agent = "moepack";
   RetryRule retry;
-  size_t in_flight = 8;     // requests at once
-  long stall_bytes = 1024;  // fewer per second than this,
-  long stall_seconds = 30;  // for so long, is a stalled transfer
+  size_t in_flight = 8;      // requests at once to one host
+  uint64_t whole_files = 0;  // bytes in memory of files that a server gives only whole
+  long stall_bytes = 1024;   // fewer per second than this,
+  long stall_seconds = 30;   // for so long, is a stalled transfer
   long connect_seconds = 30;
   // Told what the user should know and what does not stop the work; from any thread.
   std::function<void(const std::string&)> warn = [](const std::string&) {};

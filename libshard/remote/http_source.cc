@@ -19,6 +19,9 @@ constexpr uint64_t kMostRange = 64u << 20;
 // Reads below this size that follow each other share a request of a window.
 constexpr uint64_t kSmall = 64u << 10;
 constexpr uint64_t kWindow = 1u << 20;
+// A window is so many times as long as what was read before it, so that little is fetched for
+// nothing where a few small tensors lie side by side.
+constexpr uint64_t kAheadPerRun = 4;
 
 // A later part of a GGUF set has no tokenizer.
 bool IsLaterPart(const std::string& name) {
@@ -121,14 +124,20 @@ Result<ByteSourcePtr> HttpSource::Open(const Transport& transport, FilePlace pla
   }
   SHARD_TRY(FirstRange first, AskFirst(transport, place));
   SHARD_CHECK(CheckSize(place, first.file));
-  if (first.file.validator.empty() && place.identity.empty() && first.file.size > 0) {
+  const bool known = !first.file.validator.empty() || !place.identity.empty() || first.whole;
+  if (!known && first.file.size > 0) {
     transport.client->settings().warn(
         Cat(place.name,
             ": the server gives neither ETag nor Last-Modified: only a change of the "
             "file's size would be noticed"));
   }
-  const std::shared_ptr<const HttpSource> source(
+  const bool whole = first.whole;
+  const std::shared_ptr<HttpSource> source(
       new HttpSource(transport, std::move(place), std::move(first.file), true));
+  if (whole) {
+    source->whole_ = std::make_shared<const std::vector<std::byte>>(std::move(first.head));
+    return ByteSourcePtr(source);
+  }
   SHARD_CHECK(source->TakeHead(std::move(first.head)));
   return ByteSourcePtr(source);
 }
@@ -159,7 +168,9 @@ Status HttpSource::Download(uint64_t offset, std::span<std::byte> out) const {
 // A commit tells more than the ETag of whichever server answered.
 std::optional<Origin> HttpSource::origin() const {
   Origin out{file_.name, place_.commit, "", place_.sha256};
-  if (out.commit.empty() && !file_.validator.empty()) out.validator = file_.validator.Shown();
+  const std::lock_guard lock(answer_->mutex);
+  const Validator& validator = answer_->validator;
+  if (out.commit.empty() && !validator.empty()) out.validator = validator.Shown();
   return out;
 }
 
@@ -187,13 +198,15 @@ Status HttpSource::ReadSmall(uint64_t offset, std::span<std::byte> out) const {
   const bool inside =
       offset >= window.offset && offset + out.size() <= window.offset + window.bytes.size();
   const bool goes_on = offset >= window.next && offset - window.next < kSmall && window.next > 0;
+  window.run = out.size() + (inside || goes_on ? window.run : 0);
   window.next = offset + out.size();
   if (!inside && !goes_on) {
     lock.unlock();  // reads of several threads that are far from each other are asked for at once
     return Fetch(offset, out);
   }
   if (!inside) {
-    std::vector<std::byte> bytes(std::min(kWindow, file_.size - offset));
+    const uint64_t ahead = std::min(kWindow, kAheadPerRun * window.run);
+    std::vector<std::byte> bytes(std::min(ahead, file_.size - offset));
     SHARD_CHECK(Fetch(offset, bytes));
     window.bytes = std::move(bytes);
     window.offset = offset;
@@ -206,7 +219,7 @@ Status HttpSource::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (out.empty()) return Ok();
   const uint64_t there = file_.size - std::min(offset, file_.size);
   if (out.size() > there) return EndsEarly(file_.name, offset, out.size(), there);
-  const HeadBytes head = transport_.heads->Get(key_);
+  const HeadBytes head = whole_ ? whole_ : transport_.heads->Get(key_);
   if (head == nullptr || offset >= head->size()) {
     return out.size() < kSmall ? ReadSmall(offset, out) : Fetch(offset, out);
   }
@@ -222,10 +235,11 @@ Status HttpSource::ReadAt(uint64_t offset, std::span<std::byte> out) const {
 Status HttpSource::CheckUnchanged() const {
   {
     const std::lock_guard lock(answer_->mutex);
-    if (file_.size == 0 || !answer_->known) return Ok();
+    if (file_.size == 0 || whole_ || !answer_->known) return Ok();
   }
-  std::byte first;
-  return Download(0, {&first, 1});
+  // Not the first: s3rver takes "0-0" for no range.
+  std::byte last;
+  return Download(file_.size - 1, {&last, 1});
 }
 
 }  // namespace moepack::remote

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "libshard/base/byte_source.h"
+#include "libshard/remote/first_range.h"
 #include "libshard/remote/head_cache.h"
 #include "libshard/remote/range_cache.h"
-#include "libshard/remote/range_read.h"
 
 namespace moepack::remote {
 
@@ -77,12 +77,12 @@ class HttpSource final : public ByteSource {
   std::unique_ptr<Answer> answer_;
   RemoteFile file_;  // without the validator
   std::string identity_;
-  std::unique_ptr<CachedFile> cached_;  // null for none
-  uint64_t key_;                        // in the cache of heads
-  // Readers that go on with small steps get the bytes of a window.
+  // One request of one byte, unless the file is empty, was read whole, or the server was never
+  // asked for it. Readers that go on with small steps get the bytes of a window.
   struct Window {
     std::mutex mutex;
     uint64_t offset = 0, next = 0;  // `next`: where the last small read ended
+    uint64_t run = 0;               // bytes of small reads that followed each other
     std::vector<std::byte> bytes;
   };
   std::unique_ptr<Window> window_;

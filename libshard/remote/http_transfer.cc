@@ -36,8 +36,11 @@ bool IsLasting(CURLcode code) {
 }
 
 const char* FailureHint(CURLcode code) {
-  if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
-    return "set SSL_CERT_FILE to the certificates that the server's one is to be checked with";
+  if (code == CURLE_SSL_CACERT_BADFILE)
+    return "check the files that CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR name";
+  if (code == CURLE_PEER_FAILED_VERIFICATION)
+    return "check the name in the address; for an authority that this machine does not know set "
+           "SSL_CERT_FILE to its certificates";
   if (code == CURLE_COULDNT_RESOLVE_HOST) return "check the name of the host and the network";
   if (code == CURLE_COULDNT_CONNECT) return "check that the server runs and the port is right";
   return "run the command again; what is finished is not fetched again";
@@ -128,6 +131,7 @@ bool HttpTransfer::TakeHeader(std::string_view line) {
     const auto status =
         ParseUint(blank == text.npos ? std::string_view() : text.substr(blank + 1, 3));
     reply.status = static_cast<int>(status.value_or(0));
+    reply.end_is_marked = !line.starts_with("HTTP/1");
     return true;
   }
   if (!text.empty()) {
@@ -135,6 +139,8 @@ bool HttpTransfer::TakeHeader(std::string_view line) {
     reply.fields.emplace_back(Lower(text.substr(0, colon)), Trimmed(text.substr(colon + 1)));
     return true;
   }
+  reply.end_is_marked = reply.end_is_marked || !reply.Field("content-length").empty() ||
+                        reply.Field("transfer-encoding") == "chunked";
   if (!IsValue()) return true;
   const Status begun = sink_.Begin(reply);
   if (!begun) end_.error = begun.error();

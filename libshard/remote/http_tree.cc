@@ -83,10 +83,7 @@ Result<ByteSourcePtr> HttpTree::OpenNew(const std::string& file) const {
   HttpRequest request;
   request.url = Below(directory_, file);
   if (file == named_) request.url.query = query_;
-  place.locate = [request](bool renew) -> Result<HttpRequest> {
-    if (renew) return Error{Code::kIo, "the address is what the user named"};
-    return request;
-  };
+  place.locate = [request](const Url*) -> Result<HttpRequest> { return request; };
   return HttpSource::Open(transport(), std::move(place));
 }
 

@@ -25,9 +25,11 @@ class HubPlace {
   HubPlace(std::shared_ptr<const HubApi> api, std::string file, HubFile known)
       : api_(std::move(api)), file_(std::move(file)), known_(std::move(known)) {}
 
-  Result<HttpRequest> Locate(bool renew) {
+  // Several threads may find out that an address has expired; the first renews it.
+  Result<HttpRequest> Locate(const Url* refused) {
     const std::lock_guard lock(mutex_);
-    if (!request_ || renew) {
+    const bool expired = refused && request_ && refused->Text() == request_->url.Text();
+    if (!request_ || expired) {
       SHARD_TRY(request_, api_->Resolve(file_, known_));
     }
     return *request_;
@@ -140,7 +142,7 @@ Result<ByteSourcePtr> HubTree::OpenNew(const std::string& file) const {
   auto place = std::make_shared<HubPlace>(content_.api, found->first, found->second);
   FilePlace opened;
   opened.name = NameOf(file);
-  opened.locate = [place](bool renew) { return place->Locate(renew); };
+  opened.locate = [place](const Url* refused) { return place->Locate(refused); };
   opened.size = found->second.size;
   opened.identity = Cat("blob ", found->second.id);
   opened.commit = content_.api->commit();

@@ -11,10 +11,12 @@ namespace moepack::remote {
 namespace {
 
 constexpr std::string_view kHub = "hf://", kS3 = "s3://";
+constexpr uint64_t kMostWholeFiles = 1u << 30;
 
 HttpClientPtr MakeClient(const RemoteOptions& options) {
   HttpSettings settings = SettingsFromEnvironment();
   settings.plain_http = options.plain_http;
+  if (options.full_download) settings.whole_files = kMostWholeFiles;
   settings.warn = options.warn;
   return std::make_shared<HttpClient>(std::move(settings));
 }

@@ -15,6 +15,8 @@ struct RemoteOptions {
   std::string endpoint;     // of S3, "" for that of the environment
   std::string cache;        // the directory of a RangeCache, "" for none
   uint64_t cache_size = 0;  // its limit
+  // Files may be read whole from servers that know no ranges, and are kept in memory: 1 GiB in all.
+  bool full_download = false;
   // Told what the user should know and what does not stop the work; from any thread.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

@@ -39,10 +39,16 @@ bool IsTransient(int status) {
   return std::find(std::begin(kTransient), std::end(kTransient), status) != std::end(kTransient);
 }
 
-std::optional<Seconds> AskedPause(const HttpFields& fields) {
+std::optional<RequestsLeft> RequestsLeftOf(const HttpFields& fields) {
   const std::string_view limit = FieldOf(fields, "ratelimit");
   const auto left = Parameter(limit, "r"), window = Parameter(limit, "t");
-  if (left == 0u && window) return Seconds(static_cast<double>(*window) + 1);
+  if (!left || !window) return std::nullopt;
+  return RequestsLeft{*left, Seconds(static_cast<double>(*window))};
+}
+
+std::optional<Seconds> AskedPause(const HttpFields& fields) {
+  const auto limit = RequestsLeftOf(fields);
+  if (limit && limit->left == 0) return limit->window + Seconds(1);
   const std::string after(FieldOf(fields, "retry-after"));
   if (after.empty()) return std::nullopt;
   if (const auto seconds = ParseUint(after)) return Seconds(static_cast<double>(*seconds));

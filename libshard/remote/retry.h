@@ -19,6 +19,13 @@ using HttpFields = std::vector<std::pair<std::string, std::string>>;
 // The first field of this name, or "".
 std::string_view FieldOf(const HttpFields& fields, std::string_view name);
 
+// What RateLimit says: `left` requests until its window ends after `window`.
+struct RequestsLeft {
+  uint64_t left = 0;
+  Seconds window{0};
+};
+std::optional<RequestsLeft> RequestsLeftOf(const HttpFields& fields);
+
 struct RetryRule {
   int tries = 5;
   Seconds first{0.5}, most{8};  // pauses double from one to the other

@@ -71,13 +71,33 @@ std::string Either(const char* variable, const Profile& profile, const char* key
   return found == profile.end() ? "" : found->second;
 }
 
-// Profiles whose keys somebody else has to be asked for.
+Error KeysFromElsewhere(const std::string& found) {
+  return {Code::kUnsupported,
+          Cat("keys of S3: expected AWS_ACCESS_KEY_ID or aws_access_key_id, found ", found),
+          "run `eval \"$(aws configure export-credentials --format env)\"` first, or unset it for "
+          "a bucket that anybody may read"};
+}
+
+// Sources of keys that Amazon's client asks before a profile's own keys, and those behind them.
+constexpr const char* kBeforeKeys[] = {"role_arn", "web_identity_token_file", "sso_session",
+                                       "sso_start_url"};
+constexpr const char* kBehindKeys[] = {"credential_process", "login_session"};
+constexpr const char* kElsewhere[] = {"AWS_WEB_IDENTITY_TOKEN_FILE",
+                                      "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+                                      "AWS_CONTAINER_CREDENTIALS_FULL_URI"};
+
+// kUnsupported where somebody else has to be asked for the keys: without them requests would be
+// anonymous, or those of somebody else.
 Status CheckKeysAreThere(const Profile& profile) {
-  for (const char* key : {"credential_process", "sso_session", "sso_start_url", "role_arn"}) {
-    if (!profile.contains(key)) continue;
-    return Error{Code::kUnsupported,
-                 Cat("profile: expected aws_access_key_id, found ", key, " alone"),
-                 "run `eval \"$(aws configure export-credentials --format env)\"` first"};
+  for (const char* key : kBeforeKeys) {
+    if (profile.contains(key)) return KeysFromElsewhere(Cat(key, " in the profile"));
+  }
+  if (profile.contains("aws_access_key_id")) return Ok();
+  for (const char* key : kBehindKeys) {
+    if (profile.contains(key)) return KeysFromElsewhere(Cat(key, " in the profile"));
+  }
+  for (const char* variable : kElsewhere) {
+    if (!Environment(variable).empty()) return KeysFromElsewhere(variable);
   }
   return Ok();
 }
@@ -87,10 +107,13 @@ Status ReadKeys(const Profile& profile, S3Settings& settings) {
   const bool from_environment = !Environment("AWS_ACCESS_KEY_ID").empty();
   const Profile none;
   const Profile& from = from_environment ? none : profile;
+  if (!from_environment) {
+    SHARD_CHECK(CheckKeysAreThere(profile));
+  }
   AwsSignature signature;
   signature.region = settings.region;
   signature.key = Either("AWS_ACCESS_KEY_ID", from, "aws_access_key_id");
-  if (signature.key.empty()) return CheckKeysAreThere(profile);
+  if (signature.key.empty()) return Ok();
   signature.secret = Either("AWS_SECRET_ACCESS_KEY", from, "aws_secret_access_key");
   signature.session_token = Either("AWS_SESSION_TOKEN", from, "aws_session_token");
   if (signature.secret.empty()) {
@@ -115,6 +138,12 @@ Result<S3Settings> S3SettingsFromEnvironment(const std::string& endpoint) {
     settings.endpoint = Either("AWS_ENDPOINT_URL", profile, "endpoint_url");
   SHARD_CHECK(ReadKeys(profile, settings));
   return settings;
+}
+
+bool IsS3Region(std::string_view text) {
+  constexpr size_t kMostRegion = 32;
+  return !text.empty() && text.size() <= kMostRegion &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
 }
 
 Result<S3Name> ParseS3Name(std::string_view text) {

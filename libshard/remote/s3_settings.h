@@ -22,8 +22,11 @@ struct S3Settings {
 // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL; what they leave open stands in the profile AWS_PROFILE of
 // ~/.aws/credentials and ~/.aws/config (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE). `endpoint`
 // is what the user gave, or "". Errors: kInvalidArgument for half of a key or a profile that is not
-// there, kUnsupported for a profile that gets its keys from elsewhere.
+// there, kUnsupported for a profile or an environment that gets its keys from elsewhere.
 Result<S3Settings> S3SettingsFromEnvironment(const std::string& endpoint);
+
+// "eu-west-1": what may become part of a host's name, and nothing that leads elsewhere.
+bool IsS3Region(std::string_view text);
 
 // "s3://bucket/prefix".
 struct S3Name {

@@ -5,6 +5,7 @@
 
 #include "libshard/base/inside_path.h"
 #include "libshard/base/text.h"
+#include "libshard/remote/s3_refusal.h"
 
 namespace moepack::remote {
 namespace {
@@ -12,75 +13,65 @@ namespace {
 constexpr uint64_t kMostPage = 16u << 20;
 constexpr int kMostS3Pages = 1000;
 
-// What S3 says of a failure, and what to do about it.
-struct S3Failure {
-  std::string_view code;
-  Code kind;
-  const char* expected;
-  const char* hint;
-};
-constexpr S3Failure kS3Failures[] = {
-    {"NoSuchBucket", Code::kNotFound, "a bucket, found none of this name",
-     "check the spelling and --endpoint"},
-    {"NoSuchKey", Code::kNotFound, "an object, found none of this name", "check the spelling"},
-    {"AccessDenied", Code::kIo, "access, found it denied",
-     "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of somebody who may list "
-     "and read it"},
-    {"InvalidAccessKeyId", Code::kIo, "a key that the server knows, found another",
-     "check AWS_ACCESS_KEY_ID and --endpoint"},
-    {"SignatureDoesNotMatch", Code::kIo, "the signature of this key, found another",
-     "check AWS_SECRET_ACCESS_KEY and AWS_REGION"},
-    {"ExpiredToken", Code::kIo, "a session that goes on, found an expired one",
-     "log in again for a new AWS_SESSION_TOKEN"},
-    {"RequestTimeTooSkewed", Code::kIo, "the time of the server, found another",
-     "set the clock of this machine"},
-};
+HttpRequest AskS3(const S3Settings& settings, Url url, const std::string& name) {
+  HttpRequest request;
+  request.url = std::move(url);
+  request.name = name;
+  request.aws = settings.signature;
+  request.follow = HttpRequest::Follow::kNone;
+  return request;
+}
 
 }  // namespace
 
 S3Tree::S3Tree(Transport transport, S3Settings settings, S3Name folder)
     : RemoteTree(std::move(transport), folder.Text()),
-      settings_(std::move(settings)),
-      folder_(std::move(folder)) {}
+      folder_(std::move(folder)),
+      settings_(std::move(settings)) {}
 
-HttpRequest S3Tree::Ask(const Url& url, const std::string& name) const {
-  HttpRequest request;
-  request.url = url;
-  request.name = name;
-  request.aws = settings_.signature;
-  request.follow = HttpRequest::Follow::kNone;
-  return request;
+S3Settings S3Tree::settings() const {
+  const std::lock_guard lock(mutex_);
+  return settings_;
 }
 
-Error S3Tree::Refusal(const HttpReply& reply, const std::string& name) const {
-  const std::string_view region = reply.Field("x-amz-bucket-region");
-  if (!region.empty() && region != settings_.region) {
-    return {Code::kInvalidArgument,
-            Cat(name, ": region: expected ", Shown(region), " where the bucket is, found ",
-                settings_.region),
-            Cat("set AWS_REGION=", ShellWord(region))};
+// Takes over the region that the bucket is in; false when it is the one that was `asked`.
+bool S3Tree::GoesElsewhere(const HttpReply& reply, const std::string& asked) const {
+  const std::string region(reply.Field("x-amz-bucket-region"));
+  if (!IsS3Region(region) || region == asked) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (region == settings_.region) return true;  // another thread found out
+    settings_.region = region;
+    if (settings_.signature) settings_.signature->region = region;
   }
-  const std::string code = S3ErrorCode(reply.body);
-  for (const S3Failure& known : kS3Failures) {
-    if (known.code == code)
-      return {known.kind, Cat(name, ": expected ", known.expected), known.hint};
+  client().settings().warn(Cat("s3://", folder_.bucket, ": the bucket is in another region than ",
+                               asked, ": set AWS_REGION=", region, " to ask there at once"));
+  return true;
+}
+
+// One page, from the region where the bucket is.
+Result<S3Page> S3Tree::AskForPage(const std::string& name, const std::string& query) const {
+  for (bool first = true;; first = false) {
+    const S3Settings settings = this->settings();
+    SHARD_TRY(Url bucket, S3Url(settings, folder_.bucket, ""));
+    bucket.query = query;
+    const HttpRequest request = AskS3(settings, std::move(bucket), name);
+    SHARD_TRY(const HttpReply reply, client().Fetch(request, kMostPage));
+    if (reply.status == 200) return ParseS3Page(Cat(name, ": list of objects"), reply.body);
+    if (!first || !GoesElsewhere(reply, settings.region)) return S3Refusal(reply, settings, name);
   }
-  return StatusError(name, reply);
 }
 
 // All pages of the objects whose key begins with `prefix` and has no '/' after it.
 Result<S3Tree::Objects> S3Tree::AskFor(const std::string& prefix) const {
-  SHARD_TRY(const Url bucket, S3Url(settings_, folder_.bucket, ""));
-  HttpRequest request = Ask(bucket, Cat("s3://", folder_.bucket, "/", prefix));
+  const std::string name = Cat("s3://", folder_.bucket, "/", prefix);
   Objects objects;
   std::string next;
   for (int page = 0; page < kMostS3Pages; ++page) {
     // In the order that the signature is made in.
-    request.url.query = next.empty() ? "" : Cat("continuation-token=", EncodeComponent(next), "&");
-    request.url.query += Cat("delimiter=%2F&list-type=2&prefix=", EncodeComponent(prefix));
-    SHARD_TRY(const HttpReply reply, client().Fetch(request, kMostPage));
-    if (reply.status != 200) return Refusal(reply, request.name);
-    SHARD_TRY(S3Page read, ParseS3Page(Cat(request.name, ": list of objects"), reply.body));
+    std::string query = next.empty() ? "" : Cat("continuation-token=", EncodeComponent(next), "&");
+    query += Cat("delimiter=%2F&list-type=2&prefix=", EncodeComponent(prefix));
+    SHARD_TRY(S3Page read, AskForPage(name, query));
     for (S3Object& object : read.objects) {
       if (!object.key.starts_with(prefix)) continue;
       std::string file = object.key.substr(prefix.size());
@@ -90,8 +81,8 @@ Result<S3Tree::Objects> S3Tree::AskFor(const std::string& prefix) const {
     next = std::move(read.next);
     if (next.empty()) return objects;
   }
-  return Error{Code::kUnsupported, Cat(request.name, ": list of objects: expected at most ",
-                                       kMostS3Pages, " pages, found more")};
+  return Error{Code::kUnsupported, Cat(name, ": list of objects: expected at most ", kMostS3Pages,
+                                       " pages, found more")};
 }
 
 Result<S3Tree::Objects> S3Tree::ObjectsIn(const std::string& folder) const {
@@ -135,17 +126,15 @@ Result<ByteSourcePtr> S3Tree::OpenNew(const std::string& file) const {
   SHARD_TRY(const std::optional<S3Object> object, Find(file));
   if (!object) return NoSuchFile(file);
   const std::string key = folder_.key.empty() ? file : Cat(folder_.key, "/", file);
-  SHARD_TRY(const Url url, S3Url(settings_, folder_.bucket, key));
-  const HttpRequest request = Ask(url, NameOf(file));
+  const S3Settings settings = this->settings();
+  SHARD_TRY(Url url, S3Url(settings, folder_.bucket, key));
   FilePlace place;
   place.name = NameOf(file);
-  place.locate = [request](bool renew) -> Result<HttpRequest> {
-    if (renew) return Error{Code::kIo, "the keys are the same"};
-    return request;
-  };
   place.size = object->size;
   place.listed = ValidatorOf({{"etag", object->etag}});
   place.cached_as = url.Shown();
+  const HttpRequest request = AskS3(settings, std::move(url), place.name);
+  place.locate = [request](const Url*) -> Result<HttpRequest> { return request; };
   return HttpSource::Open(transport(), std::move(place));
 }
 

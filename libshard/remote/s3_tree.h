@@ -14,6 +14,8 @@
 
 namespace moepack::remote {
 
+// Where the server says that the bucket is in another region it is asked there, with a warning: the
+// first listing finds out.
 class S3Tree final : public RemoteTree {
  public:
   S3Tree(Transport transport, S3Settings settings, S3Name folder);
@@ -30,12 +32,13 @@ class S3Tree final : public RemoteTree {
   Result<Objects> ObjectsIn(const std::string& folder) const;
   Result<std::optional<S3Object>> Find(const std::string& file) const;
   Result<Objects> AskFor(const std::string& prefix) const;
-  HttpRequest Ask(const Url& url, const std::string& name) const;
-  Error Refusal(const HttpReply& reply, const std::string& name) const;
+  Result<S3Page> AskForPage(const std::string& name, const std::string& query) const;
+  bool GoesElsewhere(const HttpReply& reply, const std::string& asked) const;
+  S3Settings settings() const;
 
-  S3Settings settings_;
   S3Name folder_;
   mutable std::mutex mutex_;
+  mutable S3Settings settings_;  // the region becomes the bucket's
   mutable std::map<std::string, Objects> listings_;
 };
 

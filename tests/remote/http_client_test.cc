@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 
 #include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/quick_settings.h"
 #include "tests/remote/support/scoped_variable.h"
@@ -135,6 +138,15 @@ TEST_F(RemoteClient, AServerThatIsNotThereIsUnavailable) {
   EXPECT_THAT(reply.error().message, HasSubstr("127.0.0.1: Failed to connect"));
 }
 
+TEST_F(RemoteClient, AProxyThatIsNotThereIsUnavailable) {
+  const ScopedVariable proxy("http_proxy", "http://me:s3cret@127.0.0.1:1"), none("no_proxy", "");
+  const Error error = Refused("/x");
+  EXPECT_EQ(error.code, Code::kUnavailable);
+  EXPECT_THAT(error.message, HasSubstr("127.0.0.1: Failed to connect"));
+  EXPECT_THAT(error.message, testing::Not(HasSubstr("s3cret")));
+  EXPECT_TRUE(server_.requests().empty());
+}
+
 TEST_F(RemoteClient, RedirectsAreFollowedFiveTimes) {
   server_.Add("/end", "hello");
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
@@ -233,6 +245,59 @@ TEST_F(RemoteClient, ConnectionsAreKeptAndNoMoreThanEightAreOpen) {
   }));
   EXPECT_EQ(server_.requests().size(), 64u);
   EXPECT_LE(server_.connections(), 8u);
+}
+
+TEST_F(RemoteClient, EightRequestsToEveryHostMayBeUnderWay) {
+  FaultServer other;
+  std::mutex mutex;
+  std::condition_variable all;
+  std::atomic<int> inside = 0;
+  // Sixteen answers come only once all of them were asked for.
+  const auto wait = [&](const FakeRequest&, FakeAnswer& answer) {
+    answer = Plain(200, "hello");
+    std::unique_lock lock(mutex);
+    ++inside;
+    all.notify_all();
+    all.wait_for(lock, std::chrono::seconds(20), [&] { return inside >= 16; });
+  };
+  server_.SetFault(wait);
+  other.SetFault(wait);
+  ASSERT_TRUE(ParallelFor(32, 32, [&](size_t i) -> Status {
+    HttpRequest request = Request("/x");
+    if (i % 2 == 1) request.url = ParseUrl(other.origin() + "/x").value();
+    SHARD_TRY(const HttpReply reply, client_->Fetch(request, 100));
+    EXPECT_GE(inside, 16);
+    return reply.body == "hello" ? Ok() : Status(Error{});
+  }));
+  EXPECT_LE(server_.connections(), 8u);
+  EXPECT_LE(other.connections(), 8u);
+}
+
+TEST_F(RemoteClient, ALimitThatIsNearlyReachedIsNotReached) {
+  HttpSettings settings = QuickSettings();
+  std::vector<std::string> warnings;
+  settings.warn = [&](const std::string& text) { warnings.push_back(text); };
+  client_ = QuickClient(settings);
+  std::atomic<int> left = 2;
+  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    answer = Plain(200, "hello");
+    if (request.path != "/part/x") return;
+    if (left == 0) answer = Plain(429);
+    answer.Set("RateLimit", Cat("\"p\";r=", left > 0 ? --left : 0, ";t=1"));
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(client_->Fetch(Request("/part/x"), 100)->status, 200);
+  EXPECT_EQ(client_->Fetch(Request("/part/x"), 100)->status, 200);
+  // Other parts of the server have limits of their own.
+  EXPECT_EQ(client_->Fetch(Request("/other/x"), 100)->status, 200);
+  EXPECT_TRUE(warnings.empty());
+  left = 1000;
+  EXPECT_EQ(client_->Fetch(Request("/part/x"), 100)->status, 200);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0],
+            "127.0.0.1: the server's limit of requests is nearly reached: going slower until its "
+            "window ends; log in for more");
 }
 
 TEST_F(RemoteClient, AnInterruptEndsATransfer) {

@@ -3,69 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <map>
-
 #include "libshard/base/text.h"
 #include "tests/remote/support/fake_hub.h"
 #include "tests/remote/support/fake_s3.h"
-#include "tests/remote/support/fault_server.h"
-#include "tests/remote/support/scoped_variable.h"
-#include "tests/tools/run_moepack.h"
+#include "tests/remote/support/remote_commands.h"
 
 namespace moepack::remote {
 namespace {
 
 using cli::ReadAll;
 using cli::ToolRun;
-using cli::Workspace;
 using testing::HasSubstr;
 using testing::Not;
-
-const std::string kLocal = "fixtures/tiny-moe";
-
-// Where fixtures/tiny-moe is served; every kind must give what the directory gives.
-class RemoteCommands : public testing::Test {
- protected:
-  void SetUp() override {
-    server_.SetListing(true);
-    server_.AddDirectory("/tiny-moe/", workspace_ / kLocal);
-  }
-  std::string address() const { return server_.origin() + "/tiny-moe/"; }
-  ToolRun Moepack(const std::string& arguments) const { return workspace_.Moepack(arguments); }
-  ToolRun Build(const std::string& source, const std::string& out) const {
-    return Moepack("build " + source + " --groups 3 --overlay-file fixtures/tiny-overlay.json -o " +
-                   out);
-  }
-  // Every file with its bytes; of distribution.json without the origin of the source, which says
-  // where it was read.
-  std::string Content(const std::string& directory) const {
-    std::string all;
-    std::map<std::string, std::string> files;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(workspace_ / directory))
-      if (entry.is_regular_file())
-        files[std::filesystem::relative(entry.path(), workspace_ / directory)] =
-            ReadAll(entry.path());
-    for (const auto& [name, text] : files) all += Cat(name, "\n", WithoutOrigins(text), "\n");
-    return all;
-  }
-  static std::string WithoutOrigins(std::string text) {
-    const std::string begin = ", \"url\": \"", end = "\"verified\": \"transport\"";
-    for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at))
-      text.erase(at, text.find(end, at) + end.size() - at);
-    return text;
-  }
-  // What a fault makes of list-tensors.
-  ToolRun Listed(FaultServer::Fault fault) {
-    server_.SetFault(std::move(fault));
-    return Moepack("list-tensors " + address());
-  }
-
-  Workspace workspace_;
-  FaultServer server_;
-  // Nothing of the user's.
-  ScopedVariable home_{"HF_HOME", workspace_ / "hf"};
-};
 
 TEST_F(RemoteCommands, ListTensorsOfAWebServerIsThatOfTheDirectory) {
   const ToolRun far = Moepack("list-tensors " + address()),
@@ -152,20 +101,6 @@ TEST_F(RemoteCommands, ListingFetchesHeadersOnly) {
   EXPECT_LE(weights, 3u * 131072);  // three shards
 }
 
-TEST_F(RemoteCommands, ASourceThatChangesWhileItIsReadPublishesNothing) {
-  std::atomic<int> count = 0;
-  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
-    if (request.path.ends_with("00002-of-00003.safetensors") && ++count > 20)
-      answer.Set("ETag", "\"other\"");
-  });
-  const ToolRun run = Build(address(), "far");
-  EXPECT_EQ(run.status, 3);
-  EXPECT_THAT(run.err, HasSubstr("00002-of-00003.safetensors: the file was changed while it was "
-                                 "read: expected ETag "));
-  EXPECT_THAT(run.err, HasSubstr("found ETag \"other\""));
-  EXPECT_FALSE(std::filesystem::exists(workspace_ / "far"));
-}
-
 TEST_F(RemoteCommands, SecretsAreInNoMessageAndNoFile) {
   const std::string secret = "http://me:s3cret@" + server_.origin().substr(7);
   const ToolRun run = Build("'" + secret + "/tiny-moe/?token=s3cret'", "far --json");
@@ -175,66 +110,6 @@ TEST_F(RemoteCommands, SecretsAreInNoMessageAndNoFile) {
   EXPECT_EQ(missing.status, 5);
   EXPECT_THAT(missing.err, HasSubstr("/none.gguf"));
   EXPECT_THAT(missing.err, Not(HasSubstr("s3cret")));
-}
-
-TEST_F(RemoteCommands, EveryMisbehaviourHasItsExitStatus) {
-  const auto weights = [](const FakeRequest& request) {
-    return request.path.ends_with(".safetensors");
-  };
-  struct Case {
-    const char* words;
-    int status;
-    FaultServer::Fault fault;
-  };
-  const Case cases[] = {
-      {"the server ignores Range", 5,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (weights(request)) answer = Plain(200, std::string(1 << 20, 'x'));
-       }},
-      {"Content-Encoding: expected none", 5,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (weights(request)) answer.Set("Content-Encoding", "gzip");
-       }},
-      {"Content-Range: expected", 3,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (weights(request)) answer.Set("Content-Range", "bytes 5-131076/6000000");
-       }},
-      {"found a web page", 5,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (weights(request)) answer.Set("Content-Type", "text/html");
-       }},
-      {"redirects: expected at most 5", 5,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (weights(request)) answer = LeadTo(302, request.path);
-       }},
-      {"redirect: expected https, found http to example.org", 5,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (weights(request)) answer = LeadTo(302, "http://example.org/");
-       }},
-      {"found status 403", 5,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (weights(request)) answer = Plain(403);
-       }},
-      {"found status 503", 7,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (!weights(request)) return;
-         answer = Plain(503);
-         answer.Set("Retry-After", "0");
-       }},
-      {"the server asks to wait", 7,
-       [&](const auto& request, FakeAnswer& answer) {
-         if (!weights(request)) return;
-         answer = Plain(429);
-         answer.Set("Retry-After", "3600");
-       }},
-  };
-  for (const Case& entry : cases) {
-    const ToolRun run = Listed(entry.fault);
-    EXPECT_EQ(run.status, entry.status) << entry.words << "\n" << run.err;
-    EXPECT_THAT(run.err, HasSubstr(entry.words));
-    EXPECT_THAT(run.err, HasSubstr(server_.origin() + "/tiny-moe/model-0000"));
-    EXPECT_THAT(run.err, HasSubstr("hint: ")) << entry.words;
-  }
 }
 
 TEST_F(RemoteCommands, CommandsThatNeedLocalFilesSayWhatToDo) {

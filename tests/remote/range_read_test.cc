@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "libshard/base/text.h"
+#include "libshard/remote/first_range.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/quick_settings.h"
 
@@ -26,8 +27,7 @@ class RemoteRange : public testing::Test {
   void SetUp() override { server_.Add("/model.safetensors", text_); }
 
   Locate Where() const {
-    return [this](bool renew) -> Result<HttpRequest> {
-      if (renew) return Error{Code::kIo, "no other address"};
+    return [this](const Url*) -> Result<HttpRequest> {
       HttpRequest request;
       request.url = ParseUrl(server_.origin() + "/model.safetensors").value();
       return request;
@@ -65,18 +65,6 @@ class RemoteRange : public testing::Test {
   std::string text_ = Numbers(100000);
 };
 
-TEST_F(RemoteRange, TheFirstRangeSaysWhatTheFileIs) {
-  const auto first = First();
-  ASSERT_TRUE(first) << first.error().message;
-  EXPECT_EQ(first->file.size, text_.size());
-  EXPECT_EQ(first->head.size(), 1000u);
-  EXPECT_FALSE(first->file.validator.etag.empty());
-  EXPECT_EQ(server_.requests()[0].Field("range"), "bytes=0-999");
-  EXPECT_EQ(First(1 << 20)->head.size(), text_.size());
-  server_.Add("/model.safetensors", "");
-  EXPECT_EQ(First()->file.size, 0u);
-}
-
 TEST_F(RemoteRange, ARangeIsReadWithItsValidator) {
   const Status status = ReadWith({});
   EXPECT_TRUE(status) << status.error().message;
@@ -92,6 +80,20 @@ TEST_F(RemoteRange, ABodyThatBreaksOffIsContinuedWhereItEnded) {
   });
   EXPECT_TRUE(status) << status.error().message;
   EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=5100-5299");
+}
+
+TEST_F(RemoteRange, TriesThatGoOnByMuchAreNotCounted) {
+  const std::string large = Numbers(9 << 20);
+  server_.Add("/model.safetensors", large);
+  const auto first = First();
+  ASSERT_TRUE(first) << first.error().message;
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer.cut_after = 5 << 18; });
+  std::string out(large.size(), '.');
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  const Status status = ReadRange(*client_, first->file, Where(), 0, bytes);
+  EXPECT_TRUE(status) << status.error().message;
+  EXPECT_TRUE(out == large);
+  EXPECT_GT(server_.requests().size(), 7u);
 }
 
 TEST_F(RemoteRange, ABodyThatBreaksOffEveryTimeIsAnErrorWithItsPlace) {
@@ -117,14 +119,6 @@ TEST_F(RemoteRange, AServerThatIgnoresRangeIsRefusedBeforeItsBody) {
   });
   EXPECT_THAT(later.message, HasSubstr("bytes 5000-5299: expected status 206"));
   EXPECT_THAT(later.hint, HasSubstr("nginx"));
-}
-
-TEST_F(RemoteRange, AShortFileNeedsNoRanges) {
-  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(200, "hello"); });
-  const auto first = First();
-  ASSERT_TRUE(first) << first.error().message;
-  EXPECT_EQ(first->file.size, 5u);
-  EXPECT_EQ(first->head.size(), 5u);
 }
 
 TEST_F(RemoteRange, ALieAboutTheRangeIsCorrupt) {
@@ -226,6 +220,45 @@ TEST_F(RemoteRange, WithoutAStrongETagTheTimeOfTheChangeCounts) {
                         "Sun, 02 Aug 2026 10:00:00 GMT"));
 }
 
+TEST_F(RemoteRange, AStalledTransferNamesItsPlace) {
+  HttpSettings settings = QuickSettings();
+  settings.retry.tries = 2;
+  settings.stall_seconds = 1;
+  client_ = QuickClient(settings);
+  const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
+    answer.per_byte = std::chrono::milliseconds(50);
+  });
+  EXPECT_EQ(error.code, Code::kIo);
+  EXPECT_THAT(error.message, HasSubstr(name() + ": bytes 50"));
+  EXPECT_THAT(error.message, HasSubstr("127.0.0.1: Operation too slow"));
+  EXPECT_THAT(error.message, HasSubstr("(2 tries)"));
+  EXPECT_THAT(error.hint, HasSubstr("run the command again"));
+}
+
+TEST_F(RemoteRange, ATimeOfChangeGuardsARangeOnlyWhenItIsSurelyPast) {
+  struct Case {
+    const char *etag, *date;
+    bool guards;
+  };
+  // Last-Modified is 10:00:00.
+  for (const auto& [etag, date, guards] : {Case{"", "Sat, 01 Aug 2026 10:00:01 GMT", true},
+                                           {"", "Sat, 01 Aug 2026 10:00:00 GMT", false},
+                                           {"", "Sat, 01 Aug 2026 09:00:00 GMT", false},
+                                           {"", "", false},
+                                           {"W/\"x\"", "Sat, 01 Aug 2026 11:00:00 GMT", false}}) {
+    const auto fault = [&](const FakeRequest&, FakeAnswer& answer) {
+      answer.Remove("ETag");
+      if (etag[0] != '\0') answer.Set("ETag", etag);
+      answer.Set("Date", date);
+    };
+    server_.SetFault(fault);
+    EXPECT_TRUE(ReadWith(fault));
+    EXPECT_EQ(server_.requests()[0].Field("if-range"),
+              guards ? "Sat, 01 Aug 2026 10:00:00 GMT" : "")
+        << date;
+  }
+}
+
 TEST_F(RemoteRange, AnotherSizeIsAChange) {
   const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
     answer.Set("Content-Range", "bytes 5000-5299/100001");
@@ -255,9 +288,9 @@ TEST_F(RemoteRange, RefusalsOfARangeAreRead) {
 
 TEST_F(RemoteRange, AnExpiredAddressIsRenewedOnce) {
   std::atomic<int> renewals = 0;
-  const Locate where = [&](bool renew) -> Result<HttpRequest> {
-    if (renew) ++renewals;
-    SHARD_TRY(HttpRequest request, Where()(false));
+  const Locate where = [&](const Url* refused) -> Result<HttpRequest> {
+    if (refused) ++renewals;
+    SHARD_TRY(HttpRequest request, Where()(nullptr));
     request.url.query = Cat("signature=", renewals.load());
     return request;
   };

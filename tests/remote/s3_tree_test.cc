@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 
 #include "fixtures/temp_dir.h"
@@ -26,7 +27,10 @@ class RemoteS3 : public testing::Test {
     settings_.endpoint = s3_.endpoint();
   }
   Source Open(const std::string& name = "bucket/models/x") {
-    return OpenS3(MakeTransport(QuickClient()), settings_, ParseS3Name(name).value()).value();
+    HttpSettings settings = QuickSettings();
+    settings.warn = [this](const std::string& text) { warnings_.push_back(text); };
+    const Transport transport = MakeTransport(QuickClient(settings));
+    return OpenS3(transport, settings_, ParseS3Name(name).value()).value();
   }
   void Sign() {
     s3_.key = "AKIDEXAMPLE";
@@ -41,6 +45,7 @@ class RemoteS3 : public testing::Test {
 
   FakeS3 s3_;
   S3Settings settings_;
+  std::vector<std::string> warnings_;
 };
 
 TEST_F(RemoteS3, APrefixIsAFolderWhoseObjectsAreListedInPages) {
@@ -96,17 +101,57 @@ TEST_F(RemoteS3, WhatS3RefusesIsSaidWithTheNextStep) {
   EXPECT_EQ(error.message, "s3://none/x/: expected a bucket, found none of this name");
 }
 
-TEST_F(RemoteS3, ABucketElsewhereNamesItsRegion) {
+TEST_F(RemoteS3, ABucketElsewhereIsReadThereWithASignatureForIt) {
+  Sign();
+  s3_.region = "eu-west-3";
+  const Source source = Open();
+  const auto names = source.tree->List("", ".json");
+  ASSERT_TRUE(names) << names.error().message;
+  EXPECT_THAT(*names, ElementsAre("d e.json"));
+  EXPECT_EQ(source.tree->ReadText("d e.json", 100).value(), "bytes of d e.json");
+  EXPECT_THAT(warnings_, ElementsAre("s3://bucket: the bucket is in another region than us-east-1: "
+                                     "set AWS_REGION=eu-west-3 to ask there at once"));
+  // Later listings go there at once.
+  s3_.server().Forget();
+  EXPECT_THAT(source.tree->List("sub", "").value(), ElementsAre("f.gguf"));
+  EXPECT_EQ(s3_.server().requests().size(), 1u);
+}
+
+TEST_F(RemoteS3, ARegionThatWouldBeAnotherHostIsNotFollowed) {
   s3_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
     answer = S3Error(301, "PermanentRedirect");
-    answer.Set("x-amz-bucket-region", "eu-west-3");
+    answer.Set("x-amz-bucket-region", "x.example.org/");
+  });
+  const Error error = Refused();
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("region: expected x.example.org/ where the bucket is"));
+  EXPECT_EQ(s3_.server().requests().size(), 1u);
+}
+
+TEST_F(RemoteS3, ABucketThatIsSentOnWithoutARegionSaysWhatToSet) {
+  s3_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
+    answer = LeadTo(307, "https://bucket.s3-us-west-2.amazonaws.com/");
+  });
+  const Error error = Refused();
+  EXPECT_EQ(error.code, Code::kIo);
+  EXPECT_THAT(error.message, HasSubstr("s3://bucket/models/x/: expected the bucket, found status "
+                                       "307: it is in another region than us-east-1"));
+  EXPECT_THAT(error.hint, HasSubstr("set AWS_REGION"));
+}
+
+TEST_F(RemoteS3, ABucketThatIsNowhereNamesTheLastRegion) {
+  std::atomic<int> count = 0;
+  s3_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
+    answer = S3Error(301, "PermanentRedirect");
+    answer.Set("x-amz-bucket-region", ++count == 1 ? "eu-west-1" : "eu-west-3");
   });
   const Error error = Refused();
   EXPECT_EQ(error.code, Code::kInvalidArgument);
   EXPECT_EQ(error.message,
             "s3://bucket/models/x/: region: expected eu-west-3 where the bucket is, "
-            "found us-east-1");
+            "found eu-west-1");
   EXPECT_EQ(error.hint, "set AWS_REGION=eu-west-3");
+  EXPECT_EQ(s3_.server().requests().size(), 2u);
 }
 
 TEST_F(RemoteS3, AServerThatIsNoS3IsRefused) {
@@ -210,6 +255,39 @@ TEST_F(RemoteS3Settings, ProfilesWithoutKeysAreErrors) {
   ASSERT_FALSE(settings);
   EXPECT_EQ(settings.error().code, Code::kUnsupported);
   EXPECT_THAT(settings.error().hint, HasSubstr("aws configure export-credentials"));
+}
+
+TEST_F(RemoteS3Settings, KeysThatComeFromElsewhereAreNotGuessed) {
+  struct Case {
+    const char *profile, *found;
+  };
+  for (const auto& [text, found] :
+       {Case{"credential_process = /bin/keys", "credential_process"},
+        {"role_arn = arn:aws:iam::1:role/x\nsource_profile = default", "role_arn"},
+        {"role_arn = arn:x\naws_access_key_id = A\naws_secret_access_key = B", "role_arn"},
+        {"sso_start_url = https://x", "sso_start_url"},
+        {"login_session = arn:x", "login_session"},
+        {"web_identity_token_file = /t", "web_identity_token_file"}}) {
+    std::ofstream(dir_ / "config") << "[profile other]\n" << text << "\n";
+    const ScopedVariable other("AWS_PROFILE", "other");
+    const auto settings = S3SettingsFromEnvironment("");
+    ASSERT_FALSE(settings) << found;
+    EXPECT_EQ(settings.error().code, Code::kUnsupported);
+    EXPECT_THAT(settings.error().message, HasSubstr(std::string("found ") + found));
+    EXPECT_THAT(settings.error().hint, HasSubstr("aws configure export-credentials --format env"));
+    const ScopedVariable id("AWS_ACCESS_KEY_ID", "G"), secret("AWS_SECRET_ACCESS_KEY", "H");
+    EXPECT_EQ(S3SettingsFromEnvironment("").value().signature->key, "G");
+  }
+}
+
+TEST_F(RemoteS3Settings, KeysOfAPodAreNotIgnored) {
+  const ScopedVariable keys("AWS_SHARED_CREDENTIALS_FILE", dir_ / "none"),
+      token("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token");
+  const auto settings = S3SettingsFromEnvironment("");
+  ASSERT_FALSE(settings);
+  EXPECT_EQ(settings.error().code, Code::kUnsupported);
+  EXPECT_THAT(settings.error().message, HasSubstr("found AWS_WEB_IDENTITY_TOKEN_FILE"));
+  EXPECT_THAT(settings.error().hint, HasSubstr("or unset it"));
 }
 
 TEST_F(RemoteS3Settings, WithoutKeysRequestsAreAnonymous) {

@@ -25,6 +25,9 @@ void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
   app.add_option("--endpoint", arguments.endpoint,
                  "The server that s3:// is asked of. Default: AWS_ENDPOINT_URL, or Amazon's.")
       ->type_name("URL");
+  app.add_flag("--allow-full-download", arguments.full_download,
+               "Read a file whole, and keep it in memory, where a server ignores ranges: up to "
+               "1 GiB of files in all.");
   CLI::Option* cache =
       app.add_option("--cache", arguments.cache,
                      "Keep what is fetched in this directory, and fetch nothing that is there. It "
@@ -45,6 +48,7 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
   options.endpoint = arguments.endpoint;
   options.cache = arguments.cache;
   options.cache_size = arguments.cache_size;
+  options.full_download = arguments.full_download;
   options.warn = [](const std::string& text) {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);

@@ -14,10 +14,11 @@ namespace moepack::cli {
 struct RemoteArguments {
   bool plain_http = false;
   std::string endpoint;
+  bool full_download = false;
   std::string cache;  // "" for none
   uint64_t cache_size = 20'000'000'000;
 };
-// --plain-http, --endpoint, --cache, --cache-size.
+// --plain-http, --endpoint, --allow-full-download, --cache, --cache-size.
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
 
 // The one place where what a user names becomes a tree: a directory of this machine, or a file in

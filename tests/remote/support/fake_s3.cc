@@ -127,8 +127,13 @@ void FakeS3::Answer(const FakeRequest& request, FakeAnswer& answer) {
   if (!key.empty()) {
     const bool known = Part(authorization, "Credential").starts_with(key + "/");
     const bool token = request.Field("x-amz-security-token") == session_token;
-    const bool right =
-        Part(authorization, "Signature") == SignatureOf(request, "us-east-1", secret);
+    const bool right = Part(authorization, "Signature") == SignatureOf(request, region, secret);
+    const std::vector<std::string> scope = Split(Part(authorization, "Credential"), '/');
+    if (scope.size() > 2 && scope[2] != region) {
+      answer = S3Error(301, "PermanentRedirect");
+      answer.Set("x-amz-bucket-region", region);
+      return;
+    }
     if (authorization.empty())
       answer = S3Error(403, "AccessDenied");
     else if (!known)

@@ -23,6 +23,7 @@ class FakeS3 {
   size_t page_size = 2;
   std::string key, secret;  // that requests are signed with; "" for anonymous ones
   std::string session_token;
+  std::string region = "us-east-1";  // of the bucket: who signs for another is told
 
  private:
   void Answer(const FakeRequest& request, FakeAnswer& answer);

@@ -23,6 +23,7 @@ namespace moepack::remote {
 namespace {
 
 constexpr size_t kMostHeader = 1u << 20;
+constexpr const char* kModified = "Sat, 01 Aug 2026 10:00:00 GMT";
 
 void SendAll(int connection, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -62,6 +63,12 @@ FakeRequest ParseRequest(const std::string& header) {
   std::string target, line;
   lines >> request.method >> target;
   std::getline(lines, line);
+  constexpr std::string_view kScheme = "http://";
+  if (target.starts_with(kScheme)) {
+    const size_t path = target.find('/', kScheme.size());
+    request.proxied = target.substr(kScheme.size(), path - kScheme.size());
+    target.erase(0, path);
+  }
   const size_t mark = target.find('?');
   request.path = DecodePercent(target.substr(0, mark));
   if (mark != std::string::npos) request.query = target.substr(mark + 1);
@@ -71,6 +78,13 @@ FakeRequest ParseRequest(const std::string& header) {
     request.fields[Lower(line.substr(0, colon))] = line.substr(value, line.size() - value - 1);
   }
   return request;
+}
+
+// Of RFC 9112, 7.1, and the last chunk.
+std::string OneChunk(const std::string& bytes) {
+  std::ostringstream size;
+  size << std::hex << bytes.size();
+  return Cat(size.str(), "\r\n", bytes, "\r\n0\r\n\r\n");
 }
 
 std::string ReadWhole(const std::filesystem::path& path) {
@@ -245,7 +259,7 @@ FakeAnswer FaultServer::Good(const FakeRequest& request) const {
   const File& file = found->second;
   FakeAnswer answer;
   answer.Set("ETag", file.etag);
-  answer.Set("Last-Modified", "Sat, 01 Aug 2026 10:00:00 GMT");
+  answer.Set("Last-Modified", kModified);
   answer.Set("Accept-Ranges", "bytes");
   const auto fill = [&](uint64_t from, uint64_t count) {
     if (file.descriptor < 0) answer.body = file.bytes.substr(from, count);
@@ -253,7 +267,8 @@ FakeAnswer FaultServer::Good(const FakeRequest& request) const {
   };
   const auto range = request.Range();
   const std::string condition = request.Field("if-range");
-  if (!range || (!condition.empty() && condition != file.etag)) {
+  const bool same = condition.empty() || condition == file.etag || condition == kModified;
+  if (!range || !same) {
     fill(0, file.size);
     return answer;
   }
@@ -285,11 +300,15 @@ bool FaultServer::Answer(int connection, const FakeRequest& request) {
   FakeAnswer answer = Good(request);
   if (fault) fault(request, answer);
   std::this_thread::sleep_for(delay_.load());
+  if (answer.chunked) {
+    answer.Set("Transfer-Encoding", "chunked");
+    answer.body = OneChunk(answer.body);
+  }
   std::string header = Cat("HTTP/1.1 ", answer.status, " Fake\r\n");
   const bool has_length =
       std::any_of(answer.fields.begin(), answer.fields.end(),
                   [](const auto& field) { return Lower(field.first) == "content-length"; });
-  if (!has_length && !answer.no_length)
+  if (!has_length && !answer.no_length && !answer.chunked)
     answer.fields.emplace_back("Content-Length",
                                std::to_string(answer.body.size() + answer.part.length));
   for (const auto& [name, value] : answer.fields) header += Cat(name, ": ", value, "\r\n");

@@ -18,6 +18,7 @@ namespace moepack::remote {
 
 struct FakeRequest {
   std::string method, path, query;            // the path is decoded
+  std::string proxied;                        // "host:port" of a request to a proxy, else ""
   std::map<std::string, std::string> fields;  // names in lower case
   // The two numbers of "Range: bytes=a-b".
   std::optional<std::pair<uint64_t, uint64_t>> Range() const;
@@ -32,6 +33,7 @@ struct FakeAnswer {
   size_t cut_after = SIZE_MAX;            // bytes of the body; then the connection is closed
   std::chrono::milliseconds per_byte{0};  // drips
   bool no_length = false;                 // the body ends with the connection
+  bool chunked = false;                   // the body says itself where it ends
   // The body is this part of an open file, not `body`.
   struct FilePart {
     int descriptor = -1;

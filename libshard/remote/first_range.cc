@@ -1,0 +1,147 @@
+#include "libshard/remote/first_range.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "libshard/base/text.h"
+
+namespace moepack::remote {
+namespace {
+
+constexpr const char* kKnowNoRanges =
+    "the server has to know ranges (nginx, rclone and S3 do): download the file first, or read it "
+    "whole into memory with --allow-full-download, up to 1 GiB";
+constexpr const char* kNoRoomForWhole =
+    "download the file first, or use a server that knows ranges (nginx, rclone and S3 do)";
+
+class FirstSink final : public HttpSink {
+ public:
+  FirstSink(HttpClient& client, const std::string& name, uint64_t wanted)
+      : client_(client), name_(name), wanted_(wanted) {}
+
+  Status Begin(const HttpReply& head) override {
+    out_ = {};
+    out_.file = {name_, 0, ValidatorOf(head.fields)};
+    expected_.reset();
+    SHARD_CHECK(CheckPlainBody(name_, head));
+    ignored_ = RangeIgnored(name_, head, kKnowNoRanges);
+    return head.status == 200 ? BeginWhole(head) : BeginRange(head);
+  }
+  Status Take(std::span<const std::byte> bytes) override {
+    const uint64_t size = out_.head.size() + bytes.size();
+    if (expected_ && size > *expected_) return BodyTooLong(name_, *expected_);
+    if (!expected_) {
+      SHARD_CHECK(CheckRoom(size));
+    }
+    out_.head.insert(out_.head.end(), bytes.begin(), bytes.end());
+    return Ok();
+  }
+
+  bool complete() const { return !expected_ || out_.head.size() == *expected_; }
+  // REQUIRES: complete().
+  FirstRange Take() && {
+    if (out_.whole) out_.file.size = out_.head.size();
+    return std::move(out_);
+  }
+
+ private:
+  Status BeginRange(const HttpReply& head) {
+    const auto range = ParseContentRange(head.Field("content-range"));
+    const uint64_t total = range ? range->total.value_or(wanted_) : 0;
+    const bool stated = range && range->total;
+    const bool right = range && range->first == 0 && range->last < wanted_ &&
+                       (!stated || range->last + 1 == std::min(wanted_, total));
+    if (!right) return WrongRange(name_, head, Cat("the first of ", wanted_, " bytes"));
+    out_.file.states_size = stated;
+    out_.file.size = total;
+    expected_ = range->last + 1;
+    return CheckLength(name_, head, *expected_);
+  }
+  // A body without a length counts only if its end is marked: else nobody knows whether it broke
+  // off.
+  Status BeginWhole(const HttpReply& head) {
+    out_.whole = true;
+    const auto length = ParseUint(head.Field("content-length"));
+    if (!length && !head.end_is_marked) return *ignored_;
+    if (!length) return Ok();
+    SHARD_CHECK(CheckRoom(*length));
+    expected_ = *length;
+    return Ok();
+  }
+  // A short file always has room.
+  Status CheckRoom(uint64_t size) {
+    if (size <= std::max(wanted_, held_)) return Ok();
+    const uint64_t most = client_.settings().whole_files;
+    if (most == 0) return *ignored_;
+    if (client_.HoldWhole(size - held_)) {
+      held_ = size;
+      return Ok();
+    }
+    return Error{Code::kIo,
+                 Cat(name_, ": expected at most ", most,
+                     " bytes of files that are read whole (--allow-full-download), found ", size,
+                     " in this one"),
+                 kNoRoomForWhole};
+  }
+
+  HttpClient& client_;
+  const std::string& name_;
+  uint64_t wanted_, held_ = 0;  // `held_`: memory that the client counts for it
+  std::optional<uint64_t> expected_;
+  std::optional<Error> ignored_;
+  FirstRange out_;
+};
+
+// For the rare server whose ranges have no total. HEAD is asked only then: GET says the same in all
+// other cases, it is a request less, and addresses that are signed for GET refuse HEAD.
+Result<uint64_t> SizeByHead(HttpClient& client, HttpRequest request, const std::string& name) {
+  request.method = "HEAD";
+  request.name = name;
+  SHARD_TRY(const HttpReply reply, client.Fetch(request, 0));
+  const auto size = ParseUint(reply.Field("content-length"));
+  if (reply.status == 200 && size) return *size;
+  return Error{Code::kIo,
+               Cat(name,
+                   ": size: expected it in Content-Range, or as Content-Length of HEAD, "
+                   "found none (HEAD: status ",
+                   reply.status, ")"),
+               "the server has to say how long its files are: use another, or download the file "
+               "first"};
+}
+
+Result<FirstRange> WithSize(HttpClient& client, const HttpRequest& located, FirstRange first,
+                            uint64_t wanted) {
+  if (first.whole || first.file.states_size) return first;
+  const std::string& name = first.file.name;
+  SHARD_TRY(first.file.size, SizeByHead(client, located, name));
+  const uint64_t expected = std::min(first.file.size, wanted);
+  if (first.head.size() == expected) return first;
+  return Error{Code::kCorrupt,
+               Cat(name, ": Content-Range: expected ", expected, " bytes of ", first.file.size,
+                   " as HEAD has it, found ", first.head.size()),
+               kServerIsBroken};
+}
+
+}  // namespace
+
+Result<FirstRange> ReadFirstRange(HttpClient& client, const std::string& name, const Locate& locate,
+                                  uint64_t wanted) {
+  FirstSink sink(client, name, wanted);
+  for (int tried = 1; tried <= client.settings().retry.tries; ++tried) {
+    SHARD_TRY(const HttpRequest located, locate(nullptr));
+    const HttpRequest request = WithRange(located, name, 0, wanted);
+    SHARD_TRY(const HttpReply reply, client.Perform([&] { return request; }, sink));
+    const bool empty = reply.status == 416 && reply.Field("content-range") == "bytes */0";
+    if (empty) return FirstRange{{name, 0, ValidatorOf(reply.fields)}, {}};
+    if (reply.status == 416) {
+      return Error{Code::kCorrupt,
+                   Cat(name, ": expected the first of ", wanted, " bytes, found status 416"),
+                   kServerIsBroken};
+    }
+    if (reply.status >= 300) return StatusError(name, reply);
+    if (sink.complete()) return WithSize(client, located, std::move(sink).Take(), wanted);
+  }
+  return EndsEarly(name, 0, wanted, 0);
+}
+
+}  // namespace moepack::remote

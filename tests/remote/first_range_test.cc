@@ -1,0 +1,176 @@
+#include "libshard/remote/first_range.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "libshard/base/text.h"
+#include "tests/remote/support/fault_server.h"
+#include "tests/remote/support/quick_settings.h"
+
+namespace moepack::remote {
+namespace {
+
+using testing::HasSubstr;
+
+class RemoteFirstRange : public testing::Test {
+ protected:
+  void SetUp() override { server_.Add("/f", std::string(100000, 'x')); }
+  std::string name() const { return server_.origin() + "/f"; }
+  Locate Where() const {
+    return [this](const Url*) -> Result<HttpRequest> {
+      HttpRequest request;
+      request.url = ParseUrl(name()).value();
+      return request;
+    };
+  }
+  Result<FirstRange> First(uint64_t wanted = 1000) {
+    return ReadFirstRange(*client_, name(), Where(), wanted);
+  }
+  Error Refused(const FaultServer::Fault& fault) {
+    server_.SetFault(fault);
+    const auto first = First();
+    EXPECT_FALSE(first);
+    return first ? Error{} : first.error();
+  }
+  void Allow(uint64_t bytes) {
+    HttpSettings settings = QuickSettings();
+    settings.whole_files = bytes;
+    client_ = QuickClient(settings);
+  }
+
+  FaultServer server_;
+  HttpClientPtr client_ = QuickClient();
+};
+
+// The answer of a server that knows no ranges.
+void Ignore(const FakeRequest&, FakeAnswer& answer) {
+  answer = Plain(200, std::string(100000, 'x'));
+}
+
+// 206 with a total of "*".
+void HideTotal(const FakeRequest& request, FakeAnswer& answer) {
+  if (answer.status != 206) return;
+  const auto range = *request.Range();
+  const uint64_t last = range.first + answer.body.size() - 1;
+  answer.Set("Content-Range", Cat("bytes ", range.first, "-", last, "/*"));
+}
+
+TEST_F(RemoteFirstRange, ItSaysWhatTheFileIs) {
+  const auto first = First();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->file.size, 100000u);
+  EXPECT_EQ(first->head.size(), 1000u);
+  EXPECT_FALSE(first->whole);
+  EXPECT_FALSE(first->file.validator.etag.empty());
+  EXPECT_EQ(server_.requests()[0].Field("range"), "bytes=0-999");
+  EXPECT_EQ(First(1 << 20)->head.size(), 100000u);
+  server_.Add("/f", "");
+  EXPECT_EQ(First()->file.size, 0u);
+}
+
+TEST_F(RemoteFirstRange, AShortFileNeedsNoRanges) {
+  for (const bool chunked : {false, true}) {
+    server_.SetFault([&](const FakeRequest&, FakeAnswer& answer) {
+      answer = Plain(200, "hello");
+      answer.chunked = chunked;
+    });
+    const auto first = First();
+    ASSERT_TRUE(first) << first.error().message;
+    EXPECT_EQ(first->file.size, 5u);
+    EXPECT_EQ(first->head.size(), 5u);
+    EXPECT_TRUE(first->whole);
+  }
+}
+
+TEST_F(RemoteFirstRange, ABodyWhoseEndIsNotMarkedIsRefused) {
+  const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
+    answer = Plain(200, "hello");
+    answer.no_length = true;
+  });
+  EXPECT_EQ(error.code, Code::kIo);
+  EXPECT_THAT(error.message, HasSubstr("found status 200 with the whole file"));
+}
+
+TEST_F(RemoteFirstRange, ALongBodyWithoutALengthIsRefusedWhileItComes) {
+  const Error error = Refused([](const FakeRequest&, FakeAnswer& answer) {
+    answer = Plain(200, std::string(20 << 20, 'x'));
+    answer.chunked = true;
+  });
+  EXPECT_THAT(error.message, HasSubstr("the server ignores Range"));
+  EXPECT_THAT(error.hint, HasSubstr("--allow-full-download"));
+  EXPECT_LT(client_->traffic().bytes, 5u << 20);
+}
+
+TEST_F(RemoteFirstRange, HeadIsAskedForASizeThatNoRangeStates) {
+  server_.SetFault(HideTotal);
+  const auto first = First();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->file.size, 100000u);
+  EXPECT_EQ(server_.requests()[1].method, "HEAD");
+  std::string out(10, '.');
+  const auto bytes = std::as_writable_bytes(std::span(out));
+  EXPECT_TRUE(ReadRange(*client_, first->file, Where(), 5000, bytes));
+  EXPECT_EQ(out, "xxxxxxxxxx");
+  EXPECT_EQ(server_.requests().size(), 3u);
+}
+
+TEST_F(RemoteFirstRange, ASizeThatNobodyStatesIsAnError) {
+  const Error none = Refused([](const FakeRequest& request, FakeAnswer& answer) {
+    HideTotal(request, answer);
+    if (request.method == "HEAD") answer = Plain(405);
+  });
+  EXPECT_EQ(none.code, Code::kIo);
+  EXPECT_EQ(none.message, name() +
+                              ": size: expected it in Content-Range, or as Content-Length of "
+                              "HEAD, found none (HEAD: status 405)");
+  EXPECT_THAT(none.hint, HasSubstr("download the file first"));
+  const Error other = Refused([](const FakeRequest& request, FakeAnswer& answer) {
+    HideTotal(request, answer);
+    if (request.method == "HEAD") answer.Set("Content-Length", "77");
+  });
+  EXPECT_EQ(other.code, Code::kCorrupt);
+  EXPECT_THAT(other.message, HasSubstr("expected 77 bytes of 77 as HEAD has it, found 1000"));
+}
+
+TEST_F(RemoteFirstRange, AFileIsReadWholeWhereThatIsAllowed) {
+  for (const bool chunked : {false, true}) {
+    Allow(100000);
+    server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+      Ignore(request, answer);
+      answer.chunked = chunked;
+    });
+    const auto first = First();
+    ASSERT_TRUE(first) << first.error().message;
+    EXPECT_TRUE(first->whole);
+    EXPECT_EQ(first->file.size, 100000u);
+    EXPECT_EQ(first->head.size(), 100000u);
+  }
+}
+
+TEST_F(RemoteFirstRange, FilesThatAreReadWholeHaveABoundTogether) {
+  Allow(150000);
+  server_.SetFault(Ignore);
+  ASSERT_TRUE(First());
+  const Error error = Refused(Ignore);
+  EXPECT_EQ(error.code, Code::kIo);
+  EXPECT_EQ(error.message, name() +
+                               ": expected at most 150000 bytes of files that are read whole "
+                               "(--allow-full-download), found 100000 in this one");
+  EXPECT_THAT(error.hint, HasSubstr("download the file first"));
+  EXPECT_EQ(client_->traffic().requests, 2u);
+}
+
+TEST_F(RemoteFirstRange, ATryThatBreaksOffIsNotCountedTwice) {
+  Allow(100000);
+  std::atomic<int> count = 0;
+  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    Ignore(request, answer);
+    if (++count < 3) answer.cut_after = 5000;
+  });
+  const auto first = First();
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->head.size(), 100000u);
+}
+
+}  // namespace
+}  // namespace moepack::remote

@@ -1,0 +1,41 @@
+// A program that serves on 127.0.0.1 for the time of a test.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace moepack::remote {
+
+// Where a program lies, or "": in PATH or /usr/sbin.
+std::string FindProgram(const std::string& name);
+
+class RealServer {
+ public:
+  // The words of a command that serves on `port` and stays in the foreground; the first is the path
+  // of the program.
+  using CommandFor = std::function<std::vector<std::string>(uint16_t port)>;
+
+  // Returns once the program accepts connections or could not be started with five ports; what it
+  // prints goes to `log`. It is killed with this object, and by the kernel when the test dies.
+  RealServer(const CommandFor& command, const std::filesystem::path& log);
+  RealServer(const RealServer&) = delete;
+  RealServer& operator=(const RealServer&) = delete;
+  ~RealServer();
+
+  bool started() const { return process_ > 0; }
+  uint16_t port() const { return port_; }
+
+ private:
+  void Stop();
+  bool WaitUntilItAccepts();
+
+  pid_t process_ = 0;
+  uint16_t port_ = 0;
+};
+
+}  // namespace moepack::remote

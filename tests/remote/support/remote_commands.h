@@ -1,0 +1,57 @@
+// The built moepack on fixtures/tiny-moe, here and on a server of this machine.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "libshard/base/text.h"
+#include "tests/remote/support/fault_server.h"
+#include "tests/remote/support/scoped_variable.h"
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::remote {
+
+inline const std::string kLocal = "fixtures/tiny-moe";
+
+class RemoteCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_.SetListing(true);
+    server_.AddDirectory("/tiny-moe/", workspace_ / kLocal);
+  }
+  std::string address() const { return server_.origin() + "/tiny-moe/"; }
+  cli::ToolRun Moepack(const std::string& arguments) const { return workspace_.Moepack(arguments); }
+  cli::ToolRun Build(const std::string& source, const std::string& out) const {
+    return Moepack("build " + source + " --groups 3 --overlay-file fixtures/tiny-overlay.json -o " +
+                   out);
+  }
+  bool IsThere(const std::string& name) const { return std::filesystem::exists(workspace_ / name); }
+  // Names and bytes of every file of a directory; of distribution.json without the origin of the
+  // source, which says where it was read.
+  std::string Content(const std::string& directory) const {
+    std::string all;
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(workspace_ / directory))
+      if (entry.is_regular_file())
+        files[std::filesystem::relative(entry.path(), workspace_ / directory)] =
+            cli::ReadAll(entry.path());
+    for (const auto& [name, text] : files) all += Cat(name, "\n", WithoutOrigins(text), "\n");
+    return all;
+  }
+  static std::string WithoutOrigins(std::string text) {
+    const std::string begin = ", \"url\": \"", end = "\"verified\": \"transport\"";
+    for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at))
+      text.erase(at, text.find(end, at) + end.size() - at);
+    return text;
+  }
+
+  cli::Workspace workspace_;
+  FaultServer server_;
+  // Nothing of the user's.
+  ScopedVariable home_{"HF_HOME", workspace_ / "hf"}, http_proxy_{"http_proxy", ""},
+      all_proxy_{"all_proxy", ""}, aws_keys_{"AWS_SHARED_CREDENTIALS_FILE", workspace_ / "none"},
+      aws_config_{"AWS_CONFIG_FILE", workspace_ / "none"}, aws_profile_{"AWS_PROFILE", ""};
+};
+
+}  // namespace moepack::remote
