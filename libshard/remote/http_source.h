@@ -49,7 +49,8 @@ class HttpSource final : public ByteSource {
   std::optional<Origin> origin() const override;
   // Errors are those of ReadRange, too.
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
-  // One request of one byte, unless the file is empty or the server was never asked for it.
+  // One request of one byte, unless the file is empty, was read whole, or the server was never
+  // asked for it.
   Status CheckUnchanged() const override;
 
  private:
@@ -77,8 +78,10 @@ class HttpSource final : public ByteSource {
   std::unique_ptr<Answer> answer_;
   RemoteFile file_;  // without the validator
   std::string identity_;
-  // One request of one byte, unless the file is empty, was read whole, or the server was never
-  // asked for it. Readers that go on with small steps get the bytes of a window.
+  std::unique_ptr<CachedFile> cached_;  // null for none
+  uint64_t key_;                        // in the cache of heads
+  HeadBytes whole_;                     // of a server that may know no ranges; else null
+  // Readers that go on with small steps get the bytes of a window.
   struct Window {
     std::mutex mutex;
     uint64_t offset = 0, next = 0;  // `next`: where the last small read ended

@@ -99,18 +99,29 @@ TEST_F(RemoteSource, SeveralThreadsReadAtOnce) {
   EXPECT_EQ(server_.requests().size(), 64u);  // the first range is not asked for again
 }
 
-TEST_F(RemoteSource, SmallReadsThatFollowEachOtherShareARequest) {
+TEST_F(RemoteSource, SmallReadsThatFollowEachOtherShareFewRequests) {
   const std::string text = Bytes(4 << 20);
   server_.Add("/a.safetensors", text);
   const auto source = Open("/a.safetensors");
   server_.Forget();
   for (size_t at = 1 << 20; at < (2 << 20) - 4096; at += 4096)
     ASSERT_EQ(Read(**source, at, 1000), text.substr(at, 1000));
-  EXPECT_EQ(server_.requests().size(), 2u);
+  EXPECT_LE(server_.requests().size(), 12u);  // of 255 reads
+  const auto other = Open("/a.safetensors");
   server_.Forget();
   for (const size_t at : {3000000, 2500000, 4000000})
-    EXPECT_EQ(Read(**source, at, 100), text.substr(at, 100));
+    EXPECT_EQ(Read(**other, at, 100), text.substr(at, 100));
   EXPECT_EQ(server_.bytes(), 300u);
+}
+
+TEST_F(RemoteSource, LittleIsReadAheadOfAFewSmallReads) {
+  const std::string text = Bytes(4 << 20);
+  server_.Add("/a.safetensors", text);
+  const auto source = Open("/a.safetensors");
+  server_.Forget();
+  for (const size_t at : {1u << 20, (1u << 20) + 600})
+    EXPECT_EQ(Read(**source, at, 500), text.substr(at, 500));
+  EXPECT_EQ(server_.bytes(), 500u + 4 * 1000);
 }
 
 TEST_F(RemoteSource, SmallReadsOfSeveralThreadsAreAskedForAtOnce) {

@@ -187,5 +187,20 @@ TEST_F(OriginCommands, ADistributionElsewhereIsVerifiedThere) {
   EXPECT_EQ(workspace_.Moepack("verify " + dist).status, 5);
 }
 
+TEST_F(OriginCommands, OptionsAboutServersAreRefusedWithoutOne) {
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o out").status, 0);
+  for (const char* command :
+       {"list-tensors fixtures/tiny-moe", "plan fixtures/tiny-moe --groups 2",
+        "build fixtures/tiny-moe --groups 3 -o other", "verify out --against fixtures/tiny-moe",
+        "verify out", "diff out out", "quantize fixtures/tiny-moe --dry-run -o a.gguf"}) {
+    for (const char* option : {" --cache here", " --endpoint http://127.0.0.1:1"}) {
+      const ToolRun run = workspace_.Moepack(std::string(command) + option);
+      EXPECT_EQ(run.status, 2) << command << option;
+      EXPECT_THAT(run.err, HasSubstr(" has no effect: ")) << command << option;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "here"));
+}
+
 }  // namespace
 }  // namespace moepack::remote

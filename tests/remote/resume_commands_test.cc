@@ -112,10 +112,13 @@ TEST_F(KilledRuns, AHundredKillsCostNoFinishedTensorAndNoByte) {
     }
     const ChildEnd end = child.Wait();
     ExpectNoneOf(finished);
-    ended = end.signal == 0;
-    kills += ended ? 0 : 1;
+    if (end.signal != 0) {
+      ++kills;
+    } else {
+      ASSERT_EQ(end.status, 0) << end.err;
+    }
+    ended = std::filesystem::exists(workspace_ / "out");  // it may be killed after that
     if (!ended) continue;
-    ASSERT_EQ(end.status, 0) << end.err;
     EXPECT_EQ(ReadAll(workspace_ / "out/distribution.json"),
               ReadAll(workspace_ / "whole/distribution.json"));
     EXPECT_EQ(workspace_.Moepack("verify out --against fixtures/tiny-moe").status, 0);

@@ -118,6 +118,8 @@ Json DiffJson(const Arguments& arguments, const manifest::DiffReport& report) {
 }
 
 Result<int> Run(Arguments& arguments) {
+  if (!IsAddress(arguments.a) && !IsAddress(arguments.b))
+    SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.a));
   SHARD_TRY(const Side a, SideOf(arguments.a, arguments.remote));
   SHARD_TRY(const Side b, SideOf(arguments.b, arguments.remote));
   arguments.a = WithoutSecrets(arguments.a);

@@ -79,8 +79,11 @@ Result<int> Run(Arguments& arguments) {
   arguments.verify.config_file = arguments.model.config_file;
   SHARD_CHECK(OpenDistribution(arguments));
   std::string& against = arguments.verify.against;
+  if (!arguments.verify.distribution && !IsAddress(against))
+    SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.directory));
   if (!against.empty()) {
-    SHARD_TRY(arguments.verify.against_source, OpenSource(against, arguments.remote));
+    const RemoteArguments remote = IsAddress(against) ? arguments.remote : RemoteArguments();
+    SHARD_TRY(arguments.verify.against_source, OpenSource(against, remote));
     against = WithoutSecrets(against);
   }
   SHARD_TRY(const manifest::VerifyReport report,

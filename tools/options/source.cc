@@ -41,8 +41,21 @@ void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
       ->transform(AsBytes(kLeastCache));
 }
 
+Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local) {
+  const char* option = "";
+  if (!arguments.endpoint.empty()) option = "--endpoint";
+  if (!arguments.cache.empty()) option = "--cache";
+  if (*option == '\0') return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(option, " has no effect: ", local, " is on this machine"),
+               "leave it out: it is for hf://, https:// and s3://"};
+}
+
 Result<moepack::Source> OpenSource(const std::string& source, const RemoteArguments& arguments) {
-  if (!IsAddress(source)) return LocalSource(source);
+  if (!IsAddress(source)) {
+    SHARD_CHECK(CheckRemoteUse(arguments, source));
+    return LocalSource(source);
+  }
   remote::RemoteOptions options;
   options.plain_http = arguments.plain_http;
   options.endpoint = arguments.endpoint;

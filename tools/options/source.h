@@ -21,6 +21,9 @@ struct RemoteArguments {
 // --plain-http, --endpoint, --allow-full-download, --cache, --cache-size.
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
 
+// Refuses options that have no effect, because `local` is no address.
+Status CheckRemoteUse(const RemoteArguments& arguments, const std::string& local);
+
 // The one place where what a user names becomes a tree: a directory of this machine, or a file in
 // one, or an address. Another kind of source is a SourceTree of its own and one line in OpenAddress
 // (libshard/remote/open_remote.h).

@@ -14,6 +14,25 @@ namespace moepack::remote {
 
 inline const std::string kLocal = "fixtures/tiny-moe";
 
+inline std::string WithoutOrigins(std::string text) {
+  const std::string begin = ", \"url\": \"", end = "\"verified\": \"transport\"";
+  for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at))
+    text.erase(at, text.find(end, at) + end.size() - at);
+  return text;
+}
+
+// Names and bytes of every file of a directory; of distribution.json without the origin of the
+// source, which says where it was read.
+inline std::string ContentOf(const std::filesystem::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+    if (entry.is_regular_file())
+      files[std::filesystem::relative(entry.path(), directory)] = cli::ReadAll(entry.path());
+  std::string all;
+  for (const auto& [name, text] : files) all += Cat(name, "\n", WithoutOrigins(text), "\n");
+  return all;
+}
+
 class RemoteCommands : public testing::Test {
  protected:
   void SetUp() override {
@@ -27,23 +46,8 @@ class RemoteCommands : public testing::Test {
                    out);
   }
   bool IsThere(const std::string& name) const { return std::filesystem::exists(workspace_ / name); }
-  // Names and bytes of every file of a directory; of distribution.json without the origin of the
-  // source, which says where it was read.
   std::string Content(const std::string& directory) const {
-    std::string all;
-    std::map<std::string, std::string> files;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(workspace_ / directory))
-      if (entry.is_regular_file())
-        files[std::filesystem::relative(entry.path(), workspace_ / directory)] =
-            cli::ReadAll(entry.path());
-    for (const auto& [name, text] : files) all += Cat(name, "\n", WithoutOrigins(text), "\n");
-    return all;
-  }
-  static std::string WithoutOrigins(std::string text) {
-    const std::string begin = ", \"url\": \"", end = "\"verified\": \"transport\"";
-    for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at))
-      text.erase(at, text.find(end, at) + end.size() - at);
-    return text;
+    return ContentOf(workspace_ / directory);
   }
 
   cli::Workspace workspace_;
