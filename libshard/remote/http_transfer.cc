@@ -77,6 +77,8 @@ void HttpTransfer::SetTransport() {
 void HttpTransfer::SetRequest() {
   Curl().easy_setopt(curl_, CURLOPT_URL, request_.url.Text().c_str());
   Curl().easy_setopt(curl_, CURLOPT_NOBODY, request_.method == "HEAD" ? 1L : 0L);
+  // What is for this machine goes to no proxy, where it would leave it.
+  if (request_.url.IsLoopback()) Curl().easy_setopt(curl_, CURLOPT_NOPROXY, "*");
   const auto add = [&](const std::string& line) {
     headers_ = Curl().slist_append(headers_, line.c_str());
   };
