@@ -22,6 +22,8 @@ constexpr uint64_t kWindow = 1u << 20;
 // A window is so many times as long as what was read before it, so that little is fetched for
 // nothing where a few small tensors lie side by side.
 constexpr uint64_t kAheadPerRun = 4;
+// So little between two missing ranges is fetched again: another request takes longer.
+constexpr uint64_t kSmallHole = 256u << 10;
 
 // A later part of a GGUF set has no tokenizer.
 bool IsLaterPart(const std::string& name) {
@@ -55,6 +57,19 @@ std::string IdentityOf(const FilePlace& place, const RemoteFile& file) {
 
 const std::string& OriginOf(const FilePlace& place) {
   return place.cached_as.empty() ? place.name : place.cached_as;
+}
+
+// Missing ranges with small holes between them become one.
+std::vector<CachedRange> WithoutSmallHoles(const std::vector<CachedRange>& missing) {
+  std::vector<CachedRange> joined;
+  for (const CachedRange& range : missing) {
+    if (!joined.empty() && range.offset - joined.back().end() <= kSmallHole) {
+      joined.back().length = range.end() - joined.back().offset;
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
 }
 
 // The first answer. Where the cache may have the beginning one byte is enough; a server that knows
@@ -176,11 +191,14 @@ std::optional<Origin> HttpSource::origin() const {
 
 Status HttpSource::Fetch(uint64_t offset, std::span<std::byte> out) const {
   if (!cached_) return Download(offset, out);
-  for (const CachedRange& range : cached_->Take(offset, out)) {
+  uint64_t served = out.size();
+  for (const CachedRange& range : WithoutSmallHoles(cached_->Take(offset, out))) {
     const auto part = out.subspan(range.offset - offset, range.length);
     SHARD_CHECK(Download(range.offset, part));
     cached_->Keep(range.offset, part);
+    served -= range.length;
   }
+  cached_->CountServed(served);
   return Ok();
 }
 

@@ -205,7 +205,6 @@ std::vector<CachedRange> CachedFile::Take(uint64_t offset, std::span<std::byte> 
       Forget(*range);
       continue;
     }
-    cache_->served_ += to - at;
     at = to;
   }
   return missing;

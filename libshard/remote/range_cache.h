@@ -72,6 +72,8 @@ class CachedFile {
   // Fills what is there of `out`, which begins at `offset`. Returns what is not, in order.
   std::vector<CachedRange> Take(uint64_t offset, std::span<std::byte> out);
   void Keep(uint64_t offset, std::span<const std::byte> bytes);
+  // So many bytes were taken that are not fetched.
+  void CountServed(uint64_t bytes) { cache_->served_ += bytes; }
 
  private:
   std::optional<CachedRange> FirstBehind(uint64_t at) const;

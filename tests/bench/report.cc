@@ -138,7 +138,9 @@ constexpr const char* kMethod =
 the command and what it is compared with take turns, so that both see the same machine.
 *Warm* means that every byte to be read was in the page cache before each run, as far as it fits,
 *cold* that none was. `cp` is measured twice: followed by fsync of every file it wrote, as moepack
-flushes too (the target compares with this), and plain.
+flushes too (the target compares with this), and plain. *Over loopback* is a web server of the
+benchmark on the same cores, which counts what it sends and is asked; *late* is its pause before
+every answer.
 Peak memory is `ru_maxrss`, which counts mapped files as well.
 )";
 

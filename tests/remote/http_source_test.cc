@@ -204,7 +204,7 @@ class ListedSource : public RemoteSource {
   }
 
   fixtures::TempDir dir_;
-  std::string text_ = Bytes(1 << 20), identity_ = "blob 1";
+  std::string text_ = Bytes(2 << 20), identity_ = "blob 1";
 };
 
 TEST_F(ListedSource, WhatTheCacheHasNeedsNoRequest) {
@@ -219,18 +219,29 @@ TEST_F(ListedSource, WhatTheCacheHasNeedsNoRequest) {
 }
 
 TEST_F(ListedSource, TheRestIsAskedForOnceTheServerHasShownTheFile) {
-  EXPECT_EQ(Read(*OpenListed(), 500000, 100000), text_.substr(500000, 100000));
+  EXPECT_EQ(Read(*OpenListed(), 500000, 500000), text_.substr(500000, 500000));
   server_.Forget();
   const ByteSourcePtr again = OpenListed();
-  EXPECT_EQ(Read(*again, 450000, 200000), text_.substr(450000, 200000));
+  EXPECT_EQ(Read(*again, 400000, 700000), text_.substr(400000, 700000));
   ASSERT_EQ(server_.requests().size(), 3u);
   EXPECT_EQ(server_.requests()[0].Field("range"), "bytes=0-0");
-  EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=450000-499999");
-  EXPECT_EQ(server_.requests()[2].Field("range"), "bytes=600000-649999");
-  EXPECT_EQ(server_.bytes(), 100001u);
+  EXPECT_EQ(server_.requests()[1].Field("range"), "bytes=400000-499999");
+  EXPECT_EQ(server_.requests()[2].Field("range"), "bytes=1000000-1099999");
+  EXPECT_EQ(server_.bytes(), 200001u);
   EXPECT_TRUE(again->CheckUnchanged());
-  server_.Add("/a.safetensors", Bytes(1 << 20) + "x");
+  server_.Add("/a.safetensors", text_ + "x");
   EXPECT_FALSE(again->CheckUnchanged());
+}
+
+TEST_F(ListedSource, ASmallHoleIsNoReasonForTwoRequests) {
+  const ByteSourcePtr source = OpenListed();
+  Read(*source, 500000, 100000);
+  server_.Forget();
+  EXPECT_EQ(Read(*source, 400000, 300000), text_.substr(400000, 300000));
+  ASSERT_EQ(server_.requests().size(), 1u);
+  EXPECT_EQ(server_.requests()[0].Field("range"), "bytes=400000-699999");
+  EXPECT_EQ(Read(*source, 400000, 300000), text_.substr(400000, 300000));
+  EXPECT_EQ(server_.requests().size(), 1u);
 }
 
 TEST_F(ListedSource, AFileThatIsNoLongerAsListedIsCorrupt) {
@@ -241,7 +252,7 @@ TEST_F(ListedSource, AFileThatIsNoLongerAsListedIsCorrupt) {
   const Status status = again->ReadAt(700000, out);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::kCorrupt);
-  EXPECT_THAT(status.error().message, HasSubstr("size: expected 1048576 bytes as listed"));
+  EXPECT_THAT(status.error().message, HasSubstr("size: expected 2097152 bytes as listed"));
 }
 
 TEST_F(ListedSource, AnotherIdentityIsAnotherContent) {
