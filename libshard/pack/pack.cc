@@ -52,9 +52,10 @@ size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outpu
 }
 
 // Memory is divided by four: each worker has a buffer for what it read and one for what it made of
-// it, and the page cache may hold as much again that is not on the disk yet.
+// it, and the page cache may hold as much again that is not on the disk yet. Of workers that read
+// from afar most wait for an answer and have made nothing, so it is divided by two.
 UnitSize SizeOfUnits(const PackOptions& options, size_t jobs, bool far) {
-  const uint64_t share = std::max(options.memory / (4 * jobs), kSmallestChunk);
+  const uint64_t share = std::max(options.memory / ((far ? 2 : 4) * jobs), kSmallestChunk);
   return {std::min(share, far ? kRequestChunk : kChunk) / kPage * kPage,
           std::min(share, kLargestScattered), far};
 }
@@ -147,7 +148,8 @@ Result<PackResult> FinishRun(StartedRun started, const std::vector<ByteSourcePtr
     return Ok();
   }));
   // Sources are checked last: a change at any time during the run must be noticed.
-  for (const ByteSourcePtr& file : files) SHARD_CHECK(file->CheckUnchanged());
+  SHARD_CHECK(ParallelFor(files.size(), AreFar(files) ? kRequests : 1,
+                          [&](size_t i) { return files[i]->CheckUnchanged(); }));
   return std::move(result);
 }
 

@@ -82,6 +82,9 @@ Error RefusedRange(const RemoteFile& file, const std::string& name, const HttpRe
           kServerIsBroken};
 }
 
+// An address that another thread has renewed may be used up again before this one comes to it.
+constexpr int kMostRenewals = 2;
+
 }  // namespace
 
 HttpRequest WithRange(HttpRequest located, std::string name, uint64_t first, uint64_t bytes) {
@@ -93,7 +96,7 @@ HttpRequest WithRange(HttpRequest located, std::string name, uint64_t first, uin
 Status ReadRange(HttpClient& client, const RemoteFile& file, const Locate& locate, uint64_t offset,
                  std::span<std::byte> out) {
   RangeSink sink(file, offset, out);
-  bool renewed = false;
+  int renewals = 0;
   SHARD_TRY(HttpRequest located, locate(nullptr));
   for (int tried = 1; tried <= client.settings().retry.tries; ++tried) {
     const auto next = [&] {
@@ -103,8 +106,8 @@ Status ReadRange(HttpClient& client, const RemoteFile& file, const Locate& locat
       return request;
     };
     SHARD_TRY(const HttpReply reply, client.Perform(next, sink));
-    if (IsRefused(reply.status) && !renewed) {
-      renewed = true;
+    if (IsRefused(reply.status) && renewals < kMostRenewals) {
+      ++renewals;
       SHARD_TRY(HttpRequest again, locate(&located.url));
       const bool other = again.url.Text() != located.url.Text();
       located = std::move(again);

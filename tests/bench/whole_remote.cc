@@ -140,9 +140,15 @@ Result<Sample> Run::QuantizeGroup(const std::string& source) {
 
 Status Run::RemoteQuantize(uint64_t bytes, int repetitions) {
   const fs::path source = In("source");
-  SHARD_CHECK(MakeCheckpoint(source, {"--bytes", std::to_string(bytes)}));
-  const std::string name =
-      Cat("shard-experts --only group:1, of 2, --quantize Q4_K_M, ", FormatBytes(bytes));
+  // Experts of Qwen3-235B-A22B.
+  constexpr uint64_t kHidden = 4096, kWidth = 1536, kLayers = 2,
+                     kExpertBytes = 3 * kHidden * kWidth * 2;
+  const uint64_t experts = std::max<uint64_t>(bytes / (kLayers * kExpertBytes), 2);
+  SHARD_CHECK(MakeCheckpoint(source, {"--layers", std::to_string(kLayers), "--experts",
+                                      std::to_string(experts), "--hidden", std::to_string(kHidden),
+                                      "--ff", std::to_string(kWidth), "--vocabulary", "8192"}));
+  const std::string name = Cat("shard-experts --only group:1, of 2, --quantize Q4_K_M, ",
+                               FormatBytes(TreeBytes(source)));
   Served served(source);
   Series local{name + ", local", {}}, near{name + ", over loopback", {}},
       delayed{name + ", over loopback, every answer 50 ms late", {}};

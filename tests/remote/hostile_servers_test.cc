@@ -346,7 +346,7 @@ TEST_F(HostileHubs, AnAnswerWithoutACommitIsRefused) {
 TEST_F(HostileHubs, ARevisionThatMovesEndsTheRun) {
   const std::string other(40, 'a');
   std::atomic<int> count = 0;
-  hub_.LetSignaturesServe(5);
+  hub_.LetSignaturesServe(20);
   hub_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.path.ends_with(".safetensors") && ++count > 4) answer.Set("X-Repo-Commit", other);
   });

@@ -54,6 +54,7 @@ inline std::string Replaced(const std::string& text, const char* expression,
 inline std::string Steady(std::string line, bool figures_vary) {
   line = Replaced(line, "\\b[0-9]+\\.[0-9]+ s\\b", "# s");
   line = Replaced(line, "\\([0-9.,]+ ([kMGT]?B/s|per second)\\)", "(# each second)");
+  line = Replaced(line, "\\bat [0-9.,]+ [kMGT]?B/s", "at # each second");
   line = Replaced(line, "cpu: [0-9]+ threads?, \\w+", "cpu: # threads, #");
   if (!figures_vary) return line;
   line = Replaced(line, "-?[0-9][0-9,]*\\.[0-9]+", "#");
