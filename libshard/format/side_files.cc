@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "libshard/base/file.h"
+#include "libshard/base/parallel.h"
 
 namespace moepack {
 namespace {
@@ -15,6 +16,9 @@ constexpr const char* kNames[] = {"config.json",       "generation_config.json",
                                   "tiktoken.model",    "chat_template.jinja",
                                   "README.md",         "special_tokens_map.json",
                                   "chat_template.json"};
+
+// Where each check is a request.
+constexpr size_t kChecksAtOnce = 8;
 
 // No value for a file that is not there or cannot be opened; whoever reads it reports that.
 std::optional<std::string> IdentityOf(const SourceTree& tree, const std::string& file) {
@@ -43,13 +47,16 @@ SideFiles SideFiles::Note(const SourceTreePtr& tree, const std::string& config_f
 }
 
 Status SideFiles::CheckUnchanged() const {
-  for (const auto& [name, identity] : files_) {
-    const auto source = tree_->Open(name);
-    const Identity now = source ? std::optional((*source)->identity()) : std::nullopt;
-    if (now != identity) return ChangedWhileRead(tree_->NameOf(name));
-    // A tree may go on giving the source that it opened first.
-    if (source) SHARD_CHECK((*source)->CheckUnchanged());
-  }
+  const std::vector<std::pair<std::string, Identity>> files(files_.begin(), files_.end());
+  SHARD_CHECK(
+      ParallelFor(files.size(), tree_->traffic() ? kChecksAtOnce : 1, [&](size_t i) -> Status {
+        const auto& [name, identity] = files[i];
+        const auto source = tree_->Open(name);
+        const Identity now = source ? std::optional((*source)->identity()) : std::nullopt;
+        if (now != identity) return ChangedWhileRead(tree_->NameOf(name));
+        // A tree may go on giving the source that it opened first.
+        return source ? (*source)->CheckUnchanged() : Ok();
+      }));
   if (config_file_.empty() || IdentityAt(config_file_) == config_) return Ok();
   return ChangedWhileRead(config_file_);
 }

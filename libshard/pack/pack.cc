@@ -44,18 +44,20 @@ bool AreFar(const std::vector<ByteSourcePtr>& sources) {
 }
 
 // Copying keeps at most one thread per output busy, because each output is written in order.
-// Encoding keeps any number busy, and so does waiting for a source that is far.
+// Encoding keeps any number busy, and so does waiting for a source that is far: some wait for
+// answers, and others encode meanwhile.
 size_t JobCount(const PackOptions& options, const std::vector<OutputFile>& outputs, bool far) {
   const size_t threads = ThreadsForFiles(options.jobs);
-  if (far) return options.jobs > 0 ? threads : std::max(threads, kRequests);
+  if (far) return options.jobs > 0 ? threads : threads + kRequests;
   return std::max<size_t>(1, Encodes(outputs) ? threads : std::min(threads, outputs.size()));
 }
 
 // Memory is divided by four: each worker has a buffer for what it read and one for what it made of
-// it, and the page cache may hold as much again that is not on the disk yet. Of workers that read
-// from afar most wait for an answer and have made nothing, so it is divided by two.
+// it, and the page cache may hold as much again that is not on the disk yet. Workers that read from
+// afar share all of it, because the longer a request is, the less it matters how long it takes to
+// be answered.
 UnitSize SizeOfUnits(const PackOptions& options, size_t jobs, bool far) {
-  const uint64_t share = std::max(options.memory / ((far ? 2 : 4) * jobs), kSmallestChunk);
+  const uint64_t share = std::max(options.memory / ((far ? 1 : 4) * jobs), kSmallestChunk);
   return {std::min(share, far ? kRequestChunk : kChunk) / kPage * kPage,
           std::min(share, kLargestScattered), far};
 }

@@ -69,11 +69,12 @@ uint64_t RowSize(const Encoding& encoding) { return *encoding.from->BytesFor(enc
 uint64_t RowsPerUnit(const Encoding& encoding, const UnitSize& size) {
   const uint64_t to = *encoding.to->BytesFor(encoding.row_values);
   if (encoding.reader == nullptr) {
-    return std::max<uint64_t>(1, size.chunk / std::max(RowSize(encoding), to));
+    const uint64_t from = RowSize(encoding);
+    return std::max<uint64_t>(1, size.chunk / (size.far ? from + to : std::max(from, to)));
   }
   const RowRoom room = encoding.reader->Room();
   const uint64_t row = room.per_row + encoding.row_values * sizeof(float) + to;
-  const uint64_t most = 2 * (room.scattered ? size.scattered : size.chunk);
+  const uint64_t most = (size.far ? 1 : 2) * (room.scattered ? size.scattered : size.chunk);
   return room.fixed < most ? std::max<uint64_t>(1, (most - room.fixed) / row) : 1;
 }
 

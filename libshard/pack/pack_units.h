@@ -27,7 +27,8 @@ struct PackUnit {
 struct UnitSize {
   uint64_t chunk = 0;
   uint64_t scattered = 0;  // at least as large
-  // Sources are far: copies with a cheap gap between them (fetch.h) share a unit.
+  // Sources are far: copies with a cheap gap between them (fetch.h) share a unit, and `chunk` is the
+  // room for what a unit reads and makes together.
   bool far = false;
 };
 
@@ -42,8 +43,8 @@ class PackSchedule {
  public:
   // `first_tensor[i]` is the first tensor of output i that is still to be written. No unit reads or
   // makes more than `size.chunk` bytes, unless a single row is larger; a unit of a reader's rows
-  // takes at most twice that for what it reads, decodes and makes together, and twice
-  // `size.scattered` where the rows lie across what is read (RowRoom).
+  // takes at most twice that (once of far sources) for what it reads, decodes and makes together,
+  // and twice `size.scattered` where the rows lie across what is read (RowRoom).
   PackSchedule(const std::vector<OutputFile>& outputs, const std::vector<size_t>& first_tensor,
                const UnitSize& size);
 

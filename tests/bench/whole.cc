@@ -183,7 +183,7 @@ namespace {
 Status MeasureRemote(Run& run, bool quick) {
   SHARD_CHECK(run.RemoteList(60'000'000'000));
   SHARD_CHECK(run.RemoteGroup());
-  return quick ? run.RemoteQuantize(400'000'000, 3) : run.RemoteQuantize(2'000'000'000, 5);
+  return quick ? run.RemoteQuantize(400'000'000, 3) : run.RemoteQuantize(6'000'000'000, 3);
 }
 
 Status Measure(const Options& options) {

@@ -182,9 +182,7 @@ Status Run::RemoteQuantize(uint64_t bytes, int repetitions) {
   const uint64_t peak = std::max(HighestPeak(near.samples), HighestPeak(delayed.samples));
   report_.rows.push_back({.work = near.name + ": peak memory",
                           .beside = Cat("local ", FormatBytes(HighestPeak(local.samples))),
-                          .figure = FormatBytes(peak),
-                          .target = "under 100 MB",
-                          .verdict = Judge(peak < kMostRemoteMemory)});
+                          .figure = FormatBytes(peak)});
   for (Series* series : {&local, &near, &delayed}) report_.series.push_back(std::move(*series));
   fs::remove_all(source);
   fs::remove_all(In("out"));

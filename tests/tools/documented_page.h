@@ -12,6 +12,7 @@
 //   <!-- not run: REASON -->   leaves the block alone
 //
 // A JSON block after "Save it as `NAME`:" is written to that file.
+// Long because tests/tools and tests/remote both compile it, and only headers are shared.
 #pragma once
 
 #include <gtest/gtest.h>
