@@ -27,8 +27,8 @@ struct PackUnit {
 struct UnitSize {
   uint64_t chunk = 0;
   uint64_t scattered = 0;  // at least as large
-  // Sources are far: copies with a cheap gap between them (fetch.h) share a unit, and `chunk` is the
-  // room for what a unit reads and makes together.
+  // Sources are far: copies with a cheap gap between them (fetch.h) share a unit, and `chunk` is
+  // the room for what a unit reads and makes together.
   bool far = false;
 };
 
