@@ -125,13 +125,13 @@ Result<Node> PrepareNode(const SourceTreePtr& distribution, Manifest manifest,
   return node;
 }
 
-std::vector<fs::path> InputsOf(const Node& node, const std::string& distribution) {
+std::vector<fs::path> InputsOf(const Node& node, const fs::path& distribution) {
   std::vector<fs::path> inputs;
   for (const BundleRecord& bundle : node.manifest.bundles) {
-    inputs.push_back(fs::path(distribution) / bundle.file);
+    inputs.push_back(distribution / bundle.file);
   }
   for (const AssetRecord& asset : node.manifest.assets) {
-    inputs.push_back(fs::path(distribution) / asset.file);
+    inputs.push_back(distribution / asset.file);
   }
   return inputs;
 }
@@ -214,12 +214,13 @@ Status WriteSmallFiles(const Node& node, const SourceTree& distribution, Staging
   return to.WriteText(kIndexName, index);
 }
 
-Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manifest manifest,
+Result<AssembleReport> AssembleCheckpoint(const SourceTreePtr& tree, Manifest manifest,
                                           const NodeRecord& record, const std::string& out,
                                           const AssembleOptions& options) {
-  const auto tree = std::make_shared<const LocalTree>(distribution);
   SHARD_TRY(Node node, PrepareNode(tree, std::move(manifest), options));
-  SHARD_CHECK(CheckOutsideDistribution(out, distribution, InputsOf(node, distribution)));
+  if (const auto directory = tree->LocalPath("")) {
+    SHARD_CHECK(CheckOutsideDistribution(out, directory->string(), InputsOf(node, *directory)));
+  }
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {
     SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
@@ -257,16 +258,17 @@ Result<AssembleReport> AssembleCheckpoint(const std::string& distribution, Manif
 
 Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
                                 const AssembleOptions& options) {
-  SHARD_CHECK(CheckOutsideDistribution(out, distribution));
-  const LocalTree tree(distribution);
-  SHARD_TRY(const std::string text, ReadManifestText(tree));
-  SHARD_TRY(Manifest manifest, ParseManifest(tree.NameOf(kManifestFile), text));
+  if (!options.distribution) SHARD_CHECK(CheckOutsideDistribution(out, distribution));
+  const SourceTreePtr tree =
+      options.distribution ? options.distribution : std::make_shared<const LocalTree>(distribution);
+  SHARD_TRY(const std::string text, ReadManifestText(*tree));
+  SHARD_TRY(Manifest manifest, ParseManifest(tree->NameOf(kManifestFile), text));
   SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
   const NodeRecord record = DescribeNode(manifest, Sha256Hex(text), options.group);
   SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)
                                  : CheckForSafetensors(distribution, options));
-  if (manifest.is_gguf()) return AssembleGgufNode(distribution, manifest, record, out, options);
-  return AssembleCheckpoint(distribution, std::move(manifest), record, out, options);
+  if (manifest.is_gguf()) return AssembleGgufNode(tree, manifest, record, out, options);
+  return AssembleCheckpoint(tree, std::move(manifest), record, out, options);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/format/gguf.h"
 #include "libshard/pack/pack.h"
 #include "libshard/pack/slice.h"
@@ -24,6 +25,7 @@ enum class NodeLayout : uint8_t { kSplit, kSingle };
 
 // An option that does not apply to the bundles or to the layout is refused.
 struct AssembleOptions {
+  SourceTreePtr distribution;  // opened; null: a directory of this machine
   uint32_t group = 0;
   std::optional<NodeLayout> layout;  // GGUF; none: a split set
   // GGUF split sets: how the trunk gets into them; none: kAuto

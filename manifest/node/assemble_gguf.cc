@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "libshard/convert/gguf_cut.h"
 #include "libshard/format/gguf.h"
@@ -26,7 +25,6 @@ namespace fs = moepack::fs;
 
 // A file of the distribution that goes into the node unchanged.
 struct LinkedFile {
-  fs::path from;
   std::string name;
   const BundleRecord* bundle = nullptr;
 };
@@ -126,8 +124,8 @@ GgufMetadata ExpertsMetadata(const GgufNode& node, size_t number) {
 
 // Lays out the split set: head, the trunk's files unchanged, experts. A trunk file has split.no and
 // no other split key, so it fits every node.
-void LayOutSplit(std::vector<OutputTensor> experts, const std::string& distribution,
-                 const AssembleOptions& options, GgufNode& node) {
+void LayOutSplit(std::vector<OutputTensor> experts, const AssembleOptions& options,
+                 GgufNode& node) {
   const size_t tensors = node.sources.trunk.size() + experts.size();
   const ContainerCost cost = GgufCost(ExpertsMetadata(node, 0), options.alignment);
   std::vector<std::vector<OutputTensor>> lists =
@@ -145,7 +143,7 @@ void LayOutSplit(std::vector<OutputTensor> experts, const std::string& distribut
   node.files.push_back(std::move(head));
   for (size_t i = 0; i < node.sources.trunk_files.size(); ++i) {
     const BundleRecord& trunk = *node.sources.trunk_files[i];
-    node.links.push_back({fs::path(distribution) / trunk.file, file_name(i + 1), &trunk});
+    node.links.push_back({file_name(i + 1), &trunk});
   }
   for (size_t i = 0; i < lists.size(); ++i) {
     OutputFile file;
@@ -156,18 +154,17 @@ void LayOutSplit(std::vector<OutputTensor> experts, const std::string& distribut
   }
 }
 
-Result<GgufNode> PlanNode(const std::string& distribution, const Manifest& manifest,
+Result<GgufNode> PlanNode(const SourceTreePtr& distribution, const Manifest& manifest,
                           const AssembleOptions& options) {
   GgufNode node;
-  const auto tree = std::make_shared<const LocalTree>(distribution);
-  SHARD_CHECK(CutHead(*tree, manifest, options.group, node));
-  SHARD_TRY(node.sources, OpenNodeFiles(tree, manifest, options.group));
+  SHARD_CHECK(CutHead(*distribution, manifest, options.group, node));
+  SHARD_TRY(node.sources, OpenNodeFiles(distribution, manifest, options.group));
   SHARD_TRY(std::vector<OutputTensor> experts,
-            MergeAll(distribution, manifest, options.group, node));
+            MergeAll(distribution->name(), manifest, options.group, node));
   if (options.layout == NodeLayout::kSingle) {
     LayOutSingle(std::move(experts), options, node);
   } else {
-    LayOutSplit(std::move(experts), distribution, options, node);
+    LayOutSplit(std::move(experts), options, node);
   }
   return node;
 }
@@ -186,20 +183,28 @@ AssembleReport Describe(const GgufNode& node) {
   return report;
 }
 
+Result<LinkKind> PlaceFile(const SourceTree& distribution, const LinkedFile& link,
+                           const InsideDirectory& directory, const LinkOptions& how) {
+  if (const auto path = distribution.LocalPath(link.bundle->file))
+    return LinkFile(*path, directory, link.name, how);
+  SHARD_TRY(const ByteSourcePtr source, distribution.Open(link.bundle->file));
+  return LinkFile(*source, directory, link.name, how);
+}
+
 // Links the trunk into the staged node, then compares it, and the files that experts were taken
 // from, with the manifest. A hard link changes the times in its source's inode, which packing takes
 // for a change of the source, so linking comes after packing.
-Status LinkFiles(const GgufNode& node, StagingDirectory& staging, const AssembleOptions& options,
-                 std::vector<PromisedFile> promised, AssembleReport& report) {
-  const LinkKind kind = options.link.value_or(LinkKind::kAuto);
+Status LinkFiles(const SourceTreePtr& distribution, const GgufNode& node, StagingDirectory& staging,
+                 const AssembleOptions& options, std::vector<PromisedFile> promised,
+                 AssembleReport& report) {
+  const LinkOptions how{options.link.value_or(LinkKind::kAuto), staging.target()};
   for (const LinkedFile& link : node.links) {
     const fs::path to = staging.path() / link.name;
     staging.Expect(link.name);
     SHARD_CHECK(staging.files().Remove(link.name));  // left by an earlier run that was killed
-    SHARD_TRY(const LinkKind used,
-              LinkFile(link.from, staging.files(), link.name, {kind, staging.target()}));
+    SHARD_TRY(const LinkKind used, PlaceFile(*distribution, link, staging.files(), how));
     // A symlink leads nowhere until the node is in its place, so its target is checked instead.
-    promised.push_back({link.from, link.bundle->size, link.bundle->sha256,
+    promised.push_back({distribution, link.bundle->file, link.bundle->size, link.bundle->sha256,
                         used == LinkKind::kSymlink ? fs::path() : to});
     for (AssembleReport::File& file : report.files) {
       if (file.name == link.name) file.link = LinkName(used);
@@ -219,13 +224,14 @@ std::map<std::string, std::string> DigestsOf(const GgufNode& node, const PackRes
 
 }  // namespace
 
-Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const Manifest& manifest,
+Result<AssembleReport> AssembleGgufNode(const SourceTreePtr& distribution, const Manifest& manifest,
                                         const NodeRecord& record, const std::string& out,
                                         const AssembleOptions& options) {
   SHARD_TRY(GgufNode node, PlanNode(distribution, manifest, options));
   std::vector<fs::path> inputs;
   for (const SourceFile& file : node.sources.sources) inputs.push_back(file.path);
-  SHARD_CHECK(CheckOutsideDistribution(out, distribution, inputs));
+  if (const auto directory = distribution->LocalPath(""))
+    SHARD_CHECK(CheckOutsideDistribution(out, directory->string(), inputs));
   std::error_code error;
   if (fs::exists(fs::symlink_status(out, error))) {
     SHARD_CHECK(CheckReplaceable(out, options.force || options.dry_run));
@@ -239,8 +245,8 @@ Result<AssembleReport> AssembleGgufNode(const std::string& distribution, const M
   const std::string identity = PackIdentity(node.sources.sources, node.files);
   SHARD_TRY(StagingDirectory staging, StagingDirectory::Start(out, identity, OwnOutput()));
   SHARD_TRY(const PackResult packed, Pack(node.sources.sources, node.files, staging, options.pack));
-  SHARD_CHECK(LinkFiles(node, staging, options, ExpertFiles(distribution, manifest, options.group),
-                        report));
+  SHARD_CHECK(LinkFiles(distribution, node, staging, options,
+                        ExpertFiles(distribution, manifest, options.group), report));
   SHARD_CHECK(CheckCopied(node.files, packed.files, node.digests, node.sources.sources));
   SHARD_TRY(const std::string text, NodeText(record, files, DigestsOf(node, packed)));
   SHARD_CHECK(staging.WriteText(kNodeFile, text));

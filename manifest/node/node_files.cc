@@ -123,13 +123,13 @@ Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifes
                "this distribution holds only some parts; add them with shard-experts --only"};
 }
 
-std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
+std::vector<PromisedFile> ExpertFiles(const SourceTreePtr& distribution, const Manifest& manifest,
                                       uint32_t group) {
   std::vector<PromisedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool own = bundle.role == Role::kGroup && bundle.group == static_cast<int>(group);
     if (!own && bundle.role != Role::kOverlay) continue;
-    files.push_back({fs::path(distribution) / bundle.file, bundle.size, bundle.sha256});
+    files.push_back({distribution, bundle.file, bundle.size, bundle.sha256});
   }
   return files;
 }

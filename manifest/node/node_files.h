@@ -32,7 +32,7 @@ Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifes
 
 // Returns the files of group and overlay. They are checked whole, because merged experts have no
 // digest in the manifest.
-std::vector<PromisedFile> ExpertFiles(const std::string& distribution, const Manifest& manifest,
+std::vector<PromisedFile> ExpertFiles(const SourceTreePtr& distribution, const Manifest& manifest,
                                       uint32_t group);
 // Checks tensors of which only some experts are taken, by the XXH3-128 of the whole tensor.
 Status CheckCutTensors(const std::vector<PartTensor>& tensors,

@@ -102,7 +102,8 @@ Status CheckPlaced(const std::vector<JoinedFile>& files, const JoinOptions& opti
                    const fs::path& staged) {
   std::map<std::string, std::vector<PromisedFile>> by_input;
   for (const JoinedFile& file : files) {
-    by_input[file.from].push_back({PathOf(file), file.size, file.sha256, staged / file.file});
+    by_input[file.from].push_back(
+        {file.tree, file.file, file.size, file.sha256, staged / file.file});
   }
   for (const auto& [input, promised] : by_input) {
     Status checked = CheckFileDigests(promised, options.pack);

@@ -20,6 +20,7 @@ namespace {
 namespace fs = moepack::fs;
 
 constexpr size_t kCopyBytes = 1u << 20;
+constexpr size_t kFetchBytes = 16u << 20;  // where each step is a request
 
 // A name in a directory that is held open. Even if someone swaps the directory's path meanwhile,
 // nothing outside of it can be written.
@@ -69,8 +70,7 @@ Status Reflink(const fs::path& from, const Target& to) {
   return CannotLink(to, LinkKind::kReflink, ErrnoText(error));
 }
 
-Status Copy(const fs::path& from, const Target& to, const LinkOptions& options) {
-  SHARD_TRY(const InputFile source, InputFile::Open(from));
+Status Copy(const ByteSource& source, const Target& to, const LinkOptions& options) {
   SHARD_TRY(const uint64_t available, FreeBytes(to.path()));
   if (available < source.size()) {
     return Error{
@@ -81,10 +81,11 @@ Status Copy(const fs::path& from, const Target& to, const LinkOptions& options) 
         "can be linked"};
   }
   SHARD_TRY(const Descriptor fd, Create(to));
-  std::vector<std::byte> buffer(std::min<uint64_t>(kCopyBytes, source.size()));
-  for (uint64_t at = 0; at < source.size(); at += kCopyBytes) {
+  const uint64_t step = source.far() ? kFetchBytes : kCopyBytes;
+  std::vector<std::byte> buffer(std::min<uint64_t>(step, source.size()));
+  for (uint64_t at = 0; at < source.size(); at += step) {
     SHARD_CHECK(CheckInterrupt());
-    const auto piece = std::span(buffer).first(std::min<uint64_t>(kCopyBytes, source.size() - at));
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(step, source.size() - at));
     SHARD_CHECK(source.ReadAt(at, piece));
     SHARD_CHECK(WriteAt(fd.get(), to.path(), at, piece));
     if (options.copied) options.copied(piece.size());
@@ -101,8 +102,10 @@ Status LinkAs(const fs::path& from, const Target& to, const LinkOptions& options
     case LinkKind::kReflink:
       return Reflink(from, to);
     case LinkKind::kAuto:
-    case LinkKind::kCopy:
-      return Copy(from, to, options);
+    case LinkKind::kCopy: {
+      SHARD_TRY(const InputFile source, InputFile::Open(from));
+      return Copy(source, to, options);
+    }
   }
   return Ok();
 }
@@ -126,6 +129,18 @@ Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory
   }
   SHARD_CHECK(LinkAs(from, to, options, kind));
   return kind;
+}
+
+Result<LinkKind> LinkFile(const ByteSource& from, const InsideDirectory& directory,
+                          const std::string& name, const LinkOptions& options) {
+  if (options.kind != LinkKind::kAuto && options.kind != LinkKind::kCopy) {
+    return Error{Code::kInvalidArgument,
+                 Cat(from.name(), ": ", LinkName(options.kind),
+                     ": expected a file of this machine, found one that has to be copied"),
+                 "leave out --link"};
+  }
+  SHARD_CHECK(Copy(from, {directory, name}, options));
+  return LinkKind::kCopy;
 }
 
 }  // namespace moepack::manifest

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "libshard/base/byte_source.h"
 #include "libshard/base/file.h"
 #include "libshard/base/inside_directory.h"
 #include "libshard/base/result.h"
@@ -29,6 +30,11 @@ struct LinkOptions {
 // leads nowhere until the directory is moved there. kIo, with the reason and a hint, when the
 // wanted kind does not work here. REQUIRES: `name` does not exist.
 Result<LinkKind> LinkFile(const fs::path& from, const InsideDirectory& directory,
+                          const std::string& name, const LinkOptions& options);
+
+// The same for bytes of another machine, which can only be copied; any kind but kAuto and kCopy is
+// kInvalidArgument.
+Result<LinkKind> LinkFile(const ByteSource& from, const InsideDirectory& directory,
                           const std::string& name, const LinkOptions& options);
 
 }  // namespace moepack::manifest

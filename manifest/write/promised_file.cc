@@ -1,11 +1,23 @@
 #include "manifest/write/promised_file.h"
 
+#include <memory>
+#include <utility>
+
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
 #include "manifest/document/damaged.h"
 
 namespace moepack::manifest {
+namespace {
+
+Result<ByteSourcePtr> OpenPromised(const PromisedFile& file) {
+  if (file.copy.empty()) return file.tree->Open(file.file);
+  SHARD_TRY(InputFile copy, InputFile::Open(file.copy));
+  return ByteSourcePtr(std::make_shared<const InputFile>(std::move(copy)));
+}
+
+}  // namespace
 
 ByteReport CheckingReport(const PackOptions& options) {
   if (!options.progress) return {};
@@ -19,13 +31,14 @@ Status CheckFileDigests(const std::vector<PromisedFile>& files, const PackOption
   const size_t jobs = ThreadsForFiles(options.jobs);
   return ParallelFor(files.size(), jobs, [&](size_t i) -> Status {
     const PromisedFile& file = files[i];
-    SHARD_TRY(const InputFile opened, InputFile::Open(file.copy.empty() ? file.path : file.copy));
+    SHARD_TRY(const ByteSourcePtr opened, OpenPromised(file));
     SHARD_TRY(const std::string sha256,
-              Sha256Of(opened, [&](uint64_t bytes) { progress.Add(bytes); }));
+              Sha256Of(*opened, [&](uint64_t bytes) { progress.Add(bytes); }));
     if (sha256 == file.sha256) return Ok();
-    return Error{Code::kMismatch,
-                 Cat(file.path.string(), ": sha256: expected ", file.sha256, ", found ", sha256),
-                 kDamagedHint};
+    return Error{
+        Code::kMismatch,
+        Cat(file.tree->NameOf(file.file), ": sha256: expected ", file.sha256, ", found ", sha256),
+        kDamagedHint};
   });
 }
 

@@ -8,14 +8,16 @@
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/file.h"
 #include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
 #include "libshard/pack/pack.h"
 
 namespace moepack::manifest {
 
-// A file and the SHA-256 that the manifest promises. When a copy is read instead, errors name its
-// source.
+// A file and the SHA-256 that the manifest promises. When a copy on this machine is read instead,
+// errors name its source.
 struct PromisedFile {
-  fs::path path;
+  SourceTreePtr tree;
+  std::string file;
   uint64_t size = 0;
   std::string sha256;
   fs::path copy = {};

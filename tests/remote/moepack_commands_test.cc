@@ -113,8 +113,7 @@ TEST_F(RemoteCommands, SecretsAreInNoMessageAndNoFile) {
 }
 
 TEST_F(RemoteCommands, CommandsThatNeedLocalFilesSayWhatToDo) {
-  for (const char* command :
-       {"assemble -o x --group 0", "run --prompt x", "check", "profile -o x", "eval"}) {
+  for (const char* command : {"run --prompt x", "check", "profile -o x", "eval"}) {
     const ToolRun run = Moepack(std::string(command) + " hf://owner/model");
     EXPECT_NE(run.status, 0) << command;
     if (run.status == 2) continue;  // it needs more than a source

@@ -3,11 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "libshard/base/text.h"
 #include "tests/remote/support/fake_hub.h"
-#include "tests/remote/support/fault_server.h"
-#include "tests/remote/support/scoped_variable.h"
-#include "tests/tools/run_moepack.h"
+#include "tests/remote/support/remote_commands.h"
 
 namespace moepack::remote {
 namespace {
@@ -185,6 +186,77 @@ TEST_F(OriginCommands, ADistributionElsewhereIsVerifiedThere) {
   EXPECT_EQ(workspace_.Moepack("verify " + dist + " --cold").status, 2);
   server_.SetFault([](const FakeRequest&, FakeAnswer& answer) { answer = Plain(403); });
   EXPECT_EQ(workspace_.Moepack("verify " + dist).status, 5);
+}
+
+TEST_F(OriginCommands, ANodeIsAssembledFromADistributionElsewhere) {
+  for (const auto& [types, folders] :
+       {std::pair{"--quantize Q4_K_M", "head/ trunk/ routers/ groups/001/ overlays/generalists-1/"},
+        {"", "trunk/ groups/001/ overlays/generalists-1/ assets/"}}) {
+    const std::string dist = Cat("dist-", *types == '\0' ? "plain" : "q4");
+    const ToolRun built =
+        workspace_.Moepack(Cat("build fixtures/tiny-moe --groups 3 --overlay-file "
+                               "fixtures/tiny-overlay.json ",
+                               types, " -o ", dist));
+    ASSERT_EQ(built.status, 0) << built.err;
+    server_.AddDirectory(Cat("/", dist, "/"), workspace_ / dist);
+    for (const std::string& folder : Split(folders, ' '))
+      server_.AddDirectory(Cat("/", dist, "/", folder), workspace_ / Cat(dist, "/", folder));
+    const ToolRun far = workspace_.Moepack(
+        Cat("assemble ", server_.origin(), "/", dist, "/ --group 1 -o far-", dist));
+    ASSERT_EQ(far.status, 0) << far.err;
+    EXPECT_THAT(far.err, HasSubstr("note: fetched "));
+    ASSERT_EQ(workspace_.Moepack(Cat("assemble ", dist, " --group 1 -o near-", dist)).status, 0);
+    EXPECT_TRUE(ContentOf(workspace_ / Cat("far-", dist)) ==
+                ContentOf(workspace_ / Cat("near-", dist)))
+        << dist;
+    EXPECT_EQ(workspace_.Moepack(Cat("verify far-", dist)).status, 0);
+  }
+  const ToolRun linked = workspace_.Moepack(
+      Cat("assemble ", server_.origin(), "/dist-q4/ --group 1 --link hardlink -o linked"));
+  EXPECT_EQ(linked.status, 2) << linked.err;
+  EXPECT_THAT(linked.err, HasSubstr("hint: leave out --link"));
+  EXPECT_FALSE(std::filesystem::exists(workspace_ / "linked"));
+}
+
+TEST_F(OriginCommands, ADamagedDistributionElsewhereGivesNoNode) {
+  ASSERT_EQ(
+      workspace_.Moepack("build fixtures/tiny-moe --groups 3 --quantize Q4_K_M -o dist").status, 0);
+  for (const char* folder : {"", "head/", "trunk/", "routers/", "groups/001/"})
+    server_.AddDirectory(Cat("/dist/", folder), workspace_ / Cat("dist/", folder));
+  for (const char* file : {"trunk/trunk.gguf", "groups/001/experts.gguf"}) {
+    const std::string bytes = ReadAll(workspace_ / Cat("dist/", file));
+    std::string damaged = bytes;
+    char& last = damaged[damaged.size() - 100];
+    last = static_cast<char>(last ^ 1);
+    server_.Add(Cat("/dist/", file), damaged);
+    const ToolRun run =
+        workspace_.Moepack(Cat("assemble ", server_.origin(), "/dist/ --group 1 -o node"));
+    EXPECT_EQ(run.status, 6) << file << run.err;
+    EXPECT_THAT(run.err, HasSubstr(file));
+    EXPECT_FALSE(std::filesystem::exists(workspace_ / "node")) << file;
+    server_.Add(Cat("/dist/", file), bytes);
+  }
+}
+
+TEST_F(OriginCommands, ThreeProcessesBuildTheGroupsOfOneAddressAtOnce) {
+  const std::string build = "build " + address() + " --groups 3 --quantize Q4_K_M ";
+  std::vector<ToolRun> runs(3);
+  {
+    std::vector<std::jthread> machines;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      machines.emplace_back([&, i] {
+        const Workspace own;  // its own files for what it prints
+        runs[i] = own.Moepack(Cat(build, "--only group:", i, i == 1 ? ",trunk,assets" : "", " -o ",
+                                  (workspace_ / Cat("part-", i)).string()));
+      });
+    }
+  }
+  for (const ToolRun& run : runs) EXPECT_EQ(run.status, 0) << run.err;
+  ASSERT_EQ(workspace_.Moepack("join part-2 part-0 part-1 -o joined").status, 0);
+  ASSERT_EQ(workspace_.Moepack(build + "-o whole").status, 0);
+  EXPECT_TRUE(ContentOf(workspace_ / "joined") == ContentOf(workspace_ / "whole"));
+  EXPECT_EQ(ReadAll(workspace_ / "joined/distribution.json"),
+            ReadAll(workspace_ / "whole/distribution.json"));
 }
 
 TEST_F(OriginCommands, OptionsAboutServersAreRefusedWithoutOne) {

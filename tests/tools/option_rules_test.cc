@@ -386,7 +386,7 @@ TEST_F(OptionRules, ANameOfTheHubIsAnsweredWithItsAddress) {
 
 TEST_F(OptionRules, CommandsThatReadLocalFilesOnlySayHowToDownloadAnAddress) {
   for (const char* command :
-       {"run @ --tokens 1", "profile @ --text README.md", "assemble @ --group 0 -o x"}) {
+       {"run @ --tokens 1", "profile @ --text README.md", "eval @ --text README.md"}) {
     std::string arguments = command;
     arguments.replace(arguments.find('@'), 1, "hf://Qwen/Qwen3-30B-A3B");
     const ToolRun run = workspace_.Moepack(arguments);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/limits.h"
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "tools/base/command.h"
@@ -27,6 +28,7 @@ namespace {
 struct Arguments {
   std::string distribution, out;
   manifest::AssembleOptions assemble;
+  RemoteArguments remote;
   bool json = false;
 };
 
@@ -88,12 +90,24 @@ Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
   return Outcome{std::move(report), progress.seconds()};
 }
 
-Result<int> Run(const Arguments& arguments) {
-  SHARD_CHECK(CheckIsLocal(arguments.distribution));
+// A distribution on another machine is read from there.
+Status OpenDistribution(Arguments& arguments) {
+  if (!IsAddress(arguments.distribution))
+    return CheckRemoteUse(arguments.remote, arguments.distribution);
+  SHARD_TRY(const moepack::Source source, OpenSource(arguments.distribution, arguments.remote));
+  arguments.assemble.distribution = source.tree;
+  arguments.distribution = WithoutSecrets(arguments.distribution);
+  return Ok();
+}
+
+Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
+  SHARD_CHECK(OpenDistribution(arguments));
   SHARD_TRY(const Outcome outcome, AssembleWithProgress(arguments));
   PrintNotes(outcome.report.notes);
   PrintWarnings(outcome.report.warnings);
+  if (arguments.assemble.distribution)
+    NoteTraffic(*arguments.assemble.distribution, outcome.report.total_bytes());
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
                              : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
   return kExitDone;
@@ -138,7 +152,9 @@ void AddNodeLayout(CLI::App& app, manifest::AssembleOptions& options) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   manifest::AssembleOptions& options = arguments->assemble;
-  app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
+  app.add_option("DIST", arguments->distribution,
+                 "The directory of a distribution, or its address.")
+      ->required();
   StartSection(app, Section::kInput);
   app.add_option("--group", options.group, "The node's group, counted from 0.")
       ->type_name("G")
@@ -148,6 +164,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "safetensors: the table that the model was split with, if its family is not built "
                  "in.")
       ->type_name("FILE");
+  AddRemoteOptions(app, arguments->remote);
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out, "The node's directory.")
       ->type_name("DIR")
