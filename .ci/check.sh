@@ -22,11 +22,18 @@ check() {
   # shellcheck disable=SC2086  # one word per target
   cmake --build "build/$1" -j "$jobs" --target $2
   built=$(date +%s)
-  tests/run_tests.sh "build/$1" "$3" "$4"
+  tests/run_tests.sh "build/$1" "$3" "$4" || failed="$failed $1"
   echo "== $1: built in $((built - start)) s, tested in $(($(date +%s) - built)) s"
 }
+
+failed=
 
 check release all -R .
 check debug-clang all -E '^(neon|peer|tree|schema)/'
 check release-clang 'moepack test-quant test-libshard' -R '^(quant|libshard)/'
 check tsan 'test-libshard test-manifest test-runtime-shim' -R "^($threads)"
+
+if [ -n "$failed" ]; then
+  echo "make check: tests failed in:$failed" >&2
+  exit 1
+fi

@@ -35,4 +35,7 @@ if ! cmp -s "$here/package-lock.json" installed.json; then
   fi
   cp package-lock.json installed.json
 fi
+# llama.cpp's kernels for AMX end with an assertion on DeepSeek models of Q8_0 (ggml-backend.cpp,
+# cur_backend_id). Without them it takes those for AVX-512 on such a machine, as on all others.
+rm -f node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-cpu-sapphirerapids.so
 ln -sfn ../../build/peer/node_modules "$here/node_modules"
