@@ -83,17 +83,22 @@ Status CheckNoLfsPointer(const std::string& path, std::span<const std::byte> beg
 
 bool IsAddress(std::string_view source) {
   constexpr std::string_view kSchemes[] = {"hf://", "s3://", "https://", "http://"};
+  const std::string lower = Lower(source.substr(0, source.find("://") + 3));
   return std::any_of(std::begin(kSchemes), std::end(kSchemes),
-                     [&](std::string_view scheme) { return source.starts_with(scheme); });
+                     [&](std::string_view scheme) { return lower == scheme; });
 }
 
 std::string WithoutSecrets(const std::string& source) {
-  if (!source.starts_with("https://") && !source.starts_with("http://")) return source;
-  const size_t host = source.find("://") + 3;
+  const size_t scheme = source.find("://");
+  if (scheme == source.npos || source.find('/') < scheme) return source;
+  const size_t host = scheme + 3;
   const size_t path = std::min(source.find_first_of("/?#", host), source.size());
   const size_t user = source.rfind('@', path);
   const size_t from = user != source.npos && user >= host ? user + 1 : host;
-  const size_t end = std::min(source.find_first_of("?#", path), source.size());
+  const std::string web = Lower(source.substr(0, host));
+  const bool query = web == "https://" || web == "http://";
+  const size_t end =
+      query ? std::min(source.find_first_of("?#", path), source.size()) : source.size();
   return Cat(source.substr(0, host), source.substr(from, end - from));
 }
 

@@ -171,7 +171,8 @@ class CheckpointBuilder {
                            .header_sha256 = std::move(sha256),
                            .identity = file.identity(),
                            .tree = out_.tree_,
-                           .origin = file.origin()});
+                           .origin = file.origin(),
+                           .far = file.far()});
     for (TensorEntry& tensor : tensors) {
       tensor.file = number;
       out_.tensors_.push_back(std::move(tensor));

@@ -24,6 +24,7 @@ struct SourceFile {
   std::string identity;       // ByteSource::identity when its header was read
   SourceTreePtr tree;
   std::optional<Origin> origin = std::nullopt;
+  bool far = false;  // ByteSource::far
 };
 
 // Opens the file again for its data. kCorrupt when it is not the file whose header was read.

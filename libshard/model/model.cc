@@ -208,8 +208,8 @@ class ModelBuilder {
   Status SampleWeights() {
     const std::vector<SourceFile>& files = parts_.checkpoint.files();
     // Where a read is a request, many are under way.
-    const bool far = std::any_of(files.begin(), files.end(),
-                                 [](const SourceFile& file) { return file.origin.has_value(); });
+    const bool far =
+        std::any_of(files.begin(), files.end(), [](const SourceFile& file) { return file.far; });
     const size_t step = far ? kFilesSampledAtOnce : 1;
     Sha256 hash;
     for (size_t first = 0; first < files.size(); first += step) {

@@ -206,10 +206,9 @@ std::string PackIdentity(const std::vector<SourceFile>& sources,
 
 FetchEstimate EstimateFetch(const std::vector<SourceFile>& sources,
                             const std::vector<OutputFile>& outputs, const PackOptions& options) {
-  const auto is_far = [&](uint32_t file) { return sources[file].origin.has_value(); };
   FetchEstimate estimate;
-  const bool far = std::any_of(sources.begin(), sources.end(),
-                               [](const SourceFile& file) { return file.origin.has_value(); });
+  const bool far =
+      std::any_of(sources.begin(), sources.end(), [](const SourceFile& file) { return file.far; });
   if (!far) return estimate;
   const UnitSize size = SizeOfUnits(options, JobCount(options, outputs, far), far);
   const PackSchedule schedule(outputs, std::vector<size_t>(outputs.size()), size);
@@ -220,7 +219,7 @@ FetchEstimate EstimateFetch(const std::vector<SourceFile>& sources,
     if (encoding != nullptr && encoding->reader != nullptr)
       encoding->reader->AddReads(unit.rows.first, unit.rows.count, ranges);
     for (const Fetch& fetch : PlanFetches(ranges)) {
-      if (!is_far(fetch.file)) continue;
+      if (!sources[fetch.file].far) continue;
       estimate.bytes += fetch.bytes;
       ++estimate.requests;
       if (fetch.bytes > estimate.sample.bytes)

@@ -1,5 +1,6 @@
 #include "libshard/remote/http_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "libshard/base/parallel.h"
@@ -18,10 +19,50 @@ bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
+// RFC 4648, as a user and password are sent.
+std::string Base64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t i = 0; i < text.size(); i += 3) {
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 3; ++k)
+      bits = bits << 8 | (i + k < text.size() ? static_cast<uint8_t>(text[i + k]) : 0u);
+    for (size_t k = 0; k < 4; ++k)
+      out += i + k <= text.size() ? kDigits[bits >> (18 - 6 * k) & 63] : '=';
+  }
+  return out;
+}
+
+// "//host/path" has no scheme and leads elsewhere all the same.
+bool IsRelative(std::string_view location, const Url& base) {
+  const Result<Url> target = ResolveLocation(base, location);
+  return location.find("://") == location.npos && target && target->SameOrigin(base);
+}
+
+// Whether a server's words have something in them that was sent in confidence. A signature of AWS
+// has many forms, so nothing that answers one is trusted.
+bool Repeats(std::string_view body, const HttpRequest& request) {
+  constexpr size_t kShortest = 6;
+  if (request.aws) return true;
+  std::vector<std::string> secrets = {request.url.query, request.url.password};
+  for (const std::string& word : Split(request.authorization, ' ')) secrets.push_back(word);
+  if (!request.url.user.empty())
+    secrets.push_back(Base64(Cat(request.url.user, ":", request.url.password)));
+  for (const std::string& pair : Split(request.url.query, '&'))
+    secrets.push_back(pair.substr(std::min(pair.find('=') + 1, pair.size())));
+  return std::any_of(secrets.begin(), secrets.end(), [&](const std::string& secret) {
+    const bool found =
+        body.find(secret) != body.npos || body.find(DecodePercent(secret)) != body.npos;
+    return found && (secret.size() >= kShortest || secret == request.url.password) &&
+           !secret.empty() && secret != "Bearer";
+  });
+}
+
 // The part of a body that helps: one line of text, nothing of a page.
 std::string BodyHint(const HttpReply& reply) {
   const std::string_view type = reply.Field("content-type");
-  if (reply.body.empty() || type.find("html") != type.npos) return "";
+  if (reply.body.empty() || !reply.quotable || type.find("html") != type.npos) return "";
   return Cat(": ", Quoted(reply.body.substr(0, kQuotedBody)));
 }
 
@@ -208,9 +249,10 @@ HttpClient::Attempt HttpClient::Once(HttpRequest request, HttpSink& sink) {
     bytes_ += end.bytes;
     end.reply.url = request.url;
     Release(end.reply, std::move(handle));
-    const bool relative = end.reply.Field("location").find("://") == std::string_view::npos;
+    end.reply.quotable = !Repeats(end.reply.body, request);
     const bool follows = request.follow == HttpRequest::Follow::kAll ||
-                         (request.follow == HttpRequest::Follow::kRelative && relative);
+                         (request.follow == HttpRequest::Follow::kRelative &&
+                          IsRelative(end.reply.Field("location"), request.url));
     if (end.error || !IsRedirect(end.reply.status) || !follows)
       return {std::move(end.reply), std::move(end.error), end.transient, end.bytes};
     if (auto error = Follow(end.reply, request)) return {{}, std::move(error)};

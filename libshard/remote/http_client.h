@@ -45,7 +45,8 @@ struct HttpReply {
   Url url;  // that answered, after redirects
   // The body's end can be told from that of the connection.
   bool end_is_marked = false;
-  std::string body;  // what an answer of 400 and above begins with, for messages
+  std::string body;      // what an answer of 400 and above begins with, for messages
+  bool quotable = true;  // the body repeats nothing that was sent in confidence
 
   std::string_view Field(std::string_view field) const { return FieldOf(fields, field); }
 };

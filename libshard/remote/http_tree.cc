@@ -12,8 +12,31 @@ namespace moepack::remote {
 namespace {
 
 constexpr uint64_t kMostListing = 16u << 20;
-// Without a listing.
-constexpr const char* kUsualNames[] = {"model.safetensors.index.json", "model.safetensors"};
+// What is asked for without a listing: the weights, and what Hugging Face repositories keep beside
+// them.
+constexpr const char* kUsualNames[] = {"model.safetensors.index.json",
+                                       "model.safetensors",
+                                       "config.json",
+                                       "generation_config.json",
+                                       "tokenizer.json",
+                                       "tokenizer_config.json",
+                                       "tokenizer.model",
+                                       "tiktoken.model",
+                                       "tekken.json",
+                                       "vocab.json",
+                                       "vocab.txt",
+                                       "merges.txt",
+                                       "added_tokens.json",
+                                       "special_tokens_map.json",
+                                       "chat_template.jinja",
+                                       "chat_template.json",
+                                       "preprocessor_config.json",
+                                       "processor_config.json",
+                                       "video_preprocessor_config.json",
+                                       "hf_quant_config.json",
+                                       "LICENSE",
+                                       "LICENSE.txt",
+                                       "NOTICE"};
 constexpr std::string_view kFileSuffixes[] = {".safetensors", ".gguf", ".json"};
 
 std::string NameOfDirectory(const Url& directory) {
@@ -61,11 +84,19 @@ Result<std::vector<std::string>> HttpTree::List(const std::string& folder,
   if (!folder.empty() && !StaysBelow(folder)) return LeadsOutside(name(), folder);
   SHARD_TRY(const std::vector<std::string> files, FilesIn(folder));
   if (!files.empty() || !folder.empty()) return NamesIn(files, "", suffix);
-  std::vector<std::string> found;
-  for (const char* usual : kUsualNames) {
-    if (!std::string_view(usual).ends_with(suffix)) continue;
+  std::vector<std::string> wanted, found;
+  for (const char* usual : kUsualNames)
+    if (std::string_view(usual).ends_with(suffix)) wanted.emplace_back(usual);
+  Expect(wanted);
+  for (const std::string& usual : wanted) {
     SHARD_TRY(const bool there, Has(usual));
-    if (there) found.emplace_back(usual);
+    if (there) found.push_back(usual);
+  }
+  if (!found.empty() && !warned_.exchange(true)) {
+    client().settings().warn(
+        Cat(name(),
+            ": the server makes no list of the directory: only files of the usual names "
+            "are found"));
   }
   return NamesIn(found, "", suffix);
 }

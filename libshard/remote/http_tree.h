@@ -1,6 +1,7 @@
 // https://host/path/: a directory of a web server.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -33,6 +34,7 @@ class HttpTree final : public RemoteTree {
 
   Url directory_;
   std::string named_, query_;
+  mutable std::atomic<bool> warned_{false};
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::vector<std::string>> listings_;  // of folders
 };

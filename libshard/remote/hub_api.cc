@@ -11,9 +11,9 @@
 namespace moepack::remote {
 namespace {
 
-constexpr uint64_t kMostAnswer = 32u << 20;
+constexpr uint64_t kMostAnswer = 8u << 20;
 constexpr int kMostPages = 1000;
-constexpr size_t kMostFiles = 1u << 20;
+constexpr size_t kMostFiles = 100'000;
 
 std::string Spelled(const HubName& name) {
   return Cat("hf://", name.Id(), name.revision == "main" ? "" : Cat("@", name.revision));
@@ -37,6 +37,15 @@ Result<HubFile> ReadEntry(const JsonFields& entry) {
   if (!entry.Has("lfs")) return file;
   SHARD_TRY(const Json* lfs, entry.Object("lfs"));
   SHARD_TRY(file.sha256, JsonFields(*lfs, entry.where()).String("oid"));
+  file.sha256 = Lower(file.sha256);
+  constexpr size_t kDigits = 64;
+  if (file.sha256.size() != kDigits ||
+      file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return Error{Code::kCorrupt,
+                 Cat(entry.where(), ": lfs.oid: expected 64 hexadecimal digits, found ",
+                     Quoted(file.sha256)),
+                 "this is not a Hub, or a proxy in between is broken: check HF_ENDPOINT"};
+  }
   file.id = file.sha256;
   return file;
 }
@@ -141,12 +150,14 @@ Result<HubFiles> HubApi::List() const {
   HttpRequest request = Ask(Cat("/api/models/", id_, "/tree/", commit_), Spelled(name_));
   request.url.query = "recursive=true";
   HubFiles files;
-  for (int page = 0; page < kMostPages && files.size() < kMostFiles; ++page) {
+  for (int page = 0; page < kMostPages && files.size() <= kMostFiles; ++page) {
     SHARD_TRY(const std::string next, ListPage(request, files));
     if (next.empty()) return files;
   }
-  return Error{Code::kUnsupported, Cat(request.name, ": list of files: expected at most ",
-                                       kMostPages, " pages, found more")};
+  return Error{Code::kUnsupported,
+               Cat(request.name, ": list of files: expected at most ", kMostFiles, " files in ",
+                   kMostPages, " pages, found more"),
+               "name the folder that has the model: hf://owner/name/folder"};
 }
 
 Result<HttpRequest> HubApi::Resolve(const std::string& file, const HubFile& known) const {
@@ -174,8 +185,9 @@ Result<HttpRequest> HubApi::Resolve(const std::string& file, const HubFile& know
   request.method = "GET";
   request.follow = HttpRequest::Follow::kAll;
   request.url = reply.url;
-  if (!elsewhere) return request;
-  SHARD_TRY(request.url, ResolveLocation(reply.url, reply.Field("location")));
+  if (elsewhere) {
+    SHARD_TRY(request.url, ResolveLocation(reply.url, reply.Field("location")));
+  }
   if (!request.url.SameOrigin(settings_.endpoint)) request.authorization.clear();
   return request;
 }

@@ -43,6 +43,27 @@ class HubPlace {
   std::optional<HttpRequest> request_;
 };
 
+// A file of the Hub that its own client has fetched before.
+class KeptFile final : public ByteSource {
+ public:
+  KeptFile(ByteSourcePtr file, Origin origin)
+      : file_(std::move(file)), origin_(std::move(origin)) {}
+
+  const std::string& name() const override { return file_->name(); }
+  uint64_t size() const override { return file_->size(); }
+  const std::string& identity() const override { return file_->identity(); }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    return file_->ReadAt(offset, out);
+  }
+  Status CheckUnchanged() const override { return file_->CheckUnchanged(); }
+  std::optional<Origin> origin() const override { return origin_; }
+  std::optional<int> descriptor() const override { return file_->descriptor(); }
+
+ private:
+  ByteSourcePtr file_;
+  Origin origin_;
+};
+
 fs::path RepositoryInCache(const HubSettings& settings, const HubName& name) {
   return settings.cache / Cat("models--", name.owner, "--", name.repository);
 }
@@ -137,7 +158,10 @@ Result<ByteSourcePtr> HubTree::OpenNew(const std::string& file) const {
   if (found == content_.files.end()) return NoSuchFile(file);
   if (content_.cached) {
     Result<ByteSourcePtr> local = content_.cached->Open(found->first);
-    if (local && (*local)->size() == found->second.size) return local;
+    if (local && (*local)->size() == found->second.size) {
+      Origin origin{NameOf(file), content_.api->commit(), "", found->second.sha256};
+      return ByteSourcePtr(std::make_shared<const KeptFile>(*std::move(local), std::move(origin)));
+    }
   }
   auto place = std::make_shared<HubPlace>(content_.api, found->first, found->second);
   FilePlace opened;

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "libshard/base/text.h"
 #include "libshard/remote/http_tree.h"
 #include "libshard/remote/hub_tree.h"
 #include "libshard/remote/s3_tree.h"
@@ -26,6 +27,15 @@ std::shared_ptr<RangeCache> OpenCache(const RemoteOptions& options) {
   return RangeCache::Open(options.cache, options.cache_size, options.warn);
 }
 
+// A password that somebody put there must not come back in a message.
+Status CheckNoUser(const std::string& scheme, std::string_view text) {
+  const std::string_view rest = text.substr(scheme.size());
+  if (rest.substr(0, rest.find('/')).find('@') == rest.npos) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(scheme, ": expected a name, found a user or password in front of one"),
+               "leave it out: keys and tokens come from the environment (docs/remote.md)"};
+}
+
 Result<Source> OpenUrl(const Transport& transport, const std::string& source) {
   SHARD_TRY(const Url url, ParseUrl(source));
   SHARD_TRY(const HubSettings hub, HubSettingsFromEnvironment());
@@ -38,12 +48,14 @@ Result<Source> OpenUrl(const Transport& transport, const std::string& source) {
 Result<Source> OpenAddress(const std::string& source, const RemoteOptions& options) {
   const Transport transport = MakeTransport(MakeClient(options), OpenCache(options));
   const std::string_view text = source;
-  if (text.starts_with(kHub)) {
+  const std::string scheme = Lower(text.substr(0, kHub.size()));
+  if (scheme == kHub || scheme == kS3) SHARD_CHECK(CheckNoUser(scheme, text));
+  if (scheme == kHub) {
     SHARD_TRY(const HubName name, ParseHubName(text.substr(kHub.size())));
     SHARD_TRY(const HubSettings settings, HubSettingsFromEnvironment());
     return OpenHub(transport, settings, name);
   }
-  if (text.starts_with(kS3)) {
+  if (scheme == kS3) {
     SHARD_TRY(const S3Name name, ParseS3Name(text.substr(kS3.size())));
     SHARD_TRY(const S3Settings settings, S3SettingsFromEnvironment(options.endpoint));
     return OpenS3(transport, settings, name);

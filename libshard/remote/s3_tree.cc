@@ -11,7 +11,7 @@ namespace moepack::remote {
 namespace {
 
 constexpr uint64_t kMostPage = 16u << 20;
-constexpr int kMostS3Pages = 1000;
+constexpr int kMostS3Pages = 100;  // of 1,000 objects
 
 HttpRequest AskS3(const S3Settings& settings, Url url, const std::string& name) {
   HttpRequest request;

@@ -28,8 +28,9 @@ struct SourceRecord {
   std::string header_sha256;  // of the bytes before the tensor data
   std::string sha256;         // of the whole file; "" unless asked for (--hash-source)
   std::optional<Origin> origin = std::nullopt;  // of a file that was read from another machine
-  // The whole file was read, and `sha256` is the published one.
-  bool proved_whole() const { return origin && !sha256.empty() && sha256 == origin->sha256; }
+  // Every run that wrote a part has read the whole file once, and `sha256` is the published one.
+  bool whole = false;
+  bool may_be_whole() const { return origin && !sha256.empty() && sha256 == origin->sha256; }
 };
 
 struct ModelRecord {

@@ -23,7 +23,7 @@ Json SourceToJson(const SourceRecord& source) {
   if (!origin.commit.empty()) out["commit"] = origin.commit;
   if (!origin.validator.empty()) out["validator"] = origin.validator;
   if (!origin.sha256.empty()) out["published_sha256"] = origin.sha256;
-  out["verified"] = source.proved_whole() ? kVerifiedWhole : kVerifiedTransport;
+  out["verified"] = source.whole ? kVerifiedWhole : kVerifiedTransport;
   return out;
 }
 
@@ -40,12 +40,12 @@ Result<std::optional<Origin>> OriginFromJson(const JsonFields& fields) {
 }
 
 // "verified" says no more than the digests beside it.
-Status CheckVerified(const JsonFields& fields, const SourceRecord& source) {
+Status ReadVerified(const JsonFields& fields, SourceRecord& source) {
   SHARD_TRY(const std::string found, fields.StringOr("verified", ""));
-  const char* expected = source.origin ? kVerifiedTransport : "";
-  if (source.proved_whole()) expected = kVerifiedWhole;
-  if (found == expected) return Ok();
-  return Error{Code::kCorrupt, Cat(fields.where(), ": verified: expected ", Quoted(expected),
+  source.whole = found == kVerifiedWhole && source.may_be_whole();
+  if (source.whole || found == (source.origin ? kVerifiedTransport : "")) return Ok();
+  return Error{Code::kCorrupt, Cat(fields.where(), ": verified: expected ",
+                                   Quoted(source.origin ? kVerifiedTransport : ""),
                                    " by the digests beside it, found ", Quoted(found))};
 }
 
@@ -69,7 +69,7 @@ Result<SourceRecord> SourceFromJson(const std::string& where, const Json& value)
     SHARD_TRY(source.sha256, HexField(fields, "sha256", 64));
   }
   SHARD_TRY(source.origin, OriginFromJson(fields));
-  SHARD_CHECK(CheckVerified(fields, source));
+  SHARD_CHECK(ReadVerified(fields, source));
   return source;
 }
 

@@ -59,8 +59,8 @@ void NoteOrigin(const Manifest& manifest, VerifyReport& report) {
   for (const SourceRecord& source : manifest.model.source) {
     if (!source.origin) continue;
     ++far;
-    whole += source.proved_whole() ? 1 : 0;
-    if (first == nullptr || first->proved_whole()) first = &source;
+    whole += source.whole ? 1 : 0;
+    if (first == nullptr || first->whole) first = &source;
   }
   if (first == nullptr) return;
   report.rules.push_back(kOriginRule);

@@ -179,7 +179,9 @@ Status HashSources(const std::vector<SourceFile>& sources, size_t jobs,
   return ParallelFor(sources.size(), jobs, [&](size_t i) -> Status {
     SHARD_TRY(const ByteSourcePtr source, OpenUnchanged(sources[i]));
     SHARD_TRY(records[i].sha256, Sha256Of(*source));
-    return CheckPublished(*source, records[i].sha256);
+    SHARD_CHECK(CheckPublished(*source, records[i].sha256));
+    records[i].whole = records[i].may_be_whole();
+    return Ok();
   });
 }
 

@@ -28,21 +28,41 @@ Status MergeDigest(const std::string& where, const std::string& fresh, std::stri
                "the other parts were made from other weights"};
 }
 
-// Parts of one content may come from several addresses, or from a local copy. One of them is named,
-// and which does not depend on the order; a local copy is known by its bytes and needs no name.
-Status MergeOrigin(const std::string& where, const std::optional<Origin>& fresh,
-                   std::optional<Origin>& known) {
-  if (!fresh || !known) {
-    if (!known) known = fresh;
+std::string ShownOrigin(const Origin& origin) {
+  return Cat(Quoted(origin.url), origin.validator.empty() ? "" : Cat(" with ", origin.validator));
+}
+
+// Parts of one content may come from several addresses, but only digests can tell that it is one.
+// Of a local copy nothing more is known than that the model version agrees.
+Status CheckSameContent(const std::string& where, const SourceRecord& fresh,
+                        const SourceRecord& known) {
+  const Origin &a = *known.origin, &b = *fresh.origin;
+  const bool published = !a.sha256.empty() && a.sha256 == b.sha256;
+  const bool hashed = !known.sha256.empty() && known.sha256 == fresh.sha256;
+  if (published || hashed || a == b) return Ok();
+  return Error{Code::kMismatch,
+               Cat(where, ": expected ", ShownOrigin(a), ", found ", ShownOrigin(b)),
+               "the source is another one or was changed in between; parts that were written with "
+               "--hash-source can be compared by their digests"};
+}
+
+// Takes over the origin. Of two, the one is named whose address comes first, so that the order of
+// parts does not matter.
+Status MergeOrigin(const std::string& where, const SourceRecord& fresh, SourceRecord& known) {
+  known.whole = known.whole && fresh.whole;
+  if (!fresh.origin) return Ok();
+  if (!known.origin) {
+    known.origin = fresh.origin;
     return Ok();
   }
-  std::string sha256 = known->sha256;
-  SHARD_CHECK(MergeDigest(where, fresh->sha256, sha256));
-  if (std::tie(fresh->url, fresh->commit, fresh->validator) <
-      std::tie(known->url, known->commit, known->validator)) {
-    known = fresh;
+  std::string sha256 = known.origin->sha256;
+  SHARD_CHECK(MergeDigest(where, fresh.origin->sha256, sha256));
+  SHARD_CHECK(CheckSameContent(where, fresh, known));
+  if (std::tie(fresh.origin->url, fresh.origin->commit, fresh.origin->validator) <
+      std::tie(known.origin->url, known.origin->commit, known.origin->validator)) {
+    known.origin = fresh.origin;
   }
-  known->sha256 = std::move(sha256);
+  known.origin->sha256 = std::move(sha256);
   return Ok();
 }
 
@@ -63,8 +83,8 @@ Status MergeSourceRecords(const std::string& where, const std::vector<SourceReco
                           std::vector<SourceRecord>& records) {
   for (size_t i = 0; i < records.size() && i < fresh.size(); ++i) {
     const std::string file = Cat(where, ": source file ", Quoted(records[i].file));
+    SHARD_CHECK(MergeOrigin(file, fresh[i], records[i]));
     SHARD_CHECK(MergeDigest(file, fresh[i].sha256, records[i].sha256));
-    SHARD_CHECK(MergeOrigin(file, fresh[i].origin, records[i].origin));
   }
   return Ok();
 }

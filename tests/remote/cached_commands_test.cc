@@ -154,7 +154,7 @@ TEST_F(CachedCommands, DamagedFilesAreFetchedAgain) {
   }
   const uint64_t again = Cached();
   EXPECT_GT(again, spoiled / 2);
-  EXPECT_LE(again, spoiled + kQuestions);
+  EXPECT_LE(again, spoiled + spoiled / 100);  // small holes between two are fetched with them
   EXPECT_LE(Cached(), kQuestions);
 }
 

@@ -1,5 +1,7 @@
 // What the built moepack says about sources on other machines: before it reads them, and in what it
 // writes.
+#include "tests/remote/support/origin_commands.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +9,6 @@
 #include <vector>
 
 #include "libshard/base/text.h"
-#include "tests/remote/support/fake_hub.h"
-#include "tests/remote/support/remote_commands.h"
 
 namespace moepack::remote {
 namespace {
@@ -19,26 +19,6 @@ using cli::Workspace;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-class OriginCommands : public testing::Test {
- protected:
-  OriginCommands() {
-    hub_.AddDirectory(workspace_ / "fixtures/tiny-moe");
-    server_.AddDirectory("/tiny-moe/", workspace_ / "fixtures/tiny-moe");
-    server_.SetListing(true);
-  }
-  std::string address() const { return server_.origin() + "/tiny-moe/"; }
-  nlohmann::json SourcesOf(const std::string& directory) const {
-    const auto manifest =
-        nlohmann::json::parse(ReadAll(workspace_ / directory / "distribution.json"));
-    return manifest["model"]["source"];
-  }
-
-  Workspace workspace_;
-  FakeHub hub_;
-  FaultServer server_;
-  ScopedVariable home_{"HF_HOME", workspace_ / "hf"}, endpoint_{"HF_ENDPOINT", hub_.endpoint()};
-};
 
 TEST_F(OriginCommands, TheHubsCommitAndDigestsAreRecorded) {
   const ToolRun run = workspace_.Moepack("build hf://owner/model --groups 3 -o out");
@@ -257,6 +237,63 @@ TEST_F(OriginCommands, ThreeProcessesBuildTheGroupsOfOneAddressAtOnce) {
   EXPECT_TRUE(ContentOf(workspace_ / "joined") == ContentOf(workspace_ / "whole"));
   EXPECT_EQ(ReadAll(workspace_ / "joined/distribution.json"),
             ReadAll(workspace_ / "whole/distribution.json"));
+}
+
+TEST_F(OriginCommands, FilesOfTheHubsOwnCacheKeepTheirOrigin) {
+  const std::string snapshot = Cat("hf/hub/models--owner--model/snapshots/", hub_.commit);
+  std::filesystem::create_directories(workspace_ / snapshot);
+  std::filesystem::copy(workspace_ / "fixtures/tiny-moe", workspace_ / snapshot);
+  const std::string build = "shard-experts hf://owner/model --groups 3 --verify-source -o ";
+  const ToolRun run = workspace_.Moepack(build + "out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_TRUE(hub_.cdn().requests().empty());
+  for (const nlohmann::json& source : SourcesOf("out")) {
+    EXPECT_EQ(source["commit"], hub_.commit);
+    EXPECT_EQ(source["verified"], "whole");
+  }
+  const auto file = workspace_ / Cat(snapshot, "/model-00002-of-00003.safetensors");
+  std::string bytes = ReadAll(file);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  cli::WriteAll(file, bytes);
+  const ToolRun damaged = workspace_.Moepack(build + "damaged");
+  EXPECT_EQ(damaged.status, 3);
+  EXPECT_THAT(damaged.err, HasSubstr("model-00002-of-00003.safetensors: SHA-256: expected "));
+}
+
+TEST_F(OriginCommands, PartsOfAFileThatChangedInBetweenAreNotPutTogether) {
+  const std::string shard = "shard-experts " + address() + " --groups 3 -o ";
+  ASSERT_EQ(workspace_.Moepack(shard + "a --only trunk,assets,group:0").status, 0);
+  std::string bytes = ReadAll(workspace_ / "fixtures/tiny-moe/model-00002-of-00003.safetensors");
+  // Not on a page that the model version is made of.
+  bytes[bytes.size() - 5000] = static_cast<char>(bytes[bytes.size() - 5000] ^ 1);
+  server_.Add("/tiny-moe/model-00002-of-00003.safetensors", bytes);
+  ASSERT_EQ(workspace_.Moepack(shard + "b --only group:1,group:2").status, 0);
+  for (const std::string& line : {std::string("join a b -o c"), shard + "a --only group:1"}) {
+    const ToolRun run = workspace_.Moepack(line);
+    EXPECT_EQ(run.status, 6) << line << run.err;
+    EXPECT_THAT(run.err, HasSubstr("source file \"model-00002-of-00003.safetensors\": expected "));
+    EXPECT_THAT(run.err, HasSubstr("the source is another one or was changed in between"));
+  }
+}
+
+TEST_F(OriginCommands, AServerWithoutListsGivesTheAssetsToo) {
+  server_.SetListing(false);
+  const ToolRun far = workspace_.Moepack("build " + address() + " --groups 3 -o far");
+  ASSERT_EQ(far.status, 0) << far.err;
+  EXPECT_THAT(far.err, HasSubstr("makes no list of the directory: only files of the usual names"));
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o near").status, 0);
+  EXPECT_TRUE(ContentOf(workspace_ / "far") == ContentOf(workspace_ / "near"));
+}
+
+TEST_F(OriginCommands, ASummaryDoesNotTakeARefusalForAnEmptyDirectory) {
+  server_.SetListing(false);
+  server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.path.ends_with("model.safetensors.index.json")) answer = Plain(403);
+  });
+  const ToolRun run = workspace_.Moepack("list-tensors " + address() + " --summary");
+  EXPECT_EQ(run.status, 5) << run.out;
+  EXPECT_THAT(run.err,
+              HasSubstr("model.safetensors.index.json: expected the file, found status 403"));
 }
 
 TEST_F(OriginCommands, OptionsAboutServersAreRefusedWithoutOne) {

@@ -16,6 +16,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/source.h"
 
 namespace moepack::cli {
 namespace join_command {
@@ -88,6 +89,8 @@ Result<Outcome> JoinWithProgress(const Arguments& arguments) {
 
 Result<int> Run(const Arguments& arguments) {
   StopBetweenPieces();
+  for (const std::string& distribution : arguments.distributions)
+    SHARD_CHECK(CheckIsLocal(distribution));
   SHARD_TRY(const Outcome outcome, JoinWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
   SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
@@ -124,8 +127,8 @@ constinit const Command kJoin = {
     "Takes distributions that shard-experts --only made of one source with the same plan, options "
     "and moepack, on any machines, and writes one: file by file the one that a single run writes. "
     "Anything that does not agree is an error that names both values; a part that several hold "
-    "must "
-    "be the same in all of them. Every file is compared with its digest before the output appears. "
+    "must be the same in all of them. Every file is compared with its digest before the output "
+    "appears. "
     "Parts that nobody made may be added later.",
     {"moepack join part-0 part-1 -o joined", "moepack join part-1 part-0 -o copied --link copy"},
     join_command::Bind};

@@ -56,6 +56,10 @@ Result<moepack::Source> OpenSource(const std::string& source, const RemoteArgume
     SHARD_CHECK(CheckRemoteUse(arguments, source));
     return LocalSource(source);
   }
+  if (!arguments.endpoint.empty() && !Lower(source).starts_with("s3://")) {
+    return Error{Code::kInvalidArgument, "--endpoint has no effect: it is for s3://",
+                 "leave it out"};
+  }
   remote::RemoteOptions options;
   options.plain_http = arguments.plain_http;
   options.endpoint = arguments.endpoint;

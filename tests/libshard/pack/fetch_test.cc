@@ -111,7 +111,7 @@ TEST(PackScheduleOfFarSources, TensorsWithACheapGapShareAUnit) {
 
 TEST(EstimateFetch, CountsWhatIsFarAndNothingElse) {
   std::vector<SourceFile> sources(2);
-  sources[0].origin = Origin{"https://host/a", "", "", ""};
+  sources[0].far = true;
   const std::vector<OutputFile> outputs = {
       Copies({{0, 0, 50'000}, {0, 50'100, 60'000}, {0, 300'000, 50'000}, {1, 0, 70'000}})};
   const FetchEstimate estimate = EstimateFetch(sources, outputs, {});
@@ -119,7 +119,7 @@ TEST(EstimateFetch, CountsWhatIsFarAndNothingElse) {
   EXPECT_EQ(estimate.bytes, 160'100u);
   EXPECT_EQ(estimate.sample.offset, 0u);
   EXPECT_EQ(estimate.sample.bytes, 110'100u);
-  sources[0].origin.reset();
+  sources[0].far = false;
   EXPECT_EQ(EstimateFetch(sources, outputs, {}).requests, 0u);
 }
 

@@ -53,7 +53,7 @@ TEST_F(WriteFromAfar, TheManifestNamesAddressCommitAndPublishedDigest) {
   EXPECT_EQ(source.origin->url, "hf://owner/tiny@c/model-00001-of-00003.safetensors");
   EXPECT_EQ(source.origin->commit, kCommit);
   EXPECT_EQ(source.origin->sha256, Sha256Hex(fixtures::ReadFile(tiny::kSource / source.file)));
-  EXPECT_FALSE(source.proved_whole());
+  EXPECT_FALSE(source.whole);
   const std::string text = fixtures::ReadFile(dir_ / "out" / kManifestFile);
   EXPECT_THAT(text, HasSubstr("\"commit\": \"" + kCommit + "\", \"published_sha256\": \""));
   EXPECT_THAT(text, HasSubstr("\"verified\": \"transport\""));
@@ -80,7 +80,7 @@ TEST_F(WriteFromAfar, VerifySourceProvesEveryFileWhole) {
   const auto report = Write("out", options);
   ASSERT_TRUE(report) << report.error().message;
   for (const SourceRecord& source : report->manifest.model.source)
-    EXPECT_TRUE(source.proved_whole()) << source.file;
+    EXPECT_TRUE(source.whole) << source.file;
   EXPECT_THAT(fixtures::ReadFile(dir_ / "out" / kManifestFile),
               HasSubstr("\"verified\": \"whole\""));
   EXPECT_THAT(Note("out"), HasSubstr("all were read whole and have the published SHA-256"));
@@ -140,34 +140,54 @@ TEST_F(WriteFromAfar, AProofComparesThePublishedDigests) {
               HasSubstr("source file \"" + file + "\": published_sha256: expected "));
 }
 
-TEST(SourceOrigins, AManifestClaimsNoMoreThanItsDigestsSay) {
-  const std::string a(64, 'a'), b(64, 'b');
-  SourceRecord record{"f", 1, a, "", Origin{"https://host/f", "", "", a}};
-  EXPECT_FALSE(record.proved_whole());
-  record.sha256 = b;
-  EXPECT_FALSE(record.proved_whole());
-  record.sha256 = a;
-  EXPECT_TRUE(record.proved_whole());
-  record.origin.reset();
-  EXPECT_FALSE(record.proved_whole());
-}
-
-std::vector<SourceRecord> RecordOf(std::optional<Origin> origin, std::string sha256 = "") {
-  return {{"f", 1, std::string(64, 'a'), std::move(sha256), std::move(origin)}};
+std::vector<SourceRecord> RecordOf(std::optional<Origin> origin, std::string sha256 = "",
+                                   bool whole = false) {
+  return {{"f", 1, std::string(64, 'a'), std::move(sha256), std::move(origin), whole}};
 }
 
 TEST(MergeSourceRecords, TheResultDoesNotDependOnTheOrder) {
   const std::string a(64, 'a');
-  const Origin hub{"hf://owner/m@c/f", kCommit, "", a}, web{"https://host/f", "", "ETag \"1\"", ""};
+  const Origin hub{"hf://owner/m@c/f", kCommit, "", a}, mirror{"https://host/f", "", "ETag 1", a};
   for (const auto& [first, second] :
-       {std::pair{RecordOf(hub), RecordOf(web)}, {RecordOf(web), RecordOf(hub)}}) {
+       {std::pair{RecordOf(hub), RecordOf(mirror)}, {RecordOf(mirror), RecordOf(hub)}}) {
     std::vector<SourceRecord> merged = first;
     ASSERT_TRUE(MergeSourceRecords("x", second, merged));
     EXPECT_EQ(merged[0].origin, hub);
   }
-  std::vector<SourceRecord> merged = RecordOf(std::nullopt, a);
-  ASSERT_TRUE(MergeSourceRecords("x", RecordOf(hub), merged));
-  EXPECT_TRUE(merged[0].proved_whole());
+}
+
+TEST(MergeSourceRecords, PartsOfSourcesThatCannotBeComparedAreRefused) {
+  const std::string a(64, 'a');
+  const Origin one{"https://host/f", "", "ETag \"1\"", ""}, changed{one.url, "", "ETag \"2\"", ""},
+      other{"https://other/f", "", "ETag \"1\"", ""};
+  for (const Origin& second : {changed, other}) {
+    std::vector<SourceRecord> merged = RecordOf(one);
+    const Status status = MergeSourceRecords("x", RecordOf(second), merged);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::kMismatch);
+    EXPECT_THAT(status.error().message,
+                HasSubstr("expected \"https://host/f\" with ETag \"1\", found \"" + second.url));
+    EXPECT_THAT(status.error().hint, HasSubstr("--hash-source"));
+    std::vector<SourceRecord> hashed = RecordOf(one, a);
+    EXPECT_TRUE(MergeSourceRecords("x", RecordOf(second, a), hashed));
+  }
+  std::vector<SourceRecord> same = RecordOf(one);
+  EXPECT_TRUE(MergeSourceRecords("x", RecordOf(one), same));
+  EXPECT_TRUE(MergeSourceRecords("x", RecordOf(std::nullopt), same));
+}
+
+TEST(MergeSourceRecords, WholeIsOnlyWhatEveryPartHasProved) {
+  const std::string a(64, 'a');
+  const Origin hub{"hf://owner/m@c/f", kCommit, "", a};
+  std::vector<SourceRecord> both = RecordOf(hub, a, true);
+  ASSERT_TRUE(MergeSourceRecords("x", RecordOf(hub, a, true), both));
+  EXPECT_TRUE(both[0].whole);
+  for (const auto& second : {RecordOf(hub), RecordOf(std::nullopt), RecordOf(hub, a)}) {
+    std::vector<SourceRecord> merged = RecordOf(hub, a, true);
+    ASSERT_TRUE(MergeSourceRecords("x", second, merged));
+    EXPECT_FALSE(merged[0].whole);
+    EXPECT_EQ(merged[0].sha256, a);
+  }
 }
 
 TEST(MergeSourceRecords, OtherPublishedDigestsAreOtherWeights) {
