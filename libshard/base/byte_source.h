@@ -49,6 +49,12 @@ class ByteSource {
   virtual std::optional<int> descriptor() const { return std::nullopt; }
 };
 
+// Bytes that a reader from front to back takes at once: longer where each read is a request.
+inline constexpr size_t kNearScanStep = 1u << 20, kFarScanStep = 8u << 20;
+inline size_t ScanStep(const ByteSource& source) {
+  return source.far() ? kFarScanStep : kNearScanStep;
+}
+
 using ByteSourcePtr = std::shared_ptr<const ByteSource>;
 
 // Reads a small text whole; more than `limit` bytes is kCorrupt.

@@ -76,12 +76,12 @@ Status ScanFile::Read(uint64_t offset, size_t wanted, PageBuffer& buffer) {
 
 Result<std::string> Sha256Of(const ByteSource& source,
                              const std::function<void(uint64_t bytes)>& read) {
-  constexpr size_t kBuffer = 1u << 20;
+  const size_t step = ScanStep(source);
   Sha256 hash;
-  std::vector<std::byte> buffer(kBuffer);
-  for (uint64_t at = 0; at < source.size(); at += kBuffer) {
+  std::vector<std::byte> buffer(std::min<uint64_t>(step, source.size()));
+  for (uint64_t at = 0; at < source.size(); at += step) {
     SHARD_CHECK(CheckInterrupt());
-    const auto piece = std::span(buffer).first(std::min<uint64_t>(kBuffer, source.size() - at));
+    const auto piece = std::span(buffer).first(std::min<uint64_t>(step, source.size() - at));
     SHARD_CHECK(source.ReadAt(at, piece));
     hash.Update(piece);
     if (read) read(piece.size());

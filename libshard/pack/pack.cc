@@ -229,6 +229,14 @@ FetchEstimate EstimateFetch(const std::vector<SourceFile>& sources,
   return estimate;
 }
 
+void AddWholeFiles(const std::vector<SourceFile>& sources, FetchEstimate& estimate) {
+  for (const SourceFile& source : sources) {
+    if (!source.far) continue;
+    estimate.bytes += source.size;
+    estimate.requests += (source.size + kFarScanStep - 1) / kFarScanStep;
+  }
+}
+
 Result<std::vector<FileDigests>> DigestOutputs(const std::vector<SourceFile>& sources,
                                                const std::vector<OutputFile>& outputs,
                                                const PackOptions& options) {

@@ -62,6 +62,9 @@ struct FetchEstimate {
 FetchEstimate EstimateFetch(const std::vector<SourceFile>& sources,
                             const std::vector<OutputFile>& outputs, const PackOptions& options);
 
+// Adds what reading every source file whole fetches.
+void AddWholeFiles(const std::vector<SourceFile>& sources, FetchEstimate& estimate);
+
 // Writes `outputs` below `staging.path()`. The run is refused before the first byte when the disk
 // has too little room, and fails at the end when a source has changed meanwhile. The headers
 // (`prefix`) are cleared from `outputs` once they are written, because in a large model they take

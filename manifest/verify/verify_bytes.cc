@@ -22,8 +22,6 @@ using Bytes = std::span<const std::byte>;
 
 namespace {
 
-constexpr size_t kChunk = 1u << 20;
-
 // What all workers share.
 struct Pass {
   const SourceTree& tree;
@@ -66,6 +64,15 @@ std::vector<Piece> PiecesOf(const CheckedFile& file) {
 // The last part of a path or address.
 std::string FileName(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
+// Where the file or what it is compared with is on another machine, each step is a request.
+size_t StepOf(const SourceTree& tree, const CheckedFile& file) {
+  const auto source = tree.Open(file.file);
+  size_t step = source ? ScanStep(**source) : 1;
+  for (const SourceSlices& slices : file.sources)
+    if (slices.file != nullptr) step = std::max(step, ScanStep(*slices.file));
+  return step;
+}
+
 // Reads one file from front to back.
 class FileCheck {
  public:
@@ -74,17 +81,18 @@ class FileCheck {
         checked_(file),
         findings_(findings),
         pieces_(PiecesOf(file)),
-        buffer_(kChunk),
-        compare_(file.sources.empty() ? 0 : kChunk) {}
+        step_(StepOf(pass.tree, file)),
+        buffer_(step_),
+        compare_(file.sources.empty() ? 0 : step_) {}
 
   Status Run() {
     const Result<ByteSourcePtr> source = pass_.tree.Open(checked_.file);
     if (!source) return Unreadable(source.error());
     ScanFile file(**source, pass_.options.cold);
-    for (uint64_t offset = 0; offset < checked_.size; offset += kChunk) {
+    for (uint64_t offset = 0; offset < checked_.size; offset += step_) {
       SHARD_CHECK(CheckInterrupt());
       const std::span<std::byte> chunk =
-          buffer_.bytes().first(std::min<uint64_t>(kChunk, checked_.size - offset));
+          buffer_.bytes().first(std::min<uint64_t>(step_, checked_.size - offset));
       Status read = file.Read(offset, chunk.size(), buffer_);
       if (!read) return Unreadable(read.error());
       SHARD_CHECK(Take(offset, chunk));
@@ -169,6 +177,7 @@ class FileCheck {
   Findings& findings_;
   std::vector<Piece> pieces_;  // by offset
   size_t next_ = 0;            // the first piece that is not finished
+  size_t step_;                // bytes that are read at once
   PageBuffer buffer_;
   std::vector<std::byte> compare_;
   SourceReader reader_;

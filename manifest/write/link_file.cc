@@ -19,9 +19,6 @@ namespace {
 
 namespace fs = moepack::fs;
 
-constexpr size_t kCopyBytes = 1u << 20;
-constexpr size_t kFetchBytes = 16u << 20;  // where each step is a request
-
 // A name in a directory that is held open. Even if someone swaps the directory's path meanwhile,
 // nothing outside of it can be written.
 struct Target {
@@ -81,7 +78,7 @@ Status Copy(const ByteSource& source, const Target& to, const LinkOptions& optio
         "can be linked"};
   }
   SHARD_TRY(const Descriptor fd, Create(to));
-  const uint64_t step = source.far() ? kFetchBytes : kCopyBytes;
+  const uint64_t step = ScanStep(source);
   std::vector<std::byte> buffer(std::min<uint64_t>(step, source.size()));
   for (uint64_t at = 0; at < source.size(); at += step) {
     SHARD_CHECK(CheckInterrupt());

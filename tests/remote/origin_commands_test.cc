@@ -105,6 +105,9 @@ TEST_F(OriginCommands, ADryRunSaysWhatWillBeFetched) {
   EXPECT_LE(bytes, expected);
   EXPECT_GE(bytes, expected - 3 * 131072) << "less is fetched only where headers brought it";
   EXPECT_LE(count, fetch["requests"].get<uint64_t>());
+  const nlohmann::json hashed =
+      workspace_.Json(shard + "2 --hash-source --dry-run --json")["fetch"];
+  EXPECT_EQ(hashed["bytes"], expected + 21'151'376) << "every file is read once more";
   const nlohmann::json near = workspace_.Json(
       "shard-experts fixtures/tiny-moe --groups 3 --only group:1 -o near --dry-run --json");
   EXPECT_TRUE(near["fetch"].is_null());

@@ -155,8 +155,10 @@ Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArgume
             manifest::PlanDistribution(model, plan, arguments.write));
   PrintNotes(files.notes);
   const std::vector<SourceFile>& sources = model.checkpoint().files();
-  SHARD_TRY(const FetchReport fetch,
-            MeasureFetch(sources, EstimateFetch(sources, files.files, arguments.write.pack)));
+  FetchEstimate estimate = EstimateFetch(sources, files.files, arguments.write.pack);
+  if (arguments.write.hash_source || arguments.write.verify_source)
+    AddWholeFiles(sources, estimate);
+  SHARD_TRY(const FetchReport fetch, MeasureFetch(sources, estimate));
   const DryRun run{arguments.out, files.plan, files, fetch};
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   SHARD_CHECK(arguments.json ? WriteJsonResult(DryRunJson(run)) : WriteResult(DryRunText(run)));
