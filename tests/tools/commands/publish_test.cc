@@ -66,7 +66,7 @@ TEST_F(PublishCommand, ExitStatusesSayWhatIsWrong) {
   EXPECT_EQ(workspace_.Moepack("publish out layout+https://example.com/models").status, 4);
   EXPECT_EQ(workspace_.Moepack("publish out models").status, 2);
   EXPECT_EQ(workspace_.Moepack("publish absent layout:models").status, 5);
-  EXPECT_EQ(workspace_.Moepack("publish fixtures/tiny-moe layout:models").status, 5);
+  EXPECT_EQ(workspace_.Moepack("publish fixtures/tiny-moe layout:models").status, 2);
   EXPECT_EQ(workspace_.Moepack("publish hf://owner/name layout:models").status, 4);
   EXPECT_EQ(workspace_.Listing(), before);
   std::string config = ReadAll(workspace_ / "out/assets/config.json");
