@@ -1,7 +1,6 @@
 #include "manifest/registry/layout_index.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "libshard/base/json_values.h"
 #include "libshard/base/text.h"

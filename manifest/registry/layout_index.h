@@ -1,6 +1,7 @@
 // index.json of an OCI image layout: which manifests there are, and their tags.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -19,6 +19,8 @@ struct HostileCase {
   std::vector<const char*> texts;  // of the message
 };
 
+void PrintTo(const HostileCase& one, std::ostream* out) { *out << one.name; }
+
 class HostileLayout : public LayoutSample, public testing::WithParamInterface<HostileCase> {
  public:
   // What the cases need is public here.
