@@ -24,6 +24,9 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kVerify,        //
     &moepack::cli::kDiff,          //
     &moepack::cli::kAssemble,      //
+    &moepack::cli::kPublish,       //
+    &moepack::cli::kPull,          //
+    &moepack::cli::kLs,            //
     &moepack::cli::kRun,           //
     &moepack::cli::kCheck,         //
     &moepack::cli::kProfile,       //

@@ -1,0 +1,69 @@
+// What a distribution is as an artifact: the manifest of the whole set, and one for each group.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "manifest/document/manifest.h"
+#include "manifest/registry/oci_manifest.h"
+
+namespace moepack::registry {
+
+inline constexpr const char* kReadmeFile = "README.md";
+inline constexpr const char* kSetSchema = "1";
+
+// Annotations of our own. On layers:
+inline constexpr const char* kRoleKey = "org.moepack.role";
+inline constexpr const char* kGroupKey = "org.moepack.group";
+inline constexpr const char* kPartKey =
+    "org.moepack.part";  // "1/3", where a part has several files
+inline constexpr const char* kOverlayVersionKey = "org.moepack.overlay.version";  // manifests too
+inline constexpr const char* kOverlayGroupsKey = "org.moepack.overlay.groups";
+// On manifests:
+inline constexpr const char* kSchemaKey = "org.moepack.schema";
+inline constexpr const char* kSetIdKey = "org.moepack.set.id";
+inline constexpr const char* kGroupsKey = "org.moepack.groups";
+inline constexpr const char* kDistributionKey = "org.moepack.distribution.digest";
+inline constexpr const char* kViewOfKey = "org.moepack.view.of";
+inline constexpr const char* kViewGroupKey = "org.moepack.view.group";
+
+// Roles of layers that are no bundle; those of bundles are RoleName(role).
+inline constexpr const char* kManifestRole = "manifest";  // distribution.json
+inline constexpr const char* kAssetRole = "asset";
+inline constexpr const char* kDocRole = "doc";
+// Whether this version gives a layer this role.
+bool IsKnownRole(std::string_view role);
+
+// Digest and size of a file that distribution.json does not list.
+struct SmallFile {
+  std::string digest;
+  uint64_t size = 0;
+};
+struct SmallFiles {
+  SmallFile distribution;
+  std::optional<SmallFile> readme;
+};
+
+// "007": how annotations and tags spell a group.
+std::string GroupText(uint64_t group);
+// The groups whose files are all there: those that a node can have.
+std::vector<uint32_t> GroupsThere(const manifest::Manifest& manifest);
+
+// The manifest without its config. Layers in this order: distribution.json, assets, head, trunk,
+// routers, groups, overlay, remainder, README.md. Depends on nothing but its arguments.
+OciManifest DescribeSet(const manifest::Manifest& manifest, const SmallFiles& files);
+// The same with the layers of one node. `set_digest` is that of the set's manifest.
+OciManifest DescribeView(const manifest::Manifest& manifest, const SmallFiles& files,
+                         uint32_t group, const std::string& set_digest);
+
+// When the distribution was made, "2026-01-31T12:00:00Z"; "" unless SOURCE_DATE_EPOCH was set then.
+std::string CreatedText(const manifest::Manifest& manifest);
+// The ModelPack config (a closed schema) for these layers, as canonical JSON.
+std::string ConfigText(const manifest::Manifest& manifest, const std::vector<BlobRecord>& layers);
+// kCorrupt unless the config names the layers' digests in their order; the text may be hostile.
+Status CheckConfig(const std::string& where, std::string_view text,
+                   const std::vector<BlobRecord>& layers);
+
+}  // namespace moepack::registry

@@ -1,0 +1,43 @@
+// index.json of an OCI image layout: which manifests there are, and their tags.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/base/result.h"
+#include "manifest/registry/oci_manifest.h"
+
+namespace moepack::registry {
+
+// Keeps what other tools wrote into it: unknown fields, annotations and entries stay as they are.
+class LayoutIndex {
+ public:
+  struct Entry {
+    BlobRecord blob;
+    std::string tag;  // "" for an entry without one
+  };
+
+  LayoutIndex();  // without manifests
+  // The text may be hostile. kUnsupported for another media type, else kCorrupt.
+  static Result<LayoutIndex> Parse(const std::string& where, std::string_view text);
+  std::string Write() const;
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  // The manifest that has this tag; kNotFound with the tags that there are, kCorrupt when two
+  // manifests have it.
+  Result<BlobRecord> Find(const std::string& where, const std::string& tag) const;
+  // Null when nothing has the tag, or the digest.
+  const Entry* FindTag(const std::string& tag) const;
+  const Entry* FindDigest(const std::string& digest) const;
+  // Gives the tag to a manifest of ours, and takes it from any other.
+  void SetTag(const std::string& tag, const BlobRecord& blob);
+
+ private:
+  Json document_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace moepack::registry

@@ -1,0 +1,36 @@
+#include "manifest/registry/list_layout.h"
+
+#include "libshard/base/text.h"
+#include "manifest/registry/open_set.h"
+
+namespace moepack::registry {
+namespace {
+
+void DescribeListed(const OciManifest& oci, ListedManifest& listed) {
+  listed.is_set = AnnotationOf(oci.annotations, kSchemaKey) == kSetSchema;
+  if (!listed.is_set) return;
+  listed.is_view = !AnnotationOf(oci.annotations, kViewGroupKey).empty();
+  const std::string groups = AnnotationOf(oci.annotations, kGroupsKey);
+  if (!groups.empty()) listed.groups = Split(groups, ',');
+  listed.overlay_version = AnnotationOf(oci.annotations, kOverlayVersionKey);
+  listed.files = oci.layers.size();
+  listed.bytes = oci.layer_bytes();
+}
+
+}  // namespace
+
+Result<std::vector<ListedManifest>> ListLayout(const OciLayout& layout) {
+  std::vector<ListedManifest> all;
+  for (const LayoutIndex::Entry& entry : layout.index().entries()) {
+    ListedManifest listed;
+    listed.tag = entry.tag;
+    listed.digest = entry.blob.digest;
+    const auto oci = OpenListed(layout, entry.blob);
+    if (!oci && oci.error().code != Code::kUnsupported) return oci.error();
+    if (oci) DescribeListed(*oci, listed);
+    all.push_back(std::move(listed));
+  }
+  return all;
+}
+
+}  // namespace moepack::registry

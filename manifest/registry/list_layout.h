@@ -1,0 +1,28 @@
+// What an OCI image layout holds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/registry/oci_layout.h"
+
+namespace moepack::registry {
+
+struct ListedManifest {
+  std::string tag;  // "" for one without a tag
+  std::string digest;
+  bool is_set = false;              // that `publish` wrote; nothing is known of the others
+  bool is_view = false;             // of one group
+  std::vector<std::string> groups;  // "000", "001"
+  std::string overlay_version;      // "" without an overlay
+  uint64_t files = 0, bytes = 0;    // of the layers
+};
+
+// Lists index.json in its order, and what the manifests say of themselves; their blobs are not
+// looked at. A manifest of ours that is damaged is an error.
+Result<std::vector<ListedManifest>> ListLayout(const OciLayout& layout);
+
+}  // namespace moepack::registry

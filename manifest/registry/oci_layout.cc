@@ -1,0 +1,246 @@
+#include "manifest/registry/oci_layout.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
+#include "libshard/base/text.h"
+#include "manifest/registry/place_file.h"
+#include "manifest/registry/reference.h"
+
+namespace moepack::registry {
+namespace {
+
+using Kind = InsideDirectory::Kind;
+
+constexpr const char* kLayoutFile = "oci-layout";
+constexpr const char* kLayoutText = R"({"imageLayoutVersion":"1.0.0"})";
+constexpr const char* kLayoutVersion = "1.0.0";
+constexpr const char* kIndexFile = "index.json";
+constexpr const char* kBlobFolder = "blobs/sha256";
+constexpr const char* kIngestFolder = "ingest";
+constexpr const char* kLockFile = "lock";
+constexpr uint64_t kMaxLayoutFile = 4096;
+constexpr uint64_t kMaxIndex = 16u << 20;
+constexpr mode_t kBlobMode = 0444;
+
+Status CheckLayoutFile(const InsideDirectory& files, const std::string& directory) {
+  SHARD_TRY(const Kind kind, files.KindOf(kLayoutFile));
+  if (kind == Kind::kNothing) {
+    return Error{Code::kNotFound,
+                 Cat(directory, ": expected an OCI image layout, found no file ", kLayoutFile),
+                 "name a directory that publish wrote"};
+  }
+  const std::string where = Cat(directory, "/", kLayoutFile);
+  SHARD_TRY(const std::string text, files.ReadText(kLayoutFile, kMaxLayoutFile));
+  SHARD_TRY(const Json document, ParseJson(where, text));
+  const std::string version = TextMember(document, "imageLayoutVersion");
+  if (version == kLayoutVersion) return Ok();
+  return Error{Code::kUnsupported, Cat(where, ": imageLayoutVersion: expected ", kLayoutVersion,
+                                       ", found ", Quoted(version))};
+}
+
+// What a run leaves that is killed before the directory is a layout.
+bool IsUnfinished(const InsideDirectory::Entry& entry) {
+  return TemporaryOf(entry.name) == kLayoutFile && entry.kind == Kind::kFile;
+}
+
+Status MakeLayout(const InsideDirectory& files, const std::string& directory) {
+  SHARD_TRY(const Kind kind, files.KindOf(kLayoutFile));
+  if (kind != Kind::kNothing) return Ok();
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, files.List());
+  if (std::all_of(entries.begin(), entries.end(), IsUnfinished))
+    return files.WriteText(kLayoutFile, kLayoutText);
+  return Error{Code::kInvalidArgument,
+               Cat(directory, ": expected an OCI image layout or an empty directory, found ",
+                   Quoted(entries[0].name)),
+               "choose another directory"};
+}
+
+// Without a '/' at its end, which is no part of the name.
+fs::path WholeLayoutPath(const std::string& directory) {
+  const fs::path path = fs::absolute(directory).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+// A link or a device where a blob or a folder should be.
+Error Strange(Error error) {
+  if (error.code == Code::kInvalidArgument) error = {Code::kCorrupt, std::move(error.message)};
+  return error;
+}
+
+}  // namespace
+
+OciLayout::OciLayout(InsideDirectory files, std::string directory)
+    : files_(std::move(files)),
+      directory_(std::move(directory)),
+      tree_(std::make_shared<const LocalTree>(directory_)) {}
+
+Result<OciLayout> OciLayout::Open(const std::string& directory) {
+  SHARD_TRY(InsideDirectory files, InsideDirectory::Open(directory));
+  OciLayout layout(std::move(files), directory);
+  Status read = CheckLayoutFile(layout.files_, directory);
+  if (read) read = layout.ReadIndex();
+  if (!read) return Strange(std::move(read).error());
+  return layout;
+}
+
+Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory) {
+  SHARD_TRY(InsideDirectory files, InsideDirectory::OpenOrMake(WholeLayoutPath(directory)));
+  OciLayout layout(std::move(files), directory);
+  SHARD_CHECK(MakeLayout(layout.files_, directory));
+  SHARD_CHECK(CheckLayoutFile(layout.files_, directory));
+  SHARD_CHECK(layout.Lock());
+  SHARD_TRY(const Kind kind, layout.files_.KindOf(kIndexFile));
+  if (kind == Kind::kNothing)
+    SHARD_CHECK(layout.files_.WriteText(kIndexFile, LayoutIndex().Write()));
+  SHARD_CHECK(layout.ReadIndex());
+  SHARD_CHECK(layout.files_.Remove(kIngestFolder));
+  SHARD_CHECK(layout.files_.MakeDirectories(kIngestFolder));
+  SHARD_CHECK(layout.files_.MakeDirectories(kBlobFolder));
+  return layout;
+}
+
+Status OciLayout::Lock() {
+  SHARD_TRY(lock_, files_.OpenFile(kLockFile, O_RDWR | O_CREAT));
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
+  if (errno != EWOULDBLOCK) return IoError(files_.path() / kLockFile, "lock", errno);
+  return Error{Code::kIo, Cat(directory_, ": another process is publishing to it"),
+               "wait for it, then run the same command again"};
+}
+
+Status OciLayout::ReadIndex() {
+  SHARD_TRY(const std::string text, files_.ReadText(kIndexFile, kMaxIndex));
+  SHARD_TRY(index_, LayoutIndex::Parse(Cat(directory_, "/", kIndexFile), text));
+  return Ok();
+}
+
+std::string OciLayout::BlobFile(const std::string& digest) {
+  return Cat(kBlobFolder, "/", HexOf(digest));
+}
+
+std::string OciLayout::NameOf(const BlobRecord& blob) const {
+  const std::string path = blob.path();
+  return Cat(directory_, ": blob ", blob.digest, path.empty() ? "" : Cat(" (", Shown(path), ")"));
+}
+
+Error OciLayout::Damaged(const BlobRecord& blob, const std::string& what) const {
+  return {Code::kCorrupt, Cat(NameOf(blob), ": ", what),
+          "the layout is damaged: publish the distribution to it again"};
+}
+
+Status OciLayout::CheckBlob(const BlobRecord& blob) const {
+  const std::string file = BlobFile(blob.digest);
+  auto kind = files_.KindOf(file);
+  if (!kind) return Strange(std::move(kind).error());
+  if (*kind == Kind::kNothing) {
+    return Error{Code::kNotFound,
+                 Cat(NameOf(blob), ": expected ", blob.size, " bytes, found no such blob"),
+                 "the layout is not whole: publish the distribution to it again"};
+  }
+  if (*kind != Kind::kFile)
+    return Damaged(
+        blob, Cat("expected a file, found ", *kind == Kind::kLink ? "a link" : "something else"));
+  auto opened = files_.OpenFile(file, O_RDONLY);
+  if (!opened) return Strange(std::move(opened).error());
+  struct stat info;
+  if (fstat(opened->get(), &info) != 0) return IoError(files_.path() / file, "look it up", errno);
+  const auto found = static_cast<uint64_t>(info.st_size);
+  if (found == blob.size) return Ok();
+  return Damaged(blob, Cat("size: expected ", blob.size, " bytes, found ", found));
+}
+
+Result<std::string> OciLayout::ReadUnlisted(const std::string& digest, uint64_t limit) const {
+  const BlobRecord blob{"", digest};
+  auto text = files_.ReadText(BlobFile(digest), limit);
+  if (!text && text.error().code == Code::kNotFound) {
+    return Error{Code::kNotFound, Cat(NameOf(blob), ": expected a blob, found none"),
+                 "name a manifest that the layout holds"};
+  }
+  if (!text) return Strange(std::move(text).error()).Within(NameOf(blob));
+  const std::string found = DigestOf(Sha256Hex(*text));
+  if (found != digest) return Damaged(blob, Cat("content: expected ", digest, ", found ", found));
+  return text;
+}
+
+Result<std::string> OciLayout::ReadBlob(const BlobRecord& blob, uint64_t limit) const {
+  if (blob.size > limit) {
+    return Error{Code::kCorrupt, Cat(NameOf(blob), ": size: expected at most ", limit,
+                                     " bytes, found ", blob.size)};
+  }
+  SHARD_CHECK(CheckBlob(blob));
+  return ReadUnlisted(blob.digest, limit);
+}
+
+Result<bool> OciLayout::IsThere(const BlobRecord& blob, bool& mended, const BytesRead& read) const {
+  const Status there = CheckBlob(blob);
+  if (!there && there.error().code == Code::kNotFound) return false;
+  // A link is not ours to read: it is replaced.
+  if (there) {
+    SHARD_TRY(const std::string sha256, HashFile(*tree_, BlobFile(blob.digest), read));
+    if (DigestOf(sha256) == blob.digest) return true;
+  } else if (there.error().code != Code::kCorrupt) {
+    return there.error();
+  }
+  mended = true;
+  return false;
+}
+
+// `own_file`: its mode is not also that of a file of the user.
+Status OciLayout::Settle(const std::string& ingested, const BlobRecord& blob, bool own_file) const {
+  if (own_file) {
+    SHARD_TRY(const Descriptor fd, files_.OpenFile(ingested, O_RDONLY));
+    if (fchmod(fd.get(), kBlobMode) != 0)
+      return IoError(files_.path() / ingested, "set the mode", errno);
+  }
+  return files_.Move(ingested, files_, BlobFile(blob.digest), true);
+}
+
+Result<OciLayout::Added> OciLayout::AddFile(const SourceTree& from, const std::string& file,
+                                            const BlobRecord& blob, manifest::LinkKind link,
+                                            const BytesRead& read) const {
+  Added added;
+  SHARD_TRY(const bool there, IsThere(blob, added.mended, read));
+  if (there) return added;
+  SHARD_TRY(const InsideDirectory ingest, files_.OpenDirectory(kIngestFolder));
+  const std::string name = HexOf(blob.digest);
+  SHARD_TRY(const PlacedFile placed, PlaceFile(from, file, ingest, name, link, read));
+  if (DigestOf(placed.sha256) != blob.digest) {
+    SHARD_CHECK(ingest.Remove(name));
+    return Error{Code::kMismatch, Cat(from.NameOf(file), ": sha256: expected ", HexOf(blob.digest),
+                                      ", found ", placed.sha256)};
+  }
+  const bool own_file = placed.how != manifest::LinkKind::kHardlink;
+  SHARD_CHECK(Settle(Cat(kIngestFolder, "/", name), blob, own_file));
+  added.how = placed.how;
+  return added;
+}
+
+Result<OciLayout::Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) const {
+  Added added;
+  SHARD_TRY(const bool there, IsThere(blob, added.mended, {}));
+  if (there) return added;
+  const std::string ingested = Cat(kIngestFolder, "/", HexOf(blob.digest));
+  SHARD_CHECK(files_.WriteText(ingested, text));
+  SHARD_CHECK(Settle(ingested, blob, true));
+  added.how = manifest::LinkKind::kCopy;
+  return added;
+}
+
+Status OciLayout::SetIndex(const LayoutIndex& index) {
+  SHARD_TRY(const InsideDirectory blobs, files_.OpenDirectory(kBlobFolder));
+  SHARD_CHECK(blobs.Flush());
+  SHARD_CHECK(files_.WriteText(kIndexFile, index.Write()));
+  index_ = index;
+  return Ok();
+}
+
+}  // namespace moepack::registry

@@ -1,0 +1,165 @@
+#include "manifest/registry/open_set.h"
+
+#include <algorithm>
+
+#include "libshard/base/text.h"
+#include "manifest/document/manifest_json.h"
+
+namespace moepack::registry {
+namespace {
+
+constexpr std::string_view kOurKeys = "org.moepack.";
+
+Error Disagrees(const std::string& where, const std::string& key, const std::string& expected,
+                const std::string& found) {
+  const auto shown = [](const std::string& text) { return text.empty() ? "none" : Quoted(text); };
+  return {Code::kCorrupt, Cat(where, ": ", Shown(key), ": expected ", shown(expected), " as in ",
+                              manifest::kManifestFile, ", found ", shown(found))};
+}
+
+// Compares the annotations whose keys are ours, of both sides.
+Status CompareAnnotations(const std::string& where, const Annotations& expected,
+                          const Annotations& found) {
+  for (const Annotations* side : {&expected, &found}) {
+    for (const auto& [key, unused] : *side) {
+      const std::string wanted = AnnotationOf(expected, key);
+      const std::string there = AnnotationOf(found, key);
+      if (key.starts_with(kOurKeys) && wanted != there) return Disagrees(where, key, wanted, there);
+    }
+  }
+  return Ok();
+}
+
+Status CompareLayer(const std::string& where, const BlobRecord& expected, const BlobRecord& found) {
+  const std::string layer = Cat(where, ": layer ", Quoted(expected.path()));
+  if (found.digest != expected.digest)
+    return Disagrees(layer, "digest", expected.digest, found.digest);
+  if (found.size != expected.size)
+    return Disagrees(layer, "size", Cat(expected.size), Cat(found.size));
+  if (found.media_type != expected.media_type)
+    return Disagrees(layer, "mediaType", expected.media_type, found.media_type);
+  return CompareAnnotations(layer, expected.annotations, found.annotations);
+}
+
+// Every layer that the distribution promises is there, and none that it does not know.
+Status CompareLayers(const std::string& where, const std::vector<BlobRecord>& expected,
+                     const std::vector<BlobRecord>& found) {
+  std::map<std::string, const BlobRecord*> by_path;
+  for (const BlobRecord& layer : found) by_path[layer.path()] = &layer;
+  for (const BlobRecord& layer : expected) {
+    const auto there = by_path.find(layer.path());
+    if (there == by_path.end()) {
+      return Error{Code::kCorrupt,
+                   Cat(where, ": layer ", Quoted(layer.path()), ": expected one as ",
+                       manifest::kManifestFile, " says, found none")};
+    }
+    SHARD_CHECK(CompareLayer(where, layer, *there->second));
+    by_path.erase(there);
+  }
+  for (const BlobRecord& layer : found) {
+    const std::string role = AnnotationOf(layer.annotations, kRoleKey);
+    if (!by_path.contains(layer.path()) || !IsKnownRole(role)) continue;
+    return Error{Code::kCorrupt, Cat(where, ": layer ", Quoted(layer.path()),
+                                     ": expected a file "
+                                     "that ",
+                                     manifest::kManifestFile,
+                                     " lists, found one that it "
+                                     "does not")};
+  }
+  return Ok();
+}
+
+// README.md is the one file that distribution.json does not vouch for.
+SmallFiles FilesBeside(const OciManifest& oci) {
+  SmallFiles files{{oci.layers[0].digest, oci.layers[0].size}, std::nullopt};
+  for (const BlobRecord& layer : oci.layers) {
+    const bool readme =
+        layer.path() == kReadmeFile && AnnotationOf(layer.annotations, kRoleKey) == kDocRole;
+    if (readme) files.readme = SmallFile{layer.digest, layer.size};
+  }
+  return files;
+}
+
+Status CheckFirstLayer(const std::string& where, const OciManifest& oci) {
+  const std::string schema = AnnotationOf(oci.annotations, kSchemaKey);
+  if (schema != kSetSchema) {
+    return Error{Code::kUnsupported,
+                 Cat(where, ": ", kSchemaKey, ": expected ", kSetSchema, ", found ",
+                     schema.empty() ? "none" : Quoted(schema)),
+                 "moepack reads the ModelPack manifests that `moepack publish` writes"};
+  }
+  const std::string path = oci.layers.empty() ? "" : oci.layers[0].path();
+  if (path == manifest::kManifestFile) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": layer 0: expected ", manifest::kManifestFile,
+                                   ", found ", path.empty() ? "none" : Quoted(path))};
+}
+
+Result<std::optional<uint32_t>> ViewGroup(const std::string& where, const OpenedSet& set) {
+  const std::string text = AnnotationOf(set.oci.annotations, kViewGroupKey);
+  if (text.empty()) return std::optional<uint32_t>();
+  const std::vector<uint32_t> groups = GroupsThere(set.manifest);
+  const auto found = std::find_if(groups.begin(), groups.end(),
+                                  [&](uint32_t group) { return GroupText(group) == text; });
+  if (found != groups.end()) return std::optional(*found);
+  return Error{Code::kCorrupt, Cat(where, ": ", kViewGroupKey, ": expected a group of ",
+                                   manifest::kManifestFile, ", found ", Quoted(text))};
+}
+
+Status CompareWithDistribution(const std::string& where, const OpenedSet& set) {
+  const SmallFiles files = FilesBeside(set.oci);
+  const std::string view_of = AnnotationOf(set.oci.annotations, kViewOfKey);
+  const OciManifest expected = set.view_group
+                                   ? DescribeView(set.manifest, files, *set.view_group, view_of)
+                                   : DescribeSet(set.manifest, files);
+  SHARD_CHECK(CompareAnnotations(where, expected.annotations, set.oci.annotations));
+  return CompareLayers(where, expected.layers, set.oci.layers);
+}
+
+}  // namespace
+
+Result<OciManifest> OpenListed(const OciLayout& layout, const BlobRecord& blob) {
+  if (blob.media_type != kManifestType) {
+    return Error{Code::kUnsupported, Cat(layout.NameOf(blob), ": mediaType: expected ",
+                                         kManifestType, ", found ", Quoted(blob.media_type))};
+  }
+  SHARD_TRY(const std::string text, layout.ReadBlob(blob, kMaxOciManifest));
+  return ParseOciManifest(layout.NameOf(blob), text);
+}
+
+Result<OpenedManifest> OpenManifest(const OciLayout& layout, const Reference& reference) {
+  OpenedManifest opened;
+  opened.digest = reference.digest;
+  BlobRecord blob;
+  if (reference.digest.empty()) {
+    SHARD_TRY(blob, layout.index().Find(layout.directory(), reference.tag_or_default()));
+  } else if (const LayoutIndex::Entry* entry = layout.index().FindDigest(reference.digest)) {
+    blob = entry->blob;
+  } else {
+    blob.digest = reference.digest;
+    SHARD_TRY(const std::string text, layout.ReadUnlisted(blob.digest, kMaxOciManifest));
+    SHARD_TRY(opened.oci, ParseOciManifest(layout.NameOf(blob), text));
+    return opened;
+  }
+  opened.digest = blob.digest;
+  SHARD_TRY(opened.oci, OpenListed(layout, blob));
+  return opened;
+}
+
+Result<OpenedSet> OpenSet(const OciLayout& layout, const Reference& reference) {
+  SHARD_TRY(OpenedManifest opened, OpenManifest(layout, reference));
+  OpenedSet set;
+  set.digest = std::move(opened.digest);
+  set.oci = std::move(opened.oci);
+  const std::string where = layout.NameOf({"", set.digest});
+  SHARD_CHECK(CheckFirstLayer(where, set.oci));
+  SHARD_TRY(const std::string config, layout.ReadBlob(set.oci.config, kMaxOciManifest));
+  SHARD_CHECK(CheckConfig(layout.NameOf(set.oci.config), config, set.oci.layers));
+  const BlobRecord& first = set.oci.layers[0];
+  SHARD_TRY(set.distribution_text, layout.ReadBlob(first, manifest::kMaxManifestBytes));
+  SHARD_TRY(set.manifest, manifest::ParseManifest(layout.NameOf(first), set.distribution_text));
+  SHARD_TRY(set.view_group, ViewGroup(where, set));
+  SHARD_CHECK(CompareWithDistribution(where, set));
+  return set;
+}
+
+}  // namespace moepack::registry

@@ -1,0 +1,38 @@
+// Opens what a reference names, and believes nothing that a digest does not vouch for.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "manifest/document/manifest.h"
+#include "manifest/registry/describe_set.h"
+#include "manifest/registry/oci_layout.h"
+#include "manifest/registry/reference.h"
+
+namespace moepack::registry {
+
+struct OpenedSet {
+  std::string digest;  // of the manifest
+  OciManifest oci;
+  std::optional<uint32_t> view_group;  // of a node view
+  std::string distribution_text;       // of distribution.json
+  manifest::Manifest manifest;         // the same, parsed
+};
+
+// Reads the manifest that a reference names: that of its digest, else that of its tag, else that of
+// kDefaultTag. Of the layers, only their descriptors are read.
+struct OpenedManifest {
+  std::string digest;
+  OciManifest oci;
+};
+Result<OpenedManifest> OpenManifest(const OciLayout& layout, const Reference& reference);
+// The same for an entry of index.json.
+Result<OciManifest> OpenListed(const OciLayout& layout, const BlobRecord& blob);
+
+// Also reads config and distribution.json, and compares every layer and annotation of ours with
+// what the distribution says: any disagreement is kCorrupt. Layers without a role of ours are left
+// alone.
+Result<OpenedSet> OpenSet(const OciLayout& layout, const Reference& reference);
+
+}  // namespace moepack::registry

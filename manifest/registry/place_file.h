@@ -1,0 +1,33 @@
+// Gives a file's content a second name and hashes what came out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "libshard/base/inside_directory.h"
+#include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
+#include "manifest/write/link_file.h"
+
+namespace moepack::registry {
+
+struct PlacedFile {
+  manifest::LinkKind how = manifest::LinkKind::kCopy;
+  std::string sha256;  // of the placed bytes, 64 digits
+};
+
+// Makes `name` in `to` with the content of `file`, as LinkFile does, and reads all of it once: a
+// copy is hashed while it is made, a link afterwards. `read` is told how many bytes each step took;
+// it may be empty. REQUIRES: `link` is not kSymlink, `from` is a tree of this machine, and `name`
+// does not exist and is directly in `to`.
+Result<PlacedFile> PlaceFile(const SourceTree& from, const std::string& file,
+                             const InsideDirectory& to, const std::string& name,
+                             manifest::LinkKind link,
+                             const std::function<void(uint64_t bytes)>& read);
+
+// SHA-256 of a file, as 64 digits.
+Result<std::string> HashFile(const SourceTree& tree, const std::string& file,
+                             const std::function<void(uint64_t bytes)>& read);
+
+}  // namespace moepack::registry

@@ -1,0 +1,54 @@
+// Makes a distribution's directory with the files of some groups out of an OCI image layout.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/pack/pack.h"
+#include "manifest/registry/reference.h"
+#include "manifest/write/link_file.h"
+
+namespace moepack::registry {
+
+struct PullReport {
+  struct File {
+    std::string name, digest;
+    uint64_t bytes = 0;
+    // "hardlink", "reflink" or "copy"; "there" for one that the output has; "" in a dry run.
+    std::string how = {};
+    bool there = false;
+  };
+  std::string digest;            // of the manifest that the reference named
+  std::vector<uint32_t> groups;  // that were asked for
+  bool extended = false;         // the output was there, and files were added to it
+  std::vector<File> files;
+  std::vector<std::string> warnings;  // about what was left on the disk
+  uint64_t total_bytes() const;
+  uint64_t there_bytes() const;
+};
+
+struct PullOptions {
+  // May be empty for a node view, which has one group.
+  std::vector<uint32_t> groups;
+  bool overlay = true;
+  // How bundles get into the output; small files are always copied, since people edit them.
+  // REQUIRES: not kSymlink.
+  manifest::LinkKind link = manifest::LinkKind::kAuto;
+  bool force = false;  // replace an output that is another distribution
+  bool dry_run = false;
+  PackOptions pack;  // its jobs and progress
+  // Called with what will be written, before anything is; may be empty.
+  std::function<void(const PullReport&)> planned;
+};
+
+// Everything is checked from the manifest's digest down before the output appears: descriptors
+// against distribution.json, and every byte against its SHA-256 (kCorrupt). `out` then holds the
+// published distribution.json, byte for byte, and the files of trunk, overlay and groups. An `out`
+// that holds the same distribution.json gets the files that it lacks, and its damaged ones anew;
+// any other that exists is kInvalidArgument without `force`.
+Result<PullReport> Pull(const Reference& from, const std::string& out, const PullOptions& options);
+
+}  // namespace moepack::registry

@@ -1,0 +1,188 @@
+#include "manifest/registry/publish.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "tests/manifest/registry/layout_sample.h"
+
+namespace moepack::registry {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class PublishTest : public LayoutSample {
+ protected:
+  // The error of a publish that must not show in index.json.
+  Error Refusal(const Reference& to, const PublishOptions& options = {}) {
+    const std::string before = fixtures::ReadFile(dir_ / "layout/index.json");
+    const auto report = PublishTo(to, options);
+    EXPECT_FALSE(report);
+    const std::string after = fixtures::ReadFile(dir_ / "layout/index.json");
+    EXPECT_TRUE(after == before || Json::parse(after)["manifests"].empty());
+    return report ? Error{Code::kIo, ""} : report.error();
+  }
+  static std::vector<std::string> Tags(const PublishReport& report) {
+    std::vector<std::string> tags;
+    for (const PublishReport::Tag& tag : report.tags) tags.push_back(tag.tag);
+    return tags;
+  }
+};
+
+TEST_F(PublishTest, EqualDistributionsHaveEqualDigestsInAnyLayoutUnderAnyTag) {
+  Write("dist");
+  Write("again");
+  const auto first = PublishTo(Ref("v1", "one"));
+  const auto second = PublishTo(Ref("other", "two"), {}, "again");
+  ASSERT_TRUE(first && second);
+  ASSERT_EQ(first->tags.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(first->tags[i].digest, second->tags[i].digest);
+}
+
+TEST_F(PublishTest, EveryFileIsABlobThatHasItsDigestAsAName) {
+  PublishOne();
+  const std::map<std::string, std::string> blobs = tiny::Tree(dir_ / "layout/blobs/sha256");
+  for (const auto& [name, bytes] : blobs) EXPECT_EQ(Sha256Hex(bytes), name);
+  for (const auto& [name, bytes] : tiny::Tree(dir_ / "dist")) {
+    EXPECT_TRUE(blobs.contains(Sha256Hex(bytes))) << name;
+    EXPECT_EQ(DigestOfLayer(name), "sha256:" + Sha256Hex(bytes)) << name;
+  }
+}
+
+TEST_F(PublishTest, ViewsShareTheBlobsOfTheSet) {
+  Write("dist");
+  const auto set = PublishTo(Ref("v1", "set"), {.views = false});
+  const auto all = PublishTo(Ref());
+  ASSERT_TRUE(set && all);
+  EXPECT_THAT(Tags(*set), ElementsAre("v1"));
+  EXPECT_THAT(Tags(*all), ElementsAre("v1", "v1-g000", "v1-g001", "v1-g002"));
+  EXPECT_EQ(set->digest(), all->digest());
+  // Three manifests and three configs more.
+  EXPECT_EQ(all->blobs.size(), set->blobs.size() + 6);
+}
+
+TEST_F(PublishTest, ASecondRunWritesNothing) {
+  PublishOne();
+  const auto before = tiny::Tree(dir_ / "layout");
+  const auto again = PublishTo(Ref());
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->added_bytes(), 0u);
+  for (const PublishReport::Blob& blob : again->blobs) EXPECT_EQ(blob.how, "there");
+  EXPECT_TRUE(tiny::Tree(dir_ / "layout") == before);
+}
+
+TEST_F(PublishTest, BundlesAreLinkedAndSmallFilesCopied) {
+  PublishOne();
+  EXPECT_EQ(fs::hard_link_count(dir_ / "dist/trunk/trunk.safetensors"), 2u);
+  EXPECT_EQ(fs::hard_link_count(dir_ / "dist/assets/config.json"), 1u);
+  const auto copied = PublishTo(Ref("v1", "copied"), {.link = manifest::LinkKind::kCopy});
+  ASSERT_TRUE(copied) << copied.error().message;
+  EXPECT_EQ(copied->digest(), digest_);
+  EXPECT_EQ(copied->copied_bytes(), copied->added_bytes());
+  EXPECT_EQ(fs::hard_link_count(dir_ / "dist/trunk/trunk.safetensors"), 2u);
+}
+
+TEST_F(PublishTest, ADryRunWritesNothingAndCountsTheSameBytes) {
+  Write("dist");
+  const auto dry = PublishTo(Ref(), {.dry_run = true});
+  ASSERT_TRUE(dry) << dry.error().message;
+  EXPECT_FALSE(fs::exists(dir_ / "layout"));
+  const auto real = PublishTo(Ref());
+  ASSERT_TRUE(real);
+  EXPECT_EQ(dry->added_bytes(), real->added_bytes());
+  EXPECT_EQ(dry->digest(), real->digest());
+  const auto after = PublishTo(Ref("v2"), {.dry_run = true});
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->added_bytes(), 0u);
+}
+
+// The same size and other bytes: only the digest tells.
+TEST_F(PublishTest, ADamagedFileIsAMismatchAndNothingShows) {
+  for (const char* file : {"groups/001/experts.safetensors", "assets/config.json"}) {
+    for (const char* name : {"dist", "layout"}) fs::remove_all(dir_ / name);
+    Write("dist");
+    std::string bytes = fixtures::ReadFile(dir_ / "dist" / file);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    fixtures::WriteFile(dir_ / "dist" / file, bytes);
+    const Error error = Refusal(Ref());
+    EXPECT_EQ(error.code, Code::kMismatch);
+    EXPECT_THAT(error.message, HasSubstr(std::string(file) + ": sha256: expected "));
+    EXPECT_THAT(error.hint, HasSubstr("moepack verify"));
+  }
+}
+
+TEST_F(PublishTest, AFileOfAnotherSizeOrNoneIsFoundBeforeAnythingIsMade) {
+  Write("dist");
+  const std::string trunk = "dist/trunk/trunk.safetensors";
+  fixtures::WriteFile(dir_ / trunk, fixtures::ReadFile(dir_ / trunk) + "x");
+  const Error longer = Refusal(Ref());
+  EXPECT_EQ(longer.code, Code::kMismatch);
+  EXPECT_THAT(longer.message, HasSubstr("trunk.safetensors: file size: expected "));
+  fs::remove(dir_ / trunk);
+  const Error absent = Refusal(Ref());
+  EXPECT_EQ(absent.code, Code::kNotFound);
+  EXPECT_THAT(absent.hint, HasSubstr("publish the whole distribution"));
+  EXPECT_FALSE(fs::exists(dir_ / "layout"));
+}
+
+TEST_F(PublishTest, AnIncompleteDistributionIsPublishedOnRequest) {
+  Write("dist", {"trunk", "overlay", "assets", "group:0", "group:2"});
+  const Error error = Refusal(Ref());
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("found one that lacks group:1"));
+  const auto report = PublishTo(Ref(), {.allow_incomplete = true});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(report->absent, ElementsAre("group:1"));
+  EXPECT_THAT(Tags(*report), ElementsAre("v1", "v1-g000", "v1-g002"));
+}
+
+// No node can be made of it, so there is nothing to view.
+TEST_F(PublishTest, WithoutATrunkThereAreNoViews) {
+  Write("dist", {"overlay", "assets", "group:0"});
+  const auto report = PublishTo(Ref(), {.allow_incomplete = true});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(Tags(*report), ElementsAre("v1"));
+}
+
+TEST_F(PublishTest, ATagThatNamesSomethingElseIsMovedOnlyOnRequest) {
+  PublishOne();
+  fs::remove_all(dir_ / "dist");
+  Write("dist", {"trunk", "overlay", "assets", "group:0"});
+  PublishOptions options;
+  options.allow_incomplete = true;
+  const Error error = Refusal(Ref(), options);
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("tag \"v1\": expected sha256:"));
+  EXPECT_THAT(error.message, HasSubstr("found " + digest_));
+  options.force = true;
+  const auto moved = PublishTo(Ref(), options);
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_EQ(moved->tags[0].before, digest_);
+  EXPECT_EQ(Read("layout/index.json")["manifests"][0]["digest"], moved->digest());
+}
+
+TEST_F(PublishTest, ADamagedBlobIsMended) {
+  PublishOne();
+  const fs::path blob = BlobPath(DigestOfLayer("assets/config.json"));
+  fs::remove(blob);
+  fixtures::WriteFile(blob, "x");
+  const auto report = PublishTo(Ref());
+  ASSERT_TRUE(report) << report.error().message;
+  ASSERT_EQ(report->warnings.size(), 1u);
+  EXPECT_THAT(report->warnings[0], HasSubstr("(assets/config.json): what was there had other"));
+  EXPECT_EQ(fixtures::ReadFile(blob), fixtures::ReadFile(dir_ / "dist/assets/config.json"));
+}
+
+TEST_F(PublishTest, RefusesPlacesThatAreNotApart) {
+  Write("dist");
+  EXPECT_EQ(Refusal(Ref("v1", "dist")).code, Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(Ref("v1", "dist/layout")).code, Code::kInvalidArgument);
+  EXPECT_EQ(Refusal({Path("layout"), "", "sha256:" + std::string(64, '0')}).code,
+            Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(Ref(std::string(125, 'v'))).code, Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace moepack::registry

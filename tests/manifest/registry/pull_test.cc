@@ -1,0 +1,219 @@
+#include "manifest/registry/pull.h"
+
+#include <gmock/gmock.h>
+
+#include "manifest/registry/list_layout.h"
+#include "manifest/verify/verify.h"
+#include "tests/manifest/registry/layout_sample.h"
+
+namespace moepack::registry {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kGroupFile0 = "groups/000/experts.safetensors";
+constexpr const char* kGroupFile1 = "groups/001/experts.safetensors";
+
+class PullTest : public LayoutSample {
+ protected:
+  void SetUp() override { PublishOne(); }
+  void Pulls(const std::vector<uint32_t>& groups, const Reference& from) {
+    const auto report = PullGroups(groups, from);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->groups, groups);
+  }
+  // Every file of the output is that of the distribution, byte for byte.
+  void ExpectSameFiles(const std::string& out = "out") {
+    for (const auto& [name, bytes] : tiny::Tree(dir_ / out))
+      EXPECT_TRUE(bytes == fixtures::ReadFile(dir_ / "dist" / name)) << name;
+  }
+  bool Verifies(const std::vector<uint32_t>& groups) {
+    manifest::VerifyOptions options;
+    options.groups = groups;
+    const auto report = manifest::VerifyDistribution(Path("out"), options);
+    EXPECT_TRUE(report);
+    return report && report->passed();
+  }
+  Error Refusal(const Reference& from, const std::vector<uint32_t>& groups,
+                const PullOptions& options = {}) {
+    const auto report = PullGroups(groups, from, "out", options);
+    EXPECT_FALSE(report);
+    EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
+    return report ? Error{Code::kIo, ""} : report.error();
+  }
+};
+
+TEST_F(PullTest, HasTheFilesOfOneNodeAndVerifies) {
+  Pulls({1}, Ref());
+  ExpectSameFiles();
+  EXPECT_TRUE(fs::exists(dir_ / "out" / kGroupFile1));
+  EXPECT_FALSE(fs::exists(dir_ / "out/groups/000"));
+  EXPECT_TRUE(fs::exists(dir_ / "out/distribution.json"));
+  EXPECT_TRUE(fs::exists(dir_ / "out/README.md"));
+  EXPECT_TRUE(Verifies({1}));
+}
+
+TEST_F(PullTest, AllGroupsAreTheWholeDistribution) {
+  Pulls({0, 1, 2}, Ref());
+  EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "dist"));
+}
+
+TEST_F(PullTest, ASecondPullAddsAGroup) {
+  Pulls({1}, Ref());
+  const auto more = PullGroups({0}, Ref());
+  ASSERT_TRUE(more) << more.error().message;
+  EXPECT_TRUE(more->extended);
+  for (const PullReport::File& file : more->files)
+    EXPECT_EQ(file.there, file.name != kGroupFile0) << file.name;
+  ExpectSameFiles();
+  EXPECT_TRUE(Verifies({0, 1}));
+  EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
+}
+
+TEST_F(PullTest, AFileThatWasDamagedInTheOutputIsPlacedAnew) {
+  PullOptions copy;
+  copy.link = manifest::LinkKind::kCopy;
+  ASSERT_TRUE(PullGroups({1}, Ref(), "out", copy));
+  std::string bytes = fixtures::ReadFile(dir_ / "out" / kGroupFile1);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  fs::remove(dir_ / "out" / kGroupFile1);
+  fixtures::WriteFile(dir_ / "out" / kGroupFile1, bytes);
+  Pulls({1}, Ref());
+  ExpectSameFiles();
+}
+
+TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
+  const auto report = PullGroups({}, Ref("v1-g001"));
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(report->groups, ElementsAre(1));
+  ASSERT_TRUE(PullGroups({1}, Ref(), "set"));
+  EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "set"));
+  EXPECT_THAT(Refusal(Ref("v1-g001"), {0}).message, HasSubstr("group: expected one of 1, found 0"));
+}
+
+TEST_F(PullTest, ADigestIsEnoughAndGoesBeforeTheTag) {
+  Pulls({1}, {Path("layout"), "absent", digest_});
+  fs::remove_all(dir_ / "out");
+  // Not even index.json has to know it.
+  fixtures::WriteFile(dir_ / "layout/index.json", R"({"schemaVersion":2,"manifests":[]})");
+  Pulls({1}, {Path("layout"), "", digest_});
+  ExpectSameFiles();
+}
+
+TEST_F(PullTest, WithoutTheOverlayItsFileIsLeftOut) {
+  PullOptions options;
+  options.overlay = false;
+  ASSERT_TRUE(PullGroups({1}, Ref(), "out", options));
+  EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
+  Pulls({1}, Ref());
+  EXPECT_TRUE(Verifies({1}));
+}
+
+TEST_F(PullTest, BundlesAreLinkedAndSmallFilesCopied) {
+  Pulls({1}, Ref());
+  EXPECT_EQ(fs::hard_link_count(dir_ / "out" / kGroupFile1), 3u);  // dist, blob, out
+  EXPECT_EQ(fs::hard_link_count(dir_ / "out/assets/config.json"), 1u);
+  PullOptions copy;
+  copy.link = manifest::LinkKind::kCopy;
+  ASSERT_TRUE(PullGroups({1}, Ref(), "copied", copy));
+  ExpectSameFiles("copied");
+  EXPECT_EQ(fs::hard_link_count(dir_ / "copied" / kGroupFile1), 1u);
+}
+
+TEST_F(PullTest, ADryRunWritesNothing) {
+  PullOptions options;
+  options.dry_run = true;
+  const auto dry = PullGroups({1}, Ref(), "out", options);
+  ASSERT_TRUE(dry) << dry.error().message;
+  EXPECT_FALSE(fs::exists(dir_ / "out"));
+  const auto real = PullGroups({1}, Ref());
+  ASSERT_TRUE(real);
+  EXPECT_EQ(dry->total_bytes(), real->total_bytes());
+  EXPECT_EQ(dry->files.size(), real->files.size());
+  EXPECT_EQ(PullGroups({1}, Ref(), "out", options)->there_bytes(), real->total_bytes());
+}
+
+TEST_F(PullTest, ThePlanComesBeforeTheFiles) {
+  PullOptions options;
+  size_t files = 0;
+  options.planned = [&](const PullReport& plan) {
+    files = plan.files.size();
+    EXPECT_FALSE(fs::exists(dir_ / "out"));
+  };
+  ASSERT_TRUE(PullGroups({1}, Ref(), "out", options));
+  EXPECT_EQ(files, tiny::Names(dir_ / "out").size());
+}
+
+TEST_F(PullTest, RefusesGroupsThatAreNotThere) {
+  EXPECT_EQ(Refusal(Ref(), {}).code, Code::kInvalidArgument);
+  EXPECT_THAT(Refusal(Ref(), {3}).message, HasSubstr("group: expected 0 to 2, found 3"));
+  const Error tag = Refusal(Ref("v9"), {1});
+  EXPECT_EQ(tag.code, Code::kNotFound);
+  EXPECT_THAT(tag.message, HasSubstr("expected \"v9\", found v1, v1-g000, v1-g001, v1-g002"));
+  EXPECT_EQ(Refusal({Path("layout"), "", "sha256:" + std::string(64, '0')}, {1}).code,
+            Code::kNotFound);
+}
+
+TEST_F(PullTest, AnIncompleteSetHasTheGroupsThatItHas) {
+  Write("part", {"trunk", "overlay", "assets", "group:0"});
+  ASSERT_TRUE(PublishTo(Ref("part"), {.allow_incomplete = true}, "part"));
+  EXPECT_THAT(Refusal(Ref("part"), {1}).message, HasSubstr("group: expected one of 0, found 1"));
+  Pulls({0}, Ref("part"));
+  EXPECT_TRUE(Verifies({0}));
+}
+
+TEST_F(PullTest, AnOutputThatIsSomethingElseIsKept) {
+  fs::create_directories(dir_ / "out");
+  fixtures::WriteFile(dir_ / "out/mine.txt", "mine");
+  PullOptions force;
+  force.force = true;
+  EXPECT_EQ(Refusal(Ref(), {1}).code, Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(Ref(), {1}, force).code, Code::kInvalidArgument);
+  EXPECT_EQ(fixtures::ReadFile(dir_ / "out/mine.txt"), "mine");
+  fs::remove_all(dir_ / "out");
+  Write("out", {"trunk", "assets"});
+  EXPECT_THAT(Refusal(Ref(), {1}).message, HasSubstr("out already exists"));
+  ASSERT_TRUE(PullGroups({1}, Ref(), "out", force));
+  ExpectSameFiles();
+  EXPECT_EQ(PullGroups({1}, Ref(), "layout/out").error().code, Code::kInvalidArgument);
+}
+
+TEST_F(PullTest, LayersThatAreNoFilesOfOursAreLeftAlone) {
+  Change([&](Json& manifest) {
+    Json layer = AddBlob("something else");
+    layer["mediaType"] = "application/x-other";
+    layer["annotations"] = {{"org.cncf.model.filepath", "other.bin"}};
+    manifest["layers"].push_back(layer);
+    manifest["annotations"]["com.example.note"] = "kept";
+  });
+  Pulls({1}, Ref());
+  EXPECT_FALSE(fs::exists(dir_ / "out/other.bin"));
+  ExpectSameFiles();
+}
+
+TEST_F(PullTest, TheListShowsSetsViewsAndOthers) {
+  Json index = Read("layout/index.json");
+  Json other = AddBlob("{}");
+  other["mediaType"] = "application/vnd.oci.image.index.v1+json";
+  index["manifests"].push_back(other);
+  fixtures::WriteFile(dir_ / "layout/index.json", index.dump());
+  const auto layout = OciLayout::Open(Path("layout"));
+  ASSERT_TRUE(layout);
+  const auto all = ListLayout(*layout);
+  ASSERT_TRUE(all) << all.error().message;
+  ASSERT_EQ(all->size(), 5u);
+  EXPECT_EQ((*all)[0].tag, "v1");
+  EXPECT_EQ((*all)[0].digest, digest_);
+  EXPECT_TRUE((*all)[0].is_set && !(*all)[0].is_view);
+  EXPECT_THAT((*all)[0].groups, ElementsAre("000", "001", "002"));
+  EXPECT_THAT((*all)[2].groups, ElementsAre("001"));
+  EXPECT_TRUE((*all)[2].is_view);
+  EXPECT_LT((*all)[2].bytes, (*all)[0].bytes);
+  EXPECT_EQ((*all)[0].files, tiny::Names(dir_ / "dist").size());
+  EXPECT_FALSE((*all)[4].is_set);
+}
+
+}  // namespace
+}  // namespace moepack::registry

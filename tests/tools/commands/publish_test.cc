@@ -1,0 +1,82 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class PublishCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    const ToolRun run = workspace_.Moepack(
+        "build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out");
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  Workspace workspace_;
+};
+
+// The line that publish prints is run as it stands.
+TEST_F(PublishCommand, PrintsWhatItWroteAndTheLineToPullIt) {
+  const ToolRun run = workspace_.Moepack("publish out layout:models:v1");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\ntrunk/trunk.safetensors"));
+  EXPECT_THAT(run.out, HasSubstr("hardlink\n"));
+  EXPECT_THAT(run.out, HasSubstr("\nv1-g002  new"));
+  EXPECT_THAT(run.out, HasSubstr("\npublished layout:models:v1: "));
+  EXPECT_THAT(run.out, HasSubstr("; 0 B already there"));
+  const size_t next = run.out.find("\nnext:\n  moepack ");
+  ASSERT_NE(next, run.out.npos) << run.out;
+  const std::string line = run.out.substr(run.out.find("pull", next));
+  EXPECT_THAT(line, HasSubstr("layout:models:v1@sha256:"));
+  const ToolRun pulled = workspace_.Moepack(line.substr(0, line.find('\n')));
+  EXPECT_EQ(pulled.status, 0) << pulled.err;
+  EXPECT_EQ(workspace_.Moepack("verify pulled-0 --group 0").status, 0);
+}
+
+TEST_F(PublishCommand, JsonHasEveryBlobAndTag) {
+  const auto document = workspace_.Json("publish out layout:models --json");
+  EXPECT_EQ(document["reference"], "layout:models:latest");
+  EXPECT_EQ(document["tags"].size(), 4u);
+  EXPECT_EQ(document["tags"][0]["tag"], "latest");
+  EXPECT_EQ(document["tags"][0]["digest"], document["digest"]);
+  EXPECT_EQ(document["tags"][2]["group"], 1);
+  EXPECT_GT(document["bytes_new"], document["bytes_copied"]);
+  for (const auto& blob : document["blobs"]) EXPECT_TRUE(blob.contains("how")) << blob;
+  const auto again = workspace_.Json("publish out layout:models --json");
+  EXPECT_EQ(again["bytes_new"], 0);
+  EXPECT_EQ(again["bytes_there"], document["bytes_new"]);
+  EXPECT_EQ(again["tags"][0]["state"], "as it was");
+}
+
+TEST_F(PublishCommand, ADryRunPrintsTheSameBytesAndWritesNothing) {
+  const std::string before = workspace_.Listing();
+  const auto dry = workspace_.Json("publish out layout:models:v1 --dry-run --json");
+  EXPECT_EQ(workspace_.Listing(), before);
+  const auto real = workspace_.Json("publish out layout:models:v1 --json");
+  EXPECT_EQ(dry["bytes_new"], real["bytes_new"]);
+  EXPECT_EQ(dry["digest"], real["digest"]);
+}
+
+TEST_F(PublishCommand, ExitStatusesSayWhatIsWrong) {
+  const std::string before = workspace_.Listing();
+  EXPECT_EQ(workspace_.Moepack("publish out oci://registry.example/models:v1").status, 4);
+  EXPECT_EQ(workspace_.Moepack("publish out layout+https://example.com/models").status, 4);
+  EXPECT_EQ(workspace_.Moepack("publish out models").status, 2);
+  EXPECT_EQ(workspace_.Moepack("publish absent layout:models").status, 5);
+  EXPECT_EQ(workspace_.Moepack("publish fixtures/tiny-moe layout:models").status, 2);
+  EXPECT_EQ(workspace_.Moepack("publish hf://owner/name layout:models").status, 4);
+  EXPECT_EQ(workspace_.Listing(), before);
+  std::string config = ReadAll(workspace_ / "out/assets/config.json");
+  config.back() = ' ';
+  WriteAll(workspace_ / "out/assets/config.json", config);
+  const ToolRun damaged = workspace_.Moepack("publish out layout:models");
+  EXPECT_EQ(damaged.status, 6);
+  EXPECT_THAT(damaged.err, HasSubstr("config.json: sha256: expected "));
+  EXPECT_THAT(workspace_.Moepack("ls layout:models").out, HasSubstr("\n0 manifests\n"));
+}
+
+}  // namespace
+}  // namespace moepack::cli

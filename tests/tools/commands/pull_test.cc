@@ -1,0 +1,117 @@
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class PullCommand : public testing::Test {
+ protected:
+  void Publish(const std::string& options) {
+    const ToolRun built = workspace_.Moepack(
+        "build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out " +
+        options);
+    ASSERT_EQ(built.status, 0) << built.err;
+    const ToolRun run = workspace_.Moepack("publish out layout:models:v1");
+    ASSERT_EQ(run.status, 0) << run.err;
+  }
+  // The files of a node that was assembled from `distribution`.
+  std::map<std::string, std::string> Node(const std::string& distribution) {
+    const std::string node = "node-of-" + distribution;
+    const ToolRun run = workspace_.Moepack("assemble " + distribution + " --group 1 -o " + node);
+    EXPECT_EQ(run.status, 0) << run.err;
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::directory_iterator(workspace_ / node))
+      files[entry.path().filename().string()] = ReadAll(entry.path());
+    return files;
+  }
+  Workspace workspace_;
+};
+
+TEST_F(PullCommand, WhatIsPulledVerifiesAndMakesTheSameNode) {
+  for (const char* options : {"", "--quantize Q4_K_M"}) {
+    Publish(options);
+    const ToolRun run = workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled");
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("pulling group 1 of sha256:"));
+    EXPECT_THAT(run.out, HasSubstr("\nnext:\n  moepack assemble pulled --group 1 -o node-1\n"));
+    EXPECT_EQ(ReadAll(workspace_ / "pulled/distribution.json"),
+              ReadAll(workspace_ / "out/distribution.json"));
+    EXPECT_EQ(workspace_.Moepack("verify pulled --group 1").status, 0);
+    EXPECT_EQ(workspace_.Moepack("verify pulled --group 0").status, 6);
+    EXPECT_TRUE(Node("pulled") == Node("out")) << options;
+    for (const char* name : {"out", "models", "pulled", "node-of-pulled", "node-of-out"})
+      fs::remove_all(workspace_ / name);
+  }
+}
+
+TEST_F(PullCommand, GroupsMayBeListedAndAddedLater) {
+  Publish("");
+  const auto first = workspace_.Json("pull layout:models:v1 --group 0,2 -o pulled --json");
+  EXPECT_EQ(first["groups"], nlohmann::json({0, 2}));
+  EXPECT_EQ(first["extended"], false);
+  const auto more = workspace_.Json("pull layout:models:v1-g001 -o pulled --json");
+  EXPECT_EQ(more["extended"], true);
+  EXPECT_EQ(more["groups"], nlohmann::json({1}));
+  EXPECT_LT(more["bytes_there"], more["bytes"]);
+  EXPECT_EQ(workspace_.Moepack("verify pulled --complete").status, 0);
+}
+
+TEST_F(PullCommand, AssembleGoesOnToTheNode) {
+  Publish("--quantize Q4_K_M");
+  const ToolRun run =
+      workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled --assemble node");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\nrun it:\n  llama-server -m node/node-00001-of-00003.gguf\n"));
+  EXPECT_EQ(workspace_.Moepack("verify node").status, 0);
+  const ToolRun again =
+      workspace_.Moepack("pull layout:models:v1 --group 1 -o pulled --assemble node");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_THAT(again.err, HasSubstr("node already exists"));
+  EXPECT_EQ(
+      workspace_.Moepack("pull layout:models:v1 --group 0,1 -o pulled --assemble other").status, 2);
+  const ToolRun bare =
+      workspace_.Moepack("pull layout:models:v1 --group 1 -o bare --overlay none --assemble other");
+  EXPECT_EQ(bare.status, 2);
+  EXPECT_THAT(bare.err, HasSubstr("a node needs the overlay"));
+  EXPECT_FALSE(fs::exists(workspace_ / "bare"));
+  EXPECT_FALSE(fs::exists(workspace_ / "other"));
+}
+
+TEST_F(PullCommand, ADryRunWritesNothing) {
+  Publish("");
+  const std::string before = workspace_.Listing();
+  const auto dry = workspace_.Json("pull layout:models:v1 --group 1 -o pulled --dry-run --json");
+  EXPECT_EQ(workspace_.Listing(), before);
+  const auto real = workspace_.Json("pull layout:models:v1 --group 1 -o pulled --json");
+  EXPECT_EQ(dry["bytes"], real["bytes"]);
+  EXPECT_EQ(dry["digest"], real["digest"]);
+}
+
+TEST_F(PullCommand, ExitStatusesSayWhatIsWrong) {
+  Publish("");
+  const std::string before = workspace_.Listing();
+  const std::pair<const char*, int> cases[] = {
+      {"pull oci://registry.example/models:v1 --group 1 -o pulled", 4},
+      {"pull layout:models:v1 -o pulled", 2},
+      {"pull layout:models:v1 --group 7 -o pulled", 2},
+      {"pull layout:models:v1 --group 1,x -o pulled", 2},
+      {"pull layout:models:v2 --group 1 -o pulled", 5},
+      {"pull layout:absent:v1 --group 1 -o pulled", 5},
+      {"pull layout:out --group 1 -o pulled", 5},
+      {"pull layout:models:v1 --group 1 -o models/pulled", 2},
+      {"pull layout:models:v1 --group 1 -o fixtures", 2},
+  };
+  for (const auto& [command, status] : cases) {
+    const ToolRun run = workspace_.Moepack(command);
+    EXPECT_EQ(run.status, status) << command << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr("error: ")) << command;
+  }
+  EXPECT_EQ(workspace_.Listing(), before);
+}
+
+}  // namespace
+}  // namespace moepack::cli

@@ -1,0 +1,94 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "manifest/registry/list_layout.h"
+#include "manifest/registry/reference.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/output.h"
+#include "tools/base/table.h"
+#include "tools/options/options.h"
+
+namespace moepack::cli {
+namespace ls_command {
+namespace {
+
+using registry::ListedManifest;
+
+struct Arguments {
+  std::string layout;
+  bool json = false;
+};
+
+const char* KindOf(const ListedManifest& listed) {
+  if (!listed.is_set) return "other";
+  return listed.is_view ? "node" : "set";
+}
+
+std::string ListText(const std::vector<ListedManifest>& all) {
+  Table table({"tag", "what", "groups", "overlay", ">files", ">bytes", "manifest"});
+  for (const ListedManifest& listed : all) {
+    table.Row({listed.tag, KindOf(listed), moepack::Join(listed.groups, ","),
+               listed.overlay_version, listed.is_set ? FormatCount(listed.files) : "",
+               listed.is_set ? FormatCount(listed.bytes) : "", listed.digest});
+  }
+  return Cat(table.Render(), "\n", Plural(all.size(), "manifest"), "\n");
+}
+
+Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all) {
+  Json manifests = Json::array();
+  for (const ListedManifest& listed : all) {
+    manifests.push_back({{"tag", listed.tag}, {"digest", listed.digest}, {"what", KindOf(listed)}});
+    if (!listed.is_set) continue;
+    Json& last = manifests.back();
+    last["groups"] = listed.groups;
+    last["overlay"] = listed.overlay_version;
+    last["files"] = listed.files;
+    last["bytes"] = listed.bytes;
+  }
+  return {{"layout", arguments.layout}, {"manifests", std::move(manifests)}};
+}
+
+// Everything is listed, so that a tag would promise what is not done.
+Result<registry::Reference> WholeLayout(const std::string& text) {
+  SHARD_TRY(registry::Reference reference, registry::ParseReference(text));
+  if (reference.tag.empty() && reference.digest.empty()) return reference;
+  return Error{Code::kInvalidArgument,
+               Cat(Shown(text), ": expected a layout without tag and digest, found one with"),
+               Cat("name ", registry::ReferenceText(reference.directory, ""))};
+}
+
+Result<int> Run(const Arguments& arguments) {
+  SHARD_TRY(const registry::Reference reference, WholeLayout(arguments.layout));
+  SHARD_TRY(const registry::OciLayout layout, registry::OciLayout::Open(reference.directory));
+  SHARD_TRY(const std::vector<ListedManifest> all, registry::ListLayout(layout));
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ListJson(arguments, all))
+                             : WriteResult(ListText(all)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("LAYOUT", arguments->layout,
+                 "layout:DIR, an OCI image layout directory of this machine. A DIR whose own name "
+                 "holds ':' or '@' is written with '/' at its end.")
+      ->required();
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace ls_command
+
+constinit const Command kLs = {
+    "ls",
+    "Lists what an OCI image layout holds",
+    "Lists the tags of an OCI image layout with the digests of their manifests: whole sets, the "
+    "views that have one node's files, and what other tools put there. The bytes are those of all "
+    "files that a manifest names; the blobs themselves are not read.",
+    {"moepack ls layout:models", "moepack ls layout:models --json"},
+    ls_command::Bind};
+
+}  // namespace moepack::cli

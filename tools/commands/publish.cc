@@ -1,0 +1,170 @@
+#include "manifest/registry/publish.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "tools/base/command.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/interrupt.h"
+#include "tools/base/output.h"
+#include "tools/base/progress.h"
+#include "tools/base/sections.h"
+#include "tools/base/table.h"
+#include "tools/options/link_option.h"
+#include "tools/options/options.h"
+#include "tools/options/source.h"
+
+namespace moepack::cli {
+namespace publish_command {
+namespace {
+
+using registry::PublishReport;
+
+struct Arguments {
+  std::string distribution, target;
+  registry::Reference reference;  // `target`, once it is parsed
+  std::optional<manifest::LinkKind> link;
+  registry::PublishOptions publish;
+  bool no_views = false;
+  bool json = false;
+
+  std::string shown() const {
+    return registry::ReferenceText(reference.directory, reference.tag_or_default());
+  }
+};
+
+std::string PullCommand(const Arguments& arguments, const PublishReport& report) {
+  const std::string pinned = registry::ReferenceText(
+      arguments.reference.directory, arguments.reference.tag_or_default(), report.digest());
+  std::string group = "0";
+  for (const PublishReport::Tag& tag : report.tags) {
+    if (!tag.group) continue;
+    group = Cat(*tag.group);
+    break;
+  }
+  return ShellCommand({"moepack", "pull", pinned, "--group", group, "-o", "pulled-" + group});
+}
+
+// What became of a tag: "new", "as it was", "moved".
+std::string TagState(const PublishReport::Tag& tag) {
+  if (tag.before.empty()) return "new";
+  return tag.before == tag.digest ? "as it was" : "moved";
+}
+
+std::string ReportText(const Arguments& arguments, const PublishReport& report, double seconds) {
+  const bool dry_run = arguments.publish.dry_run;
+  Table blobs({"blob", ">bytes", "how"});
+  for (const PublishReport::Blob& blob : report.blobs)
+    blobs.Row({blob.name, FormatCount(blob.bytes), blob.how});
+  Table tags({"tag", "state", "manifest"});
+  for (const PublishReport::Tag& tag : report.tags) tags.Row({tag.tag, TagState(tag), tag.digest});
+  std::string text =
+      Cat(blobs.Render(), "\n", tags.Render(), "\n", dry_run ? "would publish " : "published ",
+          Shown(arguments.shown()), ": ", ExactBytes(report.added_bytes()), " new");
+  if (!dry_run) text += Cat(", ", ExactBytes(report.copied_bytes()), " of them copied");
+  text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
+  if (!dry_run) text += Cat("; in ", FormatElapsed(seconds));
+  text += "\n";
+  if (!report.absent.empty())
+    text += Cat("not complete; absent: ", moepack::Join(report.absent, ", "), "\n");
+  if (!dry_run) text += Cat("\nnext:\n  ", PullCommand(arguments, report), "\n");
+  return text;
+}
+
+Json ReportJson(const Arguments& arguments, const PublishReport& report) {
+  Json blobs = Json::array();
+  for (const PublishReport::Blob& blob : report.blobs) {
+    blobs.push_back({{"blob", blob.name}, {"digest", blob.digest}, {"bytes", blob.bytes}});
+    if (!blob.how.empty()) blobs.back()["how"] = blob.how;
+  }
+  Json tags = Json::array();
+  for (const PublishReport::Tag& tag : report.tags) {
+    tags.push_back({{"tag", tag.tag}, {"digest", tag.digest}, {"state", TagState(tag)}});
+    if (tag.group) tags.back()["group"] = *tag.group;
+  }
+  Json document = {{"distribution", arguments.distribution},
+                   {"reference", arguments.shown()},
+                   {"dry_run", arguments.publish.dry_run},
+                   {"digest", report.digest()},
+                   {"tags", std::move(tags)},
+                   {"blobs", std::move(blobs)},
+                   {"bytes_new", report.added_bytes()},
+                   {"bytes_copied", report.copied_bytes()},
+                   {"bytes_there", report.there_bytes()},
+                   {"absent", report.absent}};
+  if (!arguments.publish.dry_run) document["pull_command"] = PullCommand(arguments, report);
+  return document;
+}
+
+struct Outcome {
+  PublishReport report;
+  double seconds = 0;
+};
+
+Result<Outcome> PublishWithProgress(const Arguments& arguments) {
+  Progress progress("publishing");
+  registry::PublishOptions options = arguments.publish;
+  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
+  options.views = !arguments.no_views;
+  options.pack.progress = [&](const PackProgress& state) {
+    progress.Update(state.done_bytes, state.total_bytes);
+  };
+  SHARD_TRY(PublishReport report,
+            registry::Publish(arguments.distribution, arguments.reference, options));
+  return Outcome{std::move(report), progress.seconds()};
+}
+
+Result<int> Run(Arguments& arguments) {
+  StopBetweenPieces();
+  SHARD_TRY(arguments.reference, registry::ParseReference(arguments.target));
+  SHARD_CHECK(CheckIsLocal(arguments.distribution));
+  SHARD_TRY(const Outcome outcome, PublishWithProgress(arguments));
+  PrintWarnings(outcome.report.warnings);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(ReportJson(arguments, outcome.report))
+                             : WriteResult(ReportText(arguments, outcome.report, outcome.seconds)));
+  return kExitDone;
+}
+
+std::function<Result<int>()> Bind(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  registry::PublishOptions& options = arguments->publish;
+  app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
+  app.add_option("REF", arguments->target,
+                 "Where to publish: layout:DIR[:tag], an OCI image layout directory of this "
+                 "machine, which is made if it is not there. Default tag: latest. A DIR whose own "
+                 "name holds ':' or '@' is written with '/' at its end.")
+      ->required();
+  StartSection(app, Section::kInput);
+  app.add_flag("--allow-incomplete", options.allow_incomplete,
+               "Publish a distribution that lacks parts: with the parts that it has.");
+  StartSection(app, Section::kOutput);
+  app.add_flag("--no-views", arguments->no_views,
+               "Publish the set only. Default: also a manifest for each group, tagged <tag>-g000 "
+               "and so on, with which any OCI client fetches one node's files.");
+  AddLink(app, arguments->link,
+          {"How bundles come into the layout", {"auto", "hardlink", "reflink", "copy"}});
+  app.add_flag("--force", options.force, "Move tags that name something else.");
+  AddJobs(app, options.pack.jobs);
+  AddDryRun(app, options.dry_run);
+  AddJson(app, arguments->json);
+  return [arguments] { return Run(*arguments); };
+}
+
+}  // namespace
+}  // namespace publish_command
+
+constinit const Command kPublish = {
+    "publish",
+    "Puts a distribution into an OCI image layout",
+    "Writes each file as a blob, and a ModelPack manifest that names them, into an OCI image "
+    "layout directory. Equal distributions give equal digests. Every file is compared with its "
+    "SHA-256 on the way, blobs that are there are not written again, and index.json, which makes "
+    "all of it visible, is written last. The line to pull one group is printed.",
+    {"moepack publish out layout:models:v1",
+     "moepack publish out-q4 layout:models:v1-q4 --link copy --no-views"},
+    publish_command::Bind};
+
+}  // namespace moepack::cli
