@@ -241,21 +241,21 @@ TEST_F(RemoteRange, ATimeOfChangeGuardsARangeOnlyWhenItIsSurelyPast) {
     bool guards;
   };
   // Last-Modified is 10:00:00.
-  for (const auto& [etag, date, guards] : {Case{"", "Sat, 01 Aug 2026 10:00:01 GMT", true},
-                                           {"", "Sat, 01 Aug 2026 10:00:00 GMT", false},
-                                           {"", "Sat, 01 Aug 2026 09:00:00 GMT", false},
-                                           {"", "", false},
-                                           {"W/\"x\"", "Sat, 01 Aug 2026 11:00:00 GMT", false}}) {
+  for (const Case& one : {Case{"", "Sat, 01 Aug 2026 10:00:01 GMT", true},
+                          {"", "Sat, 01 Aug 2026 10:00:00 GMT", false},
+                          {"", "Sat, 01 Aug 2026 09:00:00 GMT", false},
+                          {"", "", false},
+                          {"W/\"x\"", "Sat, 01 Aug 2026 11:00:00 GMT", false}}) {
     const auto fault = [&](const FakeRequest&, FakeAnswer& answer) {
       answer.Remove("ETag");
-      if (etag[0] != '\0') answer.Set("ETag", etag);
-      answer.Set("Date", date);
+      if (one.etag[0] != '\0') answer.Set("ETag", one.etag);
+      answer.Set("Date", one.date);
     };
     server_.SetFault(fault);
     EXPECT_TRUE(ReadWith(fault));
     EXPECT_EQ(server_.requests()[0].Field("if-range"),
-              guards ? "Sat, 01 Aug 2026 10:00:00 GMT" : "")
-        << date;
+              one.guards ? "Sat, 01 Aug 2026 10:00:00 GMT" : "")
+        << one.date;
   }
 }
 
