@@ -84,19 +84,28 @@ Result<std::vector<std::string>> HttpTree::List(const std::string& folder,
   if (!folder.empty() && !StaysBelow(folder)) return LeadsOutside(name(), folder);
   SHARD_TRY(const std::vector<std::string> files, FilesIn(folder));
   if (!files.empty() || !folder.empty()) return NamesIn(files, "", suffix);
-  std::vector<std::string> wanted, found;
+  std::vector<std::string> wanted, found, refused;
   for (const char* usual : kUsualNames)
     if (std::string_view(usual).ends_with(suffix)) wanted.emplace_back(usual);
   Expect(wanted);
   for (const std::string& usual : wanted) {
-    SHARD_TRY(const bool there, Has(usual));
-    if (there) found.push_back(usual);
+    const Result<bool> there = Has(usual);
+    // Servers that hide what they have (S3 behind https) refuse files that are not there. Weights
+    // are never taken for absent, unless an index names others.
+    const bool weights = usual.find(".safetensors") != usual.npos;
+    const bool may_be_absent = !weights || Open(kUsualNames[0]).has_value();
+    if (!there && (there.error().code != Code::kIo || !may_be_absent)) return there.error();
+    if (!there && !weights) refused.push_back(usual);
+    if (there && *there) found.push_back(usual);
   }
   if (!found.empty() && !warned_.exchange(true)) {
     client().settings().warn(
         Cat(name(),
             ": the server makes no list of the directory: only files of the usual names "
             "are found"));
+  }
+  if (!refused.empty() && !named_refused_.exchange(true)) {
+    client().settings().warn(Cat(name(), ": refused, and taken for absent: ", Join(refused, ", ")));
   }
   return NamesIn(found, "", suffix);
 }

@@ -34,7 +34,7 @@ class HttpTree final : public RemoteTree {
 
   Url directory_;
   std::string named_, query_;
-  mutable std::atomic<bool> warned_{false};
+  mutable std::atomic<bool> warned_{false}, named_refused_{false};
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::vector<std::string>> listings_;  // of folders
 };

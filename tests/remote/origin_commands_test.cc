@@ -288,6 +288,19 @@ TEST_F(OriginCommands, AServerWithoutListsGivesTheAssetsToo) {
   EXPECT_TRUE(ContentOf(workspace_ / "far") == ContentOf(workspace_ / "near"));
 }
 
+TEST_F(OriginCommands, AServerThatRefusesWhatIsNotThereIsReadWithAWarning) {
+  server_.SetListing(false);
+  server_.SetFault([](const FakeRequest&, FakeAnswer& answer) {
+    if (answer.status == 404) answer = Plain(403);
+  });
+  const ToolRun far = workspace_.Moepack("build " + address() + " --groups 3 -o far");
+  ASSERT_EQ(far.status, 0) << far.err;
+  EXPECT_THAT(far.err, HasSubstr(": refused, and taken for absent: "));
+  EXPECT_THAT(far.err, HasSubstr("tokenizer.model"));
+  ASSERT_EQ(workspace_.Moepack("build fixtures/tiny-moe --groups 3 -o near").status, 0);
+  EXPECT_TRUE(ContentOf(workspace_ / "far") == ContentOf(workspace_ / "near"));
+}
+
 TEST_F(OriginCommands, ASummaryDoesNotTakeARefusalForAnEmptyDirectory) {
   server_.SetListing(false);
   server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
