@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "manifest/registry/oci_layout.h"
+#include "manifest/registry/store/oci_layout.h"
 
 namespace moepack::registry {
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "manifest/document/manifest.h"
-#include "manifest/registry/describe_set.h"
-#include "manifest/registry/oci_layout.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/store/oci_layout.h"
+#include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 

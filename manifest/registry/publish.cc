@@ -11,8 +11,8 @@
 #include "manifest/document/damaged.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/parts.h"
-#include "manifest/registry/describe_set.h"
-#include "manifest/registry/oci_layout.h"
+#include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/store/oci_layout.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/promised_file.h"
 

@@ -15,7 +15,7 @@
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/registry/open_set.h"
-#include "manifest/registry/place_file.h"
+#include "manifest/registry/store/place_file.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/promised_file.h"
 

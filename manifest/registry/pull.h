@@ -8,7 +8,7 @@
 
 #include "libshard/base/result.h"
 #include "libshard/pack/pack.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/reference.h"
 #include "manifest/write/link_file.h"
 
 namespace moepack::registry {

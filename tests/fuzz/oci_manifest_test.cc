@@ -1,9 +1,9 @@
 // ParseOciManifest: what was read can be written and read again, and names no file outside.
-#include "manifest/registry/oci_manifest.h"
+#include "manifest/registry/artifact/oci_manifest.h"
 
 #include "libshard/base/inside_path.h"
 #include "libshard/base/text.h"
-#include "manifest/registry/describe_set.h"
+#include "manifest/registry/artifact/describe_set.h"
 #include "tests/fuzz/target.h"
 #include "tests/manifest/document/sample.h"
 

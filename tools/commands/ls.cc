@@ -4,7 +4,7 @@
 
 #include "libshard/base/text.h"
 #include "manifest/registry/list_layout.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/reference.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"

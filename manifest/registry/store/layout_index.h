@@ -8,7 +8,7 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
-#include "manifest/registry/oci_manifest.h"
+#include "manifest/registry/artifact/oci_manifest.h"
 
 namespace moepack::registry {
 

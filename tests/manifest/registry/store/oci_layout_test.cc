@@ -1,4 +1,4 @@
-#include "manifest/registry/oci_layout.h"
+#include "manifest/registry/store/oci_layout.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -6,7 +6,7 @@
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/local_tree.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 namespace {

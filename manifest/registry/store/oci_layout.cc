@@ -1,4 +1,4 @@
-#include "manifest/registry/oci_layout.h"
+#include "manifest/registry/store/oci_layout.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,8 +13,8 @@
 #include "libshard/base/file.h"
 #include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
-#include "manifest/registry/place_file.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/store/place_file.h"
+#include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 namespace {

@@ -1,10 +1,10 @@
-#include "manifest/registry/layout_index.h"
+#include "manifest/registry/store/layout_index.h"
 
 #include <algorithm>
 
 #include "libshard/base/json_values.h"
 #include "libshard/base/text.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 namespace {

@@ -1,4 +1,4 @@
-#include "manifest/registry/place_file.h"
+#include "manifest/registry/store/place_file.h"
 
 #include "libshard/base/digest.h"
 #include "libshard/base/local_tree.h"

@@ -1,4 +1,4 @@
-#include "manifest/registry/layout_index.h"
+#include "manifest/registry/store/layout_index.h"
 
 #include <gmock/gmock.h>
 

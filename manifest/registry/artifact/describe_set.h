@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "manifest/document/manifest.h"
-#include "manifest/registry/oci_manifest.h"
+#include "manifest/registry/artifact/oci_manifest.h"
 
 namespace moepack::registry {
 

@@ -1,4 +1,4 @@
-#include "manifest/registry/oci_manifest.h"
+#include "manifest/registry/artifact/oci_manifest.h"
 
 #include <gmock/gmock.h>
 

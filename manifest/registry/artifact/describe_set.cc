@@ -1,4 +1,4 @@
-#include "manifest/registry/describe_set.h"
+#include "manifest/registry/artifact/describe_set.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
 #include "manifest/document/parts.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 namespace {

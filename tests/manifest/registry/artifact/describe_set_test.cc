@@ -1,4 +1,4 @@
-#include "manifest/registry/describe_set.h"
+#include "manifest/registry/artifact/describe_set.h"
 
 #include <gmock/gmock.h>
 

@@ -4,7 +4,7 @@
 
 #include "libshard/base/json_values.h"
 #include "libshard/base/text.h"
-#include "manifest/registry/describe_set.h"
+#include "manifest/registry/artifact/describe_set.h"
 
 namespace moepack::registry {
 namespace {

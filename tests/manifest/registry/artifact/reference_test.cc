@@ -1,4 +1,4 @@
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/reference.h"
 
 #include <gmock/gmock.h>
 

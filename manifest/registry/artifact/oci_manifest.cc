@@ -1,4 +1,4 @@
-#include "manifest/registry/oci_manifest.h"
+#include "manifest/registry/artifact/oci_manifest.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
-#include "manifest/registry/reference.h"
+#include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 namespace {

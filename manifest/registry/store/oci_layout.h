@@ -10,7 +10,7 @@
 #include "libshard/base/descriptor.h"
 #include "libshard/base/inside_directory.h"
 #include "libshard/base/source_tree.h"
-#include "manifest/registry/layout_index.h"
+#include "manifest/registry/store/layout_index.h"
 #include "manifest/write/link_file.h"
 
 namespace moepack::registry {
