@@ -21,6 +21,8 @@ namespace moepack::manifest {
 inline constexpr const char* kFormatName = "moepack-distribution";
 inline constexpr unsigned kFormatMajor = 1, kFormatMinor = 0;
 inline constexpr const char* kManifestFile = "distribution.json";
+// Beside it in a directory that `pull` made: what it was pulled from. No part of the distribution.
+inline constexpr const char* kPullLockFile = "pulled.json";
 
 struct SourceRecord {
   std::string file;

@@ -48,7 +48,7 @@ class Store {
   // The blob is there with its promised size; its bytes are not looked at. kNotFound, kCorrupt.
   virtual Status CheckBlob(const BlobRecord& blob) const = 0;
   // A small blob whole, compared with its size and digest (kCorrupt).
-  Result<std::string> ReadBlob(const BlobRecord& blob, uint64_t limit) const;
+  virtual Result<std::string> ReadBlob(const BlobRecord& blob, uint64_t limit) const;
 };
 
 using StorePtr = std::shared_ptr<const Store>;

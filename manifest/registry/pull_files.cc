@@ -1,0 +1,146 @@
+#include "manifest/registry/pull_files.h"
+
+#include <sys/stat.h>
+
+#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/store/place_file.h"
+#include "manifest/write/promised_file.h"
+
+namespace moepack::registry {
+namespace {
+
+using manifest::LinkKind;
+
+bool OnOneFileSystem(const fs::path& one, const std::string& out) {
+  fs::path parent = fs::absolute(out).lexically_normal();
+  std::error_code error;
+  while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
+  struct stat here;
+  struct stat there;
+  return stat(one.c_str(), &here) == 0 && stat(parent.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev;
+}
+
+}  // namespace
+
+PullFiles::PullFiles(const Store& store, const OpenedSet& set, const PullOptions& options)
+    : store_(store), set_(set), options_(options) {}
+
+Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::string& out,
+                           const PullTarget& target) {
+  out_ = out;
+  extends_ = target.state == PullTarget::State::kSame;
+  report_.extended = extends_;
+  uint64_t total = 0;
+  for (const BlobRecord& layer : layers) {
+    items_.push_back({layer, ""});
+    report_.files.push_back({layer.path(), layer.digest, layer.size});
+    total += layer.size;
+  }
+  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  const size_t jobs = ThreadsForFiles(options_.pack.jobs);
+  return ParallelFor(items_.size(), jobs, [&](size_t i) -> Status {
+    std::string candidate = extends_ ? layers[i].path() : "";
+    const auto other = target.files.find(layers[i].digest);
+    if (options_.update && !extends_ && other != target.files.end()) candidate = other->second;
+    SHARD_CHECK(LookAt(items_[i], report_.files[i], candidate, progress));
+    return report_.files[i].there ? Ok() : store_.CheckBlob(layers[i]);
+  });
+}
+
+// A file that is there and has its promised bytes is kept; everything else is placed anew.
+Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& candidate,
+                         ByteProgress& progress) const {
+  if (candidate.empty()) return Ok();
+  const LocalTree tree(out_);
+  const auto source = tree.Open(candidate);
+  if (!source || (*source)->size() != file.bytes) return Ok();
+  SHARD_TRY(const std::string sha256,
+            HashFile(tree, candidate, [&](uint64_t bytes) { progress.Add(bytes); }));
+  if (DigestOf(sha256) != file.digest) return Ok();
+  item.kept = candidate;
+  file.there = true;
+  file.how = "there";
+  return Ok();
+}
+
+// Whether large files come to `out` by links, which take no space.
+bool PullFiles::Links(const std::string& out) const {
+  const auto here = store_.blobs().LocalPath("");
+  if (!here || options_.link == LinkKind::kCopy) return false;
+  return options_.link != LinkKind::kAuto || OnOneFileSystem(*here, out);
+}
+
+Status PullFiles::CheckSpace(const std::string& out) const {
+  if (Links(out)) return Ok();
+  uint64_t needed = 0;
+  for (const PullReport::File& file : report_.files) needed += file.there ? 0 : file.bytes;
+  needed += needed / 100;
+  SHARD_TRY(const uint64_t free, FreeBytes(out));
+  if (needed <= free) return Ok();
+  const bool far = !store_.blobs().LocalPath("");
+  return Error{
+      Code::kIo,
+      Cat(out, ": free space: expected ", FormatBytes(needed), ", found ", FormatBytes(free)),
+      far ? "free some space, or choose an output on a larger file system"
+          : "free some space, or choose an output on the file system of the layout, where files "
+            "can be linked"};
+}
+
+Status PullFiles::Place(StagingDirectory& staging) {
+  uint64_t total = 0;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const PullReport::File& file = report_.files[i];
+    if (file.there && extends_) continue;
+    staging.Expect(file.name);
+    total += file.bytes;
+  }
+  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  const size_t jobs = ThreadsForFiles(options_.pack.jobs);
+  return ParallelFor(items_.size(), jobs, [&](size_t i) -> Status {
+    SHARD_CHECK(CheckInterrupt());
+    PullReport::File& file = report_.files[i];
+    return file.there && extends_ ? Ok() : PlaceOne(items_[i], staging, progress, file);
+  });
+}
+
+// Returns the SHA-256 of what was placed.
+Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirectory& directory,
+                                          const std::string& name, ByteProgress& progress,
+                                          PullReport::File& file) const {
+  const auto read = [&](uint64_t bytes) { progress.Add(bytes); };
+  if (!item.kept.empty()) {
+    const LocalTree tree(out_);
+    SHARD_TRY(PlacedFile placed,
+              PlaceFile(tree, item.kept, directory, name, LinkKind::kAuto, read));
+    return std::move(placed.sha256);
+  }
+  const LinkKind link = item.layer.media_type == kWeightType ? options_.link : LinkKind::kCopy;
+  SHARD_TRY(PlacedFile placed,
+            PlaceFile(store_.blobs(), store_.FileOf(item.layer), directory, name, link, read));
+  file.how = manifest::LinkName(placed.how);
+  return std::move(placed.sha256);
+}
+
+Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
+                           ByteProgress& progress, PullReport::File& file) const {
+  const InsideDirectory& files = staging.files();
+  SHARD_CHECK(files.Remove(file.name));  // left by an earlier run that was killed
+  const fs::path path(file.name);
+  const std::string folder = path.parent_path().string();
+  SHARD_TRY(const InsideDirectory directory,
+            folder.empty() ? InsideDirectory::Open(files.path()) : files.MakeDirectories(folder));
+  SHARD_TRY(const std::string sha256,
+            PlaceBytes(item, directory, path.filename().string(), progress, file));
+  if (DigestOf(sha256) == item.layer.digest) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",
+                   DigestOf(sha256)),
+               "what is stored there is damaged: publish the distribution to it again"};
+}
+
+}  // namespace moepack::registry
