@@ -19,6 +19,8 @@ struct HttpSettings {
   long stall_bytes = 1024;   // fewer per second than this,
   long stall_seconds = 30;   // for so long, is a stalled transfer
   long connect_seconds = 30;
+  // A server may take so long over a body once it has all of it: it hashes and moves what it got.
+  long answer_seconds = 900;
   // Told what the user should know and what does not stop the work; from any thread.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

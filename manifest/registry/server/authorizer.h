@@ -1,4 +1,3 @@
-// The seam between requests to a registry and logging in to it.
 #pragma once
 
 #include <memory>
