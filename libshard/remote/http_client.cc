@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libshard/base/base64.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "libshard/remote/http_transfer.h"
@@ -25,21 +26,6 @@ bool MayRepeat(const std::string& method, int status) {
   return method == "GET" || method == "HEAD" || status == 307 || status == 308;
 }
 
-// RFC 4648, as a user and password are sent.
-std::string Base64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < text.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; ++k)
-      bits = bits << 8 | (i + k < text.size() ? static_cast<uint8_t>(text[i + k]) : 0u);
-    for (size_t k = 0; k < 4; ++k)
-      out += i + k <= text.size() ? kDigits[bits >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
-
 // "//host/path" has no scheme and leads elsewhere all the same.
 bool IsRelative(std::string_view location, const Url& base) {
   const Result<Url> target = ResolveLocation(base, location);
@@ -52,9 +38,13 @@ bool Repeats(std::string_view body, const HttpRequest& request) {
   constexpr size_t kShortest = 6;
   if (request.aws || (request.body && request.body->secret)) return true;
   std::vector<std::string> secrets = {request.url.query, request.url.password};
-  for (const std::string& word : Split(request.authorization, ' ')) secrets.push_back(word);
+  for (const std::string& word : Split(request.authorization, ' ')) {
+    secrets.push_back(word);
+    const std::string pair = DecodeBase64(word).value_or("");  // of user and password
+    if (pair.find(':') != pair.npos) secrets.push_back(pair.substr(pair.find(':') + 1));
+  }
   if (!request.url.user.empty())
-    secrets.push_back(Base64(Cat(request.url.user, ":", request.url.password)));
+    secrets.push_back(EncodeBase64(Cat(request.url.user, ":", request.url.password)));
   for (const std::string& pair : Split(request.url.query, '&'))
     secrets.push_back(pair.substr(std::min(pair.find('=') + 1, pair.size())));
   return std::any_of(secrets.begin(), secrets.end(), [&](const std::string& secret) {

@@ -10,8 +10,11 @@
 namespace moepack::remote {
 
 struct HttpSettings {
-  bool plain_http = false;       // http to hosts other than this machine
-  std::string ca_file, ca_path;  // "" for those of the system
+  bool plain_http = false;              // http to hosts other than this machine
+  std::string ca_file, ca_path;         // "" for those of the system
+  std::string ca_text;                  // PEM certificates in the place of ca_file; "" for none
+  std::string client_cert, client_key;  // PEM files that say who we are; "" for none
+  bool insecure = false;                // whoever answers is believed: the caller warns
   std::string user_agent = "moepack";
   RetryRule retry;
   size_t in_flight = 8;      // requests at once to one host

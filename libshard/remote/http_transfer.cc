@@ -48,6 +48,8 @@ const char* FailureHint(CURLcode code) {
   if (code == CURLE_PEER_FAILED_VERIFICATION)
     return "check the name in the address; for an authority that this machine does not know set "
            "SSL_CERT_FILE to its certificates";
+  if (code == CURLE_SSL_CERTPROBLEM)
+    return "check the files of the client's certificate and its key: PEM, and of one another";
   if (code == CURLE_COULDNT_RESOLVE_HOST) return "check the name of the host and the network";
   if (code == CURLE_COULDNT_CONNECT) return "check that the server runs and the port is right";
   return "run the command again; what is finished is not fetched again";
@@ -72,6 +74,7 @@ void HttpTransfer::SetTransport() {
     Curl().easy_setopt(curl_, CURLOPT_CAINFO, settings_.ca_file.c_str());
   if (!settings_.ca_path.empty())
     Curl().easy_setopt(curl_, CURLOPT_CAPATH, settings_.ca_path.c_str());
+  SetTls();
   Curl().easy_setopt(curl_, CURLOPT_ERRORBUFFER, reason_);
   Curl().easy_setopt(curl_, CURLOPT_HEADERFUNCTION, OnHeader);
   Curl().easy_setopt(curl_, CURLOPT_HEADERDATA, this);
@@ -94,6 +97,22 @@ void HttpTransfer::SetBody() {
   Curl().easy_setopt(curl_, CURLOPT_SEEKFUNCTION, OnSeek);
   Curl().easy_setopt(curl_, CURLOPT_SEEKDATA, this);
   Curl().easy_setopt(curl_, CURLOPT_LOW_SPEED_TIME, 0L);
+}
+
+void HttpTransfer::SetTls() {
+  if (!settings_.ca_text.empty()) {
+    // libcurl only reads it.
+    curl_blob blob = {const_cast<char*>(settings_.ca_text.data()), settings_.ca_text.size(),
+                      CURL_BLOB_NOCOPY};
+    Curl().easy_setopt(curl_, CURLOPT_CAINFO_BLOB, &blob);
+  }
+  if (!settings_.client_cert.empty())
+    Curl().easy_setopt(curl_, CURLOPT_SSLCERT, settings_.client_cert.c_str());
+  if (!settings_.client_key.empty())
+    Curl().easy_setopt(curl_, CURLOPT_SSLKEY, settings_.client_key.c_str());
+  if (!settings_.insecure) return;
+  Curl().easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 0L);
+  Curl().easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 0L);
 }
 
 void HttpTransfer::SetRequest() {

@@ -39,6 +39,7 @@ class HttpTransfer {
   static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent);
 
   void SetTransport();
+  void SetTls();
   void SetRequest();
   void SetBody();
   bool TakeHeader(std::string_view line);
