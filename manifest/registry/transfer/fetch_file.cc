@@ -24,6 +24,11 @@ bool IsHexDigest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
+// One of other cells, or of another number of them, tells nothing here.
+bool HasUsableMap(const Promise& promise, const CellMap& cells) {
+  return promise.cells.bytes == cells.cell_bytes() && promise.cells.sha256.size() == cells.count();
+}
+
 Status CheckPromise(const ByteSource& from, const Promise& promise, const FetchOptions& options) {
   const auto wrong = [&](const std::string& what) {
     return Error{Code::kInvalidArgument, Cat(promise.name, ": ", what)};
@@ -35,11 +40,6 @@ Status CheckPromise(const ByteSource& from, const Promise& promise, const FetchO
   if (promise.size > kMaxFileBytes || promise.size / options.cell_bytes >= kMostCells)
     return wrong(Cat("size: expected at most ", kMostCells, " cells of ", options.cell_bytes,
                      " bytes, found ", promise.size, " bytes"));
-  const uint64_t count = CellMap(promise.sha256, promise.size, options.cell_bytes).count();
-  if (!promise.cells.empty() && promise.cells.size() != count)
-    return wrong(Cat("chunk map: expected ", count, " cells, found ", promise.cells.size()));
-  if (!std::all_of(promise.cells.begin(), promise.cells.end(), IsHexDigest))
-    return wrong("chunk map: expected 64 hexadecimal digits for each cell, found other text");
   if (from.size() == promise.size) return Ok();
   return Error{Code::kCorrupt,
                Cat(promise.name, ": size: expected ", promise.size, " bytes as promised, found ",
@@ -106,8 +106,9 @@ class Fetching {
 
   Result<std::vector<uint64_t>> DamagedCells() const {
     std::vector<uint64_t> damaged;
+    if (!HasUsableMap(promise_, part_.cells())) return damaged;
     PageBuffer buffer(kCellBuffer);
-    for (uint64_t cell = 0; cell < promise_.cells.size(); ++cell) {
+    for (uint64_t cell = 0; cell < part_.cells().count(); ++cell) {
       Sha256 sha256;
       const uint64_t begin = cell * options_.cell_bytes, bytes = part_.cells().BytesOf(cell);
       for (uint64_t at = 0; at < bytes; at += kCellBuffer) {
@@ -116,7 +117,7 @@ class Fetching {
         SHARD_CHECK(part_.Read(begin + at, step));
         sha256.Update(step);
       }
-      if (sha256.Finish() != promise_.cells[cell]) damaged.push_back(cell);
+      if (sha256.Finish() != promise_.cells.sha256[cell]) damaged.push_back(cell);
     }
     return damaged;
   }

@@ -9,6 +9,7 @@
 
 #include "libshard/base/byte_progress.h"
 #include "libshard/base/byte_source.h"
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/inside_directory.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/transfer/piece_buffers.h"
@@ -20,13 +21,13 @@ struct Promise {
   std::string name;    // what messages call it: "models: blob sha256:... (groups/001/experts.gguf)"
   std::string sha256;  // 64 digits
   uint64_t size = 0;
-  // The chunk map: SHA-256 of each cell of FetchOptions::cell_bytes, 64 digits; empty for none.
-  // With one, only the cells that are wrong are fetched again.
-  std::vector<std::string> cells = {};
+  // The chunk map, used if its cells have FetchOptions::cell_bytes: then only those that are wrong
+  // are fetched again.
+  CellDigests cells = {};
 };
 
 struct FetchOptions {
-  uint64_t cell_bytes = 64u << 20;      // what is noted as done at once
+  uint64_t cell_bytes = kMapCellBytes;  // what is noted as done at once
   size_t piece_bytes = 8u << 20;        // of one request; each connection has a buffer of it
   size_t connections = 4;               // requests at once
   uint64_t parallel_from = 256u << 20;  // smaller files take one connection each

@@ -119,10 +119,6 @@ TEST_F(FetchFileTest, RefusesPromisesWithoutForm) {
   };
   EXPECT_THAT(message([](auto& promise, auto&) { promise.sha256 = "ABC"; }),
               HasSubstr("sha256: expected 64 hexadecimal digits, found \"ABC\""));
-  EXPECT_THAT(message([](auto& promise, auto&) { promise.cells.pop_back(); }),
-              HasSubstr("chunk map: expected 3 cells, found 2"));
-  EXPECT_THAT(message([](auto& promise, auto&) { promise.cells[1] = "x"; }),
-              HasSubstr("chunk map: expected 64 hexadecimal digits for each cell"));
   EXPECT_THAT(message([](auto& promise, auto& options) {
                 promise.size = uint64_t{1} << 62;
                 options.cell_bytes = 1;
@@ -155,6 +151,18 @@ TEST_F(FetchFileTest, WithAChunkMapOnlyWrongCellsAreFetchedAgain) {
   ExpectWhole(from);
   EXPECT_EQ(report->again_bytes, 5u);
   EXPECT_EQ(from.counts->bytes, from.size() + 5);
+}
+
+TEST_F(FetchFileTest, AChunkMapOfOtherCellsIsNotUsed) {
+  for (const bool shorter : {false, true}) {
+    FarSource from(BytesFromSeed(10 * kTestCell));
+    Spoil(from, 7, 1);
+    Promise promise = from.Promised(shorter ? kTestCell : kTestCell / 2);
+    if (shorter) promise.cells.sha256.pop_back();
+    const auto report = FetchFile(from, promise, *directory_, "file", SmallCells());
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->again_bytes, from.size());
+  }
 }
 
 TEST_F(FetchFileTest, BytesThatStayWrongLeaveNothing) {
