@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/json.h"
 #include "libshard/base/not_fetched.h"
-#include "libshard/base/cell_digest.h"
 #include "libshard/base/text.h"
 #include "libshard/base/utf8.h"
 #include "libshard/plan/partition.h"

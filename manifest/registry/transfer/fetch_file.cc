@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "libshard/base/digest.h"
-#include "libshard/base/file.h"
 #include "libshard/base/limits.h"
+#include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/scan_file.h"
 #include "libshard/base/text.h"
@@ -134,11 +134,9 @@ class Fetching {
 
 // Whether `name` is there with the promised bytes.
 bool IsBrought(const InsideDirectory& directory, const std::string& name, const Promise& promise) {
-  const auto kind = directory.KindOf(name);
-  if (!kind || *kind != InsideDirectory::Kind::kFile) return false;
-  const auto file = InputFile::Open(directory.path() / name);
-  if (!file || file->size() != promise.size) return false;
-  const auto sha256 = Sha256Of(*file);
+  const auto file = LocalTree(directory.path()).Open(name);
+  if (!file || (*file)->size() != promise.size) return false;
+  const auto sha256 = Sha256Of(**file);
   return sha256 && *sha256 == promise.sha256;
 }
 
