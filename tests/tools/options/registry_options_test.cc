@@ -42,6 +42,7 @@ class RegistryOptions : public testing::Test {
 
   // The parser's words, "" when it took them.
   std::string Parse(std::vector<std::string> words) {
+    arguments_ = {};
     std::reverse(words.begin(), words.end());
     try {
       app_.parse(words);
