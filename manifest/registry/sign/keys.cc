@@ -167,7 +167,7 @@ Result<PlainKey> ReadPlain(const std::string& name, const PemBlock& block,
     return Error{
         Code::kInvalidArgument,
         Cat(name, ": expected an encrypted key, as a passphrase was given, found a plain one"),
-        "leave the passphrase out"};
+        "leave out --passphrase-file, or unset MOEPACK_SIGN_PASSPHRASE"};
   const unsigned char* at = BytesOf(block.der.text());
   PlainKey plain(d2i_PKCS8_PRIV_KEY_INFO(nullptr, &at, static_cast<long>(block.der.text().size())));
   if (plain != nullptr) return plain;
@@ -255,7 +255,12 @@ Result<PrivateKey> PrivateKey::Parse(const std::string& name, std::string_view p
   if (key == nullptr)
     return Error{Code::kCorrupt, Cat(name, ": expected a PKCS#8 key, found other bytes")};
   SHARD_TRY(PublicKey pair, PublicKey::Of(name, std::move(key)));
-  return PrivateKey(std::move(pair));
+  PrivateKey read(std::move(pair));
+  // PKCS#8 has both halves, and nothing else compares them.
+  SHARD_TRY(const std::string signature, read.Sign(name));
+  if (read.public_key().Verify(name, signature)) return read;
+  return Error{Code::kCorrupt,
+               Cat(name, ": expected a key pair, found a public key of another private key")};
 }
 
 Result<Secret> PrivateKey::Pem(const Secret& passphrase) const {
