@@ -4,15 +4,12 @@
 #include <set>
 
 #include "libshard/base/byte_progress.h"
-#include "libshard/base/digest.h"
 #include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "manifest/document/damaged.h"
-#include "manifest/document/manifest_json.h"
 #include "manifest/document/parts.h"
-#include "manifest/registry/artifact/describe_set.h"
-#include "manifest/registry/store/oci_layout.h"
+#include "manifest/registry/artifact/distribution_parts.h"
 #include "manifest/write/output_path.h"
 #include "manifest/write/promised_file.h"
 
@@ -22,8 +19,6 @@ namespace {
 using manifest::LinkKind;
 using manifest::Manifest;
 
-constexpr uint64_t kMaxReadme = 1u << 20;
-
 // A blob to be: a file of the distribution, or a text that was made here.
 struct BlobItem {
   std::string name;
@@ -31,38 +26,27 @@ struct BlobItem {
   std::string text = {};  // "" for a file of the distribution
 };
 
-// A manifest and the tag that it gets.
-struct Tagged {
+// A manifest and a tag that it gets.
+struct TagPlan {
   PublishReport::Tag tag;
-  BlobRecord blob;
+  NewTag entry;
 };
 
 struct PublishPlan {
-  std::vector<BlobItem> items;
-  std::vector<Tagged> tagged;
+  std::vector<BlobItem> items;      // without the manifests
+  std::vector<BlobItem> manifests;  // that of the set first
+  std::vector<TagPlan> tags;        // in the same order
 };
 
 // What is read of the distribution before anything is planned.
-struct SourceParts {
+struct SourceParts : DistributionParts {
   std::shared_ptr<const LocalTree> tree;
-  Manifest manifest;
-  std::string text, readme;
-  SmallFiles files;
 };
-
-SmallFile SmallFileOf(std::string_view text) { return {DigestOf(Sha256Hex(text)), text.size()}; }
 
 Result<SourceParts> ReadDistribution(const std::string& distribution) {
   SourceParts read;
   read.tree = std::make_shared<const LocalTree>(distribution);
-  SHARD_TRY(read.text, manifest::ReadManifestText(*read.tree));
-  SHARD_TRY(read.manifest,
-            manifest::ParseManifest(read.tree->NameOf(manifest::kManifestFile), read.text));
-  read.files.distribution = SmallFileOf(read.text);
-  SHARD_TRY(const bool readme, read.tree->Has(kReadmeFile));
-  if (!readme) return read;
-  SHARD_TRY(read.readme, read.tree->ReadText(kReadmeFile, kMaxReadme));
-  if (!read.readme.empty()) read.files.readme = SmallFileOf(read.readme);
+  SHARD_TRY(static_cast<DistributionParts&>(read), ReadParts(*read.tree));
   return read;
 }
 
@@ -88,19 +72,16 @@ class PlanMaker {
   explicit PlanMaker(const SourceParts& read) : read_(read) {}
 
   // Adds a manifest with everything that it names, and returns its digest.
-  std::string Add(OciManifest oci, PublishReport::Tag tag) {
-    const std::string config = ConfigText(read_.manifest, oci.layers);
-    const SmallFile described = SmallFileOf(config);
-    oci.config = {kConfigType, described.digest, described.size};
-    for (const BlobRecord& layer : oci.layers) AddItem({layer.path(), layer, TextOf(layer.path())});
-    AddItem({Cat("config ", tag.tag), oci.config, config});
-    const std::string text = WriteOciManifest(oci);
-    const SmallFile whole = SmallFileOf(text);
-    const BlobRecord blob = {kManifestType, whole.digest, whole.size};
-    AddItem({Cat("manifest ", tag.tag), blob, text});
-    tag.digest = whole.digest;
-    plan_.tagged.push_back({std::move(tag), blob});
-    return whole.digest;
+  std::string Add(OciManifest described, PublishReport::Tag tag) {
+    const Artifact artifact = MakeArtifact(read_.manifest, std::move(described));
+    for (const BlobRecord& layer : artifact.oci.layers)
+      AddItem({layer.path(), layer, TextOf(layer.path())});
+    AddItem({Cat("config ", tag.tag), artifact.oci.config, artifact.config});
+    plan_.manifests.push_back({Cat("manifest ", tag.tag), artifact.blob, artifact.text});
+    tag.digest = artifact.blob.digest;
+    NewTag entry{tag.tag, artifact.blob, artifact.text};
+    plan_.tags.push_back({std::move(tag), std::move(entry)});
+    return artifact.blob.digest;
   }
   PublishPlan Take() && { return std::move(plan_); }
 
@@ -117,6 +98,20 @@ class PlanMaker {
   std::set<std::string> seen_;
   PublishPlan plan_;
 };
+
+// The moving tags name the same manifests.
+void AddMovingTags(const PublishOptions& options, PublishPlan& plan) {
+  const size_t manifests = plan.tags.size();
+  const std::string fixed = plan.tags[0].tag.tag;
+  for (const std::string& moving : options.moving_tags) {
+    for (size_t i = 0; i < manifests; ++i) {
+      TagPlan more = plan.tags[i];
+      more.tag.tag = more.entry.tag = moving + more.tag.tag.substr(fixed.size());
+      more.tag.moving = true;
+      plan.tags.push_back(std::move(more));
+    }
+  }
+}
 
 std::string ViewTag(const std::string& tag, uint32_t group) {
   return Cat(tag, "-g", GroupText(group));
@@ -139,13 +134,14 @@ Result<PublishPlan> MakePlan(const SourceParts& read, const std::string& tag,
     }
   }
   PublishPlan plan = std::move(maker).Take();
-  for (const Tagged& tagged : plan.tagged) {
-    if (tagged.blob.size <= kMaxOciManifest) continue;
-    return Error{Code::kUnsupported,
-                 Cat("manifest ", tagged.tag.tag, ": expected at most ", kMaxOciManifest,
-                     " bytes, found ", tagged.blob.size),
-                 "write the distribution with fewer or larger files"};
+  for (const BlobItem& item : plan.manifests) {
+    if (item.blob.size <= kMaxOciManifest) continue;
+    return Error{
+        Code::kUnsupported,
+        Cat(item.name, ": expected at most ", kMaxOciManifest, " bytes, found ", item.blob.size),
+        "write the distribution with fewer or larger files"};
   }
+  AddMovingTags(options, plan);
   return plan;
 }
 
@@ -172,15 +168,17 @@ Status CheckSizes(const SourceParts& read, const PublishPlan& plan) {
 }
 
 // Notes what the tags name now.
-Status CheckTags(const OciLayout& layout, const PublishOptions& options, PublishPlan& plan) {
-  for (Tagged& tagged : plan.tagged) {
-    const LayoutIndex::Entry* entry = layout.index().FindTag(tagged.tag.tag);
-    if (entry == nullptr) continue;
-    tagged.tag.before = entry->blob.digest;
-    if (tagged.tag.before == tagged.tag.digest || options.force) continue;
+Status CheckTags(const Store& store, const PublishOptions& options, PublishPlan& plan) {
+  for (TagPlan& one : plan.tags) {
+    PublishReport::Tag& tag = one.tag;
+    const auto found = store.FindTag(tag.tag);
+    if (!found && found.error().code == Code::kNotFound) continue;
+    if (!found) return found.error();
+    tag.before = found->digest;
+    if (tag.before == tag.digest || tag.moving || options.force) continue;
     return Error{Code::kInvalidArgument,
-                 Cat(layout.directory(), ": tag ", Quoted(tagged.tag.tag), ": expected ",
-                     tagged.tag.digest, " or no such tag, found ", tagged.tag.before),
+                 Cat(store.name(), ": tag ", Quoted(tag.tag), ": expected ", tag.digest,
+                     " or no such tag, found ", tag.before),
                  "choose another tag, or move this one with --force"};
   }
   return Ok();
@@ -188,62 +186,91 @@ Status CheckTags(const OciLayout& layout, const PublishOptions& options, Publish
 
 PublishReport StartReport(const PublishPlan& plan, std::vector<std::string> absent) {
   PublishReport report;
-  for (const BlobItem& item : plan.items)
-    report.blobs.push_back({item.name, item.blob.digest, item.blob.size});
-  for (const Tagged& tagged : plan.tagged) report.tags.push_back(tagged.tag);
+  for (const auto* items : {&plan.items, &plan.manifests}) {
+    for (const BlobItem& item : *items)
+      report.blobs.push_back({item.name, item.blob.digest, item.blob.size});
+  }
+  for (const TagPlan& one : plan.tags) report.tags.push_back(one.tag);
   report.absent = std::move(absent);
   return report;
 }
 
-Result<OciLayout::Added> AddItem(const SourceParts& read, const OciLayout& layout,
-                                 const BlobItem& item, LinkKind link,
-                                 const OciLayout::BytesRead& progress) {
-  if (!item.text.empty()) return layout.AddText(item.blob, item.text);
+Result<Added> AddItem(const SourceParts& read, WritableStore& store, const BlobItem& item,
+                      LinkKind link, const WritableStore::BytesRead& progress) {
+  if (!item.text.empty()) return store.AddText(item.blob, item.text);
   const bool bundle = item.blob.media_type == kWeightType;
   auto added =
-      layout.AddFile(*read.tree, item.name, item.blob, bundle ? link : LinkKind::kCopy, progress);
+      store.AddFile(*read.tree, item.name, item.blob, bundle ? link : LinkKind::kCopy, progress);
   if (added || added.error().code != Code::kMismatch) return added;
   Error error = std::move(added).error();
   error.hint = manifest::kDamagedHint;
   return manifest::NameDamaged(read.tree->name(), std::move(error));
 }
 
-Status AddItems(const SourceParts& read, const OciLayout& layout, const PublishPlan& plan,
+void Note(const Store& store, const BlobItem& item, const Added& added, PublishReport& report,
+          PublishReport::Blob& blob) {
+  blob.how = added.how;
+  blob.there = added.was_there();
+  if (added.mended)
+    report.warnings.push_back(
+        Cat(store.NameOf(item.blob), ": what was there had other bytes, and was replaced"));
+}
+
+Status AddItems(const SourceParts& read, WritableStore& store, const PublishPlan& plan,
                 const PublishOptions& options, PublishReport& report) {
   uint64_t total = 0;
   for (const BlobItem& item : plan.items) total += item.text.empty() ? item.blob.size : 0;
   ByteProgress progress(manifest::CheckingReport(options.pack), total);
-  std::vector<OciLayout::Added> added(plan.items.size());
+  std::vector<Added> added(plan.items.size());
   const size_t jobs = ThreadsForFiles(options.pack.jobs);
   const Status status = ParallelFor(plan.items.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
-    SHARD_TRY(added[i], AddItem(read, layout, plan.items[i], options.link,
+    SHARD_TRY(added[i], AddItem(read, store, plan.items[i], options.link,
                                 [&](uint64_t bytes) { progress.Add(bytes); }));
     return Ok();
   });
   if (!status) return status;
-  for (size_t i = 0; i < added.size(); ++i) {
-    PublishReport::Blob& blob = report.blobs[i];
-    blob.there = !added[i].how;
-    blob.how = blob.there ? "there" : manifest::LinkName(*added[i].how);
-    if (added[i].mended)
-      report.warnings.push_back(Cat(layout.NameOf(plan.items[i].blob),
-                                    ": what was there had other bytes, and was replaced"));
+  for (size_t i = 0; i < added.size(); ++i)
+    Note(store, plan.items[i], added[i], report, report.blobs[i]);
+  return Ok();
+}
+
+Status AddManifests(WritableStore& store, const PublishPlan& plan, PublishReport& report) {
+  for (size_t i = 0; i < plan.manifests.size(); ++i) {
+    const BlobItem& item = plan.manifests[i];
+    SHARD_TRY(const Added added, store.AddManifest(item.blob, item.text));
+    Note(store, item, added, report, report.blobs[plan.items.size() + i]);
   }
   return Ok();
 }
 
+// The tags of the set come last: once they are seen, the views are there.
+Status SetTags(WritableStore& store, const PublishPlan& plan) {
+  std::vector<NewTag> tags;
+  for (const bool views : {true, false}) {
+    for (const TagPlan& one : plan.tags) {
+      if (one.tag.group.has_value() == views) tags.push_back(one.entry);
+    }
+  }
+  return store.SetTags(tags);
+}
+
 // Looks at what is there without making or locking anything.
-Status LookAtLayout(const std::string& directory, const PublishOptions& options, PublishPlan& plan,
-                    PublishReport& report) {
-  const auto layout = OciLayout::Open(directory);
-  if (!layout) return layout.error().code == Code::kNotFound ? Ok() : Status(layout.error());
-  SHARD_CHECK(CheckTags(*layout, options, plan));
+Status LookAtStore(const Reference& to, const PublishOptions& options, PublishPlan& plan,
+                   PublishReport& report) {
+  const auto store = OpenStore(to, options.access);
+  if (!store) return store.error().code == Code::kNotFound ? Ok() : Status(store.error());
+  SHARD_CHECK(CheckTags(**store, options, plan));
   for (size_t i = 0; i < plan.items.size(); ++i) {
-    report.blobs[i].there = layout->CheckBlob(plan.items[i].blob).has_value();
+    report.blobs[i].there = (*store)->CheckBlob(plan.items[i].blob).has_value();
     if (report.blobs[i].there) report.blobs[i].how = "there";
   }
-  for (size_t i = 0; i < plan.tagged.size(); ++i) report.tags[i] = plan.tagged[i].tag;
+  for (size_t i = 0; i < plan.manifests.size(); ++i) {
+    PublishReport::Blob& blob = report.blobs[plan.items.size() + i];
+    blob.there = (*store)->ReadManifest(plan.manifests[i].blob).has_value();
+    if (blob.there) blob.how = "there";
+  }
+  for (size_t i = 0; i < plan.tags.size(); ++i) report.tags[i] = plan.tags[i].tag;
   return Ok();
 }
 
@@ -255,9 +282,9 @@ uint64_t PublishReport::added_bytes() const {
   return bytes;
 }
 
-uint64_t PublishReport::copied_bytes() const {
+uint64_t PublishReport::bytes_by(const std::string& how) const {
   uint64_t bytes = 0;
-  for (const Blob& blob : blobs) bytes += blob.how == LinkName(LinkKind::kCopy) ? blob.bytes : 0;
+  for (const Blob& blob : blobs) bytes += blob.how == how ? blob.bytes : 0;
   return bytes;
 }
 
@@ -274,7 +301,8 @@ Result<PublishReport> Publish(const std::string& distribution, const Reference& 
                  Cat("reference: expected a tag to publish under, found ", to.digest),
                  "a digest is what publishing prints: leave it out"};
   }
-  SHARD_CHECK(manifest::CheckOutsideDistribution(to.directory, distribution));
+  if (to.kind == Reference::Kind::kLayout)
+    SHARD_CHECK(manifest::CheckOutsideDistribution(to.place, distribution));
   SHARD_TRY(const SourceParts read, ReadDistribution(distribution));
   std::vector<std::string> absent = AbsentWords(read.manifest);
   SHARD_CHECK(CheckWhole(distribution, absent, options));
@@ -282,16 +310,15 @@ Result<PublishReport> Publish(const std::string& distribution, const Reference& 
   SHARD_CHECK(CheckSizes(read, plan));
   PublishReport report = StartReport(plan, std::move(absent));
   if (options.dry_run) {
-    SHARD_CHECK(LookAtLayout(to.directory, options, plan, report));
+    SHARD_CHECK(LookAtStore(to, options, plan, report));
     return report;
   }
-  SHARD_TRY(OciLayout layout, OciLayout::OpenOrMake(to.directory));
-  SHARD_CHECK(CheckTags(layout, options, plan));
-  SHARD_CHECK(AddItems(read, layout, plan, options, report));
-  LayoutIndex index = layout.index();
-  for (const Tagged& tagged : plan.tagged) index.SetTag(tagged.tag.tag, tagged.blob);
-  SHARD_CHECK(layout.SetIndex(index));
-  for (size_t i = 0; i < plan.tagged.size(); ++i) report.tags[i] = plan.tagged[i].tag;
+  SHARD_TRY(const std::shared_ptr<WritableStore> store, OpenWritable(to, options.access));
+  SHARD_CHECK(CheckTags(*store, options, plan));
+  SHARD_CHECK(AddItems(read, *store, plan, options, report));
+  SHARD_CHECK(AddManifests(*store, plan, report));
+  SHARD_CHECK(SetTags(*store, plan));
+  for (size_t i = 0; i < plan.tags.size(); ++i) report.tags[i] = plan.tags[i].tag;
   return report;
 }
 

@@ -15,6 +15,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 #include "tools/options/source.h"
 
 namespace moepack::cli {
@@ -32,13 +33,13 @@ struct Arguments {
   bool json = false;
 
   std::string shown() const {
-    return registry::ReferenceText(reference.directory, reference.tag_or_default());
+    return registry::ReferenceText(reference.With(reference.tag_or_default()));
   }
 };
 
 std::string PullCommand(const Arguments& arguments, const PublishReport& report) {
-  const std::string pinned = registry::ReferenceText(
-      arguments.reference.directory, arguments.reference.tag_or_default(), report.digest());
+  const registry::Reference& to = arguments.reference;
+  const std::string pinned = registry::ReferenceText(to.With(to.tag_or_default(), report.digest()));
   std::string group = "0";
   for (const PublishReport::Tag& tag : report.tags) {
     if (!tag.group) continue;
@@ -54,6 +55,17 @@ std::string TagState(const PublishReport::Tag& tag) {
   return tag.before == tag.digest ? "as it was" : "moved";
 }
 
+// What of the new bytes took space or time: ", 1.2 GB (...) of them sent".
+std::string HowText(const PublishReport& report) {
+  std::string text;
+  for (const char* how : {"copy", "sent", "mounted"}) {
+    const uint64_t bytes = report.bytes_by(how);
+    const std::string_view word = how == std::string_view("copy") ? "copied" : how;
+    if (bytes > 0) text += Cat(", ", ExactBytes(bytes), " of them ", word);
+  }
+  return text;
+}
+
 std::string ReportText(const Arguments& arguments, const PublishReport& report, double seconds) {
   const bool dry_run = arguments.publish.dry_run;
   Table blobs({"blob", ">bytes", "how"});
@@ -64,7 +76,7 @@ std::string ReportText(const Arguments& arguments, const PublishReport& report, 
   std::string text =
       Cat(blobs.Render(), "\n", tags.Render(), "\n", dry_run ? "would publish " : "published ",
           Shown(arguments.shown()), ": ", ExactBytes(report.added_bytes()), " new");
-  if (!dry_run) text += Cat(", ", ExactBytes(report.copied_bytes()), " of them copied");
+  if (!dry_run) text += HowText(report);
   text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
   if (!dry_run) text += Cat("; in ", FormatElapsed(seconds));
   text += "\n";
@@ -92,7 +104,9 @@ Json ReportJson(const Arguments& arguments, const PublishReport& report) {
                    {"tags", std::move(tags)},
                    {"blobs", std::move(blobs)},
                    {"bytes_new", report.added_bytes()},
-                   {"bytes_copied", report.copied_bytes()},
+                   {"bytes_copied", report.bytes_by("copy")},
+                   {"bytes_sent", report.bytes_by("sent")},
+                   {"bytes_mounted", report.bytes_by("mounted")},
                    {"bytes_there", report.there_bytes()},
                    {"absent", report.absent}};
   if (!arguments.publish.dry_run) document["pull_command"] = PullCommand(arguments, report);
@@ -132,11 +146,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   registry::PublishOptions& options = arguments->publish;
   app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
-  app.add_option("REF", arguments->target,
-                 "Where to publish: layout:DIR[:tag], an OCI image layout directory of this "
-                 "machine, which is made if it is not there. Default tag: latest. A DIR whose own "
-                 "name holds ':' or '@' is written with '/' at its end.")
-      ->required();
+  AddReference(app, "REF", arguments->target,
+               "Where to publish: oci://host[:port]/repository[:tag], a registry, or "
+               "layout:DIR[:tag], an OCI image layout directory of this machine, which is made if "
+               "it is not there. Default tag: latest.");
   StartSection(app, Section::kInput);
   app.add_flag("--allow-incomplete", options.allow_incomplete,
                "Publish a distribution that lacks parts: with the parts that it has.");
@@ -146,6 +159,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "and so on, with which any OCI client fetches one node's files.");
   AddLink(app, arguments->link,
           {"How bundles come into the layout", {"auto", "hardlink", "reflink", "copy"}});
+  app.add_option("--moving-tag", options.moving_tags,
+                 "Also give this tag, and move it if it names something else. Repeatable.")
+      ->type_name("TAG")
+      ->allow_extra_args(false)
+      ->check([](const std::string& tag) {
+        return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
+      });
   app.add_flag("--force", options.force, "Move tags that name something else.");
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);

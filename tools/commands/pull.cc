@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/node/assemble.h"
@@ -17,6 +18,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 
 namespace moepack::cli {
 namespace pull_command {
@@ -69,7 +71,8 @@ std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
       Cat(files.Render(), "\n", dry_run ? "would pull " : "pulled ",
           ExactBytes(report.total_bytes() - report.there_bytes()), " to ", Shown(arguments.out));
   if (!dry_run) text += Cat(" in ", FormatElapsed(outcome.seconds));
-  if (report.extended) text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
+  if (report.there_bytes() > 0)
+    text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
   text += Cat("; ", GroupsText(report.groups), "\nmanifest ", report.digest, "\n");
   if (outcome.node) text += Cat("assembled ", Shown(arguments.node), "\n");
   return text + NextLines(arguments, outcome);
@@ -82,7 +85,7 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
     files.push_back({{"file", file.name}, {"digest", file.digest}, {"bytes", file.bytes}});
     if (!file.how.empty()) files.back()["how"] = file.how;
   }
-  Json document = {{"reference", arguments.source},
+  Json document = {{"reference", WithoutSecrets(arguments.source)},
                    {"digest", report.digest},
                    {"groups", report.groups},
                    {"output", arguments.out},
@@ -152,7 +155,9 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
 
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
-  arguments.pull.overlay = arguments.overlay == "auto";
+  arguments.pull.overlay = arguments.overlay != "none";
+  if (arguments.overlay != "auto" && arguments.overlay != "none")
+    arguments.pull.overlay_version = arguments.overlay;
   SHARD_CHECK(CheckNode(arguments));
   SHARD_TRY(Outcome outcome, PullWithProgress(arguments));
   SHARD_CHECK(Assemble(arguments, outcome));
@@ -169,23 +174,23 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   registry::PullOptions& options = arguments->pull;
-  app.add_option("REF", arguments->source,
-                 "What to pull: layout:DIR[:tag][@sha256:...], from an OCI image layout directory "
-                 "of this machine. A digest goes before the tag; default tag: latest. A DIR whose "
-                 "own name holds ':' or '@' is written with '/' at its end.")
-      ->required();
+  AddReference(app, "REF", arguments->source,
+               "What to pull: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
+               "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
+               "web server, or a distribution as files: a directory, hf://owner/repo[@rev], "
+               "https://... or s3://... A digest goes before the tag; default tag: latest.");
   StartSection(app, Section::kInput);
   app.add_option("--group", options.groups,
-                 "The groups whose files to pull, counted from 0: 1, or 0,2. The manifest of a "
-                 "node view has one group, and needs none.")
+                 "The groups whose files to pull, counted from 0: 1, or 0,2. A node view has one "
+                 "group and needs none; an output that was pulled before has those that it has.")
       ->type_name("G")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
   app.add_option("--overlay", arguments->overlay,
-                 "auto: with the overlay that belongs to the set (the default); none: without.")
-      ->type_name("WHICH")
-      ->transform(OneOf({"auto", "none"}));
+                 "auto: with the overlay that belongs to the set (the default); none: without; a "
+                 "version: with it, and the set must have this one.")
+      ->type_name("WHICH");
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "The directory of the distribution. One that was pulled of the same distribution "
@@ -197,6 +202,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("DIR");
   AddLink(app, arguments->link,
           {"How bundles come out of the layout", {"auto", "hardlink", "reflink", "copy"}});
+  app.add_flag("--update", options.update,
+               "Take what the tag names now, though the output was pulled before, and fetch only "
+               "what differs. Default: what pulled.json in the output names.");
   AddForce(app, options.force);
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
