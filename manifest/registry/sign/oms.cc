@@ -155,10 +155,13 @@ Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKe
                      KeyTypeName(public_key.type())),
                  "OpenSSF Model Signing has no Ed25519: `moepack keygen` makes P-256 keys"};
   SHARD_TRY(const std::string signature, key.Sign(PreAuthentication(kEnvelopeType, statement)));
+  // Readers ask for both empty members.
+  const Json signed_by = {{"sig", ToBase64(signature)}, {"keyid", ""}};
   const Json envelope = {{"payload", ToBase64(statement)},
                          {"payloadType", kEnvelopeType},
-                         {"signatures", Json::array({Json{{"sig", ToBase64(signature)}}})}};
-  const Json material = {{"publicKey", {{"hint", Sha256Hex(public_key.pem())}}}};
+                         {"signatures", Json::array({signed_by})}};
+  const Json material = {{"publicKey", {{"hint", Sha256Hex(public_key.pem())}}},
+                         {"tlogEntries", Json::array()}};
   const Json bundle = {
       {"mediaType", kBundleType}, {"verificationMaterial", material}, {"dsseEnvelope", envelope}};
   return bundle.dump() + "\n";
