@@ -49,7 +49,9 @@ const char* FailureHint(CURLcode code) {
     return "check the name in the address; for an authority that this machine does not know set "
            "SSL_CERT_FILE to its certificates";
   if (code == CURLE_SSL_CERTPROBLEM)
-    return "check the files of the client's certificate and its key: PEM, and of one another";
+    return "check the files of the client's certificate and its key: PEM, of one another, and the "
+           "key "
+           "not encrypted";
   if (code == CURLE_COULDNT_RESOLVE_HOST) return "check the name of the host and the network";
   if (code == CURLE_COULDNT_CONNECT) return "check that the server runs and the port is right";
   return "run the command again; what is finished is not fetched again";
@@ -108,8 +110,11 @@ void HttpTransfer::SetTls() {
   }
   if (!settings_.client_cert.empty())
     Curl().easy_setopt(curl_, CURLOPT_SSLCERT, settings_.client_cert.c_str());
-  if (!settings_.client_key.empty())
+  if (!settings_.client_key.empty()) {
     Curl().easy_setopt(curl_, CURLOPT_SSLKEY, settings_.client_key.c_str());
+    // Without one OpenSSL asks on the terminal, for every connection.
+    Curl().easy_setopt(curl_, CURLOPT_KEYPASSWD, "");
+  }
   if (!settings_.insecure) return;
   Curl().easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 0L);
   Curl().easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 0L);

@@ -31,14 +31,6 @@ Result<std::vector<std::string>> NamesBelow(const fs::path& directory) {
   return names;
 }
 
-Result<std::string> ReadCertificates(const fs::path& file) {
-  SHARD_TRY(std::string text, ReadTextFile(file, kMostCertificates));
-  if (text.find(kPemCertificate) != text.npos) return text + "\n";
-  return Error{Code::kCorrupt,
-               Cat(Shown(file.string()), ": expected certificates as PEM, found none"),
-               "turn it into PEM: openssl x509 -inform DER -in FILE -out FILE.crt"};
-}
-
 Error WrongPair(const fs::path& directory, const std::string& file, const std::string& expected) {
   return {Code::kInvalidArgument,
           Cat(Shown((directory / file).string()), ": expected ", Shown(expected)),
@@ -55,7 +47,7 @@ Status ReadDirectory(const fs::path& directory, const std::vector<std::string>& 
     const fs::path path(name);
     const std::string kind = path.extension(), stem = path.stem();
     if (kind == ".crt") {
-      SHARD_TRY(const std::string text, ReadCertificates(directory / name));
+      SHARD_TRY(const std::string text, ReadAuthorities(directory / name));
       certificates.authorities += text;
     }
     if (kind == ".key" && !is_there(stem + ".cert"))
@@ -97,15 +89,23 @@ Result<HostCertificates> CertificatesOf(const std::string& host,
   return certificates;
 }
 
+Result<std::string> ReadAuthorities(const fs::path& file) {
+  SHARD_TRY(std::string text, ReadTextFile(file, kMostCertificates));
+  if (text.find(kPemCertificate) != text.npos) return text + "\n";
+  return Error{Code::kCorrupt,
+               Cat(Shown(file.string()), ": expected certificates as PEM, found none"),
+               "turn it into PEM: openssl x509 -inform DER -in FILE -out FILE.crt"};
+}
+
 Status UseCertificates(const HostCertificates& certificates, remote::HttpSettings& settings) {
   if (settings.client_cert.empty()) {
     settings.client_cert = certificates.client_cert;
     settings.client_key = certificates.client_key;
   }
   if (certificates.authorities.empty()) return Ok();
-  std::string others;
-  if (!settings.ca_file.empty()) {
-    SHARD_TRY(others, ReadCertificates(settings.ca_file));
+  std::string others = settings.ca_text;
+  if (others.empty() && !settings.ca_file.empty()) {
+    SHARD_TRY(others, ReadAuthorities(settings.ca_file));
   }
   settings.ca_text = others + certificates.authorities;
   return Ok();

@@ -28,8 +28,11 @@ std::vector<std::filesystem::path> CertificateDirectories();
 Result<HostCertificates> CertificatesOf(const std::string& host,
                                         const std::vector<std::filesystem::path>& places);
 
-// Puts them into `settings`, where they stand beside ca_file; a client certificate that `settings`
-// has stays.
+// A file of authorities; kCorrupt for one that is no PEM.
+Result<std::string> ReadAuthorities(const std::filesystem::path& file);
+
+// Puts them into `settings`, where they stand beside those of ca_text, or else of ca_file; a client
+// certificate that `settings` has stays.
 Status UseCertificates(const HostCertificates& certificates, remote::HttpSettings& settings);
 
 }  // namespace moepack::registry

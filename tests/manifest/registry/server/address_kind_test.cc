@@ -46,7 +46,6 @@ TEST(AddressKindTest, TheSystemKnowsThisMachine) {
   EXPECT_EQ(KindsOfHost("127.0.0.1", ResolveBySystem), Kinds{Kind::kLoopback});
   for (const std::string& number : ResolveBySystem("localhost"))
     EXPECT_TRUE(number == "127.0.0.1" || number == "::1") << number;
-  EXPECT_TRUE(ResolveBySystem("no such host").empty());
 }
 
 TEST(AddressKindTest, APublicServerLeadsToPublicOnesOnly) {
