@@ -53,6 +53,7 @@ struct OmsReport {
 // there is kInvalidArgument. Code of HashDirectory and WriteOmsBundle.
 struct OmsSignOptions {
   std::string signature_file;
+  std::vector<std::string> ignored = {};  // files and directories that are not signed either
   bool replace = false, dry_run = false;
   HashOptions hash = {};
 };

@@ -87,7 +87,8 @@ Result<OmsReport> SignDirectory(const std::string& directory, const PrivateKey& 
   statement.name = report.name = DirectoryName(directory);
   if (!IsUtf8(statement.name))
     return Error{Code::kUnsupported, Cat(Shown(directory), ": name: expected UTF-8")};
-  statement.ignored.assign(std::begin(kGitPaths), std::end(kGitPaths));
+  statement.ignored = options.ignored;
+  statement.ignored.insert(statement.ignored.end(), std::begin(kGitPaths), std::end(kGitPaths));
   const std::string own = NameInside(directory, report.signature_file);
   if (!own.empty()) statement.ignored.push_back(own);
   std::sort(statement.ignored.begin(), statement.ignored.end());

@@ -19,8 +19,7 @@ struct SignedClaim {
   std::string digest;  // of the manifest, "sha256:<64 digits>"
 };
 
-// kInvalidArgument unless `text` is a host and the path of a repository, "host[:port]/path", in
-// the spelling of https://github.com/distribution/reference and not longer than 255 characters.
+// kInvalidArgument unless `text` is what stands behind oci:// in a reference without a tag.
 Status CheckIdentity(const std::string& text);
 
 // The bytes that cosign writes for the same claim: one line, a fixed order of keys. REQUIRES:
