@@ -18,10 +18,10 @@ std::string ListHint(const std::string& directory) {
              "` lists what the layout holds");
 }
 
-Json TaggedBlob(const std::string& tag, const BlobRecord& blob) {
+Json TaggedBlob(const std::string& tag, const BlobRecord& blob, const std::string& artifact_type) {
   Json out = {{"mediaType", blob.media_type}, {"digest", blob.digest}, {"size", blob.size}};
   out["annotations"] = {{kTagKey, tag}};
-  out["artifactType"] = kArtifactType;
+  if (!artifact_type.empty()) out["artifactType"] = artifact_type;
   return out;
 }
 
@@ -92,18 +92,28 @@ Result<BlobRecord> LayoutIndex::Find(const std::string& where, const std::string
   return found->blob;
 }
 
-void LayoutIndex::SetTag(const std::string& tag, const BlobRecord& blob) {
+void LayoutIndex::SetTag(const std::string& tag, const BlobRecord& blob,
+                         const std::string& artifact_type) {
   Json& manifests = document_["manifests"];
   const Entry* old = FindTag(tag);
   if (old != nullptr && old->blob.digest == blob.digest) return;
   if (old != nullptr) {
     const size_t at = static_cast<size_t>(old - entries_.data());
-    manifests.get_ref<Json::array_t&>()[at] = TaggedBlob(tag, blob);
+    manifests.get_ref<Json::array_t&>()[at] = TaggedBlob(tag, blob, artifact_type);
     entries_[at] = {blob, tag};
     return;
   }
-  manifests.push_back(TaggedBlob(tag, blob));
+  manifests.push_back(TaggedBlob(tag, blob, artifact_type));
   entries_.push_back({blob, tag});
+}
+
+void LayoutIndex::RemoveTag(const std::string& tag) {
+  Json::array_t& manifests = document_["manifests"].get_ref<Json::array_t&>();
+  for (size_t i = entries_.size(); i-- > 0;) {
+    if (entries_[i].tag != tag) continue;
+    manifests.erase(manifests.begin() + static_cast<ptrdiff_t>(i));
+    entries_.erase(entries_.begin() + static_cast<ptrdiff_t>(i));
+  }
 }
 
 }  // namespace moepack::registry
