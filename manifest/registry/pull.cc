@@ -91,11 +91,16 @@ PullLock MakeLock(const Store& store, const Reference& from, const PullReport& r
   return lock;
 }
 
-Status WriteOutput(const std::string& out, const PullOptions& options, const PullLock& lock,
-                   StagingDirectory& staging, PullFiles& files) {
+Status WriteOutput(const Store& store, const std::string& out, const PullOptions& options,
+                   const PullLock& lock, StagingDirectory& staging, PullFiles& files) {
   PullReport& report = files.report();
   SHARD_CHECK(staging.Begin(StagingIdentityOf(report.digest, report.groups)));
-  SHARD_CHECK(files.Place(staging));
+  const Status placed = files.Place(staging);
+  if (!placed) {
+    // What came from another machine is not fetched again.
+    if (!store.blobs().LocalPath("") && placed.error().code != Code::kCorrupt) staging.Keep();
+    return placed;
+  }
   SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, WriteLock(lock)));
   SHARD_CHECK(report.extended ? Extend(out, report, staging)
                               : staging.Publish(options.force || options.update));
@@ -152,7 +157,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   if (staging) {
     SHARD_CHECK(files.CheckSpace(out));
     const PullLock written = MakeLock(*store, from, report, target, options.overlay);
-    SHARD_CHECK(WriteOutput(out, options, written, *staging, files));
+    SHARD_CHECK(WriteOutput(*store, out, options, written, *staging, files));
   }
   return std::move(report);
 }

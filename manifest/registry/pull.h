@@ -18,8 +18,8 @@ struct PullReport {
   struct File {
     std::string name, digest;
     uint64_t bytes = 0;
-    // "hardlink", "reflink" or "copy"; "there" for one that the output has, or had before an
-    // update; "" in a dry run.
+    // "hardlink", "reflink" or "copy"; "fetched" from another machine, "resumed" when an earlier
+    // run did that; "there" for one that the output has, or had before an update; "" in a dry run.
     std::string how = {};
     bool there = false;
   };
@@ -27,6 +27,8 @@ struct PullReport {
   std::vector<uint32_t> groups;  // that were asked for
   bool extended = false;         // the output was there, and files were added to it
   std::vector<File> files;
+  // Of files from another machine: bytes that came, and bytes of files that an earlier run began.
+  uint64_t fetched_bytes = 0, resumed_bytes = 0;
   std::vector<std::string> warnings;  // about a tag that moved, and what was left on the disk
   uint64_t total_bytes() const;
   uint64_t there_bytes() const;

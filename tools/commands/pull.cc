@@ -31,6 +31,7 @@ struct Arguments {
   std::optional<manifest::LinkKind> link;
   std::string overlay = "auto";
   registry::PullOptions pull;
+  RegistryArguments registry;
   bool json = false;
 };
 
@@ -106,9 +107,10 @@ void PrintPlan(const PullReport& plan) {
 }
 
 Result<Outcome> PullWithProgress(const Arguments& arguments) {
-  SHARD_TRY(const registry::Reference reference, registry::ParseReference(arguments.source));
+  SHARD_TRY(const NamedStore named, ParseNamed(arguments.source, arguments.registry));
   Progress progress("pulling");
   registry::PullOptions options = arguments.pull;
+  options.access = named.access;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.planned = [&](const PullReport& plan) {
     progress.Clear();
@@ -117,7 +119,7 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
   options.pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
-  SHARD_TRY(PullReport report, registry::Pull(reference, arguments.out, options));
+  SHARD_TRY(PullReport report, registry::Pull(named.reference, arguments.out, options));
   return Outcome{std::move(report), progress.seconds(), {}};
 }
 
@@ -209,6 +211,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -217,13 +220,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kPull = {
     "pull",
-    "Gets one node's files out of an OCI image layout",
+    "Gets one node's files out of a registry, a layout or a distribution",
     "Checks the manifest's digest, then that it agrees with the distribution.json it names, then "
     "every byte of the files, before the output appears. The output is a distribution with the "
     "trunk, the overlay, the small files and the groups that were asked for, which verify --group "
     "and assemble take; a second pull adds other groups to it.",
     {"moepack pull layout:models:v1 --group 1 -o pulled-1",
-     "moepack pull layout:models:v1-g000 -o pulled-0 --dry-run"},
+     "moepack pull oci://registry.example/team/model:v1 --group 0 -o pulled --assemble node-0"},
     pull_command::Bind};
 
 }  // namespace moepack::cli
