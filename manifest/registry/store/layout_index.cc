@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/json_values.h"
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
 
@@ -13,8 +14,10 @@ constexpr const char* kTagKey = "org.opencontainers.image.ref.name";
 constexpr size_t kMaxIndexValues = 1u << 18;
 constexpr size_t kShownTags = 20;
 
-std::string ListHint(const std::string& directory) {
-  return Cat("`", ShellCommand({"moepack", "ls", ReferenceText(directory, "")}),
+std::string ListHint(const std::string& place) {
+  const bool web = IsAddress(place);
+  const Reference::Kind kind = web ? Reference::Kind::kWebLayout : Reference::Kind::kLayout;
+  return Cat("`", ShellCommand({"moepack", "ls", ReferenceText({kind, place, "", ""})}),
              "` lists what the layout holds");
 }
 

@@ -29,13 +29,12 @@ class HashedSource final : public ByteSource {
   mutable Sha256 sha256_;
 };
 
-// `link` is what was asked for; all but a copy is refused for bytes of another machine.
 Result<PlacedFile> CopyHashed(const ByteSource& source, const InsideDirectory& to,
-                              const std::string& name, LinkKind link,
+                              const std::string& name,
                               const std::function<void(uint64_t bytes)>& read) {
   const HashedSource hashed(source);
   manifest::LinkOptions options;
-  options.kind = link;
+  options.kind = LinkKind::kCopy;
   options.copied = read;
   SHARD_CHECK(manifest::LinkFile(hashed, to, name, options));
   return PlacedFile{LinkKind::kCopy, hashed.Finish()};
@@ -54,14 +53,13 @@ Result<PlacedFile> PlaceFile(const SourceTree& from, const std::string& file,
                              const std::function<void(uint64_t bytes)>& read) {
   // Opening it through its tree refuses links that lead out of it.
   SHARD_TRY(const ByteSourcePtr source, from.Open(file));
-  const std::optional<fs::path> local = from.LocalPath(file);
-  if (link == LinkKind::kCopy || !local) return CopyHashed(*source, to, name, link, read);
+  if (link == LinkKind::kCopy) return CopyHashed(*source, to, name, read);
   std::vector<LinkKind> kinds = {link};
   if (link == LinkKind::kAuto) kinds = {LinkKind::kHardlink, LinkKind::kReflink};
   Status status = Ok();
   for (const LinkKind kind : kinds) {
     const auto made =
-        manifest::LinkFile(*local, to, name, manifest::LinkOptions{kind, {}, {}});
+        manifest::LinkFile(*from.LocalPath(file), to, name, manifest::LinkOptions{kind, {}, {}});
     if (!made) {
       status = made.error();
       continue;
@@ -70,7 +68,7 @@ Result<PlacedFile> PlaceFile(const SourceTree& from, const std::string& file,
     return PlacedFile{kind, std::move(sha256)};
   }
   if (link != LinkKind::kAuto) return std::move(status).error();
-  return CopyHashed(*source, to, name, LinkKind::kCopy, read);
+  return CopyHashed(*source, to, name, read);
 }
 
 }  // namespace moepack::registry

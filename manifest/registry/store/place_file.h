@@ -19,8 +19,8 @@ struct PlacedFile {
 
 // Makes `name` in `to` with the content of `file`, as LinkFile does, and reads all of it once: a
 // copy is hashed while it is made, a link afterwards. `read` is told how many bytes each step took;
-// it may be empty. Bytes of another machine are copied; kHardlink and kReflink are kInvalidArgument
-// for them. REQUIRES: `link` is not kSymlink, and `name` does not exist and is directly in `to`.
+// it may be empty. REQUIRES: `link` is not kSymlink, `from` is a tree of this machine, and `name`
+// does not exist and is directly in `to`.
 Result<PlacedFile> PlaceFile(const SourceTree& from, const std::string& file,
                              const InsideDirectory& to, const std::string& name,
                              manifest::LinkKind link,
