@@ -17,6 +17,7 @@
 #include "tools/options/options.h"
 #include "tools/options/reference_option.h"
 #include "tools/options/source.h"
+#include "tools/options/upload_options.h"
 
 namespace moepack::cli {
 namespace publish_command {
@@ -27,6 +28,8 @@ using registry::PublishReport;
 struct Arguments {
   std::string distribution, target;
   registry::Reference reference;  // `target`, once it is parsed
+  RegistryArguments registry;
+  registry::UploadOptions upload;
   std::optional<manifest::LinkKind> link;
   registry::PublishOptions publish;
   bool no_views = false;
@@ -133,7 +136,9 @@ Result<Outcome> PublishWithProgress(const Arguments& arguments) {
 
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_TRY(arguments.reference, registry::ParseReference(arguments.target));
+  SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
+  arguments.reference = std::move(named.reference);
+  arguments.publish.access = std::move(named.access);
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
   SHARD_TRY(const Outcome outcome, PublishWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
@@ -170,6 +175,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
+  AddUploadOptions(app, arguments->upload);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -178,13 +185,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kPublish = {
     "publish",
-    "Puts a distribution into an OCI image layout",
-    "Writes each file as a blob, and a ModelPack manifest that names them, into an OCI image "
-    "layout directory. Equal distributions give equal digests. Every file is compared with its "
-    "SHA-256 on the way, blobs that are there are not written again, and index.json, which makes "
-    "all of it visible, is written last. The line to pull one group is printed.",
+    "Puts a distribution into a registry or an OCI image layout",
+    "Writes each file as a blob, and a ModelPack manifest that names them, into a registry or an "
+    "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
+    "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
+    "which make all of it visible, are set last. The line to pull one group is printed.",
     {"moepack publish out layout:models:v1",
-     "moepack publish out-q4 layout:models:v1-q4 --link copy --no-views"},
+     "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
     publish_command::Bind};
 
 }  // namespace moepack::cli

@@ -45,6 +45,7 @@ class DockerRegistry {
   void Forget();
   // Kills it and starts it again, with the same port and what it stored.
   void Restart();
+  void Stop() { server_.reset(); }
 
   // Where it keeps the bytes of a blob.
   std::filesystem::path BlobPath(const std::string& digest) const;
