@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ using Bundles = std::vector<const manifest::BundleRecord*>;
 // The files whose experts become one set.
 struct SelectedSet {
   std::string label;
-  int group = -1;
+  std::optional<uint32_t> group;
   bool overlay = false;
   Bundles files;
   LayerExperts experts;  // as the plan says

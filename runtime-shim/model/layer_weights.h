@@ -46,7 +46,6 @@ using LayerExpertTable = std::vector<const MlpWeights*>;
 // A set of experts on the executor.
 struct DeviceSet {
   std::string label;
-  int group = -1;
   bool overlay = false;
   LayerExperts ids;
   // For each layer, in the order of ids.

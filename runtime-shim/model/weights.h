@@ -34,7 +34,7 @@ struct HostTensor {
 // Experts that were loaded together: those of a group, of an overlay, or of a whole model.
 struct ExpertSet {
   std::string label;  // "group 1", "overlay generalists-1", "model"
-  int group = -1;     // -1: not a group's
+  std::optional<uint32_t> group;
   bool overlay = false;
   LayerExperts experts;             // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
@@ -102,7 +102,8 @@ Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string
                               const LoadOptions& options, const Weights& weights);
 
 // Returns what a node of `group` may pick in each layer: the ids of the group's set and, if
-// `overlay`, of the overlay's. Without a plan, and with group -1, it is everything that is loaded.
-LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay);
+// `overlay`, of the overlay's. Without a plan, and without a group, it is everything that is
+// loaded.
+LayerExperts EligibleExperts(const Weights& weights, std::optional<uint32_t> group, bool overlay);
 
 }  // namespace moepack::runtime

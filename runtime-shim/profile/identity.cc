@@ -55,7 +55,7 @@ void Count(const std::vector<HostTensor>& tensors, std::map<std::string, uint64_
 }  // namespace
 
 Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec) {
-  SHARD_CHECK(CheckExperts(weights, EligibleExperts(weights, -1, true)));
+  SHARD_CHECK(CheckExperts(weights, EligibleExperts(weights, std::nullopt, true)));
   ModelIdentity model;
   model.name = NameOf(weights);
   model.architecture = spec.architecture;

@@ -72,20 +72,20 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
   }
   input.bos = runtime::BosToken(weights.metadata);
   if (options.generate > 0) input.is_end = EndsGeneration(weights);
-  LayerExperts all = runtime::EligibleExperts(weights, -1, true);
+  LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
   if (HoldsAll(weights, all)) {
     input.full = Participate("unmasked", *loaded.model, std::move(all), options);
   }
   if (against) {
-    input.reference = Participate("reference", *against->model,
-                                  runtime::EligibleExperts(*against->weights, -1, true), options);
+    input.reference =
+        Participate("reference", *against->model,
+                    runtime::EligibleExperts(*against->weights, std::nullopt, true), options);
   }
   const size_t groups = weights.plan ? weights.plan->groups.size() : 0;
-  for (size_t group = 0; group < groups; ++group) {
-    if (!weights.FindGroup(static_cast<uint32_t>(group))) continue;
-    input.groups.push_back(
-        Participate(Cat("group ", group), *loaded.model,
-                    runtime::EligibleExperts(weights, static_cast<int>(group), true), options));
+  for (uint32_t group = 0; group < groups; ++group) {
+    if (!weights.FindGroup(group)) continue;
+    input.groups.push_back(Participate(Cat("group ", group), *loaded.model,
+                                       runtime::EligibleExperts(weights, group, true), options));
   }
   return input;
 }

@@ -43,7 +43,7 @@ PartBytes BytesOfFiles(const std::vector<OutputFile>& files, size_t groups) {
     if (file.role == Role::kTrunk || file.role == Role::kHead) bytes.trunk += file.size;
     if (file.role == Role::kOverlay) bytes.overlay += file.size;
     if (file.role == Role::kRemainder) bytes.remainder += file.size;
-    if (file.role == Role::kGroup) bytes.groups[static_cast<size_t>(file.group)] += file.size;
+    if (file.group) bytes.groups[*file.group] += file.size;
   }
   return bytes;
 }
@@ -53,8 +53,8 @@ PartBytes BytesOfManifest(const manifest::Manifest& manifest) {
   bytes.trunk = manifest.BytesOf(Role::kTrunk) + manifest.BytesOf(Role::kHead);
   bytes.overlay = manifest.BytesOf(Role::kOverlay);
   bytes.remainder = manifest.BytesOf(Role::kRemainder);
-  for (size_t group = 0; group < manifest.plan.groups.size(); ++group) {
-    bytes.groups.push_back(manifest.BytesOf(Role::kGroup, static_cast<int>(group)));
+  for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
+    bytes.groups.push_back(manifest.BytesOf(Role::kGroup, group));
   }
   return bytes;
 }

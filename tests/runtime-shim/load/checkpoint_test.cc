@@ -112,7 +112,7 @@ TEST_F(LoadCheckpoint, BlocksForMultiTokenPredictionAreLeftOut) {
 
 TEST_F(LoadCheckpoint, WithoutAPlanEverythingIsEligible) {
   const WeightsPtr weights = Load(tiny::kSource);
-  EXPECT_EQ(EligibleExperts(*weights, -1, false), weights->sets[0].experts);
+  EXPECT_EQ(EligibleExperts(*weights, std::nullopt, false), weights->sets[0].experts);
   EXPECT_EQ(EligibleExperts(*weights, 1, true), weights->sets[0].experts);
   EXPECT_EQ(FormatIds(weights->sets[0].experts.at(2)), "0-15");
 }

@@ -30,8 +30,8 @@ void ExpectPartsOf(const Weights& whole, const Weights& parts) {
     ExpectSame(Held(all, set.experts), held);
   }
   EXPECT_EQ(whole.moe_layers, parts.moe_layers);
-  for (size_t group = 0; group < parts.plan->groups.size(); ++group) {
-    const LayerExperts eligible = EligibleExperts(parts, static_cast<int>(group), true);
+  for (uint32_t group = 0; group < parts.plan->groups.size(); ++group) {
+    const LayerExperts eligible = EligibleExperts(parts, group, true);
     for (const auto& [layer, count] : parts.plan->layers)
       EXPECT_EQ(moepack::IdsOf(eligible, layer), Eligible(*parts.plan, group, layer));
   }
@@ -129,7 +129,7 @@ TEST_F(LoadDistribution, EligibleExpertsAreThoseOfGroupAndOverlay) {
   const Plan& plan = *parts->plan;
   EXPECT_EQ(EligibleExperts(*parts, 2, false), HeldBy(plan.groups[2]));
   EXPECT_EQ(EligibleExperts(*parts, 2, true).at(0), Eligible(plan, 2, 0));
-  EXPECT_EQ(EligibleExperts(*parts, -1, false).at(1).size(), 16u);
+  EXPECT_EQ(EligibleExperts(*parts, std::nullopt, false).at(1).size(), 16u);
 }
 
 TEST_F(LoadDistribution, PartsInSeveralFilesAreOneSet) {
