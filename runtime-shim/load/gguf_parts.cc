@@ -91,8 +91,7 @@ class GgufPartsLoader {
   // Checks that a layer with ids has tensors.
   Status CheckLayers(const ExpertSet& set) const {
     std::set<uint32_t> there;
-    for (const HostTensor& tensor : set.tensors)
-      there.insert(static_cast<uint32_t>(BlockOf(tensor.name)));
+    for (const HostTensor& tensor : set.tensors) there.insert(*BlockOf(tensor.name));
     for (const auto& [layer, ids] : set.experts) {
       if (there.contains(layer)) continue;
       return Error{Code::kMismatch,
