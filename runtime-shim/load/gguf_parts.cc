@@ -32,7 +32,6 @@ class GgufPartsLoader {
 
  private:
   Status AddWhole(const char* label, const Bundles& files) {
-    if (files.empty()) return Ok();
     SHARD_TRY(const std::vector<OpenedPart> parts, opener_.Open(files));
     LoadedPart counts{.label = label};
     for (const OpenedPart& part : parts) {

@@ -100,22 +100,4 @@ Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source
   return std::make_shared<const Weights>(std::move(weights));
 }
 
-Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
-                              const LoadOptions& options, const Weights& weights) {
-  SHARD_TRY(const moepack::Source source, LocalSource(distribution));
-  SHARD_TRY(Split split, OpenSplit(source));
-  const std::string& model = split.manifest.versions.model;
-  if (model != weights.model_version) {
-    return Error{Code::kMismatch,
-                 Cat(distribution, ": model version: expected ", Quoted(weights.model_version),
-                     " as what is loaded (", weights.path, "), found ", Quoted(model))};
-  }
-  SHARD_CHECK(SelectOverlay(version, split));
-  Weights out;
-  const Status status = LoadParts(split, options, out);
-  if (!status) return manifest::NameDamaged(distribution, status.error());
-  SHARD_CHECK(CheckSets(out));
-  return std::move(out.sets[0]);
-}
-
 }  // namespace moepack::runtime

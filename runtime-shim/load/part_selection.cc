@@ -96,13 +96,11 @@ Status AddOverlay(const std::string& version, Split& split) {
 
 // Selects the trunk. For GGUF that includes the head, which has the model's metadata, and the
 // routers, which have files of their own.
-Status AddTrunk(bool whole, Split& split) {
+Status AddTrunk(Split& split) {
   SelectedParts& parts = split.parts;
   const bool gguf = split.manifest.is_gguf();
   if (gguf) parts.head = FilesOf(split.manifest, Role::kHead);
   if (gguf && parts.head.empty()) return Absent(split, "head");
-  parts.place_trunk = whole;
-  if (gguf && !whole) return Ok();
   parts.trunk = FilesOf(split.manifest, Role::kTrunk);
   if (parts.trunk.empty()) return Absent(split, "trunk");
   if (!gguf) return Ok();
@@ -114,16 +112,11 @@ Status AddTrunk(bool whole, Split& split) {
 }  // namespace
 
 Status SelectParts(const LoadOptions& options, Split& split) {
-  SHARD_CHECK(AddTrunk(true, split));
+  SHARD_CHECK(AddTrunk(split));
   SHARD_CHECK(SelectGroups(options.groups, split));
   const bool named = !options.overlay_version.empty();
   const bool has = !split.manifest.plan.overlay_version.empty();
   return options.overlay && (named || has) ? AddOverlay(options.overlay_version, split) : Ok();
-}
-
-Status SelectOverlay(const std::string& version, Split& split) {
-  SHARD_CHECK(AddTrunk(false, split));
-  return AddOverlay(version, split);
 }
 
 }  // namespace moepack::runtime

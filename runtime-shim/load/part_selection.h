@@ -28,8 +28,6 @@ struct SelectedSet {
 struct SelectedParts {
   Bundles head, trunk, routers;  // only GGUF distributions have head and routers
   std::vector<SelectedSet> sets;
-  // false: only the trunk's headers are needed, to restore the checkpoint that it was cut from.
-  bool place_trunk = true;
   std::vector<std::string> notes;
 };
 
@@ -46,8 +44,6 @@ struct Split {
 // manifest lacks, with what it has. Without a list of groups, those that have no files are left out
 // with a note.
 Status SelectParts(const LoadOptions& options, Split& split);
-// Selects only the overlay, with the files that are needed to read it.
-Status SelectOverlay(const std::string& version, Split& split);
 
 // Compares size and SHA-256 of the files that are loaded (for safetensors also of the assets), and
 // the versions, with the manifest. It uses jobs and progress of the options. kMismatch names the

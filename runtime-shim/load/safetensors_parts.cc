@@ -22,10 +22,8 @@ Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weig
   out.metadata = model.gguf().metadata;
   out.notes.insert(out.notes.end(), model.notes().begin(), model.notes().end());
   blocks.AddNote(out);
-  if (split.parts.place_trunk) {
-    KeepFiles(model.trunk(), out.memory);
-    SHARD_CHECK(PlaceTrunk(running, model.trunk_bytes(), placer, out));
-  }
+  KeepFiles(model.trunk(), out.memory);
+  SHARD_CHECK(PlaceTrunk(running, model.trunk_bytes(), placer, out));
   for (size_t i = 0; i < split.parts.sets.size(); ++i) {
     const SelectedSet& selected = split.parts.sets[i];
     ExpertSet& set = out.sets.emplace_back();

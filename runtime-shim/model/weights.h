@@ -95,11 +95,6 @@ Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source
 // The same for a path on this machine.
 Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                    const LoadOptions& options);
-// Loads another overlay of the same model, to replace the one that was loaded. Of `weights` only
-// the model's version is used (kMismatch). kNotFound when the manifest lacks this version; "" takes
-// the one it has.
-Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
-                              const LoadOptions& options, const Weights& weights);
 
 // Returns what a node of `group` may pick in each layer: the ids of the group's set and, if
 // `overlay`, of the overlay's. Without a plan, and without a group, it is everything that is

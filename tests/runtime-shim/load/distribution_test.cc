@@ -186,30 +186,23 @@ TEST_F(LoadDistribution, ANodeThatWasAssembledSaysWhichItIs) {
   }
 }
 
-TEST_F(LoadDistribution, AnOverlayOfAnotherVersionIsLoadedOnItsOwn) {
+TEST_F(LoadDistribution, AnOverlayIsLoadedByItsVersionOrAsTheNewest) {
   for (const char* recipe : {"", "exact"}) {
-    const std::string name(recipe);
-    const WeightsPtr parts = Load(Split("one" + name, {.recipe = recipe, .uniform = false}));
-    const fs::path other =
-        Split("two" + name, {.recipe = recipe,
-                             .overlay = R"({"version": "two", "layers": {"*": "4,9"}})",
-                             .uniform = false});
-    // Nothing of the trunk is read but headers, and nothing of the groups.
-    fs::remove_all(other / "groups");
-    auto overlay = LoadOverlay(other.string(), "two", {}, *parts);
-    ASSERT_TRUE(overlay) << overlay.error().message;
-    EXPECT_EQ(overlay->label, "overlay two");
-    EXPECT_TRUE(overlay->overlay);
-    EXPECT_EQ(FormatIds(overlay->experts.at(1)), "4,9");
+    const fs::path split = Split("split" + std::string(recipe),
+                                 {.recipe = recipe,
+                                  .overlay = R"({"version": "two", "layers": {"*": "4,9"}})",
+                                  .uniform = false});
     const WeightsPtr whole = Load(tiny::kSource);
-    ExpectSame(Held(ExpertsOf(whole->sets[0]), overlay->experts), ExpertsOf(*overlay));
-    const auto newest = LoadOverlay(other.string(), "", {}, *parts);
-    ASSERT_TRUE(newest) << newest.error().message;
-    EXPECT_EQ(newest->label, "overlay two");
-    const auto unknown = LoadOverlay(other.string(), "three", {}, *parts);
-    ASSERT_FALSE(unknown);
-    EXPECT_EQ(unknown.error().code, Code::kNotFound);
-    EXPECT_THAT(unknown.error().message, HasSubstr("found only \"two\""));
+    for (const char* version : {"two", ""}) {
+      LoadOptions options = Groups({0});
+      options.overlay_version = version;
+      const WeightsPtr parts = Load(split, options);
+      const ExpertSet* overlay = parts->FindOverlay();
+      ASSERT_NE(overlay, nullptr);
+      EXPECT_EQ(overlay->label, "overlay two");
+      EXPECT_EQ(FormatIds(overlay->experts.at(1)), "4,9");
+      ExpectSame(Held(ExpertsOf(whole->sets[0]), overlay->experts), ExpertsOf(*overlay));
+    }
   }
 }
 
