@@ -29,12 +29,12 @@ Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
 
 // Checks that plan and routers have the same numbers of experts.
 Status CheckRouters(const Weights& weights) {
-  for (const auto& [layer, experts] : weights.plan->layers) {
+  for (const auto& [layer, expert_count] : weights.plan->layers) {
     const auto found = weights.moe_layers.find(layer);
     const uint32_t rows = found == weights.moe_layers.end() ? 0 : found->second;
-    if (rows == experts) continue;
+    if (rows == expert_count) continue;
     return Error{Code::kMismatch,
-                 Cat(weights.path, ": router of layer ", layer, ": expected ", experts,
+                 Cat(weights.path, ": router of layer ", layer, ": expected ", expert_count,
                      " rows as the plan has experts, found ", rows),
                  manifest::kDamagedHint};
   }

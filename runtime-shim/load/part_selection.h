@@ -22,7 +22,7 @@ struct SelectedSet {
   std::optional<uint32_t> group;
   bool overlay = false;
   Bundles files;
-  LayerExperts experts;  // as the plan says
+  LayerExperts experts_by_layer;  // as the plan says
 };
 
 struct SelectedParts {

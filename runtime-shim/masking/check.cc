@@ -55,7 +55,7 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
 
 // Says which layer has too few experts for a token; "" when none has.
 std::string TooFew(const Model& model, const LayerExperts& eligible) {
-  for (const auto& [layer, experts] : model.weights().moe_layers) {
+  for (const auto& [layer, expert_count] : model.weights().moe_layers) {
     if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
     const size_t count = moepack::IdsOf(eligible, layer).size();
     const uint32_t top_k = model.spec().layer[layer].router.top_k;

@@ -47,8 +47,8 @@ using LayerExpertTable = std::vector<const MlpWeights*>;
 struct DeviceSet {
   std::string label;
   bool overlay = false;
-  LayerExperts ids;
-  // For each layer, in the order of ids.
+  LayerExperts experts_by_layer;
+  // For each layer, in the order of its ids.
   std::vector<std::vector<MlpWeights>> layers;
   std::vector<BufferPtr> buffers;
   uint64_t bytes = 0;

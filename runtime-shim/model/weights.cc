@@ -33,7 +33,7 @@ LayerExperts EligibleExperts(const Weights& weights, std::optional<uint32_t> gro
   LayerExperts eligible;
   for (const ExpertSet& set : weights.sets) {
     if (!all && set.group != group && !(set.overlay && overlay)) continue;
-    for (const auto& [layer, ids] : set.experts) {
+    for (const auto& [layer, ids] : set.experts_by_layer) {
       eligible[layer] = Union(eligible[layer], ids);
     }
   }

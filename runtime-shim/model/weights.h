@@ -36,7 +36,7 @@ struct ExpertSet {
   std::string label;  // "group 1", "overlay generalists-1", "model"
   std::optional<uint32_t> group;
   bool overlay = false;
-  LayerExperts experts;             // ids in the order of axis 0 of the layer's tensors
+  LayerExperts experts_by_layer;    // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the tensors
   uint64_t bytes() const;

@@ -46,7 +46,7 @@ Result<std::vector<double>> Node::ProbeScore(std::span<const uint32_t> tokens,
   const Plan& plan = *weights().plan;
   std::vector<LayerExperts> groups(plan.groups.size());
   for (size_t group = 0; group < groups.size(); ++group) {
-    for (const auto& [layer, experts] : plan.layers)
+    for (const auto& [layer, expert_count] : plan.layers)
       groups[group][layer] = Eligible(plan, group, layer);
   }
   GroupScores scores(*model_, groups, moe_layers);

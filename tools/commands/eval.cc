@@ -67,7 +67,7 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
                     const EvalOptions& options) {
   const runtime::Weights& weights = *loaded.weights;
   EvalInput input;
-  for (const auto& [layer, experts] : weights.moe_layers) {
+  for (const auto& [layer, expert_count] : weights.moe_layers) {
     input.routers[layer] = loaded.model->spec().layer[layer].router;
   }
   input.bos = runtime::BosToken(weights.metadata);
@@ -102,11 +102,11 @@ Status CheckComparable(const Arguments& arguments, const LoadedModel& loaded,
   if (loaded.model->vocabulary() != against.model->vocabulary())
     return Differs(arguments, "vocabulary", loaded.model->vocabulary(),
                    against.model->vocabulary());
-  for (const auto& [layer, experts] : loaded.weights->moe_layers) {
+  for (const auto& [layer, expert_count] : loaded.weights->moe_layers) {
     const auto other = against.weights->moe_layers.find(layer);
     const uint64_t found = other == against.weights->moe_layers.end() ? 0 : other->second;
-    if (found != experts)
-      return Differs(arguments, Cat("layer ", layer, ": experts").c_str(), experts, found);
+    if (found != expert_count)
+      return Differs(arguments, Cat("layer ", layer, ": experts").c_str(), expert_count, found);
   }
   return Ok();
 }

@@ -26,7 +26,7 @@ Json RangeJson(const CountRange& range) { return {{"least", range.least}, {"most
 NodeExperts CountNodeExperts(const Plan& plan, size_t group) {
   NodeExperts node;
   bool first = true;
-  for (const auto& [layer, experts] : plan.layers) {
+  for (const auto& [layer, expert_count] : plan.layers) {
     Include(node.owned, moepack::IdsOf(plan.groups[group].owned, layer).size(), first);
     Include(node.fill, moepack::IdsOf(plan.groups[group].fill, layer).size(), first);
     Include(node.overlay, moepack::IdsOf(plan.overlay, layer).size(), first);
