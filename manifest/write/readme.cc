@@ -59,9 +59,9 @@ std::string NodeTable(const Manifest& manifest) {
 uint32_t ExampleGroup(const Manifest& manifest) {
   uint32_t group = 0;
   while (group + 1 < manifest.plan.groups.size() &&
-         manifest.BytesOf(Role::kGroup, static_cast<int>(group)) == 0)
+         manifest.BytesOf(Role::kGroup, group) == 0)
     ++group;
-  return manifest.BytesOf(Role::kGroup, static_cast<int>(group)) == 0 ? 0 : group;
+  return manifest.BytesOf(Role::kGroup, group) == 0 ? 0 : group;
 }
 
 std::string LeadText(const Manifest& manifest) {
