@@ -250,6 +250,11 @@ TEST_F(RealRegistry, AServerThatIsNoRegistryIsNamed) {
               HasSubstr(Cat("expected a registry at ", other.origin(), "/v2/, found status 404")));
   const auto none = OpenServer("127.0.0.1:1/a", options);
   EXPECT_EQ(none.error().code, Code::kUnavailable);
+  ServerOptions mounts = options;
+  mounts.upload.mount_from = {"host:5000/a"};
+  const auto misspelt = OpenServer("127.0.0.1:1/a", mounts);
+  EXPECT_EQ(misspelt.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(misspelt.error().message, HasSubstr("found \"host:5000/a\""));
 }
 
 // An upload of which one process sent the first chunk, and another the rest, with a restart of the

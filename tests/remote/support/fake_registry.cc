@@ -175,6 +175,7 @@ FakeAnswer FakeRegistry::Patch(const FakeRequest& request, const std::string& id
   if (quirks_.no_patch) return RegistryRefusal(405, "UNSUPPORTED", "no chunks");
   if (quirks_.most_patch > 0 && request.body.size() > quirks_.most_patch)
     return RegistryRefusal(416, "RANGE_INVALID", "exceeds the maximum permissible limit");
+  if (quirks_.patch_status != 0) return RegistryRefusal(quirks_.patch_status, "UNKNOWN", "not now");
   const std::string range = request.Field("content-range");
   const auto begin = ParseUint(range.substr(0, range.find('-')));
   if (begin && *begin != upload.bytes.size()) {
