@@ -47,8 +47,7 @@ BlobRecord AssetLayer(const AssetRecord& asset) {
 BlobRecord BundleLayer(const Manifest& manifest, const BundleRecord& bundle) {
   BlobRecord layer = FileLayer(kWeightType, bundle.file, {DigestOf(bundle.sha256), bundle.size},
                                RoleName(bundle.role));
-  if (bundle.role == Role::kGroup)
-    layer.annotations[kGroupKey] = GroupText(static_cast<uint64_t>(bundle.group));
+  if (bundle.group) layer.annotations[kGroupKey] = GroupText(*bundle.group);
   if (bundle.role == Role::kOverlay) {
     layer.annotations[kOverlayVersionKey] = manifest.plan.overlay_version;
     layer.annotations[kOverlayGroupsKey] = GroupList(GroupsThere(manifest));
@@ -78,12 +77,11 @@ std::vector<BlobRecord> DescribeLayers(const Manifest& manifest, const SmallFile
   for (const Role role : kLayerRoles) {
     if (role == Role::kRemainder && only_group) continue;
     if (role != Role::kGroup) {
-      AddPart(manifest, {role, -1}, layers);
+      AddPart(manifest, {role, std::nullopt}, layers);
       continue;
     }
     for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
-      if (!only_group || *only_group == group)
-        AddPart(manifest, {role, static_cast<int>(group)}, layers);
+      if (!only_group || *only_group == group) AddPart(manifest, {role, group}, layers);
     }
   }
   if (files.readme) layers.push_back(FileLayer(kDocType, kReadmeFile, *files.readme, kDocRole));
@@ -99,13 +97,6 @@ std::string SetId(const Manifest& manifest) {
   }
   std::sort(digests.begin(), digests.end());
   return DigestOf(Sha256Hex(moepack::Join(digests, "\n") + "\n"));
-}
-
-// The three versions that a node reports.
-std::string VersionText(const manifest::Versions& versions) {
-  std::string text = Cat(versions.model, "-", versions.shard);
-  if (!versions.replica.empty()) text += "-" + versions.replica;
-  return text;
 }
 
 OciManifest Describe(const Manifest& manifest, const SmallFiles& files,
@@ -135,13 +126,19 @@ bool IsKnownRole(std::string_view role) {
                      [&](Role known) { return role == RoleName(known); });
 }
 
+std::string VersionText(const manifest::Versions& versions) {
+  std::string text = Cat(versions.model, "-", versions.shard);
+  if (!versions.replica.empty()) text += "-" + versions.replica;
+  return text;
+}
+
 std::string GroupText(uint64_t group) { return ZeroPadded(group, 3); }
 
 std::vector<uint32_t> GroupsThere(const Manifest& manifest) {
   const std::vector<manifest::PartKey> absent = AbsentParts(manifest);
   std::vector<uint32_t> groups;
   for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
-    const manifest::PartKey part(Role::kGroup, static_cast<int>(group));
+    const manifest::PartKey part(Role::kGroup, group);
     if (std::find(absent.begin(), absent.end(), part) == absent.end()) groups.push_back(group);
   }
   return groups;
