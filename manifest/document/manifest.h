@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
@@ -21,6 +22,10 @@ namespace moepack::manifest {
 inline constexpr const char* kFormatName = "moepack-distribution";
 inline constexpr unsigned kFormatMajor = 1, kFormatMinor = 0;
 inline constexpr const char* kManifestFile = "distribution.json";
+// Beside it in a directory that `pull` made: what it was pulled from. No part of the distribution.
+inline constexpr const char* kPullLockFile = "pulled.json";
+// Beside it in a directory that `publish --to-dir` made: which files Git LFS keeps.
+inline constexpr const char* kGitAttributesFile = ".gitattributes";
 
 struct SourceRecord {
   std::string file;
@@ -73,6 +78,7 @@ struct BundleRecord {
   std::string format;  // "safetensors" or "gguf"
   uint64_t size = 0;
   std::string sha256;
+  CellDigests cells = {};  // the chunk map, if it was asked for
   std::vector<TensorRecord> tensors;
 };
 

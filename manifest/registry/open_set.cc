@@ -117,46 +117,38 @@ Status CompareWithDistribution(const std::string& where, const OpenedSet& set) {
 
 }  // namespace
 
-Result<OciManifest> OpenListed(const OciLayout& layout, const BlobRecord& blob) {
+Result<OciManifest> OpenListed(const Store& store, const BlobRecord& blob) {
   if (blob.media_type != kManifestType) {
-    return Error{Code::kUnsupported, Cat(layout.NameOf(blob), ": mediaType: expected ",
+    return Error{Code::kUnsupported, Cat(store.NameOf(blob), ": mediaType: expected ",
                                          kManifestType, ", found ", Quoted(blob.media_type))};
   }
-  SHARD_TRY(const std::string text, layout.ReadBlob(blob, kMaxOciManifest));
-  return ParseOciManifest(layout.NameOf(blob), text);
+  SHARD_TRY(const std::string text, store.ReadManifest(blob));
+  return ParseOciManifest(store.NameOf(blob), text);
 }
 
-Result<OpenedManifest> OpenManifest(const OciLayout& layout, const Reference& reference) {
-  OpenedManifest opened;
-  opened.digest = reference.digest;
-  BlobRecord blob;
+Result<OpenedManifest> OpenManifest(const Store& store, const Reference& reference) {
+  BlobRecord blob{kManifestType, reference.digest};
   if (reference.digest.empty()) {
-    SHARD_TRY(blob, layout.index().Find(layout.directory(), reference.tag_or_default()));
-  } else if (const LayoutIndex::Entry* entry = layout.index().FindDigest(reference.digest)) {
-    blob = entry->blob;
-  } else {
-    blob.digest = reference.digest;
-    SHARD_TRY(const std::string text, layout.ReadUnlisted(blob.digest, kMaxOciManifest));
-    SHARD_TRY(opened.oci, ParseOciManifest(layout.NameOf(blob), text));
-    return opened;
+    SHARD_TRY(blob, store.FindTag(reference.tag_or_default()));
   }
+  OpenedManifest opened;
   opened.digest = blob.digest;
-  SHARD_TRY(opened.oci, OpenListed(layout, blob));
+  SHARD_TRY(opened.oci, OpenListed(store, blob));
   return opened;
 }
 
-Result<OpenedSet> OpenSet(const OciLayout& layout, const Reference& reference) {
-  SHARD_TRY(OpenedManifest opened, OpenManifest(layout, reference));
+Result<OpenedSet> OpenSet(const Store& store, const Reference& reference) {
+  SHARD_TRY(OpenedManifest opened, OpenManifest(store, reference));
   OpenedSet set;
   set.digest = std::move(opened.digest);
   set.oci = std::move(opened.oci);
-  const std::string where = layout.NameOf({"", set.digest});
+  const std::string where = store.NameOf({"", set.digest});
   SHARD_CHECK(CheckFirstLayer(where, set.oci));
-  SHARD_TRY(const std::string config, layout.ReadBlob(set.oci.config, kMaxOciManifest));
-  SHARD_CHECK(CheckConfig(layout.NameOf(set.oci.config), config, set.oci.layers));
+  SHARD_TRY(const std::string config, store.ReadBlob(set.oci.config, kMaxOciManifest));
+  SHARD_CHECK(CheckConfig(store.NameOf(set.oci.config), config, set.oci.layers));
   const BlobRecord& first = set.oci.layers[0];
-  SHARD_TRY(set.distribution_text, layout.ReadBlob(first, manifest::kMaxManifestBytes));
-  SHARD_TRY(set.manifest, manifest::ParseManifest(layout.NameOf(first), set.distribution_text));
+  SHARD_TRY(set.distribution_text, store.ReadBlob(first, manifest::kMaxManifestBytes));
+  SHARD_TRY(set.manifest, manifest::ParseManifest(store.NameOf(first), set.distribution_text));
   SHARD_TRY(set.view_group, ViewGroup(where, set));
   SHARD_CHECK(CompareWithDistribution(where, set));
   return set;

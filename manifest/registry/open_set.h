@@ -7,8 +7,8 @@
 
 #include "manifest/document/manifest.h"
 #include "manifest/registry/artifact/describe_set.h"
-#include "manifest/registry/store/oci_layout.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/store/store.h"
 
 namespace moepack::registry {
 
@@ -26,13 +26,13 @@ struct OpenedManifest {
   std::string digest;
   OciManifest oci;
 };
-Result<OpenedManifest> OpenManifest(const OciLayout& layout, const Reference& reference);
-// The same for an entry of index.json.
-Result<OciManifest> OpenListed(const OciLayout& layout, const BlobRecord& blob);
+Result<OpenedManifest> OpenManifest(const Store& store, const Reference& reference);
+// The same for a manifest that the store listed.
+Result<OciManifest> OpenListed(const Store& store, const BlobRecord& blob);
 
 // Also reads config and distribution.json, and compares every layer and annotation of ours with
 // what the distribution says: any disagreement is kCorrupt. Layers without a role of ours are left
 // alone.
-Result<OpenedSet> OpenSet(const OciLayout& layout, const Reference& reference);
+Result<OpenedSet> OpenSet(const Store& store, const Reference& reference);
 
 }  // namespace moepack::registry

@@ -2,14 +2,18 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/not_fetched.h"
+#include "libshard/base/quote.h"
 #include "libshard/base/text.h"
-#include "manifest/registry/list_layout.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/list_store.h"
+#include "manifest/registry/open_store.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/table.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 
 namespace moepack::cli {
 namespace ls_command {
@@ -18,7 +22,8 @@ namespace {
 using registry::ListedManifest;
 
 struct Arguments {
-  std::string layout;
+  std::string place;
+  RegistryArguments registry;
   bool json = false;
 };
 
@@ -48,22 +53,22 @@ Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all
     last["files"] = listed.files;
     last["bytes"] = listed.bytes;
   }
-  return {{"layout", arguments.layout}, {"manifests", std::move(manifests)}};
+  return {{"reference", WithoutSecrets(arguments.place)}, {"manifests", std::move(manifests)}};
 }
 
 // Everything is listed, so that a tag would promise what is not done.
-Result<registry::Reference> WholeLayout(const std::string& text) {
-  SHARD_TRY(registry::Reference reference, registry::ParseReference(text));
-  if (reference.tag.empty() && reference.digest.empty()) return reference;
+Status CheckWholePlace(const std::string& text, const registry::Reference& reference) {
+  if (reference.tag.empty() && reference.digest.empty()) return Ok();
   return Error{Code::kInvalidArgument,
-               Cat(Shown(text), ": expected a layout without tag and digest, found one with"),
-               Cat("name ", registry::ReferenceText(reference.directory, ""))};
+               Cat(Shown(text), ": expected a place without tag and digest, found one with"),
+               Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
 }
 
 Result<int> Run(const Arguments& arguments) {
-  SHARD_TRY(const registry::Reference reference, WholeLayout(arguments.layout));
-  SHARD_TRY(const registry::OciLayout layout, registry::OciLayout::Open(reference.directory));
-  SHARD_TRY(const std::vector<ListedManifest> all, registry::ListLayout(layout));
+  SHARD_TRY(const NamedStore named, ParseNamed(arguments.place, arguments.registry));
+  SHARD_CHECK(CheckWholePlace(arguments.place, named.reference));
+  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(named.reference, named.access));
+  SHARD_TRY(const std::vector<ListedManifest> all, registry::ListStore(*store));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ListJson(arguments, all))
                              : WriteResult(ListText(all)));
   return kExitDone;
@@ -71,11 +76,11 @@ Result<int> Run(const Arguments& arguments) {
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("LAYOUT", arguments->layout,
-                 "layout:DIR, an OCI image layout directory of this machine. A DIR whose own name "
-                 "holds ':' or '@' is written with '/' at its end.")
-      ->required();
+  AddReference(app, "REF", arguments->place,
+               "oci://host[:port]/repository of a registry, layout:DIR of this machine, or "
+               "layout+https://host/path of a web server.");
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -84,8 +89,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kLs = {
     "ls",
-    "Lists what an OCI image layout holds",
-    "Lists the tags of an OCI image layout with the digests of their manifests: whole sets, the "
+    "Lists what a registry or an image layout holds",
+    "Lists the tags of a repository or of an OCI image layout with the digests of their manifests: "
+    "whole sets, the "
     "views that have one node's files, and what other tools put there. The bytes are those of all "
     "files that a manifest names; the blobs themselves are not read.",
     {"moepack ls layout:models", "moepack ls layout:models --json"},

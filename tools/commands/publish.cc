@@ -13,9 +13,12 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
+#include "tools/commands/publish_files.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 #include "tools/options/source.h"
+#include "tools/options/upload_options.h"
 
 namespace moepack::cli {
 namespace publish_command {
@@ -25,20 +28,23 @@ using registry::PublishReport;
 
 struct Arguments {
   std::string distribution, target;
+  std::string directory;          // of --to-dir
   registry::Reference reference;  // `target`, once it is parsed
+  RegistryArguments registry;
+  registry::UploadOptions upload;
   std::optional<manifest::LinkKind> link;
   registry::PublishOptions publish;
   bool no_views = false;
   bool json = false;
 
   std::string shown() const {
-    return registry::ReferenceText(reference.directory, reference.tag_or_default());
+    return registry::ReferenceText(reference.With(reference.tag_or_default()));
   }
 };
 
 std::string PullCommand(const Arguments& arguments, const PublishReport& report) {
-  const std::string pinned = registry::ReferenceText(
-      arguments.reference.directory, arguments.reference.tag_or_default(), report.digest());
+  const registry::Reference& to = arguments.reference;
+  const std::string pinned = registry::ReferenceText(to.With(to.tag_or_default(), report.digest()));
   std::string group = "0";
   for (const PublishReport::Tag& tag : report.tags) {
     if (!tag.group) continue;
@@ -54,6 +60,17 @@ std::string TagState(const PublishReport::Tag& tag) {
   return tag.before == tag.digest ? "as it was" : "moved";
 }
 
+// What of the new bytes took space or time: ", 1.2 GB (...) of them sent".
+std::string HowText(const PublishReport& report) {
+  std::string text;
+  for (const char* how : {"copy", "sent", "mounted"}) {
+    const uint64_t bytes = report.bytes_by(how);
+    const std::string_view word = how == std::string_view("copy") ? "copied" : how;
+    if (bytes > 0) text += Cat(", ", ExactBytes(bytes), " of them ", word);
+  }
+  return text;
+}
+
 std::string ReportText(const Arguments& arguments, const PublishReport& report, double seconds) {
   const bool dry_run = arguments.publish.dry_run;
   Table blobs({"blob", ">bytes", "how"});
@@ -64,7 +81,7 @@ std::string ReportText(const Arguments& arguments, const PublishReport& report, 
   std::string text =
       Cat(blobs.Render(), "\n", tags.Render(), "\n", dry_run ? "would publish " : "published ",
           Shown(arguments.shown()), ": ", ExactBytes(report.added_bytes()), " new");
-  if (!dry_run) text += Cat(", ", ExactBytes(report.copied_bytes()), " of them copied");
+  if (!dry_run) text += HowText(report);
   text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
   if (!dry_run) text += Cat("; in ", FormatElapsed(seconds));
   text += "\n";
@@ -92,7 +109,9 @@ Json ReportJson(const Arguments& arguments, const PublishReport& report) {
                    {"tags", std::move(tags)},
                    {"blobs", std::move(blobs)},
                    {"bytes_new", report.added_bytes()},
-                   {"bytes_copied", report.copied_bytes()},
+                   {"bytes_copied", report.bytes_by("copy")},
+                   {"bytes_sent", report.bytes_by("sent")},
+                   {"bytes_mounted", report.bytes_by("mounted")},
                    {"bytes_there", report.there_bytes()},
                    {"absent", report.absent}};
   if (!arguments.publish.dry_run) document["pull_command"] = PullCommand(arguments, report);
@@ -117,9 +136,39 @@ Result<Outcome> PublishWithProgress(const Arguments& arguments) {
   return Outcome{std::move(report), progress.seconds()};
 }
 
+// Without a store there are no tags and no views.
+Result<int> RunToDirectory(const Arguments& arguments) {
+  const registry::PublishOptions& publish = arguments.publish;
+  const char* idle = !arguments.target.empty()      ? "REF"
+                     : arguments.no_views           ? "--no-views"
+                     : !publish.moving_tags.empty() ? "--moving-tag"
+                                                    : nullptr;
+  if (idle != nullptr) {
+    return Error{Code::kInvalidArgument, Cat(idle, " has no effect beside --to-dir"),
+                 "--to-dir writes plain files, which have no tags: leave one of the two out"};
+  }
+  registry::PublishFilesOptions options;
+  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
+  options.allow_incomplete = publish.allow_incomplete;
+  options.force = publish.force;
+  options.dry_run = publish.dry_run;
+  options.pack.jobs = publish.pack.jobs;
+  return RunPublishFiles(arguments.distribution, arguments.directory, options, arguments.json);
+}
+
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_TRY(arguments.reference, registry::ParseReference(arguments.target));
+  if (!arguments.directory.empty()) {
+    SHARD_CHECK(CheckIsLocal(arguments.distribution));
+    return RunToDirectory(arguments);
+  }
+  if (arguments.target.empty()) {
+    return Error{Code::kInvalidArgument, "publish: expected REF or --to-dir, found neither",
+                 "name where to publish, such as layout:models:v1"};
+  }
+  SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
+  arguments.reference = std::move(named.reference);
+  arguments.publish.access = std::move(named.access);
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
   SHARD_TRY(const Outcome outcome, PublishWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
@@ -132,24 +181,41 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   registry::PublishOptions& options = arguments->publish;
   app.add_option("DIST", arguments->distribution, "The directory of a distribution.")->required();
-  app.add_option("REF", arguments->target,
-                 "Where to publish: layout:DIR[:tag], an OCI image layout directory of this "
-                 "machine, which is made if it is not there. Default tag: latest. A DIR whose own "
-                 "name holds ':' or '@' is written with '/' at its end.")
-      ->required();
+  AddReference(app, "REF", arguments->target,
+               "Where to publish: oci://host[:port]/repository[:tag], a registry, or "
+               "layout:DIR[:tag], an OCI image layout directory of this machine, which is made if "
+               "it is not there. Default tag: latest.");
+  app.get_option("REF")->required(false);
   StartSection(app, Section::kInput);
   app.add_flag("--allow-incomplete", options.allow_incomplete,
                "Publish a distribution that lacks parts: with the parts that it has.");
   StartSection(app, Section::kOutput);
+  app.add_option("--to-dir", arguments->directory,
+                 "Instead of REF: lay the distribution out here as plain files, with "
+                 ".gitattributes for Git LFS, to upload them to the Hugging Face Hub.")
+      ->type_name("DIR")
+      ->check([](const std::string& directory) {
+        return directory.empty() ? "--to-dir: expected a directory, found none" : "";
+      });
   app.add_flag("--no-views", arguments->no_views,
                "Publish the set only. Default: also a manifest for each group, tagged <tag>-g000 "
                "and so on, with which any OCI client fetches one node's files.");
   AddLink(app, arguments->link,
           {"How bundles come into the layout", {"auto", "hardlink", "reflink", "copy"}});
-  app.add_flag("--force", options.force, "Move tags that name something else.");
+  app.add_option("--moving-tag", options.moving_tags,
+                 "Also give this tag, and move it if it names something else. Repeatable.")
+      ->type_name("TAG")
+      ->allow_extra_args(false)
+      ->check([](const std::string& tag) {
+        return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
+      });
+  app.add_flag("--force", options.force,
+               "Move tags that name something else. With --to-dir: replace the output.");
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
+  AddUploadOptions(app, arguments->upload);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -158,13 +224,15 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kPublish = {
     "publish",
-    "Puts a distribution into an OCI image layout",
-    "Writes each file as a blob, and a ModelPack manifest that names them, into an OCI image "
-    "layout directory. Equal distributions give equal digests. Every file is compared with its "
-    "SHA-256 on the way, blobs that are there are not written again, and index.json, which makes "
-    "all of it visible, is written last. The line to pull one group is printed.",
+    "Puts a distribution into a registry or an OCI image layout",
+    "Writes each file as a blob, and a ModelPack manifest that names them, into a registry or an "
+    "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
+    "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
+    "which make all of it visible, are set last. The line to pull one group is printed. With "
+    "--to-dir it writes plain files "
+    "for `hf upload` instead.",
     {"moepack publish out layout:models:v1",
-     "moepack publish out-q4 layout:models:v1-q4 --link copy --no-views"},
+     "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
     publish_command::Bind};
 
 }  // namespace moepack::cli

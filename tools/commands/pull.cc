@@ -4,9 +4,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/node/assemble.h"
+#include "manifest/registry/sign/key_files.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -17,6 +19,7 @@
 #include "tools/base/table.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 
 namespace moepack::cli {
 namespace pull_command {
@@ -29,6 +32,9 @@ struct Arguments {
   std::optional<manifest::LinkKind> link;
   std::string overlay = "auto";
   registry::PullOptions pull;
+  RegistryArguments registry;
+  std::vector<std::string> key_files;
+  bool require_signature = false;
   bool json = false;
 };
 
@@ -69,7 +75,8 @@ std::string ReportText(const Arguments& arguments, const Outcome& outcome) {
       Cat(files.Render(), "\n", dry_run ? "would pull " : "pulled ",
           ExactBytes(report.total_bytes() - report.there_bytes()), " to ", Shown(arguments.out));
   if (!dry_run) text += Cat(" in ", FormatElapsed(outcome.seconds));
-  if (report.extended) text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
+  if (report.there_bytes() > 0)
+    text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
   text += Cat("; ", GroupsText(report.groups), "\nmanifest ", report.digest, "\n");
   if (outcome.node) text += Cat("assembled ", Shown(arguments.node), "\n");
   return text + NextLines(arguments, outcome);
@@ -82,7 +89,7 @@ Json ReportJson(const Arguments& arguments, const Outcome& outcome) {
     files.push_back({{"file", file.name}, {"digest", file.digest}, {"bytes", file.bytes}});
     if (!file.how.empty()) files.back()["how"] = file.how;
   }
-  Json document = {{"reference", arguments.source},
+  Json document = {{"reference", WithoutSecrets(arguments.source)},
                    {"digest", report.digest},
                    {"groups", report.groups},
                    {"output", arguments.out},
@@ -103,9 +110,11 @@ void PrintPlan(const PullReport& plan) {
 }
 
 Result<Outcome> PullWithProgress(const Arguments& arguments) {
-  SHARD_TRY(const registry::Reference reference, registry::ParseReference(arguments.source));
+  SHARD_TRY(const NamedStore named, ParseNamed(arguments.source, arguments.registry));
   Progress progress("pulling");
   registry::PullOptions options = arguments.pull;
+  options.access = named.access;
+  SHARD_TRY(options.keys, registry::ReadPublicKeys(arguments.key_files));
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.planned = [&](const PullReport& plan) {
     progress.Clear();
@@ -114,7 +123,7 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
   options.pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
-  SHARD_TRY(PullReport report, registry::Pull(reference, arguments.out, options));
+  SHARD_TRY(PullReport report, registry::Pull(named.reference, arguments.out, options));
   return Outcome{std::move(report), progress.seconds(), {}};
 }
 
@@ -152,7 +161,9 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
 
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
-  arguments.pull.overlay = arguments.overlay == "auto";
+  arguments.pull.overlay = arguments.overlay != "none";
+  if (arguments.overlay != "auto" && arguments.overlay != "none")
+    arguments.pull.overlay_version = arguments.overlay;
   SHARD_CHECK(CheckNode(arguments));
   SHARD_TRY(Outcome outcome, PullWithProgress(arguments));
   SHARD_CHECK(Assemble(arguments, outcome));
@@ -169,23 +180,34 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   registry::PullOptions& options = arguments->pull;
-  app.add_option("REF", arguments->source,
-                 "What to pull: layout:DIR[:tag][@sha256:...], from an OCI image layout directory "
-                 "of this machine. A digest goes before the tag; default tag: latest. A DIR whose "
-                 "own name holds ':' or '@' is written with '/' at its end.")
-      ->required();
+  AddReference(app, "REF", arguments->source,
+               "What to pull: oci://host[:port]/repository[:tag][@sha256:...] of a registry, "
+               "layout:DIR[:tag][@sha256:...] of this machine, layout+https://host/path[:tag] of a "
+               "web server, or a distribution as files: a directory, hf://owner/repo[@rev], "
+               "https://... or s3://... A digest goes before the tag; default tag: latest.");
   StartSection(app, Section::kInput);
   app.add_option("--group", options.groups,
-                 "The groups whose files to pull, counted from 0: 1, or 0,2. The manifest of a "
-                 "node view has one group, and needs none.")
+                 "The groups whose files to pull, counted from 0: 1, or 0,2. A node view has one "
+                 "group and needs none; an output that was pulled before has those that it has.")
       ->type_name("G")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
   app.add_option("--overlay", arguments->overlay,
-                 "auto: with the overlay that belongs to the set (the default); none: without.")
-      ->type_name("WHICH")
-      ->transform(OneOf({"auto", "none"}));
+                 "auto: with the overlay that belongs to the set (the default); none: without; a "
+                 "version: with it, and the set must have this one.")
+      ->type_name("WHICH");
+  StartSection(app, Section::kChecks);
+  CLI::Option* key =
+      app.add_option("--key", arguments->key_files,
+                     "Pull only what this public key (PEM) signed. Repeatable: one of the keys is "
+                     "enough. It is looked at before the first file is fetched.")
+          ->type_name("KEY")
+          ->allow_extra_args(false);
+  app.add_flag("--require-signature", arguments->require_signature,
+               "Refuse what is not signed by one of the --key. Goes without saying with --key; "
+               "without one it is a usage error, so that a script that lost its key pulls nothing.")
+      ->needs(key);
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "The directory of the distribution. One that was pulled of the same distribution "
@@ -197,10 +219,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("DIR");
   AddLink(app, arguments->link,
           {"How bundles come out of the layout", {"auto", "hardlink", "reflink", "copy"}});
+  app.add_flag("--update", options.update,
+               "Take what the tag names now, though the output was pulled before, and fetch only "
+               "what differs. Default: what pulled.json in the output names.");
   AddForce(app, options.force);
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -209,13 +235,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kPull = {
     "pull",
-    "Gets one node's files out of an OCI image layout",
+    "Gets one node's files out of a registry, a layout or a distribution",
     "Checks the manifest's digest, then that it agrees with the distribution.json it names, then "
     "every byte of the files, before the output appears. The output is a distribution with the "
     "trunk, the overlay, the small files and the groups that were asked for, which verify --group "
     "and assemble take; a second pull adds other groups to it.",
     {"moepack pull layout:models:v1 --group 1 -o pulled-1",
-     "moepack pull layout:models:v1-g000 -o pulled-0 --dry-run"},
+     "moepack pull oci://registry.example/team/model:v1 --group 0 -o pulled --assemble node-0"},
     pull_command::Bind};
 
 }  // namespace moepack::cli

@@ -1,21 +1,40 @@
 #include "manifest/registry/artifact/reference.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "libshard/base/not_fetched.h"
+#include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 
 namespace moepack::registry {
 namespace {
 
-constexpr std::string_view kLayoutScheme = "layout:";
 constexpr std::string_view kDigestPrefix = "sha256:";
 constexpr size_t kMaxTag = 128;
 constexpr std::string_view kWordCharacters =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-constexpr const char* kForm = "layout:DIR[:tag][@sha256:...]";
-constexpr const char* kColonHint =
-    "a directory whose own name holds ':' or '@' is written with '/' at its end: layout:a:b/:tag";
 
-// The scheme of "oci://host/..." and of "layout+https://...": the rest may hold secrets and is not
-// shown.
+using Kind = Reference::Kind;
+
+// How each kind of reference is spelt. What comes behind a longer prefix is tried first.
+struct Form {
+  std::string_view prefix;  // of the text
+  std::string_view kept;    // what of it belongs to the place
+  Kind kind;
+  std::string_view shown;
+};
+constexpr Form kForms[] = {
+    {"layout+https://", "https://", Kind::kWebLayout, "layout+https://host/path[:tag]"},
+    {"layout+http://", "http://", Kind::kWebLayout, "layout+http://host/path[:tag]"},
+    {"layout:", "", Kind::kLayout, "layout:DIR[:tag][@sha256:...]"},
+    {"oci://", "", Kind::kServer, "oci://host[:port]/repository[:tag][@sha256:...]"},
+};
+constexpr const char* kAllForms =
+    "oci://host/repository[:tag][@sha256:...], layout:DIR[:tag][@sha256:...] or "
+    "layout+https://host/path[:tag]";
+
+// The scheme of "ftp://host/...": the rest may hold secrets and is not shown.
 std::string_view SchemeOf(std::string_view text) {
   const size_t end = text.find("://");
   if (end == text.npos || end == 0) return "";
@@ -25,21 +44,119 @@ std::string_view SchemeOf(std::string_view text) {
   return word ? scheme : "";
 }
 
-Error NoLayout(std::string_view text) {
-  if (const std::string_view scheme = SchemeOf(text); !scheme.empty()) {
-    return {Code::kUnsupported,
-            Cat("reference: scheme: expected ", kForm, ", found ", scheme, "://..."),
-            "this version publishes to and pulls from OCI image layout directories only"};
-  }
-  return {Code::kInvalidArgument, Cat("reference: expected ", kForm, ", found ", Quoted(text)),
-          Cat("name a directory as ", ShellWord(Cat(kLayoutScheme, text)))};
+Error BadPart(const Form& form, const char* part, std::string_view expected,
+              std::string_view found) {
+  const bool directory = form.kind == Kind::kLayout;
+  return {Code::kInvalidArgument,
+          Cat("reference: ", part, ": expected ", expected, ", found ", Quoted(found)),
+          directory ? "a directory whose own name holds ':' or '@' is written with '/' at its end: "
+                      "layout:a:b/:tag"
+                    : Cat("write ", form.shown)};
 }
 
-Error BadPart(std::string_view text, const char* part, const char* expected,
-              std::string_view found) {
+// Takes tag and digest off the end of `rest`, and leaves the place.
+Status TakeNames(const Form& form, std::string_view& rest, Reference& reference) {
+  const size_t slash = rest.rfind('/');
+  const size_t last = slash == std::string_view::npos ? 0 : slash + 1;
+  if (const size_t at = rest.find('@', last); at != std::string_view::npos) {
+    reference.digest = rest.substr(at + 1);
+    rest = rest.substr(0, at);
+    if (!IsDigest(reference.digest))
+      return BadPart(form, "digest", "sha256: and 64 hexadecimal digits", reference.digest);
+  }
+  if (const size_t colon = rest.find(':', last); colon != std::string_view::npos) {
+    reference.tag = rest.substr(colon + 1);
+    rest = rest.substr(0, colon);
+    if (!IsTag(reference.tag))
+      return BadPart(form, "tag", "up to 128 letters, digits, '_', '.' and '-'", reference.tag);
+  }
+  return Ok();
+}
+
+// A host has '.' or ':' in it or is localhost: there is no registry that goes without saying.
+bool IsHost(std::string_view text) {
+  const bool plain = text.find_first_not_of(
+                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]") ==
+                     std::string_view::npos;
+  return plain && (text == "localhost" || text.find_first_of(".:") != std::string_view::npos);
+}
+
+// [a-z0-9]+ with ".", "_", "__" or any number of "-" between such words (OCI distribution
+// specification, "Pulling manifests").
+bool IsNamePart(std::string_view text) {
+  const auto word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  size_t i = 0;
+  while (true) {
+    const size_t begin = i;
+    while (i < text.size() && word(text[i])) ++i;
+    if (i == begin) return false;
+    if (i == text.size()) return true;
+    const size_t between = i;
+    while (i < text.size() && !word(text[i])) ++i;
+    const std::string_view gap = text.substr(between, i - between);
+    const bool dashes = gap.find_first_not_of('-') == std::string_view::npos;
+    if (!dashes && gap != "." && gap != "_" && gap != "__") return false;
+  }
+}
+
+Error UserInAddress(const Form& form) {
   return {Code::kInvalidArgument,
-          Cat(Shown(text), ": ", part, ": expected ", expected, ", found ", Quoted(found)),
-          kColonHint};
+          "reference: expected an address, found one with a user or password",
+          Cat("write ", form.shown, ", and log in as docs/registry-login.md says")};
+}
+
+Status CheckServerPlace(const Form& form, std::string_view place) {
+  const size_t slash = place.find('/');
+  const std::string_view host = place.substr(0, slash);
+  if (host.find('@') != std::string_view::npos) return UserInAddress(form);
+  if (!IsHost(host))
+    return BadPart(form, "host", "a name with '.' or ':' in it, or localhost", host);
+  const std::string_view name = slash == std::string_view::npos ? "" : place.substr(slash + 1);
+  const std::vector<std::string> parts = Split(std::string(name), '/');
+  if (!name.empty() && name.size() <= 255 && std::all_of(parts.begin(), parts.end(), IsNamePart))
+    return Ok();
+  return BadPart(form, "repository",
+                 "lower-case letters and digits, with single '.', '_', '__' or '-' between them "
+                 "and '/' between parts",
+                 name);
+}
+
+// A user, a password or a query in an address could only be a secret.
+Status CheckWebPlace(const Form& form, std::string_view place) {
+  const std::string_view behind = place.substr(place.find("://") + 3);
+  const std::string_view host = behind.substr(0, behind.find('/'));
+  if (host.find('@') != std::string_view::npos) return UserInAddress(form);
+  if (behind.find_first_of("?#") != std::string_view::npos) {
+    return Error{Code::kInvalidArgument,
+                 "reference: expected the address of a directory, found one with '?' or '#'",
+                 Cat("write ", form.shown)};
+  }
+  return host.empty() ? Status(BadPart(form, "host", "a name", host)) : Ok();
+}
+
+Result<Reference> ParseForm(const Form& form, std::string_view rest) {
+  Reference reference;
+  reference.kind = form.kind;
+  SHARD_CHECK(TakeNames(form, rest, reference));
+  reference.place = Cat(form.kept, rest);
+  if (form.kind == Kind::kServer) SHARD_CHECK(CheckServerPlace(form, rest));
+  if (form.kind == Kind::kWebLayout) SHARD_CHECK(CheckWebPlace(form, reference.place));
+  if (rest.empty()) return BadPart(form, "directory", "a path", "");
+  return reference;
+}
+
+// What names no store is a distribution as files.
+Result<Reference> ParseFiles(std::string_view text) {
+  if (text.empty()) {
+    return Error{Code::kInvalidArgument, Cat("reference: expected ", kAllForms, ", found none")};
+  }
+  const std::string_view scheme = SchemeOf(text);
+  if (!scheme.empty() && !IsAddress(text)) {
+    return Error{Code::kUnsupported,
+                 Cat("reference: scheme: expected ", kAllForms, ", found ", scheme, "://..."),
+                 "distributions as plain files are read from hf://, https:// and s3://, too"};
+  }
+  return Reference{Kind::kFiles, std::string(text), "", ""};
 }
 
 }  // namespace
@@ -60,37 +177,29 @@ std::string HexOf(const std::string& digest) { return digest.substr(kDigestPrefi
 std::string DigestOf(const std::string& hex) { return Cat(kDigestPrefix, hex); }
 
 Result<Reference> ParseReference(std::string_view text) {
-  if (!text.starts_with(kLayoutScheme)) return NoLayout(text);
-  std::string_view rest = text.substr(kLayoutScheme.size());
-  const size_t slash = rest.rfind('/');
-  const size_t last = slash == std::string_view::npos ? 0 : slash + 1;
-  Reference reference;
-  if (const size_t at = rest.find('@', last); at != std::string_view::npos) {
-    reference.digest = rest.substr(at + 1);
-    rest = rest.substr(0, at);
-    if (!IsDigest(reference.digest))
-      return BadPart(text, "digest", "sha256: and 64 hexadecimal digits", reference.digest);
+  for (const Form& form : kForms) {
+    if (text.starts_with(form.prefix)) return ParseForm(form, text.substr(form.prefix.size()));
   }
-  if (const size_t colon = rest.find(':', last); colon != std::string_view::npos) {
-    reference.tag = rest.substr(colon + 1);
-    rest = rest.substr(0, colon);
-    if (!IsTag(reference.tag))
-      return BadPart(text, "tag", "up to 128 letters, digits, '_', '.' and '-'", reference.tag);
-  }
-  if (rest.empty()) return BadPart(text, "directory", "a path", "");
-  reference.directory = rest;
-  return reference;
+  return ParseFiles(text);
 }
 
-std::string ReferenceText(const std::string& directory, const std::string& tag,
-                          const std::string& digest) {
-  std::string text = Cat(kLayoutScheme, directory);
-  const size_t slash = directory.rfind('/');
-  const std::string_view name =
-      std::string_view(directory).substr(slash == std::string::npos ? 0 : slash + 1);
-  if (name.find_first_of(":@") != std::string_view::npos) text += "/";
-  if (!tag.empty()) text += Cat(":", tag);
-  if (!digest.empty()) text += Cat("@", digest);
+std::string ReferenceText(const Reference& reference) {
+  std::string text;
+  std::string_view place = reference.place;
+  for (const Form& form : kForms) {
+    if (form.kind != reference.kind || !place.starts_with(form.kept)) continue;
+    text = form.prefix;
+    place.remove_prefix(form.kept.size());
+    break;
+  }
+  text += place;
+  const size_t slash = place.rfind('/');
+  const std::string_view name = place.substr(slash == std::string_view::npos ? 0 : slash + 1);
+  const bool files = reference.kind == Kind::kFiles;
+  const bool server = reference.kind == Kind::kServer;
+  if (!files && !server && name.find_first_of(":@") != std::string_view::npos) text += "/";
+  if (!reference.tag.empty()) text += Cat(":", reference.tag);
+  if (!reference.digest.empty()) text += Cat("@", reference.digest);
   return text;
 }
 

@@ -13,23 +13,18 @@
 #include "libshard/base/file.h"
 #include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
-#include "manifest/registry/store/place_file.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/store/place_file.h"
+#include "manifest/registry/transfer/fetch_file.h"
 
 namespace moepack::registry {
 namespace {
 
 using Kind = InsideDirectory::Kind;
 
-constexpr const char* kLayoutFile = "oci-layout";
 constexpr const char* kLayoutText = R"({"imageLayoutVersion":"1.0.0"})";
 constexpr const char* kLayoutVersion = "1.0.0";
-constexpr const char* kIndexFile = "index.json";
-constexpr const char* kBlobFolder = "blobs/sha256";
-constexpr const char* kIngestFolder = "ingest";
 constexpr const char* kLockFile = "lock";
-constexpr uint64_t kMaxLayoutFile = 4096;
-constexpr uint64_t kMaxIndex = 16u << 20;
 constexpr mode_t kBlobMode = 0444;
 
 Status CheckLayoutFile(const InsideDirectory& files, const std::string& directory) {
@@ -41,11 +36,7 @@ Status CheckLayoutFile(const InsideDirectory& files, const std::string& director
   }
   const std::string where = Cat(directory, "/", kLayoutFile);
   SHARD_TRY(const std::string text, files.ReadText(kLayoutFile, kMaxLayoutFile));
-  SHARD_TRY(const Json document, ParseJson(where, text));
-  const std::string version = TextMember(document, "imageLayoutVersion");
-  if (version == kLayoutVersion) return Ok();
-  return Error{Code::kUnsupported, Cat(where, ": imageLayoutVersion: expected ", kLayoutVersion,
-                                       ", found ", Quoted(version))};
+  return CheckLayoutText(where, text);
 }
 
 // What a run leaves that is killed before the directory is a layout.
@@ -77,7 +68,45 @@ Error Strange(Error error) {
   return error;
 }
 
+// Brings a blob of another machine; what came of it in an earlier run is not fetched again.
+Status FetchInto(const SourceTree& from, const std::string& file, const BlobRecord& blob,
+                 const InsideDirectory& ingest, const WritableStore::BytesRead& read) {
+  SHARD_TRY(const ByteSourcePtr source, from.Open(file));
+  FetchOptions options;
+  uint64_t told = 0;
+  options.progress = [&](uint64_t there) {
+    if (read && there > told) read(there - told);
+    told = there;
+  };
+  const Promise promise{from.NameOf(file), HexOf(blob.digest), blob.size, {}};
+  SHARD_CHECK(FetchFile(*source, promise, ingest, HexOf(blob.digest), options));
+  return Ok();
+}
+
 }  // namespace
+
+Status CheckLayoutText(const std::string& where, std::string_view text) {
+  SHARD_TRY(const Json document, ParseJson(where, text));
+  const std::string version = TextMember(document, "imageLayoutVersion");
+  if (version == kLayoutVersion) return Ok();
+  return Error{Code::kUnsupported, Cat(where, ": imageLayoutVersion: expected ", kLayoutVersion,
+                                       ", found ", Quoted(version))};
+}
+
+std::string LayoutBlobFile(const std::string& digest) {
+  return Cat(kBlobFolder, "/", HexOf(digest));
+}
+
+std::vector<Tagged> TagsOf(const LayoutIndex& index) {
+  std::vector<Tagged> tags;
+  for (const LayoutIndex::Entry& entry : index.entries()) tags.push_back({entry.tag, entry.blob});
+  return tags;
+}
+
+bool IsPartial(const InsideDirectory::Entry& entry) {
+  return entry.kind == Kind::kFile &&
+         (entry.name.ends_with(".part") || entry.name.ends_with(".cells"));
+}
 
 OciLayout::OciLayout(InsideDirectory files, std::string directory)
     : files_(std::move(files)),
@@ -103,17 +132,34 @@ Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory) {
   if (kind == Kind::kNothing)
     SHARD_CHECK(layout.files_.WriteText(kIndexFile, LayoutIndex().Write()));
   SHARD_CHECK(layout.ReadIndex());
-  SHARD_CHECK(layout.files_.Remove(kIngestFolder));
-  SHARD_CHECK(layout.files_.MakeDirectories(kIngestFolder));
+  SHARD_CHECK(layout.ClearIngest());
   SHARD_CHECK(layout.files_.MakeDirectories(kBlobFolder));
   return layout;
+}
+
+Result<OciLayout> OciLayout::OpenLocked(const std::string& directory) {
+  SHARD_TRY(OciLayout layout, Open(directory));
+  SHARD_CHECK(layout.Lock());
+  SHARD_CHECK(layout.ReadIndex());  // what it is now that nobody changes it
+  return layout;
+}
+
+Status OciLayout::ClearIngest() {
+  SHARD_TRY(const Kind kind, files_.KindOf(kIngestFolder));
+  if (kind != Kind::kDirectory) SHARD_CHECK(files_.Remove(kIngestFolder));
+  SHARD_TRY(const InsideDirectory ingest, files_.MakeDirectories(kIngestFolder));
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ingest.List());
+  for (const InsideDirectory::Entry& entry : entries) {
+    if (!IsPartial(entry)) SHARD_CHECK(ingest.Remove(entry.name));
+  }
+  return Ok();
 }
 
 Status OciLayout::Lock() {
   SHARD_TRY(lock_, files_.OpenFile(kLockFile, O_RDWR | O_CREAT));
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
   if (errno != EWOULDBLOCK) return IoError(files_.path() / kLockFile, "lock", errno);
-  return Error{Code::kIo, Cat(directory_, ": another process is publishing to it"),
+  return Error{Code::kIo, Cat(directory_, ": another process is changing it"),
                "wait for it, then run the same command again"};
 }
 
@@ -123,13 +169,16 @@ Status OciLayout::ReadIndex() {
   return Ok();
 }
 
-std::string OciLayout::BlobFile(const std::string& digest) {
-  return Cat(kBlobFolder, "/", HexOf(digest));
+Result<BlobRecord> OciLayout::FindTag(const std::string& tag) const {
+  return index_.Find(directory_, tag);
 }
 
-std::string OciLayout::NameOf(const BlobRecord& blob) const {
-  const std::string path = blob.path();
-  return Cat(directory_, ": blob ", blob.digest, path.empty() ? "" : Cat(" (", Shown(path), ")"));
+// A manifest that index.json does not list has no promised size.
+Result<std::string> OciLayout::ReadManifest(const BlobRecord& manifest) const {
+  if (manifest.size > 0) return ReadBlob(manifest, kMaxOciManifest);
+  const LayoutIndex::Entry* entry = index_.FindDigest(manifest.digest);
+  return entry == nullptr ? ReadUnlisted(manifest.digest, kMaxOciManifest)
+                          : ReadBlob(entry->blob, kMaxOciManifest);
 }
 
 Error OciLayout::Damaged(const BlobRecord& blob, const std::string& what) const {
@@ -138,7 +187,7 @@ Error OciLayout::Damaged(const BlobRecord& blob, const std::string& what) const 
 }
 
 Status OciLayout::CheckBlob(const BlobRecord& blob) const {
-  const std::string file = BlobFile(blob.digest);
+  const std::string file = LayoutBlobFile(blob.digest);
   auto kind = files_.KindOf(file);
   if (!kind) return Strange(std::move(kind).error());
   if (*kind == Kind::kNothing) {
@@ -160,7 +209,7 @@ Status OciLayout::CheckBlob(const BlobRecord& blob) const {
 
 Result<std::string> OciLayout::ReadUnlisted(const std::string& digest, uint64_t limit) const {
   const BlobRecord blob{"", digest};
-  auto text = files_.ReadText(BlobFile(digest), limit);
+  auto text = files_.ReadText(LayoutBlobFile(digest), limit);
   if (!text && text.error().code == Code::kNotFound) {
     return Error{Code::kNotFound, Cat(NameOf(blob), ": expected a blob, found none"),
                  "name a manifest that the layout holds"};
@@ -185,7 +234,7 @@ Result<bool> OciLayout::IsThere(const BlobRecord& blob, bool& mended, const Byte
   if (!there && there.error().code == Code::kNotFound) return false;
   // A link is not ours to read: it is replaced.
   if (there) {
-    SHARD_TRY(const std::string sha256, HashFile(*tree_, BlobFile(blob.digest), read));
+    SHARD_TRY(const std::string sha256, HashFile(*tree_, LayoutBlobFile(blob.digest), read));
     if (DigestOf(sha256) == blob.digest) return true;
   } else if (there.error().code != Code::kCorrupt) {
     return there.error();
@@ -201,17 +250,23 @@ Status OciLayout::Settle(const std::string& ingested, const BlobRecord& blob, bo
     if (fchmod(fd.get(), kBlobMode) != 0)
       return IoError(files_.path() / ingested, "set the mode", errno);
   }
-  return files_.Move(ingested, files_, BlobFile(blob.digest), true);
+  return files_.Move(ingested, files_, LayoutBlobFile(blob.digest), true);
 }
 
-Result<OciLayout::Added> OciLayout::AddFile(const SourceTree& from, const std::string& file,
-                                            const BlobRecord& blob, manifest::LinkKind link,
-                                            const BytesRead& read) const {
-  Added added;
+Result<Added> OciLayout::AddFile(const SourceTree& from, const std::string& file,
+                                 const BlobRecord& blob, manifest::LinkKind link,
+                                 const BytesRead& read) {
+  Added added{"there"};
   SHARD_TRY(const bool there, IsThere(blob, added.mended, read));
   if (there) return added;
   SHARD_TRY(const InsideDirectory ingest, files_.OpenDirectory(kIngestFolder));
   const std::string name = HexOf(blob.digest);
+  if (!from.LocalPath(file)) {
+    SHARD_CHECK(FetchInto(from, file, blob, ingest, read));
+    SHARD_CHECK(Settle(Cat(kIngestFolder, "/", name), blob, true));
+    added.how = "fetched";
+    return added;
+  }
   SHARD_TRY(const PlacedFile placed, PlaceFile(from, file, ingest, name, link, read));
   if (DigestOf(placed.sha256) != blob.digest) {
     SHARD_CHECK(ingest.Remove(name));
@@ -220,19 +275,28 @@ Result<OciLayout::Added> OciLayout::AddFile(const SourceTree& from, const std::s
   }
   const bool own_file = placed.how != manifest::LinkKind::kHardlink;
   SHARD_CHECK(Settle(Cat(kIngestFolder, "/", name), blob, own_file));
-  added.how = placed.how;
+  added.how = manifest::LinkName(placed.how);
   return added;
 }
 
-Result<OciLayout::Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) const {
-  Added added;
+Result<Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) {
+  Added added{"there"};
   SHARD_TRY(const bool there, IsThere(blob, added.mended, {}));
   if (there) return added;
   const std::string ingested = Cat(kIngestFolder, "/", HexOf(blob.digest));
   SHARD_CHECK(files_.WriteText(ingested, text));
   SHARD_CHECK(Settle(ingested, blob, true));
-  added.how = manifest::LinkKind::kCopy;
+  added.how = manifest::LinkName(manifest::LinkKind::kCopy);
   return added;
+}
+
+Status OciLayout::SetTags(const std::vector<NewTag>& tags) {
+  LayoutIndex index = index_;
+  for (const NewTag& tag : tags) {
+    SHARD_TRY(const Json document, ParseJson(NameOf(tag.manifest), tag.text));
+    index.SetTag(tag.tag, tag.manifest, TextMember(document, "artifactType"));
+  }
+  return SetIndex(index);
 }
 
 Status OciLayout::SetIndex(const LayoutIndex& index) {

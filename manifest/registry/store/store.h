@@ -48,15 +48,15 @@ class Store {
   // The blob is there with its promised size; its bytes are not looked at. kNotFound, kCorrupt.
   virtual Status CheckBlob(const BlobRecord& blob) const = 0;
   // A small blob whole, compared with its size and digest (kCorrupt).
-  Result<std::string> ReadBlob(const BlobRecord& blob, uint64_t limit) const;
+  virtual Result<std::string> ReadBlob(const BlobRecord& blob, uint64_t limit) const;
 };
 
 using StorePtr = std::shared_ptr<const Store>;
 
 // How a blob came into a store.
 struct Added {
-  // "hardlink", "reflink" or "copy" into a layout; "sent" or "mounted" for a registry; "there" for
-  // one that was there.
+  // "hardlink", "reflink" or "copy" into a layout, "fetched" when it came from another machine;
+  // "sent" or "mounted" for a registry; "there" for one that was there.
   std::string how;
   bool mended = false;  // what was there had other bytes, and was replaced
   bool was_there() const { return how == "there"; }

@@ -14,6 +14,7 @@
 #include "libshard/base/digest.h"
 #include "manifest/registry/publish.h"
 #include "manifest/registry/pull.h"
+#include "manifest/registry/store/oci_layout.h"
 #include "tests/manifest/document/tiny_distribution.h"
 
 namespace moepack::registry {
@@ -28,7 +29,7 @@ class LayoutSample : public testing::Test {
   }
   std::string Path(const std::string& name) const { return (dir_ / name).string(); }
   Reference Ref(const std::string& tag = "v1", const std::string& layout = "layout") const {
-    return {Path(layout), tag, ""};
+    return {Reference::Kind::kLayout, Path(layout), tag, ""};
   }
   Result<PublishReport> PublishTo(const Reference& to, const PublishOptions& options = {},
                                   const std::string& name = "dist") {

@@ -80,7 +80,7 @@ TEST_F(PublishTest, BundlesAreLinkedAndSmallFilesCopied) {
   const auto copied = PublishTo(Ref("v1", "copied"), {.link = manifest::LinkKind::kCopy});
   ASSERT_TRUE(copied) << copied.error().message;
   EXPECT_EQ(copied->digest(), digest_);
-  EXPECT_EQ(copied->copied_bytes(), copied->added_bytes());
+  EXPECT_EQ(copied->bytes_by("copy"), copied->added_bytes());
   EXPECT_EQ(fs::hard_link_count(dir_ / "dist/trunk/trunk.safetensors"), 2u);
 }
 
@@ -175,12 +175,39 @@ TEST_F(PublishTest, ADamagedBlobIsMended) {
   EXPECT_EQ(fixtures::ReadFile(blob), fixtures::ReadFile(dir_ / "dist/assets/config.json"));
 }
 
+TEST_F(PublishTest, MovingTagsAreMovedWithoutForce) {
+  Write("dist");
+  ASSERT_TRUE(PublishTo(Ref("v1-o1"), {.moving_tags = {"v1"}}));
+  Write("other", {"trunk", "overlay", "assets", "group:0"});
+  const PublishOptions options = {.allow_incomplete = true, .moving_tags = {"v1"}};
+  const auto second = PublishTo(Ref("v1-o2"), options, "other");
+  ASSERT_TRUE(second) << second.error().message;
+  const auto layout = OciLayout::Open(Path("layout"));
+  ASSERT_TRUE(layout);
+  EXPECT_EQ(layout->FindTag("v1")->digest, second->digest());
+  EXPECT_EQ(layout->FindTag("v1-o2")->digest, second->digest());
+  EXPECT_NE(layout->FindTag("v1-o1")->digest, second->digest());
+  EXPECT_EQ(layout->FindTag("v1-g000")->digest, layout->FindTag("v1-o2-g000")->digest);
+  // The fixed tag is not moved.
+  EXPECT_THAT(Refusal(Ref("v1-o2")).message, HasSubstr("tag \"v1-o2\": expected sha256:"));
+}
+
+TEST_F(PublishTest, APlaceThatCanOnlyBeReadIsRefused) {
+  Write("dist");
+  const Error files = Refusal({Reference::Kind::kFiles, "models:v1", "", ""});
+  EXPECT_EQ(files.code, Code::kInvalidArgument);
+  EXPECT_THAT(files.message, HasSubstr("expected layout:DIR[:tag] or oci://"));
+  EXPECT_EQ(files.hint, "name a layout as layout:models:v1");
+  const Error web = Refusal({Reference::Kind::kWebLayout, "https://host/models", "v1", ""});
+  EXPECT_EQ(web.code, Code::kInvalidArgument);
+  EXPECT_THAT(web.hint, HasSubstr("can only be read"));
+}
+
 TEST_F(PublishTest, RefusesPlacesThatAreNotApart) {
   Write("dist");
   EXPECT_EQ(Refusal(Ref("v1", "dist")).code, Code::kInvalidArgument);
   EXPECT_EQ(Refusal(Ref("v1", "dist/layout")).code, Code::kInvalidArgument);
-  EXPECT_EQ(Refusal({Path("layout"), "", "sha256:" + std::string(64, '0')}).code,
-            Code::kInvalidArgument);
+  EXPECT_EQ(Refusal(Ref().With("", "sha256:" + std::string(64, '0'))).code, Code::kInvalidArgument);
   EXPECT_EQ(Refusal(Ref(std::string(125, 'v'))).code, Code::kInvalidArgument);
 }
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "manifest/registry/list_layout.h"
+#include "manifest/registry/list_store.h"
 #include "manifest/verify/verify.h"
 #include "tests/manifest/registry/layout_sample.h"
 
@@ -24,9 +24,15 @@ class PullTest : public LayoutSample {
     ASSERT_TRUE(report) << report.error().message;
     EXPECT_EQ(report->groups, groups);
   }
+  // The files of a distribution, without the lock.
+  std::map<std::string, std::string> Files(const std::string& out) const {
+    auto files = tiny::Tree(dir_ / out);
+    files.erase("pulled.json");
+    return files;
+  }
   // Every file of the output is that of the distribution, byte for byte.
   void ExpectSameFiles(const std::string& out = "out") {
-    for (const auto& [name, bytes] : tiny::Tree(dir_ / out))
+    for (const auto& [name, bytes] : Files(out))
       EXPECT_TRUE(bytes == fixtures::ReadFile(dir_ / "dist" / name)) << name;
   }
   bool Verifies(const std::vector<uint32_t>& groups) {
@@ -57,7 +63,7 @@ TEST_F(PullTest, HasTheFilesOfOneNodeAndVerifies) {
 
 TEST_F(PullTest, AllGroupsAreTheWholeDistribution) {
   Pulls({0, 1, 2}, Ref());
-  EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "dist"));
+  EXPECT_TRUE(Files("out") == Files("dist"));
 }
 
 TEST_F(PullTest, ASecondPullAddsAGroup) {
@@ -89,16 +95,16 @@ TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_THAT(report->groups, ElementsAre(1));
   ASSERT_TRUE(PullGroups({1}, Ref(), "set"));
-  EXPECT_TRUE(tiny::Tree(dir_ / "out") == tiny::Tree(dir_ / "set"));
+  EXPECT_TRUE(Files("out") == Files("set"));
   EXPECT_THAT(Refusal(Ref("v1-g001"), {0}).message, HasSubstr("group: expected one of 1, found 0"));
 }
 
 TEST_F(PullTest, ADigestIsEnoughAndGoesBeforeTheTag) {
-  Pulls({1}, {Path("layout"), "absent", digest_});
+  Pulls({1}, Ref().With("absent", digest_));
   fs::remove_all(dir_ / "out");
   // Not even index.json has to know it.
   fixtures::WriteFile(dir_ / "layout/index.json", R"({"schemaVersion":2,"manifests":[]})");
-  Pulls({1}, {Path("layout"), "", digest_});
+  Pulls({1}, Ref().With("", digest_));
   ExpectSameFiles();
 }
 
@@ -143,7 +149,7 @@ TEST_F(PullTest, ThePlanComesBeforeTheFiles) {
     EXPECT_FALSE(fs::exists(dir_ / "out"));
   };
   ASSERT_TRUE(PullGroups({1}, Ref(), "out", options));
-  EXPECT_EQ(files, tiny::Names(dir_ / "out").size());
+  EXPECT_EQ(files, Files("out").size());
 }
 
 TEST_F(PullTest, RefusesGroupsThatAreNotThere) {
@@ -152,8 +158,7 @@ TEST_F(PullTest, RefusesGroupsThatAreNotThere) {
   const Error tag = Refusal(Ref("v9"), {1});
   EXPECT_EQ(tag.code, Code::kNotFound);
   EXPECT_THAT(tag.message, HasSubstr("expected \"v9\", found v1, v1-g000, v1-g001, v1-g002"));
-  EXPECT_EQ(Refusal({Path("layout"), "", "sha256:" + std::string(64, '0')}, {1}).code,
-            Code::kNotFound);
+  EXPECT_EQ(Refusal(Ref().With("", "sha256:" + std::string(64, '0')), {1}).code, Code::kNotFound);
 }
 
 TEST_F(PullTest, AnIncompleteSetHasTheGroupsThatItHas) {
@@ -180,6 +185,136 @@ TEST_F(PullTest, AnOutputThatIsSomethingElseIsKept) {
   EXPECT_EQ(PullGroups({1}, Ref(), "layout/out").error().code, Code::kInvalidArgument);
 }
 
+// The distribution without a group, as a later one with other bytes would be.
+class UpdateTest : public PullTest {
+ protected:
+  void SetUp() override {
+    PullTest::SetUp();
+    ASSERT_TRUE(PublishTo(Ref("v1"), {.moving_tags = {"now"}}));
+    Write("next", {"trunk", "overlay", "assets", "group:1"});
+  }
+  void MoveTag() {
+    const PublishOptions options = {.allow_incomplete = true, .moving_tags = {"now"}};
+    ASSERT_TRUE(PublishTo(Ref("v2"), options, "next"));
+  }
+  PullOptions Updating() const {
+    PullOptions options;
+    options.update = true;
+    return options;
+  }
+};
+
+TEST_F(UpdateTest, AnOutputKeepsToWhatItWasPulledFrom) {
+  Pulls({1}, Ref("now"));
+  MoveTag();
+  const auto again = PullGroups({0}, Ref("now"));
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->digest, digest_);
+  ASSERT_EQ(again->warnings.size(), 1u);
+  EXPECT_THAT(again->warnings[0], HasSubstr("the tag has moved: pulled was " + digest_));
+  ExpectSameFiles();
+  EXPECT_TRUE(Verifies({0, 1}));
+  // The groups of the output are those that were pulled.
+  const auto third = PullGroups({}, Ref("now"));
+  ASSERT_TRUE(third) << third.error().message;
+  EXPECT_THAT(third->groups, ElementsAre(0, 1));
+  EXPECT_EQ(third->there_bytes(), third->total_bytes());
+}
+
+TEST_F(UpdateTest, AnUpdateTakesWhatTheTagNamesAndKeepsEqualFiles) {
+  Pulls({1}, Ref("now"));
+  MoveTag();
+  const auto report = PullGroups({}, Ref("now"), "out", Updating());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_NE(report->digest, digest_);
+  for (const PullReport::File& file : report->files)
+    EXPECT_EQ(file.there, file.name != "distribution.json" && file.name != "README.md")
+        << file.name;
+  for (const auto& [name, bytes] : Files("out"))
+    EXPECT_TRUE(bytes == fixtures::ReadFile(dir_ / "next" / name)) << name;
+  EXPECT_TRUE(Verifies({1}));
+  EXPECT_EQ(Read("out/pulled.json")["digest"], report->digest);
+}
+
+TEST_F(UpdateTest, AnotherDigestNeedsAnUpdate) {
+  Pulls({1}, Ref("now"));
+  MoveTag();
+  const auto refused = PullGroups({1}, Ref("v2"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.error().message, HasSubstr("out already exists"));
+  EXPECT_TRUE(PullGroups({1}, Ref("v2"), "out", Updating()));
+}
+
+TEST_F(UpdateTest, AFileOfTheOldOneThatIsDamagedIsPlacedAnew) {
+  PullOptions copy;
+  copy.link = manifest::LinkKind::kCopy;
+  ASSERT_TRUE(PullGroups({1}, Ref("now"), "out", copy));
+  MoveTag();
+  std::string bytes = fixtures::ReadFile(dir_ / "out" / kGroupFile1);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  fs::remove(dir_ / "out" / kGroupFile1);
+  fixtures::WriteFile(dir_ / "out" / kGroupFile1, bytes);
+  ASSERT_TRUE(PullGroups({}, Ref("now"), "out", Updating()));
+  EXPECT_TRUE(Verifies({1}));
+}
+
+TEST_F(UpdateTest, WhatIsGoneFromTheStoreIsNamed) {
+  Pulls({1}, Ref("now"));
+  MoveTag();
+  fs::remove(BlobPath(digest_));
+  const auto refused = PullGroups({1}, Ref("now"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kNotFound);
+  EXPECT_THAT(refused.error().message, HasSubstr(digest_));
+  EXPECT_THAT(refused.error().hint, HasSubstr("--update takes what the reference names now"));
+}
+
+TEST_F(UpdateTest, ALockThatIsDamagedIsNamed) {
+  Pulls({1}, Ref("now"));
+  fixtures::WriteFile(dir_ / "out/pulled.json", "{}");
+  const Error error = Refusal(Ref("now"), {1});
+  EXPECT_EQ(error.code, Code::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("pulled.json: version: expected"));
+  EXPECT_THAT(error.hint, HasSubstr("remove the file"));
+}
+
+TEST_F(PullTest, TheOverlayThatWasAskedForMustBeTheOne) {
+  PullOptions options;
+  options.overlay_version = "v9";
+  const Error error = Refusal(Ref(), {1}, options);
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("overlay: expected \"v9\", found"));
+}
+
+TEST_F(PullTest, ADirectoryOfADistributionIsPulledFromAsItIs) {
+  const Reference files{Reference::Kind::kFiles, Path("dist"), "", ""};
+  const auto report = PullGroups({1}, files);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->digest, digest_);  // that of what publish makes of it
+  ExpectSameFiles();
+  EXPECT_TRUE(Verifies({1}));
+  std::string bytes = fixtures::ReadFile(dir_ / "dist" / kGroupFile0);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  fs::remove(dir_ / "dist" / kGroupFile0);
+  fixtures::WriteFile(dir_ / "dist" / kGroupFile0, bytes);
+  const auto damaged = PullGroups({0}, files, "second");
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code, Code::kCorrupt);
+  EXPECT_THAT(damaged.error().message, HasSubstr(kGroupFile0));
+}
+
+TEST_F(PullTest, WhatIsNeitherReferenceNorDistributionIsRefused) {
+  const auto absent = PullGroups({1}, {Reference::Kind::kFiles, Path("absent"), "", ""});
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, Code::kNotFound);
+  EXPECT_THAT(absent.error().message, HasSubstr("expected a distribution or a reference"));
+  const auto layout = PullGroups({1}, {Reference::Kind::kFiles, Path("layout"), "", ""});
+  ASSERT_FALSE(layout);
+  EXPECT_THAT(layout.error().message, HasSubstr("found an OCI image layout"));
+  EXPECT_THAT(layout.error().hint, HasSubstr("name a layout as layout:" + Path("layout")));
+}
+
 TEST_F(PullTest, LayersThatAreNoFilesOfOursAreLeftAlone) {
   Change([&](Json& manifest) {
     Json layer = AddBlob("something else");
@@ -201,7 +336,7 @@ TEST_F(PullTest, TheListShowsSetsViewsAndOthers) {
   fixtures::WriteFile(dir_ / "layout/index.json", index.dump());
   const auto layout = OciLayout::Open(Path("layout"));
   ASSERT_TRUE(layout);
-  const auto all = ListLayout(*layout);
+  const auto all = ListStore(*layout);
   ASSERT_TRUE(all) << all.error().message;
   ASSERT_EQ(all->size(), 5u);
   EXPECT_EQ((*all)[0].tag, "v1");

@@ -6,17 +6,19 @@ namespace moepack::registry {
 namespace {
 
 using testing::HasSubstr;
+using Kind = Reference::Kind;
 
 const std::string kDigest = "sha256:" + std::string(64, 'a');
 
 struct GoodReference {
   const char* text;
-  const char* directory;
+  const char* place;
   const char* tag;
   bool pinned = false;
+  Kind kind = Kind::kLayout;
 };
 
-TEST(Reference, ReadsDirectoryTagAndDigest) {
+TEST(Reference, ReadsPlaceTagAndDigest) {
   const GoodReference cases[] = {
       {"layout:models", "models", ""},
       {"layout:models:v1", "models", "v1"},
@@ -29,11 +31,23 @@ TEST(Reference, ReadsDirectoryTagAndDigest) {
       {"layout:a@b/:v1", "a@b/", "v1"},
       {"layout:.", ".", ""},
       {"layout://models:v1", "//models", "v1"},
+      {"layout+https://host:8443/a:b/models:v1", "https://host:8443/a:b/models", "v1", false,
+       Kind::kWebLayout},
+      {"layout+http://127.0.0.1:8000/models/", "http://127.0.0.1:8000/models/", "", true,
+       Kind::kWebLayout},
+      {"oci://registry.example/team/model:v1", "registry.example/team/model", "v1", false,
+       Kind::kServer},
+      {"oci://localhost:5000/a-b/c__d.e@", "localhost:5000/a-b/c__d.e", "", true, Kind::kServer},
+      {"oci://[::1]:5000/model:v1@", "[::1]:5000/model", "v1", true, Kind::kServer},
+      {"hf://owner/model@main/q4", "hf://owner/model@main/q4", "", false, Kind::kFiles},
+      {"https://host/models:v1", "https://host/models:v1", "", false, Kind::kFiles},
+      {"models:v1", "models:v1", "", false, Kind::kFiles},
   };
   for (const GoodReference& one : cases) {
     const auto read = ParseReference(one.text + (one.pinned ? kDigest : ""));
     ASSERT_TRUE(read) << one.text << ": " << read.error().message;
-    EXPECT_EQ(read->directory, one.directory) << one.text;
+    EXPECT_EQ(read->place, one.place) << one.text;
+    EXPECT_EQ(read->kind, one.kind) << one.text;
     EXPECT_EQ(read->tag, one.tag) << one.text;
     EXPECT_EQ(read->digest, one.pinned ? kDigest : "") << one.text;
   }
@@ -42,14 +56,19 @@ TEST(Reference, ReadsDirectoryTagAndDigest) {
 TEST(Reference, WhatIsPrintedIsReadBack) {
   for (const char* directory : {"models", "a:b/c", "a/b:c", "a@b", "a:b/"}) {
     for (const char* tag : {"", "v1"}) {
-      const std::string text = ReferenceText(directory, tag, kDigest);
+      const std::string text = ReferenceText({Kind::kLayout, directory, tag, kDigest});
       const auto read = ParseReference(text);
       ASSERT_TRUE(read) << text << ": " << read.error().message;
-      EXPECT_EQ(ReferenceText(read->directory, read->tag, read->digest), text);
-      EXPECT_THAT(read->directory, testing::StartsWith(directory)) << text;
+      EXPECT_EQ(ReferenceText(*read), text);
+      EXPECT_THAT(read->place, testing::StartsWith(directory)) << text;
       EXPECT_EQ(read->tag, tag) << text;
     }
   }
+  for (const char* text : {"oci://host:5000/a/b:v1", "layout+https://host/models:v1",
+                           "layout+http://localhost/models", "hf://owner/model@main"})
+    EXPECT_EQ(ReferenceText(*ParseReference(text)), text);
+  EXPECT_EQ(ReferenceText(ParseReference("oci://host:5000/a:v1")->With("v2", kDigest)),
+            "oci://host:5000/a:v2@" + kDigest);
 }
 
 TEST(Reference, WithoutATagTheTagIsLatest) {
@@ -65,9 +84,17 @@ struct BadReference {
 
 TEST(Reference, RefusesWhatItDoesNotUnderstand) {
   const BadReference cases[] = {
-      {"oci://user:secret@host/x:v1", Code::kUnsupported, "found oci://..."},
-      {"layout+https://host/x?token=secret", Code::kUnsupported, "found layout+https://..."},
-      {"models:v1", Code::kInvalidArgument, "expected layout:DIR[:tag][@sha256:...], found"},
+      {"oci://user:secret@host/x:v1", Code::kInvalidArgument, "found one with a user or password"},
+      {"layout+https://u:secret@host/x", Code::kInvalidArgument, "found one with a user"},
+      {"layout+https://host/x?token=secret", Code::kInvalidArgument, "found one with '?' or '#'"},
+      {"layout+https:///x", Code::kInvalidArgument, "host: expected a name"},
+      {"oci://models/x:v1", Code::kInvalidArgument, "host: expected a name with '.' or ':' in it"},
+      {"oci://host.example", Code::kInvalidArgument, "repository: expected lower-case letters"},
+      {"oci://host.example/Models", Code::kInvalidArgument, "repository: expected lower-case"},
+      {"oci://host.example/a//b", Code::kInvalidArgument, "repository: expected lower-case"},
+      {"oci://host.example/a___b", Code::kInvalidArgument, "repository: expected lower-case"},
+      {"oci://host.example/../b", Code::kInvalidArgument, "repository: expected lower-case"},
+      {"ftp://user:secret@host/x", Code::kUnsupported, "found ftp://..."},
       {"layout:", Code::kInvalidArgument, "directory: expected a path"},
       {"layout::v1", Code::kInvalidArgument, "directory: expected a path"},
       {"layout:models:", Code::kInvalidArgument, "tag: expected"},
@@ -86,6 +113,13 @@ TEST(Reference, RefusesWhatItDoesNotUnderstand) {
     EXPECT_THAT(read.error().message, testing::Not(HasSubstr("secret")));
     EXPECT_NE(read.error().hint, "") << one.text;
   }
+}
+
+TEST(Reference, NothingIsNoReference) {
+  const auto read = ParseReference("");
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(read.error().message, HasSubstr("expected oci://host/repository"));
 }
 
 TEST(Reference, TagsAreThoseOfRegistries) {

@@ -1,4 +1,4 @@
-// What an OCI image layout holds.
+// What a store holds.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
-#include "manifest/registry/store/oci_layout.h"
+#include "manifest/registry/store/store.h"
 
 namespace moepack::registry {
 
@@ -21,8 +21,8 @@ struct ListedManifest {
   uint64_t files = 0, bytes = 0;    // of the layers
 };
 
-// Lists index.json in its order, and what the manifests say of themselves; their blobs are not
-// looked at. A manifest of ours that is damaged is an error.
-Result<std::vector<ListedManifest>> ListLayout(const OciLayout& layout);
+// Lists the tags in the order of the store, and what the manifests say of themselves; their blobs
+// are not looked at. A manifest of ours that is damaged is an error.
+Result<std::vector<ListedManifest>> ListStore(const Store& store);
 
 }  // namespace moepack::registry

@@ -1,4 +1,4 @@
-#include "manifest/registry/list_layout.h"
+#include "manifest/registry/list_store.h"
 
 #include "libshard/base/text.h"
 #include "manifest/registry/open_set.h"
@@ -19,13 +19,14 @@ void DescribeListed(const OciManifest& oci, ListedManifest& listed) {
 
 }  // namespace
 
-Result<std::vector<ListedManifest>> ListLayout(const OciLayout& layout) {
+Result<std::vector<ListedManifest>> ListStore(const Store& store) {
   std::vector<ListedManifest> all;
-  for (const LayoutIndex::Entry& entry : layout.index().entries()) {
+  SHARD_TRY(const std::vector<Tagged> tags, store.List());
+  for (const Tagged& entry : tags) {
     ListedManifest listed;
     listed.tag = entry.tag;
-    listed.digest = entry.blob.digest;
-    const auto oci = OpenListed(layout, entry.blob);
+    listed.digest = entry.manifest.digest;
+    const auto oci = OpenListed(store, entry.manifest);
     if (!oci && oci.error().code != Code::kUnsupported) return oci.error();
     if (oci) DescribeListed(*oci, listed);
     all.push_back(std::move(listed));

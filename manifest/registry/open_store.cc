@@ -1,0 +1,106 @@
+#include "manifest/registry/open_store.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "libshard/base/local_tree.h"
+#include "libshard/base/not_fetched.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "manifest/document/manifest.h"
+#include "manifest/registry/store/file_store.h"
+#include "manifest/registry/store/oci_layout.h"
+#include "manifest/registry/store/web_layout.h"
+
+namespace moepack::registry {
+namespace {
+
+using Kind = Reference::Kind;
+
+template <class T>
+Result<StorePtr> Shared(Result<T> opened) {
+  if (!opened) return std::move(opened).error();
+  return StorePtr(std::make_shared<const T>(*std::move(opened)));
+}
+
+// An address that ends with '/' is that of a directory.
+std::string DirectoryAddress(const std::string& address) {
+  return address.ends_with('/') ? address : address + "/";
+}
+
+Result<StorePtr> OpenWebLayout(const std::string& address, const StoreAccess& access) {
+  SHARD_TRY(const Source source, remote::OpenAddress(DirectoryAddress(address), access.remote));
+  return Shared(WebLayout::Open(source.tree));
+}
+
+Error NoDistribution(const std::string& place, const std::string& layout) {
+  return {Code::kNotFound,
+          Cat(Shown(WithoutSecrets(place)), ": expected a distribution or a reference, found ",
+              layout.empty() ? Cat("no ", manifest::kManifestFile) : "an OCI image layout"),
+          Cat("name a layout as ", ShellWord(Cat("layout:", layout.empty() ? place : layout)),
+              ", a registry as oci://host/repository:tag")};
+}
+
+Result<StorePtr> OpenFiles(const std::string& place, const StoreAccess& access) {
+  if (IsAddress(place)) {
+    SHARD_TRY(const Source source, remote::OpenAddress(place, access.remote));
+    return Shared(FileStore::Open(source.tree));
+  }
+  const auto tree = std::make_shared<const LocalTree>(place);
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::path(place) / manifest::kManifestFile, error)) {
+    const bool layout = std::filesystem::exists(std::filesystem::path(place) / kLayoutFile, error);
+    return NoDistribution(place, layout ? place : "");
+  }
+  return Shared(FileStore::Open(tree));
+}
+
+Result<std::shared_ptr<ServerStore>> OpenRegistry(const std::string& place,
+                                                  const StoreAccess& access) {
+  if (!access.server) {
+    return Error{Code::kUnsupported,
+                 Cat("oci://", place, ": expected a place without a login, found a registry")};
+  }
+  SHARD_TRY(const ServerOptions options, access.server(place));
+  return OpenServer(place, options);
+}
+
+Error ReadOnly(const Reference& reference) {
+  const bool local = reference.kind == Kind::kFiles && !IsAddress(reference.place);
+  return {Code::kInvalidArgument,
+          Cat("reference: expected layout:DIR[:tag] or oci://host/repository[:tag], found ",
+              Quoted(WithoutSecrets(reference.place))),
+          local ? Cat("name a layout as ", ShellWord(Cat("layout:", reference.place)))
+                : "what a web server serves can only be read: write to a layout:DIR, and have it "
+                  "served"};
+}
+
+}  // namespace
+
+Result<StorePtr> OpenStore(const Reference& reference, const StoreAccess& access) {
+  switch (reference.kind) {
+    case Kind::kLayout:
+      return Shared(OciLayout::Open(reference.place));
+    case Kind::kWebLayout:
+      return OpenWebLayout(reference.place, access);
+    case Kind::kFiles:
+      return OpenFiles(reference.place, access);
+    case Kind::kServer:
+      break;
+  }
+  SHARD_TRY(const std::shared_ptr<ServerStore> server, OpenRegistry(reference.place, access));
+  return StorePtr(server);
+}
+
+Result<std::shared_ptr<WritableStore>> OpenWritable(const Reference& reference,
+                                                    const StoreAccess& access) {
+  if (reference.kind == Kind::kServer) {
+    SHARD_TRY(const std::shared_ptr<ServerStore> server, OpenRegistry(reference.place, access));
+    return std::shared_ptr<WritableStore>(server);
+  }
+  if (reference.kind != Kind::kLayout) return ReadOnly(reference);
+  SHARD_TRY(OciLayout layout, OciLayout::OpenOrMake(reference.place));
+  return std::shared_ptr<WritableStore>(std::make_shared<OciLayout>(std::move(layout)));
+}
+
+}  // namespace moepack::registry

@@ -1,0 +1,199 @@
+#include "manifest/registry/pull_files.h"
+
+#include <sys/stat.h>
+
+#include <map>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/file.h"
+#include "libshard/base/local_tree.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/store/place_file.h"
+#include "manifest/registry/transfer/fetch_plan.h"
+#include "manifest/write/promised_file.h"
+
+namespace moepack::registry {
+namespace {
+
+using manifest::LinkKind;
+
+constexpr const char* kFetched = "fetched";
+constexpr const char* kResumed = "resumed";  // by an earlier run, whole
+
+bool OnOneFileSystem(const fs::path& one, const std::string& out) {
+  fs::path parent = fs::absolute(out).lexically_normal();
+  std::error_code error;
+  while (!fs::exists(parent, error) && parent.has_relative_path()) parent = parent.parent_path();
+  struct stat here;
+  struct stat there;
+  return stat(one.c_str(), &here) == 0 && stat(parent.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev;
+}
+
+}  // namespace
+
+PullFiles::PullFiles(const Store& store, const OpenedSet& set, const PullOptions& options)
+    : store_(store), set_(set), options_(options) {}
+
+Status PullFiles::MakePlan(const std::vector<BlobRecord>& layers, const std::string& out,
+                           const PullTarget& target) {
+  out_ = out;
+  extends_ = target.state == PullTarget::State::kSame;
+  report_.extended = extends_;
+  uint64_t total = 0;
+  for (const BlobRecord& layer : layers) {
+    items_.push_back({layer, ""});
+    report_.files.push_back({layer.path(), layer.digest, layer.size});
+    total += layer.size;
+  }
+  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  const size_t jobs = ThreadsForFiles(options_.pack.jobs);
+  return ParallelFor(items_.size(), jobs, [&](size_t i) -> Status {
+    std::string candidate = extends_ ? layers[i].path() : "";
+    const auto other = target.files.find(layers[i].digest);
+    if (options_.update && !extends_ && other != target.files.end()) candidate = other->second;
+    SHARD_CHECK(LookAt(items_[i], report_.files[i], candidate, progress));
+    return report_.files[i].there ? Ok() : store_.CheckBlob(layers[i]);
+  });
+}
+
+// A file that is there and has its promised bytes is kept; everything else is placed anew.
+Status PullFiles::LookAt(Item& item, PullReport::File& file, const std::string& candidate,
+                         ByteProgress& progress) const {
+  if (candidate.empty()) return Ok();
+  const LocalTree tree(out_);
+  const auto source = tree.Open(candidate);
+  if (!source || (*source)->size() != file.bytes) return Ok();
+  SHARD_TRY(const std::string sha256,
+            HashFile(tree, candidate, [&](uint64_t bytes) { progress.Add(bytes); }));
+  if (DigestOf(sha256) != file.digest) return Ok();
+  item.kept = candidate;
+  file.there = true;
+  file.how = "there";
+  return Ok();
+}
+
+// Whether large files come to `out` by links, which take no space.
+bool PullFiles::Links(const std::string& out) const {
+  const auto here = store_.blobs().LocalPath("");
+  if (!here || options_.link == LinkKind::kCopy) return false;
+  return options_.link != LinkKind::kAuto || OnOneFileSystem(*here, out);
+}
+
+Status PullFiles::CheckSpace(const std::string& out) const {
+  if (is_far() || Links(out)) return Ok();  // who fetches looks at what is free
+  uint64_t needed = 0;
+  for (const PullReport::File& file : report_.files) needed += file.there ? 0 : file.bytes;
+  needed += needed / 100;
+  SHARD_TRY(const uint64_t free, FreeBytes(out));
+  if (needed <= free) return Ok();
+  return Error{
+      Code::kIo,
+      Cat(out, ": free space: expected ", FormatBytes(needed), ", found ", FormatBytes(free)),
+      "free some space, or choose an output on the file system of the layout, where files can be "
+      "linked"};
+}
+
+Status PullFiles::Place(StagingDirectory& staging) {
+  uint64_t total = 0;
+  std::vector<size_t> near, far;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const PullReport::File& file = report_.files[i];
+    if (file.there && extends_) continue;
+    staging.Expect(file.name);
+    const bool fetched = !file.there && is_far() && file.name != manifest::kManifestFile;
+    (fetched ? far : near).push_back(i);
+    total += fetched ? 0 : file.bytes;
+  }
+  ByteProgress progress(manifest::CheckingReport(options_.pack), total);
+  const size_t jobs = ThreadsForFiles(options_.pack.jobs);
+  const Status placed = ParallelFor(near.size(), jobs, [&](size_t i) -> Status {
+    SHARD_CHECK(CheckInterrupt());
+    return PlaceOne(items_[near[i]], staging, progress, report_.files[near[i]]);
+  });
+  return !placed || far.empty() ? placed : Fetch(staging, far);
+}
+
+Status PullFiles::LookAtStaged(const Item& item, const StagingDirectory& staging,
+                               PullReport::File& file, ByteProgress& progress) const {
+  SHARD_TRY(const auto kind, staging.files().KindOf(file.name));
+  if (kind != InsideDirectory::Kind::kFile) return staging.files().Remove(file.name);
+  const LocalTree tree(staging.path());
+  SHARD_TRY(const std::string sha256,
+            HashFile(tree, file.name, [&](uint64_t bytes) { progress.Add(bytes); }));
+  if (DigestOf(sha256) != item.layer.digest) return staging.files().Remove(file.name);
+  file.how = kResumed;
+  return Ok();
+}
+
+// What comes from another machine goes on where an earlier run stopped.
+Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_t>& which) {
+  std::map<std::string, CellDigests> cells;
+  for (const manifest::BundleRecord& bundle : set_.manifest.bundles)
+    cells.emplace(bundle.file, bundle.cells);
+  ByteProgress looking(manifest::CheckingReport(options_.pack), 0);
+  std::vector<FetchItem> items;
+  for (const size_t i : which) {
+    const BlobRecord& layer = items_[i].layer;
+    PullReport::File& file = report_.files[i];
+    SHARD_CHECK(LookAtStaged(items_[i], staging, file, looking));
+    if (file.how == kResumed) continue;
+    file.how = kFetched;
+    items.push_back({[this, &layer] { return store_.blobs().Open(store_.FileOf(layer)); },
+                     {store_.NameOf(layer), HexOf(layer.digest), layer.size, cells[file.name]},
+                     file.name});
+  }
+  FetchPlanOptions plan;
+  plan.file.warn = options_.access.remote.warn;
+  plan.progress = plan.rehashed = manifest::CheckingReport(options_.pack);
+  SHARD_TRY(const std::vector<FetchReport> fetched, FetchFiles(items, staging.files(), plan));
+  for (const FetchReport& one : fetched) {
+    report_.fetched_bytes += one.fetched_bytes;
+    report_.resumed_bytes += one.resumed_bytes;
+  }
+  return Ok();
+}
+
+// Returns the SHA-256 of what was placed.
+Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirectory& directory,
+                                          const std::string& name, ByteProgress& progress,
+                                          PullReport::File& file) const {
+  const auto read = [&](uint64_t bytes) { progress.Add(bytes); };
+  if (file.name == manifest::kManifestFile && item.kept.empty()) {  // it was read and hashed
+    SHARD_CHECK(directory.WriteText(name, set_.distribution_text));
+    file.how = is_far() ? kFetched : manifest::LinkName(LinkKind::kCopy);
+    return Sha256Hex(set_.distribution_text);
+  }
+  if (!item.kept.empty()) {
+    const LocalTree tree(out_);
+    SHARD_TRY(PlacedFile placed,
+              PlaceFile(tree, item.kept, directory, name, LinkKind::kAuto, read));
+    return std::move(placed.sha256);
+  }
+  const LinkKind link = item.layer.media_type == kWeightType ? options_.link : LinkKind::kCopy;
+  SHARD_TRY(PlacedFile placed,
+            PlaceFile(store_.blobs(), store_.FileOf(item.layer), directory, name, link, read));
+  file.how = manifest::LinkName(placed.how);
+  return std::move(placed.sha256);
+}
+
+Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
+                           ByteProgress& progress, PullReport::File& file) const {
+  const InsideDirectory& files = staging.files();
+  SHARD_CHECK(files.Remove(file.name));  // left by an earlier run that was killed
+  const fs::path path(file.name);
+  const std::string folder = path.parent_path().string();
+  SHARD_TRY(const InsideDirectory directory,
+            folder.empty() ? InsideDirectory::Open(files.path()) : files.MakeDirectories(folder));
+  SHARD_TRY(const std::string sha256,
+            PlaceBytes(item, directory, path.filename().string(), progress, file));
+  if (DigestOf(sha256) == item.layer.digest) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",
+                   DigestOf(sha256)),
+               "what is stored there is damaged: publish the distribution to it again"};
+}
+
+}  // namespace moepack::registry

@@ -1,0 +1,70 @@
+#include "manifest/registry/pull_lock.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+#include "manifest/document/manifest.h"
+#include "manifest/registry/artifact/reference.h"
+
+namespace moepack::registry {
+namespace {
+
+constexpr uint64_t kMaxLock = 1u << 20;
+constexpr uint64_t kLockVersion = 1;
+
+Result<std::vector<uint32_t>> GroupsOf(const JsonFields& fields) {
+  SHARD_TRY(const Json* list, fields.Array("groups"));
+  std::vector<uint32_t> groups;
+  for (const Json& group : *list) {
+    const bool number =
+        group.is_number_unsigned() && group.get<uint64_t>() <= std::numeric_limits<uint32_t>::max();
+    if (!number) return fields.Wrong("groups", "a list of group numbers");
+    groups.push_back(group.get<uint32_t>());
+  }
+  return groups;
+}
+
+Result<PullLock> LockFrom(const JsonFields& fields) {
+  SHARD_TRY(const uint64_t version, fields.Unsigned("version"));
+  if (version != kLockVersion) return fields.Wrong("version", "1");
+  PullLock lock;
+  SHARD_TRY(lock.reference, fields.String("reference"));
+  SHARD_TRY(lock.digest, fields.String("digest"));
+  if (!IsDigest(lock.digest)) return fields.Wrong("digest", "sha256: and 64 hexadecimal digits");
+  SHARD_TRY(lock.groups, GroupsOf(fields));
+  SHARD_TRY(lock.overlay, fields.Bool("overlay"));
+  return lock;
+}
+
+}  // namespace
+
+std::string WriteLock(const PullLock& lock) {
+  return WriteJson({{"version", kLockVersion},
+                    {"reference", lock.reference},
+                    {"digest", lock.digest},
+                    {"groups", lock.groups},
+                    {"overlay", lock.overlay}});
+}
+
+Result<PullLock> ParseLock(const std::string& where, std::string_view text) {
+  SHARD_TRY(const Json document, ParseJson(where, text));
+  auto lock = LockFrom(JsonFields(document, where));
+  if (lock) return lock;
+  Error error = std::move(lock).error();
+  error.hint = "remove the file: the next pull writes it anew";
+  return error;
+}
+
+Result<std::optional<PullLock>> ReadLock(const std::string& directory) {
+  auto opened = InsideDirectory::Open(directory);
+  if (!opened) return std::optional<PullLock>();
+  SHARD_TRY(const InsideDirectory::Kind kind, opened->KindOf(manifest::kPullLockFile));
+  if (kind == InsideDirectory::Kind::kNothing) return std::optional<PullLock>();
+  SHARD_TRY(const std::string text, opened->ReadText(manifest::kPullLockFile, kMaxLock));
+  SHARD_TRY(PullLock lock, ParseLock(Cat(directory, "/", manifest::kPullLockFile), text));
+  return std::optional(std::move(lock));
+}
+
+}  // namespace moepack::registry

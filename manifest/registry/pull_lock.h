@@ -1,0 +1,29 @@
+// What an output was pulled from: so that the next pull gets the same, wherever a tag has moved.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/inside_directory.h"
+#include "libshard/base/result.h"
+
+namespace moepack::registry {
+
+struct PullLock {
+  std::string reference;  // with its tag, without digest and secrets
+  std::string digest;     // of the manifest
+  std::vector<uint32_t> groups;
+  bool overlay = true;
+
+  bool operator==(const PullLock&) const = default;
+};
+
+std::string WriteLock(const PullLock& lock);
+// The text may be hostile: kCorrupt.
+Result<PullLock> ParseLock(const std::string& where, std::string_view text);
+// Of the directory of a distribution; none where there is none.
+Result<std::optional<PullLock>> ReadLock(const std::string& directory);
+
+}  // namespace moepack::registry

@@ -1,0 +1,73 @@
+#include "manifest/registry/pull_selection.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libshard/base/text.h"
+#include "manifest/document/group_range.h"
+
+namespace moepack::registry {
+namespace {
+
+// Every node has these; of groups and overlay only what was asked for.
+bool IsForEveryNode(std::string_view role) {
+  return role == kManifestRole || role == kAssetRole || role == kDocRole ||
+         role == RoleName(Role::kHead) || role == RoleName(Role::kTrunk) ||
+         role == RoleName(Role::kRouters);
+}
+
+}  // namespace
+
+std::vector<BlobRecord> SelectLayers(const std::vector<BlobRecord>& all,
+                                     const std::vector<uint32_t>& groups, bool overlay) {
+  std::set<std::string> wanted;
+  for (const uint32_t group : groups) wanted.insert(GroupText(group));
+  std::vector<BlobRecord> layers;
+  for (const BlobRecord& layer : all) {
+    const std::string role = AnnotationOf(layer.annotations, kRoleKey);
+    const bool of_group = role == RoleName(Role::kGroup) &&
+                          wanted.contains(AnnotationOf(layer.annotations, kGroupKey));
+    const bool of_overlay = overlay && role == RoleName(Role::kOverlay);
+    if (IsForEveryNode(role) || of_group || of_overlay) layers.push_back(layer);
+  }
+  return layers;
+}
+
+std::vector<BlobRecord> SelectLayers(const OpenedSet& set, const std::vector<uint32_t>& groups,
+                                     bool overlay) {
+  return SelectLayers(set.oci.layers, groups, overlay);
+}
+
+Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const OpenedSet& set,
+                                           std::vector<uint32_t> asked) {
+  std::vector<uint32_t> there = GroupsThere(set.manifest);
+  if (set.view_group) there = {*set.view_group};
+  if (asked.empty() && set.view_group) return there;
+  if (asked.empty()) {
+    return Error{Code::kInvalidArgument, Cat(where, ": expected --group, found none"),
+                 "a set has the files of all groups: name those that this machine serves"};
+  }
+  std::sort(asked.begin(), asked.end());
+  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
+  for (const uint32_t group : asked) {
+    SHARD_CHECK(manifest::CheckGroup(where, group, set.manifest.plan.groups.size()));
+    if (std::find(there.begin(), there.end(), group) != there.end()) continue;
+    std::vector<std::string> words;
+    for (const uint32_t one : there) words.push_back(Cat(one));
+    return Error{Code::kInvalidArgument, Cat(where, ": group: expected one of ",
+                                             moepack::Join(words, ", "), ", found ", group)};
+  }
+  return asked;
+}
+
+Status CheckOverlayVersion(const std::string& where, const OpenedSet& set,
+                           const std::string& version) {
+  const std::string& found = set.manifest.plan.overlay_version;
+  if (version.empty() || found == version) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(where, ": overlay: expected ", Quoted(version), ", found ",
+                   found.empty() ? "none" : Quoted(found)),
+               "a set has one overlay: name the tag of the set that has this one"};
+}
+
+}  // namespace moepack::registry

@@ -1,0 +1,42 @@
+#include "manifest/registry/pull_target.h"
+
+#include <system_error>
+
+#include "libshard/base/file.h"
+#include "libshard/base/inside_directory.h"
+#include "manifest/document/manifest_json.h"
+#include "manifest/registry/artifact/reference.h"
+
+namespace moepack::registry {
+namespace {
+
+std::map<std::string, std::string> FilesByDigest(const manifest::Manifest& manifest) {
+  std::map<std::string, std::string> files;
+  for (const manifest::BundleRecord& bundle : manifest.bundles)
+    files.emplace(DigestOf(bundle.sha256), bundle.file);
+  for (const manifest::AssetRecord& asset : manifest.assets)
+    files.emplace(DigestOf(asset.sha256), asset.file);
+  return files;
+}
+
+}  // namespace
+
+Result<PullTarget> LookAtTarget(const std::string& out, std::string_view distribution_text) {
+  PullTarget target;
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(out, error))) return target;
+  target.state = PullTarget::State::kOther;
+  const auto directory = InsideDirectory::Open(out);
+  if (!directory) return target;
+  const auto text = directory->ReadText(manifest::kManifestFile, manifest::kMaxManifestBytes);
+  if (!text) return target;
+  SHARD_TRY(target.lock, ReadLock(out));
+  if (*text == distribution_text) {
+    target.state = PullTarget::State::kSame;
+  } else if (const auto manifest = manifest::ParseManifest(out, *text)) {
+    target.files = FilesByDigest(*manifest);
+  }
+  return target;
+}
+
+}  // namespace moepack::registry
