@@ -1,6 +1,7 @@
 #include "manifest/registry/server/run_program.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -61,7 +62,17 @@ TEST_F(RunProgramTest, OneThatIsNotThereIsNamed) {
   const auto run = RunProgram({"docker-credential-nowhere"}, "");
   ASSERT_FALSE(run);
   EXPECT_EQ(run.error().code, Code::kNotFound);
-  EXPECT_EQ(run.error().message, "docker-credential-nowhere: expected in PATH, found nowhere");
+  EXPECT_EQ(run.error().message,
+            "docker-credential-nowhere: expected in PATH, found nowhere that it may be run");
+}
+
+TEST_F(RunProgramTest, OneThatMayNotBeRunIsNamed) {
+  scripts_.Add("docker-credential-closed", "echo");
+  chmod(scripts_.Path("docker-credential-closed").c_str(), 0600);
+  const auto run = RunProgram({"docker-credential-closed"}, "");
+  ASSERT_FALSE(run);
+  EXPECT_EQ(run.error().code, Code::kNotFound);
+  EXPECT_THAT(run.error().message, testing::HasSubstr("found nowhere that it may be run"));
 }
 
 TEST_F(RunProgramTest, OneThatTakesTooLongIsKilledWithItsChildren) {
