@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "libshard/remote/http_client.h"
+#include "libshard/remote/url.h"
 namespace moepack::remote {
 namespace {
 
@@ -178,6 +180,31 @@ TEST_F(RegistryCommands, SkopeoCopiesFromHereToALayoutAndToAnotherRegistry) {
   EXPECT_EQ(pulled["digest"], published["digest"]);
   // A layout that skopeo wrote is published from by skopeo's form of reference, and pulled from.
   Runs("pull layout:layout:v1 --group 0 -o from-layout");
+}
+
+// Whoever cleans the registry takes nothing that a later version still names.
+TEST_F(RegistryCommands, ALaterVersionOutlivesTheCollectionOfAnEarlierOne) {
+  cli::WriteAll(
+      workspace_ / "next.json",
+      R"({"version": "generalists-2", "layers": {"0": "2,11", "1": "0,8", "2": "5,13"}})");
+  Build("next.json", "next");
+  const auto old = Publish("out", Ref("v1"));
+  const auto next = Publish("next", Ref("v2"));
+  HttpClient client({});
+  for (const auto& tag : old["tags"]) {
+    const std::string url = "http://" + registry_->host() + "/v2/team/model/manifests/" +
+                            tag["digest"].get<std::string>();
+    const auto deleted =
+        client.Fetch({.method = "DELETE", .url = *ParseUrl(url), .name = url}, 4096);
+    ASSERT_TRUE(deleted) << deleted.error().message;
+    EXPECT_EQ(deleted->status, 202);
+  }
+  ASSERT_TRUE(registry_->CollectGarbage());
+  EXPECT_FALSE(
+      fs::exists(registry_->BlobPath(DigestsOf(old).at("overlays/generalists-1/experts.gguf"))));
+  EXPECT_EQ(workspace_.Moepack("pull " + Ref("v1") + " --group 1 -o old").status, 5);
+  Runs("pull " + Ref("v2") + " --group 1 -o pulled");
+  Runs("verify pulled --group 1");
 }
 
 TEST_F(RegistryCommands, ADryRunSendsNothing) {
