@@ -31,6 +31,8 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kCopy,          //
     &moepack::cli::kTag,           //
     &moepack::cli::kGc,            //
+    &moepack::cli::kKeygen,        //
+    &moepack::cli::kSign,          //
     &moepack::cli::kRun,           //
     &moepack::cli::kCheck,         //
     &moepack::cli::kProfile,       //

@@ -24,6 +24,8 @@ inline constexpr unsigned kFormatMajor = 1, kFormatMinor = 0;
 inline constexpr const char* kManifestFile = "distribution.json";
 // Beside it in a directory that `pull` made: what it was pulled from. No part of the distribution.
 inline constexpr const char* kPullLockFile = "pulled.json";
+// Beside it in a directory that `publish --to-dir` made: which files Git LFS keeps.
+inline constexpr const char* kGitAttributesFile = ".gitattributes";
 
 struct SourceRecord {
   std::string file;

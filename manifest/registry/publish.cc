@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/artifact/distribution_parts.h"
+#include "manifest/registry/published_parts.h"
 #include "manifest/registry/store_plan.h"
 #include "manifest/write/output_path.h"
 
@@ -16,27 +16,6 @@ namespace {
 
 using manifest::LinkKind;
 using manifest::Manifest;
-
-// What is read of the distribution before anything is planned.
-struct SourceParts : DistributionParts {
-  std::shared_ptr<const LocalTree> tree;
-};
-
-Result<SourceParts> ReadDistribution(const std::string& distribution) {
-  SourceParts read;
-  read.tree = std::make_shared<const LocalTree>(distribution);
-  SHARD_TRY(static_cast<DistributionParts&>(read), ReadParts(*read.tree));
-  return read;
-}
-
-Status CheckWhole(const std::string& distribution, const std::vector<std::string>& absent,
-                  const PublishOptions& options) {
-  if (absent.empty() || options.allow_incomplete) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(distribution, ": expected a complete distribution, found one that lacks ",
-                   moepack::Join(absent, ", ")),
-               "--allow-incomplete publishes the parts that are there"};
-}
 
 // A node has all parts that are not of another group.
 bool LacksOnlyGroups(const Manifest& manifest) {
@@ -48,7 +27,7 @@ bool LacksOnlyGroups(const Manifest& manifest) {
 // Files that have the same content are one blob.
 class PlanMaker {
  public:
-  explicit PlanMaker(const SourceParts& read) : read_(read) {}
+  explicit PlanMaker(const PublishedParts& read) : read_(read) {}
 
   // Adds a manifest with everything that it names, and returns its digest.
   std::string Add(OciManifest described, PublishReport::Tag tag) {
@@ -71,7 +50,7 @@ class PlanMaker {
     return path == kReadmeFile ? read_.readme : "";
   }
 
-  const SourceParts& read_;
+  const PublishedParts& read_;
   std::set<std::string> seen_;
   StorePlan plan_;
 };
@@ -90,7 +69,7 @@ void AddMovingTags(const PublishOptions& options, StorePlan& plan) {
   }
 }
 
-Result<StorePlan> MakePlan(const SourceParts& read, const std::string& tag,
+Result<StorePlan> MakePlan(const PublishedParts& read, const std::string& tag,
                            const PublishOptions& options) {
   PlanMaker maker(read);
   const std::string digest = maker.Add(DescribeSet(read.manifest, read.files), {tag, ""});
@@ -113,29 +92,14 @@ Result<StorePlan> MakePlan(const SourceParts& read, const std::string& tag,
   return plan;
 }
 
-Status CheckSizes(const SourceParts& read, const StorePlan& plan) {
+Status CheckSizes(const PublishedParts& read, const StorePlan& plan) {
   for (const StorePlan::Blob& item : plan.blobs) {
-    if (!item.text.empty()) continue;
-    SHARD_TRY(const bool there, read.tree->Has(item.name));
-    if (!there) {
-      return Error{Code::kNotFound,
-                   Cat(read.tree->NameOf(item.name), ": expected a file of ", item.blob.size,
-                       " bytes, found none"),
-                   "a directory that `moepack pull` made holds the files of some nodes only: "
-                   "publish the whole distribution"};
-    }
-    SHARD_TRY(const ByteSourcePtr file, read.tree->Open(item.name));
-    if (file->size() == item.blob.size) continue;
-    return manifest::NameDamaged(read.tree->name(),
-                                 Error{Code::kMismatch,
-                                       Cat(file->name(), ": file size: expected ", item.blob.size,
-                                           " bytes, found ", file->size()),
-                                       manifest::kDamagedHint});
+    if (item.text.empty()) SHARD_CHECK(CheckPublishedSize(read, item.name, item.blob.size));
   }
   return Ok();
 }
 
-Result<Added> AddItem(const SourceParts& read, WritableStore& store, const StorePlan::Blob& item,
+Result<Added> AddItem(const PublishedParts& read, WritableStore& store, const StorePlan::Blob& item,
                       LinkKind link, const WritableStore::BytesRead& progress) {
   if (!item.text.empty()) return store.AddText(item.blob, item.text);
   const bool bundle = item.blob.media_type == kWeightType;
@@ -158,9 +122,9 @@ Result<PublishReport> Publish(const std::string& distribution, const Reference& 
   }
   if (to.kind == Reference::Kind::kLayout)
     SHARD_CHECK(manifest::CheckOutsideDistribution(to.place, distribution));
-  SHARD_TRY(const SourceParts read, ReadDistribution(distribution));
+  SHARD_TRY(const PublishedParts read, ReadPublished(distribution));
   std::vector<std::string> absent = AbsentWords(read.manifest);
-  SHARD_CHECK(CheckWhole(distribution, absent, options));
+  SHARD_CHECK(CheckWhole(distribution, absent, options.allow_incomplete));
   SHARD_TRY(StorePlan plan, MakePlan(read, to.tag_or_default(), options));
   SHARD_CHECK(CheckSizes(read, plan));
   PublishReport report = StartReport(plan);

@@ -10,6 +10,7 @@
 #include "libshard/pack/pack.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/open_store.h"
+#include "manifest/registry/sign/keys.h"
 #include "manifest/write/link_file.h"
 
 namespace moepack::registry {
@@ -47,13 +48,16 @@ struct PullOptions {
   bool update = false;
   bool force = false;  // replace an output that is another distribution
   bool dry_run = false;
+  // Public keys, one of which must have signed the manifest; none: signatures are not looked at.
+  std::vector<PublicKey> keys = {};
   StoreAccess access = {};
   PackOptions pack;  // its jobs and progress
   // Called with what will be written, before anything is; may be empty.
   std::function<void(const PullReport&)> planned;
 };
 
-// Everything is checked from the manifest's digest down before the output appears: descriptors
+// A signature that is asked for is looked at before any blob (kMismatch without a good one). Then
+// everything is checked from the manifest's digest down before the output appears: descriptors
 // against distribution.json, and every byte against its SHA-256 (kCorrupt). `out` then holds the
 // published distribution.json, byte for byte, the files of trunk, overlay and groups, and
 // kPullLockFile. An `out` that was pulled from the same reference gets what it was pulled from,

@@ -83,7 +83,7 @@ void CheckLocalFiles(const fs::path& directory, const Manifest& manifest,
                      std::vector<CheckedFile>& files, Findings& findings) {
   const auto harmless = [](std::string_view) { return Severity::kWarning; };
   // With a selection of parts, files of the other parts are not stray.
-  std::vector<std::string> listed = {kManifestFile, "README.md"};
+  std::vector<std::string> listed = {kManifestFile, kPullLockFile, kGitAttributesFile, "README.md"};
   for (const BundleRecord& bundle : manifest.bundles) listed.push_back(bundle.file);
   for (const AssetRecord& asset : manifest.assets) listed.push_back(asset.file);
   CheckDirectory(directory.string(), {std::move(listed), false, harmless}, files, findings);

@@ -47,7 +47,7 @@ Result<std::set<std::string>> FilesOfDistribution(const InsideDirectory& directo
   SHARD_TRY(const std::string text, directory.ReadText(kManifestFile, kMaxManifestBytes));
   SHARD_TRY(const Manifest manifest,
             ParseManifest((directory.path() / kManifestFile).string(), text));
-  std::set<std::string> files = {kManifestFile, kPullLockFile, "README.md"};
+  std::set<std::string> files = {kManifestFile, kPullLockFile, kGitAttributesFile, "README.md"};
   for (const BundleRecord& bundle : manifest.bundles) files.insert(bundle.file);
   for (const AssetRecord& asset : manifest.assets) files.insert(asset.file);
   return files;

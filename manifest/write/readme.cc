@@ -3,6 +3,8 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/write/bundle.h"
+#include "manifest/write/card_sections.h"
+#include "manifest/write/front_matter.h"
 
 namespace moepack::manifest {
 namespace {
@@ -51,54 +53,92 @@ std::string NodeTable(const Manifest& manifest) {
   return out;
 }
 
-}  // namespace
+// The first group that is here: the one of the examples.
+uint32_t ExampleGroup(const Manifest& manifest) {
+  uint32_t group = 0;
+  while (group + 1 < manifest.plan.groups.size() &&
+         manifest.BytesOf(Role::kGroup, static_cast<int>(group)) == 0)
+    ++group;
+  return manifest.BytesOf(Role::kGroup, static_cast<int>(group)) == 0 ? 0 : group;
+}
 
-std::string DistributionReadme(const Manifest& manifest) {
+std::string LeadText(const Manifest& manifest) {
   const ModelRecord& model = manifest.model;
-  const Plan& plan = manifest.plan;
-  const std::string name = model.id.empty() ? model.family : model.id;
-  std::string out =
-      Cat("# ", MarkdownText(name), ", split into ", plan.groups.size(), " expert groups\n\n");
-  out += Cat("Made by moepack ", MarkdownText(manifest.tool_version), " from a ",
-             MarkdownText(model.architecture), " (family ", MarkdownText(model.family), ", ",
-             model.moe_layers.size(), " layers with experts, ",
-             FormatParameters(model.parameters_total), " parameters, ",
-             FormatParameters(model.parameters_active),
-             " active). Every node holds the trunk, one group and the overlay; its routers pick "
-             "only among the experts it holds.\n\n");
+  std::string out = Cat(
+      "Made by moepack ", MarkdownText(manifest.tool_version), " from a ",
+      MarkdownText(model.architecture), " (family ", MarkdownText(model.family), ", ",
+      model.moe_layers.size(), " layers with experts, ", FormatParameters(model.parameters_total),
+      " parameters, ", FormatParameters(model.parameters_active),
+      " active), so that several machines serve it without traffic between them. Every node holds "
+      "the trunk (embeddings, attention, norms, routers, shared experts, head), one group of "
+      "experts and the overlay, the experts that every node has. A session stays on one node, "
+      "whose routers pick only among the experts it holds.\n\n");
   out += Cat("- model version ", MarkdownCode(manifest.versions.model), ", partition ",
              MarkdownCode(manifest.versions.shard));
   if (!manifest.versions.replica.empty()) {
-    out += Cat(", overlay ", MarkdownCode(plan.overlay_version), " (",
+    out += Cat(", overlay ", MarkdownCode(manifest.plan.overlay_version), " (",
                MarkdownCode(manifest.versions.replica), ")");
   }
   if (!manifest.recipe.name.empty()) out += Cat("\n- types: ", MarkdownText(manifest.recipe.name));
   if (!manifest.recipe.imatrix_file.empty())
     out += Cat(", importance matrix ", MarkdownText(manifest.recipe.imatrix_file));
-  out += "\n- quality of the split: not measured\n";
+  for (const AssetRecord& asset : manifest.assets) {
+    if (asset.file.starts_with("assets/LICEN"))
+      out += Cat("\n- license of the model: ", MarkdownCode(asset.file));
+  }
   if (!manifest.complete)
-    out += "- parts are missing here on purpose: see `complete` in the manifest\n";
-  out += "\n## Files\n\n| part | files | bytes |\n| --- | --- | --- |\n";
+    out += "\n- parts are missing here on purpose: see `complete` in the manifest";
+  return out + "\n";
+}
+
+// Two ways to a node: here, where all files are, and elsewhere.
+std::string UseText(const Manifest& manifest) {
+  const uint32_t group = ExampleGroup(manifest);
+  const std::string node = Cat("node-", group);
+  const std::string first =
+      Cat(node, "/node-00001-of-", ZeroPadded(CountFiles(manifest, Role::kTrunk) + 2, 5), ".gguf");
+  std::string out =
+      Cat("\n## Run a node\n\nIn a directory with these files:\n\n```\n"
+          "moepack verify .                            # check every digest\n"
+          "moepack assemble . --group ",
+          group, " -o ../", node, "  # one node as a model directory\n");
+  if (manifest.is_gguf()) out += Cat("llama-server -m ../", first, "\n");
+  out +=
+      Cat("```\n\nElsewhere, with only the files of one node, where REF is the place that this was "
+          "published at (`hf://owner/name`, `oci://host/repository:tag`):\n\n```\nmoepack pull REF "
+          "--group ",
+          group, " -o pulled --assemble ", node, "\n");
+  if (manifest.is_gguf()) out += Cat("llama-server -m ", first, "\n");
+  out += "```\n";
+  if (manifest.is_gguf()) out += "\n`llama-server` is that of an unmodified llama.cpp.\n";
+  return out;
+}
+
+std::string FilesText(const Manifest& manifest) {
+  std::string out = "\n## Files\n\n| part | files | bytes |\n| --- | --- | --- |\n";
   out += PartRow(manifest, Role::kHead, -1, "metadata");
   out += PartRow(manifest, Role::kTrunk, -1, "trunk");
   out += PartRow(manifest, Role::kRouters, -1, "routers, whole");
-  for (size_t g = 0; g < plan.groups.size(); ++g) {
+  for (size_t g = 0; g < manifest.plan.groups.size(); ++g) {
     out += PartRow(manifest, Role::kGroup, static_cast<int>(g), Cat("group ", g));
   }
   out += PartRow(manifest, Role::kOverlay, -1, "overlay");
   out += PartRow(manifest, Role::kRemainder, -1, "remainder");
-  out +=
-      "\n`distribution.json` describes every tensor with its digest; `assets/` holds config and "
-      "tokenizer.\n";
-  out += "\n## Nodes\n\n" + NodeTable(manifest);
-  out +=
-      "\n## Use\n\n```\nmoepack verify .                            # check every digest\n"
-      "moepack assemble . --group 0 -o ../node-0  # one node as a model directory\n";
-  if (manifest.is_gguf()) {
-    out += Cat("llama-server -m ../node-0/node-00001-of-",
-               ZeroPadded(CountFiles(manifest, Role::kTrunk) + 2, 5), ".gguf\n");
-  }
-  return out + "```\n";
+  return out +
+         "\n`distribution.json` describes every tensor with its digest; `assets/` holds config and "
+         "tokenizer.\n\n## Nodes\n\n" +
+         NodeTable(manifest);
+}
+
+}  // namespace
+
+std::string DistributionReadme(const Manifest& manifest) {
+  const ModelRecord& model = manifest.model;
+  const std::string name = model.id.empty() ? model.family : model.id;
+  return Cat(FrontMatter(manifest), "# ", MarkdownText(name), ", split into ",
+             manifest.plan.groups.size(), " expert groups\n\n", LeadText(manifest),
+             UseText(manifest), FilesText(manifest), MeasuredText(manifest),
+             ProvenanceText(manifest));
 }
 
 }  // namespace moepack::manifest

@@ -9,7 +9,9 @@
 #include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/server/chunked_upload.h"
 #include "manifest/registry/server/server_store.h"
+#include "manifest/registry/server/upload_journal.h"
 #include "tests/remote/support/docker_registry.h"
 #include "tests/remote/support/fault_server.h"
 #include "tests/remote/support/no_credentials.h"
@@ -245,6 +247,115 @@ TEST_F(RealRegistry, AServerThatIsNoRegistryIsNamed) {
               HasSubstr(Cat("expected a registry at ", other.origin(), "/v2/, found status 404")));
   const auto none = OpenServer("127.0.0.1:1/a", options);
   EXPECT_EQ(none.error().code, Code::kUnavailable);
+}
+
+// An upload of which one process sent the first chunk, and another the rest, with a restart of the
+// registry in between.
+class RealRestart : public RealRegistry {
+ protected:
+  void SendFirstChunk(const std::string& bytes, const BlobRecord& blob,
+                      const std::string& journal) {
+    const RegistryClient client(remote::QuickClient(),
+                                ParseRepository(registry_->host() + "/a/b", false).value(),
+                                std::make_shared<NoCredentials>());
+    const auto session = client.StartUpload();
+    ASSERT_TRUE(session) << session.error().message;
+    remote::HttpRequest request;
+    request.method = "PATCH";
+    request.url = session->url;
+    request.headers = {"Content-Type: application/octet-stream",
+                       Cat("Content-Range: 0-", kFirst - 1)};
+    request.body = remote::TextBody(bytes.substr(0, kFirst));
+    const auto sent = client.AskOnce(request, {});
+    ASSERT_EQ(sent.attempt.reply.status, 202);
+    const auto next = client.LocationOf(sent.attempt.reply, "x");
+    ASSERT_TRUE(
+        UploadJournal(journal, registry_->host(), "a/b").Note(blob.digest, {next->Text(), kFirst}));
+  }
+  // "GET 204" and so on of the process that sends the rest.
+  std::vector<std::string> UploadsAfterRestart(const std::string& secret) {
+    registry_.emplace(dir_ / "other", DockerRegistry::Settings{secret});
+    const std::string bytes = std::string(2'500'000, 'x') + "the end";
+    const BlobRecord blob = File("file", bytes);
+    UploadOptions options;
+    options.mode = UploadMode::kChunked;
+    options.chunk_bytes = kFirst;
+    options.journal_directory = (dir_ / "journal").string();
+    SendFirstChunk(bytes, blob, options.journal_directory);
+    registry_->Restart();
+    EXPECT_TRUE(registry_->started()) << registry_->Log();
+    registry_->Forget();
+    const auto store = Store("a/b", options);
+    EXPECT_EQ(How(*store, blob), "sent");
+    EXPECT_TRUE(Read(*store, blob) == bytes);
+    EXPECT_TRUE(fs::is_empty(options.journal_directory));
+    return Uploads();
+  }
+
+  static constexpr uint64_t kFirst = 1'000'000;
+};
+
+TEST_F(RealRestart, WithASecretTheUploadGoesOn) {
+  EXPECT_THAT(UploadsAfterRestart("s3cret"),
+              ElementsAre("GET 204", "PATCH 202", "PATCH 202", "PUT 201"));
+}
+
+TEST_F(RealRestart, WithoutASecretTheUploadStartsAgain) {
+  EXPECT_THAT(UploadsAfterRestart(""),
+              ElementsAre("GET 404", "POST 202", "PATCH 202", "PATCH 202", "PATCH 202", "PUT 201"));
+}
+
+TEST_F(RealRestart, ThisRegistryCannotGoOnAfterACut) {
+  const RegistryClient client(remote::QuickClient(),
+                              ParseRepository(registry_->host() + "/a/b", false).value(),
+                              std::make_shared<NoCredentials>());
+  EXPECT_FALSE(SurvivesCuts(client));
+}
+
+// nginx in front, which takes requests of a MiB at most.
+class RealProxy : public RealRegistry {
+ protected:
+  void SetUp() override {
+    RealRegistry::SetUp();
+    if (IsSkipped()) return;
+    if (remote::FindProgram("nginx").empty()) GTEST_SKIP() << "nginx is not installed";
+    nginx_.emplace([this](uint16_t port) { return Command(port); }, dir_ / "nginx.log");
+    ASSERT_TRUE(nginx_->started()) << fixtures::ReadFile(dir_ / "nginx.log");
+  }
+  std::vector<std::string> Command(uint16_t port) {
+    const std::string dir = (dir_ / "nginx").string();
+    fs::create_directories(dir);
+    std::string paths;
+    for (const char* kind : {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"})
+      paths += Cat(kind, "_temp_path ", dir, "/", kind, ";\n");
+    fixtures::WriteFile(
+        dir_ / "nginx/nginx.conf",
+        Cat("daemon off;\nmaster_process off;\npid ", dir, "/pid;\nerror_log ", dir,
+            "/error.log;\nevents {}\nhttp {\naccess_log off;\n", paths,
+            "server {\nlisten 127.0.0.1:", port, ";\nclient_max_body_size 1m;\nlocation / {\n",
+            "proxy_pass http://", registry_->host(), ";\nproxy_set_header Host $http_host;\n",
+            "proxy_request_buffering off;\nproxy_http_version 1.1;\n}\n}\n}\n"));
+    return {remote::FindProgram("nginx"), "-p", dir, "-e", dir + "/error.log", "-c",
+            dir + "/nginx.conf"};
+  }
+  std::optional<remote::RealServer> nginx_;
+};
+
+TEST_F(RealProxy, WhatIsTooLargeForItGoesInChunks) {
+  ServerOptions options{remote::QuickSettings(), std::make_shared<NoCredentials>(), {}};
+  std::vector<std::string> warnings;
+  options.http.warn = [&](const std::string& text) { warnings.push_back(text); };
+  options.upload.chunk_bytes = 4 << 20;
+  const auto store = OpenServer(Cat("127.0.0.1:", nginx_->port(), "/a/b"), options);
+  ASSERT_TRUE(store) << store.error().message;
+  const std::string bytes = std::string(5 << 20, 'x') + "the end";
+  const BlobRecord blob = File("file", bytes);
+  EXPECT_EQ(How(**store, blob), "sent");
+  EXPECT_TRUE(Read(**store, blob) == bytes);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_THAT(warnings[0], HasSubstr("found status 413 (too large), a web page"));
+  EXPECT_THAT(Uploads(), ElementsAre("POST 202", "POST 202", "PATCH 202", "PATCH 202", "PATCH 202",
+                                     "PATCH 202", "PATCH 202", "PATCH 202", "PUT 201"));
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ extern const Command kInspect;
 extern const Command kCopy;
 extern const Command kTag;
 extern const Command kGc;
+extern const Command kKeygen;
+extern const Command kSign;
 extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;

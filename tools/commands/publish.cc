@@ -12,6 +12,7 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/commands/publish_files.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/reference_option.h"
@@ -27,6 +28,7 @@ using registry::PublishReport;
 
 struct Arguments {
   std::string distribution, target;
+  std::string directory;          // of --to-dir
   registry::Reference reference;  // `target`, once it is parsed
   RegistryArguments registry;
   registry::UploadOptions upload;
@@ -93,8 +95,36 @@ Result<Outcome> PublishWithProgress(const Arguments& arguments) {
   return Outcome{std::move(report), progress.seconds()};
 }
 
+// Without a store there are no tags and no views.
+Result<int> RunToDirectory(const Arguments& arguments) {
+  const registry::PublishOptions& publish = arguments.publish;
+  const char* idle = !arguments.target.empty()      ? "REF"
+                     : arguments.no_views           ? "--no-views"
+                     : !publish.moving_tags.empty() ? "--moving-tag"
+                                                    : nullptr;
+  if (idle != nullptr) {
+    return Error{Code::kInvalidArgument, Cat(idle, " has no effect beside --to-dir"),
+                 "--to-dir writes plain files, which have no tags: leave one of the two out"};
+  }
+  registry::PublishFilesOptions options;
+  options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
+  options.allow_incomplete = publish.allow_incomplete;
+  options.force = publish.force;
+  options.dry_run = publish.dry_run;
+  options.pack.jobs = publish.pack.jobs;
+  return RunPublishFiles(arguments.distribution, arguments.directory, options, arguments.json);
+}
+
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
+  if (!arguments.directory.empty()) {
+    SHARD_CHECK(CheckIsLocal(arguments.distribution));
+    return RunToDirectory(arguments);
+  }
+  if (arguments.target.empty()) {
+    return Error{Code::kInvalidArgument, "publish: expected REF or --to-dir, found neither",
+                 "name where to publish, such as layout:models:v1"};
+  }
   SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
   arguments.reference = std::move(named.reference);
   arguments.publish.access = std::move(named.access);
@@ -114,10 +144,18 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "Where to publish: oci://host[:port]/repository[:tag], a registry, or "
                "layout:DIR[:tag], an OCI image layout directory of this machine, which is made if "
                "it is not there. Default tag: latest.");
+  app.get_option("REF")->required(false);
   StartSection(app, Section::kInput);
   app.add_flag("--allow-incomplete", options.allow_incomplete,
                "Publish a distribution that lacks parts: with the parts that it has.");
   StartSection(app, Section::kOutput);
+  app.add_option("--to-dir", arguments->directory,
+                 "Instead of REF: lay the distribution out here as plain files, with "
+                 ".gitattributes for Git LFS, to upload them to the Hugging Face Hub.")
+      ->type_name("DIR")
+      ->check([](const std::string& directory) {
+        return directory.empty() ? "--to-dir: expected a directory, found none" : "";
+      });
   app.add_flag("--no-views", arguments->no_views,
                "Publish the set only. Default: also a manifest for each group, tagged <tag>-g000 "
                "and so on, with which any OCI client fetches one node's files.");
@@ -130,7 +168,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->check([](const std::string& tag) {
         return registry::IsTag(tag) ? "" : Cat(Quoted(tag), " is no tag");
       });
-  app.add_flag("--force", options.force, "Move tags that name something else.");
+  app.add_flag("--force", options.force,
+               "Move tags that name something else. With --to-dir: replace the output.");
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
@@ -148,7 +187,9 @@ constinit const Command kPublish = {
     "Writes each file as a blob, and a ModelPack manifest that names them, into a registry or an "
     "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
     "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
-    "which make all of it visible, are set last. The line to pull one group is printed.",
+    "which make all of it visible, are set last. The line to pull one group is printed. With "
+    "--to-dir it writes plain files "
+    "for `hf upload` instead.",
     {"moepack publish out layout:models:v1",
      "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
     publish_command::Bind};

@@ -8,6 +8,7 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/node/assemble.h"
+#include "manifest/registry/sign/key_files.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -32,6 +33,8 @@ struct Arguments {
   std::string overlay = "auto";
   registry::PullOptions pull;
   RegistryArguments registry;
+  std::vector<std::string> key_files;
+  bool require_signature = false;
   bool json = false;
 };
 
@@ -111,6 +114,7 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
   Progress progress("pulling");
   registry::PullOptions options = arguments.pull;
   options.access = named.access;
+  SHARD_TRY(options.keys, registry::ReadPublicKeys(arguments.key_files));
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.planned = [&](const PullReport& plan) {
     progress.Clear();
@@ -193,6 +197,17 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "auto: with the overlay that belongs to the set (the default); none: without; a "
                  "version: with it, and the set must have this one.")
       ->type_name("WHICH");
+  StartSection(app, Section::kChecks);
+  CLI::Option* key =
+      app.add_option("--key", arguments->key_files,
+                     "Pull only what this public key (PEM) signed. Repeatable: one of the keys is "
+                     "enough. It is looked at before the first file is fetched.")
+          ->type_name("KEY")
+          ->allow_extra_args(false);
+  app.add_flag("--require-signature", arguments->require_signature,
+               "Refuse what is not signed by one of the --key. Goes without saying with --key; "
+               "without one it is a usage error, so that a script that lost its key pulls nothing.")
+      ->needs(key);
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "The directory of the distribution. One that was pulled of the same distribution "

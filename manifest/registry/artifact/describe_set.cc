@@ -101,13 +101,6 @@ std::string SetId(const Manifest& manifest) {
   return DigestOf(Sha256Hex(moepack::Join(digests, "\n") + "\n"));
 }
 
-// The three versions that a node reports.
-std::string VersionText(const manifest::Versions& versions) {
-  std::string text = Cat(versions.model, "-", versions.shard);
-  if (!versions.replica.empty()) text += "-" + versions.replica;
-  return text;
-}
-
 OciManifest Describe(const Manifest& manifest, const SmallFiles& files,
                      std::optional<uint32_t> only_group) {
   OciManifest oci;
@@ -133,6 +126,12 @@ bool IsKnownRole(std::string_view role) {
   return role == kManifestRole || role == kAssetRole || role == kDocRole ||
          std::any_of(std::begin(kLayerRoles), std::end(kLayerRoles),
                      [&](Role known) { return role == RoleName(known); });
+}
+
+std::string VersionText(const manifest::Versions& versions) {
+  std::string text = Cat(versions.model, "-", versions.shard);
+  if (!versions.replica.empty()) text += "-" + versions.replica;
+  return text;
 }
 
 std::string GroupText(uint64_t group) { return ZeroPadded(group, 3); }

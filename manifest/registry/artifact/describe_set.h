@@ -46,6 +46,8 @@ struct SmallFiles {
   std::optional<SmallFile> readme;
 };
 
+// The three versions that a node reports, with '-' between them.
+std::string VersionText(const manifest::Versions& versions);
 // "007": how annotations and tags spell a group.
 std::string GroupText(uint64_t group);
 // The groups whose files are all there: those that a node can have.

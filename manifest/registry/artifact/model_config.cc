@@ -1,9 +1,13 @@
 // The ModelPack config of an artifact: a closed schema, so that nothing of our own is in it.
+// Format: https://github.com/modelpack/model-spec/blob/main/schema/config-schema.json
+#include <array>
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/json_values.h"
 #include "libshard/base/text.h"
+#include "manifest/document/source_place.h"
 #include "manifest/registry/artifact/describe_set.h"
 
 namespace moepack::registry {
@@ -13,6 +17,47 @@ constexpr size_t kMaxConfigValues = 1u << 18;
 
 void AddText(Json& object, const char* key, const std::string& text) {
   if (!text.empty()) object[key] = text;
+}
+
+// Types as safetensors and ggml spell them, in lower case, and as ModelPack does.
+struct PrecisionName {
+  std::string_view dtype, name;
+};
+constexpr std::array kPrecisions = {
+    PrecisionName{"bf16", "bfloat16"},       PrecisionName{"f16", "float16"},
+    PrecisionName{"f32", "float32"},         PrecisionName{"f64", "float64"},
+    PrecisionName{"f8_e4m3", "float8_e4m3"}, PrecisionName{"f8_e5m2", "float8_e5m2"},
+};
+
+// The floating-point type of more than half of the bytes; "" for a model whose weights are in
+// blocks or packed, of which "quantization" speaks.
+std::string PrecisionOf(const manifest::Manifest& manifest) {
+  std::map<std::string, uint64_t> bytes_by_type;
+  uint64_t total = 0;
+  for (const manifest::BundleRecord& bundle : manifest.bundles) {
+    for (const manifest::TensorRecord& tensor : bundle.tensors) {
+      bytes_by_type[Lower(tensor.dtype)] += tensor.bytes;
+      total += tensor.bytes;
+    }
+  }
+  for (const auto& [dtype, name] : kPrecisions) {
+    const auto found = bytes_by_type.find(std::string(dtype));
+    if (found != bytes_by_type.end() && found->second > total / 2) return std::string(name);
+  }
+  return "";
+}
+
+// The revision that was named, else the commit that all source files were read from.
+std::string RevisionOf(const manifest::ModelRecord& model) {
+  if (!model.revision.empty() || model.source.empty()) return model.revision;
+  const auto commit_of = [](const manifest::SourceRecord& source) {
+    return source.origin ? source.origin->commit : "";
+  };
+  std::string commit = commit_of(model.source.front());
+  for (const manifest::SourceRecord& source : model.source) {
+    if (commit_of(source) != commit) return "";
+  }
+  return commit;
 }
 
 }  // namespace
@@ -30,11 +75,14 @@ std::string ConfigText(const manifest::Manifest& manifest, const std::vector<Blo
   AddText(descriptor, "createdAt", CreatedText(manifest));
   AddText(descriptor, "family", manifest.model.family);
   AddText(descriptor, "name", manifest.model.id);
-  AddText(descriptor, "revision", manifest.model.revision);
+  AddText(descriptor, "version", VersionText(manifest.versions));
+  AddText(descriptor, "sourceURL", manifest::SourceUrlOf(manifest.model));
+  AddText(descriptor, "revision", RevisionOf(manifest.model));
   Json config = Json::object();
   AddText(config, "architecture", manifest.model.architecture);
   config["format"] = manifest.is_gguf() ? "gguf" : "safetensors";
   config["paramSize"] = Lower(FormatParameters(manifest.model.parameters_total));
+  AddText(config, "precision", PrecisionOf(manifest));
   AddText(config, "quantization", manifest.recipe.name);
   Json digests = Json::array();
   for (const BlobRecord& layer : layers) digests.push_back(layer.digest);

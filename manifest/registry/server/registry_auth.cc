@@ -18,6 +18,7 @@ namespace {
 
 using remote::HttpReply;
 using remote::Url;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Scheme = Challenge::Scheme;
 using Kind = Credentials::Kind;
@@ -27,12 +28,14 @@ using Instant = std::chrono::steady_clock::time_point;
 constexpr int kMostLogins = 4;
 
 // What the next request is to find left of a token.
-seconds Margin(seconds life) {
-  const seconds part = life / 5;
-  return life < seconds(120) ? part : std::max(part, seconds(60));
+milliseconds Margin(milliseconds life) {
+  const milliseconds part = life / 5;
+  return life < seconds(120) ? part : std::max<milliseconds>(part, seconds(60));
 }
 
-seconds FreshFor(seconds life) { return std::clamp(life / 2, seconds(1), seconds(5)); }
+milliseconds FreshFor(milliseconds life) {
+  return std::clamp<milliseconds>(life / 2, seconds(1), seconds(5));
+}
 
 // Scopes in the order and number in which they make one key.
 std::vector<std::string> ScopeSet(const std::vector<std::string>& scopes,

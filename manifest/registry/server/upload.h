@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,15 +12,19 @@
 #include "libshard/base/byte_source.h"
 #include "libshard/base/result.h"
 #include "manifest/registry/artifact/oci_manifest.h"
+#include "manifest/registry/server/host_quirks.h"
 #include "manifest/registry/server/registry_client.h"
 #include "manifest/registry/server/send_end.h"
 #include "manifest/registry/server/upload_body.h"
+#include "manifest/registry/server/upload_journal.h"
 #include "manifest/registry/store/store.h"
 
 namespace moepack::registry {
 
 enum class UploadMode : uint8_t {
-  kAuto,     // whole, and chunked once where the registry refuses that
+  // Whole, and in chunks where the registry refuses that; large blobs in chunks where the registry
+  // lets them go on after a cut.
+  kAuto,
   kWhole,    // one PUT
   kChunked,  // PATCH after PATCH
 };
@@ -44,8 +49,7 @@ struct UploadCounts {
 // Used by several threads at once. Borrows the client.
 class Uploader {
  public:
-  Uploader(const RegistryClient& client, UploadOptions options)
-      : client_(client), options_(std::move(options)) {}
+  Uploader(const RegistryClient& client, UploadOptions options);
 
   using BytesRead = std::function<void(uint64_t bytes)>;
   // Puts a blob there: "there", "mounted" or "sent" as Added says. A cut connection and errors that
@@ -65,11 +69,17 @@ class Uploader {
   Result<bool> IsThere(const BlobRecord& blob) const;
   Result<bool> Mounts(const BlobRecord& blob, std::optional<UploadSession>& session) const;
   Status Send(UploadBody& body, std::optional<UploadSession> session);
-  SendEnd SendOnce(UploadBody& body, std::optional<UploadSession>& session, bool chunked);
+  bool BeginsInChunks(uint64_t size);
+  SendEnd SendOnce(UploadBody& body, std::optional<UploadSession>& session, bool in_chunks);
   Status CheckArrived(const SendEnd& end, const BlobRecord& blob) const;
 
   const RegistryClient& client_;
   UploadOptions options_;
+  HostQuirks quirks_;
+  UploadJournal journal_;
+  std::once_flag probed_;
+  bool survives_cuts_ = false;
+  std::atomic<uint64_t> refused_whole_{UINT64_MAX};  // bytes of the smallest blob
   struct Counter {
     std::atomic<uint64_t> blobs{0}, bytes{0};
     void Count(uint64_t size) {

@@ -16,13 +16,14 @@ using testing::StartsWith;
 TEST(DistributionReadme, SaysWhatTheModelIsAndWhichVersions) {
   const Manifest manifest = sample::Make().manifest;
   const std::string text = DistributionReadme(manifest);
-  EXPECT_THAT(text, StartsWith("# example/tiny, split into 3 expert groups\n"));
+  EXPECT_THAT(text, StartsWith("---\nbase_model: \"example/tiny\"\n"));
+  EXPECT_THAT(text, HasSubstr("\n---\n# example/tiny, split into 3 expert groups\n"));
   EXPECT_THAT(text, HasSubstr("Made by moepack 0.1.0 from a ExampleMoeForCausalLM (family "
                               "example-moe, 2 layers with experts"));
   EXPECT_THAT(text, HasSubstr("model version `0123456789abcdef`"));
   EXPECT_THAT(text, HasSubstr(Cat("partition `", manifest.versions.shard, "`")));
   EXPECT_THAT(text, HasSubstr(Cat("overlay `generalists-1` (`", manifest.versions.replica, "`)")));
-  EXPECT_THAT(text, HasSubstr("quality of the split: not measured"));
+  EXPECT_THAT(text, HasSubstr("\n## Quality of the split\n\nNot measured."));
   EXPECT_THAT(text, Not(HasSubstr("missing here")));
 }
 
@@ -69,6 +70,33 @@ TEST(DistributionReadme, MissingPartsHaveNoRow) {
   EXPECT_THAT(text, AllOf(HasSubstr("\n| 0 | "), Not(HasSubstr("\n| 1 | "))));
 }
 
+// The lines of the card name a group that is there, and the file that a runtime loads first.
+TEST(DistributionReadme, SaysHowToRunANode) {
+  sample::Distribution made = sample::Make();
+  made.Remove("groups/000/experts.safetensors");
+  EXPECT_THAT(DistributionReadme(made.manifest),
+              HasSubstr("\nmoepack assemble . --group 1 -o ../node-1 "));
+  EXPECT_THAT(DistributionReadme(made.manifest),
+              HasSubstr("\nmoepack pull REF --group 1 -o pulled --assemble node-1\n```\n"));
+  EXPECT_THAT(DistributionReadme(made.manifest), Not(HasSubstr("llama")));
+  for (BundleRecord& bundle : made.manifest.bundles) bundle.format = "gguf";
+  EXPECT_THAT(DistributionReadme(made.manifest),
+              HasSubstr("--assemble node-1\nllama-server -m node-1/node-00001-of-00003.gguf\n"));
+}
+
+TEST(DistributionReadme, NamesTheLicenseThatTheSourceHas) {
+  sample::Distribution made = sample::Make();
+  EXPECT_THAT(DistributionReadme(made.manifest), Not(HasSubstr("license")));
+  sample::AddAsset(made, "LICENSE", "Do what you like.\n");
+  EXPECT_THAT(DistributionReadme(made.manifest),
+              HasSubstr("\n- license of the model: `assets/LICENSE`\n"));
+}
+
+TEST(DistributionReadme, EqualManifestsGiveEqualText) {
+  EXPECT_EQ(DistributionReadme(sample::Make().manifest),
+            DistributionReadme(sample::Make().manifest));
+}
+
 TEST(DistributionReadme, SeveralFilesOfAPartShareItsRow) {
   sample::Distribution made = sample::Make();
   sample::AddBundle(made, Role::kTrunk, -1, {}, "trunk/more.safetensors");
@@ -83,7 +111,7 @@ TEST(DistributionReadme, WithoutIdAndOverlayTheFamilyNamesIt) {
   sample::Distribution made = sample::Make(plan);
   made.manifest.model.id = "";
   const std::string text = DistributionReadme(made.manifest);
-  EXPECT_THAT(text, StartsWith("# example-moe, split into 3"));
+  EXPECT_THAT(text, HasSubstr("\n# example-moe, split into 3"));
   EXPECT_THAT(text, Not(HasSubstr("overlay `")));
 }
 

@@ -1,5 +1,6 @@
 #include "tests/remote/support/docker_registry.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -36,6 +37,17 @@ void DockerRegistry::Restart() {
   const uint16_t port = server_->port();
   server_.reset();
   Start(port);
+}
+
+bool DockerRegistry::CollectGarbage() {
+  const uint16_t port = server_->port();
+  server_.reset();
+  const std::string command =
+      Cat("'", FindProgram("docker-registry"), "' garbage-collect --delete-untagged '",
+          (directory_ / "config.yml").string(), "' >/dev/null 2>&1");
+  const bool collected = std::system(command.c_str()) == 0;
+  Start(port);
+  return collected;
 }
 
 std::vector<std::string> DockerRegistry::Command(uint16_t port) const {

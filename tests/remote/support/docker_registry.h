@@ -45,6 +45,10 @@ class DockerRegistry {
   void Forget();
   // Kills it and starts it again, with the same port and what it stored.
   void Restart();
+  void Stop() { server_.reset(); }
+  // Stops it, removes what no manifest with a tag names, and starts it again. False when its
+  // program failed.
+  bool CollectGarbage();
 
   // Where it keeps the bytes of a blob.
   std::filesystem::path BlobPath(const std::string& digest) const;

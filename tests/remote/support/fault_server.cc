@@ -289,6 +289,7 @@ bool FaultServer::ReadBody(int connection, std::string& buffer, FakeRequest& req
     const std::lock_guard lock(mutex_);
     requests_.push_back(request);
   }
+  if (plan.cut) plan.cut(request);
   if (plan.answer) SendWhole(connection, *std::move(plan.answer));
   if (plan.answer) Drain(connection);
   return false;

@@ -51,6 +51,8 @@ struct BodyPlan {
   uint64_t most = UINT64_MAX;  // bytes that are read; then the connection is closed
   // Sent without reading more; what still comes is dropped.
   std::optional<FakeAnswer> answer = std::nullopt;
+  // Told of a body that was not read to its end.
+  std::function<void(const FakeRequest&)> cut = {};
 };
 
 FakeAnswer Plain(int status, std::string body = "");

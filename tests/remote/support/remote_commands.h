@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <string>
 
 #include "libshard/base/text.h"
@@ -21,15 +22,30 @@ inline std::string WithoutOrigins(std::string text) {
   return text;
 }
 
-// Names and bytes of every file of a directory; of distribution.json without the origin of the
-// source, which says where it was read.
+// The README.md of a distribution without its lines about where the source was read.
+inline std::string WithoutReadFrom(const std::string& readme) {
+  std::istringstream lines(readme);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const bool about_place = line.starts_with("base_model") || line.starts_with("- read from: ") ||
+                             line.starts_with("moepack verify . --digest ");
+    if (!about_place) text += line + "\n";
+  }
+  return text;
+}
+
+// Names and bytes of every file of a directory; of distribution.json and README.md
+// without the origin of the source, which says where it was read.
 inline std::string ContentOf(const std::filesystem::path& directory) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     if (entry.is_regular_file())
       files[std::filesystem::relative(entry.path(), directory)] = cli::ReadAll(entry.path());
   std::string all;
-  for (const auto& [name, text] : files) all += Cat(name, "\n", WithoutOrigins(text), "\n");
+  for (const auto& [name, text] : files) {
+    const bool readme = name == "README.md";
+    all += Cat(name, "\n", readme ? WithoutReadFrom(text) : WithoutOrigins(text), "\n");
+  }
   return all;
 }
 

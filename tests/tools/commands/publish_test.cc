@@ -60,6 +60,46 @@ TEST_F(PublishCommand, ADryRunPrintsTheSameBytesAndWritesNothing) {
   EXPECT_EQ(dry["digest"], real["digest"]);
 }
 
+TEST_F(PublishCommand, ToADirectoryPrintsFilesAndTheLinesToGoOn) {
+  const ToolRun run = workspace_.Moepack("publish out --to-dir 'up load'");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\ngroups/002/experts.safetensors"));
+  EXPECT_THAT(run.out, HasSubstr("\nlaid out 24.7 MB ("));
+  EXPECT_THAT(run.out, HasSubstr("\n  hf upload owner/name 'up load'\n"));
+  EXPECT_THAT(run.out, HasSubstr("\n  moepack pull hf://owner/name --group 0 -o pulled-0\n"));
+  EXPECT_EQ(workspace_.Moepack("verify 'up load' --strict").status, 0);
+  EXPECT_EQ(workspace_.Moepack("publish out --to-dir 'up load'").status, 2);
+  EXPECT_EQ(workspace_.Moepack("publish out --to-dir 'up load' --force").status, 0);
+  EXPECT_EQ(workspace_.Moepack("pull 'up load' --group 1 -o pulled").status, 0);
+}
+
+TEST_F(PublishCommand, ADryRunToADirectoryPrintsTheSameBytesAndWritesNothing) {
+  const std::string before = workspace_.Listing();
+  const auto dry = workspace_.Json("publish out --to-dir upload --dry-run --json");
+  EXPECT_EQ(workspace_.Listing(), before);
+  EXPECT_FALSE(dry.contains("upload_command"));
+  const auto real = workspace_.Json("publish out --to-dir upload --json");
+  EXPECT_EQ(dry["bytes"], real["bytes"]);
+  EXPECT_EQ(real["upload_command"], "hf upload owner/name upload");
+  for (const auto& file : real["files"]) EXPECT_TRUE(file.contains("how")) << file;
+}
+
+TEST_F(PublishCommand, ADirectoryGoesWithoutReferenceTagsAndViews) {
+  const std::string before = workspace_.Listing();
+  for (const char* more : {"layout:models", "--no-views", "--moving-tag latest"}) {
+    const ToolRun run = workspace_.Moepack(std::string("publish out --to-dir upload ") + more);
+    EXPECT_EQ(run.status, 2) << more;
+    EXPECT_THAT(run.err, HasSubstr(" has no effect beside --to-dir"));
+  }
+  const ToolRun neither = workspace_.Moepack("publish out");
+  EXPECT_EQ(neither.status, 2);
+  EXPECT_THAT(neither.err, HasSubstr("expected REF or --to-dir, found neither"));
+  EXPECT_EQ(workspace_.Moepack("publish out --to-dir ''").status, 2);
+  EXPECT_EQ(workspace_.Moepack("publish absent --to-dir upload").status, 5);
+  EXPECT_EQ(workspace_.Moepack("publish hf://owner/name --to-dir upload").status, 4);
+  EXPECT_EQ(workspace_.Listing(), before);
+}
+
 TEST_F(PublishCommand, ExitStatusesSayWhatIsWrong) {
   const std::string before = workspace_.Listing();
   EXPECT_EQ(workspace_.Moepack("publish out oci://registry.example/models:v1").status, 4);

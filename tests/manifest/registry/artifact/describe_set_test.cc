@@ -128,7 +128,7 @@ TEST(DescribeSet, TheConfigIsAClosedSchema) {
   const std::string text = ConfigText(made, oci.layers);
   const auto config = nlohmann::ordered_json::parse(text);
   EXPECT_EQ(config["descriptor"].dump(),
-            R"({"family":"mixtral","name":"example/tiny","revision":"abc"})");
+            R"({"family":"mixtral","name":"example/tiny","version":"m-s-r","revision":"abc"})");
   EXPECT_EQ(config["config"].dump(), R"({"format":"safetensors","paramSize":"22m"})");
   EXPECT_EQ(config["modelfs"]["type"], "layers");
   EXPECT_EQ(config["modelfs"]["diffIds"].size(), oci.layers.size());

@@ -1,0 +1,53 @@
+// Lays a distribution out as plain files for a host of git repositories, such as the Hugging Face
+// Hub; `pull` reads them there as it reads a registry.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/pack/pack.h"
+#include "manifest/document/manifest.h"
+#include "manifest/write/link_file.h"
+
+namespace moepack::registry {
+
+struct PublishFilesOptions {
+  // How bundles get there; small files are always copied, since people edit them.
+  // REQUIRES: not kSymlink.
+  manifest::LinkKind link = manifest::LinkKind::kAuto;
+  bool allow_incomplete = false;  // publish the parts that are there
+  bool force = false;             // replace an output that moepack wrote
+  bool dry_run = false;
+  PackOptions pack = {};  // its jobs and progress
+};
+
+struct PublishFilesReport {
+  struct File {
+    std::string name;
+    uint64_t bytes = 0;
+    // "hardlink", "reflink", "copy" or "written", for a text of ours; "" in a dry run.
+    std::string how = {};
+  };
+  std::vector<File> files;
+  std::vector<std::string> absent;    // what an incomplete distribution lacks
+  std::vector<std::string> warnings;  // about what was left on the disk
+  uint32_t group = 0;                 // one that is there, for a line to pull it
+  uint64_t total_bytes() const;
+};
+
+// Files above this size go to Git LFS, whatever their name: the Hub takes no larger ones in git.
+inline constexpr uint64_t kMaxGitFile = 10'000'000;
+
+// The text of .gitattributes: weights, binary files, and files above kMaxGitFile are for LFS.
+std::string GitAttributes(const std::vector<PublishFilesReport::File>& files);
+
+// Makes `out` with the files of the distribution, a README.md that has front matter, and
+// .gitattributes. Every file is compared with its SHA-256 on the way (kMismatch), and `out` appears
+// whole or not at all. An `out` that exists is kInvalidArgument without `force`, and so is an
+// incomplete distribution without `allow_incomplete`.
+Result<PublishFilesReport> PublishFiles(const std::string& distribution, const std::string& out,
+                                        const PublishFilesOptions& options);
+
+}  // namespace moepack::registry

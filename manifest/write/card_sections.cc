@@ -1,0 +1,110 @@
+#include "manifest/write/card_sections.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/base/quote.h"
+#include "libshard/base/text.h"
+#include "manifest/document/manifest_write.h"
+#include "manifest/document/source_place.h"
+
+namespace moepack::manifest {
+namespace {
+
+// A card is for people: distribution.json has the rest.
+constexpr size_t kMaxFigures = 64;
+constexpr size_t kMaxSourceRows = 256;
+constexpr size_t kMaxFigureText = 200;
+
+using Figures = std::vector<std::pair<std::string, std::string>>;
+
+// Adds every scalar below `value` under the path of its keys: "groups[0].kld".
+void AddFigures(const std::string& path, const Json& value, Figures& figures) {
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items())
+      AddFigures(path.empty() ? key : Cat(path, ".", key), member, figures);
+    return;
+  }
+  if (value.is_array()) {
+    for (size_t i = 0; i < value.size(); ++i) AddFigures(Cat(path, "[", i, "]"), value[i], figures);
+    return;
+  }
+  figures.emplace_back(path, value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+Figures FiguresOf(const Manifest& manifest, const char* section) {
+  Figures figures;
+  if (manifest.original == nullptr || !manifest.original->is_object()) return figures;
+  const auto found = manifest.original->find(section);
+  if (found != manifest.original->end() && found->is_object()) AddFigures("", *found, figures);
+  return figures;
+}
+
+std::string FigureTable(const char* title, const Figures& figures) {
+  if (figures.empty()) return "";
+  std::string out = Cat("| ", title, " | |\n| --- | --- |\n");
+  for (size_t i = 0; i < figures.size() && i < kMaxFigures; ++i) {
+    const auto& [name, value] = figures[i];
+    out +=
+        Cat("| ", MarkdownText(name), " | ", MarkdownText(value.substr(0, kMaxFigureText)), " |\n");
+  }
+  if (figures.size() > kMaxFigures)
+    out += Cat("\n", figures.size() - kMaxFigures, " more are in `distribution.json`.\n");
+  return out + "\n";
+}
+
+std::string DigestText(const SourceRecord& source) {
+  if (!source.sha256.empty()) return Cat("`", source.sha256, "`");
+  return Cat("`", source.header_sha256, "` (header)");
+}
+
+std::string SourceTable(const ModelRecord& model) {
+  std::string out = "| source file | bytes | SHA-256 |\n| --- | --- | --- |\n";
+  for (size_t i = 0; i < model.source.size() && i < kMaxSourceRows; ++i) {
+    const SourceRecord& source = model.source[i];
+    out += Cat("| ", MarkdownCode(source.file), " | ", FormatCount(source.size), " | ",
+               DigestText(source), " |\n");
+  }
+  if (model.source.size() > kMaxSourceRows)
+    out += Cat("\n", model.source.size() - kMaxSourceRows, " more are in `distribution.json`.\n");
+  return out;
+}
+
+}  // namespace
+
+std::string MeasuredText(const Manifest& manifest) {
+  const Figures quality = FiguresOf(manifest, "quality");
+  const Figures calibration = FiguresOf(manifest, "calibration");
+  std::string out = "\n## Quality of the split\n\n";
+  if (quality.empty()) {
+    out +=
+        "Not measured. `moepack eval . --text FILE` measures on held-out text what the split "
+        "costs.\n\n";
+  }
+  out += FigureTable("measured", quality) + FigureTable("calibration", calibration);
+  out.pop_back();
+  return out;
+}
+
+std::string ProvenanceText(const Manifest& manifest) {
+  const ModelRecord& model = manifest.model;
+  std::string out = "\n## Where it comes from\n\n";
+  if (!model.id.empty()) out += Cat("- model: ", MarkdownText(model.id), "\n");
+  if (!model.revision.empty()) out += Cat("- revision: ", MarkdownText(model.revision), "\n");
+  if (const std::string url = SourceUrlOf(model); !url.empty())
+    out += Cat("- read from: ", MarkdownCode(url), "\n");
+  if (!manifest.command.empty()) {
+    std::vector<std::string> words = {"moepack"};
+    words.insert(words.end(), manifest.command.begin(), manifest.command.end());
+    out += Cat("- command, without paths: ", MarkdownCode(ShellCommand(words)), "\n");
+  }
+  if (!out.ends_with("\n\n")) out += "\n";
+  if (!model.source.empty()) out += SourceTable(model) + "\n";
+  return out + Cat("Nothing can have changed if this line succeeds:\n\n```\nmoepack verify . "
+                   "--digest sha256:",
+                   ManifestDigest(manifest), "\n```\n");
+}
+
+}  // namespace moepack::manifest
