@@ -7,7 +7,8 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "manifest/document/damaged.h"
-#include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/artifact/any_manifest.h"
+#include "manifest/registry/sign/signature_manifest.h"
 #include "manifest/registry/store_plan.h"
 #include "manifest/registry/stored_manifest.h"
 #include "manifest/write/output_path.h"
@@ -70,7 +71,7 @@ Status AddSignatures(const Store& from, CopyPlan& copy) {
     const std::string& digest = one.tag.digest;
     if (!done.insert(digest).second) continue;
     SHARD_TRY(const std::optional<StoredManifest> stored, FindStoredSignatures(from, digest));
-    if (stored) SHARD_CHECK(AddManifestOf(from, *stored, {TagOfSignatures(digest), ""}, copy));
+    if (stored) SHARD_CHECK(AddManifestOf(from, *stored, {SignatureTag(digest), ""}, copy));
   }
   return Ok();
 }

@@ -7,6 +7,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/sign/signature_manifest.h"
 
 namespace moepack::registry {
 namespace {
@@ -81,7 +82,7 @@ Result<std::vector<StoredView>> FindViews(const Store& store, const std::string&
 
 Result<std::optional<StoredManifest>> FindStoredSignatures(const Store& store,
                                                            const std::string& digest) {
-  const auto found = store.FindTag(TagOfSignatures(digest));
+  const auto found = store.FindTag(SignatureTag(digest));
   if (!found && found.error().code == Code::kNotFound) return std::optional<StoredManifest>();
   if (!found) return found.error();
   // A distribution as files answers to every tag.

@@ -59,7 +59,7 @@ void AddModelFacts(const Inspection& found, const Json& config, Facts& facts) {
                              {"parameters", ConfigText(config, "config", "paramSize")},
                              {"recipe", ConfigText(config, "config", "quantization")}});
   const auto note = [&](const char* what, const std::string& key) {
-    facts.emplace_back(what, AnnotationOf(found.annotations, key));
+    facts.emplace_back(what, registry::AnnotationOf(found.annotations, key));
   };
   note("versions", "org.opencontainers.image.version");
   note("created", "org.opencontainers.image.created");
