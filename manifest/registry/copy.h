@@ -21,12 +21,12 @@ struct CopyOptions {
   PackOptions pack = {};  // its jobs and progress
 };
 
-// Copies the manifest that `from` names with every blob that it names, and gives it the tag of `to`,
-// by default that of `from`. The manifest may be of any artifact; an index is kUnsupported. Digests
-// stay, and every byte is compared with its digest on the way (kMismatch, kCorrupt). Tags are set
-// at the very end. kNotFound, and nothing is copied, when `from` lacks a blob; the message says
-// which. A tag that names another manifest is kInvalidArgument without `force`, and so is a `to`
-// with a digest.
+// Copies the manifest that `from` names with every blob that it names, and gives it the tag of
+// `to`, by default that of `from`. The manifest may be of any artifact; an index is kUnsupported.
+// Digests stay, and every byte is compared with its digest on the way (kMismatch, kCorrupt). Tags
+// are set at the very end. kNotFound, and nothing is copied, when `from` lacks a blob; the message
+// says which. A tag that names another manifest is kInvalidArgument without `force`, and so is a
+// `to` with a digest.
 Result<StoreReport> Copy(const Reference& from, const Reference& to, const CopyOptions& options);
 
 }  // namespace moepack::registry

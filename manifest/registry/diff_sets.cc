@@ -51,8 +51,8 @@ void CompareByName(const OciManifest& a, const OciManifest& b, std::vector<Chang
     const auto was = before.find(name), is = after.find(name);
     const std::string old_text = was == before.end() ? "" : LayerText(*was->second);
     const std::string new_text = is == after.end() ? "" : LayerText(*is->second);
-    const bool same = was != before.end() && is != after.end() &&
-                      was->second->digest == is->second->digest;
+    const bool same =
+        was != before.end() && is != after.end() && was->second->digest == is->second->digest;
     if (!same) changes.push_back({"layer", name, old_text, new_text});
   }
 }
@@ -80,9 +80,8 @@ Status CompareNodes(const std::string& where, const OciManifest& a, const OciMan
   if (!only || !diff.nodes.empty()) return Ok();
   std::vector<std::string> words;
   for (const uint32_t one : groups) words.push_back(Cat(one));
-  return Error{Code::kInvalidArgument,
-               Cat(where, ": group: expected one of ", moepack::Join(words, ", "), ", found ",
-                   *only)};
+  return Error{Code::kInvalidArgument, Cat(where, ": group: expected one of ",
+                                           moepack::Join(words, ", "), ", found ", *only)};
 }
 
 }  // namespace

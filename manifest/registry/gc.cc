@@ -57,13 +57,13 @@ class Reachable {
       const bool elsewhere =
           named.kind == NamedBlob::Kind::kSubject && error.code == Code::kNotFound;
       if (elsewhere) return Ok();
-      error.hint = "nothing was removed: mend the layout by publishing again, or take the tag away "
-                   "with moepack tag --remove";
+      error.hint =
+          "nothing was removed: mend the layout by publishing again, or take the tag away "
+          "with moepack tag --remove";
       return error;
     }
     const std::string where = layout_.NameOf(named.blob);
-    const bool known =
-        IsManifestType(named.blob.media_type) || IsIndexType(named.blob.media_type);
+    const bool known = IsManifestType(named.blob.media_type) || IsIndexType(named.blob.media_type);
     // What is no JSON has no descriptors.
     if (!known && !ParseJson(where, *text)) return Ok();
     return Note(where, *text);
@@ -108,8 +108,8 @@ class Collector {
     }));
     const time_t now = std::time(nullptr);
     return Visit(kIngestFolder, [&](const Entry& entry, const FileFacts& facts) {
-      const bool old = now >= facts.changed &&
-                       static_cast<uint64_t>(now - facts.changed) >= options_.older_than;
+      const bool old =
+          now >= facts.changed && static_cast<uint64_t>(now - facts.changed) >= options_.older_than;
       if (IsPartial(entry) && !old) {
         ++report_.kept_partial;
       } else if (entry.kind == InsideDirectory::Kind::kFile) {

@@ -23,8 +23,8 @@ struct GcReport {
   };
   std::vector<Removed> removed;  // in a dry run those that would be
   uint64_t kept_blobs = 0, kept_bytes = 0;
-  uint64_t kept_partial = 0;           // files that can be gone on with and are not old
-  std::vector<std::string> left_alone; // what is no blob, by its name
+  uint64_t kept_partial = 0;            // files that can be gone on with and are not old
+  std::vector<std::string> left_alone;  // what is no blob, by its name
   uint64_t removed_bytes() const;
   uint64_t freed_bytes() const;
 };

@@ -27,11 +27,11 @@ struct Inspection {
   };
   Kind kind = Kind::kOther;
   StoredManifest manifest;
-  std::string artifact_type;  // "" for none
-  Annotations annotations;    // of a set or a view
-  std::vector<Part> parts;    // in the order of the layers; role "" for layers that have none
-  std::vector<Node> nodes;    // of a set or a view
-  std::string config;         // text of the ModelPack config; "" where there is none
+  std::string artifact_type;      // "" for none
+  Annotations annotations;        // of a set or a view
+  std::vector<Part> parts;        // in the order of the layers; role "" for layers that have none
+  std::vector<Node> nodes;        // of a set or a view
+  std::string config;             // text of the ModelPack config; "" where there is none
   std::vector<std::string> tags;  // that name this manifest
   std::optional<StoredManifest> signatures;
   uint64_t signature_count = 0;

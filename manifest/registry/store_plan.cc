@@ -122,7 +122,7 @@ Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access) {
 }
 
 Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
-                    StoreReport& report) {
+                   StoreReport& report) {
   SHARD_CHECK(CheckTags(store, force, plan));
   NoteTags(plan, report);
   const size_t blobs = plan.blobs.size();
@@ -138,8 +138,8 @@ Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
   });
 }
 
-Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options, StorePlan& plan,
-               StoreReport& report) {
+Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options,
+               StorePlan& plan, StoreReport& report) {
   SHARD_CHECK(CheckTags(store, options.force, plan));
   SHARD_CHECK(AddBlobs(store, add, options.pack, plan, report));
   SHARD_CHECK(AddManifests(store, plan, report));

@@ -43,18 +43,18 @@ Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access);
 // Notes what the tags name now, and which blobs and manifests the store has. A tag that names
 // something else is kInvalidArgument without `force`, except one that is `moving`.
 Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
-                    StoreReport& report);
+                   StoreReport& report);
 
 // How one blob of the plan gets into the store.
-using BlobAdder = std::function<Result<Added>(const StorePlan::Blob& blob,
-                                            const WritableStore::BytesRead& read)>;
+using BlobAdder =
+    std::function<Result<Added>(const StorePlan::Blob& blob, const WritableStore::BytesRead& read)>;
 struct PutOptions {
-  bool force = false;  // as for LookAtStore
+  bool force = false;     // as for LookAtStore
   PackOptions pack = {};  // its jobs and progress
 };
 // Does what the plan says. Tags of the manifest that was asked for come last: once they are seen,
 // everything else is there.
-Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options, StorePlan& plan,
-               StoreReport& report);
+Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options,
+               StorePlan& plan, StoreReport& report);
 
 }  // namespace moepack::registry

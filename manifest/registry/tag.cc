@@ -37,10 +37,10 @@ Status CheckRemovable(const Reference& reference) {
                  "tools of the registry"};
   }
   if (!reference.tag.empty() && reference.digest.empty()) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat("--remove: expected a tag, found ",
-                   reference.digest.empty() ? "none" : reference.digest),
-               "write layout:DIR:tag"};
+  return Error{
+      Code::kInvalidArgument,
+      Cat("--remove: expected a tag, found ", reference.digest.empty() ? "none" : reference.digest),
+      "write layout:DIR:tag"};
 }
 
 }  // namespace

@@ -53,9 +53,9 @@ Status Collect(const std::string& where, const std::string& key, const Json& val
     found.push_back(std::move(named));
   } else if (!digest.empty()) {
     const bool other = digest.find(':') != std::string::npos && !digest.starts_with("sha256:");
-    return Error{other ? Code::kUnsupported : Code::kCorrupt,
-                 Cat(where, ": digest: expected sha256: and 64 hexadecimal digits, found ",
-                     Quoted(digest))};
+    return Error{
+        other ? Code::kUnsupported : Code::kCorrupt,
+        Cat(where, ": digest: expected sha256: and 64 hexadecimal digits, found ", Quoted(digest))};
   }
   for (const auto& [member, inner] : value.items())
     SHARD_CHECK(Collect(where, member, inner, found));
@@ -91,8 +91,7 @@ Result<AnyManifest> ParseAnyManifest(const std::string& where, std::string_view 
   SHARD_TRY(manifest.config, BlobFromJson(Cat(where, ": config"), *config));
   SHARD_TRY(const Json* layers, fields.Array("layers"));
   for (const Json& layer : *layers) {
-    SHARD_TRY(BlobRecord blob,
-              BlobFromJson(Cat(where, ": layer ", manifest.layers.size()), layer));
+    SHARD_TRY(BlobRecord blob, BlobFromJson(Cat(where, ": layer ", manifest.layers.size()), layer));
     manifest.layers.push_back(std::move(blob));
   }
   return manifest;

@@ -18,8 +18,8 @@ inline constexpr const char* kLayoutFile = "oci-layout";
 inline constexpr const char* kIndexFile = "index.json";
 inline constexpr const char* kBlobFolder = "blobs/sha256";
 inline constexpr const char* kIngestFolder = "ingest";  // files on their way
-inline constexpr uint64_t kMaxLayoutFile = 4096;  // bytes
-inline constexpr uint64_t kMaxIndex = 16u << 20;  // bytes
+inline constexpr uint64_t kMaxLayoutFile = 4096;        // bytes
+inline constexpr uint64_t kMaxIndex = 16u << 20;        // bytes
 // kUnsupported unless the text of `oci-layout` names the version that this code reads.
 Status CheckLayoutText(const std::string& where, std::string_view text);
 // "blobs/sha256/<digits>".
