@@ -80,6 +80,25 @@ Result<std::vector<StoredView>> FindViews(const Store& store, const std::string&
   return views;
 }
 
+std::vector<StoredView> OneOfEachGroup(std::vector<StoredView> views, const std::string& tag) {
+  const auto is_tagged = [&](const StoredView& view) {
+    const std::string wanted = Cat(tag, "-g", GroupText(view.group));
+    return std::count(view.tags.begin(), view.tags.end(), wanted) > 0;
+  };
+  std::map<uint32_t, StoredView> by_group;
+  for (StoredView& view : views) {
+    const auto there = by_group.find(view.group);
+    if (there == by_group.end()) {
+      by_group.emplace(view.group, std::move(view));
+    } else if (!is_tagged(there->second) && is_tagged(view)) {
+      there->second = std::move(view);
+    }
+  }
+  std::vector<StoredView> chosen;
+  for (auto& [group, view] : by_group) chosen.push_back(std::move(view));
+  return chosen;
+}
+
 Result<std::optional<StoredManifest>> FindStoredSignatures(const Store& store,
                                                            const std::string& digest) {
   const auto found = store.FindTag(SignatureTag(digest));

@@ -15,7 +15,7 @@ class CopyCommands : public RegistryCommands {
     if (IsSkipped() || HasFatalFailure()) return;
     other_.emplace(workspace_ / "other-registry");
     ASSERT_TRUE(other_->started()) << other_->Log();
-    Runs("keygen sign-key");
+    Runs("keygen -o sign-key");
     published_ = Publish("out", "layout:models:v1");
     Runs("sign layout:models:v1 --key sign-key.key");
   }

@@ -74,8 +74,8 @@ Status ParseReferences(Arguments& arguments) {
 std::string ReportText(const Arguments& arguments, const StoreReport& report, double seconds) {
   const bool dry_run = arguments.copy.dry_run;
   std::string text = Cat(BlobTable(report), "\n", TagTable(report), "\n",
-                         dry_run ? "would copy to " : "copied to ",
-                         Shown(arguments.shown(report)), ": ", BytesText(report, dry_run));
+                         dry_run ? "would copy to " : "copied to ", Shown(arguments.shown(report)),
+                         ": ", BytesText(report, dry_run));
   return Cat(text, dry_run ? "" : Cat("; in ", FormatElapsed(seconds)), "\n");
 }
 

@@ -156,8 +156,7 @@ std::string SetsText(const Arguments& arguments, const registry::SetDiff& diff) 
 
 Json SetsJson(const Arguments& arguments, const registry::SetDiff& diff) {
   Json document = DiffJson(arguments, diff.report);
-  document["layers"] = {
-      {"added", diff.added}, {"removed", diff.removed}, {"shared", diff.shared}};
+  document["layers"] = {{"added", diff.added}, {"removed", diff.removed}, {"shared", diff.shared}};
   document["same_base"] = diff.same_base;
   Json& nodes = document["nodes"] = Json::array();
   for (const registry::SetDiff::Node& node : diff.nodes) {
@@ -185,8 +184,7 @@ Result<int> RunPublished(Arguments& arguments) {
   remote.full_download = arguments.remote.full_download;
   SHARD_TRY(const Reference a, registry::ParseReference(PlaceOf(arguments.a)));
   SHARD_TRY(const Reference b, registry::ParseReference(PlaceOf(arguments.b)));
-  SHARD_TRY(const registry::SetDiff diff,
-            registry::DiffSets(a, b, arguments.group, named.access));
+  SHARD_TRY(const registry::SetDiff diff, registry::DiffSets(a, b, arguments.group, named.access));
   arguments.a = WithoutSecrets(arguments.a);
   arguments.b = WithoutSecrets(arguments.b);
   SHARD_CHECK(arguments.json ? WriteJsonResult(SetsJson(arguments, diff))
@@ -219,7 +217,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "A", arguments->a,
          "A distribution or a node that assemble made, or the path of its distribution.json or "
          "moepack_node.json. A distribution may be at an address (https://host/path/), or be "
-         "published: layout:DIR[:tag], oci://host/repository[:tag], layout+https://host/path[:tag].")
+         "published: layout:DIR[:tag], oci://host/repository[:tag], "
+         "layout+https://host/path[:tag].")
       ->required();
   app.add_option("B", arguments->b, "The one to compare it with.")->required();
   StartSection(app, Section::kGeneral);

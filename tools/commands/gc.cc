@@ -23,7 +23,7 @@ namespace {
 using registry::GcReport;
 using registry::Reference;
 
-constexpr uint64_t kDay = 24 * 3600;     // seconds
+constexpr uint64_t kDay = 24 * 3600;  // seconds
 constexpr uint64_t kMaxDays = 100'000;
 
 struct Arguments {
@@ -36,7 +36,8 @@ struct Arguments {
 Result<std::string> DirectoryOf(const std::string& text) {
   SHARD_TRY(const Reference reference, registry::ParseReference(text));
   if (reference.kind == Reference::Kind::kServer || reference.kind == Reference::Kind::kWebLayout) {
-    return Error{Code::kUnsupported, Cat(Shown(text), ": expected a layout:DIR, found another place"),
+    return Error{Code::kUnsupported,
+                 Cat(Shown(text), ": expected a layout:DIR, found another place"),
                  "a registry has a garbage collection of its own, which its operator runs"};
   }
   const bool whole = reference.tag.empty() && reference.digest.empty();
@@ -68,14 +69,10 @@ Json ReportJson(const Arguments& arguments, const GcReport& report) {
   Json removed = Json::array();
   for (const GcReport::Removed& one : report.removed)
     removed.push_back({{"file", one.file}, {"bytes", one.bytes}, {"last_link", one.last_link}});
-  return {{"reference", arguments.place},
-          {"dry_run", arguments.gc.dry_run},
-          {"removed", std::move(removed)},
-          {"bytes_removed", report.removed_bytes()},
-          {"bytes_freed", report.freed_bytes()},
-          {"kept_blobs", report.kept_blobs},
-          {"bytes_kept", report.kept_bytes},
-          {"kept_partial_files", report.kept_partial},
+  return {{"reference", arguments.place},        {"dry_run", arguments.gc.dry_run},
+          {"removed", std::move(removed)},       {"bytes_removed", report.removed_bytes()},
+          {"bytes_freed", report.freed_bytes()}, {"kept_blobs", report.kept_blobs},
+          {"bytes_kept", report.kept_bytes},     {"kept_partial_files", report.kept_partial},
           {"left_alone", report.left_alone}};
 }
 

@@ -56,9 +56,9 @@ std::string PullCommand(const Arguments& arguments, const PublishReport& report)
 
 std::string ReportText(const Arguments& arguments, const PublishReport& report, double seconds) {
   const bool dry_run = arguments.publish.dry_run;
-  std::string text =
-      Cat(BlobTable(report), "\n", TagTable(report), "\n", dry_run ? "would publish " : "published ",
-          Shown(arguments.shown()), ": ", BytesText(report, dry_run));
+  std::string text = Cat(BlobTable(report), "\n", TagTable(report), "\n",
+                         dry_run ? "would publish " : "published ", Shown(arguments.shown()), ": ",
+                         BytesText(report, dry_run));
   if (!dry_run) text += Cat("; in ", FormatElapsed(seconds));
   text += "\n";
   if (!report.absent.empty())

@@ -137,7 +137,8 @@ TEST_F(CopyTest, WhatIsNotWholeIsNamedAndNothingIsCopied) {
   const Error error = Refusal(Ref(), Ref("v1", "other"));
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_THAT(error.message, HasSubstr("found none of groups/001/experts.safetensors"));
-  EXPECT_EQ(error.hint, "a node view that is whole can be copied: " + ReferenceText(Ref("v1-g000")));
+  EXPECT_EQ(error.hint,
+            "a node view that is whole can be copied: " + ReferenceText(Ref("v1-g000")));
   EXPECT_FALSE(fs::exists(dir_ / "other"));
   EXPECT_TRUE(CopyTo(Ref("v1-g000"), Ref("v1", "other")));
 }
@@ -191,8 +192,9 @@ TEST_F(CopyTest, WhereToIsSaidClearly) {
   EXPECT_THAT(Refusal(pinned, Ref("", "other")).message, HasSubstr("expected a tag to copy to"));
   EXPECT_EQ(Refusal(Ref(), pinned).code, Code::kInvalidArgument);
   EXPECT_EQ(Refusal(Ref("v9"), Ref("", "other")).code, Code::kNotFound);
-  EXPECT_EQ(Refusal(Ref(), {Reference::Kind::kFiles, Path("other"), "", ""}, {.dry_run = true}).code,
-            Code::kInvalidArgument);
+  EXPECT_EQ(
+      Refusal(Ref(), {Reference::Kind::kFiles, Path("other"), "", ""}, {.dry_run = true}).code,
+      Code::kInvalidArgument);
   EXPECT_THAT(Refusal(Ref(), Ref(std::string(128, 'v'), "other")).hint, HasSubstr("--no-views"));
 }
 

@@ -63,8 +63,7 @@ TEST_F(GcTest, WhatNoTagLeadsToIsRemoved) {
   RemoveTag("v1-g001");
   ASSERT_TRUE(Collect());
   EXPECT_FALSE(fs::exists(BlobPath(
-      "sha256:" +
-      Sha256Hex(fixtures::ReadFile(dir_ / "dist/groups/001/experts.safetensors")))));
+      "sha256:" + Sha256Hex(fixtures::ReadFile(dir_ / "dist/groups/001/experts.safetensors")))));
   EXPECT_TRUE(PullGroups({}, Ref("v1-g000"), "node"));
   for (const char* tag : {"v1-g000", "v1-g002"}) RemoveTag(tag);
   ASSERT_TRUE(Collect());
@@ -135,9 +134,8 @@ TEST_F(GcTest, AManifestWithDigestsOfAnotherKindEndsTheRun) {
 
 // What a manifest is about may be in another store.
 TEST_F(GcTest, ASubjectThatIsNotThereIsNoError) {
-  const Json subject = {{"mediaType", kManifestType},
-                        {"digest", "sha256:" + std::string(64, '0')},
-                        {"size", 1}};
+  const Json subject = {
+      {"mediaType", kManifestType}, {"digest", "sha256:" + std::string(64, '0')}, {"size", 1}};
   List(AddBlob(Json{{"schemaVersion", 2}, {"subject", subject}}.dump()), kManifestType);
   EXPECT_TRUE(Collect());
 }
@@ -151,8 +149,7 @@ TEST_F(GcTest, LinksAndStrangersAreLeftAlone) {
   const auto report = Collect();
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_TRUE(report->removed.empty());
-  EXPECT_THAT(report->left_alone,
-              ElementsAre("blobs/sha256/" + digits, "blobs/sha256/notes.txt"));
+  EXPECT_THAT(report->left_alone, ElementsAre("blobs/sha256/" + digits, "blobs/sha256/notes.txt"));
   EXPECT_TRUE(fs::exists(dir_ / "dist/README.md"));
   EXPECT_TRUE(fs::exists(dir_ / "layout/blobs/sha512/00"));
 }

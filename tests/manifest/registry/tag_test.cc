@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::UnorderedElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 class TagTest : public LayoutSample {
  protected:
@@ -40,8 +40,7 @@ TEST_F(TagTest, ADigestAndAViewAreTaggedAlone) {
   const std::string view = layout->FindTag("v1-g001")->digest;
   ASSERT_TRUE(AddTags(Ref().With("", view), {"node"}, {}));
   ASSERT_TRUE(AddTags(Ref(), {"alone"}, {.views = false}));
-  EXPECT_THAT(Tags(),
-              UnorderedElementsAre("v1", "v1-g000", "v1-g001", "v1-g002", "node", "alone"));
+  EXPECT_THAT(Tags(), UnorderedElementsAre("v1", "v1-g000", "v1-g001", "v1-g002", "node", "alone"));
 }
 
 TEST_F(TagTest, ADryRunChangesNothing) {
@@ -75,8 +74,7 @@ TEST_F(TagTest, RemovingATagRemovesThoseOfItsViews) {
   ASSERT_TRUE(removed) << removed.error().message;
   EXPECT_EQ(removed->tags.size(), 4u);
   EXPECT_THAT(removed->other, ElementsAre("stable"));
-  EXPECT_THAT(Tags(),
-              UnorderedElementsAre("stable", "stable-g000", "stable-g001", "stable-g002"));
+  EXPECT_THAT(Tags(), UnorderedElementsAre("stable", "stable-g000", "stable-g001", "stable-g002"));
   const auto alone = RemoveTags(Ref("stable"), {.views = false});
   ASSERT_TRUE(alone);
   EXPECT_THAT(Tags(), UnorderedElementsAre("stable-g000", "stable-g001", "stable-g002"));
