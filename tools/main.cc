@@ -27,6 +27,8 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kPublish,       //
     &moepack::cli::kPull,          //
     &moepack::cli::kLs,            //
+    &moepack::cli::kKeygen,        //
+    &moepack::cli::kSign,          //
     &moepack::cli::kRun,           //
     &moepack::cli::kCheck,         //
     &moepack::cli::kProfile,       //

@@ -41,7 +41,9 @@ Result<OutputStream> OutputStream::Open(const OutputFile& layout, size_t index,
   return stream;
 }
 
-Status OutputStream::Resume(std::span<std::byte> buffer) {
+Status OutputStream::Resume(std::span<std::byte> buffer, uint64_t cell_bytes) {
+  cell_bytes_ = layout_.size > cell_bytes ? cell_bytes : 0;
+  sha256_ = CellSha256(cell_bytes_);
   if (journal_ == nullptr) return StartOver();
   const std::vector<std::vector<std::string>>& finished = journal_->finished();
   if (index_ < finished.size() && !finished[index_].empty() &&
@@ -84,7 +86,7 @@ Result<bool> OutputStream::ReadBack(const std::vector<std::string>& expected,
 }
 
 Status OutputStream::StartOver() {
-  sha256_ = Sha256();
+  sha256_ = CellSha256(cell_bytes_);
   xxh3_.Reset();
   digests_ = {};
   position_ = tensor_bytes_ = flushed_ = 0;
@@ -198,17 +200,22 @@ Status OutputStream::Hash(std::span<const std::byte> bytes, bool note) {
   return Ok();
 }
 
+FileDigests OutputStream::Digests() {
+  std::string sha256 = sha256_.Finish();
+  return {std::move(sha256), std::move(digests_), sha256_.TakeCells()};
+}
+
 Result<FileDigests> OutputStream::Finish() {
   if (position_ != layout_.size || digests_.size() != layout_.tensors.size()) {
     return Error{Code::kMismatch, Cat(path_.string(), ": expected ", layout_.size,
                                       " bytes written, found ", position_)};
   }
-  if (!fd_.valid()) return FileDigests{sha256_.Finish(), std::move(digests_)};
+  if (!fd_.valid()) return Digests();
   if (ftruncate(fd_.get(), static_cast<off_t>(layout_.size)) != 0) {
     return IoError(path_, "truncate", errno);
   }
   SHARD_CHECK(FlushToDisk(fd_.get(), path_));
-  return FileDigests{sha256_.Finish(), std::move(digests_)};
+  return Digests();
 }
 
 }  // namespace moepack

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libshard/base/byte_source.h"
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/descriptor.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
@@ -31,7 +32,8 @@ class OutputStream {
   // Reads back the tensors that the journal lists and takes them over if their digests match. If
   // anything differs, or nothing is listed, the file starts again with its header. `buffer` is
   // scratch space.
-  Status Resume(std::span<std::byte> buffer);
+  // With `cell_bytes` each cell is hashed as well, if the file has more than one.
+  Status Resume(std::span<std::byte> buffer, uint64_t cell_bytes = 0);
   size_t next_tensor() const { return digests_.size(); }
   uint64_t position() const { return position_; }
   bool resumed() const { return resumed_; }
@@ -52,6 +54,7 @@ class OutputStream {
   Status StartOver();
   // Counts `bytes` into the digests of file and tensors; `note` writes finished tensors to the
   // journal.
+  FileDigests Digests();
   Status Hash(std::span<const std::byte> bytes, bool note);
   Status FinishTensors(bool note);
   Status FinishTensor(bool note);
@@ -71,7 +74,8 @@ class OutputStream {
   uint64_t position_ = 0;      // bytes taken so far
   uint64_t flushed_ = 0;       // bytes whose writeback was started
   uint64_t tensor_bytes_ = 0;  // of the current tensor, taken so far
-  Sha256 sha256_;
+  CellSha256 sha256_;
+  uint64_t cell_bytes_ = 0;
   Xxh3 xxh3_;
   Xxh3List digests_;  // of finished tensors
 };

@@ -99,11 +99,12 @@ Result<std::vector<OutputStream>> OpenStreams(const std::vector<OutputFile>& out
   return streams;
 }
 
-Status ResumeStreams(std::vector<OutputStream>& streams, size_t jobs, uint64_t chunk) {
+Status ResumeStreams(std::vector<OutputStream>& streams, size_t jobs, uint64_t chunk,
+                     uint64_t cell_bytes) {
   return ParallelFor(streams.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
     std::vector<std::byte> buffer(chunk);
-    return streams[i].Resume(buffer);
+    return streams[i].Resume(buffer, cell_bytes);
   });
 }
 
@@ -122,7 +123,7 @@ Result<StartedRun> StartRun(const std::vector<OutputFile>& outputs,
   StartedRun run;
   run.jobs = JobCount(options, outputs, far);
   run.size = SizeOfUnits(options, run.jobs, far);
-  SHARD_CHECK(ResumeStreams(streams, run.jobs, run.size.chunk));
+  SHARD_CHECK(ResumeStreams(streams, run.jobs, run.size.chunk, options.cell_bytes));
   for (size_t i = 0; i < streams.size(); ++i) {
     run.first_tensor.push_back(streams[i].next_tensor());
     run.progress.total_bytes += outputs[i].size;

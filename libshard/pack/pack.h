@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/result.h"
 #include "libshard/base/staging.h"
@@ -20,6 +21,7 @@ namespace moepack {
 struct FileDigests {
   std::string sha256;  // of the whole file
   Xxh3List tensors;    // of each tensor, in the file's order
+  CellDigests cells = {};
 };
 
 struct PackProgress {
@@ -29,6 +31,7 @@ struct PackProgress {
 struct PackOptions {
   size_t jobs = 0;              // reading, hashing and writing threads; 0: twice the cores
   uint64_t memory = 64u << 20;  // upper bound for buffers, in bytes; a single row may exceed it
+  uint64_t cell_bytes = 0;      // hash each cell of outputs that have several; 0: none
   bool keep_partial = false;    // keep what was written when an error ends the run
   std::function<void(const PackProgress&)>
       progress;  // called now and then, from one thread at a time; may be empty

@@ -127,10 +127,18 @@ Result<FirstRange> WithSize(HttpClient& client, const HttpRequest& located, Firs
 Result<FirstRange> ReadFirstRange(HttpClient& client, const std::string& name, const Locate& locate,
                                   uint64_t wanted) {
   FirstSink sink(client, name, wanted);
+  SHARD_TRY(HttpRequest located, locate(nullptr));
+  bool renewed = false;
   for (int tried = 1; tried <= client.settings().retry.tries; ++tried) {
-    SHARD_TRY(const HttpRequest located, locate(nullptr));
     const HttpRequest request = WithRange(located, name, 0, wanted);
     SHARD_TRY(const HttpReply reply, client.Perform([&] { return request; }, sink));
+    if (IsRefused(reply.status) && !renewed) {
+      renewed = true;
+      SHARD_TRY(HttpRequest again, locate(&located.url));
+      const bool other = IsOther(again, located);
+      located = std::move(again);
+      if (other) continue;
+    }
     const bool empty = reply.status == 416 && reply.Field("content-range") == "bytes */0";
     if (empty) return FirstRange{{name, 0, ValidatorOf(reply.fields)}, {}};
     if (reply.status == 416) {
@@ -140,6 +148,7 @@ Result<FirstRange> ReadFirstRange(HttpClient& client, const std::string& name, c
     }
     if (reply.status >= 300) return StatusError(name, reply);
     if (sink.complete()) return WithSize(client, located, std::move(sink).Take(), wanted);
+    SHARD_TRY(located, locate(nullptr));
   }
   return EndsEarly(name, 0, wanted, 0);
 }

@@ -1,8 +1,10 @@
 #include "libshard/remote/http_client.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
+#include "libshard/base/base64.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "libshard/remote/http_transfer.h"
@@ -19,19 +21,9 @@ bool IsRedirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-// RFC 4648, as a user and password are sent.
-std::string Base64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < text.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; ++k)
-      bits = bits << 8 | (i + k < text.size() ? static_cast<uint8_t>(text[i + k]) : 0u);
-    for (size_t k = 0; k < 4; ++k)
-      out += i + k <= text.size() ? kDigits[bits >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
+// A body is not sent a second time, nor replaced by GET, unless the server says so.
+bool MayRepeat(const std::string& method, int status) {
+  return method == "GET" || method == "HEAD" || status == 307 || status == 308;
 }
 
 // "//host/path" has no scheme and leads elsewhere all the same.
@@ -44,11 +36,15 @@ bool IsRelative(std::string_view location, const Url& base) {
 // has many forms, so nothing that answers one is trusted.
 bool Repeats(std::string_view body, const HttpRequest& request) {
   constexpr size_t kShortest = 6;
-  if (request.aws) return true;
+  if (request.aws || (request.body && request.body->secret)) return true;
   std::vector<std::string> secrets = {request.url.query, request.url.password};
-  for (const std::string& word : Split(request.authorization, ' ')) secrets.push_back(word);
+  for (const std::string& word : Split(request.authorization, ' ')) {
+    secrets.push_back(word);
+    const std::string pair = DecodeBase64(word).value_or("");  // of user and password
+    if (pair.find(':') != pair.npos) secrets.push_back(pair.substr(pair.find(':') + 1));
+  }
   if (!request.url.user.empty())
-    secrets.push_back(Base64(Cat(request.url.user, ":", request.url.password)));
+    secrets.push_back(EncodeBase64(Cat(request.url.user, ":", request.url.password)));
   for (const std::string& pair : Split(request.url.query, '&'))
     secrets.push_back(pair.substr(std::min(pair.find('=') + 1, pair.size())));
   return std::any_of(secrets.begin(), secrets.end(), [&](const std::string& secret) {
@@ -86,9 +82,9 @@ Error NoMoreTries(Error error, int tries) {
   return error;
 }
 
-Error PauseTooLong(const HttpRequest& request, int status, Seconds pause) {
+Error PauseTooLong(const std::string& name, int status, Seconds pause) {
   return {Code::kUnavailable,
-          Cat(request.name, ": status ", status, ": the server asks to wait ",
+          Cat(name, ": status ", status, ": the server asks to wait ",
               static_cast<uint64_t>(pause.count()), " s"),
           StatusHint(429)};
 }
@@ -121,12 +117,21 @@ class TextSink final : public HttpSink {
 
 }  // namespace
 
-Error StatusError(const std::string& name, const HttpReply& reply) {
+HttpBody TextBody(std::string text) {
+  const uint64_t size = text.size();
+  const auto held = std::make_shared<const std::string>(std::move(text));
+  return {size, [held](uint64_t offset, std::span<std::byte> out) -> Status {
+            std::memcpy(out.data(), held->data() + offset, out.size());
+            return Ok();
+          }};
+}
+
+Error StatusError(const std::string& name, const HttpReply& reply, const char* expected) {
   const int status = reply.status;
   Code code = Code::kIo;
   if (status == 404 || status == 410) code = Code::kNotFound;
   if (IsTransient(status)) code = Code::kUnavailable;
-  return {code, Cat(name, ": expected the file, found status ", status, BodyHint(reply)),
+  return {code, Cat(name, ": expected ", expected, ", found status ", status, BodyHint(reply)),
           StatusHint(status)};
 }
 
@@ -143,13 +148,6 @@ class HttpClient::Handle {
 
  private:
   CURL* curl_;
-};
-
-struct HttpClient::Attempt {
-  HttpReply reply;
-  std::optional<Error> error;
-  bool transient = false;  // the error may not come again
-  uint64_t bytes = 0;
 };
 
 HttpClient::HttpClient(HttpSettings settings) : settings_(std::move(settings)) {}
@@ -236,8 +234,8 @@ std::optional<Error> HttpClient::Follow(const HttpReply& reply, HttpRequest& req
   return std::nullopt;
 }
 
-// One try, redirects followed.
-HttpClient::Attempt HttpClient::Once(HttpRequest request, HttpSink& sink) {
+HttpTry HttpClient::Once(HttpRequest request, HttpSink& sink) {
+  if (const Status opened = OpenLibCurl(); !opened) return {{}, opened.error()};
   for (int hop = 0; hop <= kMostHops; ++hop) {
     if (const Status allowed = CheckScheme(request.url, request.name); !allowed)
       return {{}, allowed.error()};
@@ -250,9 +248,10 @@ HttpClient::Attempt HttpClient::Once(HttpRequest request, HttpSink& sink) {
     end.reply.url = request.url;
     Release(end.reply, std::move(handle));
     end.reply.quotable = !Repeats(end.reply.body, request);
-    const bool follows = request.follow == HttpRequest::Follow::kAll ||
-                         (request.follow == HttpRequest::Follow::kRelative &&
-                          IsRelative(end.reply.Field("location"), request.url));
+    const bool leads = request.follow == HttpRequest::Follow::kAll ||
+                       (request.follow == HttpRequest::Follow::kRelative &&
+                        IsRelative(end.reply.Field("location"), request.url));
+    const bool follows = leads && MayRepeat(request.method, end.reply.status);
     if (end.error || !IsRedirect(end.reply.status) || !follows)
       return {std::move(end.reply), std::move(end.error), end.transient, end.bytes};
     if (auto error = Follow(end.reply, request)) return {{}, std::move(error)};
@@ -264,25 +263,28 @@ HttpClient::Attempt HttpClient::Once(HttpRequest request, HttpSink& sink) {
                 "the server sends its visitors in circles: check the address"}};
 }
 
+Status HttpClient::PauseAfterTry(const RetryRule& rule, const std::string& name,
+                                 const HttpReply& reply, int tried) {
+  const Seconds pause = PauseAfter(rule, tried, reply.fields);
+  if (pause > rule.most_asked) return PauseTooLong(name, reply.status, pause);
+  return Pause(pause);
+}
+
 Result<HttpReply> HttpClient::Perform(const std::function<HttpRequest()>& next, HttpSink& sink) {
-  SHARD_CHECK(OpenLibCurl());
   for (int tried = 1;; ++tried) {
     SHARD_CHECK(CheckInterrupt());
     HttpRequest request = next();
-    Attempt attempt = Once(request, sink);
+    HttpTry attempt = Once(request, sink);
     const bool busy = !attempt.error && IsTransient(attempt.reply.status);
     if (attempt.error && !attempt.transient) return *std::move(attempt.error);
     if (!attempt.error && !busy) return std::move(attempt.reply);
     if (attempt.bytes >= kProgress && sink.goes_on()) tried = 0;
     if (tried >= settings_.retry.tries) {
-      Error last =
-          attempt.error ? *std::move(attempt.error) : StatusError(request.name, attempt.reply);
+      Error last = attempt.error ? *std::move(attempt.error)
+                                 : StatusError(request.name, attempt.reply, request.expected);
       return NoMoreTries(std::move(last), tried);
     }
-    const Seconds pause = PauseAfter(settings_.retry, tried, attempt.reply.fields);
-    if (pause > settings_.retry.most_asked)
-      return PauseTooLong(request, attempt.reply.status, pause);
-    SHARD_CHECK(Pause(pause));
+    SHARD_CHECK(PauseAfterTry(settings_.retry, request.name, attempt.reply, tried));
   }
 }
 
@@ -291,6 +293,13 @@ Result<HttpReply> HttpClient::Fetch(const HttpRequest& request, uint64_t limit) 
   SHARD_TRY(HttpReply reply, Perform([&] { return request; }, sink));
   if (reply.status < 300) reply.body = std::move(sink).Take();
   return reply;
+}
+
+HttpTry HttpClient::FetchOnce(const HttpRequest& request, uint64_t limit) {
+  TextSink sink(request.name, limit);
+  HttpTry attempt = Once(request, sink);
+  if (!attempt.error && attempt.reply.status < 300) attempt.reply.body = std::move(sink).Take();
+  return attempt;
 }
 
 }  // namespace moepack::remote

@@ -27,8 +27,18 @@ struct AwsSignature {
   std::string region, key, secret, session_token;
 };
 
+// What a request sends. It is read from front to back, and from the front again for a redirect that
+// repeats it and where libcurl has to send it anew.
+struct HttpBody {
+  uint64_t size = 0;  // bytes
+  // Fills all of `out`, which begins at `offset`. The first error ends the transfer.
+  std::function<Status(uint64_t offset, std::span<std::byte> out)> read;
+  bool secret = false;  // what answers it is not quoted
+};
+HttpBody TextBody(std::string text);
+
 struct HttpRequest {
-  std::string method = "GET";  // or HEAD, which has no body
+  std::string method = "GET";  // HEAD, POST, PUT, PATCH or DELETE
   Url url;
   std::string name;                       // what messages call it: without secrets
   std::vector<std::string> headers = {};  // "Range: bytes=0-99"
@@ -37,6 +47,10 @@ struct HttpRequest {
   std::optional<AwsSignature> aws = std::nullopt;
   // None: redirects are the answer. Relative ones lead back to the same server.
   enum class Follow : uint8_t { kNone, kRelative, kAll } follow = Follow::kAll;
+  // Of POST, PUT and PATCH, which have an empty one without it. Redirects repeat it with 307 and
+  // 308; others of a method that is not GET or HEAD are the answer.
+  std::optional<HttpBody> body = std::nullopt;
+  const char* expected = "the file";  // that is asked for, in messages
 };
 
 struct HttpReply {
@@ -51,7 +65,7 @@ struct HttpReply {
   std::string_view Field(std::string_view field) const { return FieldOf(fields, field); }
 };
 
-// Takes the body of an answer of 200 to 299. The first error ends the transfer and is returned.
+// Takes the body of an answer of 200 to 299. The first error ends the transfer.
 class HttpSink {
  public:
   virtual ~HttpSink() = default;
@@ -64,7 +78,16 @@ class HttpSink {
 
 // A status that is an error, in words: kNotFound for 404, kIo for 401, 403 and others that are the
 // asker's, kUnavailable for the server's. `reply.body` is quoted where it is text.
-Error StatusError(const std::string& name, const HttpReply& reply);
+Error StatusError(const std::string& name, const HttpReply& reply,
+                  const char* expected = "the file");
+
+// What one try came to.
+struct HttpTry {
+  HttpReply reply;                            // of status 0 where there is none
+  std::optional<Error> error = std::nullopt;  // none: there is an answer, of whatever status
+  bool transient = false;                     // the error may not come again
+  uint64_t bytes = 0;                         // of the body that came
+};
 
 // Used by several threads at once; no more than HttpSettings::in_flight requests to one host are
 // under way. A server that says by RateLimit that few requests are left is asked at that rate.
@@ -85,6 +108,14 @@ class HttpClient {
   // A body of at most `limit` bytes as `body`, whatever the status; more is kIo.
   Result<HttpReply> Fetch(const HttpRequest& request, uint64_t limit);
 
+  // One try, redirects followed: an answer of any status is a value. Errors are those of Perform.
+  HttpTry Once(HttpRequest request, HttpSink& sink);
+  HttpTry FetchOnce(const HttpRequest& request, uint64_t limit);
+  // Waits after try number `tried` (from 1) as the server asks for or the rule says; kUnavailable
+  // when the server asks for more than the rule allows.
+  static Status PauseAfterTry(const RetryRule& rule, const std::string& name,
+                              const HttpReply& reply, int tried);
+
   // Counts memory for a file that is read whole; false when HttpSettings::whole_files has no room.
   bool HoldWhole(uint64_t bytes);
 
@@ -93,9 +124,7 @@ class HttpClient {
 
  private:
   class Handle;
-  struct Attempt;
 
-  Attempt Once(HttpRequest request, HttpSink& sink);
   std::optional<Error> Follow(const HttpReply& reply, HttpRequest& request) const;
   Status CheckScheme(const Url& url, const std::string& name) const;
   Status WaitForTurn(const Url& url);

@@ -10,8 +10,11 @@
 namespace moepack::remote {
 
 struct HttpSettings {
-  bool plain_http = false;       // http to hosts other than this machine
-  std::string ca_file, ca_path;  // "" for those of the system
+  bool plain_http = false;              // http to hosts other than this machine
+  std::string ca_file, ca_path;         // "" for those of the system
+  std::string ca_text;                  // PEM certificates in the place of ca_file; "" for none
+  std::string client_cert, client_key;  // PEM files that say who we are; "" for none
+  bool insecure = false;                // whoever answers is believed: the caller warns
   std::string user_agent = "moepack";
   RetryRule retry;
   size_t in_flight = 8;      // requests at once to one host
@@ -19,6 +22,8 @@ struct HttpSettings {
   long stall_bytes = 1024;   // fewer per second than this,
   long stall_seconds = 30;   // for so long, is a stalled transfer
   long connect_seconds = 30;
+  // A server may take so long over a body once it has all of it: it hashes and moves what it got.
+  long answer_seconds = 900;
   // Told what the user should know and what does not stop the work; from any thread.
   std::function<void(const std::string&)> warn = [](const std::string&) {};
 };

@@ -10,12 +10,19 @@ namespace {
 
 constexpr size_t kMostHeaderBytes = 256u << 10;
 constexpr size_t kMostErrorBody = 4096;
+constexpr long kUploadBuffer = 512L << 10;
 
 std::string_view Trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";
   const size_t first = text.find_first_not_of(kBlank);
   if (first == text.npos) return "";
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// POST, PUT and PATCH state a length, if only 0.
+bool SendsBody(const HttpRequest& request) {
+  return request.body || request.method == "POST" || request.method == "PUT" ||
+         request.method == "PATCH";
 }
 
 // Nobody answered, as opposed to an answer that broke off.
@@ -41,6 +48,10 @@ const char* FailureHint(CURLcode code) {
   if (code == CURLE_PEER_FAILED_VERIFICATION)
     return "check the name in the address; for an authority that this machine does not know set "
            "SSL_CERT_FILE to its certificates";
+  if (code == CURLE_SSL_CERTPROBLEM)
+    return "check the files of the client's certificate and its key: PEM, of one another, and the "
+           "key "
+           "not encrypted";
   if (code == CURLE_COULDNT_RESOLVE_HOST) return "check the name of the host and the network";
   if (code == CURLE_COULDNT_CONNECT) return "check that the server runs and the port is right";
   return "run the command again; what is finished is not fetched again";
@@ -65,6 +76,7 @@ void HttpTransfer::SetTransport() {
     Curl().easy_setopt(curl_, CURLOPT_CAINFO, settings_.ca_file.c_str());
   if (!settings_.ca_path.empty())
     Curl().easy_setopt(curl_, CURLOPT_CAPATH, settings_.ca_path.c_str());
+  SetTls();
   Curl().easy_setopt(curl_, CURLOPT_ERRORBUFFER, reason_);
   Curl().easy_setopt(curl_, CURLOPT_HEADERFUNCTION, OnHeader);
   Curl().easy_setopt(curl_, CURLOPT_HEADERDATA, this);
@@ -72,11 +84,49 @@ void HttpTransfer::SetTransport() {
   Curl().easy_setopt(curl_, CURLOPT_WRITEDATA, this);
   Curl().easy_setopt(curl_, CURLOPT_NOPROGRESS, 0L);
   Curl().easy_setopt(curl_, CURLOPT_XFERINFOFUNCTION, OnProgress);
+  Curl().easy_setopt(curl_, CURLOPT_XFERINFODATA, this);
+}
+
+// libcurl's own rule of stalled transfers would also count the time in which a server looks at what
+// it got, so that Stalls() stands in for it.
+void HttpTransfer::SetBody() {
+  Curl().easy_setopt(curl_, CURLOPT_UPLOAD, 1L);
+  Curl().easy_setopt(curl_, CURLOPT_UPLOAD_BUFFERSIZE, kUploadBuffer);
+  const uint64_t size = request_.body ? request_.body->size : 0;
+  Curl().easy_setopt(curl_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(size));
+  Curl().easy_setopt(curl_, CURLOPT_READFUNCTION, OnRead);
+  Curl().easy_setopt(curl_, CURLOPT_READDATA, this);
+  Curl().easy_setopt(curl_, CURLOPT_SEEKFUNCTION, OnSeek);
+  Curl().easy_setopt(curl_, CURLOPT_SEEKDATA, this);
+  Curl().easy_setopt(curl_, CURLOPT_LOW_SPEED_TIME, 0L);
+}
+
+void HttpTransfer::SetTls() {
+  if (!settings_.ca_text.empty()) {
+    // libcurl only reads it.
+    curl_blob blob = {const_cast<char*>(settings_.ca_text.data()), settings_.ca_text.size(),
+                      CURL_BLOB_NOCOPY};
+    Curl().easy_setopt(curl_, CURLOPT_CAINFO_BLOB, &blob);
+  }
+  if (!settings_.client_cert.empty())
+    Curl().easy_setopt(curl_, CURLOPT_SSLCERT, settings_.client_cert.c_str());
+  if (!settings_.client_key.empty()) {
+    Curl().easy_setopt(curl_, CURLOPT_SSLKEY, settings_.client_key.c_str());
+    // Without one OpenSSL asks on the terminal, for every connection.
+    Curl().easy_setopt(curl_, CURLOPT_KEYPASSWD, "");
+  }
+  if (!settings_.insecure) return;
+  Curl().easy_setopt(curl_, CURLOPT_SSL_VERIFYPEER, 0L);
+  Curl().easy_setopt(curl_, CURLOPT_SSL_VERIFYHOST, 0L);
 }
 
 void HttpTransfer::SetRequest() {
   Curl().easy_setopt(curl_, CURLOPT_URL, request_.url.Text().c_str());
   Curl().easy_setopt(curl_, CURLOPT_NOBODY, request_.method == "HEAD" ? 1L : 0L);
+  sends_ = SendsBody(request_);
+  if (sends_) SetBody();
+  if (request_.method != "GET" && request_.method != "HEAD")
+    Curl().easy_setopt(curl_, CURLOPT_CUSTOMREQUEST, request_.method.c_str());
   // What is for this machine goes to no proxy, where it would leave it.
   if (request_.url.IsLoopback()) Curl().easy_setopt(curl_, CURLOPT_NOPROXY, "*");
   const auto add = [&](const std::string& line) {
@@ -113,8 +163,48 @@ size_t HttpTransfer::OnBody(char* data, size_t size, size_t count, void* self) {
   return static_cast<HttpTransfer*>(self)->TakeBody(bytes) ? bytes.size() : 0;
 }
 
-int HttpTransfer::OnProgress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return InterruptRequested().load(std::memory_order_relaxed) ? 1 : 0;
+size_t HttpTransfer::OnRead(char* out, size_t size, size_t count, void* self) {
+  return static_cast<HttpTransfer*>(self)->GiveBody(
+      std::as_writable_bytes(std::span(out, size * count)));
+}
+
+int HttpTransfer::OnSeek(void* self, curl_off_t offset, int origin) {
+  if (origin != SEEK_SET || offset < 0) return CURL_SEEKFUNC_CANTSEEK;
+  static_cast<HttpTransfer*>(self)->given_ = static_cast<uint64_t>(offset);
+  return CURL_SEEKFUNC_OK;
+}
+
+int HttpTransfer::OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent) {
+  const bool stop = InterruptRequested().load(std::memory_order_relaxed) ||
+                    static_cast<HttpTransfer*>(self)->Stalls(static_cast<uint64_t>(sent));
+  return stop ? 1 : 0;
+}
+
+size_t HttpTransfer::GiveBody(std::span<std::byte> out) {
+  if (!request_.body || given_ >= request_.body->size) return 0;
+  out = out.first(std::min<uint64_t>(out.size(), request_.body->size - given_));
+  if (const Status read = request_.body->read(given_, out); !read) {
+    end_.error = read.error();
+    return CURL_READFUNC_ABORT;
+  }
+  given_ += out.size();
+  return out.size();
+}
+
+// Says whether a body goes out too slowly, or its answer takes too long. Connecting has a limit of
+// its own.
+bool HttpTransfer::Stalls(uint64_t sent) {
+  if (!sends_) return false;
+  const bool all = sent >= (request_.body ? request_.body->size : 0);
+  const auto now = std::chrono::steady_clock::now();
+  const auto least = static_cast<uint64_t>(settings_.stall_bytes * settings_.stall_seconds);
+  const bool begins = window_.since == std::chrono::steady_clock::time_point() || sent == 0;
+  if (begins && !all) window_ = {now, sent, false};
+  if (all != window_.all || sent < window_.sent || sent - window_.sent >= least)
+    window_ = {now, sent, all};
+  const std::chrono::seconds limit(all ? settings_.answer_seconds : settings_.stall_seconds);
+  stalled_ = now - window_.since > limit;
+  return stalled_;
 }
 
 // A status line starts an answer anew: there may be several of 100 to 199 before the last.
@@ -129,6 +219,7 @@ bool HttpTransfer::TakeHeader(std::string_view line) {
   const std::string_view text = Trimmed(line);
   if (line.starts_with("HTTP/")) {
     reply.fields.clear();
+    answered_ = false;
     const size_t blank = text.find(' ');
     const auto status =
         ParseUint(blank == text.npos ? std::string_view() : text.substr(blank + 1, 3));
@@ -143,11 +234,16 @@ bool HttpTransfer::TakeHeader(std::string_view line) {
   }
   reply.end_is_marked = reply.end_is_marked || !reply.Field("content-length").empty() ||
                         reply.Field("transfer-encoding") == "chunked";
+  answered_ = reply.status >= 200;
   if (!IsValue()) return true;
   const Status begun = sink_.Begin(reply);
   if (!begun) end_.error = begun.error();
   return begun.has_value();
 }
+
+// A refusal stands, whatever becomes of its body and of the one that was being sent: servers close
+// the connection over it, and some say a wrong length.
+bool HttpTransfer::IsRefusal() const { return answered_ && end_.reply.status >= 300; }
 
 bool HttpTransfer::TakeBody(std::string_view bytes) {
   end_.bytes += bytes.size();
@@ -163,7 +259,12 @@ bool HttpTransfer::TakeBody(std::string_view bytes) {
 }
 
 Error HttpTransfer::Failure(CURLcode code) const {
-  const char* reason = reason_[0] != '\0' ? reason_ : Curl().easy_strerror(code);
+  std::string reason = reason_[0] != '\0' ? reason_ : Curl().easy_strerror(code);
+  if (stalled_) {
+    reason = window_.all ? Cat("no answer for ", settings_.answer_seconds, " s after the last byte")
+                         : Cat("the server took less than ", settings_.stall_bytes, " bytes/s for ",
+                               settings_.stall_seconds, " s");
+  }
   return {IsUnreachable(code) ? Code::kUnavailable : Code::kIo,
           Cat(request_.name, ": ", request_.url.host, ": ", Shown(reason)), FailureHint(code)};
 }
@@ -175,7 +276,7 @@ TransferEnd HttpTransfer::Run() {
   if (InterruptRequested().load(std::memory_order_relaxed)) {
     end_.error = CheckInterrupt().error();
     end_.transient = false;
-  } else if (code != CURLE_OK && !end_.error && !enough_) {
+  } else if (code != CURLE_OK && !end_.error && !enough_ && !IsRefusal()) {
     end_.error = Failure(code);
     end_.transient = !IsLasting(code);
   }

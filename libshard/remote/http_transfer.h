@@ -1,6 +1,7 @@
 // One transfer on one easy handle of libcurl. Nothing but http_client.cc needs it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,12 +34,19 @@ class HttpTransfer {
  private:
   static size_t OnHeader(char* data, size_t size, size_t count, void* self);
   static size_t OnBody(char* data, size_t size, size_t count, void* self);
-  static int OnProgress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t);
+  static size_t OnRead(char* out, size_t size, size_t count, void* self);
+  static int OnSeek(void* self, curl_off_t offset, int origin);
+  static int OnProgress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent);
 
   void SetTransport();
+  void SetTls();
   void SetRequest();
+  void SetBody();
   bool TakeHeader(std::string_view line);
   bool TakeBody(std::string_view bytes);
+  size_t GiveBody(std::span<std::byte> out);
+  bool Stalls(uint64_t sent);
+  bool IsRefusal() const;
   bool IsValue() const { return end_.reply.status >= 200 && end_.reply.status < 300; }
   Error Failure(CURLcode code) const;
 
@@ -49,7 +57,16 @@ class HttpTransfer {
   curl_slist* headers_ = nullptr;
   char reason_[CURL_ERROR_SIZE] = {};
   size_t header_bytes_ = 0;
-  bool enough_ = false;  // the rest of an error's body is not wanted
+  bool enough_ = false;    // the rest of an error's body is not wanted
+  bool answered_ = false;  // the header of the last answer is complete
+  bool sends_ = false;     // a body, which may be empty
+  uint64_t given_ = 0;     // bytes of the body that libcurl has got
+  bool stalled_ = false;
+  struct {
+    std::chrono::steady_clock::time_point since;
+    uint64_t sent = 0;
+    bool all = false;  // the whole body was sent
+  } window_;
   TransferEnd end_;
 };
 

@@ -19,17 +19,6 @@ std::string Spelled(const HubName& name) {
   return Cat("hf://", name.Id(), name.revision == "main" ? "" : Cat("@", name.revision));
 }
 
-// <https://huggingface.co/api/...?cursor=x>; rel="next"
-std::optional<std::string> NextPage(std::string_view link) {
-  for (const std::string& part : Split(link, ',')) {
-    const size_t open = part.find('<'), close = part.find('>');
-    if (open == part.npos || close == part.npos || close < open) continue;
-    if (part.find("rel=\"next\"", close) == part.npos) continue;
-    return part.substr(open + 1, close - open - 1);
-  }
-  return std::nullopt;
-}
-
 Result<HubFile> ReadEntry(const JsonFields& entry) {
   HubFile file;
   SHARD_TRY(file.size, entry.Unsigned("size"));

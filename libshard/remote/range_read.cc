@@ -66,8 +66,6 @@ class RangeSink final : public HttpSink {
   std::span<std::byte> out_;
 };
 
-bool IsRefused(int status) { return status == 401 || status == 403; }
-
 // An answer to a range that is no range.
 Error RefusedRange(const RemoteFile& file, const std::string& name, const HttpReply& reply) {
   if (reply.status == 412) return Changed(file, "another file (status 412)");
@@ -86,6 +84,12 @@ Error RefusedRange(const RemoteFile& file, const std::string& name, const HttpRe
 constexpr int kMostRenewals = 2;
 
 }  // namespace
+
+bool IsRefused(int status) { return status == 401 || status == 403; }
+
+bool IsOther(const HttpRequest& located, const HttpRequest& refused) {
+  return located.url.Text() != refused.url.Text() || located.authorization != refused.authorization;
+}
 
 HttpRequest WithRange(HttpRequest located, std::string name, uint64_t first, uint64_t bytes) {
   located.name = std::move(name);
@@ -109,7 +113,7 @@ Status ReadRange(HttpClient& client, const RemoteFile& file, const Locate& locat
     if (IsRefused(reply.status) && renewals < kMostRenewals) {
       ++renewals;
       SHARD_TRY(HttpRequest again, locate(&located.url));
-      const bool other = again.url.Text() != located.url.Text();
+      const bool other = IsOther(again, located);
       located = std::move(again);
       if (other) continue;
     }

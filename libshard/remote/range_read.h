@@ -23,9 +23,12 @@ struct RemoteFile {
 };
 
 // Where the file is asked for, without a Range. `refused`, unless null: the address that was given
-// before and is refused by now, as those that are signed for some minutes are; another is given, or
-// the same when there is none. Called by several threads.
+// before and is refused by now, as those that are signed for some minutes are; another address or
+// Authorization is given, or the same when there is none. Called by several threads.
 using Locate = std::function<Result<HttpRequest>(const Url* refused)>;
+// Status 401 or 403, and what was located anew is worth a try.
+bool IsRefused(int status);
+bool IsOther(const HttpRequest& located, const HttpRequest& refused);
 
 // `located` for these bytes, called `name` in messages.
 HttpRequest WithRange(HttpRequest located, std::string name, uint64_t first, uint64_t bytes);

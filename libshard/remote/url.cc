@@ -1,7 +1,6 @@
 #include "libshard/remote/url.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "libshard/base/text.h"
 
@@ -149,6 +148,16 @@ Result<Url> ResolveLocation(const Url& base, std::string_view location) {
     SetPathAndQuery(Cat(base.path.substr(0, base.path.rfind('/') + 1), location), url);
   }
   return url;
+}
+
+std::optional<std::string> NextPage(std::string_view link) {
+  for (const std::string& part : Split(link, ',')) {
+    const size_t open = part.find('<'), close = part.find('>');
+    if (open == part.npos || close == part.npos || close < open) continue;
+    if (part.find("rel=\"next\"", close) == part.npos) continue;
+    return part.substr(open + 1, close - open - 1);
+  }
+  return std::nullopt;
 }
 
 std::string EncodePath(std::string_view path) { return Encode(path, "/"); }

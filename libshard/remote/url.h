@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,9 @@ struct Url {
 Result<Url> ParseUrl(std::string_view text);
 // What a Location header means in an answer of `base`.
 Result<Url> ResolveLocation(const Url& base, std::string_view location);
+// The address behind `rel="next"` of a Link header (RFC 8288): "<https://host/list?last=x>;
+// rel=\"next\"". None behind the last page.
+std::optional<std::string> NextPage(std::string_view link);
 // "a b/ü" -> "a%20b/%C3%BC": everything but unreserved characters and '/'.
 std::string EncodePath(std::string_view path);
 // The same, '/' included: one component, or a value of a query.

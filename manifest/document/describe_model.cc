@@ -32,6 +32,7 @@ BundleRecord DescribeBundle(OutputFile file, const FileDigests& digests,
   record.format = format;
   record.size = file.size;
   record.sha256 = digests.sha256;
+  record.cells = digests.cells;
   std::string().swap(file.prefix);  // the header is as long as the names of all tensors
   record.tensors.reserve(file.tensors.size());
   for (size_t i = 0; i < file.tensors.size(); ++i) {

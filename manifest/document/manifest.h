@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
@@ -77,6 +78,7 @@ struct BundleRecord {
   std::string format;  // "safetensors" or "gguf"
   uint64_t size = 0;
   std::string sha256;
+  CellDigests cells = {};  // the chunk map, if it was asked for
   std::vector<TensorRecord> tensors;
 };
 

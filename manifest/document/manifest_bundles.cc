@@ -126,6 +126,28 @@ Status CheckLayout(const std::string& where, const BundleRecord& bundle) {
   return Ok();
 }
 
+// The chunk map must cover the file without a gap.
+Status ReadCells(const JsonFields& fields, BundleRecord& bundle) {
+  if (!fields.Has("cells")) return Ok();
+  SHARD_TRY(const Json* value, fields.Object("cells"));
+  const JsonFields cells(*value, Cat(fields.where(), ": cells"));
+  SHARD_TRY(const uint64_t bytes, NumberField(cells, "bytes", kMaxFileBytes));
+  SHARD_TRY(const Json* digests, cells.Array("sha256"));
+  if (bytes == 0) return cells.Wrong("bytes", "a number of bytes above 0");
+  const uint64_t count = bundle.size / bytes + (bundle.size % bytes != 0 ? 1 : 0);
+  if (digests->size() != count) {
+    return Error{Code::kCorrupt, Cat(cells.where(), ": sha256: expected ", count, " digests for ",
+                                     bundle.size, " bytes, found ", digests->size())};
+  }
+  bundle.cells.bytes = bytes;
+  for (const Json& digest : *digests) {
+    if (!digest.is_string() || !IsHexText(digest.get_ref<const std::string&>(), 64))
+      return cells.Wrong("sha256", "digests of 64 lower-case hexadecimal digits");
+    bundle.cells.sha256.push_back(digest.get<std::string>());
+  }
+  return Ok();
+}
+
 Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids_left) {
   SHARD_TRY(const Json* tensors, fields.Array("tensors"));
   bundle.tensors.reserve(tensors->size());
@@ -153,6 +175,8 @@ Json BundleToJson(const BundleRecord& bundle) {
   out["format"] = bundle.format;
   out["size"] = bundle.size;
   out["sha256"] = bundle.sha256;
+  if (!bundle.cells.sha256.empty())
+    out["cells"] = {{"bytes", bundle.cells.bytes}, {"sha256", bundle.cells.sha256}};
   return out;
 }
 
@@ -187,6 +211,7 @@ Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
   SHARD_TRY(bundle.format, fields.String("format"));
   SHARD_TRY(bundle.size, NumberField(fields, "size", kMaxFileBytes));
   SHARD_TRY(bundle.sha256, HexField(fields, "sha256", 64));
+  SHARD_CHECK(ReadCells(fields, bundle));
   SHARD_CHECK(ReadTensors(fields, bundle, ids_left));
   return bundle;
 }

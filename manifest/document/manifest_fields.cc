@@ -7,12 +7,13 @@
 
 namespace moepack::manifest {
 
+bool IsHexText(const std::string& text, size_t digits) {
+  return text.size() == digits && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
 Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits) {
   SHARD_TRY(std::string text, fields.String(key));
-  const bool hex = std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-  });
-  if (!hex || text.size() != digits) {
+  if (!IsHexText(text, digits)) {
     return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected ", digits,
                                      " lower-case hexadecimal digits, found ", Quoted(text))};
   }

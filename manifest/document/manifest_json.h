@@ -55,7 +55,8 @@ Result<AssetRecord> AssetFromJson(const std::string& where, const Json& value);
 Json HeadToJson(const Manifest& manifest);
 Json TailToJson(const Manifest& manifest);
 
-// Reads a field that must be this many lower-case hexadecimal digits.
+// Whether the text is this many lower-case hexadecimal digits, and a field that must be.
+bool IsHexText(const std::string& text, size_t digits);
 Result<std::string> HexField(const JsonFields& fields, const char* key, size_t digits);
 
 // Reads a whole number of at most `limit`.

@@ -40,6 +40,7 @@ Manifest WithoutTensors(const Manifest& manifest) {
     record.format = bundle.format;
     record.size = bundle.size;
     record.sha256 = bundle.sha256;
+    record.cells = bundle.cells;
   }
   return out;
 }
@@ -59,7 +60,9 @@ Status ReadBackHead(const Manifest& manifest) {
 // Reads back the tensors of one bundle, a few at a time.
 class TensorsBack {
  public:
-  explicit TensorsBack(const BundleRecord& bundle) : bundle_(BundleToJson(bundle)) {}
+  explicit TensorsBack(const BundleRecord& bundle) : bundle_(BundleToJson(bundle)) {
+    bundle_.erase("cells");  // read back with the head
+  }
 
   Status Read(std::span<const TensorRecord> tensors, uint64_t& ids_left) const {
     Json value = bundle_;

@@ -55,6 +55,16 @@ Result<StorePtr> OpenFiles(const std::string& place, const StoreAccess& access) 
   return Shared(FileStore::Open(tree));
 }
 
+Result<std::shared_ptr<ServerStore>> OpenRegistry(const std::string& place,
+                                                  const StoreAccess& access) {
+  if (!access.server) {
+    return Error{Code::kUnsupported,
+                 Cat("oci://", place, ": expected a place without a login, found a registry")};
+  }
+  SHARD_TRY(const ServerOptions options, access.server(place));
+  return OpenServer(place, options);
+}
+
 Error ReadOnly(const Reference& reference) {
   const bool local = reference.kind == Kind::kFiles && !IsAddress(reference.place);
   return {Code::kInvalidArgument,
@@ -78,11 +88,16 @@ Result<StorePtr> OpenStore(const Reference& reference, const StoreAccess& access
     case Kind::kServer:
       break;
   }
-  return ReadOnly(reference);
+  SHARD_TRY(const std::shared_ptr<ServerStore> server, OpenRegistry(reference.place, access));
+  return StorePtr(server);
 }
 
 Result<std::shared_ptr<WritableStore>> OpenWritable(const Reference& reference,
-                                                    const StoreAccess&) {
+                                                    const StoreAccess& access) {
+  if (reference.kind == Kind::kServer) {
+    SHARD_TRY(const std::shared_ptr<ServerStore> server, OpenRegistry(reference.place, access));
+    return std::shared_ptr<WritableStore>(server);
+  }
   if (reference.kind != Kind::kLayout) return ReadOnly(reference);
   SHARD_TRY(OciLayout layout, OciLayout::OpenOrMake(reference.place));
   return std::shared_ptr<WritableStore>(std::make_shared<OciLayout>(std::move(layout)));

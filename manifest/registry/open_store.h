@@ -1,11 +1,14 @@
 // The one place where a reference becomes a store.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "libshard/base/result.h"
 #include "libshard/remote/open_remote.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/server/server_store.h"
 #include "manifest/registry/store/store.h"
 
 namespace moepack::registry {
@@ -13,6 +16,8 @@ namespace moepack::registry {
 // How places are reached.
 struct StoreAccess {
   remote::RemoteOptions remote = {};  // of addresses and of layouts on web servers
+  // Of a registry, "host[:port]/repository": settings and credentials. kUnsupported without it.
+  std::function<Result<ServerOptions>(const std::string& place)> server = {};
 };
 
 // kNotFound when there is no such place. Errors are those of the stores.

@@ -8,6 +8,7 @@
 #include "manifest/registry/pull_files.h"
 #include "manifest/registry/pull_selection.h"
 #include "manifest/registry/pull_target.h"
+#include "manifest/registry/sign/verify_signatures.h"
 #include "manifest/write/output_path.h"
 
 namespace moepack::registry {
@@ -45,8 +46,18 @@ Pinned PinToLock(const Store& store, const Reference& from, const std::optional<
   return pinned;
 }
 
-Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned) {
-  auto set = OpenSet(store, pinned.reference);
+// The tag is asked for once: what is checked is what is pulled.
+Result<OpenedSet> OpenSigned(const Store& store, Reference reference, const PullOptions& options) {
+  if (reference.digest.empty()) {
+    SHARD_TRY(const BlobRecord found, store.FindTag(reference.tag_or_default()));
+    reference.digest = found.digest;
+  }
+  if (!options.keys.empty()) SHARD_CHECK(RequireSignature(store, reference.digest, options.keys));
+  return OpenSet(store, reference);
+}
+
+Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const PullOptions& options) {
+  auto set = OpenSigned(store, pinned.reference, options);
   if (set || !pinned.locked || set.error().code != Code::kNotFound) return set;
   Error error = std::move(set).error();
   error.hint =
@@ -91,11 +102,16 @@ PullLock MakeLock(const Store& store, const Reference& from, const PullReport& r
   return lock;
 }
 
-Status WriteOutput(const std::string& out, const PullOptions& options, const PullLock& lock,
-                   StagingDirectory& staging, PullFiles& files) {
+Status WriteOutput(const Store& store, const std::string& out, const PullOptions& options,
+                   const PullLock& lock, StagingDirectory& staging, PullFiles& files) {
   PullReport& report = files.report();
   SHARD_CHECK(staging.Begin(StagingIdentityOf(report.digest, report.groups)));
-  SHARD_CHECK(files.Place(staging));
+  const Status placed = files.Place(staging);
+  if (!placed) {
+    // What came from another machine is not fetched again.
+    if (!store.blobs().LocalPath("") && placed.error().code != Code::kCorrupt) staging.Keep();
+    return placed;
+  }
   SHARD_CHECK(staging.WriteText(manifest::kPullLockFile, WriteLock(lock)));
   SHARD_CHECK(report.extended ? Extend(out, report, staging)
                               : staging.Publish(options.force || options.update));
@@ -133,7 +149,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   }
   SHARD_TRY(const std::optional<PullLock> lock, ReadLock(out));
   const Pinned pinned = PinToLock(*store, from, lock, options);
-  SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned));
+  SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options));
   const std::string where = ShownReference(*store, from);
   SHARD_CHECK(CheckOverlayVersion(where, set, options.overlay_version));
   SHARD_TRY(const std::vector<uint32_t> groups,
@@ -152,7 +168,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   if (staging) {
     SHARD_CHECK(files.CheckSpace(out));
     const PullLock written = MakeLock(*store, from, report, target, options.overlay);
-    SHARD_CHECK(WriteOutput(out, options, written, *staging, files));
+    SHARD_CHECK(WriteOutput(*store, out, options, written, *staging, files));
   }
   return std::move(report);
 }

@@ -10,6 +10,7 @@
 #include "libshard/pack/pack.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/open_store.h"
+#include "manifest/registry/sign/keys.h"
 #include "manifest/write/link_file.h"
 
 namespace moepack::registry {
@@ -18,8 +19,8 @@ struct PullReport {
   struct File {
     std::string name, digest;
     uint64_t bytes = 0;
-    // "hardlink", "reflink" or "copy"; "there" for one that the output has, or had before an
-    // update; "" in a dry run.
+    // "hardlink", "reflink" or "copy"; "fetched" from another machine, "resumed" when an earlier
+    // run did that; "there" for one that the output has, or had before an update; "" in a dry run.
     std::string how = {};
     bool there = false;
   };
@@ -27,6 +28,8 @@ struct PullReport {
   std::vector<uint32_t> groups;  // that were asked for
   bool extended = false;         // the output was there, and files were added to it
   std::vector<File> files;
+  // Of files from another machine: bytes that came, and bytes of files that an earlier run began.
+  uint64_t fetched_bytes = 0, resumed_bytes = 0;
   std::vector<std::string> warnings;  // about a tag that moved, and what was left on the disk
   uint64_t total_bytes() const;
   uint64_t there_bytes() const;
@@ -45,13 +48,16 @@ struct PullOptions {
   bool update = false;
   bool force = false;  // replace an output that is another distribution
   bool dry_run = false;
+  // Public keys, one of which must have signed the manifest; none: signatures are not looked at.
+  std::vector<PublicKey> keys = {};
   StoreAccess access = {};
   PackOptions pack;  // its jobs and progress
   // Called with what will be written, before anything is; may be empty.
   std::function<void(const PullReport&)> planned;
 };
 
-// Everything is checked from the manifest's digest down before the output appears: descriptors
+// A signature that is asked for is looked at before any blob (kMismatch without a good one). Then
+// everything is checked from the manifest's digest down before the output appears: descriptors
 // against distribution.json, and every byte against its SHA-256 (kCorrupt). `out` then holds the
 // published distribution.json, byte for byte, the files of trunk, overlay and groups, and
 // kPullLockFile. An `out` that was pulled from the same reference gets what it was pulled from,

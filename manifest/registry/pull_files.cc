@@ -2,18 +2,25 @@
 
 #include <sys/stat.h>
 
+#include <map>
+
+#include "libshard/base/digest.h"
 #include "libshard/base/file.h"
 #include "libshard/base/local_tree.h"
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
+#include "manifest/registry/transfer/fetch_plan.h"
 #include "manifest/write/promised_file.h"
 
 namespace moepack::registry {
 namespace {
 
 using manifest::LinkKind;
+
+constexpr const char* kFetched = "fetched";
+constexpr const char* kResumed = "resumed";  // by an earlier run, whole
 
 bool OnOneFileSystem(const fs::path& one, const std::string& out) {
   fs::path parent = fs::absolute(out).lexically_normal();
@@ -76,36 +83,77 @@ bool PullFiles::Links(const std::string& out) const {
 }
 
 Status PullFiles::CheckSpace(const std::string& out) const {
-  if (Links(out)) return Ok();
+  if (is_far() || Links(out)) return Ok();  // who fetches looks at what is free
   uint64_t needed = 0;
   for (const PullReport::File& file : report_.files) needed += file.there ? 0 : file.bytes;
   needed += needed / 100;
   SHARD_TRY(const uint64_t free, FreeBytes(out));
   if (needed <= free) return Ok();
-  const bool far = !store_.blobs().LocalPath("");
   return Error{
       Code::kIo,
       Cat(out, ": free space: expected ", FormatBytes(needed), ", found ", FormatBytes(free)),
-      far ? "free some space, or choose an output on a larger file system"
-          : "free some space, or choose an output on the file system of the layout, where files "
-            "can be linked"};
+      "free some space, or choose an output on the file system of the layout, where files can be "
+      "linked"};
 }
 
 Status PullFiles::Place(StagingDirectory& staging) {
   uint64_t total = 0;
+  std::vector<size_t> near, far;
   for (size_t i = 0; i < items_.size(); ++i) {
     const PullReport::File& file = report_.files[i];
     if (file.there && extends_) continue;
     staging.Expect(file.name);
-    total += file.bytes;
+    const bool fetched = !file.there && is_far() && file.name != manifest::kManifestFile;
+    (fetched ? far : near).push_back(i);
+    total += fetched ? 0 : file.bytes;
   }
   ByteProgress progress(manifest::CheckingReport(options_.pack), total);
   const size_t jobs = ThreadsForFiles(options_.pack.jobs);
-  return ParallelFor(items_.size(), jobs, [&](size_t i) -> Status {
+  const Status placed = ParallelFor(near.size(), jobs, [&](size_t i) -> Status {
     SHARD_CHECK(CheckInterrupt());
-    PullReport::File& file = report_.files[i];
-    return file.there && extends_ ? Ok() : PlaceOne(items_[i], staging, progress, file);
+    return PlaceOne(items_[near[i]], staging, progress, report_.files[near[i]]);
   });
+  return !placed || far.empty() ? placed : Fetch(staging, far);
+}
+
+Status PullFiles::LookAtStaged(const Item& item, const StagingDirectory& staging,
+                               PullReport::File& file, ByteProgress& progress) const {
+  SHARD_TRY(const auto kind, staging.files().KindOf(file.name));
+  if (kind != InsideDirectory::Kind::kFile) return staging.files().Remove(file.name);
+  const LocalTree tree(staging.path());
+  SHARD_TRY(const std::string sha256,
+            HashFile(tree, file.name, [&](uint64_t bytes) { progress.Add(bytes); }));
+  if (DigestOf(sha256) != item.layer.digest) return staging.files().Remove(file.name);
+  file.how = kResumed;
+  return Ok();
+}
+
+// What comes from another machine goes on where an earlier run stopped.
+Status PullFiles::Fetch(const StagingDirectory& staging, const std::vector<size_t>& which) {
+  std::map<std::string, CellDigests> cells;
+  for (const manifest::BundleRecord& bundle : set_.manifest.bundles)
+    cells.emplace(bundle.file, bundle.cells);
+  ByteProgress looking(manifest::CheckingReport(options_.pack), 0);
+  std::vector<FetchItem> items;
+  for (const size_t i : which) {
+    const BlobRecord& layer = items_[i].layer;
+    PullReport::File& file = report_.files[i];
+    SHARD_CHECK(LookAtStaged(items_[i], staging, file, looking));
+    if (file.how == kResumed) continue;
+    file.how = kFetched;
+    items.push_back({[this, &layer] { return store_.blobs().Open(store_.FileOf(layer)); },
+                     {store_.NameOf(layer), HexOf(layer.digest), layer.size, cells[file.name]},
+                     file.name});
+  }
+  FetchPlanOptions plan;
+  plan.file.warn = options_.access.remote.warn;
+  plan.progress = plan.rehashed = manifest::CheckingReport(options_.pack);
+  SHARD_TRY(const std::vector<FetchReport> fetched, FetchFiles(items, staging.files(), plan));
+  for (const FetchReport& one : fetched) {
+    report_.fetched_bytes += one.fetched_bytes;
+    report_.resumed_bytes += one.resumed_bytes;
+  }
+  return Ok();
 }
 
 // Returns the SHA-256 of what was placed.
@@ -113,6 +161,11 @@ Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirector
                                           const std::string& name, ByteProgress& progress,
                                           PullReport::File& file) const {
   const auto read = [&](uint64_t bytes) { progress.Add(bytes); };
+  if (file.name == manifest::kManifestFile && item.kept.empty()) {  // it was read and hashed
+    SHARD_CHECK(directory.WriteText(name, set_.distribution_text));
+    file.how = is_far() ? kFetched : manifest::LinkName(LinkKind::kCopy);
+    return Sha256Hex(set_.distribution_text);
+  }
   if (!item.kept.empty()) {
     const LocalTree tree(out_);
     SHARD_TRY(PlacedFile placed,

@@ -38,6 +38,11 @@ class PullFiles {
   Status LookAt(Item& item, PullReport::File& file, const std::string& candidate,
                 ByteProgress& progress) const;
   bool Links(const std::string& out) const;
+  bool is_far() const { return !store_.blobs().LocalPath(""); }
+  // A file that an earlier run brought whole into the staging directory.
+  Status LookAtStaged(const Item& item, const StagingDirectory& staging, PullReport::File& file,
+                      ByteProgress& progress) const;
+  Status Fetch(const StagingDirectory& staging, const std::vector<size_t>& which);
   Status PlaceOne(const Item& item, const StagingDirectory& staging, ByteProgress& progress,
                   PullReport::File& file) const;
   Result<std::string> PlaceBytes(const Item& item, const InsideDirectory& directory,
@@ -45,7 +50,7 @@ class PullFiles {
                                  PullReport::File& file) const;
 
   const Store& store_;
-  const OpenedSet& set_;
+  const OpenedSet& set_;  // its distribution.json is not fetched again
   const PullOptions& options_;
   std::string out_;
   bool extends_ = false;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
 #include "libshard/base/parallel.h"
@@ -61,6 +62,11 @@ std::vector<Piece> PiecesOf(const CheckedFile& file) {
   return pieces;
 }
 
+const CellDigests& CellsOf(const CheckedFile& file) {
+  static const CellDigests none;
+  return file.bundle == nullptr ? none : file.bundle->cells;
+}
+
 // The last part of a path or address.
 std::string FileName(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
@@ -83,7 +89,8 @@ class FileCheck {
         pieces_(PiecesOf(file)),
         step_(StepOf(pass.tree, file)),
         buffer_(step_),
-        compare_(file.sources.empty() ? 0 : step_) {}
+        compare_(file.sources.empty() ? 0 : step_),
+        sha256_(CellsOf(file).bytes) {}
 
   Status Run() {
     const Result<ByteSourcePtr> source = pass_.tree.Open(checked_.file);
@@ -166,10 +173,18 @@ class FileCheck {
   void FinishFile() {
     if (!pass_.options.digests) return;
     const std::string found = sha256_.Finish();
-    if (found == checked_.sha256) return;
-    const char* rule = checked_.bundle == nullptr ? "assets-sha256" : "file-sha256";
-    RuleFindings(rule, findings_)
-        .Error(Cat("SHA-256: expected ", checked_.sha256, ", found ", found), checked_.file);
+    RuleFindings rule(checked_.bundle == nullptr ? "assets-sha256" : "file-sha256", findings_);
+    if (found != checked_.sha256)
+      rule.Error(Cat("SHA-256: expected ", checked_.sha256, ", found ", found), checked_.file);
+    const CellDigests& expected = CellsOf(checked_);
+    const CellDigests cells = sha256_.TakeCells();
+    for (size_t i = 0; i < std::min(expected.sha256.size(), cells.sha256.size()); ++i) {
+      if (cells.sha256[i] == expected.sha256[i]) continue;
+      rule.Error(
+          Cat("SHA-256 of cell ", i, " (", expected.bytes, " bytes from byte ", i * expected.bytes,
+              "): expected ", expected.sha256[i], ", found ", cells.sha256[i]),
+          checked_.file);
+    }
   }
 
   Pass& pass_;
@@ -181,7 +196,7 @@ class FileCheck {
   PageBuffer buffer_;
   std::vector<std::byte> compare_;
   SourceReader reader_;
-  Sha256 sha256_;
+  CellSha256 sha256_;
   Xxh3 xxh3_;
   std::optional<uint64_t> differs_at_;  // first difference of the piece being read
   std::byte expected_{}, found_{};

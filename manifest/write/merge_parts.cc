@@ -15,7 +15,7 @@ bool SamePart(const BundleRecord& a, const BundleRecord& b) {
 
 // The options that one run may have and another may lack, in the order of a command line.
 constexpr const char* kOptionsOfSomeParts[] = {"--keep-remainder", "--hash-source",
-                                               "--verify-source"};
+                                               "--verify-source", "--chunk-map"};
 
 // Takes over the one of two digests that is there.
 Status MergeDigest(const std::string& where, const std::string& fresh, std::string& known) {

@@ -186,8 +186,17 @@ Status MeasureRemote(Run& run, bool quick) {
   return quick ? run.RemoteQuantize(400'000'000, 3) : run.RemoteQuantize(6'000'000'000, 3);
 }
 
+Status MeasureRegistry(Run& run, bool quick) {
+  return quick ? run.Registry(200'000'000, 3) : run.Registry(1'500'000'000, 5);
+}
+
 Status Measure(const Options& options) {
   Run run(options);
+  if (options.registry_only) {
+    SHARD_CHECK(MeasureRegistry(run, options.quick));
+    PrintTable(run.report().rows);
+    return moepack::Ok();
+  }
   if (options.remote_only) {
     SHARD_CHECK(MeasureRemote(run, options.quick));
     PrintTable(run.report().rows);
@@ -197,6 +206,7 @@ Status Measure(const Options& options) {
   SHARD_CHECK(options.quick ? run.Quantize(32, 3) : run.Quantize(128, 5));
   SHARD_CHECK(options.quick ? run.Load(32, 3) : run.Load(128, 5));
   SHARD_CHECK(MeasureRemote(run, options.quick));
+  SHARD_CHECK(MeasureRegistry(run, options.quick));
   if (options.quick) {
     SHARD_CHECK(run.Shard(200'000'000, 3));
   } else {
@@ -225,6 +235,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", options.json)->required();
   app.add_flag("--quick", options.quick);
   app.add_flag("--remote-only", options.remote_only);
+  app.add_flag("--registry-only", options.registry_only);
   CLI11_PARSE(app, argc, argv);
   options.scratch = bench::fs::path(scratch) / "scratch";
   bench::fs::remove_all(options.scratch);

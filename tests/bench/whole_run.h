@@ -16,7 +16,8 @@ struct Options {
   std::string micro_json, quant_json, instructions_json;  // what the other programs found
   std::string markdown, json;
   bool quick = false;
-  bool remote_only = false;  // prints those rows, writes nothing
+  bool remote_only = false;    // prints those rows, writes nothing
+  bool registry_only = false;  // the same
 };
 
 std::string Fixed(double value, int digits);
@@ -41,6 +42,8 @@ class Run {
   Status RemoteList(uint64_t bytes);
   Status RemoteGroup();
   Status RemoteQuantize(uint64_t bytes, int repetitions);
+  // Publishing 8 groups of about `bytes` to docker-registry and pulling them, beside skopeo.
+  Status Registry(uint64_t bytes, int repetitions);
   const Report& report() const { return report_; }
 
  private:
@@ -54,6 +57,11 @@ class Run {
   Status MeasureWriting(const std::string& size, int repetitions);
   Status MeasureReading(const std::string& size, int repetitions, bool warm);
   Result<Sample> QuantizeGroup(const std::string& source);
+  Status MakeLayout(uint64_t bytes);
+  // `what` is "moepack" or "skopeo".
+  Result<Sample> SendOnce(const std::string& what, const std::string& tag);
+  Result<Sample> FetchOnce(const std::string& what, const std::string& reference);
+  void AddBeside(const std::string& work, const Series& ours, const Series& peer, uint64_t bytes);
   void AddRatio(Row row, const Series& ours, const Series& peer, uint64_t bytes);
 
   // The runs of Quantize, a sample of each for every repetition.

@@ -68,5 +68,13 @@ TEST(RemoteUrl, NamesOfFilesAreEncodedAndComeBack) {
   EXPECT_EQ(Below(ParseUrl("https://host/a?secret").value(), "b c").Text(), "https://host/a/b%20c");
 }
 
+TEST(RemoteUrl, TheNextPageIsTheOneThatALinkCallsNext) {
+  EXPECT_EQ(NextPage("<https://a.test/x?cursor=1>; rel=\"next\""), "https://a.test/x?cursor=1");
+  EXPECT_EQ(NextPage("</a>; rel=\"prev\", </b?n=2&last=c>; rel=\"next\""), "/b?n=2&last=c");
+  EXPECT_EQ(NextPage("</a>; rel=\"prev\""), std::nullopt);
+  EXPECT_EQ(NextPage(">/a<; rel=\"next\""), std::nullopt);
+  EXPECT_EQ(NextPage(""), std::nullopt);
+}
+
 }  // namespace
 }  // namespace moepack::remote

@@ -5,8 +5,9 @@
 import Ajv2020 from 'ajv/dist/2020.js';
 import {readFileSync} from 'node:fs';
 
-// By format: fields that a reader relies on, values of the right type that no document has, and
-// objects whose unknown fields readers keep, so that the schema lets them pass.
+// By format: fields that a reader relies on, values of the right type that no document has,
+// optional fields with a right and a wrong value, and objects whose unknown fields readers keep, so
+// that the schema lets them pass.
 const FORMATS = {
   'moepack-distribution': {
     required: [
@@ -29,6 +30,9 @@ const FORMATS = {
       '/bundles/0/tensors/0/offset': 0.5,
       '/bundles/0/tensors/0/xxh3': 'Z'.repeat(32),
     },
+    optional: [[
+      '/bundles/0', 'cells', {bytes: 67108864, sha256: ['a'.repeat(64)]}, {bytes: 0, sha256: []},
+    ]],
     extensible: ['', '/model', '/routing', '/bundles/0', '/bundles/0/tensors/0', '/tool'],
   },
   'moepack-node': {
@@ -47,6 +51,7 @@ const FORMATS = {
       '/files/0/size': 0.5,
       '/files/0/sha256': 'abc',
     },
+    optional: [],
     extensible: ['', '/versions', '/distribution', '/tool', '/files/0'],
   },
 };
@@ -55,7 +60,7 @@ const [schemaPath, documentPath] = process.argv.slice(2);
 const read = (path) => JSON.parse(readFileSync(path, 'utf8'));
 const validate = new Ajv2020({strict: true, strictRequired: false}).compile(read(schemaPath));
 const original = read(documentPath);
-const {required, nonsense, extensible} = FORMATS[original.format];
+const {required, nonsense, optional, extensible} = FORMATS[original.format];
 const failures = [];
 let checks = 0;
 
@@ -104,6 +109,13 @@ for (const path of required) {
 for (const [path, value] of Object.entries(nonsense)) {
   const document = changed(path, (parent, key) => { parent[key] = value; });
   expect(false, document, `${path} = ${JSON.stringify(value)}`);
+}
+for (const [path, key, right, wrong] of optional) {
+  for (const value of [right, wrong]) {
+    const document = structuredClone(original);
+    path.split('/').slice(1).reduce((parent, step) => parent[step], document)[key] = value;
+    expect(value === right, document, `${path}/${key} = ${JSON.stringify(value)}`);
+  }
 }
 for (const path of extensible) {
   const document = structuredClone(original);

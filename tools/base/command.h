@@ -33,6 +33,8 @@ extern const Command kAssemble;
 extern const Command kPublish;
 extern const Command kPull;
 extern const Command kLs;
+extern const Command kKeygen;
+extern const Command kSign;
 extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;

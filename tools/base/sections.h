@@ -9,6 +9,7 @@ namespace moepack::cli {
 
 enum class Section : uint8_t {
   kInput,
+  kRegistry,
   kSelection,
   kSummary,
   kSplit,
@@ -23,10 +24,10 @@ enum class Section : uint8_t {
 };
 
 // One title per Section, in the order in which help shows them.
-inline constexpr std::array<const char*, 12> kSectionTitles = {
-    "Input",     "Selection", "Summary",    "Split",   "Conversion and quantization",
-    "Output",    "Text",      "Generation", "Scoring", "Checks",
-    "Resources", "General"};
+inline constexpr std::array<const char*, 13> kSectionTitles = {
+    "Input",  "Registry", "Selection",  "Summary", "Split",  "Conversion and quantization",
+    "Output", "Text",     "Generation", "Scoring", "Checks", "Resources",
+    "General"};
 
 // Options that are added to `app` from now on belong to this section.
 inline void StartSection(CLI::App& app, Section section) {

@@ -23,6 +23,7 @@ using registry::ListedManifest;
 
 struct Arguments {
   std::string place;
+  RegistryArguments registry;
   bool json = false;
 };
 
@@ -56,17 +57,17 @@ Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all
 }
 
 // Everything is listed, so that a tag would promise what is not done.
-Result<registry::Reference> WholePlace(const std::string& text) {
-  SHARD_TRY(registry::Reference reference, registry::ParseReference(text));
-  if (reference.tag.empty() && reference.digest.empty()) return reference;
+Status CheckWholePlace(const std::string& text, const registry::Reference& reference) {
+  if (reference.tag.empty() && reference.digest.empty()) return Ok();
   return Error{Code::kInvalidArgument,
                Cat(Shown(text), ": expected a place without tag and digest, found one with"),
                Cat("name ", ShellWord(registry::ReferenceText(reference.With(""))))};
 }
 
 Result<int> Run(const Arguments& arguments) {
-  SHARD_TRY(const registry::Reference reference, WholePlace(arguments.place));
-  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, {}));
+  SHARD_TRY(const NamedStore named, ParseNamed(arguments.place, arguments.registry));
+  SHARD_CHECK(CheckWholePlace(arguments.place, named.reference));
+  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(named.reference, named.access));
   SHARD_TRY(const std::vector<ListedManifest> all, registry::ListStore(*store));
   SHARD_CHECK(arguments.json ? WriteJsonResult(ListJson(arguments, all))
                              : WriteResult(ListText(all)));
@@ -79,6 +80,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                "oci://host[:port]/repository of a registry, layout:DIR of this machine, or "
                "layout+https://host/path of a web server.");
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
   return [arguments] { return Run(*arguments); };
 }
 

@@ -18,6 +18,7 @@
 #include "tools/options/options.h"
 #include "tools/options/reference_option.h"
 #include "tools/options/source.h"
+#include "tools/options/upload_options.h"
 
 namespace moepack::cli {
 namespace publish_command {
@@ -29,6 +30,8 @@ struct Arguments {
   std::string distribution, target;
   std::string directory;          // of --to-dir
   registry::Reference reference;  // `target`, once it is parsed
+  RegistryArguments registry;
+  registry::UploadOptions upload;
   std::optional<manifest::LinkKind> link;
   registry::PublishOptions publish;
   bool no_views = false;
@@ -144,6 +147,7 @@ Result<int> RunToDirectory(const Arguments& arguments) {
     return Error{Code::kInvalidArgument, Cat(idle, " has no effect beside --to-dir"),
                  "--to-dir writes plain files, which have no tags: leave one of the two out"};
   }
+  SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.directory));
   registry::PublishFilesOptions options;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.allow_incomplete = publish.allow_incomplete;
@@ -163,7 +167,9 @@ Result<int> Run(Arguments& arguments) {
     return Error{Code::kInvalidArgument, "publish: expected REF or --to-dir, found neither",
                  "name where to publish, such as layout:models:v1"};
   }
-  SHARD_TRY(arguments.reference, registry::ParseReference(arguments.target));
+  SHARD_TRY(NamedStore named, ParseNamed(arguments.target, arguments.registry, arguments.upload));
+  arguments.reference = std::move(named.reference);
+  arguments.publish.access = std::move(named.access);
   SHARD_CHECK(CheckIsLocal(arguments.distribution));
   SHARD_TRY(const Outcome outcome, PublishWithProgress(arguments));
   PrintWarnings(outcome.report.warnings);
@@ -209,6 +215,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
+  AddUploadOptions(app, arguments->upload);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -217,14 +225,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kPublish = {
     "publish",
-    "Puts a distribution into an OCI image layout",
-    "Writes each file as a blob, and a ModelPack manifest that names them, into an OCI image "
-    "layout directory. Equal distributions give equal digests. Every file is compared with its "
-    "SHA-256 on the way, blobs that are there are not written again, and index.json, which makes "
-    "all of it visible, is written last. The line to pull one group is printed. With --to-dir it "
-    "writes plain files for `hf upload` instead.",
+    "Puts a distribution into a registry or an OCI image layout",
+    "Writes each file as a blob, and a ModelPack manifest that names them, into a registry or an "
+    "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
+    "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
+    "which make all of it visible, are set last. The line to pull one group is printed. With "
+    "--to-dir it writes plain files for `hf upload` instead.",
     {"moepack publish out layout:models:v1",
-     "moepack publish out-q4 layout:models:v1-q4 --link copy --no-views"},
+     "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
     publish_command::Bind};
 
 }  // namespace moepack::cli

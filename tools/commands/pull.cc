@@ -8,6 +8,7 @@
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
 #include "manifest/node/assemble.h"
+#include "manifest/registry/sign/key_files.h"
 #include "manifest/write/output_path.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -31,6 +32,9 @@ struct Arguments {
   std::optional<manifest::LinkKind> link;
   std::string overlay = "auto";
   registry::PullOptions pull;
+  RegistryArguments registry;
+  std::vector<std::string> key_files;
+  bool require_signature = false;
   bool json = false;
 };
 
@@ -106,9 +110,11 @@ void PrintPlan(const PullReport& plan) {
 }
 
 Result<Outcome> PullWithProgress(const Arguments& arguments) {
-  SHARD_TRY(const registry::Reference reference, registry::ParseReference(arguments.source));
+  SHARD_TRY(const NamedStore named, ParseNamed(arguments.source, arguments.registry));
   Progress progress("pulling");
   registry::PullOptions options = arguments.pull;
+  options.access = named.access;
+  SHARD_TRY(options.keys, registry::ReadPublicKeys(arguments.key_files));
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.planned = [&](const PullReport& plan) {
     progress.Clear();
@@ -117,7 +123,7 @@ Result<Outcome> PullWithProgress(const Arguments& arguments) {
   options.pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
-  SHARD_TRY(PullReport report, registry::Pull(reference, arguments.out, options));
+  SHARD_TRY(PullReport report, registry::Pull(named.reference, arguments.out, options));
   return Outcome{std::move(report), progress.seconds(), {}};
 }
 
@@ -191,6 +197,17 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "auto: with the overlay that belongs to the set (the default); none: without; a "
                  "version: with it, and the set must have this one.")
       ->type_name("WHICH");
+  StartSection(app, Section::kChecks);
+  CLI::Option* key =
+      app.add_option("--key", arguments->key_files,
+                     "Pull only what this public key (PEM) signed. Repeatable: one of the keys is "
+                     "enough. It is looked at before the first file is fetched.")
+          ->type_name("KEY")
+          ->allow_extra_args(false);
+  app.add_flag("--require-signature", arguments->require_signature,
+               "Refuse what is not signed by one of the --key. Goes without saying with --key; "
+               "without one it is a usage error, so that a script that lost its key pulls nothing.")
+      ->needs(key);
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "The directory of the distribution. One that was pulled of the same distribution "
@@ -209,6 +226,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddJobs(app, options.pack.jobs);
   AddDryRun(app, options.dry_run);
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -217,13 +235,13 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 
 constinit const Command kPull = {
     "pull",
-    "Gets one node's files out of an OCI image layout",
+    "Gets one node's files out of a registry, a layout or a distribution",
     "Checks the manifest's digest, then that it agrees with the distribution.json it names, then "
     "every byte of the files, before the output appears. The output is a distribution with the "
     "trunk, the overlay, the small files and the groups that were asked for, which verify --group "
     "and assemble take; a second pull adds other groups to it.",
     {"moepack pull layout:models:v1 --group 1 -o pulled-1",
-     "moepack pull layout:models:v1-g000 -o pulled-0 --dry-run"},
+     "moepack pull oci://registry.example/team/model:v1 --group 0 -o pulled --assemble node-0"},
     pull_command::Bind};
 
 }  // namespace moepack::cli

@@ -201,6 +201,10 @@ Result<int> QuantizeModel(const Arguments& arguments) {
   if (!problem.empty()) {
     return Error{Code::kInvalidArgument, Cat("--output: ", problem)};
   }
+  if (arguments.pack.cell_bytes > 0) {
+    return Error{Code::kInvalidArgument, "--chunk-map has no effect: only distributions have one",
+                 "leave it out: a GGUF has no distribution.json to record it in"};
+  }
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
   SHARD_CHECK(CheckIsModel(source));
@@ -271,6 +275,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  "cut.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastPartSize));
+  AddChunkMap(app, arguments->pack.cell_bytes);
   AddForce(app, arguments->force);
   AddMemory(app, arguments->pack.memory);
   AddJobs(app, arguments->pack.jobs);

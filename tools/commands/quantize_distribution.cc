@@ -38,6 +38,7 @@ Result<manifest::WriteOptions> OptionsOf(const QuantizeRun& run) {
   options.notes = PrintNotes;
   options.command = RecordQuantizeOptions("--recipe", run.quantize);
   options.command.insert(options.command.begin(), "quantize");
+  if (run.pack.cell_bytes > 0) options.command.push_back("--chunk-map");
   SHARD_CHECK(CheckRecorded(options.command));
   return options;
 }

@@ -12,6 +12,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/commands/signature_options.h"
 #include "tools/commands/verify_command.h"
 #include "tools/options/options.h"
 #include "tools/options/quantize_options.h"
@@ -30,6 +31,7 @@ struct Arguments {
   manifest::VerifyOptions verify;
   ModelOptions model;
   RemoteArguments remote;
+  SignatureArguments signatures;
   bool no_digests = false;
   ReportArguments report;
 };
@@ -74,6 +76,10 @@ Status OpenDistribution(Arguments& arguments) {
 }
 
 Result<int> Run(Arguments& arguments) {
+  if (IsReference(arguments.directory) || !arguments.signatures.keys.empty()) {
+    const bool json = arguments.report.kind() == ReportFormat::kJson;
+    return VerifySigned(arguments.directory, arguments.signatures, arguments.verify.jobs, json);
+  }
   arguments.verify.digests = !arguments.no_digests;
   arguments.verify.family_file = arguments.model.family_file;
   arguments.verify.config_file = arguments.model.config_file;
@@ -99,7 +105,8 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->directory,
-                 "The directory of a distribution, or of a node; or the address of a distribution.")
+                 "The directory of a distribution, or of a node; or the address of a distribution. "
+                 "With --key: a reference, layout:DIR[:tag][@sha256:...].")
       ->required();
   StartSection(app, Section::kChecks);
   CLI::Option* against =
@@ -136,6 +143,14 @@ std::function<Result<int>()> Bind(CLI::App& app) {
     app.get_option(name)->needs(against);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);
+  AddSignatureOptions(app, arguments->signatures);
+  for (CLI::Option* option : app.get_options()) {
+    const bool both = option->get_positional() || option->check_lname("help") ||
+                      option->check_lname("jobs") || option->check_lname("json") ||
+                      option->check_lname("key") || option->check_lname("oms") ||
+                      option->check_lname("signature");
+    if (!both) app.get_option("--key")->excludes(option);
+  }
   return [arguments] { return Run(*arguments); };
 }
 

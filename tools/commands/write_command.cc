@@ -51,6 +51,7 @@ void AddRecordOptions(CLI::App& app, manifest::WriteOptions& write) {
                "The same, and compare it with the SHA-256 that the Hub publishes: every file is "
                "fetched whole, and none of it is kept.")
       ->excludes(app.get_option("--hash-source"));
+  AddChunkMap(app, write.pack.cell_bytes);
 }
 
 void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
@@ -179,6 +180,7 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
     words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
   if (write.hash_source) words.push_back("--hash-source");
   if (write.verify_source) words.push_back("--verify-source");
+  if (write.pack.cell_bytes > 0) words.push_back("--chunk-map");
   return words;
 }
 

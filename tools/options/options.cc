@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "libshard/base/cell_digest.h"
 #include "libshard/base/json.h"
 #include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
@@ -122,6 +123,13 @@ void AddMemory(CLI::App& app, uint64_t& memory) {
   app.add_option("--memory", memory, "Upper bound for buffers: 64M, 1GiB. Default: 64MiB.")
       ->type_name("SIZE")
       ->transform(AsBytes(kLeastMemory));
+}
+
+void AddChunkMap(CLI::App& app, uint64_t& cell_bytes) {
+  app.add_flag_callback(
+      "--chunk-map", [&cell_bytes] { cell_bytes = kMapCellBytes; },
+      "Record the SHA-256 of every 64 MiB of large bundles in distribution.json, so that of a "
+      "damaged download only what is wrong is fetched again. Hashes every byte twice.");
 }
 
 void AddJson(CLI::App& app, bool& json) {

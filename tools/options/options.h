@@ -39,6 +39,8 @@ Result<MoeModel> OpenModel(const SourceArguments& arguments);
 
 void AddJobs(CLI::App& app, size_t& jobs);
 void AddMemory(CLI::App& app, uint64_t& memory);
+// --chunk-map, which sets the size of its cells.
+void AddChunkMap(CLI::App& app, uint64_t& cell_bytes);
 void AddJson(CLI::App& app, bool& json);
 void AddDryRun(CLI::App& app, bool& dry_run);
 // --tensors, which needs --dry-run. REQUIRES: AddDryRun was called before.

@@ -1,8 +1,30 @@
 #include "tools/options/reference_option.h"
 
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
+#include "tools/base/output.h"
 
 namespace moepack::cli {
+namespace {
+
+using Kind = registry::Reference::Kind;
+
+// Splits "host[:port]/a/b".
+Result<registry::ServerOptions> ServerFor(const std::string& place,
+                                          const RegistryArguments& arguments,
+                                          const registry::UploadOptions& upload) {
+  const size_t slash = place.find('/');
+  SHARD_TRY(RegistryAccess access,
+            OpenRegistryAccess(arguments, Lower(place.substr(0, slash)), place.substr(slash + 1)));
+  return registry::ServerOptions{std::move(access.settings), std::move(access.authorizer), upload};
+}
+
+bool IsOnThisMachine(const registry::Reference& reference) {
+  return reference.kind == Kind::kLayout ||
+         (reference.kind == Kind::kFiles && !IsAddress(reference.place));
+}
+
+}  // namespace
 
 void AddReference(CLI::App& app, const std::string& name, std::string& text,
                   const std::string& help) {
@@ -10,6 +32,23 @@ void AddReference(CLI::App& app, const std::string& name, std::string& text,
          name, text,
          Cat(help, " A DIR whose own name holds ':' or '@' is written with '/' at its end."))
       ->required();
+}
+
+Result<NamedStore> ParseNamed(const std::string& text, const RegistryArguments& arguments,
+                              const registry::UploadOptions& upload) {
+  NamedStore named;
+  SHARD_TRY(named.reference, registry::ParseReference(text));
+  if (named.reference.kind != Kind::kServer) {
+    RegistryArguments others = arguments;  // what addresses have an option for is left out
+    if (!IsOnThisMachine(named.reference)) others.plain_http = false;
+    SHARD_CHECK(CheckRegistryUse(others, WithoutSecrets(text)));
+  }
+  named.access.remote.plain_http = arguments.plain_http;
+  named.access.remote.warn = [](const std::string& warning) { PrintWarnings({warning}); };
+  named.access.server = [&arguments, upload](const std::string& place) {
+    return ServerFor(place, arguments, upload);
+  };
+  return named;
 }
 
 }  // namespace moepack::cli

@@ -1,13 +1,27 @@
-// References as commands take them: what a registry, a layout or a tree of files holds.
+// References as commands take them, and how what they name is reached.
 #pragma once
 
 #include <CLI/App.hpp>
 #include <string>
+
+#include "libshard/base/result.h"
+#include "manifest/registry/open_store.h"
+#include "tools/options/registry_options.h"
 
 namespace moepack::cli {
 
 // A required argument that holds a reference; `help` says which kinds the command takes.
 void AddReference(CLI::App& app, const std::string& name, std::string& text,
                   const std::string& help);
+
+// What a command names by a reference, and the access to it. The access borrows `arguments`.
+struct NamedStore {
+  registry::Reference reference;
+  registry::StoreAccess access;
+};
+// Errors are those of ParseReference; kInvalidArgument for options that have no effect on this kind
+// of reference.
+Result<NamedStore> ParseNamed(const std::string& text, const RegistryArguments& arguments,
+                              const registry::UploadOptions& upload = {});
 
 }  // namespace moepack::cli

@@ -17,11 +17,15 @@ constexpr uint64_t kLeastCache = 1'000'000;
 
 }  // namespace
 
-void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
-  StartSection(app, Section::kInput);
-  app.add_flag("--plain-http", arguments.plain_http,
+void AddPlainHttp(CLI::App& app, bool& plain_http) {
+  app.add_flag("--plain-http", plain_http,
                "Allow http:// to other machines, where anybody in between can read and change "
                "what is fetched.");
+}
+
+void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments) {
+  StartSection(app, Section::kInput);
+  AddPlainHttp(app, arguments.plain_http);
   app.add_option("--endpoint", arguments.endpoint,
                  "The server that s3:// is asked of. Default: AWS_ENDPOINT_URL, or Amazon's.")
       ->type_name("URL");

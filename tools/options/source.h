@@ -18,6 +18,8 @@ struct RemoteArguments {
   std::string cache;  // "" for none
   uint64_t cache_size = 20'000'000'000;
 };
+// Of every command that reaches servers.
+void AddPlainHttp(CLI::App& app, bool& plain_http);
 // --plain-http, --endpoint, --allow-full-download, --cache, --cache-size.
 void AddRemoteOptions(CLI::App& app, RemoteArguments& arguments);
 

@@ -2,9 +2,11 @@
 // from the ranks: a token is made of the two pieces that are left when its bytes are merged as far
 // as the tokens before it allow. As llama.cpp's converter has it for Kimi.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "libshard/base/base64.h"
 #include "libshard/base/byte_alphabet.h"
 #include "libshard/base/text.h"
 #include "libshard/convert/tokenizers/tokenizer.h"
@@ -25,28 +27,6 @@ struct RankedToken {
   uint32_t rank = 0;
 };
 
-Result<std::string> DecodeBase64(const std::string& where, std::string_view text) {
-  constexpr std::string_view kAlphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string_view digits = text.substr(0, text.find_last_not_of('=') + 1);
-  std::string bytes;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : digits) {
-    const size_t value = kAlphabet.find(c);
-    if (value == std::string_view::npos) {
-      return Error{Code::kCorrupt, Cat(where, ": expected base64, found ", Quoted(text))};
-    }
-    bits = (bits << 6 | static_cast<uint32_t>(value)) & 0xffffff;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xff);
-  }
-  if (!bytes.empty() && text.size() % 4 == 0 && text.size() - digits.size() < 3) return bytes;
-  return Error{Code::kCorrupt, Cat(where, ": expected base64, found ", Quoted(text))};
-}
-
 Result<RankedToken> ParseLine(const std::string& where, std::string_view line, uint32_t tokens) {
   const size_t space = line.find(' ');
   const std::optional<uint64_t> rank =
@@ -55,12 +35,15 @@ Result<RankedToken> ParseLine(const std::string& where, std::string_view line, u
     return Error{Code::kCorrupt, Cat(where, ": expected a token and a rank below ", tokens,
                                      " (rows of the embedding), found ", Quoted(line))};
   }
-  SHARD_TRY(std::string bytes, DecodeBase64(where, line.substr(0, space)));
-  if (bytes.size() > kMaxTokenBytes) {
+  const std::string_view digits = line.substr(0, space);
+  std::optional<std::string> bytes = DecodeBase64(digits);
+  if (!bytes || bytes->empty())
+    return Error{Code::kCorrupt, Cat(where, ": expected base64, found ", Quoted(digits))};
+  if (bytes->size() > kMaxTokenBytes) {
     return Error{Code::kUnsupported, Cat(where, ": token: expected at most ", kMaxTokenBytes,
-                                         " bytes, found ", bytes.size())};
+                                         " bytes, found ", bytes->size())};
   }
-  return RankedToken{std::move(bytes), static_cast<uint32_t>(*rank)};
+  return RankedToken{*std::move(bytes), static_cast<uint32_t>(*rank)};
 }
 
 Result<std::vector<RankedToken>> ReadRanks(const SourceTree& tree, uint32_t tokens) {

@@ -107,6 +107,44 @@ Status CheckMediaType(const JsonFields& fields, const char* key, const char* exp
                "moepack reads the ModelPack manifests that `moepack publish` writes"};
 }
 
+Result<Json> ParseManifestJson(const std::string& where, std::string_view text) {
+  if (text.size() > kMaxOciManifest) {
+    return Error{Code::kCorrupt, Cat(where, ": manifest size: expected at most ", kMaxOciManifest,
+                                     " bytes, found ", text.size())};
+  }
+  SHARD_CHECK(CheckJsonValues(where, text, kMaxOciValues));
+  SHARD_TRY(Json document, ParseJson(where, text));
+  if (document.is_object()) return document;
+  return Error{Code::kCorrupt, Cat(where, ": expected an object, found ", DescribeJson(document))};
+}
+
+// `artifact_type` null: any.
+Result<OciManifest> ParseManifestOf(const char* artifact_type, const char* config_type,
+                                    const std::string& where, std::string_view text) {
+  SHARD_TRY(const Json document, ParseManifestJson(where, text));
+  const JsonFields fields(document, where);
+  SHARD_TRY(const uint64_t version, fields.Unsigned("schemaVersion"));
+  if (version != 2) return fields.Wrong("schemaVersion", "2");
+  SHARD_CHECK(CheckMediaType(fields, "mediaType", kManifestType));
+  if (artifact_type != nullptr) SHARD_CHECK(CheckMediaType(fields, "artifactType", artifact_type));
+  OciManifest oci;
+  SHARD_TRY(oci.artifact_type, fields.StringOr("artifactType", ""));
+  SHARD_TRY(oci.annotations, AnnotationsFromJson(fields));
+  SHARD_TRY(const Json* config, fields.Object("config"));
+  SHARD_TRY(oci.config, BlobFromJson(Cat(where, ": config"), *config));
+  SHARD_CHECK(
+      CheckMediaType(JsonFields(*config, Cat(where, ": config")), "mediaType", config_type));
+  SHARD_TRY(const Json* layers, fields.Array("layers"));
+  for (const Json& layer : *layers) {
+    const std::string place = Cat(where, ": layer ", oci.layers.size());
+    SHARD_TRY(BlobRecord blob, BlobFromJson(place, layer));
+    SHARD_CHECK(SettlePath(place, blob));
+    oci.layers.push_back(std::move(blob));
+  }
+  SHARD_CHECK(CheckPathsApart(where, oci.layers));
+  return oci;
+}
+
 }  // namespace
 
 std::string AnnotationOf(const Annotations& annotations, const std::string& key) {
@@ -142,45 +180,22 @@ Result<BlobRecord> BlobFromJson(const std::string& where, const Json& value) {
 }
 
 std::string WriteOciManifest(const OciManifest& oci) {
-  Json out = {{"schemaVersion", 2}, {"mediaType", kManifestType}, {"artifactType", kArtifactType}};
+  Json out = {{"schemaVersion", 2}, {"mediaType", kManifestType}};
+  if (!oci.artifact_type.empty()) out["artifactType"] = oci.artifact_type;
   out["config"] = BlobToJson(oci.config);
   Json& layers = out["layers"] = Json::array();
   for (const BlobRecord& layer : oci.layers) layers.push_back(BlobToJson(layer));
-  out["annotations"] = AnnotationsToJson(oci.annotations);
+  if (!oci.annotations.empty()) out["annotations"] = AnnotationsToJson(oci.annotations);
   return out.dump();
 }
 
 Result<OciManifest> ParseOciManifest(const std::string& where, std::string_view text) {
-  if (text.size() > kMaxOciManifest) {
-    return Error{Code::kCorrupt, Cat(where, ": manifest size: expected at most ", kMaxOciManifest,
-                                     " bytes, found ", text.size())};
-  }
-  SHARD_CHECK(CheckJsonValues(where, text, kMaxOciValues));
-  SHARD_TRY(const Json document, ParseJson(where, text));
-  if (!document.is_object()) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected an object, found ", DescribeJson(document))};
-  }
-  const JsonFields fields(document, where);
-  SHARD_TRY(const uint64_t version, fields.Unsigned("schemaVersion"));
-  if (version != 2) return fields.Wrong("schemaVersion", "2");
-  SHARD_CHECK(CheckMediaType(fields, "mediaType", kManifestType));
-  SHARD_CHECK(CheckMediaType(fields, "artifactType", kArtifactType));
-  OciManifest oci;
-  SHARD_TRY(oci.annotations, AnnotationsFromJson(fields));
-  SHARD_TRY(const Json* config, fields.Object("config"));
-  SHARD_TRY(oci.config, BlobFromJson(Cat(where, ": config"), *config));
-  SHARD_CHECK(
-      CheckMediaType(JsonFields(*config, Cat(where, ": config")), "mediaType", kConfigType));
-  SHARD_TRY(const Json* layers, fields.Array("layers"));
-  for (const Json& layer : *layers) {
-    const std::string place = Cat(where, ": layer ", oci.layers.size());
-    SHARD_TRY(BlobRecord blob, BlobFromJson(place, layer));
-    SHARD_CHECK(SettlePath(place, blob));
-    oci.layers.push_back(std::move(blob));
-  }
-  SHARD_CHECK(CheckPathsApart(where, oci.layers));
-  return oci;
+  return ParseManifestOf(kArtifactType, kConfigType, where, text);
+}
+
+Result<OciManifest> ParseImageManifest(const std::string& where, std::string_view text,
+                                       const char* config_type) {
+  return ParseManifestOf(nullptr, config_type, where, text);
 }
 
 }  // namespace moepack::registry

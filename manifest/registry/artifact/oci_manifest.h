@@ -20,6 +20,8 @@ inline constexpr const char* kConfigType = "application/vnd.cncf.model.config.v1
 inline constexpr const char* kWeightType = "application/vnd.cncf.model.weight.v1.raw";
 inline constexpr const char* kSmallFileType = "application/vnd.cncf.model.weight.config.v1.raw";
 inline constexpr const char* kDocType = "application/vnd.cncf.model.doc.v1.raw";
+// The config of an image that programs run, and of what borrows that form.
+inline constexpr const char* kImageConfigType = "application/vnd.oci.image.config.v1+json";
 
 inline constexpr const char* kTitleKey = "org.opencontainers.image.title";
 inline constexpr const char* kPathKey = "org.cncf.model.filepath";
@@ -41,6 +43,7 @@ struct BlobRecord {
 };
 
 struct OciManifest {
+  std::string artifact_type = kArtifactType;  // "" for none
   BlobRecord config;
   std::vector<BlobRecord> layers;
   Annotations annotations;
@@ -55,6 +58,9 @@ std::string WriteOciManifest(const OciManifest& oci);
 // relative, stay inside the output, and no two of them name the same file, whatever the case of
 // their letters. Layers that are no file of a distribution are kept.
 Result<OciManifest> ParseOciManifest(const std::string& where, std::string_view text);
+// The same for an image manifest with a config of this type, whatever artifact it says it is.
+Result<OciManifest> ParseImageManifest(const std::string& where, std::string_view text,
+                                       const char* config_type);
 
 // One descriptor of a manifest or of index.json.
 Json BlobToJson(const BlobRecord& blob);

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "libshard/base/quote.h"
 #include "libshard/base/text.h"
+#include "manifest/registry/artifact/reference.h"
 
 namespace moepack::registry {
 
@@ -16,7 +18,11 @@ Result<FileStore> FileStore::Open(SourceTreePtr tree) {
   return FileStore(std::move(tree), std::move(parts));
 }
 
-Result<BlobRecord> FileStore::FindTag(const std::string&) const { return artifact_.blob; }
+Result<BlobRecord> FileStore::FindTag(const std::string& tag) const {
+  if (tag == kDefaultTag) return artifact_.blob;
+  return Error{Code::kNotFound, Cat(name(), ": tag: expected ", Quoted(tag),
+                                    ", found a distribution as files, which has no tags")};
+}
 
 Result<std::string> FileStore::ReadManifest(const BlobRecord& manifest) const {
   if (manifest.digest == artifact_.blob.digest) return artifact_.text;
@@ -25,7 +31,7 @@ Result<std::string> FileStore::ReadManifest(const BlobRecord& manifest) const {
 }
 
 Result<std::vector<Tagged>> FileStore::List() const {
-  return std::vector<Tagged>{{"", artifact_.blob}};
+  return std::vector<Tagged>{{kDefaultTag, artifact_.blob}};
 }
 
 Status FileStore::CheckBlob(const BlobRecord& blob) const {

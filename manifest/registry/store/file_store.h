@@ -10,7 +10,7 @@
 
 namespace moepack::registry {
 
-// It holds one manifest, that of the whole set, under whatever tag it is asked for.
+// It holds one manifest, that of the whole set, under kDefaultTag.
 class FileStore final : public Store {
  public:
   // Reads distribution.json and README.md. kNotFound when the tree is no distribution.

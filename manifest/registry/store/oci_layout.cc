@@ -15,6 +15,7 @@
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
 #include "manifest/registry/store/place_file.h"
+#include "manifest/registry/transfer/fetch_file.h"
 
 namespace moepack::registry {
 namespace {
@@ -67,6 +68,21 @@ fs::path WholeLayoutPath(const std::string& directory) {
 Error Strange(Error error) {
   if (error.code == Code::kInvalidArgument) error = {Code::kCorrupt, std::move(error.message)};
   return error;
+}
+
+// Brings a blob of another machine; what came of it in an earlier run is not fetched again.
+Status FetchInto(const SourceTree& from, const std::string& file, const BlobRecord& blob,
+                 const InsideDirectory& ingest, const WritableStore::BytesRead& read) {
+  SHARD_TRY(const ByteSourcePtr source, from.Open(file));
+  FetchOptions options;
+  uint64_t told = 0;
+  options.progress = [&](uint64_t there) {
+    if (read && there > told) read(there - told);
+    told = there;
+  };
+  const Promise promise{from.NameOf(file), HexOf(blob.digest), blob.size, {}};
+  SHARD_CHECK(FetchFile(*source, promise, ingest, HexOf(blob.digest), options));
+  return Ok();
 }
 
 }  // namespace
@@ -225,6 +241,12 @@ Result<Added> OciLayout::AddFile(const SourceTree& from, const std::string& file
   if (there) return added;
   SHARD_TRY(const InsideDirectory ingest, files_.OpenDirectory(kIngestFolder));
   const std::string name = HexOf(blob.digest);
+  if (!from.LocalPath(file)) {
+    SHARD_CHECK(FetchInto(from, file, blob, ingest, read));
+    SHARD_CHECK(Settle(Cat(kIngestFolder, "/", name), blob, true));
+    added.how = "fetched";
+    return added;
+  }
   SHARD_TRY(const PlacedFile placed, PlaceFile(from, file, ingest, name, link, read));
   if (DigestOf(placed.sha256) != blob.digest) {
     SHARD_CHECK(ingest.Remove(name));

@@ -55,8 +55,8 @@ using StorePtr = std::shared_ptr<const Store>;
 
 // How a blob came into a store.
 struct Added {
-  // "hardlink", "reflink" or "copy" into a layout; "sent" or "mounted" for a registry; "there" for
-  // one that was there.
+  // "hardlink", "reflink" or "copy" into a layout, "fetched" when it came from another machine;
+  // "sent" or "mounted" for a registry; "there" for one that was there.
   std::string how;
   bool mended = false;  // what was there had other bytes, and was replaced
   bool was_there() const { return how == "there"; }

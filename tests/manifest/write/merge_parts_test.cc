@@ -20,6 +20,8 @@ TEST(MergeCommands, TakesTheOptionsThatOneOfTwoRunsHasInTheirOrder) {
   EXPECT_EQ(MergeCommands(hashed, kept), both);
   EXPECT_EQ(MergeCommands({"a", "--hash-source"}, {"a", "--keep-remainder"}),
             (Words{"a", "--keep-remainder", "--hash-source"}));
+  EXPECT_EQ(MergeCommands({"a", "--chunk-map"}, {"a", "--hash-source"}),
+            (Words{"a", "--hash-source", "--chunk-map"}));
 }
 
 TEST(MergeCommands, RefusesEveryOtherDifference) {

@@ -87,6 +87,23 @@ std::string OneChunk(const std::string& bytes) {
   return Cat(size.str(), "\r\n", bytes, "\r\n0\r\n\r\n");
 }
 
+// The header of an answer and what is left of its body; nothing of it may be cut.
+void SendWhole(int connection, FakeAnswer answer) {
+  std::string text = Cat("HTTP/1.1 ", answer.status, " Fake\r\n");
+  answer.Set("Content-Length", std::to_string(answer.body.size()));
+  for (const auto& [name, value] : answer.fields) text += Cat(name, ": ", value, "\r\n");
+  SendAll(connection, Cat(text, "\r\n", answer.body));
+}
+
+// Reads on so that the client sees the answer: closing over unread bytes would reset the
+// connection.
+void Drain(int connection) {
+  shutdown(connection, SHUT_WR);
+  char bytes[4096];
+  while (recv(connection, bytes, sizeof(bytes), 0) > 0) {
+  }
+}
+
 std::string ReadWhole(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -197,6 +214,11 @@ void FaultServer::SetFault(Fault fault) {
   fault_ = std::move(fault);
 }
 
+void FaultServer::SetBodyFault(BodyFault fault) {
+  const std::lock_guard lock(mutex_);
+  body_fault_ = std::move(fault);
+}
+
 std::vector<FakeRequest> FaultServer::requests() const {
   const std::lock_guard lock(mutex_);
   return requests_;
@@ -211,6 +233,7 @@ void FaultServer::Forget() {
   const std::lock_guard lock(mutex_);
   requests_.clear();
   bytes_ = 0;
+  received_ = 0;
 }
 
 void FaultServer::Accept() {
@@ -230,11 +253,46 @@ void FaultServer::Serve(int connection) {
   try {
     while (!stopping_) {
       const std::string header = ReadHeader(connection, buffer);
-      if (header.empty() || !Answer(connection, ParseRequest(header))) break;
+      if (header.empty()) break;
+      FakeRequest request = ParseRequest(header);
+      if (!ReadBody(connection, buffer, request) || !Answer(connection, request)) break;
     }
   } catch (const std::exception&) {  // the client went away
   }
   shutdown(connection, SHUT_RDWR);
+}
+
+// False when the connection is to be closed.
+bool FaultServer::ReadBody(int connection, std::string& buffer, FakeRequest& request) {
+  const uint64_t size = ParseUint(request.Field("content-length")).value_or(0);
+  if (size == 0) return true;
+  BodyFault fault;
+  {
+    const std::lock_guard lock(mutex_);
+    fault = body_fault_;
+  }
+  BodyPlan plan = fault ? fault(request) : BodyPlan{};
+  const uint64_t wanted = std::min(size, plan.most);
+  if (wanted > 0 && request.Field("expect") == "100-continue")
+    SendAll(connection, "HTTP/1.1 100 Continue\r\n\r\n");
+  std::string bytes(256u << 10, '\0');
+  while (buffer.size() < wanted) {
+    const ssize_t got = recv(connection, bytes.data(), bytes.size(), 0);
+    if (got <= 0) break;
+    buffer.append(bytes, 0, static_cast<size_t>(got));
+  }
+  request.body = buffer.substr(0, wanted);
+  buffer.erase(0, wanted);
+  received_ += request.body.size();
+  if (!plan.answer && request.body.size() == size) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(request);
+  }
+  if (plan.cut) plan.cut(request);
+  if (plan.answer) SendWhole(connection, *std::move(plan.answer));
+  if (plan.answer) Drain(connection);
+  return false;
 }
 
 std::optional<FakeAnswer> FaultServer::Listing(const std::string& path) const {

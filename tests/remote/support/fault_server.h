@@ -19,6 +19,7 @@ namespace moepack::remote {
 struct FakeRequest {
   std::string method, path, query;            // the path is decoded
   std::string proxied;                        // "host:port" of a request to a proxy, else ""
+  std::string body;                           // as much of it as was read
   std::map<std::string, std::string> fields;  // names in lower case
   // The two numbers of "Range: bytes=a-b".
   std::optional<std::pair<uint64_t, uint64_t>> Range() const;
@@ -45,6 +46,15 @@ struct FakeAnswer {
   void Remove(const std::string& name);
 };
 
+// How a body is taken that a request announces.
+struct BodyPlan {
+  uint64_t most = UINT64_MAX;  // bytes that are read; then the connection is closed
+  // Sent without reading more; what still comes is dropped.
+  std::optional<FakeAnswer> answer = std::nullopt;
+  // Told of a body that was not read to its end.
+  std::function<void(const FakeRequest&)> cut = {};
+};
+
 FakeAnswer Plain(int status, std::string body = "");
 // A redirect.
 FakeAnswer LeadTo(int status, const std::string& location);
@@ -53,6 +63,9 @@ class FaultServer {
  public:
   // Sees the answer that a good server would give and may change it. Called by several threads.
   using Fault = std::function<void(const FakeRequest&, FakeAnswer&)>;
+
+  // Sees a request with a body before the body is read.
+  using BodyFault = std::function<BodyPlan(const FakeRequest&)>;
 
   FaultServer();
   FaultServer(const FaultServer&) = delete;
@@ -68,6 +81,7 @@ class FaultServer {
   // The same without reading them: they may be large, and have holes. They stay as they are.
   void ServeDirectory(const std::string& path, const std::string& directory);
   void SetFault(Fault fault);
+  void SetBodyFault(BodyFault fault);
   // Before every answer.
   void SetDelay(std::chrono::milliseconds delay) { delay_ = delay; }
   // Pages with links for directories, as nginx has them.
@@ -75,8 +89,9 @@ class FaultServer {
 
   // Since the last Forget().
   std::vector<FakeRequest> requests() const;
-  uint64_t bytes() const { return bytes_; }  // of bodies
-  size_t connections() const;                // in all
+  uint64_t bytes() const { return bytes_; }        // of bodies that were sent
+  uint64_t received() const { return received_; }  // of bodies that were read
+  size_t connections() const;                      // in all
   void Forget();
 
   // What Add makes an ETag of.
@@ -90,6 +105,7 @@ class FaultServer {
   };
   void Accept();
   void Serve(int connection);
+  bool ReadBody(int connection, std::string& buffer, FakeRequest& request);
   bool Answer(int connection, const FakeRequest& request);
   FakeAnswer Good(const FakeRequest& request) const;
   static void SendBody(int connection, const FakeAnswer& answer);
@@ -100,8 +116,9 @@ class FaultServer {
   mutable std::mutex mutex_;
   std::map<std::string, File> files_;
   Fault fault_;
+  BodyFault body_fault_;
   std::vector<FakeRequest> requests_;
-  std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> bytes_{0}, received_{0};
   std::atomic<std::chrono::milliseconds> delay_{};
   std::atomic<bool> listing_{false}, stopping_{false};
   std::vector<int> connections_;

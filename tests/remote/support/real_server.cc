@@ -78,9 +78,9 @@ std::string FindProgram(const std::string& name) {
   return "";
 }
 
-RealServer::RealServer(const CommandFor& command, const std::filesystem::path& log) {
+RealServer::RealServer(const CommandFor& command, const std::filesystem::path& log, uint16_t port) {
   for (int tried = 0; tried < kPorts && process_ == 0; ++tried) {
-    port_ = FreePort();
+    port_ = port == 0 ? FreePort() : port;
     process_ = Launch(command(port_), log);
     if (!WaitUntilItAccepts()) Stop();
   }

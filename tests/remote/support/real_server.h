@@ -22,7 +22,8 @@ class RealServer {
 
   // Returns once the program accepts connections or could not be started with five ports; what it
   // prints goes to `log`. It is killed with this object, and by the kernel when the test dies.
-  RealServer(const CommandFor& command, const std::filesystem::path& log);
+  // `port`: none but this one, for a program that is started again; 0 for any.
+  RealServer(const CommandFor& command, const std::filesystem::path& log, uint16_t port = 0);
   RealServer(const RealServer&) = delete;
   RealServer& operator=(const RealServer&) = delete;
   ~RealServer();

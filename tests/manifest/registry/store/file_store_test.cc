@@ -30,6 +30,13 @@ TEST_F(FileStoreTest, IsTheArtifactThatPublishMakes) {
   for (const BlobRecord& layer : set->oci.layers) EXPECT_TRUE(store->CheckBlob(layer));
 }
 
+TEST_F(FileStoreTest, HasNoTags) {
+  const auto found = Opened()->FindTag("v1");
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Code::kNotFound);
+  EXPECT_THAT(found.error().message, HasSubstr("a distribution as files, which has no tags"));
+}
+
 TEST_F(FileStoreTest, AnotherDigestIsNotThere) {
   const auto store = Opened();
   ASSERT_TRUE(store);

@@ -1,0 +1,16 @@
+// Base64 as RFC 4648, section 4 has it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace moepack {
+
+// "any carnal" -> "YW55IGNhcm5hbA==".
+std::string EncodeBase64(std::string_view bytes);
+// The reverse. No value for text that is not whole groups of four, has other characters, or has '='
+// anywhere but at its end. Bits behind the last byte are not looked at.
+std::optional<std::string> DecodeBase64(std::string_view text);
+
+}  // namespace moepack

@@ -1,0 +1,70 @@
+#include "manifest/registry/server/blob_tree.h"
+
+#include "libshard/base/text.h"
+#include "manifest/registry/artifact/reference.h"
+
+namespace moepack::registry {
+namespace {
+
+constexpr std::string_view kBlobFolder = "blobs/sha256/";
+
+// The digest of "blobs/sha256/<digits>", or "".
+std::string DigestOfFile(const std::string& file) {
+  if (!file.starts_with(kBlobFolder)) return "";
+  const std::string digest = DigestOf(file.substr(kBlobFolder.size()));
+  return IsDigest(digest) ? digest : "";
+}
+
+// Asks the registry, so that a refusal renews the credentials.
+remote::Locate LocateBlob(std::shared_ptr<const RegistryClient> client, std::string digest) {
+  return [client = std::move(client),
+          digest = std::move(digest)](const remote::Url* refused) -> Result<remote::HttpRequest> {
+    if (refused != nullptr) SHARD_CHECK(client->HeadBlob(digest));
+    return client->BlobRequest(digest);
+  };
+}
+
+}  // namespace
+
+BlobTree::BlobTree(std::shared_ptr<const RegistryClient> client)
+    : RemoteTree(remote::MakeTransport(client->shared_http()), client->name()),
+      registry_(std::move(client)) {}
+
+std::string BlobTree::FileOf(const std::string& digest) { return Cat(kBlobFolder, HexOf(digest)); }
+
+void BlobTree::Know(const std::string& digest, uint64_t size) const {
+  const std::lock_guard lock(mutex_);
+  sizes_[digest] = size;
+}
+
+Result<std::vector<std::string>> BlobTree::List(const std::string&, std::string_view) const {
+  return std::vector<std::string>();
+}
+
+Result<bool> BlobTree::Has(const std::string& file) const {
+  const std::string digest = DigestOfFile(file);
+  if (digest.empty()) return false;
+  SHARD_TRY(const std::optional<Present> present, registry_->HeadBlob(digest));
+  return present.has_value();
+}
+
+Result<ByteSourcePtr> BlobTree::OpenNew(const std::string& file) const {
+  const std::string digest = DigestOfFile(file);
+  if (digest.empty()) return NoSuchFile(file);
+  remote::FilePlace place;
+  place.name = NameOf(file);
+  place.identity = digest;
+  place.locate = LocateBlob(registry_, digest);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = sizes_.find(digest); known != sizes_.end()) place.size = known->second;
+  }
+  if (!place.size) {
+    SHARD_TRY(const std::optional<Present> present, registry_->HeadBlob(digest));
+    if (!present) return NoSuchFile(file);
+    place.size = present->size;
+  }
+  return remote::HttpSource::Open(transport(), std::move(place));
+}
+
+}  // namespace moepack::registry

@@ -1,0 +1,42 @@
+// Blobs of a repository as files "blobs/sha256/<digits>".
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/remote/remote_tree.h"
+#include "manifest/registry/server/registry_client.h"
+
+namespace moepack::registry {
+
+// Every range is asked for at the registry, whose redirect to where blobs lie is signed for that
+// moment.
+class BlobTree final : public remote::RemoteTree {
+ public:
+  explicit BlobTree(std::shared_ptr<const RegistryClient> client);
+
+  // "blobs/sha256/<digits>" of "sha256:<digits>".
+  static std::string FileOf(const std::string& digest);
+  // The registry has just said that it has this blob, so that opening it need not ask.
+  void Know(const std::string& digest, uint64_t size) const;
+
+  // Nothing: a registry lists no blobs.
+  Result<std::vector<std::string>> List(const std::string& folder,
+                                        std::string_view suffix) const override;
+  Result<bool> Has(const std::string& file) const override;
+
+ protected:
+  Result<ByteSourcePtr> OpenNew(const std::string& file) const override;
+
+ private:
+  std::shared_ptr<const RegistryClient> registry_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, uint64_t> sizes_;  // by digests
+};
+
+}  // namespace moepack::registry

@@ -1,0 +1,31 @@
+// Programs that keep passwords: docker-credential-pass, -secretservice, -ecr-login and others. The
+// protocol is that of github.com/docker/docker-credential-helpers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "libshard/base/result.h"
+#include "manifest/registry/server/run_program.h"
+
+namespace moepack::registry {
+
+struct HelperAnswer {
+  std::string user;    // "<token>" marks an identity token
+  std::string secret;  // in no message
+};
+
+// [A-Za-z0-9_.-]+: nothing that could be a path.
+bool IsHelperName(std::string_view name);
+
+// Runs `docker-credential-<name> get` with `server` on its standard input. None when the helper has
+// no credentials for this server. What a helper prints stands in messages only where it says why it
+// failed and shows nothing that it knows. Errors: kInvalidArgument for a name that is none,
+// kUnavailable for a helper that is not there or too slow, kIo for one that fails, kCorrupt for an
+// answer that is none.
+Result<std::optional<HelperAnswer>> AskCredentialHelper(const std::string& name,
+                                                        const std::string& server,
+                                                        const ProgramLimits& limits = {});
+
+}  // namespace moepack::registry

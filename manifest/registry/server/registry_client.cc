@@ -1,0 +1,377 @@
+#include "manifest/registry/server/registry_client.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/json.h"
+#include "libshard/base/json_values.h"
+#include "libshard/base/text.h"
+#include "libshard/remote/range_answer.h"
+#include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/server/registry_error.h"
+
+namespace moepack::registry {
+namespace {
+
+using remote::HttpReply;
+using remote::HttpRequest;
+using remote::HttpTry;
+using remote::Url;
+
+constexpr uint64_t kMostSmallAnswer = 64u << 10;
+constexpr uint64_t kMostTagPage = 8u << 20;
+constexpr int kMostTagPages = 1000;
+constexpr size_t kMostTags = 100'000;
+constexpr size_t kMostManifestValues = 1u << 20;
+constexpr const char* kDockerManifestType = "application/vnd.docker.distribution.manifest.v2+json";
+constexpr const char* kDockerListType = "application/vnd.docker.distribution.manifest.list.v2+json";
+constexpr const char* kBrokenRegistry =
+    "the registry or a proxy in between is broken: its copy is not what its digest says";
+
+bool IsChallenge(const HttpReply& reply) {
+  return reply.status == 401 || (reply.status == 403 && !reply.Field("www-authenticate").empty());
+}
+
+HttpTry AsTry(Result<HttpReply> reply) {
+  if (!reply) return {{}, std::move(reply).error()};
+  return {*std::move(reply)};
+}
+
+// "application/json; charset=utf-8" -> "application/json".
+std::string MediaType(std::string_view content_type) {
+  const std::string_view type = content_type.substr(0, content_type.find(';'));
+  return std::string(type.substr(0, type.find_last_not_of(' ') + 1));
+}
+
+void AcceptManifests(HttpRequest& request) {
+  request.headers.push_back(Cat("Accept: ", kManifestType, ", ", kIndexType, ", ",
+                                kDockerManifestType, ", ", kDockerListType));
+}
+
+Present PresentOf(const HttpReply& reply) {
+  Present present;
+  present.size = ParseUint(reply.Field("content-length"));
+  present.digest = reply.Field("docker-content-digest");
+  present.media_type = MediaType(reply.Field("content-type"));
+  return present;
+}
+
+UploadSession SessionOf(const HttpReply& reply, Url url) {
+  return {std::move(url), ParseUint(reply.Field("oci-chunk-min-length")).value_or(0)};
+}
+
+// A manifest, which is refused while it comes when it is too long.
+class ManifestSink final : public remote::HttpSink {
+ public:
+  explicit ManifestSink(std::string what) : what_(std::move(what)) {}
+  Status Begin(const HttpReply& head) override {
+    text_.clear();
+    return remote::CheckPlainBody(what_, head);
+  }
+  Status Take(std::span<const std::byte> bytes) override {
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text_.size() <= kMaxOciManifest) return Ok();
+    return Error{Code::kCorrupt,
+                 Cat(what_, ": expected at most ", kMaxOciManifest, " bytes, found more")};
+  }
+  std::string Take() && { return std::move(text_); }
+
+ private:
+  std::string what_, text_;
+};
+
+// Says how long a blob is and takes none of it: what answers with all of it is cut off.
+class FirstByteSink final : public remote::HttpSink {
+ public:
+  Status Begin(const HttpReply& head) override {
+    present_ = PresentOf(head);
+    const auto range = remote::ParseContentRange(head.Field("content-range"));
+    if (head.status == 206) present_->size = range ? range->total : std::nullopt;
+    return Ok();
+  }
+  Status Take(std::span<const std::byte> bytes) override {
+    taken_ += bytes.size();
+    if (taken_ <= 1) return Ok();
+    return Error{Code::kIo, "more than the first byte"};
+  }
+  const std::optional<Present>& present() const { return present_; }
+
+ private:
+  std::optional<Present> present_;
+  uint64_t taken_ = 0;
+};
+
+Error OtherDigest(const std::string& what, const std::string& expected, std::string_view found) {
+  return {Code::kCorrupt, Cat(what, ": expected ", expected, ", found ", Shown(found)),
+          kBrokenRegistry};
+}
+
+// "mediaType" of a manifest may be absent; where it is there it is that of the answer.
+Status CheckMediaType(const std::string& what, std::string_view text, const std::string& type) {
+  SHARD_CHECK(CheckJsonValues(what, text, kMostManifestValues));
+  SHARD_TRY(const Json document, ParseJson(what, text));
+  const std::string stated = TextMember(document, "mediaType");
+  if (stated.empty() || type.empty() || stated == type) return Ok();
+  return Error{Code::kCorrupt, Cat(what, ": mediaType: expected ", Quoted(type),
+                                   " as in Content-Type, found ", Quoted(stated))};
+}
+
+}  // namespace
+
+RegistryClient::RegistryClient(remote::HttpClientPtr client, Repository repository,
+                               AuthorizerPtr authorizer)
+    : client_(std::move(client)),
+      repository_(std::move(repository)),
+      name_(repository_.Text()),
+      authorizer_(std::move(authorizer)) {}
+
+Scopes RegistryClient::PullScopes() const {
+  return {Cat("repository:", repository_.name, ":pull")};
+}
+
+Scopes RegistryClient::PushScopes() const {
+  return {Cat("repository:", repository_.name, ":pull,push")};
+}
+
+HttpRequest RegistryClient::Request(const char* method, std::string_view part,
+                                    std::string what) const {
+  HttpRequest request;
+  request.method = method;
+  request.url = repository_.At(part);
+  request.name = std::move(what);
+  request.expected = "an answer";
+  return request;
+}
+
+RegistryClient::Asked RegistryClient::AskAs(HttpRequest request, const Scopes& scopes,
+                                            const Ask& ask) const {
+  const bool ours = request.url.SameOrigin(repository_.origin);
+  if (ours) {
+    Result<std::string> header = authorizer_->HeaderFor(scopes);
+    if (!header) return {{{}, std::move(header).error()}};
+    request.authorization = *std::move(header);
+  }
+  Asked asked{ask(request)};
+  const HttpTry& attempt = asked.attempt;
+  // A redirect may have led to a server that the credentials are not for.
+  if (!ours || attempt.error || !IsChallenge(attempt.reply)) return asked;
+  if (!attempt.reply.url.SameOrigin(repository_.origin)) return asked;
+  const Result<bool> renewed = authorizer_->Refused(attempt.reply, scopes, request.authorization);
+  if (!renewed) return {{{}, renewed.error()}};
+  asked.renewed = *renewed;
+  return asked;
+}
+
+RegistryClient::Asked RegistryClient::AskOnce(HttpRequest request, const Scopes& scopes) const {
+  return AskAs(std::move(request), scopes, [&](const HttpRequest& signed_request) {
+    return client_->FetchOnce(signed_request, kMostSmallAnswer);
+  });
+}
+
+Result<HttpReply> RegistryClient::AskTwice(const HttpRequest& request, const Scopes& scopes,
+                                           const Ask& ask) const {
+  Asked asked = AskAs(request, scopes, ask);
+  if (asked.renewed) asked = AskAs(request, scopes, ask);
+  if (asked.attempt.error) return *std::move(asked.attempt.error);
+  return std::move(asked.attempt.reply);
+}
+
+Result<HttpReply> RegistryClient::Fetch(const HttpRequest& request, const Scopes& scopes,
+                                        uint64_t limit) const {
+  return AskTwice(request, scopes, [&](const HttpRequest& signed_request) {
+    return AsTry(client_->Fetch(signed_request, limit));
+  });
+}
+
+Error RegistryClient::Refusal(const std::string& what, const HttpReply& reply,
+                              const Scopes& scopes) const {
+  return RegistryError({what, reply.url.host, Join(scopes, " "), authorizer_->Shown()}, reply);
+}
+
+Result<HttpReply> RegistryClient::PingOnce() const {
+  HttpRequest request = Request("GET", "", name_);
+  request.url.path = "/v2/";
+  return client_->Fetch(request, kMostSmallAnswer);
+}
+
+Status RegistryClient::Ping() {
+  SHARD_TRY(HttpReply reply, PingOnce());
+  Url& origin = repository_.origin;
+  if (reply.status == 400 && origin.scheme == "http" && origin.IsLoopback()) {
+    origin.scheme = "https";
+    SHARD_TRY(reply, PingOnce());
+  }
+  if (reply.status < 300) return Ok();
+  if (IsChallenge(reply)) {
+    // Whether the credentials are good for anything shows when something is asked for.
+    SHARD_TRY([[maybe_unused]] const bool again, authorizer_->Refused(reply, PullScopes(), ""));
+    return Ok();
+  }
+  if (reply.status == 401 || reply.status == 403) return Ok();
+  const std::string words = RegistryWords(reply);
+  return Error{remote::IsTransient(reply.status) ? Code::kUnavailable : Code::kUnsupported,
+               Cat(name_, ": expected a registry at ", origin.Origin(), "/v2/, found status ",
+                   reply.status, words.empty() ? "" : ", ", words),
+               "check the host and the port"};
+}
+
+// Amazon's public registry refuses HEAD to those who may read, as do addresses that are signed for
+// GET.
+Result<std::optional<Present>> RegistryClient::FirstByte(const std::string& digest) const {
+  const std::string what = Cat(name_, ": blob ", digest);
+  HttpRequest request = Request("GET", Cat("blobs/", digest), what);
+  request.headers.push_back("Range: bytes=0-0");
+  FirstByteSink sink;
+  const Ask ask = [&](const HttpRequest& signed_request) {
+    HttpTry attempt = AsTry(client_->Perform([&] { return signed_request; }, sink));
+    if (attempt.error && sink.present()) attempt.error.reset();
+    return attempt;
+  };
+  SHARD_TRY(const HttpReply reply, AskTwice(request, PullScopes(), ask));
+  if (sink.present()) return sink.present();
+  if (reply.status == 416) return std::optional<Present>(Present{0, "", ""});  // an empty blob
+  if (reply.status == 404) return std::optional<Present>();
+  return Refusal(what, reply, PullScopes());
+}
+
+Result<std::optional<Present>> RegistryClient::HeadBlob(const std::string& digest) const {
+  const std::string what = Cat(name_, ": blob ", digest);
+  SHARD_TRY(const HttpReply reply,
+            Fetch(Request("HEAD", Cat("blobs/", digest), what), PullScopes(), 0));
+  if (reply.status < 300) return std::optional<Present>(PresentOf(reply));
+  if (reply.status == 404) return std::optional<Present>();
+  if (reply.status == 401 || reply.status == 403 || reply.status == 405) return FirstByte(digest);
+  return Refusal(what, reply, PullScopes());
+}
+
+Result<HttpRequest> RegistryClient::BlobRequest(const std::string& digest) const {
+  HttpRequest request = Request("GET", Cat("blobs/", digest), Cat(name_, ": blob ", digest));
+  SHARD_TRY(request.authorization, authorizer_->HeaderFor(PullScopes()));
+  return request;
+}
+
+Result<ManifestText> RegistryClient::GetManifest(const std::string& reference) const {
+  const std::string what = Cat(name_, IsDigest(reference) ? "@" : ":", reference);
+  HttpRequest request = Request("GET", Cat("manifests/", reference), what);
+  AcceptManifests(request);
+  ManifestSink sink(what);
+  const Ask ask = [&](const HttpRequest& signed_request) {
+    return AsTry(client_->Perform([&] { return signed_request; }, sink));
+  };
+  SHARD_TRY(const HttpReply reply, AskTwice(request, PullScopes(), ask));
+  if (reply.status != 200) return Refusal(what, reply, PullScopes());
+  ManifestText manifest;
+  manifest.text = std::move(sink).Take();
+  manifest.record = {MediaType(reply.Field("content-type")), DigestOf(Sha256Hex(manifest.text)),
+                     manifest.text.size()};
+  const std::string& found = manifest.record.digest;
+  if (IsDigest(reference) && found != reference) return OtherDigest(what, reference, found);
+  const std::string stated(reply.Field("docker-content-digest"));
+  if (IsDigest(stated) && found != stated) return OtherDigest(what, stated, found);
+  SHARD_CHECK(CheckMediaType(what, manifest.text, manifest.record.media_type));
+  return manifest;
+}
+
+Result<std::optional<Present>> RegistryClient::HeadManifest(const std::string& reference) const {
+  const std::string what = Cat(name_, IsDigest(reference) ? "@" : ":", reference);
+  HttpRequest request = Request("HEAD", Cat("manifests/", reference), what);
+  AcceptManifests(request);
+  SHARD_TRY(const HttpReply reply, Fetch(request, PullScopes(), 0));
+  if (reply.status < 300) return std::optional<Present>(PresentOf(reply));
+  if (reply.status == 404) return std::optional<Present>();
+  return Refusal(what, reply, PullScopes());
+}
+
+Status RegistryClient::PutManifest(const std::string& reference, const BlobRecord& manifest,
+                                   std::string_view text) const {
+  const std::string what = Cat(name_, IsDigest(reference) ? "@" : ":", reference);
+  HttpRequest request = Request("PUT", Cat("manifests/", reference), what);
+  request.headers.push_back(Cat("Content-Type: ", manifest.media_type));
+  request.body = remote::TextBody(std::string(text));
+  SHARD_TRY(const HttpReply reply, Fetch(request, PushScopes(), kMostSmallAnswer));
+  if (reply.status >= 300) return Refusal(what, reply, PushScopes());
+  const std::string_view stated = reply.Field("docker-content-digest");
+  if (stated.empty() || stated == manifest.digest) return Ok();
+  return OtherDigest(what, manifest.digest, stated);
+}
+
+Result<std::vector<std::string>> RegistryClient::ListTags() const {
+  const std::string what = Cat(name_, ": list of tags");
+  HttpRequest request = Request("GET", "tags/list", what);
+  request.url.query = "n=1000";
+  std::vector<std::string> tags;
+  for (int page = 0; page < kMostTagPages && tags.size() <= kMostTags; ++page) {
+    SHARD_TRY(const HttpReply reply, Fetch(request, PullScopes(), kMostTagPage));
+    if (reply.status != 200) return Refusal(what, reply, PullScopes());
+    SHARD_CHECK(CheckJsonValues(what, reply.body, kMostManifestValues));
+    SHARD_TRY(const Json document, ParseJson(what, reply.body));
+    const JsonFields fields(document, what);
+    if (document.is_object() && fields.Has("tags")) {  // null for none
+      SHARD_TRY(const Json* listed, fields.Array("tags"));
+      for (const Json& tag : *listed) {
+        if (!tag.is_string() || !IsTag(tag.get_ref<const std::string&>()))
+          return fields.Wrong("tags", "tags as the specification has them");
+        tags.push_back(tag.get<std::string>());
+      }
+    }
+    const auto next = remote::NextPage(reply.Field("link"));
+    if (!next) return tags;
+    SHARD_TRY(request.url, remote::ResolveLocation(reply.url, *next));
+    if (!request.url.SameOrigin(repository_.origin)) {
+      return Error{Code::kIo, Cat(what, ": next page: expected it at ", repository_.origin.Origin(),
+                                  ", found ", request.url.Origin())};
+    }
+  }
+  return Error{Code::kUnsupported, Cat(what, ": expected at most ", kMostTags, " tags in ",
+                                       kMostTagPages, " pages, found more")};
+}
+
+Result<Url> RegistryClient::LocationOf(const HttpReply& reply, const std::string& what) const {
+  const std::string_view location = reply.Field("location");
+  Result<Url> url = remote::ResolveLocation(reply.url, location);
+  if (location.empty() || !url) {
+    return Error{Code::kIo, Cat(what, ": Location: expected where the upload goes on, found ",
+                                location.empty() ? "none" : "what is no address")};
+  }
+  url->user.clear();
+  url->password.clear();
+  if (url->scheme == reply.url.scheme || url->scheme == "https") return *std::move(url);
+  if (url->host != reply.url.host) {
+    return Error{Code::kIo, Cat(what, ": Location: expected https, found http to ", url->host),
+                 "the registry leads to an address that anybody in between can read"};
+  }
+  client_->settings().warn(
+      Cat(what,
+          ": the registry answers https with an http address, which is taken for https: its "
+          "proxy should send X-Forwarded-Proto"));
+  url->scheme = "https";
+  if (url->port == 80) url->port = reply.url.port;
+  return *std::move(url);
+}
+
+Result<UploadSession> RegistryClient::StartUpload() const {
+  const std::string what = Cat(name_, ": upload");
+  SHARD_TRY(const HttpReply reply,
+            Fetch(Request("POST", "blobs/uploads/", what), PushScopes(), kMostSmallAnswer));
+  if (reply.status >= 300) return Refusal(what, reply, PushScopes());
+  SHARD_TRY(Url url, LocationOf(reply, what));
+  return SessionOf(reply, std::move(url));
+}
+
+Result<std::optional<UploadSession>> RegistryClient::Mount(const std::string& digest,
+                                                           const std::string& from) const {
+  const std::string what = Cat(name_, ": mount of ", digest, " from ", from);
+  Scopes scopes = PushScopes();
+  scopes.push_back(Cat("repository:", from, ":pull"));
+  HttpRequest request = Request("POST", "blobs/uploads/", what);
+  request.url.query =
+      Cat("mount=", remote::EncodeComponent(digest), "&from=", remote::EncodeComponent(from));
+  SHARD_TRY(const HttpReply reply, Fetch(request, scopes, kMostSmallAnswer));
+  if (reply.status == 201) return std::optional<UploadSession>();
+  if (reply.status >= 300) return Refusal(what, reply, scopes);
+  SHARD_TRY(Url url, LocationOf(reply, what));
+  return std::optional<UploadSession>(SessionOf(reply, std::move(url)));
+}
+
+}  // namespace moepack::registry

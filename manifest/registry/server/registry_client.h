@@ -1,0 +1,114 @@
+// The requests of the OCI distribution specification (v1.1) for one repository:
+// https://github.com/opencontainers/distribution-spec/blob/main/spec.md
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/remote/http_client.h"
+#include "manifest/registry/artifact/oci_manifest.h"
+#include "manifest/registry/server/authorizer.h"
+#include "manifest/registry/server/repository.h"
+
+namespace moepack::registry {
+
+using Scopes = std::vector<std::string>;
+
+// A blob or a manifest that a registry says it has.
+struct Present {
+  std::optional<uint64_t> size;  // bytes; none where the registry does not say
+  std::string digest;            // as the registry has it; "" where it does not say
+  std::string media_type;
+};
+
+// A manifest that was read and hashed.
+struct ManifestText {
+  BlobRecord record;
+  std::string text;
+};
+
+// Where bytes of a blob go. The address lets everybody write: it is never shown.
+struct UploadSession {
+  remote::Url url;
+  uint64_t least_chunk = 0;  // bytes of a chunk, unless it is the last
+};
+
+// Used by several threads at once. Each request has the Authorization that its scope needs, and is
+// made once more when the registry refused that and other credentials are to be had. Errors,
+// besides those of HttpClient: kNotFound for 404, which is also what registries say to those who
+// may not see a repository; kIo for 401, 403 and others that are the asker's; kUnavailable for the
+// server's.
+class RegistryClient {
+ public:
+  RegistryClient(remote::HttpClientPtr client, Repository repository, AuthorizerPtr authorizer);
+
+  const Repository& repository() const { return repository_; }
+  const std::string& name() const { return name_; }  // "oci://host/repository"
+  remote::HttpClient& http() const { return *client_; }
+  const remote::HttpClientPtr& shared_http() const { return client_; }
+  Authorizer& authorizer() const { return *authorizer_; }
+  Scopes PullScopes() const;
+  Scopes PushScopes() const;
+
+  // Asks for "/v2/". A registry of this machine that answers 400 to http is asked by https, which
+  // is then used for all. kUnsupported when no registry answers.
+  Status Ping();
+
+  // None for a blob that is not there. Where HEAD is refused, the first byte is asked for.
+  Result<std::optional<Present>> HeadBlob(const std::string& digest) const;
+  // GET of a blob, with Authorization.
+  Result<remote::HttpRequest> BlobRequest(const std::string& digest) const;
+
+  // `reference` is a tag or a digest. A manifest that is asked for by its digest is compared with
+  // it, any with the digest that the registry states; its "mediaType" is Content-Type (kCorrupt).
+  // More than kMaxOciManifest is kCorrupt.
+  Result<ManifestText> GetManifest(const std::string& reference) const;
+  Result<std::optional<Present>> HeadManifest(const std::string& reference) const;
+  // kCorrupt when the registry took it under another digest than `manifest.digest`.
+  Status PutManifest(const std::string& reference, const BlobRecord& manifest,
+                     std::string_view text) const;
+  // kUnsupported for more than 100,000.
+  Result<std::vector<std::string>> ListTags() const;
+
+  Result<UploadSession> StartUpload() const;
+  // None when the blob of `from`, a repository of the same registry, was mounted; else a session
+  // where it can be sent.
+  Result<std::optional<UploadSession>> Mount(const std::string& digest,
+                                             const std::string& from) const;
+  // Where the answer to an upload's request says that it goes on. http that takes the place of
+  // https on the same host is a proxy's mistake, and https again, with a warning.
+  Result<remote::Url> LocationOf(const remote::HttpReply& reply, const std::string& what) const;
+
+  // One try. After a refusal `renewed` says that the next has other credentials.
+  struct Asked {
+    remote::HttpTry attempt;
+    bool renewed = false;
+  };
+  Asked AskOnce(remote::HttpRequest request, const Scopes& scopes) const;
+  // The error for an answer; `what` was asked for.
+  Error Refusal(const std::string& what, const remote::HttpReply& reply,
+                const Scopes& scopes) const;
+
+ private:
+  using Ask = std::function<remote::HttpTry(const remote::HttpRequest&)>;
+  Asked AskAs(remote::HttpRequest request, const Scopes& scopes, const Ask& ask) const;
+  Result<remote::HttpReply> AskTwice(const remote::HttpRequest& request, const Scopes& scopes,
+                                     const Ask& ask) const;
+  Result<remote::HttpReply> Fetch(const remote::HttpRequest& request, const Scopes& scopes,
+                                  uint64_t limit) const;
+  remote::HttpRequest Request(const char* method, std::string_view part, std::string what) const;
+  Result<remote::HttpReply> PingOnce() const;
+  Result<std::optional<Present>> FirstByte(const std::string& digest) const;
+
+  remote::HttpClientPtr client_;
+  Repository repository_;
+  std::string name_;
+  AuthorizerPtr authorizer_;
+};
+
+}  // namespace moepack::registry

@@ -1,0 +1,33 @@
+// What one try to send a blob came to, and the request that ends every upload.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "libshard/base/result.h"
+#include "manifest/registry/server/registry_client.h"
+#include "manifest/registry/server/upload_body.h"
+
+namespace moepack::registry {
+
+struct SendEnd {
+  enum class What : uint8_t {
+    kDone,
+    kAgain,      // in a new session, after a pause
+    kRenewed,    // in a new session, with other credentials
+    kOtherMode,  // the registry does not take blobs in this way
+    kFailed,
+  } what = What::kDone;
+  std::optional<Error> error = std::nullopt;  // unless it is done
+  remote::HttpReply reply = {};               // says how long to wait
+};
+
+// "oci://host/x: blob sha256:... (groups/001/experts.gguf)".
+std::string UploadName(const RegistryClient& client, const BlobRecord& blob);
+SendEnd SendFailed(SendEnd::What what, Error error, remote::HttpReply reply = {});
+// Ends a session with a PUT that sends the blob from `offset` on: all of it, or nothing behind the
+// last chunk.
+SendEnd PutBlob(const RegistryClient& client, const UploadSession& session, UploadBody& body,
+                uint64_t offset);
+
+}  // namespace moepack::registry

@@ -1,0 +1,157 @@
+#include "manifest/registry/server/upload.h"
+
+#include <algorithm>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "manifest/registry/server/chunked_upload.h"
+
+namespace moepack::registry {
+namespace {
+
+// Pauses before a blob is sent again are longer than those before a small request: 1, 2, 4, 8 s
+// where they are 0.5, 1, 2, 4.
+constexpr double kLongerPauses = 2;
+// Smaller blobs are sent again as a whole; it is not worth asking whether they need not be.
+constexpr uint64_t kLargeBlob = uint64_t{1} << 30;
+
+remote::RetryRule RuleForBlobs(remote::RetryRule rule) {
+  rule.first *= kLongerPauses;
+  rule.most *= kLongerPauses;
+  return rule;
+}
+
+Error NoMoreSends(Error error, int tries) {
+  error.message += Cat(" (", tries, " tries)");
+  return error;
+}
+
+}  // namespace
+
+Uploader::Uploader(const RegistryClient& client, UploadOptions options)
+    : client_(client),
+      options_(std::move(options)),
+      quirks_(QuirksOf(client.repository().origin.host)),
+      journal_(options_.journal_directory, client.repository().host, client.repository().name) {}
+
+Result<bool> Uploader::IsThere(const BlobRecord& blob) const {
+  SHARD_TRY(const std::optional<Present> present, client_.HeadBlob(blob.digest));
+  if (!present) return false;
+  if (!present->size || *present->size == blob.size) return true;
+  return Error{Code::kCorrupt,
+               Cat(UploadName(client_, blob), ": size: expected ", blob.size, " bytes, found ",
+                   *present->size),
+               "the registry holds a damaged copy: have it deleted there, then publish again"};
+}
+
+// A registry that mounts nothing, or does not say why, gets the blob sent.
+Result<bool> Uploader::Mounts(const BlobRecord& blob, std::optional<UploadSession>& session) const {
+  for (const std::string& from : options_.mount_from) {
+    if (from == client_.repository().name) continue;
+    Result<std::optional<UploadSession>> mounted = client_.Mount(blob.digest, from);
+    if (!mounted) {
+      const Code code = mounted.error().code;
+      if (code == Code::kIo || code == Code::kNotFound) continue;
+      return std::move(mounted).error();
+    }
+    if (*mounted) {
+      session = *std::move(mounted);
+      continue;
+    }
+    return IsThere(blob);
+  }
+  return false;
+}
+
+bool Uploader::BeginsInChunks(uint64_t size) {
+  if (options_.mode != UploadMode::kAuto) return options_.mode == UploadMode::kChunked;
+  if (size >= refused_whole_) return true;
+  if (size <= kLargeBlob || quirks_.whole_only) return false;
+  std::call_once(probed_, [&] { survives_cuts_ = SurvivesCuts(client_); });
+  return survives_cuts_;
+}
+
+SendEnd Uploader::SendOnce(UploadBody& body, std::optional<UploadSession>& session,
+                           bool in_chunks) {
+  using What = SendEnd::What;
+  if (Status ready = body.Restart(); !ready) return SendFailed(What::kFailed, ready.error());
+  ChunkRule rule{options_.chunk_bytes, quirks_.range_stays};
+  if (quirks_.most_chunk > 0) rule.bytes = std::min(rule.bytes, quirks_.most_chunk);
+  ChunkedUpload chunked(client_, journal_, body, rule);
+  if (in_chunks && chunked.Resume()) return chunked.Run();
+  if (!session) {
+    Result<UploadSession> started = client_.StartUpload();
+    if (!started) return SendFailed(What::kFailed, std::move(started).error());
+    session = *std::move(started);
+  }
+  const UploadSession used = *std::exchange(session, std::nullopt);  // up, whatever comes of it
+  if (!in_chunks) return PutBlob(client_, used, body, 0);
+  chunked.Begin(used);
+  return chunked.Run();
+}
+
+Status Uploader::CheckArrived(const SendEnd& end, const BlobRecord& blob) const {
+  if (!end.reply.Field("docker-content-digest").empty()) return Ok();
+  SHARD_TRY(const bool there, IsThere(blob));
+  if (there) return Ok();
+  return Error{Code::kIo,
+               Cat(UploadName(client_, blob), ": expected it to be there now, found nothing"),
+               "the registry took the blob and does not have it: run the command again later"};
+}
+
+Status Uploader::Send(UploadBody& body, std::optional<UploadSession> session) {
+  using What = SendEnd::What;
+  const remote::HttpSettings& settings = client_.http().settings();
+  const std::string name = UploadName(client_, body.blob());
+  bool renewed = false, switched = false, in_chunks = BeginsInChunks(body.size());
+  for (int tried = 1;; ++tried) {
+    SHARD_CHECK(CheckInterrupt());
+    SendEnd end = SendOnce(body, session, in_chunks);
+    if (end.what == What::kDone) return CheckArrived(end, body.blob());
+    if (end.what == What::kRenewed && !renewed) {
+      renewed = true;
+      --tried;
+      continue;
+    }
+    if (end.what == What::kOtherMode && options_.mode == UploadMode::kAuto && !switched) {
+      switched = true;
+      if (!in_chunks) refused_whole_ = std::min<uint64_t>(refused_whole_, body.size());
+      in_chunks = !in_chunks;
+      settings.warn(Cat(end.error->message, "; sending it ", in_chunks ? "in chunks" : "whole"));
+      continue;
+    }
+    if (end.what != What::kAgain) return *std::move(end.error);
+    if (tried >= settings.retry.tries) return NoMoreSends(*std::move(end.error), tried);
+    settings.warn(Cat(end.error->message, "; sending the blob again, try ", tried + 1, " of ",
+                      settings.retry.tries));
+    SHARD_CHECK(
+        remote::HttpClient::PauseAfterTry(RuleForBlobs(settings.retry), name, end.reply, tried));
+    // The answer may have been lost, and not the blob.
+    SHARD_TRY(const bool there, IsThere(body.blob()));
+    if (there) return Ok();
+    renewed = false;
+  }
+}
+
+Result<Added> Uploader::Upload(const ByteSource& source, const BlobRecord& blob,
+                               const BytesRead& read) {
+  SHARD_TRY(const bool there, IsThere(blob));
+  if (there) {
+    there_.Count(blob.size);
+    return Added{"there"};
+  }
+  std::optional<UploadSession> session;
+  SHARD_TRY(const bool mounted, Mounts(blob, session));
+  if (mounted) {
+    mounted_.Count(blob.size);
+    return Added{"mounted"};
+  }
+  UploadBody body(source, blob, read);
+  SHARD_CHECK(Send(body, std::move(session)));
+  sent_.Count(blob.size);
+  return Added{"sent"};
+}
+
+UploadCounts Uploader::counts() const { return {sent_.Value(), there_.Value(), mounted_.Value()}; }
+
+}  // namespace moepack::registry

@@ -1,0 +1,94 @@
+// Blobs into a registry: found there, mounted from another repository, or sent.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/byte_source.h"
+#include "libshard/base/result.h"
+#include "manifest/registry/artifact/oci_manifest.h"
+#include "manifest/registry/server/host_quirks.h"
+#include "manifest/registry/server/registry_client.h"
+#include "manifest/registry/server/send_end.h"
+#include "manifest/registry/server/upload_body.h"
+#include "manifest/registry/server/upload_journal.h"
+#include "manifest/registry/store/store.h"
+
+namespace moepack::registry {
+
+enum class UploadMode : uint8_t {
+  // Whole, and in chunks where the registry refuses that; large blobs in chunks where the registry
+  // lets them go on after a cut.
+  kAuto,
+  kWhole,    // one PUT
+  kChunked,  // PATCH after PATCH
+};
+
+struct UploadOptions {
+  UploadMode mode = UploadMode::kAuto;
+  uint64_t chunk_bytes = 64u << 20;  // of chunked uploads; the registry may want longer ones
+  // Repositories of the same registry, "team/model", that may have blobs already.
+  std::vector<std::string> mount_from = {};
+  // Where chunked uploads are written down, to go on after the process ended; "" for nowhere.
+  std::string journal_directory = {};
+};
+
+// Blobs and their bytes.
+struct UploadCounts {
+  struct Kind {
+    uint64_t blobs = 0, bytes = 0;
+  };
+  Kind sent, there, mounted;
+};
+
+// Used by several threads at once. Borrows the client.
+class Uploader {
+ public:
+  Uploader(const RegistryClient& client, UploadOptions options);
+
+  using BytesRead = std::function<void(uint64_t bytes)>;
+  // Puts a blob there: "there", "mounted" or "sent" as Added says. A cut connection and errors that
+  // may pass are tried again from the start of the blob, HttpSettings::retry.tries times in all.
+  // kMismatch, and the registry has not got it, when the source has other bytes; kCorrupt when the
+  // registry has another size of it; others are those of RegistryClient.
+  Result<Added> Upload(const ByteSource& source, const BlobRecord& blob, const BytesRead& read);
+
+  UploadCounts counts() const;
+  // REQUIRES: no upload is under way.
+  void SetMountFrom(std::vector<std::string> repositories) {
+    options_.mount_from = std::move(repositories);
+  }
+
+ private:
+  // Whether the blob is there, with its size.
+  Result<bool> IsThere(const BlobRecord& blob) const;
+  Result<bool> Mounts(const BlobRecord& blob, std::optional<UploadSession>& session) const;
+  Status Send(UploadBody& body, std::optional<UploadSession> session);
+  bool BeginsInChunks(uint64_t size);
+  SendEnd SendOnce(UploadBody& body, std::optional<UploadSession>& session, bool in_chunks);
+  Status CheckArrived(const SendEnd& end, const BlobRecord& blob) const;
+
+  const RegistryClient& client_;
+  UploadOptions options_;
+  HostQuirks quirks_;
+  UploadJournal journal_;
+  std::once_flag probed_;
+  bool survives_cuts_ = false;
+  std::atomic<uint64_t> refused_whole_{UINT64_MAX};  // bytes of the smallest blob
+  struct Counter {
+    std::atomic<uint64_t> blobs{0}, bytes{0};
+    void Count(uint64_t size) {
+      ++blobs;
+      bytes += size;
+    }
+    UploadCounts::Kind Value() const { return {blobs, bytes}; }
+  };
+  Counter sent_, there_, mounted_;
+};
+
+}  // namespace moepack::registry

@@ -1,0 +1,55 @@
+// The bytes of a blob on their way to a registry.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "libshard/base/byte_source.h"
+#include "libshard/base/digest.h"
+#include "libshard/base/result.h"
+#include "libshard/remote/http_client.h"
+#include "manifest/registry/artifact/oci_manifest.h"
+
+namespace moepack::registry {
+
+// Hashes what it gives, once and from front to back, and gives the last bytes only when all of them
+// are what the digest says: a registry that lacks them takes nothing. Borrows the source; used by
+// one thread.
+class UploadBody {
+ public:
+  // `read` is told how many bytes were read for the first time; it may be empty.
+  UploadBody(const ByteSource& source, const BlobRecord& blob,
+             std::function<void(uint64_t bytes)> read)
+      : source_(source), blob_(blob), read_(std::move(read)) {}
+
+  uint64_t size() const { return blob_.size; }
+  const BlobRecord& blob() const { return blob_; }
+  // kMismatch for a source of another size. Everything is hashed anew from here on.
+  Status Restart();
+  // Fills `out` from `offset` on, also where it was read before; what lies between is hashed first.
+  // kMismatch when the source has other bytes.
+  Status Read(uint64_t offset, std::span<std::byte> out);
+  // `size` bytes from `offset` on as what a request sends. Borrows this.
+  remote::HttpBody Part(uint64_t offset, uint64_t size);
+
+ private:
+  Status ReadSource(uint64_t offset, std::span<std::byte> out);
+  Status Hash(std::span<const std::byte> bytes);
+  Status Compare();
+
+  const ByteSource& source_;
+  const BlobRecord& blob_;
+  std::function<void(uint64_t bytes)> read_;
+  Sha256 sha256_;
+  uint64_t hashed_ = 0;  // bytes
+  uint64_t told_ = 0;    // the most of them so far
+  struct {
+    uint64_t offset = 0;
+    std::vector<std::byte> bytes;
+  } ahead_;  // of a far source, where few long reads are better than many
+};
+
+}  // namespace moepack::registry

@@ -1,0 +1,73 @@
+#include "manifest/registry/server/upload_journal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/inside_directory.h"
+#include "libshard/base/json.h"
+#include "libshard/base/text.h"
+
+namespace moepack::registry {
+namespace {
+
+constexpr uint64_t kMostEntry = 64u << 10;  // bytes
+constexpr size_t kNameDigits = 32;
+
+}  // namespace
+
+// One blob may be on its way to several repositories.
+std::string UploadJournal::NameOf(const std::string& digest) const {
+  return Cat(Sha256Hex(Cat(host_, "\n", repository_, "\n", digest)).substr(0, kNameDigits),
+             ".json");
+}
+
+std::optional<UploadJournal::Entry> UploadJournal::Find(const std::string& digest) const {
+  if (directory_.empty()) return std::nullopt;
+  const auto directory = InsideDirectory::Open(directory_);
+  if (!directory) return std::nullopt;
+  const auto text = directory->ReadText(NameOf(digest), kMostEntry);
+  if (!text) return std::nullopt;
+  const auto document = ParseJson("", *text);
+  if (!document || !document->is_object()) return std::nullopt;
+  const bool same = TextMember(*document, "host") == host_ &&
+                    TextMember(*document, "repository") == repository_ &&
+                    TextMember(*document, "digest") == digest;
+  const auto offset = JsonFields(*document, "").Unsigned("offset");
+  if (!same || !offset) return std::nullopt;
+  return Entry{TextMember(*document, "location"), *offset};
+}
+
+Status UploadJournal::Note(const std::string& digest, const Entry& entry) const {
+  if (directory_.empty()) return Ok();
+  const Json document = {{"host", host_},
+                         {"repository", repository_},
+                         {"digest", digest},
+                         {"location", entry.location},
+                         {"offset", entry.offset}};
+  SHARD_TRY(const InsideDirectory directory, InsideDirectory::OpenOrMake(directory_));
+  const std::string name = NameOf(digest), temporary = Cat(name, ".tmp-", getpid());
+  SHARD_CHECK(directory.Remove(temporary));
+  {
+    SHARD_TRY(const Descriptor file, directory.OpenFile(temporary, O_WRONLY | O_CREAT | O_EXCL));
+    const fs::path path = directory.path() / temporary;
+    if (fchmod(file.get(), S_IRUSR | S_IWUSR) != 0)
+      return Error{Code::kIo, Cat(path.string(), ": chmod: ", ErrnoText(errno))};
+    const std::string text = WriteJson(document);
+    SHARD_CHECK(WriteAt(file.get(), path, 0, std::as_bytes(std::span(text))));
+    SHARD_CHECK(FlushToDisk(file.get(), path));
+  }
+  return directory.Move(temporary, directory, name, true);
+}
+
+void UploadJournal::Forget(const std::string& digest) const {
+  if (directory_.empty()) return;
+  const auto directory = InsideDirectory::Open(directory_);
+  if (directory) (void)directory->Remove(NameOf(digest));
+}
+
+}  // namespace moepack::registry

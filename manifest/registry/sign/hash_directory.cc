@@ -1,0 +1,84 @@
+#include "manifest/registry/sign/hash_directory.h"
+
+#include <algorithm>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/inside_directory.h"
+#include "libshard/base/inside_path.h"
+#include "libshard/base/local_tree.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+
+namespace moepack::registry {
+namespace {
+
+// The directories that the listing has been through hold for the files in them.
+Status CheckPlainFile(const InsideDirectory& directory, const std::string& name) {
+  const std::string where = (directory.path() / name).string();
+  if (!IsSafeRelativePath(name))
+    return Error{Code::kUnsupported, Cat(Shown(where),
+                                         ": name: expected UTF-8 without control "
+                                         "characters and backslashes")};
+  SHARD_TRY(const InsideDirectory::Kind kind, directory.KindOf(name));
+  if (kind == InsideDirectory::Kind::kFile) return Ok();
+  return Error{Code::kUnsupported,
+               Cat(Shown(where), ": expected a file, found ",
+                   kind == InsideDirectory::Kind::kLink ? "a link" : "something else"),
+               "`moepack assemble --link copy` or `--link hardlink` makes a node without links"};
+}
+
+Result<std::vector<std::string>> NamesToHash(const std::string& directory,
+                                             const std::vector<std::string>& ignored) {
+  SHARD_TRY(const InsideDirectory inside, InsideDirectory::Open(directory));
+  SHARD_TRY(std::vector<std::string> names, inside.ListFiles());
+  std::erase_if(names, [&](const std::string& name) { return IsIgnored(name, ignored); });
+  for (const std::string& name : names) SHARD_CHECK(CheckPlainFile(inside, name));
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return Split(a, '/') < Split(b, '/');
+  });
+  return names;
+}
+
+}  // namespace
+
+bool IsIgnored(const std::string& name, const std::vector<std::string>& ignored) {
+  return std::any_of(ignored.begin(), ignored.end(), [&](const std::string& one) {
+    return name == one || name.starts_with(Cat(one, "/"));
+  });
+}
+
+Result<HashedDirectory> HashDirectory(const std::string& directory,
+                                      const std::vector<std::string>& ignored,
+                                      const HashOptions& options) {
+  SHARD_TRY(const std::vector<std::string> names, NamesToHash(directory, ignored));
+  const LocalTree tree(directory);
+  HashedDirectory hashed;
+  for (const std::string& name : names) {
+    SHARD_TRY(const ByteSourcePtr file, tree.Open(name));
+    hashed.bytes += file->size();
+  }
+  ByteProgress progress(options.progress, hashed.bytes);
+  hashed.files.resize(names.size());
+  const size_t jobs = ThreadsForFiles(options.jobs);
+  const Status done = ParallelFor(names.size(), jobs, [&](size_t i) -> Status {
+    SHARD_TRY(const ByteSourcePtr file, tree.Open(names[i]));
+    SHARD_TRY(std::string sha256, Sha256Of(*file, [&](uint64_t bytes) { progress.Add(bytes); }));
+    SHARD_CHECK(file->CheckUnchanged());
+    hashed.files[i] = {names[i], std::move(sha256)};
+    return Ok();
+  });
+  if (!done) return done.error();
+  return hashed;
+}
+
+std::string RootDigest(const std::vector<FileDigest>& files) {
+  std::string bytes;
+  for (const FileDigest& file : files) {
+    for (size_t i = 0; i + 1 < file.sha256.size(); i += 2)
+      bytes += static_cast<char>(std::stoi(file.sha256.substr(i, 2), nullptr, 16));
+  }
+  return Sha256Hex(bytes);
+}
+
+}  // namespace moepack::registry

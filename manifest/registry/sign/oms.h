@@ -1,0 +1,68 @@
+// A signature of every file of a directory in the form of OpenSSF Model Signing v1.0, which its
+// program `model_signing verify key` reads (https://github.com/sigstore/model-transparency): an
+// in-toto statement in a DSSE envelope in a sigstore bundle.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/registry/sign/hash_directory.h"
+#include "manifest/registry/sign/keys.h"
+
+namespace moepack::registry {
+
+inline constexpr const char* kOmsFile = "model.sig";  // in the directory, unless told otherwise
+
+// What is signed.
+struct OmsStatement {
+  std::string name;                  // of the directory
+  std::vector<FileDigest> files;     // in the order of HashDirectory
+  std::vector<std::string> ignored;  // files and directories that are not listed
+};
+
+// One line of JSON with a fixed order of keys.
+std::string WriteOmsStatement(const OmsStatement& statement);
+// kCorrupt for what is no such statement or contradicts itself, kUnsupported for one over parts of
+// files, with another hash, or of another version.
+Result<OmsStatement> ParseOmsStatement(const std::string& where, std::string_view text);
+
+// The bundle: a statement and its signature. kInvalidArgument for a key that is not P-256: the
+// format has no other type that moepack has.
+Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKey& key);
+// What one of the keys signed; nothing of it is read before. kMismatch when none of them did, or
+// when the bundle is no such bundle. The text may be hostile.
+struct OmsSigned {
+  std::string statement;
+  PublicKey key;
+};
+Result<OmsSigned> OpenOmsBundle(const std::string& where, std::string_view text,
+                                const std::vector<PublicKey>& keys);
+
+struct OmsReport {
+  std::string directory, signature_file;
+  std::string name;    // of the directory when it was signed
+  std::string digest;  // RootDigest of the files
+  uint64_t files = 0, bytes = 0;
+  std::string key_name, key_id;
+};
+
+// Signs every file of the directory but what git keeps beside it and `signature_file` itself, which
+// is written at the end; "" for kOmsFile in the directory. Unless `replace`, a signature that is
+// there is kInvalidArgument. Code of HashDirectory and WriteOmsBundle.
+struct OmsSignOptions {
+  std::string signature_file;
+  std::vector<std::string> ignored = {};  // files and directories that are not signed either
+  bool replace = false, dry_run = false;
+  HashOptions hash = {};
+};
+Result<OmsReport> SignDirectory(const std::string& directory, const PrivateKey& key,
+                                const OmsSignOptions& options);
+
+// The directory holds the files that were signed by one of the keys, with the bytes that were
+// signed, and no others; else kMismatch, which names them.
+Result<OmsReport> VerifyDirectory(const std::string& directory, const std::string& signature_file,
+                                  const std::vector<PublicKey>& keys, const HashOptions& options);
+
+}  // namespace moepack::registry

@@ -1,0 +1,37 @@
+// Signs what is published: the manifest of a set and those of its node views.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/registry/sign/keys.h"
+#include "manifest/registry/store/store.h"
+
+namespace moepack::registry {
+
+struct SignOptions {
+  std::string identity;  // "host/repository"; kInvalidArgument unless CheckIdentity takes it
+  bool views = true;     // also every node view of the set that the store lists
+};
+
+struct SignedManifest {
+  std::string tag;  // one of its tags; "" if none is known
+  std::string digest;
+  bool was_signed = false;  // by this key, with this identity
+  std::string signature_tag;
+};
+
+// What Sign would sign, the manifest that was asked for first. Nothing is written.
+Result<std::vector<SignedManifest>> PlanSigning(const Store& store, const Tagged& manifest,
+                                                const PublicKey& key, const SignOptions& options);
+
+// Signs a manifest and its node views, and puts the signatures beside those that are there; one
+// that was signed by this key with this identity is left as it is. What is signed was read and
+// compared with its digest. Then everything is read back: another signer who wrote at the same time
+// may have won, and the signatures are added to that one's. kUnavailable if that goes on, kCorrupt
+// when what is there of signatures cannot be read.
+Result<std::vector<SignedManifest>> Sign(WritableStore& store, const Tagged& manifest,
+                                         const PrivateKey& key, const SignOptions& options);
+
+}  // namespace moepack::registry

@@ -1,0 +1,174 @@
+#include "manifest/registry/transfer/fetch_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "libshard/base/digest.h"
+#include "libshard/base/limits.h"
+#include "libshard/base/local_tree.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/scan_file.h"
+#include "libshard/base/text.h"
+#include "manifest/registry/transfer/fetch_pass.h"
+#include "manifest/registry/transfer/part_file.h"
+
+namespace moepack::registry {
+namespace {
+
+constexpr int kMostAttempts = 2;  // after wrong bytes
+// How often the file is begun anew because another process took it away.
+constexpr int kMostTakenAway = 3;
+constexpr size_t kCellBuffer = 1u << 20;
+
+bool IsHexDigest(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+// One of other cells, or of another number of them, tells nothing here.
+bool HasUsableMap(const Promise& promise, const CellMap& cells) {
+  return promise.cells.bytes == cells.cell_bytes() && promise.cells.sha256.size() == cells.count();
+}
+
+Status CheckPromise(const ByteSource& from, const Promise& promise, const FetchOptions& options) {
+  const auto wrong = [&](const std::string& what) {
+    return Error{Code::kInvalidArgument, Cat(promise.name, ": ", what)};
+  };
+  if (!IsHexDigest(promise.sha256))
+    return wrong(Cat("sha256: expected 64 hexadecimal digits, found ", Quoted(promise.sha256)));
+  if (options.cell_bytes == 0 || options.piece_bytes == 0 || options.connections == 0)
+    return wrong("expected cells, pieces and connections, found 0");
+  if (promise.size > kMaxFileBytes || promise.size / options.cell_bytes >= kMostCells)
+    return wrong(Cat("size: expected at most ", kMostCells, " cells of ", options.cell_bytes,
+                     " bytes, found ", promise.size, " bytes"));
+  if (from.size() == promise.size) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(promise.name, ": size: expected ", promise.size, " bytes as promised, found ",
+                   from.size(), " on the server (", from.name(), ")"),
+               "the copy on the server is damaged: publish it again"};
+}
+
+// One life of the partial file.
+class Fetching {
+ public:
+  Fetching(const ByteSource& from, const Promise& promise, const FetchOptions& options,
+           PieceBuffers& buffers, PartFile part)
+      : from_(from),
+        promise_(promise),
+        options_(options),
+        buffers_(buffers),
+        part_(std::move(part)) {
+    report_.resumed_bytes = part_.cells().done_bytes();
+    pass_.connections = promise.size < options.parallel_from ? 1 : buffers.count();
+    pass_.progress = options.progress;
+    pass_.rehashed = options.rehashed;
+  }
+
+  Result<FetchReport> Run() {
+    for (int attempt = 1;; ++attempt) {
+      SHARD_TRY(const PassOutcome outcome, FetchMissing(from_, part_, buffers_, pass_));
+      report_.fetched_bytes += outcome.fetched_bytes;
+      if (attempt > 1) report_.again_bytes += outcome.fetched_bytes;
+      if (outcome.sha256 == promise_.sha256) break;
+      if (attempt == kMostAttempts) return Damaged(outcome.sha256);
+      SHARD_CHECK(ForgetDamaged(outcome.sha256));
+    }
+    SHARD_CHECK(part_.Publish());
+    return report_;
+  }
+
+  // Something else renamed or removed the file, so that an error says nothing about the source.
+  bool TakenAway() const { return !discarded_ && !part_.IsOurs(); }
+
+ private:
+  Error Damaged(const std::string& found) {
+    discarded_ = true;
+    const Status removed = part_.Discard();
+    const std::string rest = removed ? "" : Cat("; ", removed.error().message);
+    return {Code::kCorrupt,
+            Cat(promise_.name, ": content: expected sha256:", promise_.sha256,
+                ", found sha256:", found, "; discarded after ", kMostAttempts, " attempts", rest),
+            "the copy on the server is damaged: publish it again"};
+  }
+
+  // With a chunk map only what differs from it is fetched again. When nothing does, the map and
+  // the digest contradict each other, and the map is the one to doubt.
+  Status ForgetDamaged(const std::string& found) {
+    SHARD_TRY(std::vector<uint64_t> cells, DamagedCells());
+    const uint64_t count = part_.cells().count();
+    if (cells.empty())
+      for (uint64_t cell = 0; cell < count; ++cell) cells.push_back(cell);
+    if (options_.warn)
+      options_.warn(Cat(promise_.name, ": content: expected sha256:", promise_.sha256,
+                        ", found sha256:", found, "; ", cells.size(), " of ", count,
+                        " cells are fetched again"));
+    return part_.Forget(cells);
+  }
+
+  Result<std::vector<uint64_t>> DamagedCells() const {
+    std::vector<uint64_t> damaged;
+    if (!HasUsableMap(promise_, part_.cells())) return damaged;
+    PageBuffer buffer(kCellBuffer);
+    for (uint64_t cell = 0; cell < part_.cells().count(); ++cell) {
+      Sha256 sha256;
+      const uint64_t begin = cell * options_.cell_bytes, bytes = part_.cells().BytesOf(cell);
+      for (uint64_t at = 0; at < bytes; at += kCellBuffer) {
+        SHARD_CHECK(CheckInterrupt());
+        const auto step = buffer.bytes().first(std::min<uint64_t>(kCellBuffer, bytes - at));
+        SHARD_CHECK(part_.Read(begin + at, step));
+        sha256.Update(step);
+      }
+      if (sha256.Finish() != promise_.cells.sha256[cell]) damaged.push_back(cell);
+    }
+    return damaged;
+  }
+
+  const ByteSource& from_;
+  const Promise& promise_;
+  const FetchOptions& options_;
+  PieceBuffers& buffers_;
+  PartFile part_;
+  PassOptions pass_;
+  FetchReport report_;
+  bool discarded_ = false;
+};
+
+// Whether `name` is there with the promised bytes.
+bool IsBrought(const InsideDirectory& directory, const std::string& name, const Promise& promise) {
+  const auto file = LocalTree(directory.path()).Open(name);
+  if (!file || (*file)->size() != promise.size) return false;
+  const auto sha256 = Sha256Of(**file);
+  return sha256 && *sha256 == promise.sha256;
+}
+
+}  // namespace
+
+Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
+                              const InsideDirectory& directory, const std::string& name,
+                              const FetchOptions& options, PieceBuffers& buffers) {
+  SHARD_CHECK(CheckPromise(from, promise, options));
+  for (int begun = 1;; ++begun) {
+    SHARD_TRY(
+        PartFile part,
+        PartFile::Open(directory, name, CellMap(promise.sha256, promise.size, options.cell_bytes),
+                       options.warn));
+    Fetching fetching(from, promise, options, buffers, std::move(part));
+    Result<FetchReport> report = fetching.Run();
+    if (report || report.error().code == Code::kInterrupted || !fetching.TakenAway()) return report;
+    if (IsBrought(directory, name, promise)) {
+      if (options.progress) options.progress(promise.size);
+      FetchReport by_another;
+      by_another.by_another = true;
+      return by_another;
+    }
+    if (begun == kMostTakenAway) return report;
+  }
+}
+
+Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
+                              const InsideDirectory& directory, const std::string& name,
+                              const FetchOptions& options) {
+  PieceBuffers buffers(options.connections, options.piece_bytes);
+  return FetchFile(from, promise, directory, name, options, buffers);
+}
+
+}  // namespace moepack::registry

@@ -1,0 +1,109 @@
+#include "manifest/registry/sign/key_files.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+
+#include "tests/manifest/registry/sign/sample_keys.h"
+
+namespace moepack::registry {
+namespace {
+
+using fixtures::ReadFile;
+using fixtures::WriteFile;
+using testing::HasSubstr;
+
+class KeyFiles : public testing::Test {
+ protected:
+  KeyFiles() { unsetenv(kPassphraseVariable); }
+  ~KeyFiles() override { unsetenv(kPassphraseVariable); }
+  std::string Path(const std::string& name) const { return (dir_ / name).string(); }
+  fixtures::TempDir dir_;
+};
+
+TEST_F(KeyFiles, ThePrivateOneIsItsOwnersOnly) {
+  const PrivateKey key = NewKey();
+  const KeyPaths paths = KeyPathsOf(Path("release"));
+  EXPECT_EQ(paths.private_key, Path("release.key"));
+  const mode_t before = umask(0);
+  const Status written = WriteKeyPair(paths, key, {});
+  umask(before);
+  ASSERT_TRUE(written) << written.error().message;
+  struct stat info = {};
+  ASSERT_EQ(stat(paths.private_key.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  const auto read = ReadPrivateKey(paths.private_key, {});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->public_key().id(), key.public_key().id());
+  const auto known = ReadPublicKey(paths.public_key);
+  ASSERT_TRUE(known) << known.error().message;
+  EXPECT_EQ(known->id(), key.public_key().id());
+  EXPECT_EQ(known->name(), paths.public_key);
+}
+
+TEST_F(KeyFiles, NothingThatIsThereIsReplaced) {
+  const KeyPaths paths = KeyPathsOf(Path("release"));
+  for (const std::string& there : {paths.private_key, paths.public_key}) {
+    WriteFile(there, "mine");
+    const Status written = WriteKeyPair(paths, NewKey(), {});
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, Code::kInvalidArgument);
+    EXPECT_EQ(written.error().message, there + ": expected no such file, found one");
+    EXPECT_EQ(ReadFile(there), "mine");
+    std::filesystem::remove(there);
+    EXPECT_TRUE(std::filesystem::is_empty(dir_.path()));
+  }
+  std::filesystem::create_symlink(Path("elsewhere"), paths.private_key);
+  EXPECT_FALSE(WriteKeyPair(paths, NewKey(), {}));
+  EXPECT_FALSE(std::filesystem::exists(Path("elsewhere")));
+  const Status nowhere = WriteKeyPair(KeyPathsOf(Path("none/release")), NewKey(), {});
+  ASSERT_FALSE(nowhere);
+  EXPECT_THAT(nowhere.error().message, HasSubstr("none/release.key: create: "));
+}
+
+TEST_F(KeyFiles, APassphraseIsTheFirstLineOfItsFile) {
+  for (const char* text :
+       {"open sesame", "open sesame\n", "open sesame\r\n", "open sesame\nmore"}) {
+    WriteFile(dir_ / "words", text);
+    const auto read = ReadPassphrase(Path("words"));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->text(), "open sesame");
+  }
+  WriteFile(dir_ / "words", "\nopen sesame");
+  const auto empty = ReadPassphrase(Path("words"));
+  ASSERT_FALSE(empty);
+  EXPECT_THAT(empty.error().message, HasSubstr("words: expected a passphrase in the first line"));
+  EXPECT_EQ(ReadPassphrase(Path("absent")).error().code, Code::kNotFound);
+  WriteFile(dir_ / "words", std::string(5000, 'x'));
+  EXPECT_EQ(ReadPassphrase(Path("words")).error().code, Code::kCorrupt);
+}
+
+TEST_F(KeyFiles, APassphraseIsReadFromTheEnvironmentToo) {
+  EXPECT_TRUE(ReadPassphrase("")->empty());
+  setenv(kPassphraseVariable, "open sesame", 1);
+  EXPECT_EQ(ReadPassphrase("")->text(), "open sesame");
+  WriteFile(dir_ / "words", "another");
+  EXPECT_EQ(ReadPassphrase(Path("words"))->text(), "another");
+}
+
+TEST_F(KeyFiles, SeveralKeysAreSeveral) {
+  for (const char* name : {"a", "b"})
+    ASSERT_TRUE(WriteKeyPair(KeyPathsOf(Path(name)), NewKey(), {}));
+  const auto keys = ReadPublicKeys({Path("a.pub"), Path("b.pub")});
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_EQ(keys->size(), 2u);
+  const auto twice = ReadPublicKeys({Path("a.pub"), Path("b.pub"), Path("a.pub")});
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().message, HasSubstr("expected a key of its own, found that of "));
+  EXPECT_EQ(ReadPublicKeys({Path("a.pub"), Path("c.pub")}).error().code, Code::kNotFound);
+}
+
+TEST_F(KeyFiles, AFileThatIsTooLargeIsNoKey) {
+  WriteFile(dir_ / "large", std::string(70000, 'x'));
+  EXPECT_EQ(ReadPublicKey(Path("large")).error().code, Code::kCorrupt);
+  EXPECT_EQ(ReadPrivateKey(Path("large"), {}).error().code, Code::kCorrupt);
+}
+
+}  // namespace
+}  // namespace moepack::registry

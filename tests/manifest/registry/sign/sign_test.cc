@@ -1,0 +1,145 @@
+#include "manifest/registry/sign/sign.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/manifest/registry/sign/signed_sample.h"
+
+namespace moepack::registry {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Signing : public SignedSample {};
+
+std::vector<std::string> TagsOf(const std::vector<SignedManifest>& all) {
+  std::vector<std::string> tags;
+  for (const SignedManifest& one : all) tags.push_back(one.tag);
+  return tags;
+}
+
+// Views are found by what they say; each is signed once, whatever its tags are.
+TEST_F(Signing, ASetIsSignedWithItsViews) {
+  const auto done = SignIt(key_);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_THAT(TagsOf(*done), ElementsAre("v1", "stable-g001", "v1-g000"));
+  for (const SignedManifest& one : *done) EXPECT_FALSE(one.was_signed);
+  for (const std::string& digest : {set_, views_[0], views_[1]}) {
+    const auto report = VerifySignatures(store_, digest, {key_.public_key()});
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_EQ(report->good[0].identity, "localhost/model");
+  }
+  EXPECT_FALSE(VerifySignatures(store_, other_, {key_.public_key()}));
+  EXPECT_FALSE(VerifySignatures(store_, foreign_, {key_.public_key()}));
+  EXPECT_EQ(store_.writes, 1);
+}
+
+TEST_F(Signing, WithoutViewsTheSetAloneIs) {
+  const auto done = SignIt(key_, false);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_THAT(TagsOf(*done), ElementsAre("v1"));
+  EXPECT_FALSE(VerifySignatures(store_, views_[0], {key_.public_key()}));
+}
+
+TEST_F(Signing, ADigestWithoutATagIsEnough) {
+  const auto done = Sign(store_, {"", {"", views_[1], 0}}, key_, {"localhost/model", true});
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(done->size(), 1u);
+  EXPECT_TRUE(VerifySignatures(store_, views_[1], {key_.public_key()}));
+}
+
+// Signatures of ECDSA are others each time, so that they are compared by verifying them.
+TEST_F(Signing, TheSameKeySignsOnce) {
+  for (const KeyType type : {KeyType::kP256, KeyType::kEd25519}) {
+    const PrivateKey key = NewKey(type);
+    MustSign(key);
+    const auto before = store_.tags;
+    const auto again = SignIt(key);
+    ASSERT_TRUE(again) << again.error().message;
+    for (const SignedManifest& one : *again) EXPECT_TRUE(one.was_signed);
+    EXPECT_EQ(store_.tags.size(), before.size());
+    for (const auto& [tag, blob] : before) EXPECT_EQ(store_.tags[tag].digest, blob.digest);
+  }
+  EXPECT_EQ(Signatures().layers.size(), 2u);
+  ASSERT_TRUE(SignIt(key_, true, "localhost/other"));
+  ASSERT_TRUE(SignIt(key_, true, "localhost/model"));
+  EXPECT_EQ(Signatures().layers.size(), 4u);
+}
+
+TEST_F(Signing, APlanWritesNothing) {
+  const auto before = store_.texts;
+  const auto plan =
+      PlanSigning(store_, {"v1", store_.tags.at("v1")}, key_.public_key(), {"localhost/x", true});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->size(), 3u);
+  EXPECT_EQ((*plan)[0].signature_tag, SignatureTag(set_));
+  EXPECT_EQ(store_.texts, before);
+  EXPECT_EQ(store_.writes, 0);
+}
+
+TEST_F(Signing, WhatIsSignedIsThere) {
+  store_.texts[set_] += " ";
+  const auto damaged = SignIt(key_);
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code, Code::kCorrupt);
+  store_.texts.erase(set_);
+  EXPECT_EQ(SignIt(key_).error().code, Code::kNotFound);
+  EXPECT_EQ(store_.writes, 0);
+}
+
+TEST_F(Signing, AnIdentityThatIsNoneIsRefused) {
+  const auto done = SignIt(key_, true, "v1");
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(store_.writes, 0);
+}
+
+// What nobody can read is not overwritten: it may be somebody's signatures.
+TEST_F(Signing, SignaturesThatCannotBeReadStay) {
+  store_.PutManifest(SignatureTag(set_), "{}");
+  const auto done = SignIt(key_);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kCorrupt);
+  EXPECT_THAT(done.error().message, HasSubstr("memory: manifest sha256-"));
+  EXPECT_EQ(SignatureText(), "{}");
+}
+
+TEST_F(Signing, AFullManifestIsLeftAlone) {
+  MustSign(NewKey());
+  OciManifest oci = Signatures();
+  oci.layers.resize(kMaxSignatures, oci.layers[0]);
+  SetSignatures(oci);
+  const auto done = SignIt(key_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message, HasSubstr("signatures: expected room for one more, found 100"));
+}
+
+// Another signer has read the same manifest before we wrote ours, and writes its own after.
+TEST_F(Signing, ASignerWhoCameBetweenLosesNothing) {
+  const PrivateKey theirs = NewKey();
+  const std::string payload = WritePayload({"localhost/model", set_});
+  const SignatureBlobs blobs = AddSignature(nullptr, payload, *theirs.Sign(payload));
+  store_.after_write = [&] {
+    if (store_.writes > 1) return;
+    store_.Put(blobs.payload.blob.digest, blobs.payload.text);
+    store_.PutManifest(SignatureTag(set_), blobs.manifest.text);
+  };
+  MustSign(key_);
+  EXPECT_EQ(store_.writes, 2);
+  EXPECT_TRUE(VerifySignatures(store_, set_, {key_.public_key()}));
+  EXPECT_TRUE(VerifySignatures(store_, set_, {theirs.public_key()}));
+  EXPECT_EQ(Signatures().layers.size(), 2u);
+}
+
+TEST_F(Signing, GivesUpWhereATagNeverStays) {
+  store_.after_write = [&] { store_.tags.erase(SignatureTag(set_)); };
+  const auto done = SignIt(key_);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kUnavailable);
+  EXPECT_THAT(done.error().message, HasSubstr("found another manifest 5 times"));
+}
+
+}  // namespace
+}  // namespace moepack::registry

@@ -1,0 +1,91 @@
+#include "manifest/registry/transfer/fetch_pass.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "tests/manifest/registry/transfer/fetch_sample.h"
+
+namespace moepack::registry {
+namespace {
+
+class FetchPassTest : public FetchSample {
+ protected:
+  PartFile Open(const FarSource& from) const {
+    auto part = PartFile::Open(*directory_, "file",
+                               CellMap(from.Promised().sha256, from.size(), kTestCell), {});
+    EXPECT_TRUE(part);
+    return std::move(*part);
+  }
+};
+
+TEST_F(FetchPassTest, FetchesWhatIsMissingAndHashesAll) {
+  const FarSource from(BytesFromSeed(5 * kTestCell));
+  PieceBuffers buffers(2, kTestPiece);
+  {
+    PartFile part = Open(from);
+    for (const uint64_t cell : {0, 3}) {
+      const std::string_view bytes =
+          std::string_view(from.bytes()).substr(cell * kTestCell, kTestCell);
+      ASSERT_TRUE(part.Write(cell * kTestCell, std::as_bytes(std::span(bytes))));
+      ASSERT_TRUE(part.Keep({cell}));
+    }
+  }
+  PartFile part = Open(from);
+  const auto outcome = FetchMissing(from, part, buffers, {2, {}, {}});
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->sha256, Sha256Hex(from.bytes()));
+  EXPECT_EQ(outcome->fetched_bytes, 3 * kTestCell);
+  EXPECT_EQ(from.counts->bytes, 3 * kTestCell);
+  EXPECT_EQ(part.cells().done_bytes(), from.size());
+}
+
+TEST_F(FetchPassTest, ReadsPiecesInsideCellsAndNoMoreAtOnceThanThereAreConnections) {
+  FarSource from(BytesFromSeed(5 * kTestCell + 7));
+  std::mutex mutex;
+  std::vector<std::pair<uint64_t, uint64_t>> reads;
+  from.before = [&](uint64_t offset, uint64_t bytes) {
+    const std::lock_guard lock(mutex);
+    reads.emplace_back(offset, bytes);
+    return Ok();
+  };
+  constexpr uint64_t kOdd = 3000;  // pieces that do not divide the cells
+  PieceBuffers buffers(3, kOdd);
+  PartFile part = Open(from);
+  ASSERT_TRUE(FetchMissing(from, part, buffers, {3, {}, {}}));
+  EXPECT_LE(from.counts->most, 3u);
+  std::sort(reads.begin(), reads.end());
+  uint64_t at = 0;
+  for (const auto& [offset, bytes] : reads) {
+    EXPECT_EQ(offset, at);
+    EXPECT_LE(bytes, kOdd);
+    EXPECT_EQ(offset / kTestCell, (offset + bytes - 1) / kTestCell);
+    at += bytes;
+  }
+  EXPECT_EQ(at, from.size());
+}
+
+TEST_F(FetchPassTest, StopsWhenTheBuffersStop) {
+  FarSource from(BytesFromSeed(20 * kTestCell));
+  PieceBuffers buffers(2, kTestPiece);
+  from.after = [&](uint64_t offset, std::span<std::byte>) {
+    if (offset >= 10 * kTestCell) buffers.Stop();
+  };
+  PartFile part = Open(from);
+  const auto outcome = FetchMissing(from, part, buffers, {2, {}, {}});
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Code::kInterrupted);
+  EXPECT_GE(part.cells().done_bytes(), 8 * kTestCell);
+}
+
+TEST_F(FetchPassTest, AnExceptionOfTheSourceReachesTheCaller) {
+  FarSource from(BytesFromSeed(4 * kTestCell));
+  from.before = [](uint64_t, uint64_t) -> Status { throw std::bad_alloc(); };
+  PieceBuffers buffers(2, kTestPiece);
+  PartFile part = Open(from);
+  EXPECT_THROW((void)FetchMissing(from, part, buffers, {2, {}, {}}).has_value(), std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace moepack::registry

@@ -1,0 +1,66 @@
+// docker-registry, as Debian has it (2.8), on 127.0.0.1 for the time of a test.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/remote/support/real_server.h"
+
+namespace moepack::remote {
+
+class DockerRegistry {
+ public:
+  struct Settings {
+    // With it uploads go on after a restart.
+    std::string secret = {};
+    // More lines of YAML: below `http:` with two blanks in front (`  tls:\n    certificate: ...`),
+    // and at the top (`auth:\n  htpasswd: ...`).
+    std::string http = {}, more = {};
+  };
+  // A line of the access log.
+  struct Request {
+    std::string method, path;  // with the query
+    int status = 0;
+  };
+
+  static bool IsInstalled() { return !FindProgram("docker-registry").empty(); }
+
+  // Keeps everything in `directory`, which is made. started() says whether it runs.
+  explicit DockerRegistry(const std::filesystem::path& directory)
+      : DockerRegistry(directory, Settings()) {}
+  DockerRegistry(const std::filesystem::path& directory, Settings settings);
+
+  bool started() const { return server_ && server_->started(); }
+  uint16_t port() const { return server_->port(); }
+  std::string host() const;  // "127.0.0.1:4711"
+  // Everything that it printed.
+  std::string Log() const;
+  // In the order in which they were answered. A line is written just after the answer went out, so
+  // ask for another thing first when the last one counts.
+  std::vector<Request> requests() const;
+  // From here on.
+  void Forget();
+  // Kills it and starts it again, with the same port and what it stored.
+  void Restart();
+  void Stop() { server_.reset(); }
+  // Stops it, removes what no manifest with a tag names, and starts it again. False when its
+  // program failed.
+  bool CollectGarbage();
+
+  // Where it keeps the bytes of a blob.
+  std::filesystem::path BlobPath(const std::string& digest) const;
+
+ private:
+  void Start(uint16_t port);
+  std::vector<std::string> Command(uint16_t port) const;
+
+  std::filesystem::path directory_;
+  Settings settings_;
+  size_t forgotten_ = 0;  // bytes of the log
+  std::optional<RealServer> server_;
+};
+
+}  // namespace moepack::remote

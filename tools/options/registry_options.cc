@@ -1,0 +1,187 @@
+#include "tools/options/registry_options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+
+#include "libshard/base/file.h"
+#include "libshard/base/text.h"
+#include "libshard/remote/http_client.h"
+#include "manifest/registry/server/certs_d.h"
+#include "manifest/registry/server/credentials.h"
+#include "manifest/registry/server/registry_auth.h"
+#include "tools/base/output.h"
+#include "tools/base/sections.h"
+#include "tools/options/source.h"
+
+namespace moepack::cli {
+namespace {
+
+using registry::GivenCredentials;
+
+constexpr size_t kMostSecret = 64u << 10;
+
+// All of standard input.
+Result<std::string> ReadStandardInput() {
+  std::string text;
+  char bytes[4096];
+  while (text.size() <= kMostSecret) {
+    const ssize_t got = read(STDIN_FILENO, bytes, sizeof(bytes));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return Error{Code::kIo, Cat("--password-stdin: ", ErrnoText(errno))};
+    if (got == 0) return text;
+    text.append(bytes, static_cast<size_t>(got));
+  }
+  return Error{Code::kInvalidArgument,
+               Cat("--password-stdin: expected at most ", kMostSecret, " bytes, found more")};
+}
+
+// A secret ends before the newline that an editor or `echo` puts behind it.
+std::string WithoutNewline(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+Result<std::string> NotEmpty(std::string text, const std::string& from) {
+  if (!text.empty()) return text;
+  return Error{Code::kInvalidArgument, Cat(from, ": expected a secret, found nothing")};
+}
+
+Result<std::string> SecretOfFile(const char* option, const std::string& file) {
+  Result<std::string> text = ReadTextFile(file, kMostSecret);
+  if (!text) return Error(text.error()).Within(option);
+  return NotEmpty(WithoutNewline(*std::move(text)), Cat(option, ": ", file));
+}
+
+Result<GivenCredentials> ReadGiven(const RegistryArguments& arguments) {
+  GivenCredentials given;
+  given.user = arguments.username;
+  if (!arguments.token_file.empty()) {
+    SHARD_TRY(given.token, SecretOfFile("--token-file", arguments.token_file));
+    given.from = "--token-file";
+  } else if (!arguments.password_file.empty()) {
+    SHARD_TRY(given.password, SecretOfFile("--password-file", arguments.password_file));
+    given.from = "--password-file";
+  } else if (arguments.password_stdin) {
+    SHARD_TRY(std::string text, ReadStandardInput());
+    SHARD_TRY(given.password, NotEmpty(WithoutNewline(std::move(text)), "--password-stdin"));
+    given.from = "--password-stdin";
+  }
+  return given;
+}
+
+Result<remote::HttpSettings> SettingsFor(const RegistryArguments& arguments,
+                                         const std::string& host) {
+  remote::HttpSettings settings = remote::SettingsFromEnvironment();
+  settings.plain_http = arguments.plain_http;
+  if (!arguments.ca_file.empty()) {
+    Result<std::string> text = registry::ReadAuthorities(arguments.ca_file);
+    if (!text) return Error(text.error()).Within("--cacert");
+    settings.ca_text = *std::move(text);
+  }
+  settings.client_cert = arguments.client_cert;
+  settings.client_key = arguments.client_key;
+  settings.insecure = arguments.insecure;
+  settings.warn = [](const std::string& text) {
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    PrintWarnings({text});
+  };
+  SHARD_TRY(const registry::HostCertificates certificates,
+            registry::CertificatesOf(host, registry::CertificateDirectories()));
+  SHARD_CHECK(registry::UseCertificates(certificates, settings));
+  return settings;
+}
+
+}  // namespace
+
+void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments) {
+  StartSection(app, Section::kRegistry);
+  CLI::Option* user =
+      app.add_option(
+             "--username", arguments.username,
+             "The user at the registry. Default: MOEPACK_REGISTRY_USERNAME and "
+             "MOEPACK_REGISTRY_PASSWORD, or MOEPACK_REGISTRY_TOKEN, or where docker, podman "
+             "or skopeo are logged in.")
+          ->type_name("NAME");
+  CLI::Option* input = app.add_flag("--password-stdin", arguments.password_stdin,
+                                    "Read the user's password from standard input.")
+                           ->needs(user);
+  CLI::Option* file = app.add_option("--password-file", arguments.password_file,
+                                     "Read the user's password from this file.")
+                          ->type_name("FILE")
+                          ->needs(user)
+                          ->excludes(input);
+  app.add_option("--token-file", arguments.token_file,
+                 "Read a bearer token from this file, which the registry takes as it is.")
+      ->type_name("FILE")
+      ->excludes(user)
+      ->excludes(input)
+      ->excludes(file);
+  AddPlainHttp(app, arguments.plain_http);
+  app.add_flag("--plain-http-credentials", arguments.plain_http_credentials,
+               "Also send passwords and tokens over http:// to other machines, where anybody in "
+               "between can read them.")
+      ->needs(app.get_option("--plain-http"));
+  app.add_option("--cacert", arguments.ca_file,
+                 "Trust servers that the authorities in this file (PEM) vouch for. Default: "
+                 "SSL_CERT_FILE.")
+      ->type_name("FILE");
+  CLI::Option* certificate = app.add_option("--client-cert", arguments.client_cert,
+                                            "Show the registry this certificate (PEM).")
+                                 ->type_name("FILE");
+  app.add_option("--client-key", arguments.client_key, "The key of --client-cert (PEM).")
+      ->type_name("FILE")
+      ->needs(certificate);
+  app.add_flag("--insecure-skip-verify", arguments.insecure,
+               "Believe any server, whatever its certificate says: for tests only.");
+}
+
+Status CheckRegistryUse(const RegistryArguments& arguments, const std::string& reference) {
+  const std::pair<const char*, bool> given[] = {
+      {"--username", !arguments.username.empty()},
+      {"--password-stdin", arguments.password_stdin},
+      {"--password-file", !arguments.password_file.empty()},
+      {"--token-file", !arguments.token_file.empty()},
+      {"--plain-http", arguments.plain_http},
+      {"--cacert", !arguments.ca_file.empty()},
+      {"--client-cert", !arguments.client_cert.empty()},
+      {"--insecure-skip-verify", arguments.insecure}};
+  for (const auto& [option, is_given] : given) {
+    if (!is_given) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(option, " has no effect: ", Shown(reference), " is no registry"),
+                 "leave it out: it is for oci://host/repository"};
+  }
+  return Ok();
+}
+
+Result<RegistryAccess> OpenRegistryAccess(const RegistryArguments& arguments,
+                                          const std::string& host, const std::string& repository) {
+  if (arguments.username.empty() == (arguments.password_stdin || !arguments.password_file.empty()))
+    return Error{Code::kInvalidArgument,
+                 "--username: expected --password-stdin or --password-file "
+                 "beside it, found neither"};
+  SHARD_TRY(const GivenCredentials given, ReadGiven(arguments));
+  RegistryAccess access;
+  SHARD_TRY(access.settings, SettingsFor(arguments, host));
+  if (arguments.insecure) {
+    PrintWarnings({Cat(Shown(host),
+                       ": --insecure-skip-verify: anybody in between can read and "
+                       "change what is sent and fetched")});
+  }
+  registry::RegistryAuthOptions options;
+  options.client = std::make_shared<remote::HttpClient>(access.settings);
+  options.find = [given, host, repository] {
+    return registry::FindCredentials(given, host, repository);
+  };
+  options.plain_http_credentials = arguments.plain_http_credentials;
+  access.authorizer = registry::MakeRegistryAuth(std::move(options));
+  return access;
+}
+
+}  // namespace moepack::cli

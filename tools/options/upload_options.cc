@@ -1,0 +1,48 @@
+#include "tools/options/upload_options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+
+#include "libshard/base/text.h"
+#include "libshard/remote/http_settings.h"
+#include "tools/options/options.h"
+
+namespace moepack::cli {
+namespace {
+
+using registry::UploadMode;
+
+const std::map<std::string, UploadMode> kModes = {
+    {"auto", UploadMode::kAuto}, {"whole", UploadMode::kWhole}, {"chunked", UploadMode::kChunked}};
+
+// "" where there is no home: uploads then begin anew after the process ended.
+std::string JournalDirectory() {
+  const std::string state = remote::Environment("XDG_STATE_HOME");
+  if (state.starts_with('/')) return Cat(state, "/moepack/uploads");
+  const std::string home = remote::Environment("HOME");
+  return home.empty() ? "" : Cat(home, "/.local/state/moepack/uploads");
+}
+
+}  // namespace
+
+void AddUploadOptions(CLI::App& app, registry::UploadOptions& upload) {
+  upload.journal_directory = JournalDirectory();
+  app.add_option_function<std::string>(
+         "--upload", [&upload](const std::string& word) { upload.mode = kModes.at(word); },
+         "How a registry gets a blob: whole (one request), chunked (many, which go on after a "
+         "cut), or auto, the default: whole, and chunked where that is refused.")
+      ->type_name("MODE")
+      ->transform(OneOf({"auto", "whole", "chunked"}));
+  app.add_option("--chunk-size", upload.chunk_bytes,
+                 "The size of a chunk; the registry may want longer ones. Default: 64MiB.")
+      ->type_name("SIZE")
+      ->transform(AsBytes(1u << 20));
+  app.add_option("--mount-from", upload.mount_from,
+                 "A repository of the same registry, team/model, that may have the blobs: those "
+                 "are mounted, not sent. Repeatable.")
+      ->type_name("REPOSITORY")
+      ->allow_extra_args(false);
+}
+
+}  // namespace moepack::cli

@@ -1,0 +1,14 @@
+// How blobs are sent to a registry: the options of commands that write to one.
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include "manifest/registry/server/upload.h"
+
+namespace moepack::cli {
+
+// --upload, --chunk-size and --mount-from. Chunked uploads are written down in
+// $XDG_STATE_HOME/moepack/uploads (~/.local/state), so that they go on after the process ended.
+void AddUploadOptions(CLI::App& app, registry::UploadOptions& upload);
+
+}  // namespace moepack::cli
