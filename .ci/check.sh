@@ -10,6 +10,7 @@ wanted=${*:-release debug-clang release-clang tsan}
 # The tests that start threads.
 threads='libshard/(ParallelFor|RunOnThreads|Interrupt|Pack|OutputStream|MappedFile|MemoryTree)'
 threads="$threads|manifest/(VerifyTest|VerifyBytes|VerifyAgainst[.]|WriteDistribution|AssembleNode)"
+threads="$threads|manifest/(FetchFileTest|FetchPass|FetchPlan|PieceBuffers)"
 threads="$threads|runtime-shim/(CInterface|ThreadTeam|Load|CpuExecutor|Collector|Profile)"
 threads="$threads|runtime-shim/(Generation|NodeOfTiny|Session|Model[.]|CheckOfTiny|Evaluation)"
 

@@ -129,7 +129,7 @@ void WriteDefaults(Options options, Options* to, size_t struct_size) {
 
 NodeOptions ToNodeOptions(const moepack_node_options& given) {
   NodeOptions options;
-  options.group = given.group;
+  if (given.group >= 0) options.group = static_cast<uint32_t>(given.group);
   if (given.executor != nullptr) options.executor = given.executor;
   options.device.device = given.device;
   options.device.threads = given.threads;

@@ -100,8 +100,8 @@ std::string_view RoleName(Role role);  // "head", "trunk", "routers", "group", .
 struct OutputFile {
   std::string path;  // relative to the distribution, '/' between parts
   Role role = Role::kTrunk;
-  int group = -1;      // for kGroup
-  std::string prefix;  // bytes in front of the tensors: the container's header
+  std::optional<uint32_t> group;  // for kGroup
+  std::string prefix;             // bytes in front of the tensors: the container's header
   std::vector<OutputTensor> tensors;
   uint64_t size = 0;  // of the whole file
 };

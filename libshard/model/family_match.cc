@@ -36,11 +36,10 @@ struct CompiledRule {
   std::vector<Token> tokens;
 };
 
-// What the rows say about a shape. Ordinals count the numbers of a name from the left; -1 means
-// none.
+// What the rows say about a shape. Ordinals count the numbers of a name from the left.
 struct ShapeClass {
   const TensorRule* rule = nullptr;
-  int layer = -1, mtp = -1, expert = -1;
+  std::optional<uint32_t> layer = {}, mtp = {}, expert = {};
   std::string_view leaf = {};
 };
 
@@ -50,7 +49,8 @@ bool StartsAndEnds(std::string_view text, const Token& token) {
 }
 
 // Matches one component that is not {**}; `ordinal` is its place among the numbers.
-bool MatchComponent(const Token& token, std::string_view text, int ordinal, ShapeClass& found) {
+bool MatchComponent(const Token& token, std::string_view text, uint32_t ordinal,
+                    ShapeClass& found) {
   switch (token.kind) {
     case Token::Kind::kLiteral:
       return text == token.before;
@@ -83,7 +83,7 @@ bool IsBareLeaf(const Token& token) {
 
 // Matches the components of a shape; `ordinal` numbers lie in front of them (in a prefix).
 std::optional<ShapeClass> MatchRule(const CompiledRule& compiled,
-                                    const std::vector<std::string_view>& parts, int ordinal) {
+                                    const std::vector<std::string_view>& parts, uint32_t ordinal) {
   const std::vector<Token>& tokens = compiled.tokens;
   ShapeClass found{.rule = compiled.rule};
   size_t part = 0;
@@ -195,15 +195,15 @@ TensorClass FamilyMatcher::Classify(std::string_view name) {
     known = impl_->shapes.emplace(impl_->shape, impl_->MatchShape()).first;
   }
   const ShapeClass& shape = known->second;
-  const auto number = [this](int ordinal) {
-    return ordinal < 0 ? std::nullopt : ParseIndex(impl_->numbers[static_cast<size_t>(ordinal)]);
+  const auto number = [this](std::optional<uint32_t> ordinal) {
+    return ordinal ? ParseIndex(impl_->numbers[*ordinal]) : std::nullopt;
   };
   const uint32_t layers = impl_->decoder_layers;
   const bool mtp = shape.rule != nullptr && shape.rule->role == kMtpRole;
   TensorClass result{shape.rule, number(shape.layer), number(shape.expert), mtp, shape.leaf};
-  if (shape.layer >= 0 && !result.layer) return {};
-  if (shape.expert >= 0 && !result.expert) return {};
-  if (shape.mtp >= 0) {
+  if (shape.layer && !result.layer) return {};
+  if (shape.expert && !result.expert) return {};
+  if (shape.mtp) {
     const std::optional<uint32_t> block = number(shape.mtp);
     if (!block) return {};
     result.layer = layers + *block;

@@ -102,7 +102,7 @@ std::map<std::string, std::string> FileMetadata(const MoeModel& model, const Pla
       {"moepack.model", model.Version("")},
       {"moepack.role", std::string(RoleName(part.role))},
   };
-  if (part.group >= 0) metadata["moepack.group"] = std::to_string(part.group);
+  if (part.group) metadata["moepack.group"] = std::to_string(*part.group);
   if (part.role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
   if (part.role != Role::kTrunk) {
     metadata["moepack.experts"] = LayerExpertsToJson(part.experts_by_layer, plan.layers).dump();
@@ -200,7 +200,7 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
                                       ": expected the shards beside the index, found none")};
   }
   std::vector<PartContent> parts;
-  if (options.parts.WantsTrunk()) parts.push_back({{Role::kTrunk, -1, "trunk", {}}, {}});
+  if (options.parts.WantsTrunk()) parts.push_back({{Role::kTrunk, std::nullopt, "trunk", {}}, {}});
   for (ExpertPart& part : ExpertParts(plan, options)) parts.push_back({std::move(part), {}});
 
   std::vector<OutputFile> files;

@@ -81,7 +81,7 @@ GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const Expe
   out.Set("general.architecture", GgufValue::String(input.model.architecture()));
   out.Set("moepack.model", GgufValue::String(input.version));
   out.Set("moepack.role", GgufValue::String(RoleName(part.role)));
-  if (part.group >= 0) out.Set("moepack.group", GgufValue::U32(static_cast<uint32_t>(part.group)));
+  if (part.group) out.Set("moepack.group", GgufValue::U32(*part.group));
   if (part.role == Role::kOverlay)
     out.Set("moepack.overlay", GgufValue::String(plan.overlay_version));
   if (!part.experts_by_layer.empty()) {
@@ -136,7 +136,7 @@ class PartSlicer {
       tensors.push_back(std::move(whole));
     }
     const std::string name(RoleName(role));
-    AddFiles({role, -1, name, {}}, name, std::move(tensors), files);
+    AddFiles({role, std::nullopt, name, {}}, name, std::move(tensors), files);
     return Ok();
   }
 

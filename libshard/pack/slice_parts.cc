@@ -7,17 +7,17 @@ namespace moepack {
 
 std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options) {
   std::vector<ExpertPart> parts;
-  for (size_t g = 0; g < plan.groups.size(); ++g) {
-    if (!options.parts.WantsGroup(static_cast<uint32_t>(g))) continue;
-    parts.push_back({Role::kGroup, static_cast<int>(g), Cat("groups/", ZeroPadded(g, 3)),
-                     HeldBy(plan.groups[g])});
+  for (uint32_t g = 0; g < plan.groups.size(); ++g) {
+    if (!options.parts.WantsGroup(g)) continue;
+    parts.push_back({Role::kGroup, g, Cat("groups/", ZeroPadded(g, 3)), HeldBy(plan.groups[g])});
   }
   if (!plan.overlay_version.empty() && options.parts.WantsOverlay()) {
-    parts.push_back({Role::kOverlay, -1, Cat("overlays/", plan.overlay_version), plan.overlay});
+    parts.push_back(
+        {Role::kOverlay, std::nullopt, Cat("overlays/", plan.overlay_version), plan.overlay});
   }
   const bool remainder = options.parts.all ? options.keep_remainder : options.parts.remainder;
   if (remainder && CountIds(plan.remainder) > 0) {
-    parts.push_back({Role::kRemainder, -1, "remainder", plan.remainder});
+    parts.push_back({Role::kRemainder, std::nullopt, "remainder", plan.remainder});
   }
   return parts;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,7 @@ namespace moepack {
 // A part of a distribution that holds experts.
 struct ExpertPart {
   Role role = Role::kGroup;
-  int group = -1;
+  std::optional<uint32_t> group;  // for kGroup
   std::string directory;          // "groups/000"
   LayerExperts experts_by_layer;  // ids held
 };

@@ -36,8 +36,8 @@ class Base {
     return base;
   }
 
-  // general.file_type; -1 stands for that of the most frequent type.
-  int file_type() const { return file_type_; }
+  // general.file_type; none stands for that of the most frequent type.
+  std::optional<uint32_t> file_type() const { return file_type_; }
 
   // REQUIRES: MayChange(tensor), tensors in LlamaOrder.
   Result<TypeChoice> Choose(const GgufTensor& tensor, bool allow_requantize) {
@@ -62,7 +62,7 @@ class Base {
   const quant::Format* pure_ = nullptr;
   const ProfileTypes* profile_ = nullptr;
   std::optional<LlamaRules> rules_;
-  int file_type_ = -1;
+  std::optional<uint32_t> file_type_;
 };
 
 // Returns `wanted`, or the type that the tensor's rows allow instead, which is then noted in
@@ -108,7 +108,9 @@ Status ChooseOverlayTypes(const std::string& name, const GgufModel& model, TypeO
                Cat(option, ": expected an expert tensor that may get this type, found none")};
 }
 
-Status ChooseTypes(const RecipeOptions& options, GgufModel& model, RecipeResult& result) {
+// Returns Base::file_type.
+Result<std::optional<uint32_t>> ChooseTypes(const RecipeOptions& options, GgufModel& model,
+                                            RecipeResult& result) {
   SHARD_TRY(Base base, Base::Make(options, model));
   SHARD_TRY(TypeOverrides overrides, TypeOverrides::Make(options, model));
   result.choices.resize(model.tensors.size());
@@ -123,8 +125,7 @@ Status ChooseTypes(const RecipeOptions& options, GgufModel& model, RecipeResult&
   if (!options.overlay_type.empty()) {
     SHARD_CHECK(ChooseOverlayTypes(options.overlay_type, model, overrides, result));
   }
-  result.file_type = base.file_type();
-  return Ok();
+  return base.file_type();
 }
 
 // Checks that what is stored can become `type`.
@@ -149,7 +150,7 @@ Status CheckChange(const GgufTensor& tensor, const quant::Format* type, bool all
 }
 
 // Returns the file type of the type that holds most of the values that a recipe may change.
-int MostFrequentFileType(const GgufModel& model) {
+uint32_t MostFrequentFileType(const GgufModel& model) {
   std::map<std::string_view, uint64_t> values;
   const quant::Format* most = KnownType("f32");
   for (const GgufTensor& tensor : model.tensors) {
@@ -166,9 +167,9 @@ bool KeepsAllTypes(const GgufModel& model) {
 }
 
 // If no type was changed, the source's own file type still describes them.
-int FileTypeFor(const GgufModel& model) {
+uint32_t FileTypeFor(const GgufModel& model) {
   const auto own = model.metadata.Uint("general.file_type");
-  if (own && *own <= INT32_MAX && KeepsAllTypes(model)) return static_cast<int>(*own);
+  if (own && *own <= INT32_MAX && KeepsAllTypes(model)) return static_cast<uint32_t>(*own);
   return MostFrequentFileType(model);
 }
 
@@ -177,16 +178,16 @@ int FileTypeFor(const GgufModel& model) {
 Result<RecipeResult> ApplyRecipe(const RecipeOptions& options, GgufModel& model) {
   RecipeResult result;
   for (GgufTensor& tensor : model.tensors) tensor.repack = options.repack;
-  SHARD_CHECK(ChooseTypes(options, model, result));
+  SHARD_TRY(const std::optional<uint32_t> file_type, ChooseTypes(options, model, result));
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const GgufTensor& tensor = model.tensors[i];
     SHARD_CHECK(CheckChange(tensor, tensor.type, options.allow_requantize));
     SHARD_CHECK(CheckChange(tensor, result.overlay_types[i], options.allow_requantize));
   }
-  if (result.file_type < 0) result.file_type = FileTypeFor(model);
   // The version of ggml's block layouts (GGML_QNT_VERSION of ggml.h).
   constexpr uint32_t kQuantizationVersion = 2;
-  model.metadata.Set("general.file_type", GgufValue::U32(static_cast<uint32_t>(result.file_type)));
+  model.metadata.Set("general.file_type",
+                     GgufValue::U32(file_type ? *file_type : FileTypeFor(model)));
   model.metadata.Set("general.quantization_version", GgufValue::U32(kQuantizationVersion));
   return result;
 }

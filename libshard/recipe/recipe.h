@@ -39,7 +39,6 @@ struct RecipeResult {
   std::vector<TypeChoice> choices;  // same order as the tensors
   std::vector<const quant::Format*>
       overlay_types;  // in the order of the tensors; null: the same type as the tensor
-  int file_type = -1;
 };
 
 // Sets `type` of every tensor of `model`, general.file_type and general.quantization_version. The

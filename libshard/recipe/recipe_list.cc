@@ -173,13 +173,13 @@ Result<const Recipe*> RequireRecipe(std::string_view name) {
 
 // Takes the recipe whose base is the type; where it comes in S, M and L, the one that the short
 // name means.
-int FileTypeOf(const quant::Format& type) {
+uint32_t FileTypeOf(const quant::Format& type) {
   const Recipe* typical = nullptr;
   for (const Recipe& recipe : kRecipes) {
     if (recipe.base != type.name) continue;
     if (typical == nullptr || !recipe.alias.empty()) typical = &recipe;
   }
-  return typical == nullptr ? 0 : typical->file_type;
+  return typical == nullptr ? 0 : typical->file_type.value_or(0);
 }
 
 }  // namespace moepack

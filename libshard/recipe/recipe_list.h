@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -44,9 +45,10 @@ struct Recipe {
   std::string_view name = {};  // "Q4_K_M", "balanced"
   // the short name, "Q4_K", where one of several sizes (S, M, L) is meant
   std::string_view alias = {};
-  std::string_view base = {};     // Format name of the base type, "" for a profile
-  int file_type = -1;             // general.file_type, -1: that of the most frequent type
-  std::string_view summary = {};  // one line for the help
+  std::string_view base = {};  // Format name of the base type, "" for a profile
+  // general.file_type; none: that of the most frequent type
+  std::optional<uint32_t> file_type = {};
+  std::string_view summary = {};                            // one line for the help
   RecipeRule value = {}, attention_output = {}, down = {};  // by category of matrix
   std::string_view not_stacked = {};  // type of matrices outside of experts, "" for the rules above
   const ProfileTypes* profile = nullptr;
@@ -60,6 +62,6 @@ const Recipe* FindRecipe(std::string_view name);
 Result<const Recipe*> RequireRecipe(std::string_view name);
 
 // general.file_type of a model that is mostly `type`; for a type without a number, that of F32.
-int FileTypeOf(const quant::Format& type);
+uint32_t FileTypeOf(const quant::Format& type);
 
 }  // namespace moepack

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -33,14 +34,16 @@ void CompareModels(const Manifest& a, const Manifest& b, Changes& changes) {
   }
 }
 
-std::string PlaceText(int group) { return group < 0 ? "remainder" : Cat("group ", group); }
+using Owner = std::optional<uint32_t>;  // a group; none: the remainder
 
-// Returns the owner of each expert of a layer; -1 is the remainder.
-std::map<uint32_t, int> Owners(const Plan& plan, uint32_t layer) {
-  std::map<uint32_t, int> owners;
-  for (uint32_t id : IdsOf(plan.remainder, layer)) owners[id] = -1;
-  for (size_t group = 0; group < plan.groups.size(); ++group) {
-    for (uint32_t id : IdsOf(plan.groups[group].owned, layer)) owners[id] = static_cast<int>(group);
+std::string PlaceText(Owner group) { return group ? Cat("group ", *group) : "remainder"; }
+
+// Returns the owner of each expert of a layer.
+std::map<uint32_t, Owner> Owners(const Plan& plan, uint32_t layer) {
+  std::map<uint32_t, Owner> owners;
+  for (uint32_t id : IdsOf(plan.remainder, layer)) owners[id] = std::nullopt;
+  for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+    for (uint32_t id : IdsOf(plan.groups[group].owned, layer)) owners[id] = group;
   }
   return owners;
 }
@@ -56,8 +59,8 @@ std::set<uint32_t> LayersOf(const Manifest& a, const Manifest& b) {
 void CompareOwners(const Manifest& a, const Manifest& b, Changes& changes) {
   LayerChanges moves;
   for (uint32_t layer : LayersOf(a, b)) {
-    const std::map<uint32_t, int> before = Owners(a.plan, layer), after = Owners(b.plan, layer);
-    std::map<std::pair<int, int>, ExpertIds> moved;
+    const std::map<uint32_t, Owner> before = Owners(a.plan, layer), after = Owners(b.plan, layer);
+    std::map<std::pair<Owner, Owner>, ExpertIds> moved;
     for (const auto& [id, group] : before) {
       const auto now = after.find(id);
       if (now != after.end() && now->second != group) moved[{group, now->second}].push_back(id);

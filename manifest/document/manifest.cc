@@ -42,10 +42,10 @@ std::optional<OtherThing> OtherThingAt(const SourceTree& tree) {
 
 }  // namespace
 
-uint64_t Manifest::BytesOf(Role role, int group) const {
+uint64_t Manifest::BytesOf(Role role, std::optional<uint32_t> group) const {
   uint64_t bytes = 0;
   for (const BundleRecord& bundle : bundles) {
-    if (bundle.role == role && (group < 0 || bundle.group == group)) bytes += bundle.size;
+    if (bundle.role == role && (!group || bundle.group == group)) bytes += bundle.size;
   }
   return bytes;
 }

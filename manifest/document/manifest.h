@@ -73,9 +73,9 @@ struct TensorRecord {
 
 struct BundleRecord {
   Role role = Role::kTrunk;
-  int group = -1;
-  std::string file;    // relative path, '/' between parts
-  std::string format;  // "safetensors" or "gguf"
+  std::optional<uint32_t> group;  // of role kGroup
+  std::string file;               // relative path, '/' between parts
+  std::string format;             // "safetensors" or "gguf"
   uint64_t size = 0;
   std::string sha256;
   CellDigests cells = {};  // the chunk map, if it was asked for
@@ -117,7 +117,7 @@ struct Manifest {
   // and UnknownFields (unknown_fields.h) says which are kept.
   std::shared_ptr<const moepack::Json> original;
 
-  uint64_t BytesOf(Role role, int group = -1) const;
+  uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;
   // True if the bundles are GGUF files. All bundles of a distribution have the same format; where
   // none is there, the recipe tells.
   bool is_gguf() const {

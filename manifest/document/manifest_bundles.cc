@@ -170,7 +170,7 @@ Status ReadTensors(const JsonFields& fields, BundleRecord& bundle, uint64_t& ids
 
 Json BundleToJson(const BundleRecord& bundle) {
   Json out = {{"role", std::string(RoleName(bundle.role))}};
-  if (bundle.role == Role::kGroup) out["group"] = bundle.group;
+  if (bundle.group) out["group"] = *bundle.group;
   out["file"] = bundle.file;
   out["format"] = bundle.format;
   out["size"] = bundle.size;
@@ -206,7 +206,7 @@ Result<BundleRecord> BundleFromJson(const std::string& where, const Json& value,
   SHARD_TRY(bundle.role, RoleFromText(fields.where(), role));
   if (bundle.role == Role::kGroup) {
     SHARD_TRY(const uint64_t group, NumberField(fields, "group", kMaxExpertsPerLayer - 1));
-    bundle.group = static_cast<int>(group);
+    bundle.group = static_cast<uint32_t>(group);
   }
   SHARD_TRY(bundle.format, fields.String("format"));
   SHARD_TRY(bundle.size, NumberField(fields, "size", kMaxFileBytes));

@@ -40,10 +40,10 @@ Status ReadBundles(const JsonFields& fields, Manifest& manifest) {
   for (const Json& value : *bundles) {
     SHARD_TRY(BundleRecord bundle,
               BundleFromJson(Cat(fields.where(), ": bundle"), value, ids_left));
-    if (bundle.group >= static_cast<int>(manifest.plan.groups.size())) {
+    if (bundle.group && *bundle.group >= manifest.plan.groups.size()) {
       return Error{Code::kCorrupt, Cat(fields.where(), ": bundle ", Quoted(bundle.file),
                                        ": group: expected less than ", manifest.plan.groups.size(),
-                                       ", found ", bundle.group)};
+                                       ", found ", *bundle.group)};
     }
     manifest.bundles.push_back(std::move(bundle));
   }

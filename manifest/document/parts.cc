@@ -16,37 +16,39 @@ bool PlansExperts(const Plan& plan, const PartKey& part) {
 
 // Returns the parts of a complete distribution. A remainder is written only on request.
 std::vector<PartKey> ExpectedParts(const Plan& plan, bool gguf) {
-  std::vector<PartKey> parts = {{Role::kTrunk, -1}};
-  if (gguf) parts = {{Role::kHead, -1}, {Role::kTrunk, -1}, {Role::kRouters, -1}};
-  for (size_t group = 0; group < plan.groups.size(); ++group) {
-    const PartKey part = {Role::kGroup, static_cast<int>(group)};
+  std::vector<PartKey> parts = {{Role::kTrunk, std::nullopt}};
+  if (gguf) {
+    parts = {
+        {Role::kHead, std::nullopt}, {Role::kTrunk, std::nullopt}, {Role::kRouters, std::nullopt}};
+  }
+  for (uint32_t group = 0; group < plan.groups.size(); ++group) {
+    const PartKey part = {Role::kGroup, group};
     if (PlansExperts(plan, part)) parts.push_back(part);
   }
-  if (PlansExperts(plan, {Role::kOverlay, -1})) parts.push_back({Role::kOverlay, -1});
+  const PartKey overlay = {Role::kOverlay, std::nullopt};
+  if (PlansExperts(plan, overlay)) parts.push_back(overlay);
   return parts;
 }
 
 // Returns what shard-experts --only calls a part.
 std::string OnlyWord(const PartKey& part) {
-  if (part.first == Role::kGroup) return Cat("group:", part.second);
+  if (part.second) return Cat("group:", *part.second);
   const bool with_trunk = part.first == Role::kHead || part.first == Role::kRouters;
   return std::string(RoleName(with_trunk ? Role::kTrunk : part.first));
 }
 
 }  // namespace
 
-ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer) {
+ExpertIds PartExperts(const Plan& plan, Role role, std::optional<uint32_t> group, uint32_t layer) {
   if (role == Role::kOverlay) return IdsOf(plan.overlay, layer);
   if (role == Role::kRemainder) return IdsOf(plan.remainder, layer);
-  if (role != Role::kGroup || group < 0 || static_cast<size_t>(group) >= plan.groups.size()) {
-    return {};
-  }
-  const GroupPlan& own = plan.groups[static_cast<size_t>(group)];
+  if (role != Role::kGroup || !group || *group >= plan.groups.size()) return {};
+  const GroupPlan& own = plan.groups[*group];
   return Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
 }
 
-std::string PartText(Role role, int group) {
-  return role == Role::kGroup ? Cat("group ", group) : std::string(RoleName(role));
+std::string PartText(Role role, std::optional<uint32_t> group) {
+  return group ? Cat("group ", *group) : std::string(RoleName(role));
 }
 
 std::vector<PartKey> AbsentParts(const Manifest& manifest) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,13 +11,13 @@
 
 namespace moepack::manifest {
 
-// A part is all files of one role; of role kGroup, those of one group. Elsewhere the group is -1.
-using PartKey = std::pair<Role, int>;
+// A part is all files of one role; of role kGroup, those of one group. Only that role has a group.
+using PartKey = std::pair<Role, std::optional<uint32_t>>;
 
 // Returns the ids that a part should hold in a layer.
-ExpertIds PartExperts(const Plan& plan, Role role, int group, uint32_t layer);
+ExpertIds PartExperts(const Plan& plan, Role role, std::optional<uint32_t> group, uint32_t layer);
 // Returns "trunk", "group 1", "overlay".
-std::string PartText(Role role, int group);
+std::string PartText(Role role, std::optional<uint32_t> group);
 
 // Lists the parts without which a distribution is not complete and that have no file here. The
 // remainder is not among them, since it is written only on request.

@@ -101,7 +101,7 @@ Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifes
   bool overlay = manifest.plan.overlay_version.empty();
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool trunk = bundle.role == Role::kTrunk;
-    const bool own = bundle.role == Role::kGroup && bundle.group == static_cast<int>(group);
+    const bool own = bundle.role == Role::kGroup && bundle.group == group;
     const bool replicated = bundle.role == Role::kOverlay;
     found_group = found_group || own;
     overlay = overlay || replicated;
@@ -127,7 +127,7 @@ std::vector<PromisedFile> ExpertFiles(const SourceTreePtr& distribution, const M
                                       uint32_t group) {
   std::vector<PromisedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
-    const bool own = bundle.role == Role::kGroup && bundle.group == static_cast<int>(group);
+    const bool own = bundle.role == Role::kGroup && bundle.group == group;
     if (!own && bundle.role != Role::kOverlay) continue;
     files.push_back({distribution, bundle.file, bundle.size, bundle.sha256});
   }

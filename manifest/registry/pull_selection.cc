@@ -18,12 +18,12 @@ bool IsForEveryNode(std::string_view role) {
 
 }  // namespace
 
-std::vector<BlobRecord> SelectLayers(const OpenedSet& set, const std::vector<uint32_t>& groups,
-                                     bool overlay) {
+std::vector<BlobRecord> SelectLayers(const std::vector<BlobRecord>& all,
+                                     const std::vector<uint32_t>& groups, bool overlay) {
   std::set<std::string> wanted;
   for (const uint32_t group : groups) wanted.insert(GroupText(group));
   std::vector<BlobRecord> layers;
-  for (const BlobRecord& layer : set.oci.layers) {
+  for (const BlobRecord& layer : all) {
     const std::string role = AnnotationOf(layer.annotations, kRoleKey);
     const bool of_group = role == RoleName(Role::kGroup) &&
                           wanted.contains(AnnotationOf(layer.annotations, kGroupKey));
@@ -31,6 +31,11 @@ std::vector<BlobRecord> SelectLayers(const OpenedSet& set, const std::vector<uin
     if (IsForEveryNode(role) || of_group || of_overlay) layers.push_back(layer);
   }
   return layers;
+}
+
+std::vector<BlobRecord> SelectLayers(const OpenedSet& set, const std::vector<uint32_t>& groups,
+                                     bool overlay) {
+  return SelectLayers(set.oci.layers, groups, overlay);
 }
 
 Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const OpenedSet& set,

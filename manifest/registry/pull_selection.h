@@ -19,7 +19,9 @@ Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const Opene
 Status CheckOverlayVersion(const std::string& where, const OpenedSet& set,
                            const std::string& version);
 
-// What every node has, and of groups and overlay what was asked for; in the order of the set.
+// What every node has, and of groups and overlay what was asked for; in the order of `layers`.
+std::vector<BlobRecord> SelectLayers(const std::vector<BlobRecord>& layers,
+                                     const std::vector<uint32_t>& groups, bool overlay);
 std::vector<BlobRecord> SelectLayers(const OpenedSet& set, const std::vector<uint32_t>& groups,
                                      bool overlay);
 

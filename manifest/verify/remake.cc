@@ -13,6 +13,7 @@
 #include "libshard/recipe/imatrix.h"
 #include "libshard/recipe/recipe_text.h"
 #include "manifest/document/parents.h"
+#include "manifest/document/parts.h"
 #include "manifest/verify/requantize.h"
 
 namespace moepack::manifest {
@@ -68,11 +69,11 @@ Result<std::string> OwnRecipe(const std::string& where, const std::string& recip
                                    ", found ", Quoted(recipe))};
 }
 
-// Role and group -> tensors in each of its files.
-using Division = std::map<std::pair<moepack::Role, int>, std::vector<size_t>>;
+// Tensors in each file of a part.
+using Division = std::map<PartKey, std::vector<size_t>>;
 
 Division DivisionOf(const Manifest& manifest) {
-  std::map<std::pair<Role, int>, std::vector<const BundleRecord*>> parts;
+  std::map<PartKey, std::vector<const BundleRecord*>> parts;
   for (const BundleRecord& bundle : manifest.bundles) {
     parts[{bundle.role, bundle.group}].push_back(&bundle);
   }

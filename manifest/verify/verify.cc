@@ -26,8 +26,7 @@ bool IsChosen(const BundleRecord& bundle, const std::vector<uint32_t>& groups) {
   if (groups.empty()) return true;
   if (bundle.role == Role::kRemainder) return false;
   return bundle.role != Role::kGroup ||
-         std::find(groups.begin(), groups.end(), static_cast<uint32_t>(bundle.group)) !=
-             groups.end();
+         std::find(groups.begin(), groups.end(), bundle.group) != groups.end();
 }
 
 std::vector<CheckedFile> FilesOf(const Manifest& manifest, const std::vector<uint32_t>& groups) {
@@ -84,10 +83,9 @@ Status CheckGroups(const std::string& directory, const Manifest& manifest,
   RuleFindings findings("part-files-complete", report.findings);
   for (const uint32_t group : options.groups) {
     SHARD_CHECK(CheckGroup(directory, group, manifest.plan.groups.size()));
-    const bool there =
-        std::any_of(manifest.bundles.begin(), manifest.bundles.end(), [&](const auto& bundle) {
-          return bundle.role == Role::kGroup && static_cast<uint32_t>(bundle.group) == group;
-        });
+    const bool there = std::any_of(
+        manifest.bundles.begin(), manifest.bundles.end(),
+        [&](const auto& bundle) { return bundle.role == Role::kGroup && bundle.group == group; });
     const bool holds = CountIds(HeldBy(manifest.plan.groups[group])) > 0;
     if (!there && holds) {
       findings.Error(Cat("group ", group, ": expected a file in the manifest, found none"));

@@ -68,7 +68,7 @@ void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const
   // Files carry the version without a revision; with one, only the source can tell.
   if (manifest.model.revision.empty()) expected["moepack.model"] = manifest.versions.model;
   expected["moepack.role"] = RoleName(bundle.role);
-  if (bundle.role == Role::kGroup) expected["moepack.group"] = Cat(bundle.group);
+  if (bundle.group) expected["moepack.group"] = Cat(*bundle.group);
   if (bundle.role == Role::kOverlay) {
     expected["moepack.overlay"] = manifest.plan.overlay_version;
   }

@@ -141,7 +141,7 @@ class LayoutCheck {
 
   const std::vector<CheckedFile>& files_;
   std::map<std::string, const OutputFile*> expected_;
-  std::map<std::pair<Role, int>, std::vector<const OutputFile*>> parts_;
+  std::map<PartKey, std::vector<const OutputFile*>> parts_;
   std::set<std::string> met_;
   RuleFindings tensors_, headers_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "libshard/base/text.h"
@@ -65,7 +66,7 @@ class Matcher {
 
   // Returns the ids of `tensor` that a part should hold; empty for tensors without an expert axis
   // or id.
-  ExpertIds ExpectedIds(const ModelTensor& tensor, Role role, int group) const {
+  ExpertIds ExpectedIds(const ModelTensor& tensor, Role role, std::optional<uint32_t> group) const {
     if (tensor.part != Part::kExpert || !tensor.layer) return {};
     const ExpertIds ids = PartExperts(manifest_.plan, role, group, *tensor.layer);
     if (!tensor.expert) return tensor.axis ? ids : ExpertIds();
@@ -73,7 +74,7 @@ class Matcher {
     return Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
   }
 
-  bool Belongs(const ModelTensor& tensor, Role role, int group) const {
+  bool Belongs(const ModelTensor& tensor, Role role, std::optional<uint32_t> group) const {
     if (tensor.part != Part::kExpert) return role == Role::kTrunk;
     if (!tensor.layer) return false;
     const ExpertIds ids = PartExperts(manifest_.plan, role, group, *tensor.layer);
@@ -121,7 +122,7 @@ class Matcher {
   const Manifest& manifest_;
   const MoeModel& model_;
   RuleFindings findings_;
-  std::map<std::pair<Role, int>, std::unordered_map<size_t, uint32_t>> holders_;
+  std::map<PartKey, std::unordered_map<size_t, uint32_t>> holders_;
 };
 
 // Finds the source of an asset: the file of the same name beside the checkpoint.

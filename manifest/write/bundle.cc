@@ -93,7 +93,7 @@ Status CheckNoLinks(const InsideDirectory& directory, const Manifest& existing,
   return Ok();
 }
 
-bool IsPart(const BundleRecord& record, Role role, int group) {
+bool IsPart(const BundleRecord& record, Role role, std::optional<uint32_t> group) {
   return record.role == role && record.group == group;
 }
 

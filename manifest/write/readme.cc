@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
@@ -9,7 +10,8 @@
 namespace moepack::manifest {
 namespace {
 
-std::string PartRow(const Manifest& manifest, Role role, int group, const std::string& name) {
+std::string PartRow(const Manifest& manifest, Role role, std::optional<uint32_t> group,
+                    const std::string& name) {
   const uint64_t bytes = manifest.BytesOf(role, group);
   if (bytes == 0) return "";
   std::string files;
@@ -44,8 +46,8 @@ std::string NodeTable(const Manifest& manifest) {
                               manifest.BytesOf(Role::kOverlay);
   std::string out =
       "| node | experts its routers may pick, per layer | bytes |\n| --- | --- | --- |\n";
-  for (size_t g = 0; g < plan.groups.size(); ++g) {
-    const uint64_t own = manifest.BytesOf(Role::kGroup, static_cast<int>(g));
+  for (uint32_t g = 0; g < plan.groups.size(); ++g) {
+    const uint64_t own = manifest.BytesOf(Role::kGroup, g);
     if (own == 0) continue;
     out +=
         Cat("| ", g, " | ", EligibleCounts(plan, g), " | ", FormatBytes(everywhere + own), " |\n");
@@ -57,9 +59,9 @@ std::string NodeTable(const Manifest& manifest) {
 uint32_t ExampleGroup(const Manifest& manifest) {
   uint32_t group = 0;
   while (group + 1 < manifest.plan.groups.size() &&
-         manifest.BytesOf(Role::kGroup, static_cast<int>(group)) == 0)
+         manifest.BytesOf(Role::kGroup, group) == 0)
     ++group;
-  return manifest.BytesOf(Role::kGroup, static_cast<int>(group)) == 0 ? 0 : group;
+  return manifest.BytesOf(Role::kGroup, group) == 0 ? 0 : group;
 }
 
 std::string LeadText(const Manifest& manifest) {
@@ -116,14 +118,14 @@ std::string UseText(const Manifest& manifest) {
 
 std::string FilesText(const Manifest& manifest) {
   std::string out = "\n## Files\n\n| part | files | bytes |\n| --- | --- | --- |\n";
-  out += PartRow(manifest, Role::kHead, -1, "metadata");
-  out += PartRow(manifest, Role::kTrunk, -1, "trunk");
-  out += PartRow(manifest, Role::kRouters, -1, "routers, whole");
-  for (size_t g = 0; g < manifest.plan.groups.size(); ++g) {
-    out += PartRow(manifest, Role::kGroup, static_cast<int>(g), Cat("group ", g));
+  out += PartRow(manifest, Role::kHead, std::nullopt, "metadata");
+  out += PartRow(manifest, Role::kTrunk, std::nullopt, "trunk");
+  out += PartRow(manifest, Role::kRouters, std::nullopt, "routers, whole");
+  for (uint32_t g = 0; g < manifest.plan.groups.size(); ++g) {
+    out += PartRow(manifest, Role::kGroup, g, Cat("group ", g));
   }
-  out += PartRow(manifest, Role::kOverlay, -1, "overlay");
-  out += PartRow(manifest, Role::kRemainder, -1, "remainder");
+  out += PartRow(manifest, Role::kOverlay, std::nullopt, "overlay");
+  out += PartRow(manifest, Role::kRemainder, std::nullopt, "remainder");
   return out +
          "\n`distribution.json` describes every tensor with its digest; `assets/` holds config and "
          "tokenizer.\n\n## Nodes\n\n" +

@@ -44,7 +44,8 @@ void CaptureObserver::ObserveToken(const RoutedBatch& batch, uint32_t token, siz
   if (teacher_ == Teacher::kApplied) {
     chosen = batch.chosen[token];
   } else {
-    const auto logits = batch.logits.subspan(size_t{token} * batch.experts, batch.experts);
+    const auto logits =
+        batch.logits.subspan(size_t{token} * batch.expert_count, batch.expert_count);
     auto unmasked =
         SelectExperts(logits, batch.selection_bias, routers_.at(batch.layer), all_.at(batch.layer));
     if (unmasked) chosen = *std::move(unmasked);  // cannot fail for a model that was loaded

@@ -7,13 +7,14 @@
 
 namespace moepack::runtime {
 
-int BlockOf(std::string_view tensor) {
+std::optional<uint32_t> BlockOf(std::string_view tensor) {
   constexpr std::string_view kBlock = "blk.";
   constexpr uint64_t kMost = 1u << 20;  // more than any block_count
-  if (!tensor.starts_with(kBlock)) return -1;
+  if (!tensor.starts_with(kBlock)) return std::nullopt;
   tensor.remove_prefix(kBlock.size());
   const auto number = ParseUint(tensor.substr(0, tensor.find('.')));
-  return number ? static_cast<int>(std::min(*number, kMost)) : -1;
+  if (!number) return std::nullopt;
+  return static_cast<uint32_t>(std::min(*number, kMost));
 }
 
 Result<RunningBlocks> RunningBlocks::Of(const std::string& path, const GgufMetadata& metadata) {
@@ -21,13 +22,13 @@ Result<RunningBlocks> RunningBlocks::Of(const std::string& path, const GgufMetad
   std::vector<std::string> warnings;
   SHARD_TRY(const ModelConfig config, ReadGgufConfig(path, metadata, warnings));
   RunningBlocks blocks;
-  blocks.layers_ = static_cast<int>(config.layers);
+  blocks.layers_ = config.layers;
   blocks.left_out_ = config.mtp_layers;
   return blocks;
 }
 
 Plan RunningBlocks::Trim(Plan plan) const {
-  const auto absent = [&](const auto& entry) { return static_cast<int>(entry.first) >= layers_; };
+  const auto absent = [&](const auto& entry) { return entry.first >= layers_; };
   std::erase_if(plan.layers, absent);
   std::erase_if(plan.top_k, absent);
   std::erase_if(plan.overlay, absent);
@@ -46,9 +47,9 @@ void RunningBlocks::AddNote(Weights& weights) const {
 }
 
 void AddRouter(std::string_view name, const std::vector<uint64_t>& shape, Weights& weights) {
-  const int block = BlockOf(name);
-  if (block < 0 || shape.empty() || !name.ends_with(".ffn_gate_inp.weight")) return;
-  weights.moe_layers[static_cast<uint32_t>(block)] = static_cast<uint32_t>(shape[0]);
+  const std::optional<uint32_t> block = BlockOf(name);
+  if (!block || shape.empty() || !name.ends_with(".ffn_gate_inp.weight")) return;
+  weights.moe_layers[*block] = static_cast<uint32_t>(shape[0]);
 }
 
 }  // namespace moepack::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,8 +15,8 @@
 
 namespace moepack::runtime {
 
-// Returns N of "blk.N.*"; -1 for tensors outside of blocks.
-int BlockOf(std::string_view tensor);
+// Returns N of "blk.N.*"; no value for tensors outside of blocks.
+std::optional<uint32_t> BlockOf(std::string_view tensor);
 
 class RunningBlocks {
  public:
@@ -23,6 +24,7 @@ class RunningBlocks {
   // sense.
   static Result<RunningBlocks> Of(const std::string& path, const GgufMetadata& metadata);
 
+  // Tensors outside of blocks run: no value is less than any number.
   bool Runs(std::string_view tensor) const { return BlockOf(tensor) < layers_; }
   // Returns a plan without the layers that do not run.
   Plan Trim(Plan plan) const;
@@ -30,7 +32,7 @@ class RunningBlocks {
   void AddNote(Weights& weights) const;
 
  private:
-  int layers_ = 0;
+  uint32_t layers_ = 0;
   uint32_t left_out_ = 0;
 };
 

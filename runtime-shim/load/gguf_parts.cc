@@ -32,7 +32,6 @@ class GgufPartsLoader {
 
  private:
   Status AddWhole(const char* label, const Bundles& files) {
-    if (files.empty()) return Ok();
     SHARD_TRY(const std::vector<OpenedPart> parts, opener_.Open(files));
     LoadedPart counts{.label = label};
     for (const OpenedPart& part : parts) {
@@ -53,8 +52,8 @@ class GgufPartsLoader {
     set.label = selected.label;
     set.group = selected.group;
     set.overlay = selected.overlay;
-    for (const auto& [layer, ids] : selected.experts) {
-      if (blocks_.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts[layer] = ids;
+    for (const auto& [layer, ids] : selected.experts_by_layer) {
+      if (blocks_.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts_by_layer[layer] = ids;
     }
     LoadedPart counts{.label = set.label};
     for (const OpenedPart& part : parts) {
@@ -73,7 +72,7 @@ class GgufPartsLoader {
       const TensorClass found = matcher.Classify(tensor.entry.name);
       const bool expert = found.rule != nullptr && found.rule->part == moepack::Part::kExpert;
       if (!expert || !found.layer || !blocks_.Runs(tensor.entry.name)) continue;
-      const ExpertIds& ids = moepack::IdsOf(set.experts, *found.layer);
+      const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, *found.layer);
       if (ids != tensor.record->expert_ids || tensor.entry.shape.empty() ||
           tensor.entry.shape[0] != ids.size()) {
         return Error{Code::kMismatch,
@@ -91,9 +90,8 @@ class GgufPartsLoader {
   // Checks that a layer with ids has tensors.
   Status CheckLayers(const ExpertSet& set) const {
     std::set<uint32_t> there;
-    for (const HostTensor& tensor : set.tensors)
-      there.insert(static_cast<uint32_t>(BlockOf(tensor.name)));
-    for (const auto& [layer, ids] : set.experts) {
+    for (const HostTensor& tensor : set.tensors) there.insert(*BlockOf(tensor.name));
+    for (const auto& [layer, ids] : set.experts_by_layer) {
       if (there.contains(layer)) continue;
       return Error{Code::kMismatch,
                    Cat(split_.path, ": ", set.label, ": layer ", layer, ": expected experts ",

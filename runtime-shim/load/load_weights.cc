@@ -29,12 +29,12 @@ Status LoadParts(const Split& split, const LoadOptions& options, Weights& out) {
 
 // Checks that plan and routers have the same numbers of experts.
 Status CheckRouters(const Weights& weights) {
-  for (const auto& [layer, experts] : weights.plan->layers) {
+  for (const auto& [layer, expert_count] : weights.plan->layers) {
     const auto found = weights.moe_layers.find(layer);
     const uint32_t rows = found == weights.moe_layers.end() ? 0 : found->second;
-    if (rows == experts) continue;
+    if (rows == expert_count) continue;
     return Error{Code::kMismatch,
-                 Cat(weights.path, ": router of layer ", layer, ": expected ", experts,
+                 Cat(weights.path, ": router of layer ", layer, ": expected ", expert_count,
                      " rows as the plan has experts, found ", rows),
                  manifest::kDamagedHint};
   }
@@ -98,24 +98,6 @@ Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source
   Weights weights = *std::move(loaded);
   SHARD_CHECK(CheckSets(weights));
   return std::make_shared<const Weights>(std::move(weights));
-}
-
-Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
-                              const LoadOptions& options, const Weights& weights) {
-  SHARD_TRY(const moepack::Source source, LocalSource(distribution));
-  SHARD_TRY(Split split, OpenSplit(source));
-  const std::string& model = split.manifest.versions.model;
-  if (model != weights.model_version) {
-    return Error{Code::kMismatch,
-                 Cat(distribution, ": model version: expected ", Quoted(weights.model_version),
-                     " as what is loaded (", weights.path, "), found ", Quoted(model))};
-  }
-  SHARD_CHECK(SelectOverlay(version, split));
-  Weights out;
-  const Status status = LoadParts(split, options, out);
-  if (!status) return manifest::NameDamaged(distribution, status.error());
-  SHARD_CHECK(CheckSets(out));
-  return std::move(out.sets[0]);
 }
 
 }  // namespace moepack::runtime

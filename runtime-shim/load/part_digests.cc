@@ -57,7 +57,7 @@ Status CheckDigests(const Split& split, const LoadOptions& options) {
     }
   };
   add(split.parts.head);
-  if (split.parts.place_trunk) add(split.parts.trunk);
+  add(split.parts.trunk);
   add(split.parts.routers);
   for (const SelectedSet& set : split.parts.sets) add(set.files);
   if (!split.manifest.is_gguf()) {

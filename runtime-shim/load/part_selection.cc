@@ -13,11 +13,11 @@ namespace {
 constexpr const char* kOnlyHint =
     "this distribution holds only some parts; add them with shard-experts --only";
 
-Bundles FilesOf(const manifest::Manifest& manifest, Role role, int group = -1) {
+Bundles FilesOf(const manifest::Manifest& manifest, Role role,
+                std::optional<uint32_t> group = std::nullopt) {
   Bundles files;
   for (const manifest::BundleRecord& bundle : manifest.bundles) {
-    const bool own = role != Role::kGroup || bundle.group == group;
-    if (bundle.role == role && own) files.push_back(&bundle);
+    if (bundle.role == role && bundle.group == group) files.push_back(&bundle);
   }
   return files;
 }
@@ -31,8 +31,7 @@ Error Absent(const Split& split, const std::string& part) {
 // True as well for a group without experts, which has no file.
 bool IsThere(const Split& split, uint32_t group) {
   const GroupPlan& plan = split.manifest.plan.groups[group];
-  return CountIds(HeldBy(plan)) == 0 ||
-         !FilesOf(split.manifest, Role::kGroup, static_cast<int>(group)).empty();
+  return CountIds(HeldBy(plan)) == 0 || !FilesOf(split.manifest, Role::kGroup, group).empty();
 }
 
 ExpertIds GroupsThere(const Split& split) {
@@ -59,9 +58,8 @@ Status SelectGroups(std::vector<uint32_t> wanted, Split& split) {
           Cat(split.path, ": group: expected one of ", FormatIds(there), ", found ", group),
           kOnlyHint};
     }
-    const int number = static_cast<int>(group);
-    split.parts.sets.push_back({Cat("group ", group), number, false,
-                                FilesOf(split.manifest, Role::kGroup, number),
+    split.parts.sets.push_back({Cat("group ", group), group, false,
+                                FilesOf(split.manifest, Role::kGroup, group),
                                 HeldBy(plan.groups[group])});
   }
   for (uint32_t group = 0; group < plan.groups.size(); ++group) {
@@ -89,7 +87,7 @@ Status AddOverlay(const std::string& version, Split& split) {
             has.empty() ? "none" : "only ", has.empty() ? "" : Quoted(has)),
         newer ? "its files are there, but the manifest is older: get the manifest again" : ""};
   }
-  SelectedSet set{"overlay " + has, -1, true, FilesOf(split.manifest, Role::kOverlay),
+  SelectedSet set{"overlay " + has, std::nullopt, true, FilesOf(split.manifest, Role::kOverlay),
                   plan.overlay};
   if (set.files.empty()) return Absent(split, set.label);
   split.parts.sets.push_back(std::move(set));
@@ -98,13 +96,11 @@ Status AddOverlay(const std::string& version, Split& split) {
 
 // Selects the trunk. For GGUF that includes the head, which has the model's metadata, and the
 // routers, which have files of their own.
-Status AddTrunk(bool whole, Split& split) {
+Status AddTrunk(Split& split) {
   SelectedParts& parts = split.parts;
   const bool gguf = split.manifest.is_gguf();
   if (gguf) parts.head = FilesOf(split.manifest, Role::kHead);
   if (gguf && parts.head.empty()) return Absent(split, "head");
-  parts.place_trunk = whole;
-  if (gguf && !whole) return Ok();
   parts.trunk = FilesOf(split.manifest, Role::kTrunk);
   if (parts.trunk.empty()) return Absent(split, "trunk");
   if (!gguf) return Ok();
@@ -116,16 +112,11 @@ Status AddTrunk(bool whole, Split& split) {
 }  // namespace
 
 Status SelectParts(const LoadOptions& options, Split& split) {
-  SHARD_CHECK(AddTrunk(true, split));
+  SHARD_CHECK(AddTrunk(split));
   SHARD_CHECK(SelectGroups(options.groups, split));
   const bool named = !options.overlay_version.empty();
   const bool has = !split.manifest.plan.overlay_version.empty();
   return options.overlay && (named || has) ? AddOverlay(options.overlay_version, split) : Ok();
-}
-
-Status SelectOverlay(const std::string& version, Split& split) {
-  SHARD_CHECK(AddTrunk(false, split));
-  return AddOverlay(version, split);
 }
 
 }  // namespace moepack::runtime

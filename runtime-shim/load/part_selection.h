@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,17 +19,15 @@ using Bundles = std::vector<const manifest::BundleRecord*>;
 // The files whose experts become one set.
 struct SelectedSet {
   std::string label;
-  int group = -1;
+  std::optional<uint32_t> group;
   bool overlay = false;
   Bundles files;
-  LayerExperts experts;  // as the plan says
+  LayerExperts experts_by_layer;  // as the plan says
 };
 
 struct SelectedParts {
   Bundles head, trunk, routers;  // only GGUF distributions have head and routers
   std::vector<SelectedSet> sets;
-  // false: only the trunk's headers are needed, to restore the checkpoint that it was cut from.
-  bool place_trunk = true;
   std::vector<std::string> notes;
 };
 
@@ -45,8 +44,6 @@ struct Split {
 // manifest lacks, with what it has. Without a list of groups, those that have no files are left out
 // with a note.
 Status SelectParts(const LoadOptions& options, Split& split);
-// Selects only the overlay, with the files that are needed to read it.
-Status SelectOverlay(const std::string& version, Split& split);
 
 // Compares size and SHA-256 of the files that are loaded (for safetensors also of the assets), and
 // the versions, with the manifest. It uses jobs and progress of the options. kMismatch names the

@@ -23,7 +23,7 @@ Status PlaceExperts(const RunningModel& model, const SourceBytes& source, Tensor
                     ExpertSet& set, LoadedPart& counts) {
   for (const GgufTensor& tensor : model.gguf.tensors) {
     if (!IsExpert(tensor) || !model.blocks.Runs(tensor.name)) continue;
-    const ExpertIds& ids = moepack::IdsOf(set.experts, static_cast<uint32_t>(BlockOf(tensor.name)));
+    const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, *BlockOf(tensor.name));
     if (ids.empty()) continue;
     SHARD_TRY(OutputTensor cut, EncodeExperts(tensor, tensor.type, ids));
     SHARD_CHECK(placer.Place(std::move(cut), source, {set.tensors, set.memory, counts}));
@@ -35,7 +35,7 @@ LayerExperts AllExperts(const RunningModel& model) {
   LayerExperts all;
   for (const GgufTensor& tensor : model.gguf.tensors) {
     if (!IsExpert(tensor) || !model.blocks.Runs(tensor.name)) continue;
-    ExpertIds& ids = all[static_cast<uint32_t>(BlockOf(tensor.name))];
+    ExpertIds& ids = all[*BlockOf(tensor.name)];
     ids.resize(tensor.expert_count);
     std::iota(ids.begin(), ids.end(), 0u);
   }

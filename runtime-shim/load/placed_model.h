@@ -20,7 +20,7 @@ struct RunningModel {
 // Places everything except routed experts, and sets the layers' expert counts.
 Status PlaceTrunk(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
                   Weights& out);
-// Places the experts `set.experts` of each layer. A layer without ids gets no tensors.
+// Places the experts `set.experts_by_layer` of each layer. A layer without ids gets no tensors.
 Status PlaceExperts(const RunningModel& model, const SourceBytes& source, TensorPlacer& placer,
                     ExpertSet& set, LoadedPart& counts);
 // Returns all ids of all layers that run.

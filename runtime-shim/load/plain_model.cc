@@ -114,7 +114,7 @@ Result<Weights> LoadPlainModel(const moepack::Source& source, const LoadOptions&
   const RunningModel running{gguf, blocks};
   TensorPlacer placer(path);
   SHARD_CHECK(PlaceTrunk(running, bytes, placer, out));
-  set.experts = AllExperts(running);
+  set.experts_by_layer = AllExperts(running);
   LoadedPart counts{.label = set.label};
   SHARD_CHECK(PlaceExperts(running, bytes, placer, set, counts));
   out.parts.push_back(counts);

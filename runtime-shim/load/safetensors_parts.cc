@@ -22,18 +22,16 @@ Status LoadSafetensorsParts(const Split& split, const LoadOptions& options, Weig
   out.metadata = model.gguf().metadata;
   out.notes.insert(out.notes.end(), model.notes().begin(), model.notes().end());
   blocks.AddNote(out);
-  if (split.parts.place_trunk) {
-    KeepFiles(model.trunk(), out.memory);
-    SHARD_CHECK(PlaceTrunk(running, model.trunk_bytes(), placer, out));
-  }
+  KeepFiles(model.trunk(), out.memory);
+  SHARD_CHECK(PlaceTrunk(running, model.trunk_bytes(), placer, out));
   for (size_t i = 0; i < split.parts.sets.size(); ++i) {
     const SelectedSet& selected = split.parts.sets[i];
     ExpertSet& set = out.sets.emplace_back();
     set.label = selected.label;
     set.group = selected.group;
     set.overlay = selected.overlay;
-    for (const auto& [layer, ids] : selected.experts) {
-      if (blocks.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts[layer] = ids;
+    for (const auto& [layer, ids] : selected.experts_by_layer) {
+      if (blocks.Runs(Cat("blk.", layer)) && !ids.empty()) set.experts_by_layer[layer] = ids;
     }
     KeepFiles(model.files(i), set.memory);
     // A tensor that experts share with their layer may be in the trunk's files.

@@ -55,7 +55,7 @@ Result<WholeTensor> WholeTensors::Restore(const OpenedPart& part,
   }
   whole.entry.shape[0] = *stretched;
   whole.entry.bytes = *bytes;
-  whole.experts = count;
+  whole.expert_count = count;
   return whole;
 }
 
@@ -131,11 +131,11 @@ void WholeTensors::Locate(const OpenedPart& part, SourceBytes& bytes) const {
   for (const manifest::PartTensor& tensor : part.bundle.tensors) {
     const WholeTensor& whole = tensors_[index_.at(tensor.entry.name)];
     const ByteView view = part.Bytes(tensor);
-    if (whole.experts == 0) {
+    if (whole.expert_count == 0) {
       bytes.Add(0, whole.entry.offset, view);
       continue;
     }
-    const uint64_t slice = whole.entry.bytes / whole.experts;
+    const uint64_t slice = whole.entry.bytes / whole.expert_count;
     uint64_t at = 0;
     for (const uint32_t id : tensor.record->expert_ids) {
       bytes.Add(0, whole.entry.offset + id * slice, view.subspan(at, slice));

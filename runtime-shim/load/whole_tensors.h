@@ -18,8 +18,8 @@ namespace moepack::runtime {
 // A tensor of the whole model. `offset` of the entry is from the start of the restored file.
 struct WholeTensor {
   TensorEntry entry;
-  ByteView sample;       // its bytes, or those of a neighbour of the same size
-  uint64_t experts = 0;  // along axis 0, if it is packed by expert
+  ByteView sample;            // its bytes, or those of a neighbour of the same size
+  uint64_t expert_count = 0;  // along axis 0, if it is packed by expert
 };
 
 // Collects tensors part by part.

@@ -55,7 +55,7 @@ Status RunBoth(const CheckReport& report, const Side& whole, const Side& part,
 
 // Says which layer has too few experts for a token; "" when none has.
 std::string TooFew(const Model& model, const LayerExperts& eligible) {
-  for (const auto& [layer, experts] : model.weights().moe_layers) {
+  for (const auto& [layer, expert_count] : model.weights().moe_layers) {
     if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
     const size_t count = moepack::IdsOf(eligible, layer).size();
     const uint32_t top_k = model.spec().layer[layer].router.top_k;
@@ -185,8 +185,7 @@ void Check::Done(CheckedNode node) {
 Status Check::Compare(const Side& part, CheckedNode& node) {
   node.skipped = TooFew(part.model, part.eligible);
   if (!node.skipped.empty()) return Ok();
-  const int group = static_cast<int>(node.group);
-  const Side whole{*whole_, EligibleExperts(*parts_, group, node.overlay)};
+  const Side whole{*whole_, EligibleExperts(*parts_, node.group, node.overlay)};
   return RunBoth(
       report_, whole, part, [this](uint64_t tokens) { Advance(tokens); }, node);
 }
@@ -197,8 +196,7 @@ Status Check::CheckBundles(CheckedNode& node) {
   load.overlay = node.overlay;
   load.verify = false;  // LoadWhole did
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(distribution_, load));
-  const int group = static_cast<int>(node.group);
-  LayerExperts eligible = EligibleExperts(*weights, group, node.overlay);
+  LayerExperts eligible = EligibleExperts(*weights, node.group, node.overlay);
   SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));
   return Compare({*model, std::move(eligible)}, node);
 }
@@ -221,7 +219,7 @@ Status Check::CheckAssembled(CheckedNode& node) {
   LoadOptions load = options_.load;
   load.verify = false;
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(directory, load));
-  LayerExperts eligible = EligibleExperts(*weights, -1, true);
+  LayerExperts eligible = EligibleExperts(*weights, std::nullopt, true);
   SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));
   return Compare({*model, std::move(eligible)}, node);
 }

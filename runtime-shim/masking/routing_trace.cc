@@ -53,7 +53,7 @@ void RoutingTrace::Observe(const RoutedBatch& batch) {
   const size_t top_k = batch.chosen.empty() ? 0 : batch.chosen[0].ids.size();
   for (uint32_t token = 0; token < batch.tokens; ++token) {
     steps_[{batch.first_position + token, batch.layer}] = {
-        Slice(batch.logits, token, batch.experts), batch.chosen[token],
+        Slice(batch.logits, token, batch.expert_count), batch.chosen[token],
         Slice(batch.output_norms, token, top_k), Slice(batch.output_peaks, token, top_k)};
   }
 }
@@ -62,9 +62,9 @@ LayerExperts RoutingTrace::Used() const {
   std::map<uint32_t, std::set<uint32_t>> used;
   for (const auto& [where, step] : steps_)
     used[where.second].insert(step.chosen.ids.begin(), step.chosen.ids.end());
-  LayerExperts experts;
-  for (const auto& [layer, ids] : used) experts[layer].assign(ids.begin(), ids.end());
-  return experts;
+  LayerExperts experts_by_layer;
+  for (const auto& [layer, ids] : used) experts_by_layer[layer].assign(ids.begin(), ids.end());
+  return experts_by_layer;
 }
 
 std::optional<RoutingDifference> FirstDifference(const RoutingTrace& expected,

@@ -117,9 +117,9 @@ class TrunkBuilder {
     return mlp;
   }
 
-  void Experts(uint32_t experts, LayerWeights& layer) {
-    layer.router = Weighted("ffn_gate_inp", {experts, spec_.width});
-    layer.selection_bias = slots_.Values(Name("exp_probs_b.bias"), experts);
+  void Experts(uint32_t expert_count, LayerWeights& layer) {
+    layer.router = Weighted("ffn_gate_inp", {expert_count, spec_.width});
+    layer.selection_bias = slots_.Values(Name("exp_probs_b.bias"), expert_count);
     if (!slots_.Has(Name("ffn_gate_shexp.weight"))) return;
     layer.shared = Mlp("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp");
     layer.shared_gate = slots_.Optional(Name("ffn_gate_inp_shexp.weight"), {1, spec_.width});
@@ -135,9 +135,9 @@ class TrunkBuilder {
       PlainProjections(layer.attention);
     layer.attention.sinks = slots_.OptionalVector(Name("attn_sinks.weight"), spec_.heads);
     layer.mlp_norm = Norm(Name(spec_.second_norm));
-    const auto experts = weights_.moe_layers.find(number);
-    if (experts != weights_.moe_layers.end())
-      Experts(experts->second, layer);
+    const auto found = weights_.moe_layers.find(number);
+    if (found != weights_.moe_layers.end())
+      Experts(found->second, layer);
     else
       layer.dense = Mlp("ffn_gate", "ffn_up", "ffn_down");
     return layer;
@@ -156,9 +156,9 @@ class SetBuilder {
       : set_(set), spec_(spec), slots_(path, set.tensors, executor) {}
 
   Result<DeviceSet> Build() {
-    DeviceSet device{set_.label, set_.group, set_.overlay, set_.experts, {}, {}, 0};
+    DeviceSet device{set_.label, set_.overlay, set_.experts_by_layer, {}, {}, 0};
     device.layers.resize(spec_.layers);
-    for (const auto& [layer, ids] : set_.experts) {
+    for (const auto& [layer, ids] : set_.experts_by_layer) {
       if (layer >= spec_.layers || ids.empty() || slots_.failed()) continue;
       device.layers[layer] = Layer(layer, static_cast<uint32_t>(ids.size()));
     }

@@ -46,10 +46,9 @@ using LayerExpertTable = std::vector<const MlpWeights*>;
 // A set of experts on the executor.
 struct DeviceSet {
   std::string label;
-  int group = -1;
   bool overlay = false;
-  LayerExperts ids;
-  // For each layer, in the order of ids.
+  LayerExperts experts_by_layer;
+  // For each layer, in the order of its ids.
   std::vector<std::vector<MlpWeights>> layers;
   std::vector<BufferPtr> buffers;
   uint64_t bytes = 0;

@@ -88,12 +88,12 @@ void RequireGating(SpecKeys& keys) {
 
 void ReadRouters(const Routing& routing, SpecKeys& keys, ModelSpec& spec) {
   RequireGating(keys);
-  const uint32_t experts = keys.Required("expert_count");
+  const uint32_t expert_count = keys.Required("expert_count");
   const std::vector<uint32_t> top_k = keys.PerLayer("expert_used_count", spec.layers, 0);
   spec.layer.resize(spec.layers);
   for (uint32_t layer = 0; layer < spec.layers; ++layer) {
     spec.layer[layer].router = routing;
-    spec.layer[layer].router.expert_count = experts;
+    spec.layer[layer].router.expert_count = expert_count;
     spec.layer[layer].router.top_k = top_k[layer];
     if (top_k[layer] == 0) keys.Refuse("expert_used_count", "at least 1", "0");
   }

@@ -17,9 +17,8 @@ const HostTensor* Weights::FindTrunk(std::string_view name) const {
 }
 
 const ExpertSet* Weights::FindGroup(uint32_t group) const {
-  const auto found = std::find_if(sets.begin(), sets.end(), [&](const ExpertSet& set) {
-    return set.group == static_cast<int>(group);
-  });
+  const auto found = std::find_if(sets.begin(), sets.end(),
+                                  [&](const ExpertSet& set) { return set.group == group; });
   return found == sets.end() ? nullptr : &*found;
 }
 
@@ -29,12 +28,12 @@ const ExpertSet* Weights::FindOverlay() const {
   return found == sets.end() ? nullptr : &*found;
 }
 
-LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay) {
-  const bool all = !weights.plan || group < 0;
+LayerExperts EligibleExperts(const Weights& weights, std::optional<uint32_t> group, bool overlay) {
+  const bool all = !weights.plan || !group;
   LayerExperts eligible;
   for (const ExpertSet& set : weights.sets) {
     if (!all && set.group != group && !(set.overlay && overlay)) continue;
-    for (const auto& [layer, ids] : set.experts) {
+    for (const auto& [layer, ids] : set.experts_by_layer) {
       eligible[layer] = Union(eligible[layer], ids);
     }
   }

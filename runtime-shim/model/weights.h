@@ -34,9 +34,9 @@ struct HostTensor {
 // Experts that were loaded together: those of a group, of an overlay, or of a whole model.
 struct ExpertSet {
   std::string label;  // "group 1", "overlay generalists-1", "model"
-  int group = -1;     // -1: not a group's
+  std::optional<uint32_t> group;
   bool overlay = false;
-  LayerExperts experts;             // ids in the order of axis 0 of the layer's tensors
+  LayerExperts experts_by_layer;    // ids in the order of axis 0 of the layer's tensors
   std::vector<HostTensor> tensors;  // blk.N.ffn_{gate,up,down,gate_up}_exps.{weight,bias}
   std::vector<std::shared_ptr<const void>> memory;  // mappings and buffers of the tensors
   uint64_t bytes() const;
@@ -95,14 +95,10 @@ Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source
 // The same for a path on this machine.
 Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                    const LoadOptions& options);
-// Loads another overlay of the same model, to replace the one that was loaded. Of `weights` only
-// the model's version is used (kMismatch). kNotFound when the manifest lacks this version; "" takes
-// the one it has.
-Result<ExpertSet> LoadOverlay(const std::string& distribution, const std::string& version,
-                              const LoadOptions& options, const Weights& weights);
 
 // Returns what a node of `group` may pick in each layer: the ids of the group's set and, if
-// `overlay`, of the overlay's. Without a plan, and with group -1, it is everything that is loaded.
-LayerExperts EligibleExperts(const Weights& weights, int group, bool overlay);
+// `overlay`, of the overlay's. Without a plan, and without a group, it is everything that is
+// loaded.
+LayerExperts EligibleExperts(const Weights& weights, std::optional<uint32_t> group, bool overlay);
 
 }  // namespace moepack::runtime

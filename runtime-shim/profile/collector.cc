@@ -45,7 +45,7 @@ void StatisticsCollector::Observe(const RoutedBatch& batch) {
   for (uint32_t token = 0; token < batch.tokens; ++token) {
     Count(batch, token, tally.layers[index]);
     if (window_.IsSink(batch.first_position + token)) continue;
-    CountPairs(batch.chosen[token], batch.experts, statistics_.co_selection[index]);
+    CountPairs(batch.chosen[token], batch.expert_count, statistics_.co_selection[index]);
   }
 }
 
@@ -66,12 +66,12 @@ void StatisticsCollector::Count(const RoutedBatch& batch, uint32_t token, LayerT
   }
 }
 
-void StatisticsCollector::CountPairs(const Selection& chosen, uint32_t experts,
+void StatisticsCollector::CountPairs(const Selection& chosen, uint32_t expert_count,
                                      std::vector<uint64_t>& pairs) const {
   for (size_t a = 0; a < chosen.ids.size(); ++a) {
     for (size_t b = a + 1; b < chosen.ids.size(); ++b) {
       const auto [low, high] = std::minmax(chosen.ids[a], chosen.ids[b]);
-      ++pairs[PairIndex(low, high, experts)];
+      ++pairs[PairIndex(low, high, expert_count)];
     }
   }
 }

@@ -32,7 +32,8 @@ class StatisticsCollector : public RoutingObserver {
 
  private:
   void Count(const RoutedBatch& batch, uint32_t token, LayerTally& layer) const;
-  void CountPairs(const Selection& chosen, uint32_t experts, std::vector<uint64_t>& pairs) const;
+  void CountPairs(const Selection& chosen, uint32_t expert_count,
+                  std::vector<uint64_t>& pairs) const;
 
   Statistics statistics_;
   Phase phase_ = Phase::kPrefill;

@@ -28,13 +28,13 @@ Status AddRouter(const Weights& weights, uint32_t layer, Xxh3& digest) {
 }
 
 Status CheckExperts(const Weights& weights, const LayerExperts& loaded) {
-  for (const auto& [layer, experts] : weights.moe_layers) {
+  for (const auto& [layer, expert_count] : weights.moe_layers) {
     const size_t found = moepack::IdsOf(loaded, layer).size();
-    if (found == experts) continue;
-    return Error{
-        Code::kInvalidArgument,
-        Cat(weights.path, ": layer ", layer, ": expected all ", experts, " experts, found ", found),
-        "statistics describe the whole model: load all groups, or the source"};
+    if (found == expert_count) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(weights.path, ": layer ", layer, ": expected all ", expert_count,
+                     " experts, found ", found),
+                 "statistics describe the whole model: load all groups, or the source"};
   }
   return Ok();
 }
@@ -55,7 +55,7 @@ void Count(const std::vector<HostTensor>& tensors, std::map<std::string, uint64_
 }  // namespace
 
 Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec) {
-  SHARD_CHECK(CheckExperts(weights, EligibleExperts(weights, -1, true)));
+  SHARD_CHECK(CheckExperts(weights, EligibleExperts(weights, std::nullopt, true)));
   ModelIdentity model;
   model.name = NameOf(weights);
   model.architecture = spec.architecture;
@@ -63,8 +63,8 @@ Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spe
   model.shard_version = weights.shard_version;
   model.replica_version = weights.replica_version;
   Xxh3 digest;
-  for (const auto& [layer, experts] : weights.moe_layers) {
-    model.layers.push_back({layer, experts, spec.layer[layer].router.top_k});
+  for (const auto& [layer, expert_count] : weights.moe_layers) {
+    model.layers.push_back({layer, expert_count, spec.layer[layer].router.top_k});
     SHARD_CHECK(AddRouter(weights, layer, digest));
   }
   model.router_digest = digest.Hex();

@@ -17,17 +17,17 @@ uint64_t TrunkBytes(const Weights& weights) {
 
 // Sets layers and experts to those that the tensors have.
 Status SetExperts(const Weights& weights, ModelSpec& spec) {
-  for (const auto& [layer, experts] : weights.moe_layers) {
+  for (const auto& [layer, expert_count] : weights.moe_layers) {
     if (layer >= spec.layers) {
       return Error{Code::kCorrupt, Cat(weights.path, ": layers with experts: expected below ",
                                        spec.layers, ", found ", layer)};
     }
     Routing& router = spec.layer[layer].router;
-    router.expert_count = experts;
-    if (router.top_k <= experts) continue;
+    router.expert_count = expert_count;
+    if (router.top_k <= expert_count) continue;
     return Error{Code::kCorrupt,
                  Cat(weights.path, ": layer ", layer, ": experts per token: expected ", "at most ",
-                     experts, ", found ", router.top_k)};
+                     expert_count, ", found ", router.top_k)};
   }
   return Ok();
 }
@@ -96,7 +96,7 @@ Status DeviceModel::ReplaceOverlay(ExpertSet overlay) {
 LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {
   LayerExpertTable table(spec_.layer[layer].router.expert_count, nullptr);
   for (const DeviceSet& set : sets_) {
-    const ExpertIds& ids = moepack::IdsOf(set.ids, layer);
+    const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, layer);
     for (size_t index = 0; index < ids.size(); ++index) {
       if (ids[index] < table.size() && table[ids[index]] == nullptr)
         table[ids[index]] = &set.layers[layer][index];

@@ -98,7 +98,7 @@ void Forward::Observe(std::span<const Selection> chosen) {
   batch.layer = layer_;
   batch.first_position = past_;
   batch.tokens = count_;
-  batch.experts = spec_.layer[layer_].router.expert_count;
+  batch.expert_count = spec_.layer[layer_].router.expert_count;
   batch.logits = router_logits_;
   batch.selection_bias = weights_->selection_bias;
   batch.chosen = chosen;

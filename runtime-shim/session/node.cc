@@ -11,7 +11,7 @@ Result<std::unique_ptr<Node>> Node::Open(const std::string& source, const NodeOp
   std::unique_ptr<Node> node(new Node);
   LoadOptions load = options.load;
   load.groups.clear();
-  if (options.group >= 0) load.groups.push_back(static_cast<uint32_t>(options.group));
+  if (options.group) load.groups.push_back(*options.group);
   // The executor is opened first, because it costs nothing, and nobody wants to read a large model
   // to learn that there is no device.
   SHARD_TRY(node->executor_, OpenExecutor(options.executor, options.device));
@@ -46,7 +46,7 @@ Result<std::vector<double>> Node::ProbeScore(std::span<const uint32_t> tokens,
   const Plan& plan = *weights().plan;
   std::vector<LayerExperts> groups(plan.groups.size());
   for (size_t group = 0; group < groups.size(); ++group) {
-    for (const auto& [layer, experts] : plan.layers)
+    for (const auto& [layer, expert_count] : plan.layers)
       groups[group][layer] = Eligible(plan, group, layer);
   }
   GroupScores scores(*model_, groups, moe_layers);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +20,9 @@ namespace moepack::runtime {
 struct NodeOptions {
   std::string executor = "cpu";
   ExecutorOptions device;
-  // For a distribution, the group to load and to mask the routers to. With -1 everything is loaded
-  // and nothing is masked.
-  int group = -1;
+  // For a distribution, the group to load and to mask the routers to. Without one
+  // everything is loaded and nothing is masked.
+  std::optional<uint32_t> group;
   LoadOptions load;  // `groups` is set from `group`
 };
 

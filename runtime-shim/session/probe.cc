@@ -14,8 +14,8 @@ double GateSum(const std::vector<float>& gates, const std::vector<uint32_t>& ids
   return sum;
 }
 
-ExpertIds AllIds(uint32_t experts) {
-  ExpertIds ids(experts);
+ExpertIds AllIds(uint32_t expert_count) {
+  ExpertIds ids(expert_count);
   std::iota(ids.begin(), ids.end(), 0u);
   return ids;
 }
@@ -45,7 +45,7 @@ Result<std::vector<double>> GateShares(std::span<const float> logits,
 GroupScores::GroupScores(const Model& model, const std::vector<LayerExperts>& eligible,
                          uint32_t moe_layers)
     : sums_(eligible.size()) {
-  for (const auto& [layer, experts] : model.weights().moe_layers) {
+  for (const auto& [layer, expert_count] : model.weights().moe_layers) {
     if (layer >= model.spec().layers) break;  // blocks for multi-token prediction
     if (moe_layers != 0 && layers_.size() == moe_layers) break;
     Layer& counted = layers_[layer];
@@ -65,7 +65,8 @@ void GroupScores::Observe(const RoutedBatch& batch) {
 
 Status GroupScores::Add(const RoutedBatch& batch, const Layer& layer) {
   for (uint32_t token = batch.first_position == 0 ? 1 : 0; token < batch.tokens; ++token) {
-    const auto logits = batch.logits.subspan(size_t{token} * batch.experts, batch.experts);
+    const auto logits =
+        batch.logits.subspan(size_t{token} * batch.expert_count, batch.expert_count);
     SHARD_TRY(const std::vector<double> shares,
               GateShares(logits, batch.selection_bias, layer.router, layer.eligible));
     for (size_t group = 0; group < shares.size(); ++group) sums_[group] += shares[group];

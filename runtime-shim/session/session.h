@@ -42,9 +42,9 @@ class Model {
 struct RoutedBatch {
   uint32_t layer = 0;
   uint32_t first_position = 0;  // of the first token
-  uint32_t tokens = 0, experts = 0;
-  std::span<const float> logits;          // [tokens, experts], unmasked
-  std::span<const float> selection_bias;  // [experts] or empty
+  uint32_t tokens = 0, expert_count = 0;
+  std::span<const float> logits;          // [tokens, expert_count], unmasked
+  std::span<const float> selection_bias;  // [expert_count] or empty
   std::span<const Selection> chosen;      // per token: ids and the gates that were applied
   // For each token and chosen expert, best first, the Euclidean norm and the largest magnitude of
   // the expert's output before its gate. [tokens * top_k], or empty when not asked for.

@@ -7,18 +7,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/text.h"
 #include "manifest/document/manifest.h"
+#include "manifest/document/parts.h"
 #include "tests/conformance/split_checkpoint.h"
 
 namespace split {
 
 // Role and group of the bundle, tensor, expert id (-1: the tensor has no expert axis).
-using PieceName = std::tuple<moepack::Role, int, std::string, int64_t>;
+using PieceName = std::tuple<moepack::Role, std::optional<uint32_t>, std::string, int64_t>;
 struct Piece {
   std::string dtype, bytes;
   bool operator==(const Piece&) const = default;
@@ -26,7 +28,7 @@ struct Piece {
 using Pieces = std::map<PieceName, Piece>;
 
 inline std::string PieceText(const PieceName& name) {
-  return moepack::Cat(moepack::RoleName(std::get<0>(name)), " ", std::get<1>(name), " ",
+  return moepack::Cat(moepack::manifest::PartText(std::get<0>(name), std::get<1>(name)), " ",
                       std::get<2>(name), " expert ", std::get<3>(name));
 }
 

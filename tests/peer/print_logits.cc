@@ -34,7 +34,8 @@ moepack::Status Print(const std::string& path, const std::string& executor_name,
   const std::string kind = executor_name.substr(0, executor_name.find('-'));
   SHARD_TRY(const auto executor, moepack::runtime::OpenExecutor(kind, executor_options));
   SHARD_TRY(auto weights, moepack::runtime::LoadWeights(path, {}));
-  const moepack::LayerExperts eligible = moepack::runtime::EligibleExperts(*weights, -1, true);
+  const moepack::LayerExperts eligible =
+      moepack::runtime::EligibleExperts(*weights, std::nullopt, true);
   SHARD_TRY(const auto model, moepack::runtime::Model::Load(std::move(weights), *executor));
   moepack::runtime::SessionOptions options;
   options.context = std::min(512u, model->spec().context);

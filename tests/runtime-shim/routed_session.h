@@ -46,7 +46,7 @@ class RoutedSession : public FakeSession {
     RoutedBatch batch;
     batch.first_position = first;
     batch.tokens = static_cast<uint32_t>(tokens.size());
-    batch.experts = kExperts;
+    batch.expert_count = kExperts;
     batch.logits = logits;
     batch.chosen = chosen;
     batch.output_norms = ones;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime-shim/session/node.h"
@@ -22,7 +23,8 @@ class TinyDistribution : public testing::Test {
 
   static std::string path() { return (*directory_ / "out").string(); }
 
-  static std::unique_ptr<Node> OpenSource(const std::string& source, int group) {
+  static std::unique_ptr<Node> OpenSource(const std::string& source,
+                                          std::optional<uint32_t> group) {
     NodeOptions options;
     options.group = group;
     options.device.threads = 1;
@@ -30,14 +32,16 @@ class TinyDistribution : public testing::Test {
     EXPECT_TRUE(node) << node.error().message;
     return node ? *std::move(node) : nullptr;
   }
-  static std::unique_ptr<Node> Open(int group) { return OpenSource(path(), group); }
+  static std::unique_ptr<Node> Open(std::optional<uint32_t> group) {
+    return OpenSource(path(), group);
+  }
 
   static Error Refusal(const NodeOptions& options) {
     const auto node = Node::Open(path(), options);
     EXPECT_FALSE(node);
     return node ? Error{Code::kIo, "opened"} : node.error();
   }
-  static Error Refusal(int group) {
+  static Error Refusal(uint32_t group) {
     NodeOptions options;
     options.group = group;
     return Refusal(options);

@@ -20,9 +20,9 @@ namespace check_command {
 namespace {
 
 struct Arguments : RuntimeArguments {
-  int group = -1;
+  std::optional<uint32_t> group;
   std::string tokens, against;
-  double tolerance = -1;
+  std::optional<double> tolerance;
   bool no_assembled = false;
   ReportArguments report;
 };
@@ -36,8 +36,8 @@ Result<runtime::CheckOptions> OptionsOf(const Arguments& arguments) {
   options.load.verify = !arguments.no_verify;
   options.load.jobs = arguments.load_jobs();
   options.against = arguments.against;
-  if (arguments.group >= 0) options.groups.push_back(static_cast<uint32_t>(arguments.group));
-  if (arguments.tolerance >= 0) options.tolerance = arguments.tolerance;
+  if (arguments.group) options.groups.push_back(*arguments.group);
+  options.tolerance = arguments.tolerance;
   if (!arguments.tokens.empty()) {
     SHARD_TRY(options.tokens, ReadTokenIds("--tokens", arguments.tokens));
   }

@@ -67,25 +67,25 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
                     const EvalOptions& options) {
   const runtime::Weights& weights = *loaded.weights;
   EvalInput input;
-  for (const auto& [layer, experts] : weights.moe_layers) {
+  for (const auto& [layer, expert_count] : weights.moe_layers) {
     input.routers[layer] = loaded.model->spec().layer[layer].router;
   }
   input.bos = runtime::BosToken(weights.metadata);
   if (options.generate > 0) input.is_end = EndsGeneration(weights);
-  LayerExperts all = runtime::EligibleExperts(weights, -1, true);
+  LayerExperts all = runtime::EligibleExperts(weights, std::nullopt, true);
   if (HoldsAll(weights, all)) {
     input.full = Participate("unmasked", *loaded.model, std::move(all), options);
   }
   if (against) {
-    input.reference = Participate("reference", *against->model,
-                                  runtime::EligibleExperts(*against->weights, -1, true), options);
+    input.reference =
+        Participate("reference", *against->model,
+                    runtime::EligibleExperts(*against->weights, std::nullopt, true), options);
   }
   const size_t groups = weights.plan ? weights.plan->groups.size() : 0;
-  for (size_t group = 0; group < groups; ++group) {
-    if (!weights.FindGroup(static_cast<uint32_t>(group))) continue;
-    input.groups.push_back(
-        Participate(Cat("group ", group), *loaded.model,
-                    runtime::EligibleExperts(weights, static_cast<int>(group), true), options));
+  for (uint32_t group = 0; group < groups; ++group) {
+    if (!weights.FindGroup(group)) continue;
+    input.groups.push_back(Participate(Cat("group ", group), *loaded.model,
+                                       runtime::EligibleExperts(weights, group, true), options));
   }
   return input;
 }
@@ -102,11 +102,11 @@ Status CheckComparable(const Arguments& arguments, const LoadedModel& loaded,
   if (loaded.model->vocabulary() != against.model->vocabulary())
     return Differs(arguments, "vocabulary", loaded.model->vocabulary(),
                    against.model->vocabulary());
-  for (const auto& [layer, experts] : loaded.weights->moe_layers) {
+  for (const auto& [layer, expert_count] : loaded.weights->moe_layers) {
     const auto other = against.weights->moe_layers.find(layer);
     const uint64_t found = other == against.weights->moe_layers.end() ? 0 : other->second;
-    if (found != experts)
-      return Differs(arguments, Cat("layer ", layer, ": experts").c_str(), experts, found);
+    if (found != expert_count)
+      return Differs(arguments, Cat("layer ", layer, ": experts").c_str(), expert_count, found);
   }
   return Ok();
 }

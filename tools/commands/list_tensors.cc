@@ -272,7 +272,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->allow_extra_args(false)
       ->check(OneOf({"trunk", "router", "shared", "expert"}));
   filter("--layer", arguments->filter.layers, "IDS", "Only these layers: 0-3,7.");
-  filter("--expert", arguments->filter.experts, "IDS",
+  filter("--expert", arguments->filter.expert_ids, "IDS",
          "Only these experts, and packed tensors that hold one of them.");
   filter("--regex", arguments->filter.regex, "REGEX",
          "Only names in which this ECMAScript regular expression matches somewhere.");

@@ -102,9 +102,9 @@ Result<Statistics> Collect(const LoadedModel& loaded, const std::vector<TokenSes
   runtime::StatisticsCollector collector(identity, options.bos);
   const runtime::SessionOptions opening{options.context + options.generate, options.chunk,
                                         &collector};
-  SHARD_TRY(
-      const std::unique_ptr<runtime::Session> session,
-      runtime::Session::Open(model, runtime::EligibleExperts(*loaded.weights, -1, true), opening));
+  SHARD_TRY(const std::unique_ptr<runtime::Session> session,
+            runtime::Session::Open(
+                model, runtime::EligibleExperts(*loaded.weights, std::nullopt, true), opening));
   Progress progress("profiling", ProgressUnit::kTokens);
   const uint64_t total = CountTokens(sessions) + sessions.size() * options.generate;
   uint64_t done = 0;

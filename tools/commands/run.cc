@@ -32,13 +32,13 @@ using runtime::Node;
 constexpr uint64_t kMaxCount = 1u << 24;
 
 struct Arguments : RuntimeArguments {
-  int group = -1;
+  std::optional<uint32_t> group;
   std::string prompt, tokens;
   bool has_prompt = false, has_tokens = false;
   uint32_t count = 64;
   runtime::Sampling sampling;
   std::string compare;
-  double tolerance = -1;
+  std::optional<double> tolerance;
   bool list_devices = false, json = false;
 };
 
@@ -147,7 +147,7 @@ Result<int> Generate(const Arguments& arguments, const Node& node, std::vector<u
   PrintMessage(GeneratedSummary(generated));
   if (!arguments.json) return kExitDone;
   Json document = {{"source", arguments.source},
-                   {"group", arguments.group < 0 ? Json(nullptr) : Json(arguments.group)},
+                   {"group", arguments.group ? Json(*arguments.group) : Json(nullptr)},
                    {"loaded", LoadedJson(node)}};
   document.update(GeneratedJson(generated));
   SHARD_CHECK(WriteJsonResult(document));

@@ -42,7 +42,8 @@ std::string VersionsText(const runtime::Weights& weights) {
 
 }  // namespace
 
-runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group) {
+runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments,
+                                   std::optional<uint32_t> group) {
   runtime::NodeOptions options;
   options.executor = arguments.executor;
   options.device = arguments.device;

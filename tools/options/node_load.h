@@ -1,7 +1,9 @@
 // Opens a node as the command line says, and reports what was loaded.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "runtime-shim/session/node.h"
@@ -9,7 +11,8 @@
 
 namespace moepack::cli {
 
-runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments, int group);
+runtime::NodeOptions NodeOptionsOf(const RuntimeArguments& arguments,
+                                   std::optional<uint32_t> group);
 // Node::Open with a progress line.
 Result<std::unique_ptr<runtime::Node>> OpenNode(const std::string& source,
                                                 runtime::NodeOptions options);

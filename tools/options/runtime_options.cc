@@ -66,7 +66,7 @@ Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string&
                "leave it out: GGUF bundles describe themselves"};
 }
 
-void AddGroup(CLI::App& app, const char* help, int& group) {
+void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group) {
   StartSection(app, Section::kInput);
   app.add_option("--group", group, help)->type_name("G")->transform(AsCount(0, kMaxGroups - 1));
 }

@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,8 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
 // source is not a distribution, and those of a checkpoint for GGUF bundles. `against` is another
 // model that is loaded with the same options, or "".
 Status CheckRuntimeOptions(const RuntimeArguments& arguments, const std::string& against);
-// --group; -1: all groups that are loaded.
-void AddGroup(CLI::App& app, const char* help, int& group);
+// --group; without it: all groups that are loaded.
+void AddGroup(CLI::App& app, const char* help, std::optional<uint32_t>& group);
 // --executor, --device, --threads (that compute), --jobs (that load).
 void AddExecutor(CLI::App& app, RuntimeArguments& arguments);
 // --context; `fallback` ends the help: "Default: 512."

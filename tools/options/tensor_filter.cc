@@ -24,7 +24,7 @@ Result<TensorFilter> TensorFilter::Make(const FilterArguments& arguments) {
   TensorFilter filter;
   filter.parts_ = arguments.parts;
   SHARD_TRY(filter.layers_, ParseRange("--layer", arguments.layers));
-  SHARD_TRY(filter.experts_, ParseRange("--expert", arguments.experts));
+  SHARD_TRY(filter.expert_ids_, ParseRange("--expert", arguments.expert_ids));
   if (arguments.regex.empty()) return filter;
   auto regex = Regex::Compile(arguments.regex);
   if (!regex) return std::move(regex).error().Within("--regex");
@@ -37,7 +37,7 @@ Result<bool> TensorFilter::Accepts(const MoeModel& model, const ModelTensor& ten
       std::find(parts_.begin(), parts_.end(), PartName(tensor.part)) == parts_.end())
     return false;
   if (layers_ && (!tensor.layer || !Contains(*layers_, *tensor.layer))) return false;
-  if (experts_ && !AcceptsExpert(model, tensor)) return false;
+  if (expert_ids_ && !AcceptsExpert(model, tensor)) return false;
   return AcceptsName(model.entry(tensor).name);
 }
 
@@ -61,10 +61,10 @@ ExpertIds TensorFilter::MissingLayers(const MoeModel& model) const {
 }
 
 bool TensorFilter::AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const {
-  if (tensor.part != moepack::Part::kExpert || experts_->empty()) return false;
-  if (tensor.expert) return Contains(*experts_, *tensor.expert);
+  if (tensor.part != moepack::Part::kExpert || expert_ids_->empty()) return false;
+  if (tensor.expert) return Contains(*expert_ids_, *tensor.expert);
   const MoeLayer* layer = model.FindLayer(tensor.layer);
-  return layer != nullptr && experts_->front() < layer->expert_count;
+  return layer != nullptr && expert_ids_->front() < layer->expert_count;
 }
 
 }  // namespace moepack::cli

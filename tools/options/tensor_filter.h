@@ -13,7 +13,7 @@ namespace moepack::cli {
 
 struct FilterArguments {
   std::vector<std::string> parts;  // names of moepack::Part
-  std::string layers, experts;     // "0-3,7"
+  std::string layers, expert_ids;  // "0-3,7"
   std::string regex;
 };
 
@@ -35,7 +35,7 @@ class TensorFilter {
   bool AcceptsExpert(const MoeModel& model, const ModelTensor& tensor) const;
 
   std::vector<std::string> parts_;
-  std::optional<ExpertIds> layers_, experts_;
+  std::optional<ExpertIds> layers_, expert_ids_;
   std::optional<Regex> regex_;
 };
 

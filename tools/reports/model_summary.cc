@@ -103,7 +103,7 @@ std::string NodesTable(const NodeSizes& sizes) {
   Table table(headings);
   for (const NodeSize& row : sizes.rows) {
     table.Cell(uint64_t{row.groups});
-    table.Cell(row.experts);
+    table.Cell(row.expert_count);
     for (const uint64_t bytes : row.bytes) table.Cell(FormatBytes(bytes));
   }
   return "size of the largest node, without overlay; experts it holds of a layer\n" +
@@ -115,7 +115,7 @@ Json NodesJson(const NodeSizes& sizes) {
   for (const NodeSize& row : sizes.rows) {
     Json bytes = Json::object();
     for (size_t i = 0; i < row.bytes.size(); ++i) bytes[sizes.formats[i]] = row.bytes[i];
-    nodes.push_back({{"groups", row.groups}, {"experts", row.experts}, {"bytes", bytes}});
+    nodes.push_back({{"groups", row.groups}, {"experts", row.expert_count}, {"bytes", bytes}});
   }
   return nodes;
 }

@@ -26,7 +26,7 @@ Json RangeJson(const CountRange& range) { return {{"least", range.least}, {"most
 NodeExperts CountNodeExperts(const Plan& plan, size_t group) {
   NodeExperts node;
   bool first = true;
-  for (const auto& [layer, experts] : plan.layers) {
+  for (const auto& [layer, expert_count] : plan.layers) {
     Include(node.owned, moepack::IdsOf(plan.groups[group].owned, layer).size(), first);
     Include(node.fill, moepack::IdsOf(plan.groups[group].fill, layer).size(), first);
     Include(node.overlay, moepack::IdsOf(plan.overlay, layer).size(), first);
@@ -43,7 +43,7 @@ PartBytes BytesOfFiles(const std::vector<OutputFile>& files, size_t groups) {
     if (file.role == Role::kTrunk || file.role == Role::kHead) bytes.trunk += file.size;
     if (file.role == Role::kOverlay) bytes.overlay += file.size;
     if (file.role == Role::kRemainder) bytes.remainder += file.size;
-    if (file.role == Role::kGroup) bytes.groups[static_cast<size_t>(file.group)] += file.size;
+    if (file.group) bytes.groups[*file.group] += file.size;
   }
   return bytes;
 }
@@ -53,8 +53,8 @@ PartBytes BytesOfManifest(const manifest::Manifest& manifest) {
   bytes.trunk = manifest.BytesOf(Role::kTrunk) + manifest.BytesOf(Role::kHead);
   bytes.overlay = manifest.BytesOf(Role::kOverlay);
   bytes.remainder = manifest.BytesOf(Role::kRemainder);
-  for (size_t group = 0; group < manifest.plan.groups.size(); ++group) {
-    bytes.groups.push_back(manifest.BytesOf(Role::kGroup, static_cast<int>(group)));
+  for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
+    bytes.groups.push_back(manifest.BytesOf(Role::kGroup, group));
   }
   return bytes;
 }

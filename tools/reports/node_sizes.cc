@@ -59,11 +59,11 @@ class Sizer {
       auto made = MakePlan(model_, plan);
       if (!made && chosen) return std::move(made).error();
       if (!made) break;
-      uint64_t experts = 0;
+      uint64_t expert_count = 0;
       for (uint32_t group = 0; group < groups; ++group) {
-        experts = std::max(experts, CountNodeExperts(*made, group).eligible.most);
+        expert_count = std::max(expert_count, CountNodeExperts(*made, group).eligible.most);
       }
-      out_.rows.push_back({groups, experts, {}});
+      out_.rows.push_back({groups, expert_count, {}});
       plans_.push_back(*std::move(made));
     }
     return Ok();

@@ -21,7 +21,7 @@ struct NodeSizeOptions {
 // Largest node of a distribution without overlay: the trunk and the largest group.
 struct NodeSize {
   uint32_t groups = 0;
-  uint64_t experts = 0;         // that a node holds of a layer, at most
+  uint64_t expert_count = 0;    // that a node holds of a layer, at most
   std::vector<uint64_t> bytes;  // one per NodeSizes::formats
 };
 struct NodeSizes {

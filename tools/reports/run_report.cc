@@ -58,7 +58,7 @@ std::string ComparedText(const ComparedRuns& runs, const runtime::Tokenizer* tok
   text += Cat("largest logit difference: ", Scientific(found.worst.largest), " at position ",
               found.worst_position, ", ", Scientific(found.worst.relative),
               " of the largest logit there\n");
-  if (!runs.passed()) text += Cat("more than the tolerance of ", Scientific(runs.tolerance), "\n");
+  if (!runs.passed()) text += Cat("more than the tolerance of ", Scientific(*runs.tolerance), "\n");
   return text;
 }
 
@@ -77,7 +77,7 @@ Json ComparedJson(const ComparedRuns& runs) {
           {"largest_difference", found.worst.largest},
           {"relative_difference", found.worst.relative},
           {"at_position", found.worst_position},
-          {"tolerance", runs.tolerance < 0 ? Json(nullptr) : Json(runs.tolerance)},
+          {"tolerance", runs.tolerance ? Json(*runs.tolerance) : Json(nullptr)},
           {"passed", runs.passed()}};
 }
 

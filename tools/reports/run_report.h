@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,8 @@ struct ComparedRuns {
   std::string expected, actual;  // executors
   size_t prompt = 0;             // tokens; the others were generated
   runtime::SideBySide::Findings findings;
-  double tolerance = 0;  // negative: none was asked for
-  bool passed() const { return tolerance < 0 || findings.worst.relative <= tolerance; }
+  std::optional<double> tolerance;  // where one was asked for
+  bool passed() const { return !tolerance || findings.worst.relative <= *tolerance; }
 };
 // `tokenizer` may be null.
 std::string ComparedText(const ComparedRuns& runs, const runtime::Tokenizer* tokenizer);

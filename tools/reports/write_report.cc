@@ -17,7 +17,7 @@
 namespace moepack::cli {
 namespace {
 
-Json GroupOrNull(int group) { return group < 0 ? Json(nullptr) : Json(group); }
+Json GroupOrNull(std::optional<uint32_t> group) { return group ? Json(*group) : Json(nullptr); }
 
 uint64_t TotalBytes(const manifest::Manifest& manifest) {
   uint64_t bytes = 0;

@@ -47,8 +47,7 @@ BlobRecord AssetLayer(const AssetRecord& asset) {
 BlobRecord BundleLayer(const Manifest& manifest, const BundleRecord& bundle) {
   BlobRecord layer = FileLayer(kWeightType, bundle.file, {DigestOf(bundle.sha256), bundle.size},
                                RoleName(bundle.role));
-  if (bundle.role == Role::kGroup)
-    layer.annotations[kGroupKey] = GroupText(static_cast<uint64_t>(bundle.group));
+  if (bundle.group) layer.annotations[kGroupKey] = GroupText(*bundle.group);
   if (bundle.role == Role::kOverlay) {
     layer.annotations[kOverlayVersionKey] = manifest.plan.overlay_version;
     layer.annotations[kOverlayGroupsKey] = GroupList(GroupsThere(manifest));
@@ -78,12 +77,11 @@ std::vector<BlobRecord> DescribeLayers(const Manifest& manifest, const SmallFile
   for (const Role role : kLayerRoles) {
     if (role == Role::kRemainder && only_group) continue;
     if (role != Role::kGroup) {
-      AddPart(manifest, {role, -1}, layers);
+      AddPart(manifest, {role, std::nullopt}, layers);
       continue;
     }
     for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
-      if (!only_group || *only_group == group)
-        AddPart(manifest, {role, static_cast<int>(group)}, layers);
+      if (!only_group || *only_group == group) AddPart(manifest, {role, group}, layers);
     }
   }
   if (files.readme) layers.push_back(FileLayer(kDocType, kReadmeFile, *files.readme, kDocRole));
@@ -140,7 +138,7 @@ std::vector<uint32_t> GroupsThere(const Manifest& manifest) {
   const std::vector<manifest::PartKey> absent = AbsentParts(manifest);
   std::vector<uint32_t> groups;
   for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
-    const manifest::PartKey part(Role::kGroup, static_cast<int>(group));
+    const manifest::PartKey part(Role::kGroup, group);
     if (std::find(absent.begin(), absent.end(), part) == absent.end()) groups.push_back(group);
   }
   return groups;

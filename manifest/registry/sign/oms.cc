@@ -155,7 +155,7 @@ Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKe
                      KeyTypeName(public_key.type())),
                  "OpenSSF Model Signing has no Ed25519: `moepack keygen` makes P-256 keys"};
   SHARD_TRY(const std::string signature, key.Sign(PreAuthentication(kEnvelopeType, statement)));
-  // Readers ask for both empty members.
+  // Both empty members: sigstore-models takes no bundle without them.
   const Json signed_by = {{"sig", ToBase64(signature)}, {"keyid", ""}};
   const Json envelope = {{"payload", ToBase64(statement)},
                          {"payloadType", kEnvelopeType},

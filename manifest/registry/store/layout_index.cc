@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/json_values.h"
+#include "libshard/base/not_fetched.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
 
@@ -13,15 +14,17 @@ constexpr const char* kTagKey = "org.opencontainers.image.ref.name";
 constexpr size_t kMaxIndexValues = 1u << 18;
 constexpr size_t kShownTags = 20;
 
-std::string ListHint(const std::string& directory) {
-  return Cat("`", ShellCommand({"moepack", "ls", ReferenceText(directory, "")}),
+std::string ListHint(const std::string& place) {
+  const bool web = IsAddress(place);
+  const Reference::Kind kind = web ? Reference::Kind::kWebLayout : Reference::Kind::kLayout;
+  return Cat("`", ShellCommand({"moepack", "ls", ReferenceText({kind, place, "", ""})}),
              "` lists what the layout holds");
 }
 
-Json TaggedBlob(const std::string& tag, const BlobRecord& blob) {
+Json TaggedBlob(const std::string& tag, const BlobRecord& blob, const std::string& artifact_type) {
   Json out = {{"mediaType", blob.media_type}, {"digest", blob.digest}, {"size", blob.size}};
   out["annotations"] = {{kTagKey, tag}};
-  out["artifactType"] = kArtifactType;
+  if (!artifact_type.empty()) out["artifactType"] = artifact_type;
   return out;
 }
 
@@ -92,18 +95,28 @@ Result<BlobRecord> LayoutIndex::Find(const std::string& where, const std::string
   return found->blob;
 }
 
-void LayoutIndex::SetTag(const std::string& tag, const BlobRecord& blob) {
+void LayoutIndex::SetTag(const std::string& tag, const BlobRecord& blob,
+                         const std::string& artifact_type) {
   Json& manifests = document_["manifests"];
   const Entry* old = FindTag(tag);
   if (old != nullptr && old->blob.digest == blob.digest) return;
   if (old != nullptr) {
     const size_t at = static_cast<size_t>(old - entries_.data());
-    manifests.get_ref<Json::array_t&>()[at] = TaggedBlob(tag, blob);
+    manifests.get_ref<Json::array_t&>()[at] = TaggedBlob(tag, blob, artifact_type);
     entries_[at] = {blob, tag};
     return;
   }
-  manifests.push_back(TaggedBlob(tag, blob));
+  manifests.push_back(TaggedBlob(tag, blob, artifact_type));
   entries_.push_back({blob, tag});
+}
+
+void LayoutIndex::RemoveTag(const std::string& tag) {
+  Json::array_t& manifests = document_["manifests"].get_ref<Json::array_t&>();
+  for (size_t i = entries_.size(); i-- > 0;) {
+    if (entries_[i].tag != tag) continue;
+    manifests.erase(manifests.begin() + static_cast<ptrdiff_t>(i));
+    entries_.erase(entries_.begin() + static_cast<ptrdiff_t>(i));
+  }
 }
 
 }  // namespace moepack::registry

@@ -32,8 +32,12 @@ class LayoutIndex {
   // Null when nothing has the tag, or the digest.
   const Entry* FindTag(const std::string& tag) const;
   const Entry* FindDigest(const std::string& digest) const;
-  // Gives the tag to a manifest of ours, and takes it from any other.
-  void SetTag(const std::string& tag, const BlobRecord& blob);
+  // Gives the tag to a manifest, and takes it from any other. `artifact_type` is that of the
+  // manifest, "" for none.
+  void SetTag(const std::string& tag, const BlobRecord& blob,
+              const std::string& artifact_type = kArtifactType);
+  // Removes every entry with this tag. A manifest that has no other is then not listed.
+  void RemoveTag(const std::string& tag);
 
  private:
   Json document_;

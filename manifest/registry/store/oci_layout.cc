@@ -24,8 +24,6 @@ using Kind = InsideDirectory::Kind;
 
 constexpr const char* kLayoutText = R"({"imageLayoutVersion":"1.0.0"})";
 constexpr const char* kLayoutVersion = "1.0.0";
-constexpr const char* kBlobFolder = "blobs/sha256";
-constexpr const char* kIngestFolder = "ingest";
 constexpr const char* kLockFile = "lock";
 constexpr mode_t kBlobMode = 0444;
 
@@ -105,6 +103,11 @@ std::vector<Tagged> TagsOf(const LayoutIndex& index) {
   return tags;
 }
 
+bool IsPartial(const InsideDirectory::Entry& entry) {
+  return entry.kind == Kind::kFile &&
+         (entry.name.ends_with(".part") || entry.name.ends_with(".cells"));
+}
+
 OciLayout::OciLayout(InsideDirectory files, std::string directory)
     : files_(std::move(files)),
       directory_(std::move(directory)),
@@ -129,17 +132,34 @@ Result<OciLayout> OciLayout::OpenOrMake(const std::string& directory) {
   if (kind == Kind::kNothing)
     SHARD_CHECK(layout.files_.WriteText(kIndexFile, LayoutIndex().Write()));
   SHARD_CHECK(layout.ReadIndex());
-  SHARD_CHECK(layout.files_.Remove(kIngestFolder));
-  SHARD_CHECK(layout.files_.MakeDirectories(kIngestFolder));
+  SHARD_CHECK(layout.ClearIngest());
   SHARD_CHECK(layout.files_.MakeDirectories(kBlobFolder));
   return layout;
+}
+
+Result<OciLayout> OciLayout::OpenLocked(const std::string& directory) {
+  SHARD_TRY(OciLayout layout, Open(directory));
+  SHARD_CHECK(layout.Lock());
+  SHARD_CHECK(layout.ReadIndex());  // what it is now that nobody changes it
+  return layout;
+}
+
+Status OciLayout::ClearIngest() {
+  SHARD_TRY(const Kind kind, files_.KindOf(kIngestFolder));
+  if (kind != Kind::kDirectory) SHARD_CHECK(files_.Remove(kIngestFolder));
+  SHARD_TRY(const InsideDirectory ingest, files_.MakeDirectories(kIngestFolder));
+  SHARD_TRY(const std::vector<InsideDirectory::Entry> entries, ingest.List());
+  for (const InsideDirectory::Entry& entry : entries) {
+    if (!IsPartial(entry)) SHARD_CHECK(ingest.Remove(entry.name));
+  }
+  return Ok();
 }
 
 Status OciLayout::Lock() {
   SHARD_TRY(lock_, files_.OpenFile(kLockFile, O_RDWR | O_CREAT));
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return Ok();
   if (errno != EWOULDBLOCK) return IoError(files_.path() / kLockFile, "lock", errno);
-  return Error{Code::kIo, Cat(directory_, ": another process is publishing to it"),
+  return Error{Code::kIo, Cat(directory_, ": another process is changing it"),
                "wait for it, then run the same command again"};
 }
 
@@ -272,7 +292,10 @@ Result<Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) 
 
 Status OciLayout::SetTags(const std::vector<NewTag>& tags) {
   LayoutIndex index = index_;
-  for (const NewTag& tag : tags) index.SetTag(tag.tag, tag.manifest);
+  for (const NewTag& tag : tags) {
+    SHARD_TRY(const Json document, ParseJson(NameOf(tag.manifest), tag.text));
+    index.SetTag(tag.tag, tag.manifest, TextMember(document, "artifactType"));
+  }
   return SetIndex(index);
 }
 

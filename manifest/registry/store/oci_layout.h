@@ -16,14 +16,18 @@ namespace moepack::registry {
 // What every layout holds beside its blobs, wherever it lies.
 inline constexpr const char* kLayoutFile = "oci-layout";
 inline constexpr const char* kIndexFile = "index.json";
-inline constexpr uint64_t kMaxLayoutFile = 4096;  // bytes
-inline constexpr uint64_t kMaxIndex = 16u << 20;  // bytes
+inline constexpr const char* kBlobFolder = "blobs/sha256";
+inline constexpr const char* kIngestFolder = "ingest";  // files on their way
+inline constexpr uint64_t kMaxLayoutFile = 4096;        // bytes
+inline constexpr uint64_t kMaxIndex = 16u << 20;        // bytes
 // kUnsupported unless the text of `oci-layout` names the version that this code reads.
 Status CheckLayoutText(const std::string& where, std::string_view text);
 // "blobs/sha256/<digits>".
 std::string LayoutBlobFile(const std::string& digest);
 // The tags of index.json in its order.
 std::vector<Tagged> TagsOf(const LayoutIndex& index);
+// Whether a file of kIngestFolder can be gone on with: "<digits>.part" and "<digits>.cells".
+bool IsPartial(const InsideDirectory::Entry& entry);
 
 // Nothing is followed through a link inside the directory.
 class OciLayout final : public WritableStore {
@@ -32,11 +36,14 @@ class OciLayout final : public WritableStore {
   // version. What another tool wrote is welcome.
   static Result<OciLayout> Open(const std::string& directory);
   // For writing: makes a layout where there is nothing or an empty directory, takes the lock until
-  // the object goes, and removes what a killed run left in `ingest`. kIo when another process has
-  // the lock, kInvalidArgument for a directory that is something else.
+  // the object goes, and removes what a killed run left in `ingest`, but for what IsPartial. kIo
+  // when another process has the lock, kInvalidArgument for a directory that is something else.
   static Result<OciLayout> OpenOrMake(const std::string& directory);
+  // For taking away from what is there: as Open, with the lock of OpenOrMake. Makes nothing else.
+  static Result<OciLayout> OpenLocked(const std::string& directory);
 
   const LayoutIndex& index() const { return index_; }
+  const InsideDirectory& files() const { return files_; }
   const std::string& name() const override { return directory_; }
   Result<BlobRecord> FindTag(const std::string& tag) const override;
   Result<std::string> ReadManifest(const BlobRecord& manifest) const override;
@@ -62,6 +69,7 @@ class OciLayout final : public WritableStore {
   OciLayout(InsideDirectory files, std::string directory);
   Status ReadIndex();
   Status Lock();
+  Status ClearIngest();
   Result<std::string> ReadUnlisted(const std::string& digest, uint64_t limit) const;
   Error Damaged(const BlobRecord& blob, const std::string& what) const;
   // Whether the blob is there with its promised bytes. `mended` says that it has others.

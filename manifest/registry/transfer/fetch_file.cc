@@ -78,6 +78,8 @@ class Fetching {
 
   // Something else renamed or removed the file, so that an error says nothing about the source.
   bool TakenAway() const { return !discarded_ && !part_.IsOurs(); }
+  // What this process, or one that begins anew meanwhile, has left beside the whole file.
+  Status RemoveRest() { return part_.Discard(); }
 
  private:
   Error Damaged(const std::string& found) {
@@ -155,6 +157,7 @@ Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
     Result<FetchReport> report = fetching.Run();
     if (report || report.error().code == Code::kInterrupted || !fetching.TakenAway()) return report;
     if (IsBrought(directory, name, promise)) {
+      SHARD_CHECK(fetching.RemoveRest());
       if (options.progress) options.progress(promise.size);
       FetchReport by_another;
       by_another.by_another = true;

@@ -53,7 +53,7 @@ struct FetchReport {
 // kCorrupt when the source has another size, or gives wrong bytes twice, and then nothing is left;
 // kIo with what is needed and free when the disk is full; kInterrupted. Two processes may fetch the
 // same file into the same directory: that is safe without a lock as long as they are promised the
-// same; a lock saves fetching twice.
+// same and no source gives wrong bytes meanwhile; a lock saves fetching twice.
 Result<FetchReport> FetchFile(const ByteSource& from, const Promise& promise,
                               const InsideDirectory& directory, const std::string& name,
                               const FetchOptions& options);

@@ -82,7 +82,7 @@ Status PartFile::Allocate() {
   const auto info = StatOf(fd_.get());
   if (!info) return IoError(path(), "open", errno);
   const auto size = static_cast<off_t>(cells_.size());
-  if (info->st_size != size && info->st_size > size && ftruncate(fd_.get(), size) != 0)
+  if (info->st_size > size && ftruncate(fd_.get(), size) != 0)
     return IoError(path(), "truncate", errno);
   while (size > 0 && fallocate(fd_.get(), 0, 0, size) != 0) {
     const int error = errno;
@@ -138,6 +138,7 @@ Status PartFile::Read(uint64_t offset, std::span<std::byte> out) const {
 Status PartFile::Keep(const std::vector<uint64_t>& cells) {
   if (!has_side_file()) return Ok();
   if (fdatasync(fd_.get()) != 0) return IoError(path(), "flush to disk", errno);
+  if (!IsOurs()) return Lost();
   for (const uint64_t cell : cells) cells_.Set(cell, true);
   return directory_->WriteText(side_, cells_.Text());
 }

@@ -19,7 +19,7 @@ TEST(RecipeList, HasEveryNameOnceAndATypeThatCanBeWritten) {
     EXPECT_TRUE(names.insert(Lower(recipe.name)).second) << recipe.name;
     EXPECT_FALSE(recipe.summary.empty()) << recipe.name;
     EXPECT_EQ(FindRecipe(recipe.name), &recipe);
-    if (recipe.file_type < 0) continue;
+    if (!recipe.file_type) continue;
     EXPECT_TRUE(ParseTargetType("recipe", recipe.base)) << recipe.name;
   }
   for (const char* name :

@@ -92,7 +92,7 @@ TEST(Recipe, GivesEveryMatrixOneTypeWhenPure) {
   }
   EXPECT_EQ(TypeOf(model, "blk.1.ffn_down_exps.weight"), "q5_0");
   EXPECT_EQ(TypeOf(model, "blk.1.ffn_gate_inp.weight"), "f32");
-  EXPECT_EQ(applied->file_type, 15);
+  EXPECT_EQ(model.metadata.Uint("general.file_type"), 15u);
   EXPECT_EQ(applied->fallbacks.size(), 2u);
 }
 

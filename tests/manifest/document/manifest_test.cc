@@ -13,14 +13,14 @@ TEST(ManifestTest, FindsBundlesByTheirFile) {
   const sample::Distribution made = sample::Make();
   const BundleRecord* bundle = FindBundle(made.manifest, "groups/001/experts.safetensors");
   ASSERT_NE(bundle, nullptr);
-  EXPECT_EQ(bundle->group, 1);
+  EXPECT_EQ(bundle->group, 1u);
   EXPECT_EQ(FindBundle(made.manifest, "groups/009/experts.safetensors"), nullptr);
 }
 
 TEST(ManifestTest, CountsTheBytesOfARoleAndOfOneGroup) {
   const sample::Distribution made = sample::Make();
   uint64_t groups = 0;
-  for (int group = 0; group < 3; ++group) {
+  for (uint32_t group = 0; group < 3; ++group) {
     const uint64_t bytes = made.manifest.BytesOf(Role::kGroup, group);
     EXPECT_EQ(bytes, made.files.at(sample::PathOf(made.manifest.plan, Role::kGroup, group)).size());
     groups += bytes;

@@ -21,7 +21,7 @@ Manifest PartsSample() {
   return manifest;
 }
 
-BundleRecord Bundle(Role role, int group = -1) {
+BundleRecord Bundle(Role role, std::optional<uint32_t> group = std::nullopt) {
   BundleRecord record;
   record.role = role;
   record.group = group;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,28 +69,29 @@ inline std::string Noise(size_t count, uint32_t seed) {
   return bytes;
 }
 
-inline ExpertIds IdsIn(const moepack::Plan& plan, Role role, int group, uint32_t layer) {
+inline ExpertIds IdsIn(const moepack::Plan& plan, Role role, std::optional<uint32_t> group,
+                       uint32_t layer) {
   if (role == Role::kOverlay) return moepack::IdsOf(plan.overlay, layer);
   if (role == Role::kRemainder) return moepack::IdsOf(plan.remainder, layer);
   if (role == Role::kTrunk) return {};
-  const moepack::GroupPlan& own = plan.groups.at(static_cast<size_t>(group));
+  const moepack::GroupPlan& own = plan.groups.at(group.value());
   return moepack::Union(moepack::IdsOf(own.owned, layer), moepack::IdsOf(own.fill, layer));
 }
 
-inline std::string PathOf(const moepack::Plan& plan, Role role, int group) {
+inline std::string PathOf(const moepack::Plan& plan, Role role, std::optional<uint32_t> group) {
   if (role == Role::kTrunk) return "trunk/trunk.safetensors";
   if (role == Role::kOverlay) return "overlays/" + plan.overlay_version + "/experts.safetensors";
   if (role == Role::kRemainder) return "remainder/experts.safetensors";
-  return "groups/00" + std::to_string(group) + "/experts.safetensors";
+  return "groups/00" + std::to_string(group.value()) + "/experts.safetensors";
 }
 
 inline fixtures::Metadata MetadataOf(const moepack::manifest::Manifest& manifest, Role role,
-                                     int group) {
+                                     std::optional<uint32_t> group) {
   const moepack::Plan& plan = manifest.plan;
   fixtures::Metadata metadata = {{"format", "pt"},
                                  {"moepack.model", manifest.versions.model},
                                  {"moepack.role", std::string(RoleName(role))}};
-  if (role == Role::kGroup) metadata["moepack.group"] = std::to_string(group);
+  if (group) metadata["moepack.group"] = std::to_string(*group);
   if (role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
   if (role == Role::kTrunk) return metadata;
   moepack::LayerExperts experts;
@@ -99,8 +101,8 @@ inline fixtures::Metadata MetadataOf(const moepack::manifest::Manifest& manifest
 }
 
 // Adds a bundle of `tensors` to the manifest and its bytes to the files.
-inline void AddBundle(Distribution& out, Role role, int group, const std::vector<Tensor>& tensors,
-                      const std::string& path = {}) {
+inline void AddBundle(Distribution& out, Role role, std::optional<uint32_t> group,
+                      const std::vector<Tensor>& tensors, const std::string& path = {}) {
   moepack::manifest::BundleRecord bundle;
   bundle.role = role;
   bundle.group = group;
@@ -155,7 +157,8 @@ inline moepack::Plan MakePlan() {
 }
 
 // Layer 1 stores its experts one by one, layer 2 packs them along the first axis.
-inline std::vector<Tensor> ExpertTensors(const moepack::Plan& plan, Role role, int group) {
+inline std::vector<Tensor> ExpertTensors(const moepack::Plan& plan, Role role,
+                                         std::optional<uint32_t> group) {
   std::vector<Tensor> tensors;
   for (uint32_t id : IdsIn(plan, role, group, 1)) {
     for (const char* leaf : {"up_proj", "down_proj"}) {
@@ -205,15 +208,15 @@ inline Distribution Make(const moepack::Plan& plan = MakePlan()) {
   out.manifest.plan = plan;
   FillModel(out.manifest);
   out.UpdateVersions();
-  AddBundle(out, Role::kTrunk, -1,
+  AddBundle(out, Role::kTrunk, std::nullopt,
             {{{"model.embed_tokens.weight", "BF16", {32, 8}, Noise(512, 7)}, std::nullopt, {}},
              {{"model.layers.1.mlp.gate.weight", "F32", {6, 8}, Noise(192, 8)}, 1, {}},
              {{"model.empty", "F32", {0}, ""}, std::nullopt, {}}});
-  for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group) {
+  for (uint32_t group = 0; group < plan.groups.size(); ++group) {
     AddBundle(out, Role::kGroup, group, ExpertTensors(plan, Role::kGroup, group));
   }
   if (!plan.overlay_version.empty()) {
-    AddBundle(out, Role::kOverlay, -1, ExpertTensors(plan, Role::kOverlay, -1));
+    AddBundle(out, Role::kOverlay, std::nullopt, ExpertTensors(plan, Role::kOverlay, std::nullopt));
   }
   AddAsset(out, "config.json", "{}\n");
   return out;

@@ -47,7 +47,7 @@ TEST(VerifyBytesTest, HashesTensorsAcrossChunks) {
     return sample::Tensor{{name, "U8", {bytes}, sample::Noise(bytes, seed)}, std::nullopt, {}};
   };
   made.Remove(kTrunk);
-  sample::AddBundle(made, Role::kTrunk, -1,
+  sample::AddBundle(made, Role::kTrunk, std::nullopt,
                     {big("a", (1u << 20) - 100, 1), big("b", 10, 2), big("c", (2u << 20) + 77, 3),
                      big("d", 0, 4), big("e", 5000, 5), big("f", 0, 6)});
   const VerifyReport report = VerifySample(made);

@@ -28,8 +28,8 @@ std::string SliceByHand(const std::string& file, const TensorEntry& entry,
 }
 
 // `begin` is where the bytes of the first tensor begin in its source file.
-std::vector<sample::Tensor> TensorsOf(const MoeModel& model, const Plan& plan, Role role, int group,
-                                      uint64_t* begin = nullptr) {
+std::vector<sample::Tensor> TensorsOf(const MoeModel& model, const Plan& plan, Role role,
+                                      std::optional<uint32_t> group, uint64_t* begin = nullptr) {
   std::vector<std::string> files;
   for (const auto& file : model.checkpoint().files())
     files.push_back(fixtures::ReadFile(file.path));
@@ -103,9 +103,9 @@ sample::Distribution MakeFrom(const MoeModel& model, const Plan& plan) {
   out.manifest.model = DescribeModel(model, plan, "", "").model;
   out.manifest.versions.model = model.Version("");
   out.UpdateVersions();
-  for (int part = 0; part < 4; ++part) {
+  for (uint32_t part = 0; part < 4; ++part) {
     const Role role = part == 0 ? Role::kTrunk : part == 3 ? Role::kOverlay : Role::kGroup;
-    const int group = role == Role::kGroup ? part - 1 : -1;
+    const auto group = role == Role::kGroup ? std::optional(part - 1) : std::nullopt;
     uint64_t begin = 0;
     sample::AddBundle(out, role, group, TensorsOf(model, plan, role, group, &begin));
     Pad(out, begin);
@@ -266,11 +266,11 @@ TEST(VerifySourceTest, FindsTensorsThatAreMissingOrInTheWrongPart) {
   sample::Distribution& d = made.distribution;
   auto opened = MoeModel::Open(made.dir / "source");
   ASSERT_TRUE(opened) << opened.error().message;
-  auto trunk = TensorsOf(*opened, d.manifest.plan, Role::kTrunk, -1);
+  auto trunk = TensorsOf(*opened, d.manifest.plan, Role::kTrunk, std::nullopt);
   const std::string lost = trunk.front().raw.name;
   trunk.erase(trunk.begin());
   d.Remove("trunk/trunk.safetensors");
-  sample::AddBundle(d, Role::kTrunk, -1, trunk);
+  sample::AddBundle(d, Role::kTrunk, std::nullopt, trunk);
   const VerifyReport report = made.Verify();
   EXPECT_EQ(BrokenRules(report), (Rules{"source-tensors", "source-headers"})) << TextOf(report);
   ASSERT_EQ(report.findings.size(), 2u);

@@ -102,8 +102,8 @@ const std::vector<Breakage>& Breakages() {
       {"overlay-consistent",
        [](D& d) {
          d.Remove("overlays/generalists-1/experts.safetensors");
-         sample::AddBundle(d, Role::kOverlay, -1,
-                           sample::ExpertTensors(d.manifest.plan, Role::kOverlay, -1),
+         sample::AddBundle(d, Role::kOverlay, std::nullopt,
+                           sample::ExpertTensors(d.manifest.plan, Role::kOverlay, std::nullopt),
                            "overlays/other/experts.safetensors");
        },
        "expected a file below \"overlays/generalists-1/\""},

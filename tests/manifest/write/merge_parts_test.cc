@@ -32,7 +32,7 @@ TEST(MergeCommands, RefusesEveryOtherDifference) {
 }
 
 TEST(ReplaceParts, ReplacesAPartWholeAndSortsAll) {
-  const auto record = [](Role role, int group, const char* file) {
+  const auto record = [](Role role, std::optional<uint32_t> group, const char* file) {
     BundleRecord out;
     out.role = role;
     out.group = group;
@@ -42,7 +42,7 @@ TEST(ReplaceParts, ReplacesAPartWholeAndSortsAll) {
   std::vector<BundleRecord> records = {record(Role::kGroup, 1, "old-1"),
                                        record(Role::kGroup, 1, "old-2"),
                                        record(Role::kGroup, 0, "g0")};
-  ReplaceParts({record(Role::kGroup, 1, "new"), record(Role::kTrunk, -1, "t")}, records);
+  ReplaceParts({record(Role::kGroup, 1, "new"), record(Role::kTrunk, std::nullopt, "t")}, records);
   Words files;
   for (const BundleRecord& one : records) files.push_back(one.file);
   EXPECT_EQ(files, (Words{"t", "g0", "new"}));

@@ -46,7 +46,7 @@ TEST(DistributionReadme, ANodeIsTrunkOverlayAndGroup) {
   const Manifest manifest = sample::Make().manifest;
   const uint64_t everywhere = manifest.BytesOf(Role::kTrunk) + manifest.BytesOf(Role::kOverlay);
   const std::string text = DistributionReadme(manifest);
-  for (int group = 0; group < 3; ++group) {
+  for (uint32_t group = 0; group < 3; ++group) {
     const uint64_t bytes = everywhere + manifest.BytesOf(Role::kGroup, group);
     EXPECT_THAT(text, HasSubstr(Cat("\n| ", group, " | 3 | ", FormatBytes(bytes), " |\n")));
   }
@@ -99,7 +99,7 @@ TEST(DistributionReadme, EqualManifestsGiveEqualText) {
 
 TEST(DistributionReadme, SeveralFilesOfAPartShareItsRow) {
   sample::Distribution made = sample::Make();
-  sample::AddBundle(made, Role::kTrunk, -1, {}, "trunk/more.safetensors");
+  sample::AddBundle(made, Role::kTrunk, std::nullopt, {}, "trunk/more.safetensors");
   EXPECT_THAT(DistributionReadme(made.manifest),
               HasSubstr("| trunk | `trunk/trunk.safetensors`, `trunk/more.safetensors` | "));
 }

@@ -27,7 +27,7 @@ struct Tokens {
     batch.layer = 2;
     batch.first_position = first;
     batch.tokens = 2;
-    batch.experts = 4;
+    batch.expert_count = 4;
     batch.logits = logits;
     batch.chosen = chosen;
     return batch;

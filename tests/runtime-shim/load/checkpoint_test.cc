@@ -44,7 +44,7 @@ TEST_F(LoadCheckpoint, EveryLayoutThatConvertsLoadsAsItsConversion) {
     ExpectSame(TrunkOf(*file), TrunkOf(*checkpoint));
     ExpectSame(ExpertsOf(file->sets[0]), ExpertsOf(checkpoint->sets[0]));
     EXPECT_EQ(file->moe_layers, checkpoint->moe_layers);
-    EXPECT_EQ(file->moe_layers.size(), checkpoint->sets[0].experts.size());
+    EXPECT_EQ(file->moe_layers.size(), checkpoint->sets[0].experts_by_layer.size());
     EXPECT_EQ(Mapped(*file), Bytes(*file));
     fs::remove_all(source);
     fs::remove_all(gguf);
@@ -112,9 +112,9 @@ TEST_F(LoadCheckpoint, BlocksForMultiTokenPredictionAreLeftOut) {
 
 TEST_F(LoadCheckpoint, WithoutAPlanEverythingIsEligible) {
   const WeightsPtr weights = Load(tiny::kSource);
-  EXPECT_EQ(EligibleExperts(*weights, -1, false), weights->sets[0].experts);
-  EXPECT_EQ(EligibleExperts(*weights, 1, true), weights->sets[0].experts);
-  EXPECT_EQ(FormatIds(weights->sets[0].experts.at(2)), "0-15");
+  EXPECT_EQ(EligibleExperts(*weights, std::nullopt, false), weights->sets[0].experts_by_layer);
+  EXPECT_EQ(EligibleExperts(*weights, 1, true), weights->sets[0].experts_by_layer);
+  EXPECT_EQ(FormatIds(weights->sets[0].experts_by_layer.at(2)), "0-15");
 }
 
 TEST_F(LoadCheckpoint, GroupsOfAModelThatIsNotSplitAreRefused) {

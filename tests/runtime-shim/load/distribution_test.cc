@@ -27,11 +27,11 @@ void ExpectPartsOf(const Weights& whole, const Weights& parts) {
     SCOPED_TRACE(set.label);
     const Slices held = ExpertsOf(set);
     EXPECT_FALSE(held.empty());
-    ExpectSame(Held(all, set.experts), held);
+    ExpectSame(Held(all, set.experts_by_layer), held);
   }
   EXPECT_EQ(whole.moe_layers, parts.moe_layers);
-  for (size_t group = 0; group < parts.plan->groups.size(); ++group) {
-    const LayerExperts eligible = EligibleExperts(parts, static_cast<int>(group), true);
+  for (uint32_t group = 0; group < parts.plan->groups.size(); ++group) {
+    const LayerExperts eligible = EligibleExperts(parts, group, true);
     for (const auto& [layer, count] : parts.plan->layers)
       EXPECT_EQ(moepack::IdsOf(eligible, layer), Eligible(*parts.plan, group, layer));
   }
@@ -116,7 +116,7 @@ TEST_F(LoadDistribution, OnlyTheGroupsThatAreAskedForAreLoaded) {
     EXPECT_EQ(parts->FindGroup(2), &parts->sets[1]);
     EXPECT_EQ(parts->FindGroup(1), nullptr);
     EXPECT_EQ(parts->FindOverlay(), nullptr);
-    EXPECT_EQ(EligibleExperts(*parts, 2, true), parts->sets[1].experts);
+    EXPECT_EQ(EligibleExperts(*parts, 2, true), parts->sets[1].experts_by_layer);
     // Experts of group 1 are not needed: a node pulls its own files only.
     fs::remove_all(split / "groups/001");
     fs::remove_all(split / "overlays");
@@ -129,7 +129,7 @@ TEST_F(LoadDistribution, EligibleExpertsAreThoseOfGroupAndOverlay) {
   const Plan& plan = *parts->plan;
   EXPECT_EQ(EligibleExperts(*parts, 2, false), HeldBy(plan.groups[2]));
   EXPECT_EQ(EligibleExperts(*parts, 2, true).at(0), Eligible(plan, 2, 0));
-  EXPECT_EQ(EligibleExperts(*parts, -1, false).at(1).size(), 16u);
+  EXPECT_EQ(EligibleExperts(*parts, std::nullopt, false).at(1).size(), 16u);
 }
 
 TEST_F(LoadDistribution, PartsInSeveralFilesAreOneSet) {
@@ -148,7 +148,7 @@ TEST_F(LoadDistribution, BiasesComeWithTheirExpertsAndRoutersAreWhole) {
   EXPECT_EQ(parts->FindTrunk("blk.0.ffn_gate_inp.bias")->shape[0], experts);
   for (const ExpertSet& set : parts->sets)
     EXPECT_TRUE(ExpertsOf(set).contains(
-        {"blk.0.ffn_down_exps.bias", static_cast<int>(set.experts.at(0)[0])}));
+        {"blk.0.ffn_down_exps.bias", static_cast<int>(set.experts_by_layer.at(0)[0])}));
   ASSERT_TRUE(fixtures::MakeCheckpoint("glm-4.5", dir_ / "glm"));
   const WeightsPtr glm = Load(Split("glm-split", {.recipe = "exact"}, dir_ / "glm"));
   EXPECT_EQ(glm->FindTrunk("blk.1.exp_probs_b.bias")->shape[0],
@@ -162,7 +162,7 @@ TEST_F(LoadDistribution, LayersForMultiTokenPredictionLeaveThePlanToo) {
         Load(Split("split" + std::string(recipe), {.recipe = recipe}, dir_ / "glm"));
     const uint32_t layers = fixtures::FindLayout("glm-4.5")->layers;
     EXPECT_LT(parts->plan->layers.rbegin()->first, layers);
-    EXPECT_LT(parts->sets[0].experts.rbegin()->first, layers);
+    EXPECT_LT(parts->sets[0].experts_by_layer.rbegin()->first, layers);
     EXPECT_THAT(parts->notes, Contains(HasSubstr("multi-token prediction")));
   }
 }
@@ -186,30 +186,23 @@ TEST_F(LoadDistribution, ANodeThatWasAssembledSaysWhichItIs) {
   }
 }
 
-TEST_F(LoadDistribution, AnOverlayOfAnotherVersionIsLoadedOnItsOwn) {
+TEST_F(LoadDistribution, AnOverlayIsLoadedByItsVersionOrAsTheNewest) {
   for (const char* recipe : {"", "exact"}) {
-    const std::string name(recipe);
-    const WeightsPtr parts = Load(Split("one" + name, {.recipe = recipe, .uniform = false}));
-    const fs::path other =
-        Split("two" + name, {.recipe = recipe,
-                             .overlay = R"({"version": "two", "layers": {"*": "4,9"}})",
-                             .uniform = false});
-    // Nothing of the trunk is read but headers, and nothing of the groups.
-    fs::remove_all(other / "groups");
-    auto overlay = LoadOverlay(other.string(), "two", {}, *parts);
-    ASSERT_TRUE(overlay) << overlay.error().message;
-    EXPECT_EQ(overlay->label, "overlay two");
-    EXPECT_TRUE(overlay->overlay);
-    EXPECT_EQ(FormatIds(overlay->experts.at(1)), "4,9");
+    const fs::path split = Split("split" + std::string(recipe),
+                                 {.recipe = recipe,
+                                  .overlay = R"({"version": "two", "layers": {"*": "4,9"}})",
+                                  .uniform = false});
     const WeightsPtr whole = Load(tiny::kSource);
-    ExpectSame(Held(ExpertsOf(whole->sets[0]), overlay->experts), ExpertsOf(*overlay));
-    const auto newest = LoadOverlay(other.string(), "", {}, *parts);
-    ASSERT_TRUE(newest) << newest.error().message;
-    EXPECT_EQ(newest->label, "overlay two");
-    const auto unknown = LoadOverlay(other.string(), "three", {}, *parts);
-    ASSERT_FALSE(unknown);
-    EXPECT_EQ(unknown.error().code, Code::kNotFound);
-    EXPECT_THAT(unknown.error().message, HasSubstr("found only \"two\""));
+    for (const char* version : {"two", ""}) {
+      LoadOptions options = Groups({0});
+      options.overlay_version = version;
+      const WeightsPtr parts = Load(split, options);
+      const ExpertSet* overlay = parts->FindOverlay();
+      ASSERT_NE(overlay, nullptr);
+      EXPECT_EQ(overlay->label, "overlay two");
+      EXPECT_EQ(FormatIds(overlay->experts_by_layer.at(1)), "4,9");
+      ExpectSame(Held(ExpertsOf(whole->sets[0]), overlay->experts_by_layer), ExpertsOf(*overlay));
+    }
   }
 }
 

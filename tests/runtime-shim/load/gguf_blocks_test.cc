@@ -16,10 +16,10 @@ GgufMetadata Metadata(uint32_t blocks, uint32_t nextn) {
 }
 
 TEST(LoadGgufBlocks, NumbersOfBlocksAreReadFromNames) {
-  EXPECT_EQ(BlockOf("blk.12.ffn_up_exps.weight"), 12);
-  EXPECT_EQ(BlockOf("output.weight"), -1);
-  EXPECT_EQ(BlockOf("blk.x.weight"), -1);
-  EXPECT_GT(BlockOf("blk.18446744073709551615.weight"), 4096);
+  EXPECT_EQ(BlockOf("blk.12.ffn_up_exps.weight"), 12u);
+  EXPECT_EQ(BlockOf("output.weight"), std::nullopt);
+  EXPECT_EQ(BlockOf("blk.x.weight"), std::nullopt);
+  EXPECT_GT(BlockOf("blk.18446744073709551615.weight"), 4096u);
 }
 
 TEST(LoadGgufBlocks, TheLastBlocksDoNotRun) {

@@ -46,7 +46,7 @@ inline Slices ExpertsOf(const ExpertSet& set) {
   Slices slices;
   for (const HostTensor& tensor : set.tensors) {
     const auto layer = static_cast<uint32_t>(std::stoi(tensor.name.substr(4)));
-    const ExpertIds& ids = moepack::IdsOf(set.experts, layer);
+    const ExpertIds& ids = moepack::IdsOf(set.experts_by_layer, layer);
     EXPECT_EQ(tensor.shape[0], ids.size()) << tensor.name;
     const size_t size = tensor.bytes.size() / ids.size();
     for (size_t i = 0; i < ids.size(); ++i) {

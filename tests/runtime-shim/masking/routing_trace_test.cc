@@ -19,7 +19,7 @@ void ShowRouting(RoutingTrace& trace, uint32_t layer, uint32_t position, const D
   batch.layer = layer;
   batch.first_position = position;
   batch.tokens = 1;
-  batch.experts = 3;
+  batch.expert_count = 3;
   batch.logits = decision.logits;
   batch.chosen = std::span(&decision.chosen, 1);
   batch.output_norms = decision.norms;

@@ -18,7 +18,7 @@ struct Batch {
     batch.layer = layer;
     batch.first_position = first;
     batch.tokens = static_cast<uint32_t>(chosen.size());
-    batch.experts = 4;
+    batch.expert_count = 4;
     batch.chosen = chosen;
     batch.output_norms = norms;
     batch.output_peaks = peaks;

@@ -84,7 +84,7 @@ TEST_F(NodeOfTiny, GeneratesTokensWithLogProbabilities) {
 }
 
 TEST_F(NodeOfTiny, AWholeModelRunsWithoutAMaskAndHasNoGroupsToScore) {
-  const auto node = OpenSource(tiny::kSource.string(), -1);
+  const auto node = OpenSource(tiny::kSource.string(), std::nullopt);
   EXPECT_EQ(moepack::IdsOf(node->eligible(), 0).size(), 16u);
   const auto scores = node->ProbeScore(Prompt(*node), 0);
   ASSERT_FALSE(scores);
@@ -92,8 +92,8 @@ TEST_F(NodeOfTiny, AWholeModelRunsWithoutAMaskAndHasNoGroupsToScore) {
 }
 
 TEST_F(NodeOfTiny, AllGroupsTogetherAreTheWholeModel) {
-  EXPECT_EQ(Scores(*Open(-1), 0).size(), 3u);
-  EXPECT_EQ(moepack::IdsOf(Open(-1)->eligible(), 2).size(), 16u);
+  EXPECT_EQ(Scores(*Open(std::nullopt), 0).size(), 3u);
+  EXPECT_EQ(moepack::IdsOf(Open(std::nullopt)->eligible(), 2).size(), 16u);
 }
 
 TEST_F(NodeOfTiny, RefusesMissingGroups) {

@@ -106,7 +106,7 @@ void Show(GroupScores& scores, uint32_t layer, uint32_t position, uint32_t token
   batch.layer = layer;
   batch.first_position = position;
   batch.tokens = tokens;
-  batch.experts = 4;
+  batch.expert_count = 4;
   batch.logits = logits;
   scores.Observe(batch);
 }

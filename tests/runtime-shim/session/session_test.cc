@@ -235,7 +235,7 @@ TEST(Model, HoldsSeveralGroupsOverOneTrunkAndSwapsTheOverlay) {
   second.group = 1;
   const auto keep = WithExperts(*whole, {6});
   ExpertSet overlay = keep->sets[0];
-  overlay.group = -1;
+  overlay.group.reset();
   overlay.overlay = true;
   const auto third = WithExperts(*whole, {3, 4, 5});
   second = third->sets[0];
@@ -248,7 +248,7 @@ TEST(Model, HoldsSeveralGroupsOverOneTrunkAndSwapsTheOverlay) {
   EXPECT_EQ(Logits(loaded, Both({3, 4, 5, 6})), Logits(full, Both({3, 4, 5, 6})));
   const auto next = WithExperts(*whole, {7});
   ExpertSet other = next->sets[0];
-  other.group = -1;
+  other.group.reset();
   other.overlay = true;
   ASSERT_TRUE(loaded.model->ReplaceOverlay(other).has_value());
   EXPECT_EQ(Logits(loaded, Both({0, 1, 2, 7})), Logits(full, Both({0, 1, 2, 7})));

@@ -148,7 +148,7 @@ class Builder {
     if (Is("glm4moe") || Is("minimax-m2") || latent_) Own("exp_probs_b.bias", {kExperts});
     if (Is("qwen2moe") || Is("glm4moe") || Is("llama4") || latent_) Shared();
     weights_->moe_layers[layer] = kExperts;
-    for (uint32_t id = 0; id < kExperts; ++id) set_.experts[layer].push_back(id);
+    for (uint32_t id = 0; id < kExperts; ++id) set_.experts_by_layer[layer].push_back(id);
     for (const char* kind : {"gate", "up", "down"}) {
       const bool down = kind[0] == 'd';
       const uint64_t rows = down ? kWidth : kInner, columns = down ? kInner : kWidth;
@@ -176,7 +176,7 @@ std::shared_ptr<Weights> WithExperts(const Weights& weights, const ExpertIds& id
   ExpertSet& set = cut->sets[0];
   set.label = "group 0";
   set.group = 0;
-  for (auto& [layer, experts] : set.experts) experts = ids;
+  for (auto& [layer, experts] : set.experts_by_layer) experts = ids;
   for (HostTensor& tensor : set.tensors) {
     const size_t one = tensor.bytes.size() / tensor.shape[0];
     auto memory = std::make_shared<std::vector<std::byte>>();

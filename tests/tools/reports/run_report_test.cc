@@ -20,7 +20,6 @@ ComparedRuns Parted() {
   runs.findings.worst = {false, 0.5, 0.025};
   runs.findings.worst_position = 7;
   runs.findings.greedy = runtime::SideBySide::Divergence{4, 12, 13};
-  runs.tolerance = -1;
   return runs;
 }
 

@@ -29,15 +29,15 @@ Manifest ThreeGroups() {
   for (uint32_t group = 0; group < 3; ++group) made.plan.groups[group].owned[0] = {group};
   made.plan.overlay[0] = {4};
   made.plan.overlay_version = "v2";
-  const auto add = [&](Role role, int group, const char* file, char digit) {
+  const auto add = [&](Role role, std::optional<uint32_t> group, const char* file, char digit) {
     made.bundles.push_back({role, group, file, "safetensors", 7, std::string(64, digit), {}});
   };
   add(Role::kGroup, 1, "groups/001/a", '3');
-  add(Role::kTrunk, -1, "trunk/t", '1');
+  add(Role::kTrunk, std::nullopt, "trunk/t", '1');
   add(Role::kGroup, 0, "groups/000/a", '2');
   add(Role::kGroup, 1, "groups/001/b", '4');
   add(Role::kGroup, 2, "groups/002/a", '5');
-  add(Role::kOverlay, -1, "overlays/v2/o", '6');
+  add(Role::kOverlay, std::nullopt, "overlays/v2/o", '6');
   made.assets = {{"assets/config.json", 3, std::string(64, '7')},
                  {"assets/LICENSE", 3, std::string(64, '8')}};
   return made;

@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 using fixtures::ReadFile;
 using fixtures::WriteFile;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kGolden = MOEPACK_SOURCE_DIR "/fixtures/signing";
 
@@ -83,6 +84,9 @@ TEST_F(Oms, TheBundleIsWhatTheFormatAsksFor) {
   EXPECT_EQ(bundle["mediaType"], "application/vnd.dev.sigstore.bundle.v0.3+json");
   EXPECT_EQ(bundle["dsseEnvelope"]["payloadType"], "application/vnd.in-toto+json");
   EXPECT_EQ(bundle["dsseEnvelope"]["signatures"].size(), 1u);
+  // sigstore-models takes no bundle without the two.
+  EXPECT_EQ(bundle["verificationMaterial"]["tlogEntries"], Json::array());
+  EXPECT_EQ(bundle["dsseEnvelope"]["signatures"][0]["keyid"], "");
   const std::string pem = ReadFile(kGolden + "/p256-for-tests-only.pub");
   EXPECT_EQ(bundle["verificationMaterial"]["publicKey"]["hint"], Sha256Hex(pem));
 }
@@ -124,6 +128,20 @@ TEST_F(Oms, WhatGitKeepsIsNotSigned) {
   EXPECT_EQ(Refusal(), "no error");
   WriteFile(dir_ / "model/.gitother", "x");
   EXPECT_THAT(Refusal(), HasSubstr("files that nobody signed: .gitother"));
+}
+
+TEST_F(Oms, FilesThatChangeOnTheirOwnMayBeLeftOut) {
+  OmsSignOptions options;
+  options.replace = true;
+  options.ignored = {"experts"};
+  const auto report = SignDirectory(Path(), GoldenKey(), options);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->files, 3u);
+  fs::remove_all(dir_ / "model/experts");
+  EXPECT_EQ(Refusal(), "no error");
+  EXPECT_THAT(ReadFile(dir_ / "model/experts-extra/000"), Not(""));
+  fs::remove_all(dir_ / "model/experts-extra");
+  EXPECT_THAT(Refusal(), HasSubstr("no file experts-extra/000"));
 }
 
 TEST_F(Oms, ASignatureMayLieElsewhere) {

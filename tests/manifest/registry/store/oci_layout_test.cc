@@ -149,7 +149,7 @@ TEST_F(OciLayoutTest, OneProcessWritesAtATime) {
   const auto second = OciLayout::OpenOrMake(Path());
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Code::kIo);
-  EXPECT_THAT(second.error().message, HasSubstr("another process is publishing to it"));
+  EXPECT_THAT(second.error().message, HasSubstr("another process is changing it"));
   EXPECT_TRUE(OciLayout::Open(Path()));  // reading goes on
 }
 

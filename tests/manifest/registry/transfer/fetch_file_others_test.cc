@@ -28,6 +28,7 @@ class FetchFileOthersTest : public FetchSample {
 TEST_F(FetchFileOthersTest, AKilledRunLosesAtMostTheCellsInFlight) {
   constexpr int kSeeds = 100;
   const FetchOptions options = SmallCells();
+  int all_kills = 0;
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     const Shared<ReadCounts> counts;
     std::mt19937 random(seed);
@@ -47,6 +48,7 @@ TEST_F(FetchFileOthersTest, AKilledRunLosesAtMostTheCellsInFlight) {
       kills += status == -SIGKILL ? 1 : 0;
       EXPECT_LE(counts->bytes, from.size() + static_cast<uint64_t>(kills) * CellsInFlight(options));
     }
+    all_kills += kills;
     ASSERT_EQ(status, 0);
     ASSERT_EQ(Sha256Hex(Get("file")), Sha256Hex(from.bytes())) << "seed " << seed;
     // A temporary of the side file may be left by its killed writer.
@@ -54,6 +56,7 @@ TEST_F(FetchFileOthersTest, AKilledRunLosesAtMostTheCellsInFlight) {
       EXPECT_TRUE(name == "file" || TemporaryOf(name) == "file.cells") << name;
     for (const std::string& name : Files()) std::filesystem::remove(Path(name));
   }
+  EXPECT_GT(all_kills, kSeeds);
 }
 
 TEST_F(FetchFileOthersTest, TwoProcessesMayFetchTheSameFileWithoutALock) {
@@ -76,8 +79,7 @@ TEST_F(FetchFileOthersTest, TwoProcessesMayFetchTheSameFileWithoutALock) {
       return own == 0 && ended == 0 ? 0 : 1;
     });
     ASSERT_EQ(status, 0);
-    ASSERT_EQ(Sha256Hex(Get("file")), Sha256Hex(from.bytes()));
-    for (const std::string& name : Files()) std::filesystem::remove(Path(name));
+    ExpectWhole(from);
   }
 }
 
@@ -91,7 +93,7 @@ TEST_F(FetchFileOthersTest, AFileThatAnotherProcessBroughtMeanwhileIsTaken) {
   const auto report = Fetch(from, SmallCells(1));
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_TRUE(report->by_another);
-  EXPECT_EQ(Sha256Hex(Get("file")), Sha256Hex(from.bytes()));
+  ExpectWhole(from);
 }
 
 TEST_F(FetchFileOthersTest, APartThatIsRemovedMeanwhileIsBegunAnew) {
@@ -202,8 +204,9 @@ TEST_F(FetchFileOthersTest, FourConnectionsTakeLessThanSixtyMebibytes) {
     options.parallel_from = 0;
     const auto report = FetchFile(EndlessSource(kBytes), promise, *directory_, "file", options);
     const uint64_t peak = OwnMemory("VmHWM:");
+    if (report && peak > before && peak - before < kMost) return 0;
     std::fprintf(stderr, "peak %lu kB, %lu kB before\n", peak, before);
-    return report && peak > before && peak - before < kMost ? 0 : 1;
+    return 1;
   });
   EXPECT_EQ(status, 0);
 }

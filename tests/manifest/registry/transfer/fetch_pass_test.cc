@@ -79,6 +79,30 @@ TEST_F(FetchPassTest, StopsWhenTheBuffersStop) {
   EXPECT_GE(part.cells().done_bytes(), 8 * kTestCell);
 }
 
+// On a disk, where noting a cell takes much longer than reading it from memory.
+TEST(FetchPassOnDiskTest, BeginsNoMoreCellsThanMayBeLost) {
+  constexpr size_t kConnections = 2;
+  const fixtures::TempDir dir;
+  const auto directory = InsideDirectory::Open(dir.path());
+  ASSERT_TRUE(directory);
+  FarSource from(BytesFromSeed(200 * kTestCell));
+  const std::string sha256 = from.Promised().sha256;
+  std::atomic<uint64_t> most{0};
+  std::mutex mutex;
+  from.before = [&](uint64_t offset, uint64_t) {
+    const std::lock_guard lock(mutex);
+    CellMap noted(sha256, from.size(), kTestCell);
+    const auto text = directory->ReadText("file.cells", 1000);
+    if (text) EXPECT_TRUE(noted.Read("file.cells", *text));
+    most = std::max<uint64_t>(most, offset / kTestCell + 1 - noted.done_bytes() / kTestCell);
+    return Ok();
+  };
+  FetchOptions options = SmallCells(kConnections);
+  ASSERT_TRUE(FetchFile(from, from.Promised(), *directory, "file", options));
+  EXPECT_GT(most, 0u);
+  EXPECT_LE(most, kConnections + 1);
+}
+
 TEST_F(FetchPassTest, AnExceptionOfTheSourceReachesTheCaller) {
   FarSource from(BytesFromSeed(4 * kTestCell));
   from.before = [](uint64_t, uint64_t) -> Status { throw std::bad_alloc(); };

@@ -32,7 +32,7 @@ TEST(FreeSpace, ComparesWithTheDisk) {
   EXPECT_TRUE(CheckFreeSpace(dir / "new", 1, 0));
   const Status refused = CheckFreeSpace(dir / "new", uint64_t{1} << 62, 0);
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, HasSubstr("free space: expected 4.61e"));
+  EXPECT_THAT(refused.error().message, HasSubstr("free space: expected 4.61 EB, found "));
 }
 
 }  // namespace

@@ -1,0 +1,46 @@
+// Manifests of any kind, for those who copy or keep them and need not know what they are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "manifest/registry/artifact/oci_manifest.h"
+
+namespace moepack::registry {
+
+// Of OCI and of Docker, whose manifests have the same form.
+bool IsManifestType(std::string_view media_type);
+bool IsIndexType(std::string_view media_type);
+
+// An image manifest, whatever artifact it is of.
+struct AnyManifest {
+  std::string media_type;     // that it says itself; "" when it says none
+  std::string artifact_type;  // "" for none
+  BlobRecord config;
+  std::vector<BlobRecord> layers;
+};
+// The text may be hostile. kUnsupported for an index, for what has no config and layers, and for
+// digests other than SHA-256; kCorrupt for everything that is wrong. Paths are not looked at.
+Result<AnyManifest> ParseAnyManifest(const std::string& where, std::string_view text);
+
+// Something that a document names by its digest.
+struct NamedBlob {
+  enum class Kind : uint8_t {
+    kBlob,
+    kManifest,  // an entry of an index, or one whose media type says so
+    kSubject,   // what the document is about, which may be elsewhere
+  };
+  BlobRecord blob;  // a size of 0 is unknown
+  Kind kind = Kind::kBlob;
+};
+// Every descriptor anywhere in a JSON document, of whatever type it is. The text may be hostile.
+// kUnsupported for a digest other than SHA-256, since nobody could say what it leads to.
+Result<std::vector<NamedBlob>> FindNamedBlobs(const std::string& where, std::string_view text);
+
+// "sha256-<64 digits>.sig": the tag of the signatures of a manifest. REQUIRES: IsDigest(digest).
+std::string TagOfSignatures(const std::string& digest);
+
+}  // namespace moepack::registry

@@ -1,0 +1,179 @@
+#include "manifest/registry/gc.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "libshard/base/json.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "manifest/registry/artifact/any_manifest.h"
+#include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/store/oci_layout.h"
+
+namespace moepack::registry {
+namespace {
+
+using Entry = InsideDirectory::Entry;
+
+// Everything that index.json leads to.
+class Reachable {
+ public:
+  explicit Reachable(const OciLayout& layout) : layout_(layout) {}
+
+  Status Walk() {
+    SHARD_CHECK(Note(Cat(layout_.name(), "/", kIndexFile), layout_.index().Write()));
+    while (!to_read_.empty()) {
+      SHARD_CHECK(CheckInterrupt());
+      const NamedBlob next = std::move(to_read_.back());
+      to_read_.pop_back();
+      SHARD_CHECK(Read(next));
+    }
+    return Ok();
+  }
+  bool Has(const std::string& digest) const { return digests_.contains(digest); }
+
+ private:
+  Status Note(const std::string& where, std::string_view text) {
+    SHARD_TRY(std::vector<NamedBlob> named, FindNamedBlobs(where, text));
+    for (NamedBlob& one : named) {
+      digests_.insert(one.blob.digest);
+      const bool reads = one.kind != NamedBlob::Kind::kBlob;
+      if (reads && read_.insert(one.blob.digest).second) to_read_.push_back(std::move(one));
+    }
+    return Ok();
+  }
+
+  Status Read(const NamedBlob& named) {
+    const auto text = layout_.ReadManifest(named.blob);
+    if (!text) {
+      Error error = text.error();
+      // What a document is about may be in another store.
+      const bool elsewhere =
+          named.kind == NamedBlob::Kind::kSubject && error.code == Code::kNotFound;
+      if (elsewhere) return Ok();
+      error.hint =
+          "nothing was removed: mend the layout by publishing again, or take the tag away "
+          "with moepack tag --remove";
+      return error;
+    }
+    const std::string where = layout_.NameOf(named.blob);
+    const bool known = IsManifestType(named.blob.media_type) || IsIndexType(named.blob.media_type);
+    // What is no JSON has no descriptors.
+    if (!known && !ParseJson(where, *text)) return Ok();
+    return Note(where, *text);
+  }
+
+  const OciLayout& layout_;
+  std::set<std::string> digests_, read_;
+  std::vector<NamedBlob> to_read_;
+};
+
+struct FileFacts {
+  uint64_t bytes = 0, links = 0;
+  time_t changed = 0;
+};
+// Of the entry itself, also where it is a link.
+Result<FileFacts> FactsOf(const InsideDirectory& folder, const std::string& name) {
+  struct stat info;
+  if (fstatat(folder.descriptor(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+    return IoError(folder.path() / name, "look it up", errno);
+  return FileFacts{static_cast<uint64_t>(info.st_size), info.st_nlink, info.st_mtime};
+}
+
+class Collector {
+ public:
+  Collector(const OciLayout& layout, const GcOptions& options)
+      : layout_(layout), options_(options) {}
+
+  // Lists, and removes nothing.
+  Status Look() {
+    Reachable reachable(layout_);
+    SHARD_CHECK(reachable.Walk());
+    SHARD_CHECK(Visit(kBlobFolder, [&](const Entry& entry, const FileFacts& facts) {
+      const std::string digest = DigestOf(entry.name);
+      if (entry.kind != InsideDirectory::Kind::kFile || !IsDigest(digest)) {
+        report_.left_alone.push_back(Cat(kBlobFolder, "/", entry.name));
+      } else if (reachable.Has(digest)) {
+        ++report_.kept_blobs;
+        report_.kept_bytes += facts.bytes;
+      } else {
+        Take(kBlobFolder, entry, facts);
+      }
+    }));
+    const time_t now = std::time(nullptr);
+    return Visit(kIngestFolder, [&](const Entry& entry, const FileFacts& facts) {
+      const bool old =
+          now >= facts.changed && static_cast<uint64_t>(now - facts.changed) >= options_.older_than;
+      if (IsPartial(entry) && !old) {
+        ++report_.kept_partial;
+      } else if (entry.kind == InsideDirectory::Kind::kFile) {
+        Take(kIngestFolder, entry, facts);
+      } else {
+        report_.left_alone.push_back(Cat(kIngestFolder, "/", entry.name));
+      }
+    });
+  }
+
+  Status Remove() const {
+    for (const GcReport::Removed& one : report_.removed) {
+      SHARD_CHECK(CheckInterrupt());
+      SHARD_CHECK(layout_.files().Remove(one.file));
+    }
+    return Ok();
+  }
+
+  GcReport& report() { return report_; }
+
+ private:
+  template <class See>
+  Status Visit(const char* folder, const See& see) const {
+    SHARD_TRY(const InsideDirectory::Kind kind, layout_.files().KindOf(folder));
+    if (kind == InsideDirectory::Kind::kNothing) return Ok();
+    SHARD_TRY(const InsideDirectory inside, layout_.files().OpenDirectory(folder));
+    SHARD_TRY(const std::vector<Entry> entries, inside.List());
+    for (const Entry& entry : entries) {
+      SHARD_TRY(const FileFacts facts, FactsOf(inside, entry.name));
+      see(entry, facts);
+    }
+    return Ok();
+  }
+
+  void Take(const char* folder, const Entry& entry, const FileFacts& facts) {
+    report_.removed.push_back({Cat(folder, "/", entry.name), facts.bytes, facts.links == 1});
+  }
+
+  const OciLayout& layout_;
+  const GcOptions& options_;
+  GcReport report_;
+};
+
+}  // namespace
+
+uint64_t GcReport::removed_bytes() const {
+  uint64_t bytes = 0;
+  for (const Removed& one : removed) bytes += one.bytes;
+  return bytes;
+}
+
+uint64_t GcReport::freed_bytes() const {
+  uint64_t bytes = 0;
+  for (const Removed& one : removed) bytes += one.last_link ? one.bytes : 0;
+  return bytes;
+}
+
+Result<GcReport> CollectGarbage(const std::string& directory, const GcOptions& options) {
+  SHARD_TRY(const OciLayout layout,
+            options.dry_run ? OciLayout::Open(directory) : OciLayout::OpenLocked(directory));
+  Collector collector(layout, options);
+  SHARD_CHECK(collector.Look());
+  if (!options.dry_run) SHARD_CHECK(collector.Remove());
+  return std::move(collector.report());
+}
+
+}  // namespace moepack::registry

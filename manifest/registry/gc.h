@@ -1,0 +1,39 @@
+// Removes from an image layout what nothing in it leads to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+
+namespace moepack::registry {
+
+struct GcOptions {
+  uint64_t older_than = 7 * 24 * 3600;  // seconds: the age from which partial files go
+  bool dry_run = false;                 // takes no lock
+};
+
+struct GcReport {
+  struct Removed {
+    std::string file;  // in the layout: "blobs/sha256/<digits>", "ingest/<digits>.part"
+    uint64_t bytes = 0;
+    // It was the last name of its content: only then is there more room on the disk.
+    bool last_link = false;
+  };
+  std::vector<Removed> removed;  // in a dry run those that would be
+  uint64_t kept_blobs = 0, kept_bytes = 0;
+  uint64_t kept_partial = 0;            // files that can be gone on with and are not old
+  std::vector<std::string> left_alone;  // what is no blob, by its name
+  uint64_t removed_bytes() const;
+  uint64_t freed_bytes() const;
+};
+
+// Removes blobs that no entry of index.json leads to, whatever those are: every descriptor of a
+// manifest or an index counts, and nothing of a type that is not known is taken for unused. A
+// manifest that cannot be read ends the run before anything is removed. Also removes from `ingest`
+// what a killed run left, and partial files that are old. Takes the layout's lock (kIo when another
+// process has it), follows no links, and removes nothing that is no regular file.
+Result<GcReport> CollectGarbage(const std::string& directory, const GcOptions& options);
+
+}  // namespace moepack::registry

@@ -1,0 +1,151 @@
+#include "manifest/registry/store_plan.h"
+
+#include "libshard/base/byte_progress.h"
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "manifest/registry/artifact/describe_set.h"
+#include "manifest/write/promised_file.h"
+
+namespace moepack::registry {
+namespace {
+
+// Notes what the tags name now.
+Status CheckTags(const Store& store, bool force, StorePlan& plan) {
+  for (StorePlan::Tag& one : plan.tags) {
+    StoreReport::Tag& tag = one.tag;
+    const auto found = store.FindTag(tag.tag);
+    if (!found && found.error().code == Code::kNotFound) continue;
+    if (!found) return found.error();
+    tag.before = found->digest;
+    if (tag.before == tag.digest || tag.moving || force) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat(store.name(), ": tag ", Quoted(tag.tag), ": expected ", tag.digest,
+                     " or no such tag, found ", tag.before),
+                 "choose another tag, or move this one with --force"};
+  }
+  return Ok();
+}
+
+void NoteTags(const StorePlan& plan, StoreReport& report) {
+  for (size_t i = 0; i < plan.tags.size(); ++i) report.tags[i] = plan.tags[i].tag;
+}
+
+void Note(const Store& store, const StorePlan::Blob& item, const Added& added, StoreReport& report,
+          StoreReport::Blob& blob) {
+  blob.how = added.how;
+  blob.there = added.was_there();
+  if (added.mended)
+    report.warnings.push_back(
+        Cat(store.NameOf(item.blob), ": what was there had other bytes, and was replaced"));
+}
+
+Status CheckManifest(const Store& store, const BlobRecord& manifest) {
+  SHARD_CHECK(store.ReadManifest(manifest));
+  return Ok();
+}
+
+// What is damaged is replaced.
+bool IsAbsentOrDamaged(const Error& error) {
+  return error.code == Code::kNotFound || error.code == Code::kCorrupt;
+}
+
+Status AddBlobs(const Store& store, const BlobAdder& add, const PackOptions& pack,
+                const StorePlan& plan, StoreReport& report) {
+  uint64_t total = 0;
+  for (const StorePlan::Blob& item : plan.blobs) total += item.text.empty() ? item.blob.size : 0;
+  ByteProgress progress(manifest::CheckingReport(pack), total);
+  std::vector<Added> added(plan.blobs.size());
+  const Status status =
+      ParallelFor(plan.blobs.size(), ThreadsForFiles(pack.jobs), [&](size_t i) -> Status {
+        SHARD_CHECK(CheckInterrupt());
+        SHARD_TRY(added[i], add(plan.blobs[i], [&](uint64_t bytes) { progress.Add(bytes); }));
+        return Ok();
+      });
+  if (!status) return status;
+  for (size_t i = 0; i < added.size(); ++i)
+    Note(store, plan.blobs[i], added[i], report, report.blobs[i]);
+  return Ok();
+}
+
+Status AddManifests(WritableStore& store, const StorePlan& plan, StoreReport& report) {
+  for (size_t i = 0; i < plan.manifests.size(); ++i) {
+    const StorePlan::Blob& item = plan.manifests[i];
+    SHARD_TRY(const Added added, store.AddManifest(item.blob, item.text));
+    Note(store, item, added, report, report.blobs[plan.blobs.size() + i]);
+  }
+  return Ok();
+}
+
+Status SetTags(WritableStore& store, const StorePlan& plan) {
+  std::vector<NewTag> tags;
+  for (const bool asked : {false, true}) {
+    for (const StorePlan::Tag& one : plan.tags) {
+      if ((one.tag.digest == plan.tags[0].tag.digest) == asked) tags.push_back(one.entry);
+    }
+  }
+  return store.SetTags(tags);
+}
+
+}  // namespace
+
+void StorePlan::AddTag(StoreReport::Tag tag, const BlobRecord& manifest, const std::string& text) {
+  tag.digest = manifest.digest;
+  NewTag entry{tag.tag, manifest, text};
+  tags.push_back({std::move(tag), std::move(entry)});
+}
+
+Result<std::string> ViewTag(const std::string& tag, uint32_t group) {
+  std::string view = Cat(tag, "-g", GroupText(group));
+  if (IsTag(view)) return view;
+  return Error{Code::kInvalidArgument,
+               Cat("tag ", Quoted(view), ": expected at most 128 characters, found ", view.size()),
+               "choose a shorter tag, or leave out the node views with --no-views"};
+}
+
+StoreReport StartReport(const StorePlan& plan) {
+  StoreReport report;
+  for (const auto* items : {&plan.blobs, &plan.manifests}) {
+    for (const StorePlan::Blob& item : *items)
+      report.blobs.push_back({item.name, item.blob.digest, item.blob.size});
+  }
+  for (const StorePlan::Tag& one : plan.tags) report.tags.push_back(one.tag);
+  return report;
+}
+
+Result<StorePtr> OpenTarget(const Reference& to, const StoreAccess& access) {
+  const bool only_read =
+      to.kind == Reference::Kind::kFiles || to.kind == Reference::Kind::kWebLayout;
+  if (only_read) return OpenWritable(to, access).error();
+  auto store = OpenStore(to, access);
+  if (!store && store.error().code == Code::kNotFound) return StorePtr();
+  return store;
+}
+
+Status LookAtStore(const Store& store, bool force, size_t jobs, StorePlan& plan,
+                   StoreReport& report) {
+  SHARD_CHECK(CheckTags(store, force, plan));
+  NoteTags(plan, report);
+  const size_t blobs = plan.blobs.size();
+  return ParallelFor(report.blobs.size(), ThreadsForFiles(jobs), [&](size_t i) -> Status {
+    SHARD_CHECK(CheckInterrupt());
+    StoreReport::Blob& blob = report.blobs[i];
+    const auto there = i < blobs ? store.CheckBlob(plan.blobs[i].blob)
+                                 : CheckManifest(store, plan.manifests[i - blobs].blob);
+    if (!there && !IsAbsentOrDamaged(there.error())) return there.error();
+    blob.there = there.has_value();
+    if (blob.there) blob.how = "there";
+    return Ok();
+  });
+}
+
+Status PutPlan(WritableStore& store, const BlobAdder& add, const PutOptions& options,
+               StorePlan& plan, StoreReport& report) {
+  SHARD_CHECK(CheckTags(store, options.force, plan));
+  SHARD_CHECK(AddBlobs(store, add, options.pack, plan, report));
+  SHARD_CHECK(AddManifests(store, plan, report));
+  SHARD_CHECK(SetTags(store, plan));
+  NoteTags(plan, report);
+  return Ok();
+}
+
+}  // namespace moepack::registry
