@@ -65,7 +65,7 @@ class RegistryLogin : public testing::Test {
               OpenServer(Cat(host, "/team/model"), options));
     const BlobRecord config{kConfigType, DigestOf(Sha256Hex("{}")), 2};
     SHARD_CHECK(store->AddText(config, "{}"));
-    const std::string text = WriteOciManifest({config, {config}, {}});
+    const std::string text = WriteOciManifest({kArtifactType, config, {config}, {}});
     const BlobRecord manifest{kManifestType, DigestOf(Sha256Hex(text)), text.size()};
     SHARD_CHECK(store->AddManifest(manifest, text));
     SHARD_CHECK(store->SetTags({{"v1", manifest, text}}));

@@ -54,7 +54,7 @@ class RealRegistry : public testing::Test {
   static BlobRecord Config() { return {kConfigType, DigestOf(Sha256Hex(Text())), Text().size()}; }
   static std::string_view Text() { return "{}"; }
   NewTag Tag(const std::string& tag, const std::vector<BlobRecord>& layers) {
-    const std::string text = WriteOciManifest({Config(), layers, {}});
+    const std::string text = WriteOciManifest({kArtifactType, Config(), layers, {}});
     return {tag, {kManifestType, DigestOf(Sha256Hex(text)), text.size()}, text};
   }
   // "PUT 201" and so on of the requests that upload.
