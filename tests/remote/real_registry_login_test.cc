@@ -123,7 +123,7 @@ TEST_F(RegistryPasswords, AWrongOneIsNamedWithItsPlace) {
   WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":{\"auth\":\"bWU6d3Jvbmc=\"}}}"));
   const std::string told = Publish();
   EXPECT_THAT(told, HasSubstr("found status 401"));
-  EXPECT_THAT(told, HasSubstr("repository:team/model:pull,push"));
+  EXPECT_THAT(told, HasSubstr("expected access to repository:team/model:pull, "));
   EXPECT_THAT(told, HasSubstr("credentials from ~/.docker/config.json (user me)"));
   EXPECT_THAT(told, Not(HasSubstr("wrong")));
 }

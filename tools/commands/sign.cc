@@ -23,6 +23,7 @@
 #include "tools/base/table.h"
 #include "tools/commands/signature_options.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 
 namespace moepack::cli {
 namespace sign_command {
@@ -35,6 +36,7 @@ struct Arguments {
   std::string place, key_file, passphrase_file, identity, out;
   bool no_views = false, oms = false, force = false, dry_run = false, json = false;
   size_t jobs = 0;
+  RegistryArguments registry;
 };
 
 // The line that proves what was signed, where the public key lies beside the private one.
@@ -88,8 +90,9 @@ Json ReportJson(const Arguments& arguments, const Reference& reference,
           {"manifests", std::move(manifests)}};
 }
 
-Result<int> SignReference(const Arguments& arguments, Reference reference,
-                          const registry::PrivateKey& key) {
+Result<int> SignReference(const Arguments& arguments, const registry::PrivateKey& key) {
+  SHARD_TRY(const NamedStore target, ParseNamed(arguments.place, arguments.registry));
+  Reference reference = target.reference;
   if (reference.digest.empty()) reference.tag = reference.tag_or_default();
   if (reference.kind == Reference::Kind::kWebLayout)
     return Error{Code::kInvalidArgument,
@@ -99,13 +102,13 @@ Result<int> SignReference(const Arguments& arguments, Reference reference,
                  "sign the layout where it is written, and have it served again"};
   const registry::SignOptions options{IdentityOf(arguments, reference), !arguments.no_views};
   // A layout that is not there is not made.
-  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, {}));
+  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, target.access));
   SHARD_TRY(const registry::Tagged manifest, NamedManifest(*store, reference));
   std::vector<SignedManifest> all;
   if (arguments.dry_run) {
     SHARD_TRY(all, PlanSigning(*store, manifest, key.public_key(), options));
   } else {
-    SHARD_TRY(const auto writable, registry::OpenWritable(reference, {}));
+    SHARD_TRY(const auto writable, registry::OpenWritable(reference, target.access));
     SHARD_TRY(all, Sign(*writable, manifest, key, options));
   }
   SHARD_CHECK(arguments.json
@@ -152,18 +155,18 @@ Result<int> Run(const Arguments& arguments) {
                  Cat(Shown(WithoutSecrets(arguments.place)),
                      ": expected a reference like layout:DIR:tag, found another path or address"),
                  "--oms signs the files of a directory"};
+  if (arguments.oms) SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.place));
   SHARD_TRY(const registry::Secret passphrase, registry::ReadPassphrase(arguments.passphrase_file));
   SHARD_TRY(const registry::PrivateKey key,
             registry::ReadPrivateKey(arguments.key_file, passphrase));
   if (arguments.oms) return SignFiles(arguments, key);
-  SHARD_TRY(const Reference reference, registry::ParseReference(arguments.place));
-  return SignReference(arguments, reference, key);
+  return SignReference(arguments, key);
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("REF", arguments->place,
-                 "What is published: oci://host/repository[:tag][@sha256:...], or "
+                 "What is published: oci://host[:port]/repository[:tag][@sha256:...], or "
                  "layout:DIR[:tag][@sha256:...]. With --oms: a directory of files.")
       ->required();
   StartSection(app, Section::kInput);
@@ -197,6 +200,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
   app.get_option("--jobs")->needs(oms);
+  AddRegistryOptions(app, arguments->registry);
   return [arguments] { return Run(*arguments); };
 }
 

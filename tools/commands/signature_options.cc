@@ -14,6 +14,7 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/options/reference_option.h"
 
 namespace moepack::cli {
 namespace {
@@ -62,11 +63,12 @@ Error Unproved(const std::string& place, Error error, bool json) {
   return error;
 }
 
-Result<int> VerifyReference(const std::string& place, const std::vector<PublicKey>& keys,
-                            bool json) {
-  SHARD_TRY(Reference reference, registry::ParseReference(place));
+Result<int> VerifyReference(const std::string& place, const SignatureArguments& arguments,
+                            const std::vector<PublicKey>& keys, bool json) {
+  SHARD_TRY(const NamedStore source, ParseNamed(place, arguments.registry));
+  Reference reference = source.reference;
   if (reference.digest.empty()) reference.tag = reference.tag_or_default();
-  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, {}));
+  SHARD_TRY(const registry::StorePtr store, registry::OpenStore(reference, source.access));
   SHARD_TRY(const registry::Tagged named, NamedManifest(*store, reference));
   // A signature of a manifest that is not there, or not as it was, says nothing.
   SHARD_CHECK(store->ReadManifest(named.manifest));
@@ -146,6 +148,7 @@ void AddSignatureOptions(CLI::App& app, SignatureArguments& arguments) {
                  "With --oms: where the signature lies. Default: model.sig in the directory.")
       ->type_name("FILE")
       ->needs(oms);
+  AddRegistryOptions(app, arguments.registry);
 }
 
 Result<int> VerifySigned(const std::string& place, const SignatureArguments& arguments, size_t jobs,
@@ -166,8 +169,9 @@ Result<int> VerifySigned(const std::string& place, const SignatureArguments& arg
   if (is_reference && jobs != 0)
     return Error{Code::kInvalidArgument, "--jobs has no effect: no files are read",
                  "leave it out: it is for --oms"};
+  if (!is_reference) SHARD_CHECK(CheckRegistryUse(arguments.registry, place));
   SHARD_TRY(const std::vector<PublicKey> keys, registry::ReadPublicKeys(arguments.keys));
-  if (is_reference) return VerifyReference(place, keys, json);
+  if (is_reference) return VerifyReference(place, arguments, keys, json);
   return VerifyFiles(place, arguments, keys, jobs, json);
 }
 

@@ -11,6 +11,7 @@
 #include "manifest/registry/sign/keys.h"
 #include "manifest/registry/sign/oms.h"
 #include "manifest/registry/store/store.h"
+#include "tools/options/registry_options.h"
 
 namespace moepack::cli {
 
@@ -30,8 +31,9 @@ struct SignatureArguments {
   std::vector<std::string> keys;  // files
   bool oms = false;
   std::string signature_file;  // "" for model.sig in the directory
+  RegistryArguments registry;
 };
-// --key, --oms, --signature.
+// --key, --oms, --signature, and the options of registries.
 void AddSignatureOptions(CLI::App& app, SignatureArguments& arguments);
 
 // Checks the signatures of what a reference names, or with --oms the files of a directory, and

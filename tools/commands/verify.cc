@@ -75,11 +75,19 @@ Status OpenDistribution(Arguments& arguments) {
   return Ok();
 }
 
+// Options that say how files are read have no effect on signatures.
+bool IsForSignatures(const CLI::Option& option) {
+  const auto is = [&](const char* name) { return option.check_lname(name); };
+  return option.get_positional() || is("help") || is("jobs") || is("json") || is("plain-http");
+}
+
 Result<int> Run(Arguments& arguments) {
   if (IsReference(arguments.directory) || !arguments.signatures.keys.empty()) {
     const bool json = arguments.report.kind() == ReportFormat::kJson;
+    arguments.signatures.registry.plain_http = arguments.remote.plain_http;
     return VerifySigned(arguments.directory, arguments.signatures, arguments.verify.jobs, json);
   }
+  SHARD_CHECK(CheckRegistryUse(arguments.signatures.registry, arguments.directory));
   arguments.verify.digests = !arguments.no_digests;
   arguments.verify.family_file = arguments.model.family_file;
   arguments.verify.config_file = arguments.model.config_file;
@@ -106,7 +114,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("DIST", arguments->directory,
                  "The directory of a distribution, or of a node; or the address of a distribution. "
-                 "With --key: a reference, layout:DIR[:tag][@sha256:...].")
+                 "With --key: a reference, oci://host/repository[:tag][@sha256:...] or "
+                 "layout:DIR[:tag][@sha256:...].")
       ->required();
   StartSection(app, Section::kChecks);
   CLI::Option* against =
@@ -143,13 +152,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
     app.get_option(name)->needs(against);
   AddJobs(app, arguments->verify.jobs);
   AddReportFormat(app, arguments->report);
+  const std::vector<CLI::Option*> others = app.get_options();
   AddSignatureOptions(app, arguments->signatures);
-  for (CLI::Option* option : app.get_options()) {
-    const bool both = option->get_positional() || option->check_lname("help") ||
-                      option->check_lname("jobs") || option->check_lname("json") ||
-                      option->check_lname("key") || option->check_lname("oms") ||
-                      option->check_lname("signature");
-    if (!both) app.get_option("--key")->excludes(option);
+  for (CLI::Option* option : others) {
+    if (!IsForSignatures(*option)) app.get_option("--key")->excludes(option);
   }
   return [arguments] { return Run(*arguments); };
 }

@@ -122,7 +122,7 @@ void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments) {
       ->excludes(user)
       ->excludes(input)
       ->excludes(file);
-  AddPlainHttp(app, arguments.plain_http);
+  if (app.get_option_no_throw("--plain-http") == nullptr) AddPlainHttp(app, arguments.plain_http);
   app.add_flag("--plain-http-credentials", arguments.plain_http_credentials,
                "Also send passwords and tokens over http:// to other machines, where anybody in "
                "between can read them.")

@@ -21,7 +21,8 @@ struct RegistryArguments {
   bool insecure = false;
 };
 // --username, --password-stdin, --password-file, --token-file, --plain-http,
-// --plain-http-credentials, --cacert, --client-cert, --client-key, --insecure-skip-verify.
+// --plain-http-credentials, --cacert, --client-cert, --client-key, --insecure-skip-verify. An app
+// that has --plain-http keeps its own, and passes its value on.
 void AddRegistryOptions(CLI::App& app, RegistryArguments& arguments);
 
 // Refuses options that have no effect, because `reference` names no registry.

@@ -1,6 +1,7 @@
 #include "manifest/registry/server/upload.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
