@@ -106,6 +106,7 @@ Result<int> RunToDirectory(const Arguments& arguments) {
     return Error{Code::kInvalidArgument, Cat(idle, " has no effect beside --to-dir"),
                  "--to-dir writes plain files, which have no tags: leave one of the two out"};
   }
+  SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.directory));
   registry::PublishFilesOptions options;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.allow_incomplete = publish.allow_incomplete;
@@ -188,8 +189,7 @@ constinit const Command kPublish = {
     "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
     "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
     "which make all of it visible, are set last. The line to pull one group is printed. With "
-    "--to-dir it writes plain files "
-    "for `hf upload` instead.",
+    "--to-dir it writes plain files for `hf upload` instead.",
     {"moepack publish out layout:models:v1",
      "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
     publish_command::Bind};
