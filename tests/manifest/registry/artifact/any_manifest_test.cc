@@ -34,7 +34,7 @@ TEST(AnyManifest, NamesConfigAndLayersWhateverTheArtifactIs) {
 }
 
 TEST(AnyManifest, AnIndexIsRefusedWithTheWayOut) {
-  for (const std::string& text :
+  for (const char* text :
        {R"({"schemaVersion":2,"manifests":[]})",
         R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json"})"}) {
     EXPECT_EQ(Failure(text).code, Code::kUnsupported);
