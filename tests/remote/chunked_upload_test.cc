@@ -233,6 +233,35 @@ TEST_F(ChunkedUploads, WhatAnotherProcessSentOfOtherBytesIsSentAgain) {
   EXPECT_FALSE(Has(other));
 }
 
+TEST_F(ChunkedUploads, LargeBlobsGoInChunksWhereTheySurviveACut) {
+  UploadOptions options;
+  options.whole_up_to = 150'000;
+  options.chunk_bytes = kChunk;
+  const RegistryClient client = Client();
+  Uploader uploader(client, options);
+  EXPECT_EQ(Upload(uploader, Bytes(150'000)), "sent");
+  EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT"));
+  registry_.server().Forget();
+  EXPECT_EQ(Upload(uploader, Bytes(150'001)), "sent");
+  EXPECT_EQ(Upload(uploader, Bytes(200'000)), "sent");
+  // The registry is asked once.
+  EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE", "POST", "PATCH",
+                                               "PATCH", "PUT", "POST", "PATCH", "PATCH", "PUT"));
+  registry_.Set({.state_in_query = true});
+  registry_.server().Forget();
+  EXPECT_EQ(Upload(Bytes(160'000), options), "sent");
+  EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE", "POST", "PUT"));
+}
+
+TEST_F(ChunkedUploads, TheJournalOfABlobThatIsThereIsRemoved) {
+  const std::string bytes = Bytes(1000);
+  registry_.AddBlob("a/b", bytes);
+  const UploadJournal journal((dir_ / "journal").string(), registry_.host(), "a/b");
+  ASSERT_TRUE(journal.Note(BlobOf(bytes).digest, {registry_.server().origin() + "/x", 100}));
+  EXPECT_EQ(Upload(bytes, InChunks()), "there");
+  EXPECT_TRUE(fs::is_empty(dir_ / "journal"));
+}
+
 TEST_F(ChunkedUploads, ARegistryIsAskedWhetherUploadsSurviveACut) {
   EXPECT_TRUE(SurvivesCuts(Client()));
   EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE"));
