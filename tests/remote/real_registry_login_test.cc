@@ -65,7 +65,7 @@ class RegistryLogin : public testing::Test {
               OpenServer(Cat(host, "/team/model"), options));
     const BlobRecord config{kConfigType, DigestOf(Sha256Hex("{}")), 2};
     SHARD_CHECK(store->AddText(config, "{}"));
-    const std::string text = WriteOciManifest({config, {config}, {}});
+    const std::string text = WriteOciManifest({kArtifactType, config, {config}, {}});
     const BlobRecord manifest{kManifestType, DigestOf(Sha256Hex(text)), text.size()};
     SHARD_CHECK(store->AddManifest(manifest, text));
     SHARD_CHECK(store->SetTags({{"v1", manifest, text}}));
@@ -123,7 +123,7 @@ TEST_F(RegistryPasswords, AWrongOneIsNamedWithItsPlace) {
   WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":{\"auth\":\"bWU6d3Jvbmc=\"}}}"));
   const std::string told = Publish();
   EXPECT_THAT(told, HasSubstr("found status 401"));
-  EXPECT_THAT(told, HasSubstr("repository:team/model:pull,push"));
+  EXPECT_THAT(told, HasSubstr("expected access to repository:team/model:pull, "));
   EXPECT_THAT(told, HasSubstr("credentials from ~/.docker/config.json (user me)"));
   EXPECT_THAT(told, Not(HasSubstr("wrong")));
 }

@@ -14,7 +14,7 @@ const std::string kOther = "sha256:" + std::string(64, 'b');
 std::string Descriptor(const std::string& type, const std::string& digest) {
   return R"({"mediaType":")" + type + R"(","digest":")" + digest + R"(","size":7})";
 }
-std::string Manifest(const std::string& more = "") {
+std::string AnyText(const std::string& more = "") {
   return R"({"schemaVersion":2,)" + more + R"("config":)" + Descriptor("x/config", kConfig) +
          R"(,"layers":[)" + Descriptor("x/layer", kLayer) + "]}";
 }
@@ -24,7 +24,7 @@ Error Failure(const std::string& text) {
 }
 
 TEST(AnyManifest, NamesConfigAndLayersWhateverTheArtifactIs) {
-  const auto any = ParseAnyManifest("it", Manifest(R"("artifactType":"x/y",)"));
+  const auto any = ParseAnyManifest("it", AnyText(R"("artifactType":"x/y",)"));
   ASSERT_TRUE(any) << any.error().message;
   EXPECT_EQ(any->artifact_type, "x/y");
   EXPECT_EQ(any->media_type, "");
@@ -34,7 +34,7 @@ TEST(AnyManifest, NamesConfigAndLayersWhateverTheArtifactIs) {
 }
 
 TEST(AnyManifest, AnIndexIsRefusedWithTheWayOut) {
-  for (const std::string& text :
+  for (const char* text :
        {R"({"schemaVersion":2,"manifests":[]})",
         R"({"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json"})"}) {
     EXPECT_EQ(Failure(text).code, Code::kUnsupported);
@@ -44,7 +44,7 @@ TEST(AnyManifest, AnIndexIsRefusedWithTheWayOut) {
 }
 
 TEST(AnyManifest, ChecksWhatItReads) {
-  std::string sha512 = Manifest();
+  std::string sha512 = AnyText();
   sha512.replace(sha512.find("sha256:a"), 6, "sha512");
   const std::tuple<std::string, Code, const char*> cases[] = {
       {"[]", Code::kCorrupt, "expected an object"},
@@ -76,7 +76,7 @@ TEST(NamedBlobs, EveryDescriptorIsFoundWhereverItStands) {
 // A digest in an annotation names nothing: a node view does not keep its set.
 TEST(NamedBlobs, AnnotationsAreNoDescriptors) {
   const auto named =
-      FindNamedBlobs("it", Manifest(R"("annotations":{"org.moepack.view.of":")" + kOther + "\"},"));
+      FindNamedBlobs("it", AnyText(R"("annotations":{"org.moepack.view.of":")" + kOther + "\"},"));
   ASSERT_TRUE(named);
   EXPECT_EQ(named->size(), 2u);
 }
