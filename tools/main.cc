@@ -27,6 +27,10 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kPublish,       //
     &moepack::cli::kPull,          //
     &moepack::cli::kLs,            //
+    &moepack::cli::kInspect,       //
+    &moepack::cli::kCopy,          //
+    &moepack::cli::kTag,           //
+    &moepack::cli::kGc,            //
     &moepack::cli::kKeygen,        //
     &moepack::cli::kSign,          //
     &moepack::cli::kRun,           //

@@ -43,20 +43,20 @@ std::string FormatCount(uint64_t count) {
 }
 
 std::string FormatParameters(uint64_t count) {
-  struct Unit {
+  struct Scale {
     double size;
     char letter;
   };
-  constexpr std::array<Unit, 4> kUnits = {{{1e12, 'T'}, {1e9, 'B'}, {1e6, 'M'}, {1e3, 'K'}}};
-  for (const Unit& unit : kUnits) {
-    const double value = static_cast<double>(count) / unit.size;
+  constexpr std::array<Scale, 4> kScales = {{{1e12, 'T'}, {1e9, 'B'}, {1e6, 'M'}, {1e3, 'K'}}};
+  for (const Scale& scale : kScales) {
+    const double value = static_cast<double>(count) / scale.size;
     if (value < 0.9995) continue;
     // As model names do: 1.5B and 9.4B, but 30B and 235B; a trailing ".0" is dropped.
     std::array<char, 32> text;
     std::snprintf(text.data(), text.size(), "%.*f", value < 9.95 ? 1 : 0, value);
     std::string out = text.data();
     if (out.ends_with(".0")) out.resize(out.size() - 2);
-    return out + unit.letter;
+    return out + scale.letter;
   }
   return std::to_string(count);
 }

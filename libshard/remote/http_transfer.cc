@@ -68,6 +68,7 @@ void HttpTransfer::SetTransport() {
   Curl().easy_setopt(curl_, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   Curl().easy_setopt(curl_, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   Curl().easy_setopt(curl_, CURLOPT_BUFFERSIZE, 256L << 10);
+  Curl().easy_setopt(curl_, CURLOPT_TCP_KEEPALIVE, 1L);  // while a server looks at what it got
   Curl().easy_setopt(curl_, CURLOPT_CONNECTTIMEOUT, settings_.connect_seconds);
   Curl().easy_setopt(curl_, CURLOPT_LOW_SPEED_LIMIT, settings_.stall_bytes);
   Curl().easy_setopt(curl_, CURLOPT_LOW_SPEED_TIME, settings_.stall_seconds);

@@ -7,7 +7,8 @@
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
 #include "manifest/document/damaged.h"
-#include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/artifact/any_manifest.h"
+#include "manifest/registry/sign/signature_manifest.h"
 #include "manifest/registry/store_plan.h"
 #include "manifest/registry/stored_manifest.h"
 #include "manifest/write/output_path.h"
@@ -46,8 +47,8 @@ Status AddManifestOf(const Store& from, const StoredManifest& stored, StoreRepor
 }
 
 // Node views of what was asked for, if it is a set.
-Status AddViews(const Store& from, const StoredManifest& stored, const std::string& tag,
-                CopyPlan& copy) {
+Status AddViews(const Store& from, const StoredManifest& stored, const Reference& reference,
+                const std::string& tag, CopyPlan& copy) {
   const auto oci = ParseOciManifest(from.NameOf(stored.blob), stored.text);
   if (!oci || !IsSet(*oci)) return Ok();
   auto views = FindViews(from, stored.blob.digest);
@@ -56,7 +57,7 @@ Status AddViews(const Store& from, const StoredManifest& stored, const std::stri
     if (error.code == Code::kCorrupt) error.hint = "--no-views copies the set without node views";
     return error;
   }
-  for (const StoredView& view : *views) {
+  for (const StoredView& view : OneOfEachGroup(*std::move(views), reference.tag_or_default())) {
     SHARD_TRY(std::string view_tag, ViewTag(tag, view.group));
     SHARD_CHECK(AddManifestOf(from, view.manifest, {std::move(view_tag), "", view.group}, copy));
   }
@@ -70,7 +71,7 @@ Status AddSignatures(const Store& from, CopyPlan& copy) {
     const std::string& digest = one.tag.digest;
     if (!done.insert(digest).second) continue;
     SHARD_TRY(const std::optional<StoredManifest> stored, FindStoredSignatures(from, digest));
-    if (stored) SHARD_CHECK(AddManifestOf(from, *stored, {TagOfSignatures(digest), ""}, copy));
+    if (stored) SHARD_CHECK(AddManifestOf(from, *stored, {SignatureTag(digest), ""}, copy));
   }
   return Ok();
 }
@@ -80,7 +81,7 @@ Result<CopyPlan> PlanCopy(const Store& from, const Reference& reference, const s
   SHARD_TRY(const StoredManifest stored, FindStored(from, reference));
   CopyPlan copy;
   SHARD_CHECK(AddManifestOf(from, stored, {tag, ""}, copy));
-  if (options.views) SHARD_CHECK(AddViews(from, stored, tag, copy));
+  if (options.views) SHARD_CHECK(AddViews(from, stored, reference, tag, copy));
   if (options.signatures) SHARD_CHECK(AddSignatures(from, copy));
   return copy;
 }

@@ -6,6 +6,7 @@
 #include "manifest/registry/artifact/describe_set.h"
 #include "manifest/registry/node_groups.h"
 #include "manifest/registry/pull_selection.h"
+#include "manifest/registry/sign/signature_manifest.h"
 
 namespace moepack::registry {
 namespace {
@@ -72,9 +73,9 @@ Status FindTagsOf(const Store& store, Inspection& found) {
 Status CountSignatures(const Store& store, Inspection& found) {
   SHARD_TRY(found.signatures, FindStoredSignatures(store, found.manifest.blob.digest));
   if (!found.signatures) return Ok();
-  SHARD_TRY(const AnyManifest any,
-            ParseAnyManifest(store.NameOf(found.signatures->blob), found.signatures->text));
-  found.signature_count = any.layers.size();
+  const std::string where = store.NameOf(found.signatures->blob);
+  SHARD_TRY(const OciManifest oci, ParseSignatureManifest(where, found.signatures->text));
+  found.signature_count = SignaturesOf(oci).size();
   return Ok();
 }
 

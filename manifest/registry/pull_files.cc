@@ -187,12 +187,16 @@ Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
   const std::string folder = path.parent_path().string();
   SHARD_TRY(const InsideDirectory directory,
             folder.empty() ? InsideDirectory::Open(files.path()) : files.MakeDirectories(folder));
-  SHARD_TRY(const std::string sha256,
-            PlaceBytes(item, directory, path.filename().string(), progress, file));
-  if (DigestOf(sha256) == item.layer.digest) return Ok();
+  const auto sha256 = PlaceBytes(item, directory, path.filename().string(), progress, file);
+  if (!sha256) {
+    if (sha256.error().code != Code::kNotFound) return sha256.error();
+    SHARD_CHECK(store_.CheckBlob(item.layer));  // it was there a moment ago
+    return sha256.error();
+  }
+  if (DigestOf(*sha256) == item.layer.digest) return Ok();
   return Error{Code::kCorrupt,
                Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",
-                   DigestOf(sha256)),
+                   DigestOf(*sha256)),
                "what is stored there is damaged: publish the distribution to it again"};
 }
 

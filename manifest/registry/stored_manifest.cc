@@ -7,6 +7,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/sign/signature_manifest.h"
 
 namespace moepack::registry {
 namespace {
@@ -79,9 +80,28 @@ Result<std::vector<StoredView>> FindViews(const Store& store, const std::string&
   return views;
 }
 
+std::vector<StoredView> OneOfEachGroup(std::vector<StoredView> views, const std::string& tag) {
+  const auto is_tagged = [&](const StoredView& view) {
+    const std::string wanted = Cat(tag, "-g", GroupText(view.group));
+    return std::count(view.tags.begin(), view.tags.end(), wanted) > 0;
+  };
+  std::map<uint32_t, StoredView> by_group;
+  for (StoredView& view : views) {
+    const auto there = by_group.find(view.group);
+    if (there == by_group.end()) {
+      by_group.emplace(view.group, std::move(view));
+    } else if (!is_tagged(there->second) && is_tagged(view)) {
+      there->second = std::move(view);
+    }
+  }
+  std::vector<StoredView> chosen;
+  for (auto& [group, view] : by_group) chosen.push_back(std::move(view));
+  return chosen;
+}
+
 Result<std::optional<StoredManifest>> FindStoredSignatures(const Store& store,
                                                            const std::string& digest) {
-  const auto found = store.FindTag(TagOfSignatures(digest));
+  const auto found = store.FindTag(SignatureTag(digest));
   if (!found && found.error().code == Code::kNotFound) return std::optional<StoredManifest>();
   if (!found) return found.error();
   // A distribution as files answers to every tag.

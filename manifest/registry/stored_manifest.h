@@ -34,6 +34,9 @@ struct StoredView {
 // that is damaged is an error.
 Result<std::vector<StoredView>> FindViews(const Store& store, const std::string& set_digest);
 
+// One view of each group: where there are several, that with the tag "<tag>-gNNN".
+std::vector<StoredView> OneOfEachGroup(std::vector<StoredView> views, const std::string& tag);
+
 // The manifest that holds the signatures of `digest`; none where there is none.
 Result<std::optional<StoredManifest>> FindStoredSignatures(const Store& store,
                                                            const std::string& digest);

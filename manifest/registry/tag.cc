@@ -16,7 +16,8 @@ Result<StorePlan> PlanTags(const Store& store, const Reference& reference,
   const auto oci = ParseOciManifest(store.NameOf(stored.blob), stored.text);
   std::vector<StoredView> of_set;
   if (views && oci && IsSet(*oci)) {
-    SHARD_TRY(of_set, FindViews(store, stored.blob.digest));
+    SHARD_TRY(std::vector<StoredView> found, FindViews(store, stored.blob.digest));
+    of_set = OneOfEachGroup(std::move(found), reference.tag_or_default());
   }
   StorePlan plan;
   for (const std::string& tag : tags) {
@@ -71,7 +72,13 @@ Result<RemovedTags> RemoveTags(const Reference& reference, const TagOptions& opt
   removed.tags.push_back({reference.tag, manifest});
   std::vector<StoredView> views;
   if (options.views && manifest.media_type == kManifestType) {
-    SHARD_TRY(views, FindViews(layout, manifest.digest));
+    auto found = FindViews(layout, manifest.digest);
+    if (!found) {
+      Error error = std::move(found).error();
+      error.hint = "--no-views removes the tag alone";
+      return error;
+    }
+    views = *std::move(found);
   }
   for (const StoredView& view : views) {
     const auto tag = ViewTag(reference.tag, view.group);

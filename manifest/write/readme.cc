@@ -58,8 +58,7 @@ std::string NodeTable(const Manifest& manifest) {
 // The first group that is here: the one of the examples.
 uint32_t ExampleGroup(const Manifest& manifest) {
   uint32_t group = 0;
-  while (group + 1 < manifest.plan.groups.size() &&
-         manifest.BytesOf(Role::kGroup, group) == 0)
+  while (group + 1 < manifest.plan.groups.size() && manifest.BytesOf(Role::kGroup, group) == 0)
     ++group;
   return manifest.BytesOf(Role::kGroup, group) == 0 ? 0 : group;
 }

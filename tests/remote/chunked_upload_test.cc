@@ -9,10 +9,8 @@ namespace moepack::registry {
 namespace {
 
 using remote::FakeRegistry;
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 constexpr uint64_t kChunk = 100'000;
 
@@ -105,9 +103,7 @@ TEST_F(ChunkedUploads, ABusyRegistryIsAskedWhereToGoOn) {
 }
 
 TEST_F(ChunkedUploads, ARegistryThatStaysBusyEndsTheUpload) {
-  registry_.SetFault([&](const remote::FakeRequest& request, remote::FakeAnswer& answer) {
-    if (request.method == "PATCH") answer = remote::Plain(503);
-  });
+  registry_.Set({.patch_status = 503});
   EXPECT_THAT(Upload(Bytes(250'000), InChunks()), HasSubstr("found status 503"));
   EXPECT_EQ(code_, Code::kUnavailable);
 }
@@ -184,7 +180,6 @@ TEST_F(ChunkedUploads, ARegistryThatTakesNeitherIsAskedOnceEach) {
 }
 
 TEST_F(ChunkedUploads, ANewProcessGoesOnWhereTheLastOneEnded) {
-  registry_.Set({.state_in_query = true});
   const std::string bytes = Bytes(250'000);
   std::atomic<int> count = 0;
   registry_.SetFault([&](const remote::FakeRequest& request, remote::FakeAnswer&) {
@@ -197,8 +192,8 @@ TEST_F(ChunkedUploads, ANewProcessGoesOnWhereTheLastOneEnded) {
   registry_.server().Forget();
   EXPECT_EQ(Upload(bytes, InChunks()), "sent");
   EXPECT_TRUE(Has(bytes));
-  EXPECT_EQ(registry_.Uploads()[0], "GET");
-  EXPECT_THAT(registry_.Uploads(), Not(Contains("POST")));
+  EXPECT_THAT(registry_.Uploads(), ElementsAre("GET", "PATCH", "PUT"));
+  EXPECT_THAT(Ranges(), ElementsAre("200000-249999"));
 }
 
 TEST_F(ChunkedUploads, ASessionThatTheRegistryLostIsNotGoneOnWith) {
@@ -236,6 +231,35 @@ TEST_F(ChunkedUploads, WhatAnotherProcessSentOfOtherBytesIsSentAgain) {
   EXPECT_EQ(Upload(bytes, InChunks()), "sent");
   EXPECT_TRUE(Has(bytes));
   EXPECT_FALSE(Has(other));
+}
+
+TEST_F(ChunkedUploads, LargeBlobsGoInChunksWhereTheySurviveACut) {
+  UploadOptions options;
+  options.whole_up_to = 150'000;
+  options.chunk_bytes = kChunk;
+  const RegistryClient client = Client();
+  Uploader uploader(client, options);
+  EXPECT_EQ(Upload(uploader, Bytes(150'000)), "sent");
+  EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PUT"));
+  registry_.server().Forget();
+  EXPECT_EQ(Upload(uploader, Bytes(150'001)), "sent");
+  EXPECT_EQ(Upload(uploader, Bytes(200'000)), "sent");
+  // The registry is asked once.
+  EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE", "POST", "PATCH",
+                                               "PATCH", "PUT", "POST", "PATCH", "PATCH", "PUT"));
+  registry_.Set({.state_in_query = true});
+  registry_.server().Forget();
+  EXPECT_EQ(Upload(Bytes(160'000), options), "sent");
+  EXPECT_THAT(registry_.Uploads(), ElementsAre("POST", "PATCH", "GET", "DELETE", "POST", "PUT"));
+}
+
+TEST_F(ChunkedUploads, TheJournalOfABlobThatIsThereIsRemoved) {
+  const std::string bytes = Bytes(1000);
+  registry_.AddBlob("a/b", bytes);
+  const UploadJournal journal((dir_ / "journal").string(), registry_.host(), "a/b");
+  ASSERT_TRUE(journal.Note(BlobOf(bytes).digest, {registry_.server().origin() + "/x", 100}));
+  EXPECT_EQ(Upload(bytes, InChunks()), "there");
+  EXPECT_TRUE(fs::is_empty(dir_ / "journal"));
 }
 
 TEST_F(ChunkedUploads, ARegistryIsAskedWhetherUploadsSurviveACut) {

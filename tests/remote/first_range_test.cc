@@ -172,5 +172,29 @@ TEST_F(RemoteFirstRange, ATryThatBreaksOffIsNotCountedTwice) {
   EXPECT_EQ(first->head.size(), 100000u);
 }
 
+TEST_F(RemoteFirstRange, ARefusalIsFollowedByOtherCredentialsOnce) {
+  std::string wanted = "Bearer two";
+  server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.Field("authorization") != wanted) answer = Plain(401, "who are you");
+  });
+  int located = 0;
+  const Locate where = [&](const Url* refused) -> Result<HttpRequest> {
+    HttpRequest request = *Where()(nullptr);
+    request.authorization = refused == nullptr ? "Bearer one" : "Bearer two";
+    ++located;
+    return request;
+  };
+  const auto first = ReadFirstRange(*client_, name(), where, 1000);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->head.size(), 1000u);
+  EXPECT_EQ(server_.requests().size(), 2u);
+  wanted = "Bearer three";
+  const auto refused = ReadFirstRange(*client_, name(), where, 1000);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("found status 401"));
+  EXPECT_EQ(server_.requests().size(), 4u);
+  EXPECT_EQ(located, 4);
+}
+
 }  // namespace
 }  // namespace moepack::remote

@@ -147,7 +147,7 @@ TEST_F(RemoteBody, ABodyThatGoesToAnotherOriginGoesWithoutAuthorization) {
 TEST_F(RemoteBody, ARefusalIsSeenBeforeTheBodyIsSent) {
   server_.SetBodyFault([](const FakeRequest&) { return BodyPlan{0, Plain(401, "who are you")}; });
   HttpRequest request = Request("PUT", "/x");
-  request.body = Noted(Text(64 << 20));
+  request.body = Noted(Text(24 << 20));
   const HttpTry attempt = client_->FetchOnce(request, 100);
   ASSERT_FALSE(attempt.error) << attempt.error->message;
   EXPECT_EQ(attempt.reply.status, 401);
@@ -160,12 +160,12 @@ TEST_F(RemoteBody, ARefusalInTheMiddleEndsTheTransfer) {
     return BodyPlan{1 << 20, Plain(413, "too much")};
   });
   HttpRequest request = Request("PUT", "/x");
-  request.body = Noted(Text(64 << 20));
+  request.body = Noted(Text(24 << 20));
   const HttpTry attempt = client_->FetchOnce(request, 100);
   ASSERT_FALSE(attempt.error) << attempt.error->message;
   EXPECT_EQ(attempt.reply.status, 413);
   EXPECT_EQ(attempt.reply.body, "too much");
-  EXPECT_LT(offsets_.back(), 63u << 20);
+  EXPECT_LT(offsets_.back(), 23u << 20);
   // The connection is not used again in the middle of a body.
   server_.SetBodyFault({});
   Accept();
@@ -187,7 +187,7 @@ TEST_F(RemoteBody, ARefusalCountsEvenIfItsBodyBreaksOff) {
 TEST_F(RemoteBody, AConnectionThatIsCutIsATransientError) {
   server_.SetBodyFault([](const FakeRequest&) { return BodyPlan{1 << 20}; });
   HttpRequest request = Request("PUT", "/x");
-  request.body = Noted(Text(64 << 20));
+  request.body = Noted(Text(24 << 20));
   const HttpTry attempt = client_->FetchOnce(request, 100);
   ASSERT_TRUE(attempt.error);
   EXPECT_EQ(attempt.error->code, Code::kIo);
@@ -253,7 +253,7 @@ TEST_F(RemoteBody, AServerThatTakesNothingIsAStalledTransfer) {
   HttpSettings settings = QuickSettings();
   settings.stall_seconds = 1;
   HttpRequest request = Request("PUT", "/x");
-  request.body = Noted(Text(64 << 20));
+  request.body = Noted(Text(24 << 20));
   const HttpTry attempt = QuickClient(settings)->FetchOnce(request, 100);
   mutex.unlock();
   ASSERT_TRUE(attempt.error);
@@ -264,7 +264,7 @@ TEST_F(RemoteBody, AServerThatTakesNothingIsAStalledTransfer) {
 
 TEST_F(RemoteBody, AnAnswerMayTakeLongerThanAStall) {
   Accept();
-  server_.SetDelay(std::chrono::milliseconds(2500));
+  server_.SetDelay(std::chrono::milliseconds(1600));
   HttpSettings settings = QuickSettings();
   settings.stall_seconds = 1;
   HttpRequest request = Request("PUT", "/x");

@@ -309,5 +309,22 @@ TEST_F(RemoteRange, AnExpiredAddressIsRenewedTwiceAtMost) {
   EXPECT_EQ(renewals, 3);
 }
 
+TEST_F(RemoteRange, ARefusalIsFollowedByOtherCredentials) {
+  const auto first = First();
+  server_.SetFault([](const FakeRequest& request, FakeAnswer& answer) {
+    if (request.Field("authorization") != "Bearer two") answer = Plain(401, "who are you");
+  });
+  const Locate where = [&](const Url* refused) -> Result<HttpRequest> {
+    HttpRequest request = *Where()(nullptr);
+    request.authorization = refused == nullptr ? "Bearer one" : "Bearer two";
+    return request;
+  };
+  std::string out(300, '\0');
+  const Status read =
+      ReadRange(*client_, first->file, where, 5000, std::as_writable_bytes(std::span(out)));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(out, text_.substr(5000, 300));
+}
+
 }  // namespace
 }  // namespace moepack::remote

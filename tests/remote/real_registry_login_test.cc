@@ -23,7 +23,7 @@ using remote::ScopedVariable;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kUser = "{\"auth\":\"bWU6Y29uZmlkZW50aWFs\"}";  // me:confidential
+constexpr const char* kStored = "{\"auth\":\"bWU6Y29uZmlkZW50aWFs\"}";  // me:confidential
 
 class RegistryLogin : public testing::Test {
  protected:
@@ -65,7 +65,7 @@ class RegistryLogin : public testing::Test {
               OpenServer(Cat(host, "/team/model"), options));
     const BlobRecord config{kConfigType, DigestOf(Sha256Hex("{}")), 2};
     SHARD_CHECK(store->AddText(config, "{}"));
-    const std::string text = WriteOciManifest({config, {config}, {}});
+    const std::string text = WriteOciManifest({kArtifactType, config, {config}, {}});
     const BlobRecord manifest{kManifestType, DigestOf(Sha256Hex(text)), text.size()};
     SHARD_CHECK(store->AddManifest(manifest, text));
     SHARD_CHECK(store->SetTags({{"v1", manifest, text}}));
@@ -91,7 +91,7 @@ class RegistryPasswords : public RegistryLogin {
 };
 
 TEST_F(RegistryPasswords, ThoseOfAFileOfDockerAreTaken) {
-  WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":", kUser, "}}"));
+  WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":", kStored, "}}"));
   EXPECT_EQ(Publish(), "done");
 }
 
@@ -123,13 +123,13 @@ TEST_F(RegistryPasswords, AWrongOneIsNamedWithItsPlace) {
   WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":{\"auth\":\"bWU6d3Jvbmc=\"}}}"));
   const std::string told = Publish();
   EXPECT_THAT(told, HasSubstr("found status 401"));
-  EXPECT_THAT(told, HasSubstr("repository:team/model:pull,push"));
+  EXPECT_THAT(told, HasSubstr("expected access to repository:team/model:pull, "));
   EXPECT_THAT(told, HasSubstr("credentials from ~/.docker/config.json (user me)"));
   EXPECT_THAT(told, Not(HasSubstr("wrong")));
 }
 
 TEST_F(RegistryPasswords, WithoutAnyThatIsSaid) {
-  WriteDockerFile(Cat("{\"auths\":{\"other.example\":", kUser, "}}"));
+  WriteDockerFile(Cat("{\"auths\":{\"other.example\":", kStored, "}}"));
   const std::string told = Publish();
   EXPECT_THAT(told, HasSubstr("found status 401"));
   EXPECT_THAT(told, HasSubstr("no credentials"));

@@ -54,7 +54,10 @@ class RealRegistry : public testing::Test {
   static BlobRecord Config() { return {kConfigType, DigestOf(Sha256Hex(Text())), Text().size()}; }
   static std::string_view Text() { return "{}"; }
   NewTag Tag(const std::string& tag, const std::vector<BlobRecord>& layers) {
-    const std::string text = WriteOciManifest({Config(), layers, {}});
+    OciManifest oci;
+    oci.config = Config();
+    oci.layers = layers;
+    const std::string text = WriteOciManifest(oci);
     return {tag, {kManifestType, DigestOf(Sha256Hex(text)), text.size()}, text};
   }
   // "PUT 201" and so on of the requests that upload.
@@ -247,6 +250,11 @@ TEST_F(RealRegistry, AServerThatIsNoRegistryIsNamed) {
               HasSubstr(Cat("expected a registry at ", other.origin(), "/v2/, found status 404")));
   const auto none = OpenServer("127.0.0.1:1/a", options);
   EXPECT_EQ(none.error().code, Code::kUnavailable);
+  ServerOptions mounts = options;
+  mounts.upload.mount_from = {"host:5000/a"};
+  const auto misspelt = OpenServer("127.0.0.1:1/a", mounts);
+  EXPECT_EQ(misspelt.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(misspelt.error().message, HasSubstr("found \"host:5000/a\""));
 }
 
 // An upload of which one process sent the first chunk, and another the rest, with a restart of the

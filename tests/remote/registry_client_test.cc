@@ -206,9 +206,11 @@ TEST_F(RegistryReads, CredentialsThatEndBetweenReadsAreRenewed) {
   const Status read = (*source)->ReadAt(0, std::as_writable_bytes(std::span(text)));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_TRUE(text == bytes);
+  const std::string other = Bytes(1000);
+  registry_.AddBlob("a/b", other);
+  ASSERT_TRUE(store->CheckBlob(BlobOf(other)));
   registry_.SetAuthorization("Bearer four");
-  const Status refused =
-      (*source)->ReadAt(300'000, std::as_writable_bytes(std::span(text)).first(100'000));
+  const auto refused = store->blobs().Open(store->FileOf(BlobOf(other)));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kIo);
   EXPECT_THAT(refused.error().message, HasSubstr("401"));

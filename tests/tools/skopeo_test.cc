@@ -59,5 +59,20 @@ TEST_F(Skopeo, PublishingToALayoutThatItMadeAddsTags) {
   EXPECT_EQ(workspace_.Moepack("pull layout:third:v1 -o node").status, 0);
 }
 
+TEST_F(Skopeo, LayoutsThatItWroteAreCopiedAndCleaned) {
+  Copy("oci:models:v1", "oci:other:v1");
+  Copy("oci:models:v1-g001", "oci:other:v1-g001");
+  Copy("oci:models:v1", "oci:other:stable");
+  const auto copied = workspace_.Json("copy layout:other:stable layout:third --json");
+  EXPECT_EQ(copied["digest"], published_["digest"]);
+  EXPECT_EQ(copied["tags"][1]["tag"], "stable-g001");
+  EXPECT_EQ(workspace_.Json("gc layout:other --json")["removed"].size(), 0u);
+  Copy("oci:third:stable", "oci:fourth:v1");
+  EXPECT_EQ(workspace_.Json("inspect layout:fourth:v1 --json")["digest"], published_["digest"]);
+  EXPECT_EQ(workspace_.Moepack("tag layout:other:v1 --remove").status, 0);
+  EXPECT_EQ(workspace_.Moepack("gc layout:other").status, 0);
+  EXPECT_EQ(workspace_.Moepack("pull layout:other:stable --group 0 -o node").status, 0);
+}
+
 }  // namespace
 }  // namespace moepack::cli

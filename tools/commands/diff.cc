@@ -11,23 +11,29 @@
 #include "libshard/base/text.h"
 #include "manifest/document/node_record.h"
 #include "manifest/node/diff_nodes.h"
+#include "manifest/registry/diff_sets.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/base/table.h"
 #include "tools/options/options.h"
+#include "tools/options/reference_option.h"
 #include "tools/options/source.h"
 
 namespace moepack::cli {
 namespace diff_command {
 namespace {
 
+using registry::Reference;
+
 constexpr const char* kTensorChange = "tensor";
 
 struct Arguments {
   std::string a, b;
+  std::optional<uint32_t> group;
   RemoteArguments remote;
+  RegistryArguments registry;
   bool exit_code = false, tensors = false, json = false;
 };
 
@@ -117,7 +123,81 @@ Json DiffJson(const Arguments& arguments, const manifest::DiffReport& report) {
           {"changed_bytes", report.changed_bytes}};
 }
 
+// ---- What is published
+
+bool IsPublished(const std::string& text) {
+  const auto reference = registry::ParseReference(text);
+  return reference && reference->kind != Reference::Kind::kFiles;
+}
+
+// One of them may be a distribution as files, by its directory or its distribution.json.
+std::string PlaceOf(const std::string& text) {
+  const fs::path named(text);
+  if (IsPublished(text) || IsAddress(text) || named.filename() != manifest::kManifestFile)
+    return text;
+  return named.has_parent_path() ? named.parent_path().string() : ".";
+}
+
+std::string NodeTable(const registry::SetDiff& diff) {
+  Table nodes({">group", ">bytes of a node", ">to fetch"});
+  for (const registry::SetDiff::Node& node : diff.nodes)
+    nodes.Row({Cat(node.group), FormatCount(node.bytes), FormatCount(node.fetch_bytes)});
+  return nodes.empty() ? "" : "\n" + nodes.Render();
+}
+
+std::string SetsText(const Arguments& arguments, const registry::SetDiff& diff) {
+  std::string text = DiffText(arguments, diff.report, "layers");
+  if (diff.report.same()) return text;
+  return Cat(text, Plural(diff.added, "layer"), " added, ", diff.removed, " removed, ", diff.shared,
+             " shared; ",
+             diff.same_base ? "trunk and groups are the same" : "trunk and groups are not the same",
+             "\n", NodeTable(diff));
+}
+
+Json SetsJson(const Arguments& arguments, const registry::SetDiff& diff) {
+  Json document = DiffJson(arguments, diff.report);
+  document["layers"] = {{"added", diff.added}, {"removed", diff.removed}, {"shared", diff.shared}};
+  document["same_base"] = diff.same_base;
+  Json& nodes = document["nodes"] = Json::array();
+  for (const registry::SetDiff::Node& node : diff.nodes) {
+    nodes.push_back(
+        {{"group", node.group}, {"bytes", node.bytes}, {"fetch_bytes", node.fetch_bytes}});
+  }
+  return document;
+}
+
+Result<int> RunPublished(Arguments& arguments) {
+  if (arguments.tensors) {
+    return Error{Code::kInvalidArgument,
+                 "--tensors: expected two distributions, found a reference: manifests of what is "
+                 "published name files, not tensors"};
+  }
+  // Options of registries have an effect if one of them is a registry.
+  const auto second = registry::ParseReference(arguments.b);
+  const bool by_b = second && second->kind == Reference::Kind::kServer;
+  arguments.registry.plain_http = arguments.remote.plain_http;
+  SHARD_TRY(NamedStore named, ParseNamed(by_b ? arguments.b : arguments.a, arguments.registry));
+  remote::RemoteOptions& remote = named.access.remote;
+  remote.endpoint = arguments.remote.endpoint;
+  remote.cache = arguments.remote.cache;
+  remote.cache_size = arguments.remote.cache_size;
+  remote.full_download = arguments.remote.full_download;
+  SHARD_TRY(const Reference a, registry::ParseReference(PlaceOf(arguments.a)));
+  SHARD_TRY(const Reference b, registry::ParseReference(PlaceOf(arguments.b)));
+  SHARD_TRY(const registry::SetDiff diff, registry::DiffSets(a, b, arguments.group, named.access));
+  arguments.a = WithoutSecrets(arguments.a);
+  arguments.b = WithoutSecrets(arguments.b);
+  SHARD_CHECK(arguments.json ? WriteJsonResult(SetsJson(arguments, diff))
+                             : WriteResult(SetsText(arguments, diff)));
+  return arguments.exit_code && !diff.report.same() ? kExitMismatch : kExitDone;
+}
+
 Result<int> Run(Arguments& arguments) {
+  if (IsPublished(arguments.a) || IsPublished(arguments.b)) return RunPublished(arguments);
+  if (arguments.group) {
+    return Error{Code::kInvalidArgument,
+                 "--group: expected a reference to what is published, found two directories"};
+  }
   if (!IsAddress(arguments.a) && !IsAddress(arguments.b))
     SHARD_CHECK(CheckRemoteUse(arguments.remote, arguments.a));
   SHARD_TRY(const Side a, SideOf(arguments.a, arguments.remote));
@@ -136,15 +216,22 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   app.add_option(
          "A", arguments->a,
          "A distribution or a node that assemble made, or the path of its distribution.json or "
-         "moepack_node.json. A distribution may be at an address (https://host/path/).")
+         "moepack_node.json. A distribution may be at an address (https://host/path/), or be "
+         "published: layout:DIR[:tag], oci://host/repository[:tag], "
+         "layout+https://host/path[:tag].")
       ->required();
   app.add_option("B", arguments->b, "The one to compare it with.")->required();
   StartSection(app, Section::kGeneral);
   app.add_flag("--tensors", arguments->tensors,
                "List every changed tensor too, not only their number. --json always does.");
   app.add_flag("--exit-code", arguments->exit_code, "Exit with status 6 when they differ.");
+  app.add_option("--group", arguments->group,
+                 "Of what is published: how much a node of this group must fetch. Default: all.")
+      ->type_name("G")
+      ->transform(AsCount(0, kMaxGroups - 1));
   AddRemoteOptions(app, arguments->remote);
   AddJson(app, arguments->json);
+  AddRegistryOptions(app, arguments->registry);
   return [arguments] { return Run(*arguments); };
 }
 
@@ -157,7 +244,8 @@ constinit const Command kDiff = {
     "Compares the manifests: model, partition, overlay, routing, the digests of files, tensors and "
     "assets, recipe and version of the tool. Says how many bytes a node that has A must fetch for "
     "B. No bundle is read. Of two nodes: versions, group, experts, files, recipe and version of "
-    "the tool.",
+    "the tool. If one of them is published: layers and annotations of the manifests, and what a "
+    "node of each group must fetch.",
     {"moepack diff out out-q4", "moepack diff out/distribution.json joined --json"},
     diff_command::Bind};
 

@@ -12,13 +12,13 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
-#include "tools/base/table.h"
 #include "tools/commands/publish_files.h"
 #include "tools/options/link_option.h"
 #include "tools/options/options.h"
 #include "tools/options/reference_option.h"
 #include "tools/options/source.h"
 #include "tools/options/upload_options.h"
+#include "tools/reports/store_report.h"
 
 namespace moepack::cli {
 namespace publish_command {
@@ -54,35 +54,11 @@ std::string PullCommand(const Arguments& arguments, const PublishReport& report)
   return ShellCommand({"moepack", "pull", pinned, "--group", group, "-o", "pulled-" + group});
 }
 
-// What became of a tag: "new", "as it was", "moved".
-std::string TagState(const PublishReport::Tag& tag) {
-  if (tag.before.empty()) return "new";
-  return tag.before == tag.digest ? "as it was" : "moved";
-}
-
-// What of the new bytes took space or time: ", 1.2 GB (...) of them sent".
-std::string HowText(const PublishReport& report) {
-  std::string text;
-  for (const char* how : {"copy", "sent", "mounted"}) {
-    const uint64_t bytes = report.bytes_by(how);
-    const std::string_view word = how == std::string_view("copy") ? "copied" : how;
-    if (bytes > 0) text += Cat(", ", ExactBytes(bytes), " of them ", word);
-  }
-  return text;
-}
-
 std::string ReportText(const Arguments& arguments, const PublishReport& report, double seconds) {
   const bool dry_run = arguments.publish.dry_run;
-  Table blobs({"blob", ">bytes", "how"});
-  for (const PublishReport::Blob& blob : report.blobs)
-    blobs.Row({blob.name, FormatCount(blob.bytes), blob.how});
-  Table tags({"tag", "state", "manifest"});
-  for (const PublishReport::Tag& tag : report.tags) tags.Row({tag.tag, TagState(tag), tag.digest});
-  std::string text =
-      Cat(blobs.Render(), "\n", tags.Render(), "\n", dry_run ? "would publish " : "published ",
-          Shown(arguments.shown()), ": ", ExactBytes(report.added_bytes()), " new");
-  if (!dry_run) text += HowText(report);
-  text += Cat("; ", ExactBytes(report.there_bytes()), " already there");
+  std::string text = Cat(BlobTable(report), "\n", TagTable(report), "\n",
+                         dry_run ? "would publish " : "published ", Shown(arguments.shown()), ": ",
+                         BytesText(report, dry_run));
   if (!dry_run) text += Cat("; in ", FormatElapsed(seconds));
   text += "\n";
   if (!report.absent.empty())
@@ -92,28 +68,11 @@ std::string ReportText(const Arguments& arguments, const PublishReport& report, 
 }
 
 Json ReportJson(const Arguments& arguments, const PublishReport& report) {
-  Json blobs = Json::array();
-  for (const PublishReport::Blob& blob : report.blobs) {
-    blobs.push_back({{"blob", blob.name}, {"digest", blob.digest}, {"bytes", blob.bytes}});
-    if (!blob.how.empty()) blobs.back()["how"] = blob.how;
-  }
-  Json tags = Json::array();
-  for (const PublishReport::Tag& tag : report.tags) {
-    tags.push_back({{"tag", tag.tag}, {"digest", tag.digest}, {"state", TagState(tag)}});
-    if (tag.group) tags.back()["group"] = *tag.group;
-  }
   Json document = {{"distribution", arguments.distribution},
                    {"reference", arguments.shown()},
-                   {"dry_run", arguments.publish.dry_run},
-                   {"digest", report.digest()},
-                   {"tags", std::move(tags)},
-                   {"blobs", std::move(blobs)},
-                   {"bytes_new", report.added_bytes()},
-                   {"bytes_copied", report.bytes_by("copy")},
-                   {"bytes_sent", report.bytes_by("sent")},
-                   {"bytes_mounted", report.bytes_by("mounted")},
-                   {"bytes_there", report.there_bytes()},
-                   {"absent", report.absent}};
+                   {"dry_run", arguments.publish.dry_run}};
+  AddStoreJson(report, document);
+  document["absent"] = report.absent;
   if (!arguments.publish.dry_run) document["pull_command"] = PullCommand(arguments, report);
   return document;
 }
@@ -147,6 +106,7 @@ Result<int> RunToDirectory(const Arguments& arguments) {
     return Error{Code::kInvalidArgument, Cat(idle, " has no effect beside --to-dir"),
                  "--to-dir writes plain files, which have no tags: leave one of the two out"};
   }
+  SHARD_CHECK(CheckRegistryUse(arguments.registry, arguments.directory));
   registry::PublishFilesOptions options;
   options.link = arguments.link.value_or(manifest::LinkKind::kAuto);
   options.allow_incomplete = publish.allow_incomplete;
@@ -229,8 +189,7 @@ constinit const Command kPublish = {
     "OCI image layout directory. Equal distributions give equal digests. Every file is compared "
     "with its SHA-256 on the way, blobs that are there are not sent or written again, and tags, "
     "which make all of it visible, are set last. The line to pull one group is printed. With "
-    "--to-dir it writes plain files "
-    "for `hf upload` instead.",
+    "--to-dir it writes plain files for `hf upload` instead.",
     {"moepack publish out layout:models:v1",
      "moepack publish out oci://registry.example/team/model:v1-o1 --moving-tag v1"},
     publish_command::Bind};

@@ -67,8 +67,10 @@ Result<GivenCredentials> ReadGiven(const RegistryArguments& arguments) {
     SHARD_TRY(given.password, SecretOfFile("--password-file", arguments.password_file));
     given.from = "--password-file";
   } else if (arguments.password_stdin) {
-    SHARD_TRY(std::string text, ReadStandardInput());
-    SHARD_TRY(given.password, NotEmpty(WithoutNewline(std::move(text)), "--password-stdin"));
+    if (arguments.input->empty()) {
+      SHARD_TRY(*arguments.input, ReadStandardInput());
+    }
+    SHARD_TRY(given.password, NotEmpty(WithoutNewline(*arguments.input), "--password-stdin"));
     given.from = "--password-stdin";
   }
   return given;

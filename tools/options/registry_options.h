@@ -3,7 +3,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "libshard/base/result.h"
@@ -19,6 +19,8 @@ struct RegistryArguments {
   bool plain_http = false, plain_http_credentials = false;
   std::string ca_file, client_cert, client_key;  // "" for none
   bool insecure = false;
+  // What standard input held: a command that opens two repositories reads it once.
+  std::shared_ptr<std::string> input = std::make_shared<std::string>();
 };
 // --username, --password-stdin, --password-file, --token-file, --plain-http,
 // --plain-http-credentials, --cacert, --client-cert, --client-key, --insecure-skip-verify. An app

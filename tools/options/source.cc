@@ -18,6 +18,7 @@ constexpr uint64_t kLeastCache = 1'000'000;
 }  // namespace
 
 void AddPlainHttp(CLI::App& app, bool& plain_http) {
+  if (app.get_option_no_throw("--plain-http") != nullptr) return;
   app.add_flag("--plain-http", plain_http,
                "Allow http:// to other machines, where anybody in between can read and change "
                "what is fetched.");

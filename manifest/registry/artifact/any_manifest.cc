@@ -105,8 +105,4 @@ Result<std::vector<NamedBlob>> FindNamedBlobs(const std::string& where, std::str
   return found;
 }
 
-std::string TagOfSignatures(const std::string& digest) {
-  return Cat("sha256-", HexOf(digest), ".sig");
-}
-
 }  // namespace moepack::registry

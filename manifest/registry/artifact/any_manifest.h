@@ -40,7 +40,4 @@ struct NamedBlob {
 // kUnsupported for a digest other than SHA-256, since nobody could say what it leads to.
 Result<std::vector<NamedBlob>> FindNamedBlobs(const std::string& where, std::string_view text);
 
-// "sha256-<64 digits>.sig": the tag of the signatures of a manifest. REQUIRES: IsDigest(digest).
-std::string TagOfSignatures(const std::string& digest);
-
 }  // namespace moepack::registry

@@ -63,7 +63,8 @@ class ChallengeReader {
     if (!AtEnd() && text_[at_] != ',') at_ = start;
   }
 
-  // False, and nothing is taken, where none begins: at the end, and at the next scheme.
+  // False, and nothing is taken, where none begins: at the end, and at the next scheme. Nothing is
+  // read behind one that is damaged.
   bool TakeParameter(Challenge& challenge) {
     const size_t start = at_;
     SkipBlanks(true);
@@ -74,6 +75,10 @@ class ChallengeReader {
       ++at_;
       SkipBlanks(false);
       value = Value();
+      if (!value) {
+        at_ = text_.size();
+        return false;
+      }
     }
     if (!value) {
       at_ = start;

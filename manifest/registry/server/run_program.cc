@@ -171,9 +171,12 @@ Result<ProgramRun> RunProgram(const std::vector<std::string>& words, std::string
   pid_t process = 0;
   const SpawnPlan plan(in.get(), out.writer.get(), err.writer.get());
   if (const int error = plan.Start(words, process); error != 0) {
+    // A directory of PATH that may not be looked into leaves EACCES behind.
+    const bool absent = error == ENOENT || error == EACCES || error == ENOTDIR;
     return Error{
-        error == ENOENT ? Code::kNotFound : Code::kIo,
-        Cat(name, ": ", error == ENOENT ? "expected in PATH, found nowhere" : ErrnoText(error))};
+        absent ? Code::kNotFound : Code::kIo,
+        Cat(name, ": ",
+            absent ? "expected in PATH, found nowhere that it may be run" : ErrnoText(error))};
   }
   in = Descriptor();
   out.writer = Descriptor();

@@ -104,6 +104,14 @@ Status ServerStore::SetTags(const std::vector<NewTag>& tags) {
 
 Result<std::shared_ptr<ServerStore>> OpenServer(const std::string& host_and_repository,
                                                 const ServerOptions& options) {
+  for (const std::string& from : options.upload.mount_from) {
+    if (IsRepositoryName(from)) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("repository to mount from: expected the name of one of the same registry, "
+                     "found ",
+                     Quoted(from)),
+                 "write it without the host and without a tag: team/model"};
+  }
   SHARD_TRY(Repository repository, ParseRepository(host_and_repository, options.http.plain_http));
   const auto client =
       std::make_shared<RegistryClient>(std::make_shared<remote::HttpClient>(options.http),

@@ -1,6 +1,7 @@
 #include "manifest/registry/server/upload.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
@@ -12,8 +13,6 @@ namespace {
 // Pauses before a blob is sent again are longer than those before a small request: 1, 2, 4, 8 s
 // where they are 0.5, 1, 2, 4.
 constexpr double kLongerPauses = 2;
-// Smaller blobs are sent again as a whole; it is not worth asking whether they need not be.
-constexpr uint64_t kLargeBlob = uint64_t{1} << 30;
 
 remote::RetryRule RuleForBlobs(remote::RetryRule rule) {
   rule.first *= kLongerPauses;
@@ -66,7 +65,7 @@ Result<bool> Uploader::Mounts(const BlobRecord& blob, std::optional<UploadSessio
 bool Uploader::BeginsInChunks(uint64_t size) {
   if (options_.mode != UploadMode::kAuto) return options_.mode == UploadMode::kChunked;
   if (size >= refused_whole_) return true;
-  if (size <= kLargeBlob || quirks_.whole_only) return false;
+  if (size <= options_.whole_up_to || quirks_.whole_only) return false;
   std::call_once(probed_, [&] { survives_cuts_ = SurvivesCuts(client_); });
   return survives_cuts_;
 }
@@ -137,6 +136,7 @@ Result<Added> Uploader::Upload(const ByteSource& source, const BlobRecord& blob,
                                const BytesRead& read) {
   SHARD_TRY(const bool there, IsThere(blob));
   if (there) {
+    journal_.Forget(blob.digest);  // of a run that ended just before it could
     there_.Count(blob.size);
     return Added{"there"};
   }

@@ -22,9 +22,7 @@
 namespace moepack::registry {
 
 enum class UploadMode : uint8_t {
-  // Whole, and in chunks where the registry refuses that; large blobs in chunks where the registry
-  // lets them go on after a cut.
-  kAuto,
+  kAuto,     // whole, and in chunks where the registry refuses that
   kWhole,    // one PUT
   kChunked,  // PATCH after PATCH
 };
@@ -32,6 +30,8 @@ enum class UploadMode : uint8_t {
 struct UploadOptions {
   UploadMode mode = UploadMode::kAuto;
   uint64_t chunk_bytes = 64u << 20;  // of chunked uploads; the registry may want longer ones
+  // Larger blobs go in chunks where the registry lets them go on after a cut.
+  uint64_t whole_up_to = uint64_t{1} << 30;
   // Repositories of the same registry, "team/model", that may have blobs already.
   std::vector<std::string> mount_from = {};
   // Where chunked uploads are written down, to go on after the process ended; "" for nowhere.

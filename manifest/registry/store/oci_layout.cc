@@ -290,11 +290,15 @@ Result<Added> OciLayout::AddText(const BlobRecord& blob, std::string_view text) 
   return added;
 }
 
+// All of them show at once: what would show the publication is listed first.
 Status OciLayout::SetTags(const std::vector<NewTag>& tags) {
   LayoutIndex index = index_;
-  for (const NewTag& tag : tags) {
-    SHARD_TRY(const Json document, ParseJson(NameOf(tag.manifest), tag.text));
-    index.SetTag(tag.tag, tag.manifest, TextMember(document, "artifactType"));
+  for (const bool last : {true, false}) {
+    for (const NewTag& tag : tags) {
+      if ((tag.manifest.digest == tags.back().manifest.digest) != last) continue;
+      SHARD_TRY(const Json document, ParseJson(NameOf(tag.manifest), tag.text));
+      index.SetTag(tag.tag, tag.manifest, TextMember(document, "artifactType"));
+    }
   }
   return SetIndex(index);
 }

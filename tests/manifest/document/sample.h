@@ -22,6 +22,8 @@ namespace sample {
 using moepack::ExpertIds;
 using moepack::Role;
 
+inline constexpr const char* kGroup1 = "groups/001/experts.safetensors";
+
 // A tensor of a bundle with its bytes.
 struct Tensor {
   fixtures::RawTensor raw;

@@ -46,6 +46,6 @@ inline VerifyReport VerifySample(const sample::Distribution& made,
 }
 
 inline constexpr const char* kTrunk = "trunk/trunk.safetensors";
-inline constexpr const char* kGroup1 = "groups/001/experts.safetensors";
+using sample::kGroup1;
 
 }  // namespace moepack::manifest

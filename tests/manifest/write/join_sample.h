@@ -14,7 +14,7 @@
 
 namespace moepack::manifest {
 
-inline constexpr const char* kGroup1 = "groups/001/experts.safetensors";
+using sample::kGroup1;
 
 class JoinTest : public testing::Test {
  protected:

@@ -17,7 +17,7 @@ constexpr size_t kTagsPerPage = 2;
 std::string DigestText(std::string_view bytes) { return Cat("sha256:", Sha256Hex(bytes)); }
 
 // The value of `name` in "a=1&b=2", decoded.
-std::string QueryValue(const std::string& query, const std::string& name) {
+std::string RegistryQueryValue(const std::string& query, const std::string& name) {
   for (const std::string& pair : Split(query, '&')) {
     if (pair.starts_with(name + "=")) return DecodePercent(pair.substr(name.size() + 1));
   }
@@ -152,8 +152,8 @@ void FakeRegistry::SetLocation(FakeAnswer& answer, const std::string& id,
 }
 
 FakeAnswer FakeRegistry::Start(const FakeRequest& request, const std::string& repository) {
-  const std::string mount = QueryValue(request.query, "mount");
-  const std::string from = QueryValue(request.query, "from");
+  const std::string mount = RegistryQueryValue(request.query, "mount");
+  const std::string from = RegistryQueryValue(request.query, "from");
   if (!mount.empty() && quirks_.mounts && blobs_.count(Cat(from, "@", mount)) > 0) {
     Keep(repository, bytes_.at(mount));
     FakeAnswer answer = Plain(201);
@@ -175,6 +175,7 @@ FakeAnswer FakeRegistry::Patch(const FakeRequest& request, const std::string& id
   if (quirks_.no_patch) return RegistryRefusal(405, "UNSUPPORTED", "no chunks");
   if (quirks_.most_patch > 0 && request.body.size() > quirks_.most_patch)
     return RegistryRefusal(416, "RANGE_INVALID", "exceeds the maximum permissible limit");
+  if (quirks_.patch_status != 0) return RegistryRefusal(quirks_.patch_status, "UNKNOWN", "not now");
   const std::string range = request.Field("content-range");
   const auto begin = ParseUint(range.substr(0, range.find('-')));
   if (begin && *begin != upload.bytes.size()) {
@@ -200,7 +201,7 @@ FakeAnswer FakeRegistry::Finish(const FakeRequest& request, const std::string& i
     quirks_.put_answers.erase(quirks_.put_answers.begin());
     return RegistryRefusal(status, "UNKNOWN", "not now");
   }
-  const std::string digest = QueryValue(request.query, "digest");
+  const std::string digest = RegistryQueryValue(request.query, "digest");
   if (DigestText(bytes) != digest)
     return RegistryRefusal(400, "DIGEST_INVALID", "provided digest did not match uploaded content");
   if (!quirks_.loses_blobs) Keep(repository, bytes);
@@ -215,7 +216,7 @@ FakeAnswer FakeRegistry::AnswerUpload(const FakeRequest& request, const std::str
   const auto found = uploads_.find(id);
   if (found == uploads_.end() || found->second.dead) return UnknownUpload();
   Upload& upload = found->second;
-  const std::string state = QueryValue(request.query, "_state");
+  const std::string state = RegistryQueryValue(request.query, "_state");
   if (quirks_.state_in_query && state != Cat(upload.bytes.size(), "=")) return UnknownUpload();
   if (request.method == "PATCH") return Patch(request, id, upload);
   if (request.method == "PUT") return Finish(request, id, upload);
@@ -253,7 +254,7 @@ FakeAnswer FakeRegistry::AnswerManifest(const FakeRequest& request, const std::s
 
 // In pages, whatever number was asked for.
 FakeAnswer FakeRegistry::AnswerTags(const FakeRequest& request, const std::string& repository) {
-  const std::string last = QueryValue(request.query, "last");
+  const std::string last = RegistryQueryValue(request.query, "last");
   std::vector<std::string> names;
   for (const auto& [name, digest] : tags_) {
     const std::string prefix = Cat(repository, ":");

@@ -33,6 +33,7 @@ class FakeRegistry {
     bool states_digest = true;        // Docker-Content-Digest
     bool refuses_head = false;        // Amazon's public registry: HEAD of blobs is 401
     std::vector<uint64_t> cuts = {};  // bodies are cut after so many bytes, one after the other
+    int patch_status = 0;             // of every PATCH, which takes nothing; 0 for the right one
     std::vector<int> put_answers =
         {};  // of uploads, one after the other, in place of the right one
   };

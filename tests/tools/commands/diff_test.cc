@@ -46,6 +46,26 @@ TEST_F(Diff, JsonSaysWhatANodeMustFetch) {
   EXPECT_GT(json["changed_bytes"], 3 * 7'000'000);
 }
 
+TEST_F(Diff, WhatIsPublishedIsComparedByItsLayers) {
+  const auto first = workspace_.Json("publish a layout:models:v1 --json");
+  ASSERT_EQ(workspace_.Moepack("publish b layout:models:v2").status, 0);
+  EXPECT_EQ(workspace_.Moepack("diff layout:models:v1 a --exit-code").out,
+            "layout:models:v1 and a are the same\n");
+  EXPECT_EQ(workspace_.Moepack("diff a/distribution.json layout:models:v1 --exit-code").status, 0);
+  const ToolRun run = workspace_.Moepack("diff layout:models:v1 layout:models:v2 --exit-code");
+  EXPECT_EQ(run.status, 6) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("layer       groups/000/experts.safetensors"));
+  EXPECT_THAT(run.out, HasSubstr("trunk and groups are not the same"));
+  const auto json = workspace_.Json("diff layout:models:v1 layout:models:v2 --group 1 --json");
+  EXPECT_EQ(json["same"], false);
+  EXPECT_EQ(json["same_base"], false);
+  ASSERT_EQ(json["nodes"].size(), 1u);
+  EXPECT_LT(json["nodes"][0]["fetch_bytes"], json["nodes"][0]["bytes"]);
+  EXPECT_EQ(workspace_.Moepack("diff a b --group 1").status, 2);
+  EXPECT_EQ(workspace_.Moepack("diff layout:models:v1 b --tensors").status, 2);
+  EXPECT_EQ(workspace_.Moepack("diff layout:models:v1 layout:models:v2 --group 9").status, 2);
+}
+
 class DiffOfNodes : public testing::Test {
  protected:
   DiffOfNodes() {

@@ -14,14 +14,14 @@ namespace {
 using manifest::Manifest;
 using Kind = nlohmann::ordered_json::value_t;
 
-const std::map<std::string, Kind> kDescriptor = {
+const std::map<std::string, Kind> kDescriptorKeys = {
     {"createdAt", Kind::string},   {"authors", Kind::array},  {"family", Kind::string},
     {"name", Kind::string},        {"docURL", Kind::string},  {"sourceURL", Kind::string},
     {"datasetsURL", Kind::array},  {"version", Kind::string}, {"revision", Kind::string},
     {"vendor", Kind::string},      {"licenses", Kind::array}, {"title", Kind::string},
     {"description", Kind::string},
 };
-const std::map<std::string, Kind> kConfig = {
+const std::map<std::string, Kind> kConfigKeys = {
     {"architecture", Kind::string}, {"format", Kind::string},       {"paramSize", Kind::string},
     {"precision", Kind::string},    {"quantization", Kind::string}, {"capabilities", Kind::object},
 };
@@ -42,8 +42,8 @@ nlohmann::ordered_json ConfigOf(const Manifest& manifest) {
   const OciManifest oci = DescribeSet(manifest, files);
   auto config = nlohmann::ordered_json::parse(ConfigText(manifest, oci.layers));
   EXPECT_EQ(config.size(), 3u);
-  ExpectKeys(config["descriptor"], kDescriptor);
-  ExpectKeys(config["config"], kConfig);
+  ExpectKeys(config["descriptor"], kDescriptorKeys);
+  ExpectKeys(config["config"], kConfigKeys);
   ExpectKeys(config["modelfs"], kModelFs);
   EXPECT_EQ(config["modelfs"]["type"], "layers");
   EXPECT_EQ(config["modelfs"]["diffIds"].size(), oci.layers.size());

@@ -6,7 +6,7 @@ namespace moepack::registry {
 namespace {
 
 using testing::HasSubstr;
-using Kind = Reference::Kind;
+using RefKind = Reference::Kind;
 
 const std::string kDigest = "sha256:" + std::string(64, 'a');
 
@@ -15,7 +15,7 @@ struct GoodReference {
   const char* place;
   const char* tag;
   bool pinned = false;
-  Kind kind = Kind::kLayout;
+  RefKind kind = RefKind::kLayout;
 };
 
 TEST(Reference, ReadsPlaceTagAndDigest) {
@@ -32,16 +32,16 @@ TEST(Reference, ReadsPlaceTagAndDigest) {
       {"layout:.", ".", ""},
       {"layout://models:v1", "//models", "v1"},
       {"layout+https://host:8443/a:b/models:v1", "https://host:8443/a:b/models", "v1", false,
-       Kind::kWebLayout},
+       RefKind::kWebLayout},
       {"layout+http://127.0.0.1:8000/models/", "http://127.0.0.1:8000/models/", "", true,
-       Kind::kWebLayout},
+       RefKind::kWebLayout},
       {"oci://registry.example/team/model:v1", "registry.example/team/model", "v1", false,
-       Kind::kServer},
-      {"oci://localhost:5000/a-b/c__d.e@", "localhost:5000/a-b/c__d.e", "", true, Kind::kServer},
-      {"oci://[::1]:5000/model:v1@", "[::1]:5000/model", "v1", true, Kind::kServer},
-      {"hf://owner/model@main/q4", "hf://owner/model@main/q4", "", false, Kind::kFiles},
-      {"https://host/models:v1", "https://host/models:v1", "", false, Kind::kFiles},
-      {"models:v1", "models:v1", "", false, Kind::kFiles},
+       RefKind::kServer},
+      {"oci://localhost:5000/a-b/c__d.e@", "localhost:5000/a-b/c__d.e", "", true, RefKind::kServer},
+      {"oci://[::1]:5000/model:v1@", "[::1]:5000/model", "v1", true, RefKind::kServer},
+      {"hf://owner/model@main/q4", "hf://owner/model@main/q4", "", false, RefKind::kFiles},
+      {"https://host/models:v1", "https://host/models:v1", "", false, RefKind::kFiles},
+      {"models:v1", "models:v1", "", false, RefKind::kFiles},
   };
   for (const GoodReference& one : cases) {
     const auto read = ParseReference(one.text + (one.pinned ? kDigest : ""));
@@ -56,7 +56,7 @@ TEST(Reference, ReadsPlaceTagAndDigest) {
 TEST(Reference, WhatIsPrintedIsReadBack) {
   for (const char* directory : {"models", "a:b/c", "a/b:c", "a@b", "a:b/"}) {
     for (const char* tag : {"", "v1"}) {
-      const std::string text = ReferenceText({Kind::kLayout, directory, tag, kDigest});
+      const std::string text = ReferenceText({RefKind::kLayout, directory, tag, kDigest});
       const auto read = ParseReference(text);
       ASSERT_TRUE(read) << text << ": " << read.error().message;
       EXPECT_EQ(ReferenceText(*read), text);

@@ -140,7 +140,8 @@ TEST_F(CredentialFileTest, AHelperMayGiveAnIdentityToken) {
 
 TEST_F(CredentialFileTest, AHelperThatFailsIsAnErrorWithTheFile) {
   EXPECT_THAT(Failure("{\"credsStore\":\"nowhere\"}").message,
-              HasSubstr("~/auth.json: docker-credential-nowhere: expected in PATH, found nowhere"));
+              HasSubstr("~/auth.json: docker-credential-nowhere: expected in PATH, found nowhere "
+                        "that it may be run"));
   EXPECT_THAT(Failure("{\"credsStore\":\"../x\"}").message,
               HasSubstr("credential helper: expected a name of letters"));
 }

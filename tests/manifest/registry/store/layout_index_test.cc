@@ -46,6 +46,16 @@ TEST(LayoutIndex, ATagNamesOneManifest) {
   EXPECT_EQ(Parsed(index.Write()).Find("it", "a")->digest, kSecond);
 }
 
+TEST(LayoutIndex, ATagIsRemovedFromEverythingThatHasIt) {
+  LayoutIndex index =
+      Parsed(Index(Entry(kFirst, "a") + "," + Entry(kSecond, "b") + "," + Entry(kSecond, "a")));
+  index.RemoveTag("a");
+  EXPECT_EQ(index.Write(), Index(Entry(kSecond, "b")));
+  EXPECT_EQ(index.entries().size(), 1u);
+  index.RemoveTag("x");
+  EXPECT_EQ(index.entries().size(), 1u);
+}
+
 TEST(LayoutIndex, SaysWhichTagsThereAre) {
   const auto missing = Parsed(Index(Entry(kFirst, "a"))).Find("dir", "x");
   ASSERT_FALSE(missing);

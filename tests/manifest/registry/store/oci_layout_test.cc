@@ -160,6 +160,36 @@ TEST_F(OciLayoutTest, WhatAKilledRunLeftIsRemoved) {
   EXPECT_TRUE(fs::is_empty(dir_ / "layout/ingest"));
 }
 
+TEST_F(OciLayoutTest, PartialFilesStayForTheNextRun) {
+  { const OciLayout layout = Made(); }
+  for (const char* file : {"a.part", "a.cells", "rest.tmp"})
+    fixtures::WriteFile(dir_ / "layout/ingest" / file, "half");
+  fs::create_directories(dir_ / "layout/ingest/b.part");
+  const OciLayout layout = Made();
+  EXPECT_TRUE(fs::exists(dir_ / "layout/ingest/a.part"));
+  EXPECT_TRUE(fs::exists(dir_ / "layout/ingest/a.cells"));
+  EXPECT_FALSE(fs::exists(dir_ / "layout/ingest/rest.tmp"));
+  EXPECT_FALSE(fs::exists(dir_ / "layout/ingest/b.part")) << "a directory is none";
+}
+
+TEST_F(OciLayoutTest, LockingMakesNothing) {
+  EXPECT_EQ(OciLayout::OpenLocked(Path()).error().code, Code::kNotFound);
+  { const OciLayout layout = Made(); }
+  const auto locked = OciLayout::OpenLocked(Path());
+  ASSERT_TRUE(locked) << locked.error().message;
+  EXPECT_EQ(OciLayout::OpenLocked(Path()).error().code, Code::kIo);
+}
+
+TEST_F(OciLayoutTest, TheIndexSaysOfWhatArtifactAManifestIs) {
+  OciLayout layout = Made();
+  const std::string image = R"({"schemaVersion":2})", model = R"({"artifactType":"x/y"})";
+  ASSERT_TRUE(layout.SetTags({{"image", Blob(image), image}, {"model", Blob(model), model}}));
+  const std::string index = fixtures::ReadFile(dir_ / "layout/index.json");
+  EXPECT_THAT(index, HasSubstr(R"("model"},"artifactType":"x/y"})"));
+  EXPECT_THAT(index, HasSubstr(R"("image"}})"));
+  EXPECT_LT(index.find("\"model\""), index.find("\"image\"")) << "what shows all comes first";
+}
+
 TEST_F(OciLayoutTest, OnlyALayoutOrAnEmptyDirectoryIsWritten) {
   fs::create_directories(dir_ / "layout");
   fixtures::WriteFile(dir_ / "layout/mine.txt", "mine");

@@ -93,7 +93,9 @@ TEST(FetchPassOnDiskTest, BeginsNoMoreCellsThanMayBeLost) {
     const std::lock_guard lock(mutex);
     CellMap noted(sha256, from.size(), kTestCell);
     const auto text = directory->ReadText("file.cells", 1000);
-    if (text) EXPECT_TRUE(noted.Read("file.cells", *text));
+    if (text) {
+      EXPECT_TRUE(noted.Read("file.cells", *text));
+    }
     most = std::max<uint64_t>(most, offset / kTestCell + 1 - noted.done_bytes() / kTestCell);
     return Ok();
   };

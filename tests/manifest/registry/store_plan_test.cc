@@ -1,0 +1,76 @@
+#include "manifest/registry/store_plan.h"
+
+#include <gmock/gmock.h>
+
+#include "fixtures/temp_dir.h"
+#include "libshard/base/digest.h"
+#include "manifest/registry/store/oci_layout.h"
+
+namespace moepack::registry {
+namespace {
+
+using testing::HasSubstr;
+
+class StorePlanTest : public testing::Test {
+ protected:
+  Reference To() const { return {Reference::Kind::kLayout, (dir_ / "layout").string(), "v1", ""}; }
+  // A blob, and a manifest with two tags.
+  static StorePlan Plan() {
+    const auto blob = [](const std::string& text) {
+      return BlobRecord{kManifestType, DigestOf(Sha256Hex(text)), text.size()};
+    };
+    StorePlan plan;
+    plan.blobs.push_back({"file", blob("bytes"), "bytes"});
+    plan.manifests.push_back({"manifest v1", blob("{}"), "{}"});
+    plan.AddTag({"v1", ""}, blob("{}"), "{}");
+    plan.AddTag({"stable", ""}, blob("{}"), "{}");
+    return plan;
+  }
+  static Status Put(WritableStore& store, StorePlan& plan, StoreReport& report) {
+    const auto add = [&](const StorePlan::Blob& item, const WritableStore::BytesRead&) {
+      return store.AddText(item.blob, item.text);
+    };
+    return PutPlan(store, add, {}, plan, report);
+  }
+  fixtures::TempDir dir_;
+};
+
+TEST_F(StorePlanTest, BlobsManifestsAndTagsAreCounted) {
+  StorePlan plan = Plan();
+  StoreReport report = StartReport(plan);
+  EXPECT_FALSE(*OpenTarget(To(), {}));
+  {
+    const auto store = OpenWritable(To(), {});
+    ASSERT_TRUE(store);
+    const Status put = Put(**store, plan, report);
+    ASSERT_TRUE(put) << put.error().message;
+  }
+  EXPECT_EQ(report.added_bytes(), 7u);
+  EXPECT_EQ(report.bytes_by("copy"), 7u);
+  EXPECT_EQ(report.there_bytes(), 0u);
+  const auto there = OpenTarget(To(), {});
+  ASSERT_TRUE(there && *there);
+  StorePlan again = Plan();
+  StoreReport second = StartReport(again);
+  ASSERT_TRUE(LookAtStore(**there, false, 1, again, second));
+  EXPECT_EQ(second.there_bytes(), 7u);
+  EXPECT_EQ(second.tags[1].before, second.digest());
+}
+
+TEST_F(StorePlanTest, WhatCanOnlyBeReadIsNoTargetEvenOfADryRun) {
+  for (const auto kind : {Reference::Kind::kFiles, Reference::Kind::kWebLayout}) {
+    const auto target = OpenTarget({kind, "https://host.example/x", "", ""}, {});
+    ASSERT_FALSE(target);
+    EXPECT_EQ(target.error().code, Code::kInvalidArgument);
+  }
+}
+
+TEST(ViewTag, IsRefusedWhenItIsTooLong) {
+  EXPECT_EQ(*ViewTag("v1", 7), "v1-g007");
+  const auto tag = ViewTag(std::string(125, 'v'), 0);
+  ASSERT_FALSE(tag);
+  EXPECT_THAT(tag.error().message, HasSubstr("expected at most 128 characters, found 130"));
+}
+
+}  // namespace
+}  // namespace moepack::registry
