@@ -83,8 +83,8 @@ TEST_F(SignCommand, OpensslVerifiesWhatIsInTheLayout) {
   Must("sign layout:models:v1 --key release.key --no-views");
   const auto done = workspace_.Json("sign layout:models:v1 --key other.key --no-views --json");
   const std::string tag = done["manifests"][0]["signature_tag"];
-  for (const auto& entry :
-       nlohmann::json::parse(ReadAll(workspace_ / "models/index.json"))["manifests"]) {
+  const auto index = nlohmann::json::parse(ReadAll(workspace_ / "models/index.json"));
+  for (const auto& entry : index["manifests"]) {
     if (entry["annotations"]["org.opencontainers.image.ref.name"] != tag) continue;
     const auto layers = nlohmann::json::parse(ReadAll(Blob(entry["digest"])))["layers"];
     ASSERT_EQ(layers.size(), 2u);
