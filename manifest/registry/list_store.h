@@ -16,6 +16,7 @@ struct ListedManifest {
   std::string digest;
   bool is_set = false;              // that `publish` wrote; nothing is known of the others
   bool is_view = false;             // of one group
+  bool is_signature = false;        // of another manifest, by its tag
   std::vector<std::string> groups;  // "000", "001"
   std::string overlay_version;      // "" without an overlay
   uint64_t files = 0, bytes = 0;    // of the layers

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
-class HubFiles : public testing::Test {
+class FilesOnAHub : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(Run("build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json "
@@ -54,7 +54,7 @@ class HubFiles : public testing::Test {
       token_{"HF_TOKEN", ""};
 };
 
-TEST_F(HubFiles, ANodeFetchesItsOwnFilesOnly) {
+TEST_F(FilesOnAHub, ANodeFetchesItsOwnFilesOnly) {
   ASSERT_EQ(Run("pull hf://owner/model --group 1 -o pulled --assemble node-1"), 0) << last_.err;
   EXPECT_THAT(
       FetchedWeights(),
@@ -66,7 +66,7 @@ TEST_F(HubFiles, ANodeFetchesItsOwnFilesOnly) {
 }
 
 // Every file is that of the commit that the branch was found to be.
-TEST_F(HubFiles, TheCommitIsPinned) {
+TEST_F(FilesOnAHub, TheCommitIsPinned) {
   ASSERT_EQ(Run("pull hf://owner/model@main --group 0 -o pulled"), 0) << last_.err;
   for (const FakeRequest& request : hub_.hub().requests()) {
     if (request.path.find("/resolve/") == std::string::npos) continue;
@@ -74,7 +74,7 @@ TEST_F(HubFiles, TheCommitIsPinned) {
   }
 }
 
-TEST_F(HubFiles, OtherBytesThanThePromisedOnesAreRefused) {
+TEST_F(FilesOnAHub, OtherBytesThanThePromisedOnesAreRefused) {
   std::string bytes = cli::ReadAll(workspace_ / "upload/groups/001/experts.gguf");
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   hub_.Add("groups/001/experts.gguf", bytes, true);

@@ -23,7 +23,7 @@ using remote::ScopedVariable;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kUser = "{\"auth\":\"bWU6Y29uZmlkZW50aWFs\"}";  // me:confidential
+constexpr const char* kStored = "{\"auth\":\"bWU6Y29uZmlkZW50aWFs\"}";  // me:confidential
 
 class RegistryLogin : public testing::Test {
  protected:
@@ -91,7 +91,7 @@ class RegistryPasswords : public RegistryLogin {
 };
 
 TEST_F(RegistryPasswords, ThoseOfAFileOfDockerAreTaken) {
-  WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":", kUser, "}}"));
+  WriteDockerFile(Cat("{\"auths\":{\"", Host(), "\":", kStored, "}}"));
   EXPECT_EQ(Publish(), "done");
 }
 
@@ -129,7 +129,7 @@ TEST_F(RegistryPasswords, AWrongOneIsNamedWithItsPlace) {
 }
 
 TEST_F(RegistryPasswords, WithoutAnyThatIsSaid) {
-  WriteDockerFile(Cat("{\"auths\":{\"other.example\":", kUser, "}}"));
+  WriteDockerFile(Cat("{\"auths\":{\"other.example\":", kStored, "}}"));
   const std::string told = Publish();
   EXPECT_THAT(told, HasSubstr("found status 401"));
   EXPECT_THAT(told, HasSubstr("no credentials"));

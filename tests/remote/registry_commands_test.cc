@@ -140,7 +140,7 @@ TEST_F(RegistryCommands, WhatIsNotThereIsAnError) {
   Publish("out", Ref("v1"));
   const auto tag = workspace_.Moepack("pull " + Ref("v9") + " --group 1 -o pulled");
   EXPECT_EQ(tag.status, 5) << tag.err;
-  EXPECT_THAT(tag.err, HasSubstr("not found or no permission"));
+  EXPECT_THAT(tag.err, HasSubstr("not found, or no permission"));
   const auto group = workspace_.Moepack("pull " + Ref("v1") + " --group 9 -o pulled");
   EXPECT_EQ(group.status, 2) << group.err;
   const auto moved = workspace_.Moepack("publish out " + Ref("v1-g000"));
