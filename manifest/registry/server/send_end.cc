@@ -6,6 +6,8 @@
 namespace moepack::registry {
 namespace {
 
+using What = SendEnd::What;
+
 // The sessions's own query stays as it is: it may be the state of the upload.
 remote::Url WithDigest(remote::Url url, const std::string& digest) {
   url.query += Cat(url.query.empty() ? "" : "&", "digest=", remote::EncodeComponent(digest));
@@ -13,8 +15,7 @@ remote::Url WithDigest(remote::Url url, const std::string& digest) {
 }
 
 // Of a registry that is not told of a part of the blob by a status that says so.
-SendEnd::What Meaning(int status) {
-  using What = SendEnd::What;
+What Meaning(int status) {
   if (status == 413 || status == 405 || status == 416 || status == 501) return What::kOtherMode;
   // Sessions get lost: registries drop them when they restart, and when a request was cut.
   return status == 404 || remote::IsTransient(status) ? What::kAgain : What::kFailed;
@@ -44,7 +45,6 @@ SendEnd PutBlob(const RegistryClient& client, const UploadSession& session, Uplo
   request.body = body.Part(offset, blob.size - offset);
   RegistryClient::Asked asked = client.AskOnce(request, client.PushScopes());
   remote::HttpReply& reply = asked.attempt.reply;
-  using What = SendEnd::What;
   if (asked.attempt.error) {
     return SendFailed(asked.attempt.transient ? What::kAgain : What::kFailed,
                       *std::move(asked.attempt.error));

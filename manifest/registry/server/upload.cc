@@ -10,6 +10,8 @@
 namespace moepack::registry {
 namespace {
 
+using What = SendEnd::What;
+
 // Pauses before a blob is sent again are longer than those before a small request: 1, 2, 4, 8 s
 // where they are 0.5, 1, 2, 4.
 constexpr double kLongerPauses = 2;
@@ -72,7 +74,6 @@ bool Uploader::BeginsInChunks(uint64_t size) {
 
 SendEnd Uploader::SendOnce(UploadBody& body, std::optional<UploadSession>& session,
                            bool in_chunks) {
-  using What = SendEnd::What;
   if (Status ready = body.Restart(); !ready) return SendFailed(What::kFailed, ready.error());
   ChunkRule rule{options_.chunk_bytes, quirks_.range_stays};
   if (quirks_.most_chunk > 0) rule.bytes = std::min(rule.bytes, quirks_.most_chunk);
@@ -99,7 +100,6 @@ Status Uploader::CheckArrived(const SendEnd& end, const BlobRecord& blob) const 
 }
 
 Status Uploader::Send(UploadBody& body, std::optional<UploadSession> session) {
-  using What = SendEnd::What;
   const remote::HttpSettings& settings = client_.http().settings();
   const std::string name = UploadName(client_, body.blob());
   bool renewed = false, switched = false, in_chunks = BeginsInChunks(body.size());
