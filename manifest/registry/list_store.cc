@@ -2,6 +2,7 @@
 
 #include "libshard/base/text.h"
 #include "manifest/registry/open_set.h"
+#include "manifest/registry/sign/signature_manifest.h"
 
 namespace moepack::registry {
 namespace {
@@ -26,6 +27,11 @@ Result<std::vector<ListedManifest>> ListStore(const Store& store) {
     ListedManifest listed;
     listed.tag = entry.tag;
     listed.digest = entry.manifest.digest;
+    listed.is_signature = IsSignatureTag(entry.tag);
+    if (listed.is_signature) {
+      all.push_back(std::move(listed));
+      continue;
+    }
     const auto oci = OpenListed(store, entry.manifest);
     if (!oci && oci.error().code != Code::kUnsupported) return oci.error();
     if (oci) DescribeListed(*oci, listed);

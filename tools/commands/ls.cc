@@ -28,18 +28,24 @@ struct Arguments {
 };
 
 const char* KindOf(const ListedManifest& listed) {
+  if (listed.is_signature) return "signature";
   if (!listed.is_set) return "other";
   return listed.is_view ? "node" : "set";
 }
 
 std::string ListText(const std::vector<ListedManifest>& all) {
   Table table({"tag", "what", "groups", "overlay", ">files", ">bytes", "manifest"});
+  size_t signatures = 0;
   for (const ListedManifest& listed : all) {
+    signatures += listed.is_signature ? 1 : 0;
+    if (listed.is_signature) continue;  // their tags are digests, which nobody reads
     table.Row({listed.tag, KindOf(listed), moepack::Join(listed.groups, ","),
                listed.overlay_version, listed.is_set ? FormatCount(listed.files) : "",
                listed.is_set ? FormatCount(listed.bytes) : "", listed.digest});
   }
-  return Cat(table.Render(), "\n", Plural(all.size(), "manifest"), "\n");
+  std::string text = Cat(table.Render(), "\n", Plural(all.size() - signatures, "manifest"));
+  if (signatures > 0) text += Cat(", ", Plural(signatures, "signature"));
+  return text + "\n";
 }
 
 Json ListJson(const Arguments& arguments, const std::vector<ListedManifest>& all) {

@@ -334,11 +334,18 @@ TEST_F(PullTest, TheListShowsSetsViewsAndOthers) {
   other["mediaType"] = "application/vnd.oci.image.index.v1+json";
   index["manifests"].push_back(other);
   fixtures::WriteFile(dir_ / "layout/index.json", index.dump());
+  Json signature = AddBlob("{}");
+  signature["annotations"] = {
+      {"org.opencontainers.image.ref.name", "sha256-" + digest_.substr(7) + ".sig"}};
+  signature["mediaType"] = "application/vnd.oci.image.manifest.v1+json";
+  index["manifests"].push_back(signature);
+  fixtures::WriteFile(dir_ / "layout/index.json", index.dump());
   const auto layout = OciLayout::Open(Path("layout"));
   ASSERT_TRUE(layout);
   const auto all = ListStore(*layout);
   ASSERT_TRUE(all) << all.error().message;
-  ASSERT_EQ(all->size(), 5u);
+  ASSERT_EQ(all->size(), 6u);
+  EXPECT_TRUE((*all)[5].is_signature);
   EXPECT_EQ((*all)[0].tag, "v1");
   EXPECT_EQ((*all)[0].digest, digest_);
   EXPECT_TRUE((*all)[0].is_set && !(*all)[0].is_view);
