@@ -155,7 +155,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
                  ".gitattributes for Git LFS, to upload them to the Hugging Face Hub.")
       ->type_name("DIR")
       ->check([](const std::string& directory) {
-        return directory.empty() ? "--to-dir: expected a directory, found none" : "";
+        return directory.empty() ? "expected a directory, found none" : "";
       });
   app.add_flag("--no-views", arguments->no_views,
                "Publish the set only. Default: also a manifest for each group, tagged <tag>-g000 "

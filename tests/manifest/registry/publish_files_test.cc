@@ -157,7 +157,7 @@ TEST(GitAttributesText, WeightsAndLargeFilesAreForLfs) {
             "*.model filter=lfs diff=lfs merge=lfs -text\n"
             "/assets/tokenizer.json filter=lfs diff=lfs merge=lfs -text\n"
             "/distribution.json filter=lfs diff=lfs merge=lfs -text\n"
-            "/assets/tokenizer????????.json filter=lfs diff=lfs merge=lfs -text\n");
+            "/assets/tokenizer??????x?.json filter=lfs diff=lfs merge=lfs -text\n");
 }
 
 }  // namespace
