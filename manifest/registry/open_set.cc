@@ -117,11 +117,14 @@ Status CompareWithDistribution(const std::string& where, const OpenedSet& set) {
 
 }  // namespace
 
+Status CheckIsManifest(const Store& store, const BlobRecord& blob) {
+  if (blob.media_type == kManifestType) return Ok();
+  return Error{Code::kUnsupported, Cat(store.NameOf(blob), ": mediaType: expected ", kManifestType,
+                                       ", found ", Quoted(blob.media_type))};
+}
+
 Result<OciManifest> OpenListed(const Store& store, const BlobRecord& blob) {
-  if (blob.media_type != kManifestType) {
-    return Error{Code::kUnsupported, Cat(store.NameOf(blob), ": mediaType: expected ",
-                                         kManifestType, ", found ", Quoted(blob.media_type))};
-  }
+  SHARD_CHECK(CheckIsManifest(store, blob));
   SHARD_TRY(const std::string text, store.ReadManifest(blob));
   return ParseOciManifest(store.NameOf(blob), text);
 }

@@ -27,6 +27,8 @@ struct OpenedManifest {
   OciManifest oci;
 };
 Result<OpenedManifest> OpenManifest(const Store& store, const Reference& reference);
+// kUnsupported for what a store lists as an index, or as something else.
+Status CheckIsManifest(const Store& store, const BlobRecord& blob);
 // The same for a manifest that the store listed.
 Result<OciManifest> OpenListed(const Store& store, const BlobRecord& blob);
 

@@ -50,6 +50,7 @@ Pinned PinToLock(const Store& store, const Reference& from, const std::optional<
 Result<OpenedSet> OpenSigned(const Store& store, Reference reference, const PullOptions& options) {
   if (reference.digest.empty()) {
     SHARD_TRY(const BlobRecord found, store.FindTag(reference.tag_or_default()));
+    SHARD_CHECK(CheckIsManifest(store, found));
     reference.digest = found.digest;
   }
   if (!options.keys.empty()) SHARD_CHECK(RequireSignature(store, reference.digest, options.keys));

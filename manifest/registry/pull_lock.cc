@@ -49,8 +49,9 @@ std::string WriteLock(const PullLock& lock) {
 }
 
 Result<PullLock> ParseLock(const std::string& where, std::string_view text) {
-  SHARD_TRY(const Json document, ParseJson(where, text));
-  auto lock = LockFrom(JsonFields(document, where));
+  const auto document = ParseJson(where, text);
+  auto lock =
+      document ? LockFrom(JsonFields(*document, where)) : Result<PullLock>(document.error());
   if (lock) return lock;
   Error error = std::move(lock).error();
   error.hint = "remove the file: the next pull writes it anew";

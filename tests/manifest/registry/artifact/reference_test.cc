@@ -33,7 +33,7 @@ TEST(Reference, ReadsPlaceTagAndDigest) {
       {"layout://models:v1", "//models", "v1"},
       {"layout+https://host:8443/a:b/models:v1", "https://host:8443/a:b/models", "v1", false,
        RefKind::kWebLayout},
-      {"layout+http://127.0.0.1:8000/models/", "http://127.0.0.1:8000/models/", "", true,
+      {"layout+http://127.0.0.1:8000/models/@", "http://127.0.0.1:8000/models/", "", true,
        RefKind::kWebLayout},
       {"oci://registry.example/team/model:v1", "registry.example/team/model", "v1", false,
        RefKind::kServer},
