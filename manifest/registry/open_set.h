@@ -27,10 +27,10 @@ struct OpenedManifest {
   OciManifest oci;
 };
 Result<OpenedManifest> OpenManifest(const Store& store, const Reference& reference);
-// kUnsupported for what a store lists as an index, or as something else.
-Status CheckIsManifest(const Store& store, const BlobRecord& blob);
 // The same for a manifest that the store listed.
 Result<OciManifest> OpenListed(const Store& store, const BlobRecord& blob);
+// kUnsupported for what a store lists as an index, or as something else.
+Status CheckIsManifest(const Store& store, const BlobRecord& blob);
 
 // Also reads config and distribution.json, and compares every layer and annotation of ours with
 // what the distribution says: any disagreement is kCorrupt. Layers without a role of ours are left
