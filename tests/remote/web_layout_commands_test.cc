@@ -22,6 +22,12 @@ class WebLayoutCommands : public RemoteCommands {
   std::string Layout(const std::string& origin) const {
     return Cat("layout+", origin, "/models:v1");
   }
+  void Serve(const std::string& path, const std::string& directory) {
+    for (const auto& entry : fs::recursive_directory_iterator(workspace_ / directory)) {
+      const std::string name = fs::relative(entry.path(), workspace_ / directory).string();
+      if (entry.is_regular_file()) server_.Add(path + name, cli::ReadAll(entry.path()));
+    }
+  }
   // What the layout gives on this machine, without the lock.
   void ExpectAsFromHere(const std::string& out) const {
     ASSERT_EQ(Moepack("pull layout:web/models:v1 --group 1 -o here").status, 0);
@@ -43,7 +49,7 @@ class WebLayoutCommands : public RemoteCommands {
 };
 
 TEST_F(WebLayoutCommands, OneGroupIsFetchedAndNothingElse) {
-  server_.AddDirectory("/models/", workspace_ / "web/models");
+  Serve("/models/", "web/models");
   server_.SetListing(false);
   PullsFrom(server_.origin());
   std::map<std::string, std::string> digests;
@@ -57,7 +63,7 @@ TEST_F(WebLayoutCommands, OneGroupIsFetchedAndNothingElse) {
 }
 
 TEST_F(WebLayoutCommands, BlobsOfOtherBytesAreRefused) {
-  server_.AddDirectory("/models/", workspace_ / "web/models");
+  Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (request.path.find("/blobs/") == std::string::npos || answer.body.size() < 100'000) return;
     answer.body[answer.body.size() / 2] ^= 1;
@@ -117,7 +123,7 @@ TEST_F(WebLayoutCommands, NginxServesOne) {
 
 // The server of Python's library knows no ranges: 200 and everything, whatever is asked for.
 TEST_F(WebLayoutCommands, AServerWithoutRangesIsRefusedForLargeBlobs) {
-  server_.AddDirectory("/models/", workspace_ / "web/models");
+  Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {
     if (answer.status != 206) return;
     answer = Plain(200, cli::ReadAll(workspace_ / Cat("web", request.path)));
@@ -129,7 +135,7 @@ TEST_F(WebLayoutCommands, AServerWithoutRangesIsRefusedForLargeBlobs) {
 }
 
 TEST_F(WebLayoutCommands, ADistributionAsPlainFilesIsPulledFrom) {
-  server_.AddDirectory("/dist/", workspace_ / "out");
+  Serve("/dist/", "out");
   const std::string address = server_.origin() + "/dist/";
   const ToolRun run = Moepack("pull " + address + " --group 1 -o pulled");
   ASSERT_EQ(run.status, 0) << run.err;

@@ -44,9 +44,11 @@ TEST(BundleChunkMapTest, WithoutOneNothingChanges) {
   auto with = tiny::Tree(dir / "with"), without = tiny::Tree(dir / "without");
   EXPECT_THAT(with["distribution.json"], HasSubstr("\"cells\""));
   EXPECT_THAT(without["distribution.json"], Not(HasSubstr("\"cells\"")));
-  with.erase("distribution.json");
-  without.erase("distribution.json");
-  EXPECT_EQ(with, without);
+  for (auto* files : {&with, &without}) {
+    files->erase("distribution.json");
+    files->erase("README.md");  // it names the digest of distribution.json
+  }
+  EXPECT_TRUE(with == without);
 }
 
 TEST(BundleChunkMapTest, AWrongDigestOfACellInARightFileIsFound) {
