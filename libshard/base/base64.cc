@@ -40,4 +40,10 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
   return bytes;
 }
 
+std::optional<std::string> DecodeExactBase64(std::string_view text) {
+  std::optional<std::string> bytes = DecodeBase64(text);
+  if (bytes && EncodeBase64(*bytes) != text) return std::nullopt;
+  return bytes;
+}
+
 }  // namespace moepack

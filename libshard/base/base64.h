@@ -12,5 +12,7 @@ std::string EncodeBase64(std::string_view bytes);
 // The reverse. No value for text that is not whole groups of four, has other characters, or has '='
 // anywhere but at its end. Bits behind the last byte are not looked at.
 std::optional<std::string> DecodeBase64(std::string_view text);
+// The same for the one spelling that EncodeBase64 gives: no value for any other.
+std::optional<std::string> DecodeExactBase64(std::string_view text);
 
 }  // namespace moepack

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/base64.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
 #include "libshard/base/json.h"
 #include "libshard/base/json_values.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
-#include "manifest/registry/sign/base64.h"
 
 namespace moepack::registry {
 namespace {
@@ -48,7 +48,7 @@ Result<const Json*> OnlyEntry(const JsonFields& fields, const char* key) {
 
 Result<std::string> Base64Field(const JsonFields& fields, const char* key) {
   SHARD_TRY(const std::string text, fields.String(key));
-  std::optional<std::string> bytes = FromBase64(text);
+  std::optional<std::string> bytes = DecodeExactBase64(text);
   if (bytes) return *std::move(bytes);
   return Error{Code::kCorrupt, Cat(fields.where(), ": ", key, ": expected base64")};
 }
@@ -156,8 +156,8 @@ Result<std::string> WriteOmsBundle(const std::string& statement, const PrivateKe
                  "OpenSSF Model Signing has no Ed25519: `moepack keygen` makes P-256 keys"};
   SHARD_TRY(const std::string signature, key.Sign(PreAuthentication(kEnvelopeType, statement)));
   // Both empty members: sigstore-models takes no bundle without them.
-  const Json signed_by = {{"sig", ToBase64(signature)}, {"keyid", ""}};
-  const Json envelope = {{"payload", ToBase64(statement)},
+  const Json signed_by = {{"sig", EncodeBase64(signature)}, {"keyid", ""}};
+  const Json envelope = {{"payload", EncodeBase64(statement)},
                          {"payloadType", kEnvelopeType},
                          {"signatures", Json::array({signed_by})}};
   const Json material = {{"publicKey", {{"hint", Sha256Hex(public_key.pem())}}},

@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/base64.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
-#include "manifest/registry/sign/base64.h"
 #include "manifest/registry/sign/simple_signing.h"
 
 namespace moepack::registry {
@@ -51,7 +51,7 @@ std::vector<StoredSignature> SignaturesOf(const OciManifest& oci) {
   for (const BlobRecord& layer : oci.layers) {
     const auto text = layer.annotations.find(kSignatureKey);
     if (layer.media_type != kPayloadType || text == layer.annotations.end()) continue;
-    all.push_back({layer, FromBase64(text->second)});
+    all.push_back({layer, DecodeExactBase64(text->second)});
   }
   return all;
 }
@@ -69,7 +69,7 @@ SignatureBlobs AddSignature(const OciManifest* there, const std::string& payload
   SignatureBlobs blobs;
   blobs.payload = MakeBlob(kPayloadType, payload);
   oci.layers.push_back(blobs.payload.blob);
-  oci.layers.back().annotations[kSignatureKey] = ToBase64(signature);
+  oci.layers.back().annotations[kSignatureKey] = EncodeBase64(signature);
   blobs.config = MakeBlob(kImageConfigType, SignatureConfig(oci.layers));
   oci.config = blobs.config.blob;
   blobs.manifest = MakeBlob(kManifestType, WriteOciManifest(oci));

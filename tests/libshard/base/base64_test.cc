@@ -31,5 +31,11 @@ TEST(Base64, WhatIsNoBase64HasNoValue) {
     EXPECT_EQ(DecodeBase64(text), std::nullopt) << text;
 }
 
+TEST(Base64, ExactTakesNoOtherSpelling) {
+  for (const char* text : {"Zg", "Zg=", "Zg===", "Zh==", "====", "=", "A===", "Zg==Zg==", " Zg=",
+                           "Zg==\n\n\n\n", "Zm 9v===", "-_==", "Zm9v\n"})
+    EXPECT_EQ(DecodeExactBase64(text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace moepack

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "manifest/registry/sign/base64.h"
+#include "libshard/base/base64.h"
 #include "tests/manifest/registry/sign/sample_keys.h"
 
 namespace moepack::registry {
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Types, Keys, testing::Values(KeyType::kP256, KeyType::k
 
 std::string PemOf(const char* label, const std::string& der) {
   std::string text = std::string("-----BEGIN ") + label + "-----\n";
-  const std::string digits = ToBase64(der);
+  const std::string digits = EncodeBase64(der);
   for (size_t at = 0; at < digits.size(); at += 64) text += digits.substr(at, 64) + "\n";
   return text + "-----END " + label + "-----\n";
 }
@@ -157,7 +157,7 @@ std::string DerOf(std::string_view pem) {
       digits += line;
     at = end + 1;
   }
-  return FromBase64(digits).value();
+  return DecodeExactBase64(digits).value();
 }
 
 struct BadKey {

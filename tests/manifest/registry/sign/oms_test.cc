@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/base64.h"
 #include "libshard/base/digest.h"
-#include "manifest/registry/sign/base64.h"
 #include "manifest/registry/sign/key_files.h"
 #include "tests/manifest/registry/sign/sample_keys.h"
 
@@ -62,7 +62,7 @@ TEST_F(Oms, TheGoldenSignatureIsGood) {
 TEST_F(Oms, TheStatementIsTheGoldenOne) {
   const auto bytes = [&] {
     const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
-    return FromBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();
+    return DecodeExactBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();
   };
   const std::string golden = bytes();
   ASSERT_TRUE(SignIt(GoldenKey()));
@@ -96,8 +96,9 @@ TEST_F(Oms, OpensslVerifiesTheEnvelope) {
   if (!HasOpenssl()) GTEST_SKIP() << "openssl is not installed";
   ASSERT_TRUE(SignIt(GoldenKey()));
   const Json envelope = Json::parse(ReadFile(dir_ / "model/model.sig"))["dsseEnvelope"];
-  WriteFile(dir_ / "payload", FromBase64(envelope["payload"].get<std::string>()).value());
-  WriteFile(dir_ / "sig", FromBase64(envelope["signatures"][0]["sig"].get<std::string>()).value());
+  WriteFile(dir_ / "payload", DecodeExactBase64(envelope["payload"].get<std::string>()).value());
+  WriteFile(dir_ / "sig",
+            DecodeExactBase64(envelope["signatures"][0]["sig"].get<std::string>()).value());
   EXPECT_TRUE(ShellRuns(dir_.path(),
                         "{ printf 'DSSEv1 28 application/vnd.in-toto+json %d ' "
                         "$(wc -c <payload); cat payload; } >signed && openssl dgst -sha256 -verify "
@@ -226,7 +227,8 @@ TEST_F(Oms, AChangedBundleIsNoProof) {
 // Signed by the right key, and still not what it should be.
 TEST_F(Oms, StatementsOfOtherKindsAreNamed) {
   const Json bundle = Json::parse(ReadFile(dir_ / "model/model.sig"));
-  const std::string good = FromBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();
+  const std::string good =
+      DecodeExactBase64(bundle["dsseEnvelope"]["payload"].get<std::string>()).value();
   const auto refusal = [&](const char* from, const char* to, Code code) {
     std::string text = good;
     const size_t at = text.find(from);
