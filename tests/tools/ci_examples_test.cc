@@ -83,6 +83,13 @@ std::vector<std::string> GitlabJobs(const Lines& lines) {
   return jobs;
 }
 
+// For any sh, whatever is in the text; a key has several lines.
+std::string InQuotes(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 class CiExamples : public testing::Test {
  protected:
   void SetUp() override {
@@ -109,7 +116,7 @@ class CiExamples : public testing::Test {
   int Run(const std::string& script) {
     std::string text = "set -e\n";
     for (const auto& [name, value] : variables_)
-      text += Cat("export ", name, "=", ShellWord(value), "\n");
+      text += Cat("export ", name, "=", InQuotes(value), "\n");
     WriteAll(tools_ / "step.sh", text + script);
     const std::string tools = "'" + tools_.path().string() + "'";
     const int ended =

@@ -71,20 +71,6 @@ TEST(CommandLine, TheHelpOfEveryCommandEndsWithTheSameGeneralOptions) {
   for (const char* command : kCommands) EXPECT_EQ(general(command), expected) << command;
 }
 
-TEST(CommandLine, EveryExampleOfTheHelpRuns) {
-  const Workspace workspace;
-  std::istringstream reference(workspace.Moepack("help --markdown").out);
-  size_t examples = 0;
-  for (std::string line; std::getline(reference, line);) {
-    if (!line.starts_with("moepack ")) continue;
-    ++examples;
-    const ToolRun run = workspace.Moepack(line.substr(8));
-    EXPECT_EQ(run.status, 0) << line << "\n" << run.err;
-    EXPECT_NE(run.out, "") << line;
-  }
-  EXPECT_EQ(examples, 2 * std::size(kCommands));
-}
-
 TEST(CommandLine, AMistypedCommandIsSuggested) {
   const ToolRun run = Workspace().Moepack("verfy out");
   EXPECT_EQ(run.status, 2);

@@ -1,0 +1,44 @@
+// Every example of the help is run, those of registries with one of this machine.
+#include <sstream>
+
+#include "libshard/base/text.h"
+#include "tests/remote/support/registry_commands.h"
+
+namespace moepack::remote {
+namespace {
+
+// The commands that `moepack --help` lists.
+size_t CountCommands(const std::string& help) {
+  std::istringstream lines(help);
+  size_t commands = 0;
+  bool listed = false;
+  for (std::string line; std::getline(lines, line);) {
+    listed = line == "Commands:" || (listed && !line.empty());
+    commands += listed && line.starts_with("  ") ? 1 : 0;
+  }
+  return commands;
+}
+
+class HelpExamples : public RegistryCommands {};
+
+TEST_F(HelpExamples, EveryOneRuns) {
+  const std::string example = "registry.example";
+  std::filesystem::remove_all(workspace_ / "out");  // the examples make one of their own
+  std::istringstream reference(Runs("help --markdown").out);
+  size_t examples = 0;
+  for (std::string line; std::getline(reference, line);) {
+    if (!line.starts_with("moepack ")) continue;
+    ++examples;
+    for (size_t at = line.find(example); at != line.npos; at = line.find(example, at))
+      line.replace(at, example.size(), registry_->host());
+    const cli::ToolRun run = workspace_.Moepack(line.substr(8));
+    EXPECT_EQ(run.status, 0) << line << "\n" << run.err;
+    EXPECT_NE(run.out, "") << line;
+  }
+  const size_t commands = CountCommands(Runs("--help").out);
+  EXPECT_GT(commands, 20u);
+  EXPECT_EQ(examples, 2 * commands);
+}
+
+}  // namespace
+}  // namespace moepack::remote
