@@ -67,9 +67,11 @@ Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const Pul
   return error;
 }
 
-// Groups that the output has stay, unless others were asked for in an update.
-std::vector<uint32_t> AskedGroups(const PullOptions& options, const std::optional<PullLock>& lock) {
-  return options.groups.empty() && lock ? lock->groups : options.groups;
+// Without groups those that the output has of the same reference.
+std::vector<uint32_t> AskedGroups(const Store& store, const Reference& from,
+                                  const PullOptions& options, const std::optional<PullLock>& lock) {
+  const bool same = lock && lock->reference == LockedName(store, from);
+  return options.groups.empty() && same ? lock->groups : options.groups;
 }
 
 std::string StagingIdentityOf(const std::string& digest, const std::vector<uint32_t>& groups) {
@@ -154,7 +156,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   const std::string where = ShownReference(*store, from);
   SHARD_CHECK(CheckOverlayVersion(where, set, options.overlay_version));
   SHARD_TRY(const std::vector<uint32_t> groups,
-            ChooseGroups(where, set, AskedGroups(options, lock)));
+            ChooseGroups(where, set, AskedGroups(*store, from, options, lock)));
   SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
   const bool replaces = options.force || options.update || options.dry_run;
   if (target.state == PullTarget::State::kOther)

@@ -97,6 +97,11 @@ TEST_F(PullTest, ANodeViewGivesTheSameFilesAndNeedsNoGroup) {
   ASSERT_TRUE(PullGroups({1}, Ref(), "set"));
   EXPECT_TRUE(Files("out") == Files("set"));
   EXPECT_THAT(Refusal(Ref("v1-g001"), {0}).message, HasSubstr("group: expected one of 1, found 0"));
+  // It has its own group, whatever the output has.
+  const auto more = PullGroups({}, Ref("v1-g000"));
+  ASSERT_TRUE(more) << more.error().message;
+  EXPECT_THAT(more->groups, ElementsAre(0));
+  EXPECT_EQ(Read("out/pulled.json")["groups"], Json({0, 1}));
 }
 
 TEST_F(PullTest, ADigestIsEnoughAndGoesBeforeTheTag) {

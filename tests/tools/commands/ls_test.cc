@@ -29,8 +29,8 @@ TEST(LsCommand, RefusesWhatIsNoLayout) {
   EXPECT_EQ(workspace.Moepack("ls layout:absent").status, 5);
   EXPECT_EQ(workspace.Moepack("ls layout:docs").status, 5);
   EXPECT_EQ(workspace.Moepack("ls layout:docs:v1").status, 2);
-  EXPECT_EQ(workspace.Moepack("ls docs").status, 2);
-  EXPECT_EQ(workspace.Moepack("ls oci://registry.example/models").status, 4);
+  EXPECT_EQ(workspace.Moepack("ls docs").status, 5);
+  EXPECT_EQ(workspace.Moepack("ls oci://models").status, 2);
 }
 
 }  // namespace

@@ -102,8 +102,8 @@ TEST_F(PublishCommand, ADirectoryGoesWithoutReferenceTagsAndViews) {
 
 TEST_F(PublishCommand, ExitStatusesSayWhatIsWrong) {
   const std::string before = workspace_.Listing();
-  EXPECT_EQ(workspace_.Moepack("publish out oci://registry.example/models:v1").status, 4);
-  EXPECT_EQ(workspace_.Moepack("publish out layout+https://example.com/models").status, 4);
+  EXPECT_EQ(workspace_.Moepack("publish out oci://models:v1").status, 2);
+  EXPECT_EQ(workspace_.Moepack("publish out layout+https://example.com/models").status, 2);
   EXPECT_EQ(workspace_.Moepack("publish out models").status, 2);
   EXPECT_EQ(workspace_.Moepack("publish absent layout:models").status, 5);
   EXPECT_EQ(workspace_.Moepack("publish fixtures/tiny-moe layout:models").status, 2);
