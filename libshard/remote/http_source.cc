@@ -204,7 +204,8 @@ Status HttpSource::Fetch(uint64_t offset, std::span<std::byte> out) const {
 
 // A read that begins in the head and ends behind it was of a longer header.
 void HttpSource::KeepHead(const HeadBytes& head, std::span<const std::byte> more) const {
-  if (head->size() + more.size() > kMostKeptHead) return;
+  const uint64_t whole = head->size() + more.size();
+  if (whole > kMostKeptHead || whole == kFarScanStep) return;  // who scans never comes back
   auto longer = std::make_shared<std::vector<std::byte>>(*head);
   longer->insert(longer->end(), more.begin(), more.end());
   transport_.heads->Put(key_, std::move(longer));

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 
 #include "libshard/base/text.h"
@@ -40,6 +41,7 @@ Command Skopeo(const fs::path& scratch, const std::string& from, const std::stri
 }
 
 Status Forget(const fs::path& scratch) {
+  std::ofstream(scratch / "registries.conf").close();  // empty
   fs::remove_all(scratch / "home");
   fs::create_directories(scratch / "home");
   return WarmTree(scratch / "layout");
@@ -96,7 +98,7 @@ void Run::AddBeside(const std::string& work, const Series& ours, const Series& p
 Status Run::MakeLayout(uint64_t bytes) {
   constexpr uint64_t kHidden = 2048, kWidth = 1024, kLayers = 4,
                      kExpertBytes = 3 * kHidden * kWidth * 2;
-  const uint64_t experts = std::max<uint64_t>(bytes / (kLayers * kExpertBytes) / 8 * 8, 8);
+  const uint64_t experts = std::max<uint64_t>(bytes / (kLayers * kExpertBytes) / 8 * 8, 16);
   SHARD_CHECK(MakeCheckpoint(
       In("source"),
       {"--layers", std::to_string(kLayers), "--experts", std::to_string(experts), "--hidden",
