@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libshard/base/digest.h"
+#include "libshard/base/quote.h"
 #include "libshard/base/staging.h"
 #include "libshard/base/text.h"
 #include "manifest/registry/pull_files.h"
@@ -19,9 +20,9 @@ std::string ShownReference(const Store& store, const Reference& reference) {
   return reference.kind == Reference::Kind::kFiles ? store.name() : ReferenceText(reference);
 }
 
-// How a lock spells a reference: without its digest.
+// How a lock spells a reference: without its digest, and with a tag unless only a digest was named.
 std::string LockedName(const Store& store, const Reference& from) {
-  return ShownReference(store, from.With(from.tag_or_default()));
+  return ShownReference(store, from.With(from.digest.empty() ? from.tag_or_default() : from.tag));
 }
 
 // What the output was pulled from goes before what a tag names by now.
@@ -122,6 +123,16 @@ Status WriteOutput(const Store& store, const std::string& out, const PullOptions
   return Ok();
 }
 
+// The output is another distribution; one that was pulled is what an update is for.
+Status CheckOther(const std::string& out, const std::string& where, const OpenedSet& set,
+                  const PullTarget& target, bool replaces) {
+  if (replaces || !target.lock) return manifest::CheckReplaceable(out, replaces);
+  return Error{Code::kInvalidArgument,
+               Cat(out, ": already exists: expected what ", where, " names, ", set.digest,
+                   ", found ", target.lock->digest, " of ", Shown(target.lock->reference)),
+               "--update replaces it, and keeps the files that both have"};
+}
+
 Status CheckOutput(const Store& store, const std::string& out) {
   const auto local = store.blobs().LocalPath("");
   return local ? manifest::CheckOutsideDistribution(out, *local) : Ok();
@@ -160,7 +171,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
   const bool replaces = options.force || options.update || options.dry_run;
   if (target.state == PullTarget::State::kOther)
-    SHARD_CHECK(manifest::CheckReplaceable(out, replaces));
+    SHARD_CHECK(CheckOther(out, where, set, target, replaces));
   PullFiles files(*store, set, options);
   PullReport& report = files.report();
   report.digest = set.digest;

@@ -1,6 +1,7 @@
 #include "manifest/registry/server/registry_client.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "libshard/base/digest.h"
@@ -301,9 +302,11 @@ Result<std::vector<std::string>> RegistryClient::ListTags() const {
   HttpRequest request = Request("GET", "tags/list", what);
   request.url.query = "n=1000";
   std::vector<std::string> tags;
+  std::set<std::string> seen;
   for (int page = 0; page < kMostTagPages && tags.size() <= kMostTags; ++page) {
     SHARD_TRY(const HttpReply reply, Fetch(request, PullScopes(), kMostTagPage));
     if (reply.status != 200) return Refusal(what, reply, PullScopes());
+    const size_t before = seen.size();
     SHARD_CHECK(CheckJsonValues(what, reply.body, kMostManifestValues));
     SHARD_TRY(const Json document, ParseJson(what, reply.body));
     const JsonFields fields(document, what);
@@ -312,11 +315,17 @@ Result<std::vector<std::string>> RegistryClient::ListTags() const {
       for (const Json& tag : *listed) {
         if (!tag.is_string() || !IsTag(tag.get_ref<const std::string&>()))
           return fields.Wrong("tags", "tags as the specification has them");
-        tags.push_back(tag.get<std::string>());
+        if (seen.insert(tag.get<std::string>()).second) tags.push_back(tag.get<std::string>());
       }
     }
     const auto next = remote::NextPage(reply.Field("link"));
     if (!next) return tags;
+    if (seen.size() == before) {
+      return Error{Code::kCorrupt,
+                   Cat(what, ": page ", page + 1, ": expected tags that were not listed before, ",
+                       "found none, and a next page"),
+                   "the registry lists without end: it, or a proxy before it, is at fault"};
+    }
     SHARD_TRY(request.url, remote::ResolveLocation(reply.url, *next));
     if (!request.url.SameOrigin(repository_.origin)) {
       return Error{Code::kIo, Cat(what, ": next page: expected it at ", repository_.origin.Origin(),

@@ -78,7 +78,9 @@ Result<BlobRecord> LayoutIndex::Find(const std::string& where, const std::string
   if (found == nullptr) {
     std::vector<std::string> tags;
     for (const Entry& entry : entries_) {
-      if (!entry.tag.empty() && tags.size() < kShownTags) tags.push_back(Shown(entry.tag));
+      const bool signature = entry.tag.starts_with("sha256-");  // nobody types those
+      if (entry.tag.empty() || signature || tags.size() == kShownTags) continue;
+      tags.push_back(Shown(entry.tag));
     }
     return Error{Code::kNotFound,
                  Cat(where, ": tag: expected ", Quoted(tag), ", found ",

@@ -247,8 +247,19 @@ TEST_F(UpdateTest, AnotherDigestNeedsAnUpdate) {
   const auto refused = PullGroups({1}, Ref("v2"));
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_THAT(refused.error().message, HasSubstr("out already exists"));
+  EXPECT_THAT(refused.error().message, HasSubstr("out: already exists: expected what "));
+  EXPECT_THAT(refused.error().message, HasSubstr(", found " + digest_ + " of layout:"));
+  EXPECT_THAT(refused.error().hint, HasSubstr("--update replaces it"));
   EXPECT_TRUE(PullGroups({1}, Ref("v2"), "out", Updating()));
+}
+
+// A pull by digest alone locks no tag that was never named.
+TEST_F(UpdateTest, AfterADigestATagNeedsAnUpdate) {
+  Pulls({1}, Ref().With("", digest_));
+  EXPECT_EQ(Read("out/pulled.json")["reference"], "layout:" + Path("layout"));
+  MoveTag();
+  EXPECT_THAT(Refusal(Ref("now"), {1}).hint, HasSubstr("--update replaces it"));
+  EXPECT_TRUE(PullGroups({1}, Ref("now"), "out", Updating()));
 }
 
 TEST_F(UpdateTest, AFileOfTheOldOneThatIsDamagedIsPlacedAnew) {
