@@ -160,10 +160,12 @@ struct Ends {
 
 Error Explained(const Ends& ends, Error error) {
   if (error.code != Code::kMismatch) return error;
-  error.hint = ends.from_files
-                   ? manifest::kDamagedHint
-                   : "what is stored there is damaged: publish the distribution to it again";
-  return ends.from_files ? manifest::NameDamaged(ends.from.name(), std::move(error)) : error;
+  if (!ends.from_files) {  // as a pull from there ends
+    return Error{Code::kCorrupt, std::move(error.message),
+                 "what is stored there is damaged: publish the distribution to it again"};
+  }
+  error.hint = manifest::kDamagedHint;
+  return manifest::NameDamaged(ends.from.name(), std::move(error));
 }
 
 Result<Added> CopyBlob(const Ends& ends, const CopyPlan& copy, const StorePlan::Blob& item,

@@ -156,6 +156,12 @@ Result<Reference> ParseFiles(std::string_view text) {
                  Cat("reference: scheme: expected ", kAllForms, ", found ", scheme, "://..."),
                  "distributions as plain files are read from hf://, https:// and s3://, too"};
   }
+  // The query would be sent with this one address, and not with those of the files.
+  if (scheme.starts_with("http") && text.find('?') != std::string_view::npos) {
+    return Error{Code::kInvalidArgument,
+                 "reference: expected the address of a directory, found one with '?'",
+                 "name the directory that holds distribution.json, without '?'"};
+  }
   return Reference{Kind::kFiles, std::string(text), "", ""};
 }
 

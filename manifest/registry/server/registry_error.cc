@@ -5,6 +5,7 @@
 
 #include "libshard/base/json.h"
 #include "libshard/base/text.h"
+#include "manifest/registry/server/credentials.h"
 
 namespace moepack::registry {
 namespace {
@@ -33,11 +34,14 @@ std::string FirstError(const remote::HttpReply& reply) {
 }
 
 Error Denied(const RefusedRequest& refused, int status, const std::string& words) {
+  const bool anonymous = refused.credentials == Credentials().Shown();
   return {Code::kIo,
           Cat(refused.what, ": expected access to ", refused.scopes, ", found status ", status,
               " from ", refused.host, words, "; asked with ", refused.credentials),
-          "check the user's name and password or the token, that they may do this in this "
-          "repository, and that its name is right"};
+          anonymous ? "log in: give --username and --password-stdin, or log in with docker, podman "
+                      "or skopeo"
+                    : "check the user's name and password or the token, that they may do this in "
+                      "this repository, and that its name is right"};
 }
 
 Error NoSuch(const RefusedRequest& refused, int status, const std::string& words) {

@@ -157,7 +157,7 @@ TEST_F(CopyTest, ADamagedBlobEndsTheRunAndNoTagShows) {
   fs::remove(blob);
   fixtures::WriteFile(blob, bytes);
   const Error error = Refusal(Ref(), Ref("v1", "other"));
-  EXPECT_EQ(error.code, Code::kMismatch);
+  EXPECT_EQ(error.code, Code::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("sha256: expected "));
   EXPECT_THAT(error.hint, HasSubstr("publish the distribution to it again"));
   EXPECT_TRUE(Read("other/index.json")["manifests"].empty());

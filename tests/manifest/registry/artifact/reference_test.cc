@@ -94,6 +94,7 @@ TEST(Reference, RefusesWhatItDoesNotUnderstand) {
       {"oci://host.example/a//b", Code::kInvalidArgument, "repository: expected lower-case"},
       {"oci://host.example/a___b", Code::kInvalidArgument, "repository: expected lower-case"},
       {"oci://host.example/../b", Code::kInvalidArgument, "repository: expected lower-case"},
+      {"https://host/dist/?token=secret", Code::kInvalidArgument, "found one with '?'"},
       {"ftp://user:secret@host/x", Code::kUnsupported, "found ftp://..."},
       {"layout:", Code::kInvalidArgument, "directory: expected a path"},
       {"layout::v1", Code::kInvalidArgument, "directory: expected a path"},
