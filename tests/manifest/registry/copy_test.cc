@@ -52,7 +52,8 @@ TEST_F(CopyTest, ASetIsCopiedWithItsViewsByteForByte) {
   EXPECT_THAT(Tags(*report), ElementsAre("v1", "v1-g000", "v1-g001", "v1-g002"));
   EXPECT_TRUE(Blobs("other") == Blobs("layout"));
   const Json before = Read("layout/index.json")["manifests"];
-  for (const Json& entry : Read("other/index.json")["manifests"])
+  const Json copied = Read("other/index.json");
+  for (const Json& entry : copied["manifests"])
     EXPECT_NE(std::find(before.begin(), before.end(), entry), before.end()) << entry;
   const auto pulled = PullGroups({1}, Ref("v1", "other"));
   EXPECT_TRUE(pulled) << pulled.error().message;
@@ -83,7 +84,8 @@ TEST_F(CopyTest, SignaturesGoAlongAndNeedNoKey) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_THAT(Tags(*report), testing::IsSupersetOf({tag, view}));
   EXPECT_TRUE(Blobs("other") == Blobs("layout"));
-  for (const Json& entry : Read("other/index.json")["manifests"]) {
+  const Json copied = Read("other/index.json");
+  for (const Json& entry : copied["manifests"]) {
     const std::string name = entry["annotations"]["org.opencontainers.image.ref.name"];
     EXPECT_EQ(entry.contains("artifactType"), !IsSignatureTag(name)) << entry;
   }

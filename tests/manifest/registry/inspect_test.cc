@@ -61,7 +61,8 @@ TEST_F(InspectTest, ANodeIsAsLargeAsWhatIsPulled) {
 }
 
 TEST_F(InspectTest, OnlyManifestAndConfigAreRead) {
-  for (const Json& layer : Manifest()["layers"]) std::filesystem::remove(BlobPath(layer["digest"]));
+  const Json manifest = Manifest();
+  for (const Json& layer : manifest["layers"]) std::filesystem::remove(BlobPath(layer["digest"]));
   EXPECT_EQ(Page(Ref()).kind, Inspection::Kind::kSet);
   std::filesystem::remove(BlobPath(Manifest()["config"]["digest"]));
   EXPECT_EQ(Inspect(Ref(), {}).error().code, Code::kNotFound);
