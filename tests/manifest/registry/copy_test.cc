@@ -181,7 +181,7 @@ TEST_F(CopyTest, AnImageOfOthersIsCopied) {
   image["config"]["mediaType"] = kImageConfigType;
   Json layer = AddBlob("a layer");
   layer["mediaType"] = "application/vnd.oci.image.layer.v1.tar";
-  image["layers"] = {layer};
+  image["layers"] = Json::array({layer});
   const Json blob = AddBlob(image.dump());
   const auto report = CopyTo(Ref().With("", blob["digest"]), Ref("image", "other"));
   ASSERT_TRUE(report) << report.error().message;
