@@ -121,7 +121,26 @@ TEST_F(WebLayoutCommands, NginxServesOne) {
   PullsFrom(Cat("http://127.0.0.1:", server.port()));
 }
 
-// The server of Python's library knows no ranges: 200 and everything, whatever is asked for.
+// It knows no ranges: what is large is not fetched whole behind the user's back.
+TEST_F(WebLayoutCommands, PythonsServerIsRefusedForLargeBlobs) {
+  const std::string python = FindProgram("python3");
+  if (python.empty()) GTEST_SKIP() << "python3 is not installed";
+  const std::string web = (workspace_ / "web").string();
+  const RealServer server(
+      [&](uint16_t port) {
+        return std::vector<std::string>{python,   "-m",        "http.server", Cat(port),
+                                        "--bind", "127.0.0.1", "--directory", web};
+      },
+      workspace_ / "server.log");
+  ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");
+  const std::string layout = Layout(Cat("http://127.0.0.1:", server.port()));
+  const ToolRun run = Moepack("pull " + layout + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 5) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("range"));
+  EXPECT_FALSE(IsThere("pulled"));
+}
+
+// 200 and everything, whatever is asked for.
 TEST_F(WebLayoutCommands, AServerWithoutRangesIsRefusedForLargeBlobs) {
   Serve("/models/", "web/models");
   server_.SetFault([&](const FakeRequest& request, FakeAnswer& answer) {

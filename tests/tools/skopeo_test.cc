@@ -46,6 +46,15 @@ TEST_F(Skopeo, CopiesKeepTheirDigestsAndArePulledFrom) {
   EXPECT_EQ(workspace_.Moepack("verify node --group 1").status, 0);
 }
 
+TEST_F(Skopeo, AnArchiveOfALayoutComesBackWithTheSameDigest) {
+  Copy("oci:models:v1", "oci-archive:models.tar:v1");
+  Copy("oci-archive:models.tar:v1", "oci:back:v1");
+  EXPECT_EQ(workspace_.Json("ls layout:back --json")["manifests"][0]["digest"],
+            published_["digest"]);
+  const ToolRun run = workspace_.Moepack("pull layout:back:v1 --group 0 -o pulled");
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
 // What skopeo wrote into index.json stays, and a layout of one view is whole in itself.
 TEST_F(Skopeo, PublishingToALayoutThatItMadeAddsTags) {
   Copy("oci:models:v1-g000", "oci:other:mine");
