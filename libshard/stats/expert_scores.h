@@ -1,0 +1,84 @@
+// What a planner knows of a model's routing, whoever measured it: one score per session, layer and
+// expert. It is read from statistics of `profile` or imported from the files of other tools.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libshard/base/expert_ids.h"
+#include "libshard/base/result.h"
+#include "libshard/stats/statistics.h"
+
+namespace moepack {
+
+// What a score adds up over the tokens that chose the expert. More than one may be in a file; the
+// reader takes the last of them that is there, because it predicts damage best
+// (docs/planning.md).
+enum class ScoreBasis : uint8_t {
+  kCount,         // 1
+  kGateMass,      // the applied gate
+  kWeightedNorm,  // gate x norm of the expert's output (REAP's sum)
+};
+inline constexpr std::array kScoreBasisNames = {"count", "gate", "reap"};
+
+// The scores of one session, or of everything that a source has where it keeps no sessions apart.
+struct SessionScores {
+  std::string name, bucket;  // may be empty
+  uint64_t tokens = 0;       // counted; 0 where the source does not say
+  // All layers one after the other, in the order of ExpertScores::layers: the score of expert e of
+  // layer i is at ExpertScores::Offset(i) + e. Finite and not negative.
+  std::vector<float> scores;
+  // Token id and how often the session has it, ascending; empty where the source does not say.
+  std::vector<std::pair<uint32_t, uint32_t>> token_counts;
+  bool operator==(const SessionScores&) const = default;
+};
+
+struct ExpertScores {
+  std::string format;         // of the source: "moepack-statistics", "imatrix", "hot-cache", ...
+  std::string digest;         // XXH3-128 of the files' bytes, 32 hexadecimal digits
+  std::string router_digest;  // as ModelIdentity::router_digest; "" where the source does not say
+  ScoreBasis basis = ScoreBasis::kCount;
+  // Ascending by layer. top_k is 0 where the source does not say.
+  std::vector<MoeLayerShape> layers;
+  std::vector<SessionScores> sessions;  // at least one
+  // For each layer, at PairIndex(i, j, E), how many tokens chose i and j together; empty where the
+  // source does not say.
+  std::vector<std::vector<uint64_t>> co_selection;
+  // Experts whose outputs stand out (see SuperExpert in summary.h); empty where unknown.
+  LayerExperts super_experts;
+  // The source ranks ids over all layers together, which means little: a weak prior.
+  bool layer_agnostic = false;
+  // What was repaired or is doubtful, as sentences for the user.
+  std::vector<std::string> warnings;
+
+  // The place of the layer's first expert in SessionScores::scores. REQUIRES: index <=
+  // layers.size().
+  size_t Offset(size_t index) const;
+  bool operator==(const ExpertScores&) const = default;
+};
+
+// Takes the scores of `basis` from statistics; prefill and decode are added up. Without `basis` it
+// takes kWeightedNorm where any is recorded, else kGateMass.
+ExpertScores ScoresFromStatistics(const Statistics& statistics, std::optional<ScoreBasis> basis);
+
+// Checks that layers ascend, sessions have all scores, and every score is finite and not negative.
+// kCorrupt names `where`, session, layer and expert.
+Status CheckExpertScores(const std::string& where, const ExpertScores& scores);
+
+// Checks that the scores are of a model with these layers: every layer of `layers` is there with as
+// many experts, and the router digest is the same where both are known (`router_digest` "" is
+// unknown). kMismatch names `where`, the layer, and both numbers. Layers of `scores` that the model
+// has not are refused too.
+Status CheckScoresFit(const std::string& where, const ExpertScores& scores,
+                      const LayerCounts& layers, const std::string& router_digest);
+
+// Returns the sum over all sessions (or those of `sessions`, by index), concatenated as
+// SessionScores::scores. In doubles, in the order of the sessions.
+std::vector<double> SumOfScores(const ExpertScores& scores);
+std::vector<double> SumOfScores(const ExpertScores& scores, const std::vector<size_t>& sessions);
+
+}  // namespace moepack
