@@ -13,6 +13,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
+#include "libshard/convert/license.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
@@ -40,6 +41,7 @@ struct SourceRecord {
 
 struct ModelRecord {
   std::string id, revision;  // as the user gave them; may be empty
+  ModelLicense license;      // as the model's authors state it; may be empty
   std::string family, architecture;
   std::string source_format;  // "safetensors" or "gguf"
   std::vector<SourceRecord> source;

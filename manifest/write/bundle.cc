@@ -254,6 +254,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
+  SHARD_TRY(fresh.model.license, LicenseOf(model));
   if (!options.gguf) FreeTensors(model);  // what is copied needs them no more
   fresh.command = options.command;
   fresh.recipe = files.recipe;

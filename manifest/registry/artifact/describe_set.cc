@@ -7,6 +7,7 @@
 #include "libshard/base/text.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/artifact/spdx.h"
 
 namespace moepack::registry {
 namespace {
@@ -107,6 +108,8 @@ OciManifest Describe(const Manifest& manifest, const SmallFiles& files,
   notes["org.opencontainers.image.version"] = VersionText(manifest.versions);
   if (!manifest.model.revision.empty())
     notes["org.opencontainers.image.revision"] = manifest.model.revision;
+  if (const auto names = SpdxNames(manifest.model.license); !names.empty())
+    notes["org.opencontainers.image.licenses"] = moepack::Join(names, " AND ");
   notes.emplace(kSchemaKey, kSetSchema);
   notes[kSetIdKey] = SetId(manifest);
   notes[kGroupsKey] = only_group ? GroupText(*only_group) : GroupList(GroupsThere(manifest));

@@ -12,6 +12,7 @@ using nlohmann::ordered_json;
 TEST(ParseManifestTest, ReadsBackEveryFieldThatWasWritten) {
   sample::Distribution made = sample::Make();
   made.manifest.created = 5;
+  made.manifest.model.license = {"other", "own", "https://example.com/LICENSE"};
   made.Bundle("trunk/trunk.safetensors").tensors[0].source = "embed.weight";
   const auto read = ParseManifest("x", WriteManifest(made.manifest));
   ASSERT_TRUE(read) << read.error().message;
@@ -19,6 +20,7 @@ TEST(ParseManifestTest, ReadsBackEveryFieldThatWasWritten) {
   EXPECT_EQ(read->model.moe_layers, made.manifest.model.moe_layers);
   EXPECT_EQ(read->model.top_k, made.manifest.model.top_k);
   EXPECT_EQ(read->model.scale, 2.5);
+  EXPECT_EQ(read->model.license, made.manifest.model.license);
   EXPECT_EQ(read->plan.groups[0].fill, made.manifest.plan.groups[0].fill);
   EXPECT_EQ(read->plan.overlay, made.manifest.plan.overlay);
   ASSERT_EQ(read->bundles.size(), 5u);
