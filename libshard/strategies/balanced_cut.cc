@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "libshard/strategies/split_mix.h"
 
@@ -32,6 +33,16 @@ class Cut {
       if (part == kNoPart) return;
       Put(node, part);
       --left[part];
+    }
+  }
+
+  void Deal(SplitMix64& random) {
+    std::vector<size_t> order(part_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    for (size_t i = order.size(); i-- > 1;) std::swap(order[i], order[random.Below(i + 1)]);
+    auto next = order.begin();
+    for (uint32_t part = 0; part < sizes_.size(); ++part) {
+      for (size_t i = 0; i < sizes_[part]; ++i) Put(*next++, part);
     }
   }
 
@@ -150,7 +161,7 @@ std::vector<uint32_t> CutBalanced(const PairWeights& weights, const std::vector<
   int64_t most = -1;
   for (size_t restart = 0; restart < restarts && weights.size() > 0; ++restart) {
     Cut cut(weights, sizes);
-    cut.Grow(random);
+    restart % 2 == 0 ? cut.Grow(random) : cut.Deal(random);
     cut.Trade();
     cut.Number();
     const int64_t inside = WeightInside(weights, cut.part());

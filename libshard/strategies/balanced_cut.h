@@ -27,9 +27,10 @@ class PairWeights {
 };
 
 // Returns the part of every node; part p has sizes[p] nodes. Parts grow around seeds by the largest
-// weight to them, then pairs of nodes trade places while that moves weight inside (Kernighan and
-// Lin 1970, with single exchanges). The best of `restarts` starts counts; parts of equal size are
-// numbered by their lowest node. REQUIRES: the sizes add up to weights.size(); sums of weights fit.
+// weight to them, or, from every other start, are dealt at random; then pairs of nodes trade places
+// while that moves weight inside (Kernighan and Lin 1970, with single exchanges). The best of
+// `restarts` starts counts; parts of equal size are numbered by their lowest node. REQUIRES: the
+// sizes add up to weights.size(); sums of weights fit.
 std::vector<uint32_t> CutBalanced(const PairWeights& weights, const std::vector<size_t>& sizes,
                                   size_t restarts, uint64_t seed);
 
