@@ -25,6 +25,24 @@ Status CheckEnoughEligible(const Plan& plan) {
   return error;
 }
 
+// A partition that does not decide from statistics gives every expert to a group, however few may
+// be eligible.
+Status CheckNotBeyond(const Plan& plan, std::optional<uint32_t> eligible) {
+  for (size_t group = 0; eligible && group < plan.groups.size(); ++group) {
+    for (const auto& [layer, expert_count] : plan.layers) {
+      const size_t found = Eligible(plan, group, layer).size();
+      if (found <= *eligible) continue;
+      return Error{Code::kInvalidArgument,
+                   Cat("plan: group ", group, ": layer ", layer,
+                       ": eligible experts: expected at "
+                       "most ",
+                       *eligible, " as --eligible says, found ", found),
+                   "use more groups, or a partition that decides from statistics"};
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
 LayerExperts HeldBy(const GroupPlan& group) {
@@ -43,11 +61,16 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   Plan plan;
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
-  SHARD_CHECK(PartitionExperts(options, plan));
   if (!options.overlay_file.empty()) SHARD_CHECK(ReadOverlayFile(options.overlay_file, plan));
-  if (options.uniform) SHARD_CHECK(FillUniformly(plan));
+  SHARD_TRY(const PlanBasis basis, BasisOf(options, plan));
+  SHARD_CHECK(PartitionExperts(options, basis, plan));
+  if (options.uniform && options.rooms.empty())
+    SHARD_CHECK(FillUniformly(plan, options.eligible.value_or(0)));
   SHARD_CHECK(CheckEnoughEligible(plan));
+  SHARD_CHECK(CheckNotBeyond(plan, options.eligible));
   plan.uniform = IsUniform(plan);
+  if (!options.scores) return plan;
+  SHARD_TRY(plan.expectation, ExpectCapture(plan, *options.scores, basis));
   return plan;
 }
 

@@ -3,18 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
+#include "libshard/plan/expectation.h"
+#include "libshard/stats/expert_scores.h"
 
 namespace moepack {
 
 struct GroupPlan {
   LayerExperts owned;  // held by this group alone (and by the overlay, if it replicates them)
-  LayerExperts fill;   // added so that every eligible count is equal; owned by another group
+  LayerExperts fill;   // what it holds besides, to be as large as the others or because its
+                       // sessions use it; owned by another group
 };
 
 // Returns owned ∪ fill, the experts that the group's bundle stores.
@@ -29,6 +34,8 @@ struct Plan {
   LayerExperts overlay;
   LayerExperts remainder;  // owned by no group
   bool uniform = false;    // |eligible(g, l)| is the same for all g and l
+  // What sessions will find on their node; of plans that were made with statistics.
+  std::optional<PlanExpectation> expectation;
 };
 
 // Returns eligible(g, l) = owned ∪ fill ∪ overlay in ascending order: the experts that the router
@@ -40,11 +47,25 @@ struct PlanOptions {
   std::string partition = "contiguous";  // see ParsePartition in partition.h
   std::string overlay_file;              // "" for none
   bool uniform = true;
+
+  // What routers chose, and the files that it is from (for messages and records).
+  std::shared_ptr<const ExpertScores> scores = nullptr;
+  std::vector<std::string> statistics_files = {};
+  std::optional<ScoreBasis> score = std::nullopt;  // which score of the files
+  // How many experts of a layer each node may pick from, the overlay's included.
+  std::optional<uint32_t> eligible = std::nullopt;
+  // Instead of `eligible`, for nodes that differ: rooms[group][i] is how many experts the group may
+  // hold in the i-th layer besides the overlay's. Such a plan is not filled up.
+  std::vector<std::vector<uint32_t>> rooms = {};
+  bool pin_super = true;    // Super Experts go to every node
+  std::string pin_file;     // more of them; "" for none
+  uint32_t held_out = 200;  // of a thousand sessions, kept for measuring
+  uint64_t seed = 0;
 };
 
 // Decides which group holds which expert. kInvalidArgument for more groups than experts, an id out
 // of range, an expert in two groups, a group with fewer eligible experts than top-k, and when top-k
-// is not known.
+// is not known. kMismatch and kCorrupt for scores of another model or without sense.
 Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options);
 
 // Warns of what a user should know before terabytes are written: small groups, a remainder, fill,

@@ -8,16 +8,18 @@
 namespace moepack {
 namespace {
 
-// The experts that a group has in a layer before any fill.
-ExpertIds OwnAndOverlay(const Plan& plan, const GroupPlan& group, uint32_t layer) {
-  return Union(IdsOf(group.owned, layer), IdsOf(plan.overlay, layer));
+// The experts that a group has in a layer before it is filled up. A partition by scores has filled
+// in what its groups share.
+ExpertIds HeldAndOverlay(const Plan& plan, const GroupPlan& group, uint32_t layer) {
+  return Union(Union(IdsOf(group.owned, layer), IdsOf(group.fill, layer)),
+               IdsOf(plan.overlay, layer));
 }
 
 size_t LargestCount(const Plan& plan) {
   size_t largest = 0;
   for (const GroupPlan& group : plan.groups) {
     for (const auto& [layer, experts] : plan.layers)
-      largest = std::max(largest, OwnAndOverlay(plan, group, layer).size());
+      largest = std::max(largest, HeldAndOverlay(plan, group, layer).size());
   }
   return largest;
 }
@@ -47,8 +49,8 @@ Status CheckReachable(const Plan& plan, size_t target) {
 ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, size_t target) {
   const uint32_t experts = plan.layers.at(layer);
   const ExpertIds& owned = IdsOf(group.owned, layer);
-  const ExpertIds taken = Union(OwnAndOverlay(plan, group, layer), IdsOf(plan.remainder, layer));
-  const size_t have = OwnAndOverlay(plan, group, layer).size();
+  const ExpertIds taken = Union(HeldAndOverlay(plan, group, layer), IdsOf(plan.remainder, layer));
+  const size_t have = HeldAndOverlay(plan, group, layer).size();
   const uint32_t start = owned.empty() ? 0 : owned.back() + 1;
   ExpertIds fill;
   for (uint32_t step = 0; step < experts && have + fill.size() < target; ++step) {
@@ -61,13 +63,13 @@ ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, 
 
 }  // namespace
 
-Status FillUniformly(Plan& plan) {
-  const size_t target = LargestCount(plan);
+Status FillUniformly(Plan& plan, size_t least) {
+  const size_t target = std::max(LargestCount(plan), least);
   SHARD_CHECK(CheckReachable(plan, target));
   for (GroupPlan& group : plan.groups) {
     for (const auto& [layer, experts] : plan.layers) {
       ExpertIds fill = NextExperts(plan, group, layer, target);
-      if (!fill.empty()) group.fill[layer] = std::move(fill);
+      if (!fill.empty()) group.fill[layer] = Union(IdsOf(group.fill, layer), fill);
     }
   }
   return Ok();

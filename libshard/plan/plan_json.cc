@@ -5,7 +5,8 @@
 //                 "remainder": {}},
 //   "overlays": [{"version": "generalists-1", "parent": null, "experts": {"0": "3,11"}}]
 //
-// There is at most one overlay. Members that a later minor version may add are ignored here.
+// There is at most one overlay. plan.json also has "expectation" (expectation.h) if the plan was
+// made with statistics. Members that a later minor version may add are ignored here.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -183,6 +184,7 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   named["source"] = DirectoryName(model.checkpoint().tree()->name());
   document["partition"] = PartitionToJson(plan);
   document["overlays"] = OverlaysToJson(plan);
+  if (plan.expectation) document["expectation"] = ExpectationToJson(*plan.expectation);
   return document;
 }
 
@@ -192,7 +194,7 @@ namespace {
 // number alone.
 bool FollowsItsScheme(const Plan& plan) {
   const Result<PartitionChoice> scheme = ParsePartition(plan.scheme);
-  if (!scheme) return true;
+  if (!scheme || scheme->partition->by_scores) return true;
   Plan rebuilt;
   rebuilt.layers = plan.layers;
   const PartitionInput input = {.groups = static_cast<uint32_t>(plan.groups.size()), .file = ""};
@@ -210,6 +212,10 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   SHARD_CHECK(CheckSameModel(fields, model));
   SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
+  if (!fields.Has("expectation")) return plan;
+  SHARD_TRY(const Json* expectation, fields.Object("expectation"));
+  SHARD_TRY(plan.expectation, ExpectationFromJson(Cat(path, ": expectation"), *expectation,
+                                                  plan.groups.size(), plan.layers));
   return plan;
 }
 

@@ -6,17 +6,36 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/plan/held_out.h"
 #include "libshard/plan/plan.h"
 
 namespace moepack {
 
+// What MakePlan takes from the scores of the options; empty without scores.
+struct PlanBasis {
+  SessionSplit split;
+  LayerExperts pinned;  // held by every group, and not in the overlay
+};
+// Checks that the scores are of this model and say something about each of its layers, splits their
+// sessions, and reads what is to be pinned. REQUIRES: layers, top_k and overlay of the plan are
+// set.
+Result<PlanBasis> BasisOf(const PlanOptions& options, const Plan& plan);
+// rooms[group][layer] as in PartitionInput: options.rooms, or the number of options.eligible for
+// all, or an equal part.
+Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, const Plan& plan);
+
+// Cuts ids into runs whose lengths differ by at most one, the longer ones first, and returns the
+// first id of run `group`: 16 in 3 gives 0, 6, 11. For group == groups it returns `expert_count`.
+uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group);
+
 // Sets scheme, groups[].owned and remainder with the partition that the options name. REQUIRES:
-// plan.layers is set.
-Status PartitionExperts(const PlanOptions& options, Plan& plan);
+// layers, top_k and overlay of the plan are set.
+Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan& plan);
 // Sets overlay and overlay_version.
 Status ReadOverlayFile(const std::string& path, Plan& plan);
-// Sets groups[].fill so that all eligible counts equal the largest one.
-Status FillUniformly(Plan& plan);
+// Adds to groups[].fill so that all eligible counts equal the largest one, or `least` if that is
+// more.
+Status FillUniformly(Plan& plan, size_t least = 0);
 
 bool IsUniform(const Plan& plan);
 // Returns the experts of every layer that no group owns.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "libshard/base/text.h"
+#include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
@@ -66,6 +67,7 @@ void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
 }
 
 void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
+  if (DecidesFromScores(plan.scheme)) return;  // groups share experts on purpose
   uint64_t experts = 0, bytes = 0;
   for (const GroupPlan& group : plan.groups) {
     for (const MoeLayer& layer : model.layers()) {
@@ -80,6 +82,21 @@ void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>&
       bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes), " in the types of the source");
   out.push_back(Cat("fill: holding the same count everywhere repeats ", FormatCount(experts),
                     " experts", cost, "; --no-uniform leaves them out"));
+}
+
+// Expectations that should make users think again.
+void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
+  if (!plan.expectation) return;
+  const PlanExpectation& expected = *plan.expectation;
+  if (expected.held_out == 0)
+    out.push_back(
+        "expectation: measured on the sessions that the plan was made from, so new ones will find "
+        "less; --held-out keeps some apart, if there are several");
+  if (plan.groups.size() < 2 || plan.scheme == "same" || !DecidesFromScores(plan.scheme)) return;
+  if (expected.overall.mean - expected.same.mean >= kLeastGain) return;
+  out.push_back(Cat("small gain: sessions find ", FormatShare(expected.overall.mean),
+                    " of what they use on their node, and ", FormatShare(expected.same.mean),
+                    " with the same experts on every node; --partition same needs no placement"));
 }
 
 void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
@@ -143,6 +160,7 @@ std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan) {
   WarnSmallGroups(plan, out);
   WarnRemainder(plan, out);
   WarnFill(model, plan, out);
+  WarnExpectation(plan, out);
   WarnDifferentCounts(plan, out);
   WarnRoutingGroups(model, plan, out);
   WarnHashRouting(model, out);

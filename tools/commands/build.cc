@@ -14,6 +14,7 @@
 #include "tools/commands/verify_command.h"
 #include "tools/commands/write_command.h"
 #include "tools/options/source.h"
+#include "tools/options/statistics_options.h"
 #include "tools/reports/verify_report.h"
 #include "tools/reports/write_report.h"
 
@@ -137,7 +138,7 @@ Result<int> Run(Arguments& arguments) {
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
-  SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
+  SHARD_TRY(const Plan plan, PlanFromOptions(model, arguments.plan));
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));

@@ -14,7 +14,10 @@
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
+#include "tools/options/statistics_options.h"
+#include "tools/reports/expectation_report.h"
 #include "tools/reports/node_report.h"
+#include "tools/reports/plan_comparison.h"
 
 namespace moepack::cli {
 namespace plan_command {
@@ -26,7 +29,9 @@ constexpr uint64_t kMaxPlanFile = 256u << 20;
 struct Arguments {
   SourceArguments source;
   PlanOptions plan;
+  std::vector<uint32_t> groups;  // several are compared
   std::string out = "plan.json";
+  bool out_given = false;
   bool force = false, dry_run = false, json = false;
 };
 
@@ -67,7 +72,9 @@ Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
                       "choose another output; inputs are never overwritten"};
   std::vector<std::string> inputs = {arguments.source.model.family_file,
                                      arguments.source.model.config_file,
-                                     arguments.plan.overlay_file};
+                                     arguments.plan.overlay_file, arguments.plan.pin_file};
+  inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
+                arguments.plan.statistics_files.end());
   const size_t colon = arguments.plan.partition.find(':');
   if (colon != std::string::npos) inputs.push_back(arguments.plan.partition.substr(colon + 1));
   for (const std::string& input : inputs) {
@@ -94,6 +101,7 @@ std::string Report(const Outcome& outcome) {
           plan.scheme, plan.uniform ? ", uniform" : "");
   if (!plan.overlay_version.empty()) text += Cat(", overlay ", Shown(plan.overlay_version));
   text += "\n" + NodeTable(plan, outcome.bytes);
+  if (plan.expectation) text += ExpectationText(*plan.expectation);
   const uint64_t remainder = CountIds(plan.remainder);
   if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
   if (outcome.arguments.out != kStandardOutput) {
@@ -105,6 +113,7 @@ std::string Report(const Outcome& outcome) {
 
 Json ReportJson(const Outcome& outcome) {
   const Plan& plan = outcome.plan;
+  const Json expectation = plan.expectation ? ExpectationToJson(*plan.expectation) : Json(nullptr);
   return {{"source", outcome.arguments.source.shown()},
           {"family", outcome.model.family().name},
           {"scheme", plan.scheme},
@@ -112,6 +121,7 @@ Json ReportJson(const Outcome& outcome) {
           {"overlay_version", plan.overlay_version},
           {"nodes", NodesToJson(plan, outcome.bytes)},
           {"remainder_experts", CountIds(plan.remainder)},
+          {"expectation", expectation},
           {"warnings", PlanWarnings(outcome.model, plan)},
           {"output",
            {{"file", outcome.arguments.out},
@@ -119,14 +129,39 @@ Json ReportJson(const Outcome& outcome) {
             {"written", !outcome.arguments.dry_run}}}};
 }
 
+// Several numbers of groups beside each other; nothing is written.
+Result<int> Compare(const Arguments& arguments) {
+  if (arguments.out_given)
+    return Error{Code::kInvalidArgument, "-o and several numbers of groups cannot be used together",
+                 "compare first, then write the plan of one number"};
+  SHARD_TRY(const MoeModel model, OpenModel(arguments.source));
+  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
+  SHARD_TRY(PlanOptions options, WithScores(model, arguments.plan));
+  std::vector<ComparedPlan> plans;
+  for (const uint32_t groups : arguments.groups) {
+    options.groups = groups;
+    SHARD_TRY(Plan plan, MakePlan(model, options));
+    SHARD_TRY(auto bytes, Sizes(model, plan));
+    std::vector<std::string> warnings;
+    for (const std::string& warning : PlanWarnings(model, plan))
+      warnings.push_back(Cat(Plural(groups, "group"), ": ", warning));
+    PrintWarnings(warnings);
+    plans.push_back({std::move(plan), std::move(bytes), std::move(warnings)});
+  }
+  SHARD_CHECK(arguments.json ? WriteJsonResult({{"plans", ComparisonJson(plans)}})
+                             : WriteResult(ComparisonTable(plans)));
+  return kExitDone;
+}
+
 Result<int> Run(const Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  if (arguments.groups.size() > 1) return Compare(arguments);
   SHARD_CHECK(CheckOutput(arguments));
   SHARD_TRY(const MoeModel model, OpenModel(arguments.source));
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   const auto root = model.checkpoint().tree()->LocalPath("");
   SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
-  SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
+  SHARD_TRY(const Plan plan, PlanFromOptions(model, arguments.plan));
   SHARD_TRY(const auto bytes, Sizes(model, plan));
   PrintWarnings(PlanWarnings(model, plan));
 
@@ -148,16 +183,21 @@ Result<int> Run(const Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
-  AddPlanOptions(app, arguments->plan);
+  AddPlanOptions(app, arguments->plan, arguments->groups);
   StartSection(app, Section::kOutput);
-  app.add_option("-o,--output", arguments->out,
-                 "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
-                 "and the report to standard error.")
-      ->type_name("FILE");
+  CLI::Option* out =
+      app.add_option(
+             "-o,--output", arguments->out,
+             "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
+             "and the report to standard error.")
+          ->type_name("FILE");
   AddForce(app, arguments->force);
   AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
-  return [arguments] { return Run(*arguments); };
+  return [arguments, out] {
+    arguments->out_given = out->count() > 0;
+    return Run(*arguments);
+  };
 }
 
 }  // namespace
@@ -166,8 +206,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kPlan = {
     "plan",
     "Decides which experts each node holds and writes plan.json",
-    "Every expert belongs to one group; an overlay replicates some of them on every node. The plan "
-    "is plain JSON: shard-experts --plan takes it as it is or edited. Nothing but headers is read.",
+    "Every expert belongs to one group; an overlay replicates some of them on every node. With "
+    "--statistics a partition decides from what the model's routers choose, groups may share "
+    "experts, and the report tells what new sessions will find on their node. The plan is plain "
+    "JSON: shard-experts --plan takes it as it is or edited. Nothing but headers is read.",
     {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
     plan_command::Bind};

@@ -9,6 +9,7 @@
 #include "tools/base/sections.h"
 #include "tools/commands/write_command.h"
 #include "tools/options/source.h"
+#include "tools/options/statistics_options.h"
 #include "tools/reports/write_report.h"
 
 namespace moepack::cli {
@@ -21,7 +22,7 @@ struct Arguments : WriteArguments {
 
 Result<Plan> FindPlan(const MoeModel& model, const Arguments& arguments) {
   if (!arguments.plan_file.empty()) return ReadPlanFile(arguments.plan_file, model);
-  return MakePlan(model, arguments.plan);
+  return PlanFromOptions(model, arguments.plan);
 }
 
 std::vector<std::string> RecordCommand(const Arguments& arguments) {
@@ -65,10 +66,12 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   StartSection(app, Section::kSplit);
   CLI::Option* plan = app.add_option("--plan", arguments->plan_file,
                                      "Use this plan (from `moepack plan`) instead of --groups, "
-                                     "--partition, --overlay-file and --uniform.")
+                                     "--partition, --overlay-file, --uniform, --statistics and "
+                                     "--eligible.")
                           ->type_name("FILE");
   AddPlanOptions(app, arguments->plan);
-  for (const char* name : {"--groups", "--partition", "--overlay-file", "--uniform"}) {
+  for (const char* name :
+       {"--groups", "--partition", "--overlay-file", "--uniform", "--statistics", "--eligible"}) {
     plan->excludes(app.get_option(name));
   }
   AddWriteOptions(app, *arguments);

@@ -47,8 +47,11 @@ void AddDryRun(CLI::App& app, bool& dry_run);
 void AddTensors(CLI::App& app, bool& tensors);
 void AddForce(CLI::App& app, bool& force);
 
-// --groups, --partition, --overlay-file, --uniform.
+// --groups, --partition, --overlay-file, --uniform, and those of statistics_options.h.
 void AddPlanOptions(CLI::App& app, PlanOptions& options);
+// The same for a command that takes several numbers of groups: they go to `groups`, of which
+// options.groups gets the first.
+void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& groups);
 // Only an explicit partition says by itself how many groups there are.
 Status CheckPlanOptions(const PlanOptions& options);
 // These options as distribution.json records them, without paths.
