@@ -14,9 +14,10 @@ namespace moepack {
 namespace {
 
 // The first that looks like a file reads it, so those with a magic or a name of their own come
-// before those that are told by the look of their keys.
+// before those that are told by the look of their keys. Scores name the format that they were read
+// from, so they come before all.
 constexpr std::array<const Importer*, 10> kImporters = {
-    &kMoepackImporter,     &kScoresImporter,     &kImatrixImporter, &kReapTensorsImporter,
+    &kScoresImporter,      &kMoepackImporter,    &kImatrixImporter, &kReapTensorsImporter,
     &kHotCacheImporter,    &kSglangImporter,     &kReapImporter,    &kVllmAscendImporter,
     &kMeshRankingImporter, &kOldImatrixImporter,
 };
@@ -56,6 +57,16 @@ Result<std::string> DigestOfFile(const ByteSource& file) {
     at += part.size();
   }
   return digest.Hex();
+}
+
+Status CheckSessionNames(const std::string& where, const ExpertScores& scores) {
+  std::set<std::string_view> names;
+  for (const SessionScores& session : scores.sessions) {
+    if (names.insert(session.name).second) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": session ", Quoted(session.name), ": expected once, found twice")};
+  }
+  return Ok();
 }
 
 // A layer without any score says that nothing was measured there, not that its experts are equal.
@@ -175,6 +186,7 @@ Result<ExpertScores> ReadExpertScores(const ByteSource& file, const ImportOption
     if (session.name.empty()) session.name = Shown(FileName(where));
   }
   SHARD_CHECK(CheckExpertScores(where, scores));
+  SHARD_CHECK(CheckSessionNames(where, scores));
   if (!options.model.empty()) {
     LayerCounts layers;
     for (const MoeLayerShape& layer : options.model) layers[layer.layer] = layer.expert_count;

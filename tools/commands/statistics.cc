@@ -255,8 +255,9 @@ constinit const Command kStatistics = {
     "SGLang, REAP's observations, expert lists and rankings. show prints layers, sessions and what "
     "is doubtful; merge joins sessions of one model; convert writes what caches and other runtimes "
     "read. docs/statistics-formats.md says what each format holds and loses.",
-    {"moepack statistics show stats.json --model fixtures/tiny-moe",
-     "moepack statistics convert stats.json --to hot-cache -o hot-cache.json --force"},
+    {"moepack statistics show fixtures/statistics/profile.json --model fixtures/tiny-moe",
+     "moepack statistics convert fixtures/statistics/imatrix.gguf --to hot-cache -o hot-cache.json "
+     "--force"},
     statistics_command::Bind};
 
 }  // namespace moepack::cli
