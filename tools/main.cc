@@ -36,6 +36,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kRun,           //
     &moepack::cli::kCheck,         //
     &moepack::cli::kProfile,       //
+    &moepack::cli::kStatistics,    //
     &moepack::cli::kEval,          //
 };
 

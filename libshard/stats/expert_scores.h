@@ -65,6 +65,9 @@ struct ExpertScores {
 // takes kWeightedNorm where any is recorded, else kGateMass.
 ExpertScores ScoresFromStatistics(const Statistics& statistics, std::optional<ScoreBasis> basis);
 
+// The scores of one session; `shape` says layers and basis. REQUIRES: a session of these layers.
+SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& shape);
+
 // Checks that layers ascend, sessions have all scores, and every score is finite and not negative.
 // kCorrupt names `where`, session, layer and expert.
 Status CheckExpertScores(const std::string& where, const ExpertScores& scores);

@@ -2,7 +2,6 @@
 
 #include <cfloat>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 
 #include "libshard/base/file.h"
@@ -57,44 +56,6 @@ Status CheckPhase(const std::string& where, const ModelIdentity& model, const Ph
   return Ok();
 }
 
-// REQUIRES: tokens that CountTokens can count.
-Status CheckPairs(const std::string& where, const Statistics& statistics) {
-  const auto& layers = statistics.model.layers;
-  bool fit = statistics.co_selection.size() == layers.size();
-  for (size_t i = 0; fit && i < layers.size(); ++i) {
-    fit = statistics.co_selection[i].size() == PairCount(layers[i].expert_count);
-  }
-  if (!fit)
-    return Error{Code::kCorrupt, Cat(where,
-                                     ": co_selection: expected one count for each pair of "
-                                     "experts of each layer, found another number")};
-  uint64_t tokens = 0;
-  for (const SessionTally& session : statistics.sessions) {
-    for (const PhaseTally& phase : session.phases) tokens += phase.tokens;
-  }
-  for (size_t i = 0; i < layers.size(); ++i) {
-    for (const uint64_t count : statistics.co_selection[i]) {
-      if (count > tokens)
-        return Error{Code::kCorrupt,
-                     Cat(where, ": co_selection: layer ", layers[i].layer, ": expected at most ",
-                         tokens, " tokens for a pair, found ", count)};
-    }
-  }
-  return Ok();
-}
-
-// Names of sessions must differ: merging tells by them what is there already.
-Status CheckNames(const std::string& where, const Statistics& statistics) {
-  std::set<std::string_view> names;
-  for (const SessionTally& session : statistics.sessions) {
-    if (names.insert(session.name).second) continue;
-    return Error{Code::kCorrupt,
-                 Cat(where, ": session ", Quoted(session.name), ": expected once, found twice"),
-                 "its tokens would count twice: make the statistics again"};
-  }
-  return Ok();
-}
-
 }  // namespace
 
 Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) {
@@ -122,20 +83,53 @@ Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) 
   return Ok();
 }
 
-Status CheckStatistics(const std::string& where, const Statistics& statistics) {
-  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
-  SHARD_CHECK(CheckNames(where, statistics));
-  if (!CountTokens(statistics.sessions))
-    return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
-                                     " in all sessions, found more")};
-  for (const SessionTally& session : statistics.sessions) {
-    for (size_t i = 0; i < session.phases.size(); ++i) {
-      const std::string phase =
-          Cat(where, ": session ", Quoted(session.name), ": ", kPhaseNames[i]);
-      SHARD_CHECK(CheckPhase(phase, statistics.model, session.phases[i]));
+// Names of sessions must differ: merging tells by them what is there already.
+Status SessionChecks::Check(const SessionTally& session) {
+  const std::string place = Cat(where_, ": session ", Quoted(session.name));
+  if (!names_.insert(session.name).second)
+    return Error{Code::kCorrupt, Cat(place, ": expected once, found twice"),
+                 "its tokens would count twice: make the statistics again"};
+  for (const PhaseTally& phase : session.phases) {
+    for (const uint64_t tokens : {phase.tokens, phase.sinks}) {
+      if (tokens > kMaxStatisticsTokens - seen_)
+        return Error{Code::kCorrupt, Cat(where_, ": tokens: expected at most ",
+                                         kMaxStatisticsTokens, " in all sessions, found more")};
+      seen_ += tokens;
     }
   }
-  return CheckPairs(where, statistics);
+  for (size_t i = 0; i < session.phases.size(); ++i) {
+    SHARD_CHECK(CheckPhase(Cat(place, ": ", kPhaseNames[i]), model_, session.phases[i]));
+    tokens_ += session.phases[i].tokens;
+  }
+  return Ok();
+}
+
+Status SessionChecks::CheckPairs(const std::vector<std::vector<uint64_t>>& co_selection) const {
+  const auto& layers = model_.layers;
+  bool fit = co_selection.size() == layers.size();
+  for (size_t i = 0; fit && i < layers.size(); ++i) {
+    fit = co_selection[i].size() == PairCount(layers[i].expert_count);
+  }
+  if (!fit)
+    return Error{Code::kCorrupt, Cat(where_,
+                                     ": co_selection: expected one count for each pair of "
+                                     "experts of each layer, found another number")};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    for (const uint64_t count : co_selection[i]) {
+      if (count > tokens_)
+        return Error{Code::kCorrupt,
+                     Cat(where_, ": co_selection: layer ", layers[i].layer, ": expected at most ",
+                         tokens_, " tokens for a pair, found ", count)};
+    }
+  }
+  return Ok();
+}
+
+Status CheckStatistics(const std::string& where, const Statistics& statistics) {
+  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+  SessionChecks checks(where, statistics.model);
+  for (const SessionTally& session : statistics.sessions) SHARD_CHECK(checks.Check(session));
+  return checks.CheckPairs(statistics.co_selection);
 }
 
 namespace {

@@ -30,7 +30,8 @@ inline void WriteAll(const std::filesystem::path& path, const std::string& text)
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A directory with fixtures/tiny-moe, fixtures/tiny-overlay.json and some text, as in a clone.
+// A directory with fixtures/tiny-moe, fixtures/tiny-overlay.json, fixtures/statistics and some text,
+// as in a clone.
 class Workspace {
  public:
   Workspace() {
@@ -38,6 +39,7 @@ class Workspace {
     const std::filesystem::path source = MOEPACK_SOURCE_DIR "/fixtures";
     std::filesystem::copy(source / "tiny-moe", path() / "fixtures/tiny-moe");
     std::filesystem::copy(source / "tiny-overlay.json", path() / "fixtures");
+    std::filesystem::copy(source / "statistics", path() / "fixtures/statistics");
     std::filesystem::create_directories(path() / "docs");
     for (const char* text : {"README.md", "docs/architecture.md", "docs/cli.md"})
       std::filesystem::copy(source.parent_path() / text, path() / text);
