@@ -9,6 +9,8 @@
 //   36-     payload
 //
 // The payload has the fields of statistics.h in their order; docs/statistics.md lists them.
+#include <algorithm>
+
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
@@ -72,6 +74,17 @@ void WritePhase(const PhaseTally& phase, Writer& out) {
       out.Float(expert.odd_gate_mass);
       out.Float(expert.weighted_norm);
     }
+  }
+}
+
+// Ids ascend, so each is written as the distance from the least that it could be.
+void WriteTokenCounts(const TokenCounts& token_counts, Writer& out) {
+  out.Number(token_counts.size());
+  uint64_t least = 0;
+  for (const auto& [id, count] : token_counts) {
+    out.Number(id - least);
+    out.Number(count);
+    least = uint64_t{id} + 1;
   }
 }
 
@@ -180,13 +193,31 @@ PhaseTally ReadPhase(const ModelIdentity& model, Reader& in) {
   return phase;
 }
 
-SessionTally ReadSession(const ModelIdentity& model, Reader& in) {
+// An entry takes at least two bytes.
+constexpr size_t kLeastTokenBytes = 2;
+
+TokenCounts ReadTokenCounts(Reader& in) {
+  const uint64_t size = in.Number(in.left() / kLeastTokenBytes, "more bytes");
+  TokenCounts token_counts;
+  uint64_t least = 0;
+  for (uint64_t i = 0; i < size && !in.problem(); ++i) {
+    const uint64_t id = least + in.Number(kMaxStatisticsTokenId, "the distance to a token id");
+    const uint64_t count = in.Number(UINT32_MAX, "a count below 2^32");
+    token_counts.emplace_back(static_cast<uint32_t>(std::min<uint64_t>(id, UINT32_MAX)),
+                              static_cast<uint32_t>(count));
+    least = id + 1;
+  }
+  return token_counts;
+}
+
+SessionTally ReadSession(const ModelIdentity& model, uint32_t version, Reader& in) {
   SessionTally session;
   for (std::string* text :
        {&session.name, &session.bucket, &session.executor, &session.precision}) {
     *text = in.Text();
   }
   for (PhaseTally& phase : session.phases) phase = ReadPhase(model, in);
+  if (version > kFirstStatisticsVersion) session.token_counts = ReadTokenCounts(in);
   return session;
 }
 
@@ -205,15 +236,17 @@ Error Broken(const std::string& where, const char* expected) {
   return {Code::kCorrupt, Cat(where, ": payload: expected ", expected, ", found something else")};
 }
 
-Result<std::span<const std::byte>> CheckHeader(const std::string& where,
-                                               std::span<const std::byte> bytes) {
+struct Payload {
+  uint32_t version = 0;
+  std::span<const std::byte> bytes;
+};
+
+Result<Payload> CheckHeader(const std::string& where, std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (bytes.size() < kHeaderBytes || !text.starts_with(kStatisticsMagic))
     return Error{Code::kCorrupt, Cat(where, ": expected statistics, found another file")};
   const uint32_t version = LoadLe<uint32_t>(bytes.subspan(8));
-  if (version != kStatisticsVersion)
-    return Error{Code::kUnsupported,
-                 Cat(where, ": version: expected ", kStatisticsVersion, ", found ", version)};
+  SHARD_CHECK(CheckStatisticsVersion(where, version));
   const uint64_t stated = LoadLe<uint64_t>(bytes.subspan(12));
   const auto payload = bytes.subspan(kHeaderBytes);
   if (stated != payload.size())
@@ -224,7 +257,7 @@ Result<std::span<const std::byte>> CheckHeader(const std::string& where,
     return Error{Code::kCorrupt,
                  Cat(where, ": digest: expected that of the payload, found another"),
                  "the file is damaged: make it again"};
-  return payload;
+  return Payload{version, payload};
 }
 
 unsigned char HexDigit(char c) {
@@ -243,6 +276,7 @@ std::string StatisticsToBinary(const Statistics& statistics) {
       out.Text(*text);
     }
     for (const PhaseTally& phase : session.phases) WritePhase(phase, out);
+    WriteTokenCounts(session.token_counts, out);
   }
   for (const std::vector<uint64_t>& layer : statistics.co_selection) {
     for (const uint64_t count : layer) out.Number(count);
@@ -260,15 +294,15 @@ std::string StatisticsToBinary(const Statistics& statistics) {
 
 Result<Statistics> StatisticsFromBinary(const std::string& where,
                                         std::span<const std::byte> bytes) {
-  SHARD_TRY(const auto payload, CheckHeader(where, bytes));
-  Reader in(payload);
+  SHARD_TRY(const Payload payload, CheckHeader(where, bytes));
+  Reader in(payload.bytes);
   Statistics statistics;
   statistics.model = ReadModel(in);
   if (in.problem()) return Broken(where, in.problem());
   SHARD_CHECK(CheckModelIdentity(where, statistics.model));
   const uint64_t sessions = in.Number();
   for (uint64_t i = 0; i < sessions && !in.problem(); ++i) {
-    statistics.sessions.push_back(ReadSession(statistics.model, in));
+    statistics.sessions.push_back(ReadSession(statistics.model, payload.version, in));
   }
   ReadPairs(statistics, in);
   if (!in.problem() && !in.at_end()) in.Fail("nothing after the pairs");

@@ -57,6 +57,27 @@ Status CheckPhase(const std::string& where, const ModelIdentity& model, const Ph
   return Ok();
 }
 
+Status CheckTokenCounts(const std::string& where, const SessionTally& session) {
+  const auto wrong = [&](const auto&... what) {
+    return Error{Code::kCorrupt,
+                 Cat(where, ": session ", Quoted(session.name), ": token_counts: ", what...)};
+  };
+  uint64_t sum = 0;
+  for (size_t i = 0; i < session.token_counts.size(); ++i) {
+    const auto& [id, count] = session.token_counts[i];
+    if (id > kMaxStatisticsTokenId)
+      return wrong("expected ids up to ", kMaxStatisticsTokenId, ", found ", id);
+    if (i > 0 && id <= session.token_counts[i - 1].first)
+      return wrong("expected ascending ids, found ", id, " after ",
+                   session.token_counts[i - 1].first);
+    if (count == 0) return wrong("id ", id, ": expected a count of at least 1, found 0");
+    sum += count;
+  }
+  const uint64_t tokens = session.phases[static_cast<size_t>(Phase::kPrefill)].tokens;
+  if (sum <= tokens) return Ok();
+  return wrong("expected at most the ", tokens, " tokens of the prefill, found ", sum);
+}
+
 // REQUIRES: tokens that CountTokens can count.
 Status CheckPairs(const std::string& where, const Statistics& statistics) {
   const auto& layers = statistics.model.layers;
@@ -122,6 +143,12 @@ Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) 
   return Ok();
 }
 
+Status CheckStatisticsVersion(const std::string& where, uint64_t version) {
+  if (version >= kFirstStatisticsVersion && version <= kStatisticsVersion) return Ok();
+  return Error{Code::kUnsupported, Cat(where, ": version: expected ", kFirstStatisticsVersion,
+                                       " to ", kStatisticsVersion, ", found ", version)};
+}
+
 Status CheckStatistics(const std::string& where, const Statistics& statistics) {
   SHARD_CHECK(CheckModelIdentity(where, statistics.model));
   SHARD_CHECK(CheckNames(where, statistics));
@@ -134,6 +161,7 @@ Status CheckStatistics(const std::string& where, const Statistics& statistics) {
           Cat(where, ": session ", Quoted(session.name), ": ", kPhaseNames[i]);
       SHARD_CHECK(CheckPhase(phase, statistics.model, session.phases[i]));
     }
+    SHARD_CHECK(CheckTokenCounts(where, session));
   }
   return CheckPairs(where, statistics);
 }
