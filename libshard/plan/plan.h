@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
+#include "libshard/plan/placement_table.h"
 
 namespace moepack {
 
@@ -27,8 +29,9 @@ struct Plan {
   std::vector<GroupPlan> groups;
   std::string overlay_version;  // "" without an overlay
   LayerExperts overlay;
-  LayerExperts remainder;  // owned by no group
-  bool uniform = false;    // |eligible(g, l)| is the same for all g and l
+  LayerExperts remainder;                   // owned by no group
+  bool uniform = false;                     // |eligible(g, l)| is the same for all g and l
+  std::optional<PlacementTable> placement;  // which group a session should go to
 };
 
 // Returns eligible(g, l) = owned ∪ fill ∪ overlay in ascending order: the experts that the router

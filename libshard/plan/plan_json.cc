@@ -5,7 +5,9 @@
 //                 "remainder": {}},
 //   "overlays": [{"version": "generalists-1", "parent": null, "experts": {"0": "3,11"}}]
 //
-// There is at most one overlay. Members that a later minor version may add are ignored here.
+// plan.json may also have "placement" (placement_json.cc), which distribution.json has in
+// "routing". There is at most one overlay. Members that a later minor version may add are ignored
+// here.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -17,6 +19,7 @@
 #include "libshard/base/unreadable.h"
 #include "libshard/base/utf8.h"
 #include "libshard/plan/partition.h"
+#include "libshard/plan/placement.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
@@ -183,6 +186,7 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   named["source"] = DirectoryName(model.checkpoint().tree()->name());
   document["partition"] = PartitionToJson(plan);
   document["overlays"] = OverlaysToJson(plan);
+  if (plan.placement) document["placement"] = PlacementToJson(*plan.placement);
   return document;
 }
 
@@ -210,6 +214,9 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   SHARD_CHECK(CheckSameModel(fields, model));
   SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
+  if (!fields.Has("placement")) return plan;
+  SHARD_TRY(plan.placement, PlacementFromJson(Cat(path, ": placement"), document["placement"],
+                                              plan.groups.size(), plan.layers));
   return plan;
 }
 
