@@ -83,6 +83,10 @@ Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable
   uint32_t counted = 0;
   for (const auto& [layer, expert_count] : layers) {
     if (counted == table.centroids->layers) break;
+    if (at + expert_count > of_group)
+      return Error{Code::kInvalidArgument,
+                   Cat("placement: layer ", layer, ": expected ", of_group - at,
+                       " experts or fewer, found ", expert_count)};
     ++counted;
     std::vector<double> roots;
     for (const float score : scores.subspan(at, expert_count)) roots.push_back(std::sqrt(score));

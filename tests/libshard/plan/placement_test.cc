@@ -74,6 +74,9 @@ TEST(Placement, CentroidsThatAreNotThereOrDoNotFitAreRefused) {
   const auto few = CompareCentroids(SampleTable(), {{0, 6}, {1, 6}}, std::vector<float>(7));
   ASSERT_FALSE(few);
   EXPECT_EQ(few.error().message, "placement: scores: expected 12, found 7");
+  const auto other = CompareCentroids(SampleTable(), {{0, 7}, {1, 5}}, std::vector<float>(12));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message, "placement: layer 0: expected 6 experts or fewer, found 7");
   PlacementTable without = SampleTable();
   without.centroids.reset();
   const auto none = CompareCentroids(without, {{0, 6}}, std::vector<float>(6));
