@@ -33,6 +33,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kGc,            //
     &moepack::cli::kKeygen,        //
     &moepack::cli::kSign,          //
+    &moepack::cli::kPlace,         //
     &moepack::cli::kRun,           //
     &moepack::cli::kCheck,         //
     &moepack::cli::kProfile,       //

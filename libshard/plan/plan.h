@@ -12,6 +12,7 @@
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
 #include "libshard/plan/expectation.h"
+#include "libshard/plan/placement_table.h"
 #include "libshard/stats/expert_scores.h"
 
 namespace moepack {
@@ -36,6 +37,7 @@ struct Plan {
   bool uniform = false;    // |eligible(g, l)| is the same for all g and l
   // What sessions will find on their node; of plans that were made with statistics.
   std::optional<PlanExpectation> expectation;
+  std::optional<PlacementTable> placement;  // which group a session should go to
 };
 
 // Returns eligible(g, l) = owned ∪ fill ∪ overlay in ascending order: the experts that the router

@@ -5,8 +5,9 @@
 //                 "remainder": {}},
 //   "overlays": [{"version": "generalists-1", "parent": null, "experts": {"0": "3,11"}}]
 //
-// There is at most one overlay. plan.json also has "expectation" (expectation.h) if the plan was
-// made with statistics. Members that a later minor version may add are ignored here.
+// plan.json may also have "expectation" (expectation.h), if the plan was made with statistics, and
+// "placement" (placement_json.cc), which distribution.json has in "routing". There is at most one
+// overlay. Members that a later minor version may add are ignored here.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "libshard/base/unreadable.h"
 #include "libshard/base/utf8.h"
 #include "libshard/plan/partition.h"
+#include "libshard/plan/placement.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
@@ -185,6 +187,7 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   document["partition"] = PartitionToJson(plan);
   document["overlays"] = OverlaysToJson(plan);
   if (plan.expectation) document["expectation"] = ExpectationToJson(*plan.expectation);
+  if (plan.placement) document["placement"] = PlacementToJson(*plan.placement);
   return document;
 }
 
@@ -212,10 +215,14 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   SHARD_CHECK(CheckSameModel(fields, model));
   SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
-  if (!fields.Has("expectation")) return plan;
-  SHARD_TRY(const Json* expectation, fields.Object("expectation"));
-  SHARD_TRY(plan.expectation, ExpectationFromJson(Cat(path, ": expectation"), *expectation,
-                                                  plan.groups.size(), plan.layers));
+  if (fields.Has("expectation")) {
+    SHARD_TRY(const Json* expectation, fields.Object("expectation"));
+    SHARD_TRY(plan.expectation, ExpectationFromJson(Cat(path, ": expectation"), *expectation,
+                                                    plan.groups.size(), plan.layers));
+  }
+  if (!fields.Has("placement")) return plan;
+  SHARD_TRY(plan.placement, PlacementFromJson(Cat(path, ": placement"), document["placement"],
+                                              plan.groups.size(), plan.layers));
   return plan;
 }
 

@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/text.h"
 #include "manifest/document/diff_steps.h"
 #include "manifest/document/manifest_json.h"
@@ -144,6 +146,21 @@ void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
   }
 }
 
+// The routing rules, with digests in the place of the tables that are one long text.
+Json RoutingWithDigests(const Manifest& manifest) {
+  Json routing = RoutingToJson(manifest);
+  if (!manifest.plan.placement) return routing;
+  const auto shorten = [&](const char* section, const char* key) {
+    if (!routing["placement"].contains(section)) return;
+    Json& text = routing["placement"][section][key];
+    text = "xxh3 " + Xxh3Hex(std::as_bytes(std::span(text.get_ref<const std::string&>())));
+  };
+  shorten("tokens", "ids");
+  shorten("tokens", "scores");
+  shorten("centroids", "values");
+  return routing;
+}
+
 // Returns what has no comparison of its own: sections that are carried without being used,
 // `complete`, and fields of newer versions.
 Json OtherSections(const Manifest& manifest) {
@@ -177,7 +194,7 @@ DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
   CompareModels(a, b, report.changes);
   ComparePartitions(a, b, report.changes);
   CompareOverlays(a, b, report.changes);
-  CompareFields("routing", RoutingToJson(a), RoutingToJson(b), {}, report.changes);
+  CompareFields("routing", RoutingWithDigests(a), RoutingWithDigests(b), {}, report.changes);
   CompareFiles("bundle", a.bundles, b.bundles, report.changes);
   CompareAllTensors(a, b, report.changes);
   CompareFiles("asset", a.assets, b.assets, report.changes);

@@ -8,6 +8,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
+#include "libshard/plan/placement.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
 
@@ -159,6 +160,10 @@ Json RoutingToJson(const Manifest& manifest) {
   Json out = {{"policy", "masked-group"}, {"eligible", "group+fill+overlay"}};
   out["top_k"] = ModelToJson(manifest.model)["top_k"];
   out["mask_point"] = "logits";
+  if (manifest.plan.placement) {
+    out["placement"] = PlacementToJson(*manifest.plan.placement);
+    return out;
+  }
   const Json& unknown = UnknownOf(manifest);
   const bool kept = unknown.contains("routing") && unknown["routing"].contains("placement");
   out["placement"] = kept ? unknown["routing"]["placement"] : Json{{"rule", "hash"}};

@@ -39,6 +39,7 @@ extern const Command kTag;
 extern const Command kGc;
 extern const Command kKeygen;
 extern const Command kSign;
+extern const Command kPlace;
 extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;

@@ -76,6 +76,39 @@ TEST(PlanJson, WritesRangesPerLayerInAFixedOrder) {
             R"([{"version":"generalists-1","parent":null,"experts":{"*":"7"}}])");
 }
 
+PlacementTable TwoGroupTable() {
+  PlacementTable table;
+  table.sessions_by_group = {3, 4};
+  table.tokens.scale = 0.5;
+  table.tokens.ids = {7};
+  table.tokens.scores = {-3, 3};
+  table.tokens.other = {0, 0};
+  return table;
+}
+
+TEST(PlanJson, CarriesThePlacementTable) {
+  const fixtures::TempDir dir;
+  Plan plan = FullPlan();
+  plan.placement = TwoGroupTable();
+  const auto text = PlanText(Model(), plan);
+  ASSERT_TRUE(text) << text.error().message;
+  ASSERT_TRUE(WriteTextFile((dir / "plan.json").string(), *text));
+  const auto read = ReadPlanFile((dir / "plan.json").string(), Model());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->placement, plan.placement);
+  EXPECT_EQ(PlanToJson(Model(), FullPlan()).contains("placement"), false);
+}
+
+TEST(PlanJson, APlacementOfOtherGroupsIsRefused) {
+  Plan plan = FullPlan();
+  plan.placement = TwoGroupTable();
+  plan.placement->sessions_by_group.push_back(1);
+  const auto text = PlanText(Model(), plan);
+  ASSERT_FALSE(text);
+  EXPECT_THAT(text.error().message,
+              HasSubstr("plan.json: placement: sessions: expected 2 groups, found 3"));
+}
+
 TEST(PlanJson, WritesNoOverlayAsAnEmptyArray) {
   Plan plan = FullPlan();
   plan.overlay_version.clear();

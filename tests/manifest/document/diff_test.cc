@@ -139,6 +139,27 @@ TEST(DiffTest, NamesAnotherPlacementOfSessions) {
   EXPECT_EQ(TextOf(report)[0], "routing: placement: {\"rule\":\"hash\"} -> {\"rule\":\"race\"}");
 }
 
+TEST(DiffTest, ShowsPlacementTablesByTheirDigests) {
+  Manifest a = sample::Make().manifest;
+  PlacementTable table;
+  table.sessions_by_group = {1, 2, 3};
+  table.tokens.scale = 1;
+  table.tokens.other = {0, 0, 0};
+  for (uint32_t id = 0; id < 1000; ++id) {
+    table.tokens.ids.push_back(id);
+    for (int8_t score : {1, 0, -1}) table.tokens.scores.push_back(score);
+  }
+  a.plan.placement = table;
+  Manifest b = a;
+  EXPECT_TRUE(DiffManifests(a, b).changes.empty());
+  b.plan.placement->tokens.scores[17] = 5;
+  const DiffReport report = DiffManifests(a, b);
+  ASSERT_EQ(report.changes.size(), 1u) << Lines(report);
+  const std::string text = TextOf(report)[0];
+  EXPECT_LT(text.size(), 800u);
+  EXPECT_NE(text.find("\"scores\":\"xxh3 "), std::string::npos) << text;
+}
+
 TEST(DiffTest, NamesRecipeToolVersionAndImatrix) {
   const Manifest a = sample::Make().manifest;
   Manifest b = a;
