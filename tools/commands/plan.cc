@@ -167,7 +167,8 @@ constinit const Command kPlan = {
     "plan",
     "Decides which experts each node holds and writes plan.json",
     "Every expert belongs to one group; an overlay replicates some of them on every node. The plan "
-    "is plain JSON: shard-experts --plan takes it as it is or edited. Nothing but headers is read.",
+    "is plain JSON: build --plan and shard-experts --plan take it as it is or edited. Nothing but "
+    "headers is read.",
     {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
     plan_command::Bind};
