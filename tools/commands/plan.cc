@@ -209,7 +209,8 @@ constinit const Command kPlan = {
     "Every expert belongs to one group; an overlay replicates some of them on every node. With "
     "--statistics a partition decides from what the model's routers choose, groups may share "
     "experts, and the report tells what new sessions will find on their node. The plan is plain "
-    "JSON: shard-experts --plan takes it as it is or edited. Nothing but headers is read.",
+    "JSON: build --plan and shard-experts --plan take it as it is or edited. Nothing but headers "
+    "is read.",
     {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
     plan_command::Bind};
