@@ -121,7 +121,7 @@ Status ReadPinned(const JsonFields& fields, const LayerCounts& layers, PlanExpec
     SHARD_TRY(const std::string ids, members.String("experts"));
     const auto found = layers.find(static_cast<uint32_t>(std::min<uint64_t>(layer, UINT32_MAX)));
     if (found == layers.end()) return members.Wrong("layer", "a layer with experts");
-    SHARD_TRY(out.pinned[found->first], ParseIds(where, ids, found->second));
+    SHARD_TRY(out.pinned[found->first], ParseIds(where, ids, found->second - 1));
   }
   return Ok();
 }

@@ -55,15 +55,20 @@ Result<std::vector<std::vector<double>>> UsesByGroup(const SessionShares& shares
   return SumShares(shares, group_of_session, held.size());
 }
 
-std::optional<size_t> OwnerOf(uint32_t id, size_t layer, const HeldSets& held, size_t place,
-                              const std::vector<std::vector<double>>& uses,
+bool AllHoldTheSame(const HeldSets& held, size_t layer) {
+  return std::all_of(held.begin(), held.end(),
+                     [&](const auto& group) { return group[layer] == held[0][layer]; });
+}
+
+// `use(group)` is how much the group uses the expert.
+template <class Use>
+std::optional<size_t> OwnerOf(uint32_t id, size_t layer, const HeldSets& held, const Use& use,
                               const std::vector<size_t>& owned) {
   std::optional<size_t> owner;
   for (size_t group = 0; group < held.size(); ++group) {
     if (!Contains(held[group][layer], id)) continue;
-    if (owner && uses[group][place] < uses[*owner][place]) continue;
-    if (owner && uses[group][place] == uses[*owner][place] && owned[group] >= owned[*owner])
-      continue;
+    if (owner && use(group) < use(*owner)) continue;
+    if (owner && use(group) == use(*owner) && owned[group] >= owned[*owner]) continue;
     owner = group;
   }
   return owner;
@@ -71,9 +76,14 @@ std::optional<size_t> OwnerOf(uint32_t id, size_t layer, const HeldSets& held, s
 
 void AddLayer(const SessionShares& shares, size_t index, uint32_t layer, const HeldSets& held,
               const std::vector<std::vector<double>>& uses, Plan& plan) {
+  // Where no group differs, sessions could go to any.
+  const bool same = AllHoldTheSame(held, index);
   std::vector<size_t> owned(held.size());
   for (uint32_t id = 0; id < shares.expert_count(index); ++id) {
-    const auto owner = OwnerOf(id, index, held, shares.offset(index) + id, uses, owned);
+    const auto use = [&](size_t group) {
+      return same ? 0 : uses[group][shares.offset(index) + id];
+    };
+    const auto owner = OwnerOf(id, index, held, use, owned);
     if (!owner) continue;
     ++owned[*owner];
     for (size_t group = 0; group < held.size(); ++group) {

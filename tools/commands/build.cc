@@ -14,7 +14,6 @@
 #include "tools/commands/verify_command.h"
 #include "tools/commands/write_command.h"
 #include "tools/options/source.h"
-#include "tools/options/statistics_options.h"
 #include "tools/reports/verify_report.h"
 #include "tools/reports/write_report.h"
 

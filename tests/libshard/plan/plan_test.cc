@@ -201,8 +201,10 @@ TEST_F(PlanTest, RefusesMoreGroupsTimesExpertsThanAPlanMayHave) {
 TEST_F(PlanTest, RefusesAnUnknownPartitionAndListsTheKnownOnes) {
   const Error error = ErrorOf(ModelForTest().Layers(1, 8, 2).Build(), Groups(2, "random"));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message,
-              HasSubstr("expected contiguous, modulo or explicit:FILE, found \"random\""));
+  EXPECT_THAT(
+      error.message,
+      HasSubstr("expected contiguous, modulo, explicit:FILE, ranked, coactivation, session or "
+                "same, found \"random\""));
 }
 
 TEST_F(PlanTest, RefusesAModelWithoutTopK) {
