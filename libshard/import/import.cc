@@ -181,6 +181,7 @@ Result<ExpertScores> ReadExpertScores(const ByteSource& file, const ImportOption
   SHARD_TRY(const Importer* importer, Choose(file, options));
   SHARD_TRY(ExpertScores scores, importer->read(file, options));
   scores.format = importer->name;
+  if (!options.pairs) scores.co_selection.clear();
   SHARD_TRY(scores.digest, DigestOfFile(file));
   for (SessionScores& session : scores.sessions) {
     if (session.name.empty()) session.name = Shown(FileName(where));

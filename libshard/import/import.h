@@ -20,6 +20,7 @@ struct ImportOptions {
   // formats do not say how many layers or experts there are and are refused without it.
   std::vector<MoeLayerShape> model;
   std::optional<ScoreBasis> basis;  // refused where a file does not have it
+  bool pairs = true;                // false: leave ExpertScores::co_selection out, to save memory
   std::string format;               // a name of Importers(); "" for what the content looks like
 };
 

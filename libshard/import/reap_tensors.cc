@@ -42,7 +42,7 @@ Result<std::vector<double>> ReadColumnTensor(const ByteSource& file, const Tenso
     return type.read(bytes);
   }
   return Error{Code::kUnsupported,
-               Cat(place, ": expected F32, F64, I32 or I64, found ", tensor.dtype)};
+               Cat(place, ": expected F32, F64, I32 or I64, found ", Shown(tensor.dtype))};
 }
 
 Result<ExpertScores> ReadReapTensors(const ByteSource& file, const ImportOptions& options) {

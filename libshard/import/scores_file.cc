@@ -129,6 +129,17 @@ Status PairsFrom(const JsonFields& fields, ExpertScores& scores) {
   return Ok();
 }
 
+// As profile writes it, or nothing.
+Result<std::string> RouterDigestFrom(const JsonFields& fields) {
+  constexpr size_t kDigits = 32;
+  SHARD_TRY(std::string digest, fields.StringOr("router_digest", ""));
+  const bool sound =
+      digest.empty() || (digest.size() == kDigits &&
+                         digest.find_first_not_of("0123456789abcdef") == std::string::npos);
+  if (!sound) return fields.Wrong("router_digest", "32 hexadecimal digits or no text");
+  return digest;
+}
+
 Result<ScoreBasis> BasisFrom(const JsonFields& fields) {
   SHARD_TRY(const std::string name, fields.String("basis"));
   for (size_t i = 0; i < kScoreBasisNames.size(); ++i) {
@@ -191,7 +202,7 @@ Result<ExpertScores> ScoresFromJson(const std::string& where, const Json& docume
     return Error{Code::kUnsupported,
                  Cat(where, ": version: expected ", kScoresVersion, ", found ", version)};
   ExpertScores scores;
-  SHARD_TRY(scores.router_digest, fields.StringOr("router_digest", ""));
+  SHARD_TRY(scores.router_digest, RouterDigestFrom(fields));
   SHARD_TRY(scores.basis, BasisFrom(fields));
   SHARD_TRY(scores.layer_agnostic, fields.BoolOr("layer_agnostic", false));
   SHARD_TRY(const Json* layers, fields.Array("layers"));

@@ -271,18 +271,16 @@ SessionTally ReadSession(const ModelIdentity& model, uint32_t version, Reader& i
   return session;
 }
 
-std::vector<std::vector<uint64_t>> ReadPairs(const ModelIdentity& model, Reader& in) {
-  std::vector<std::vector<uint64_t>> co_selection;
-  for (const MoeLayerShape& shape : model.layers) {
-    const uint64_t pairs = PairCount(shape.expert_count);
-    if (pairs > in.left()) in.Fail("more bytes");
-    std::vector<uint64_t> counts;
-    if (!in.problem()) counts.reserve(pairs);
-    for (uint64_t i = 0; i < pairs && !in.problem(); ++i) counts.push_back(in.Number());
-    co_selection.push_back(std::move(counts));
-    if (in.problem()) break;
+std::vector<uint64_t> ReadPairs(const MoeLayerShape& shape, Reader& in) {
+  const uint64_t pairs = PairCount(shape.expert_count);
+  std::vector<uint64_t> counts;
+  if (pairs > in.left()) {
+    in.Fail("more bytes");
+    return counts;
   }
-  return co_selection;
+  counts.reserve(pairs);
+  for (uint64_t i = 0; i < pairs && !in.problem(); ++i) counts.push_back(in.Number());
+  return counts;
 }
 
 Error Broken(const std::string& where, const Reader& in) {
@@ -339,8 +337,8 @@ class WholeStatistics final : public StatisticsParts {
     statistics_.sessions.push_back(std::move(session));
     return Ok();
   }
-  Status Pairs(std::vector<std::vector<uint64_t>> co_selection) override {
-    statistics_.co_selection = std::move(co_selection);
+  Status Pairs(std::vector<uint64_t> counts) override {
+    statistics_.co_selection.push_back(std::move(counts));
     return Ok();
   }
   Statistics Take() { return std::move(statistics_); }
@@ -397,12 +395,15 @@ Status StreamStatistics(const ByteSource& source, StatisticsParts& parts) {
     SHARD_CHECK(checks.Check(session));
     SHARD_CHECK(parts.Session(std::move(session)));
   }
-  std::vector<std::vector<uint64_t>> co_selection = ReadPairs(model, in);
+  for (size_t i = 0; i < model.layers.size() && !in.problem(); ++i) {
+    std::vector<uint64_t> counts = ReadPairs(model.layers[i], in);
+    if (in.problem()) break;
+    SHARD_CHECK(checks.CheckPairs(i, counts));
+    SHARD_CHECK(parts.Pairs(std::move(counts)));
+  }
   if (!in.problem() && !in.at_end()) in.Fail("nothing after the pairs");
   if (in.problem()) return Broken(where, in);
-  SHARD_CHECK(checks.CheckPairs(co_selection));
-  SHARD_CHECK(source.CheckUnchanged());
-  return parts.Pairs(std::move(co_selection));
+  return source.CheckUnchanged();
 }
 
 Result<Statistics> StatisticsFromBinary(const std::string& where,

@@ -13,6 +13,9 @@ namespace {
 // The largest file that is read. It is enough for ten thousand sessions of a large model.
 constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
 constexpr size_t kDigestDigits = 32;
+constexpr const char* kOtherPairs =
+    ": co_selection: expected one count for each pair of experts of each layer, found another "
+    "number";
 
 // False for NaN as well, for which every comparison is false.
 bool IsSum(double value, double most) { return value >= 0 && value <= most; }
@@ -130,23 +133,15 @@ Status SessionChecks::Check(const SessionTally& session) {
   return CheckTokenCounts(place, session);
 }
 
-Status SessionChecks::CheckPairs(const std::vector<std::vector<uint64_t>>& co_selection) const {
-  const auto& layers = model_.layers;
-  bool fit = co_selection.size() == layers.size();
-  for (size_t i = 0; fit && i < layers.size(); ++i) {
-    fit = co_selection[i].size() == PairCount(layers[i].expert_count);
-  }
-  if (!fit)
-    return Error{Code::kCorrupt, Cat(where_,
-                                     ": co_selection: expected one count for each pair of "
-                                     "experts of each layer, found another number")};
-  for (size_t i = 0; i < layers.size(); ++i) {
-    for (const uint64_t count : co_selection[i]) {
-      if (count > tokens_)
-        return Error{Code::kCorrupt,
-                     Cat(where_, ": co_selection: layer ", layers[i].layer, ": expected at most ",
-                         tokens_, " tokens for a pair, found ", count)};
-    }
+Status SessionChecks::CheckPairs(size_t index, const std::vector<uint64_t>& counts) const {
+  const MoeLayerShape& layer = model_.layers[index];
+  if (counts.size() != PairCount(layer.expert_count))
+    return Error{Code::kCorrupt, Cat(where_, kOtherPairs)};
+  for (const uint64_t count : counts) {
+    if (count > tokens_)
+      return Error{Code::kCorrupt,
+                   Cat(where_, ": co_selection: layer ", layer.layer, ": expected at most ",
+                       tokens_, " tokens for a pair, found ", count)};
   }
   return Ok();
 }
@@ -155,7 +150,11 @@ Status CheckStatistics(const std::string& where, const Statistics& statistics) {
   SHARD_CHECK(CheckModelIdentity(where, statistics.model));
   SessionChecks checks(where, statistics.model);
   for (const SessionTally& session : statistics.sessions) SHARD_CHECK(checks.Check(session));
-  return checks.CheckPairs(statistics.co_selection);
+  if (statistics.co_selection.size() != statistics.model.layers.size())
+    return Error{Code::kCorrupt, Cat(where, kOtherPairs)};
+  for (size_t i = 0; i < statistics.co_selection.size(); ++i)
+    SHARD_CHECK(checks.CheckPairs(i, statistics.co_selection[i]));
+  return Ok();
 }
 
 namespace {

@@ -35,10 +35,12 @@ class StatisticsParts {
   virtual ~StatisticsParts() = default;
   virtual Status Model(const ModelIdentity& model) = 0;
   virtual Status Session(SessionTally session) = 0;
-  virtual Status Pairs(std::vector<std::vector<uint64_t>> co_selection) = 0;
+  // Of each layer, in their order.
+  virtual Status Pairs(std::vector<uint64_t> counts) = 0;
 };
-// Reads the binary form a session at a time, so that no more than one is in memory. Errors are
-// those of StatisticsFromBinary; every part has passed its checks when it is handed over.
+// Reads the binary form a session or a layer's pairs at a time, so that no more is in memory.
+// Errors are those of StatisticsFromBinary; every part has passed its checks when it is handed
+// over, but one that follows may be refused.
 Status StreamStatistics(const ByteSource& source, StatisticsParts& parts);
 
 // Checks that names of sessions differ, layers ascend and have experts, tables have the right size,
@@ -57,8 +59,8 @@ class SessionChecks {
       : where_(std::move(where)), model_(model) {}
   // Each session once, in their order.
   Status Check(const SessionTally& session);
-  // Of all layers, behind the last session.
-  Status CheckPairs(const std::vector<std::vector<uint64_t>>& co_selection) const;
+  // Of one layer, by its place in the model; behind the last session.
+  Status CheckPairs(size_t index, const std::vector<uint64_t>& counts) const;
 
  private:
   std::string where_;

@@ -100,7 +100,7 @@ std::vector<MoeLayerShape> LayersOf(const std::optional<MoeModel>& model) {
 
 Result<ExpertScores> ReadScores(const Arguments& arguments, const std::optional<MoeModel>& model,
                                 std::optional<ScoreBasis> usual) {
-  ImportOptions options{LayersOf(model), BasisOf(arguments), arguments.from};
+  ImportOptions options{LayersOf(model), BasisOf(arguments), true, arguments.from};
   // What a format's readers count, where the file has it.
   if (!options.basis && usual) {
     options.basis = usual;

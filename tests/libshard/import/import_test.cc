@@ -57,7 +57,7 @@ TEST(Import, AFormatCanBeNamed) {
   EXPECT_EQ(error.message, "in: logical_count: expected counts, found none");
   options.format = "csv";
   EXPECT_THAT(ImportError("x", options).message,
-              HasSubstr("expected a format of statistics (moepack-statistics, "));
+              HasSubstr("expected a format of statistics (moepack-scores, moepack-statistics, "));
 }
 
 TEST(Import, ADirectoryIsRefused) {
@@ -159,7 +159,7 @@ TEST(Import, PairsThatOnlyOneFileHasAreDroppedWithAWarning) {
 
 TEST(Import, ALayerThatNoTokenReachedIsRefusedByName) {
   const Error error = ImportError(R"({"logical_count": [[1, 2], [0, 0]]})",
-                                  ImportOptions{{{0, 2, 1}, {1, 2, 1}}, std::nullopt, ""});
+                                  ImportOptions{{{0, 2, 1}, {1, 2, 1}}, {}, true, ""});
   EXPECT_EQ(error.code, Code::kCorrupt);
   EXPECT_EQ(error.message, "in: layer 1: expected an expert with a score above 0, found none");
 }
@@ -173,6 +173,14 @@ TEST(Import, FewerSelectionsThanExpertsAreAWarning) {
       ImportedBytes(R"({"0": {"total_tokens": 3, "expert_frequency": [3, 3, 0, 0]}})");
   EXPECT_THAT(tokens.warnings, ElementsAre("in: 3 tokens for 4 experts: most look unused because "
                                            "too little was read"));
+}
+
+TEST(Import, PairsAreLeftOutWhereNobodyAsksForThem) {
+  ImportOptions options = ForTiny();
+  options.pairs = false;
+  const ExpertScores without = Imported("profile.json", options);
+  EXPECT_TRUE(without.co_selection.empty());
+  EXPECT_EQ(without.sessions, Imported("profile.json", ForTiny()).sessions);
 }
 
 TEST(Import, OneTableIsASessionUnderTheNameOfItsFile) {

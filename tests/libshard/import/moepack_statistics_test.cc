@@ -23,6 +23,8 @@ TEST(MoepackStatisticsImport, BothFormsGiveTheScoresOfTheWholeStatistics) {
     const ExpertScores binary = ImportedBytes(StatisticsToBinary(*statistics), options);
     EXPECT_TRUE(WithoutSource(json) == expected);
     EXPECT_TRUE(WithoutSource(binary) == expected);
+    options.pairs = false;
+    EXPECT_TRUE(ImportedBytes(StatisticsToBinary(*statistics), options).co_selection.empty());
   }
 }
 

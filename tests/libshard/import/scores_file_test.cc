@@ -56,6 +56,8 @@ TEST(ScoresFile, TokensAndSuperExpertsAreKept) {
 TEST(ScoresFile, WhatContradictsTheFormatIsRefusedByName) {
   EXPECT_EQ(ScoresError([](Json& j) { j["version"] = 2; }).message,
             "in: version: expected 1, found 2");
+  EXPECT_EQ(ScoresError([](Json& j) { j["router_digest"] = "12"; }).message,
+            "in: router_digest: expected 32 hexadecimal digits or no text, found \"12\"");
   EXPECT_EQ(ScoresError([](Json& j) { j["basis"] = "mass"; }).message,
             "in: basis: expected \"count\", \"gate\" or \"reap\", found \"mass\"");
   EXPECT_EQ(ScoresError([](Json& j) { j["layers"][1]["experts"] = 5000; }).message,

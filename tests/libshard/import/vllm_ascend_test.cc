@@ -47,7 +47,7 @@ TEST(VllmAscend, ALineThatIsNoneIsRefusedByItsNumber) {
   EXPECT_THAT(ImportError(good + "{\"1\": [").message, HasSubstr("in: line 2: JSON: "));
   EXPECT_EQ(ImportError(good + "{\"0\": [1, 0]}").message,
             "in: layer 0: expected once, found twice");
-  EXPECT_EQ(ImportError("{\"0\": [1, 1]}", ImportOptions{{{0, 2, 1}}, std::nullopt, ""}).message,
+  EXPECT_EQ(ImportError("{\"0\": [1, 1]}", ImportOptions{{{0, 2, 1}}, {}, true, ""}).message,
             "in: layer 0: expert 1: expected once, found twice");
 }
 
