@@ -138,21 +138,12 @@ std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options) {
   return words;
 }
 
-Result<ExpertScores> ReadPlanScores(const std::vector<std::string>& files, const MoeModel&,
-                                    std::optional<ScoreBasis> score) {
-  SHARD_TRY(Statistics all, ReadStatistics(files.front()));
-  for (size_t i = 1; i < files.size(); ++i) {
-    SHARD_TRY(const Statistics more, ReadStatistics(files[i]));
-    SHARD_CHECK(MergeStatistics(files[i], more, all));
-  }
-  ExpertScores scores = ScoresFromStatistics(all, score);
-  SHARD_TRY(scores.digest, DigestOf(files));
-  return scores;
-}
-
 Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   if (options.statistics_files.empty()) return options;
-  SHARD_TRY(ExpertScores scores, ReadPlanScores(options.statistics_files, model, options.score));
+  ImportOptions import;
+  import.model = MeasuredLayers(model);
+  import.basis = options.score;
+  SHARD_TRY(ExpertScores scores, ReadExpertScores(options.statistics_files, import));
   PrintWarnings(scores.warnings);
   options.scores = std::make_shared<const ExpertScores>(std::move(scores));
   return options;

@@ -70,6 +70,16 @@ SessionPlace PlaceByRace(const std::string& session, const std::vector<uint32_t>
   return place;
 }
 
+std::string PlacementLine(const PlacementTable& table) {
+  std::string text = Cat("placement: ", Plural(table.tokens.ids.size(), "token"));
+  if (table.tokens.left_out > 0) text += Cat(", ", FormatCount(table.tokens.left_out), " left out");
+  const PlacementTrial& trial = table.trial;
+  if (trial.sessions == 0) return text + "; no group has two sessions to try it on";
+  return text + Cat("; sends ", trial.right, " of ", Plural(trial.sessions, "session"),
+                    " that it had not seen to their group, and is right about ", trial.sure_right,
+                    " of the ", trial.sure, " it is sure of");
+}
+
 std::string PlaceText(const std::vector<SessionPlace>& places) {
   Table table({"session", ">group", ">second", ">lead", "sure", ">tokens", ">known", "by"});
   for (const SessionPlace& place : places) {

@@ -35,6 +35,9 @@ SessionPlace PlaceByProbe(const std::string& session, const std::vector<double>&
 SessionPlace PlaceByRace(const std::string& session, const std::vector<uint32_t>& groups,
                          const runtime::RaceResult& race);
 
+// What a plan says of its table, one line: rows, and the trial.
+std::string PlacementLine(const PlacementTable& table);
+
 std::string PlaceText(const std::vector<SessionPlace>& places);
 moepack::Json PlaceJson(const std::string& source, const std::vector<SessionPlace>& places);
 
