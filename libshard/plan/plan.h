@@ -20,6 +20,12 @@ struct GroupPlan {
 // Returns owned ∪ fill, the experts that the group's bundle stores.
 LayerExperts HeldBy(const GroupPlan& group);
 
+// Layers that one of several machines of a node runs, both ends included.
+struct StageRange {
+  uint32_t first_layer = 0, last_layer = 0;
+  bool operator==(const StageRange&) const = default;
+};
+
 struct Plan {
   std::string scheme;                  // a name of a Partition or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
@@ -27,8 +33,9 @@ struct Plan {
   std::vector<GroupPlan> groups;
   std::string overlay_version;  // "" without an overlay
   LayerExperts overlay;
-  LayerExperts remainder;  // owned by no group
-  bool uniform = false;    // |eligible(g, l)| is the same for all g and l
+  LayerExperts remainder;               // owned by no group
+  bool uniform = false;                 // |eligible(g, l)| is the same for all g and l
+  std::vector<StageRange> stages = {};  // in order; none: one machine runs all layers
 };
 
 // Returns eligible(g, l) = owned ∪ fill ∪ overlay in ascending order: the experts that the router
