@@ -9,6 +9,7 @@ namespace moepack {
 namespace {
 
 constexpr std::string_view kContiguous = "contiguous";
+constexpr const char* kByNode = "contiguous-by-node";  // runs of different lengths
 
 // The run of a layer's experts that node `node` owns: its share of them by room, rounded.
 ExpertIds RunOf(const std::vector<uint32_t>& room, size_t node, uint32_t expert_count) {
@@ -62,22 +63,22 @@ Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
   SHARD_CHECK(CheckRoom(layers, eligible));
   by_number.uniform = false;
   SHARD_TRY(Plan plan, MakePlan(model, by_number));
+  const bool alike = std::all_of(eligible.begin(), eligible.end(),
+                                 [&](uint32_t count) { return count == eligible.front(); });
+  if (!alike) plan.scheme = kByNode;
   for (size_t node = 0; node < eligible.size(); ++node) {
     GroupPlan& group = plan.groups[node];
     group.fill.clear();
     for (const auto& [layer, expert_count] : layers) {
-      group.owned[layer] = RunOf(eligible, node, expert_count);
+      if (!alike) group.owned[layer] = RunOf(eligible, node, expert_count);
       ExpertIds fill = FillAfter(group.owned[layer], IdsOf(plan.overlay, layer), expert_count,
                                  std::min(eligible[node], expert_count));
       if (!fill.empty()) group.fill[layer] = std::move(fill);
     }
   }
-  const uint32_t first = eligible.front();
-  const bool counts =
-      std::all_of(eligible.begin(), eligible.end(), [&](uint32_t count) { return count == first; });
-  const bool room = std::all_of(layers.begin(), layers.end(),
-                                [&](const auto& layer) { return layer.second >= first; });
-  plan.uniform = counts && room;
+  plan.uniform = alike && std::all_of(layers.begin(), layers.end(), [&](const auto& layer) {
+                   return layer.second >= eligible.front();
+                 });
   SHARD_CHECK(CheckPlan("plan", plan));
   return plan;
 }

@@ -57,7 +57,9 @@ class StageDivider {
   // Of the layers at [begin, end). REQUIRES: begin < end.
   StageNeed Need(uint32_t stage, size_t begin, size_t end) const {
     StageNeed need;
-    need.range = {layers_[begin], layers_[end - 1]};
+    // A layer of which nothing is known to lie in it, as of some configs alone, has a stage too.
+    need.range.first_layer = begin == 0 ? 0 : layers_[begin - 1] + 1;
+    need.range.last_layer = layers_[end - 1];
     need.weights = weights_[end] - weights_[begin];
     need.cache = cache_[end] - cache_[begin];
     need.buffers = input_.buffers;

@@ -65,6 +65,8 @@ Status CheckPlan(const std::string& where, const Plan& plan);
 // Writes "partition" and "overlays" as in plan.json and distribution.json.
 Json PartitionToJson(const Plan& plan);
 Json OverlaysToJson(const Plan& plan);
+// "stages"; an empty array where one machine runs all layers.
+Json StagesToJson(const Plan& plan);
 // Reads both back; `layers` and `top_k` come from the model.
 Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
                           const std::map<uint32_t, uint32_t>& top_k);

@@ -183,6 +183,7 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   named["source"] = DirectoryName(model.checkpoint().tree()->name());
   document["partition"] = PartitionToJson(plan);
   document["overlays"] = OverlaysToJson(plan);
+  if (!plan.stages.empty()) document["stages"] = StagesToJson(plan);
   return document;
 }
 
@@ -210,6 +211,7 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   SHARD_CHECK(CheckSameModel(fields, model));
   SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
+  SHARD_CHECK(ReadStages(path, fields, plan));
   return plan;
 }
 
