@@ -62,12 +62,20 @@ class Sweeper {
       if (!said) table_.notes.push_back(note);
     }
     const Extent extent = ExtentOf(model_, sizer);
+    std::optional<NodeNeed> fitting;
+    if (options_.budget) {
+      const auto fits = FitNodes(model_, sizer, {*options_.budget}, options_.extras, 0);
+      if (fits) fitting = fits->front().need;
+    }
     std::vector<SweepRow> rows;
     for (const uint32_t groups : options_.groups) {
       const uint32_t share = (extent.experts + groups - 1) / groups;
       if (groups > extent.experts || (!options_.budget && share < extent.top_k)) continue;
-      SHARD_TRY(SweepRow row, Row(sizer, extent, groups, share));
+      SHARD_TRY(SweepRow row, Row(sizer, extent, share, fitting));
       row.recipe = recipe;
+      row.groups = groups;
+      row.fits =
+          !options_.budget || (fitting && uint64_t{fitting->eligible} * groups >= extent.experts);
       if (options_.capture) row.capture = options_.capture(groups, row.need.eligible);
       rows.push_back(std::move(row));
     }
@@ -75,20 +83,15 @@ class Sweeper {
     return Ok();
   }
 
-  Result<SweepRow> Row(const NodeSizer& sizer, const Extent& extent, uint32_t groups,
-                       uint32_t share) {
+  // What the node needs with all that fits it, or else with its share of the experts.
+  Result<SweepRow> Row(const NodeSizer& sizer, const Extent& extent, uint32_t share,
+                       const std::optional<NodeNeed>& fitting) const {
     SweepRow row;
-    row.groups = groups;
-    if (options_.budget) {
-      const auto fit = FitNodes(model_, sizer, {*options_.budget}, options_.extras, 0);
-      row.fits = fit && uint64_t{fit->front().need.eligible} * groups >= extent.experts;
-      if (fit && row.fits) {
-        row.need = fit->front().need;
-        return row;
-      }
-    }
-    // What the node would need.
     row.need.eligible = std::max(share, extent.top_k);
+    if (fitting && fitting->eligible >= share) {
+      row.need = *fitting;
+      return row;
+    }
     row.need.extras = options_.extras;
     SHARD_TRY(row.need.weights, sizer.NodeOf(row.need.eligible));
     return row;

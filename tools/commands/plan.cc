@@ -13,7 +13,10 @@
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/commands/plan_machines.h"
+#include "tools/options/machine_options.h"
 #include "tools/options/options.h"
+#include "tools/reports/fit_report.h"
 #include "tools/reports/node_report.h"
 
 namespace moepack::cli {
@@ -26,14 +29,24 @@ constexpr uint64_t kMaxPlanFile = 256u << 20;
 struct Arguments {
   SourceArguments source;
   PlanOptions plan;
+  MachineArguments machines;
   std::string out = "plan.json";
   bool force = false, dry_run = false, json = false;
 };
 
-// Sizes come from the layout that shard-experts would write; a names-only checkpoint has none.
-Result<std::optional<PartBytes>> Sizes(const MoeModel& model, const Plan& plan) {
-  if (model.checkpoint().names_only()) return std::optional<PartBytes>();
-  SHARD_TRY(const auto files, SliceSafetensors(model, plan, {}));
+// Lays out what build would write; none for a checkpoint without sizes when none are asked for.
+Result<std::optional<NodeSizer>> MakeSizer(const PlannedModel& model, const Arguments& arguments) {
+  SHARD_TRY(const auto types, TypesOf(arguments.machines));
+  const bool sizeless = model.sized().checkpoint().names_only();
+  if (sizeless && !types && !arguments.machines.wanted()) return std::optional<NodeSizer>();
+  SHARD_TRY(NodeSizer sizer, NodeSizer::Make(model.sized(), types));
+  PrintNotes(sizer.notes());
+  return std::optional(std::move(sizer));
+}
+
+Result<std::optional<PartBytes>> Sizes(const std::optional<NodeSizer>& sizer, const Plan& plan) {
+  if (!sizer) return std::optional<PartBytes>();
+  SHARD_TRY(const auto files, sizer->BundleFiles(plan));
   return std::optional(BytesOfFiles(files, plan.groups.size()));
 }
 
@@ -82,18 +95,20 @@ Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
 struct Outcome {
   const Arguments& arguments;
   const MoeModel& model;
-  const Plan& plan;
+  const MachinePlan& made;
   const PartBytes* bytes;
   uint64_t document_bytes;
 };
 
 std::string Report(const Outcome& outcome) {
-  const Plan& plan = outcome.plan;
+  const Plan& plan = outcome.made.plan;
   std::string text =
       Cat(Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"), ", ",
           plan.scheme, plan.uniform ? ", uniform" : "");
   if (!plan.overlay_version.empty()) text += Cat(", overlay ", Shown(plan.overlay_version));
   text += "\n" + NodeTable(plan, outcome.bytes);
+  if (!outcome.made.nodes.empty()) text += "\n" + FitText(outcome.made.nodes, *outcome.made.use);
+  if (!outcome.made.stages.empty()) text += "\n" + StagesText(outcome.made.stages);
   const uint64_t remainder = CountIds(plan.remainder);
   if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
   if (outcome.arguments.out != kStandardOutput) {
@@ -104,34 +119,36 @@ std::string Report(const Outcome& outcome) {
 }
 
 Json ReportJson(const Outcome& outcome) {
-  const Plan& plan = outcome.plan;
-  return {{"source", outcome.arguments.source.shown()},
-          {"family", outcome.model.family().name},
-          {"scheme", plan.scheme},
-          {"uniform", plan.uniform},
-          {"overlay_version", plan.overlay_version},
-          {"nodes", NodesToJson(plan, outcome.bytes)},
-          {"remainder_experts", CountIds(plan.remainder)},
-          {"warnings", PlanWarnings(outcome.model, plan)},
-          {"output",
-           {{"file", outcome.arguments.out},
-            {"bytes", outcome.document_bytes},
-            {"written", !outcome.arguments.dry_run}}}};
+  const Plan& plan = outcome.made.plan;
+  Json document = {{"source", outcome.arguments.source.shown()},
+                   {"family", outcome.model.family().name},
+                   {"scheme", plan.scheme},
+                   {"uniform", plan.uniform},
+                   {"overlay_version", plan.overlay_version},
+                   {"nodes", NodesToJson(plan, outcome.bytes)},
+                   {"remainder_experts", CountIds(plan.remainder)},
+                   {"warnings", PlanWarnings(outcome.model, plan)}};
+  if (!outcome.made.nodes.empty())
+    document["memory"] = FitJson(outcome.made.nodes, *outcome.made.use);
+  if (!outcome.made.stages.empty()) document["stages"] = StagesJson(outcome.made.stages);
+  document["output"] = {{"file", outcome.arguments.out},
+                        {"bytes", outcome.document_bytes},
+                        {"written", !outcome.arguments.dry_run}};
+  return document;
 }
 
-Result<int> Run(const Arguments& arguments) {
-  SHARD_CHECK(CheckPlanOptions(arguments.plan));
-  SHARD_CHECK(CheckOutput(arguments));
-  SHARD_TRY(const MoeModel model, OpenModel(arguments.source));
-  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
-  const auto root = model.checkpoint().tree()->LocalPath("");
-  SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
-  SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
-  SHARD_TRY(const auto bytes, Sizes(model, plan));
-  PrintWarnings(PlanWarnings(model, plan));
+// A plan is bound to the weights of a checkpoint, of which a config alone tells nothing.
+Status CheckWritable(const PlannedModel& model, const Arguments& arguments) {
+  if (!model.config_alone || arguments.dry_run) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(arguments.source.shown(),
+                   ": expected a checkpoint to write a plan for, found "
+                   "its config alone"),
+               "--dry-run prints what the plan would be"};
+}
 
-  SHARD_TRY(const std::string document, PlanText(model, plan));
-  const Outcome outcome{arguments, model, plan, bytes ? &*bytes : nullptr, document.size()};
+Result<int> Write(const Outcome& outcome, const std::string& document) {
+  const Arguments& arguments = outcome.arguments;
   if (arguments.out == kStandardOutput) {
     std::string report = Report(outcome);
     report.pop_back();
@@ -145,10 +162,38 @@ Result<int> Run(const Arguments& arguments) {
   return kExitDone;
 }
 
+Result<int> Run(Arguments& arguments) {
+  SHARD_CHECK(CheckMachineOptions(arguments.machines, arguments.plan.groups));
+  if (arguments.machines.sweep) {
+    return RunSweep(arguments.source, arguments.machines, arguments.json, {});
+  }
+  if (arguments.plan.groups == 0 && arguments.machines.stages == 0) {
+    SHARD_TRY(const auto nodes, ParseNodes(arguments.machines.nodes));
+    arguments.plan.groups = static_cast<uint32_t>(nodes.size());
+  }
+  SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_CHECK(CheckOutput(arguments));
+  SHARD_TRY(const PlannedModel opened, OpenPlanned(arguments.source));
+  SHARD_CHECK(CheckWritable(opened, arguments));
+  const MoeModel& model = opened.planned();
+  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
+  const auto root = model.checkpoint().tree()->LocalPath("");
+  SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
+  SHARD_TRY(const auto sizer, MakeSizer(opened, arguments));
+  SHARD_TRY(const MachinePlan made,
+            MakeMachinePlan(opened, sizer ? &*sizer : nullptr, arguments.machines, arguments.plan));
+  SHARD_TRY(const auto bytes, Sizes(sizer, made.plan));
+  PrintWarnings(PlanWarnings(model, made.plan));
+
+  SHARD_TRY(const std::string document, PlanText(model, made.plan));
+  return Write({arguments, model, made, bytes ? &*bytes : nullptr, document.size()}, document);
+}
+
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
   AddPlanOptions(app, arguments->plan);
+  AddMachineOptions(app, arguments->machines);
   StartSection(app, Section::kOutput);
   app.add_option("-o,--output", arguments->out,
                  "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
