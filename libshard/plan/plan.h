@@ -26,6 +26,12 @@ struct GroupPlan {
 // Returns owned ∪ fill, the experts that the group's bundle stores.
 LayerExperts HeldBy(const GroupPlan& group);
 
+// Layers that one of several machines of a node runs, both ends included.
+struct StageRange {
+  uint32_t first_layer = 0, last_layer = 0;
+  bool operator==(const StageRange&) const = default;
+};
+
 struct Plan {
   std::string scheme;                  // a name of a Partition or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
@@ -38,6 +44,7 @@ struct Plan {
   // What sessions will find on their node; of plans that were made with statistics.
   std::optional<PlanExpectation> expectation;
   std::optional<PlacementTable> placement;  // which group a session should go to
+  std::vector<StageRange> stages = {};  // in order; none: one machine runs all layers
 };
 
 // Returns eligible(g, l) = owned ∪ fill ∪ overlay in ascending order: the experts that the router
@@ -81,6 +88,8 @@ Status CheckPlan(const std::string& where, const Plan& plan);
 // Writes "partition" and "overlays" as in plan.json and distribution.json.
 Json PartitionToJson(const Plan& plan);
 Json OverlaysToJson(const Plan& plan);
+// "stages"; an empty array where one machine runs all layers.
+Json StagesToJson(const Plan& plan);
 // Reads both back; `layers` and `top_k` come from the model.
 Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
                           const std::map<uint32_t, uint32_t>& top_k);

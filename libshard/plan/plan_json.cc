@@ -188,6 +188,7 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   document["overlays"] = OverlaysToJson(plan);
   if (plan.expectation) document["expectation"] = ExpectationToJson(*plan.expectation);
   if (plan.placement) document["placement"] = PlacementToJson(*plan.placement);
+  if (!plan.stages.empty()) document["stages"] = StagesToJson(plan);
   return document;
 }
 
@@ -220,9 +221,11 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
     SHARD_TRY(plan.expectation, ExpectationFromJson(Cat(path, ": expectation"), *expectation,
                                                     plan.groups.size(), plan.layers));
   }
-  if (!fields.Has("placement")) return plan;
-  SHARD_TRY(plan.placement, PlacementFromJson(Cat(path, ": placement"), document["placement"],
-                                              plan.groups.size(), plan.layers));
+  if (fields.Has("placement")) {
+    SHARD_TRY(plan.placement, PlacementFromJson(Cat(path, ": placement"), document["placement"],
+                                                plan.groups.size(), plan.layers));
+  }
+  SHARD_CHECK(ReadStages(path, fields, plan));
   return plan;
 }
 

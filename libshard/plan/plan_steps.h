@@ -56,6 +56,11 @@ Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups
 Status CheckOneOwner(const std::string& where, const Plan& plan);
 Status CheckEligibleCounts(const std::string& where, const Plan& plan);
 
+// Read and check "stages" of plan.json; none is no error. Ranges of layers follow each other from
+// layer 0 and reach the last layer with experts.
+Status ReadStages(const std::string& path, const JsonFields& fields, Plan& plan);
+Status CheckStages(const std::string& where, const Plan& plan);
+
 // Turns kCorrupt into kInvalidArgument, because options that do not fit the model are a mistake of
 // the user and not a corrupt file.
 template <class T>

@@ -188,6 +188,7 @@ Json HeadToJson(const Manifest& manifest) {
   out["partition"] = PartitionToJson(manifest.plan);
   out["overlays"] = OverlaysToJson(manifest.plan);
   out["routing"] = RoutingToJson(manifest);
+  if (!manifest.plan.stages.empty()) out["stages"] = StagesToJson(manifest.plan);
   const Json& unknown = UnknownOf(manifest);
   for (const char* section : {"stages", "calibration", "quality"}) {
     if (unknown.contains(section)) out[section] = unknown[section];
