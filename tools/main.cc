@@ -37,6 +37,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kCheck,         //
     &moepack::cli::kProfile,       //
     &moepack::cli::kEval,          //
+    &moepack::cli::kReplay,        //
 };
 
 }  // namespace

@@ -67,30 +67,34 @@ bool LooksLikeRouteTrace(std::string_view head) {
   return form != TraceForm::kNone && form != TraceForm::kGzip;
 }
 
+Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& options) {
+  std::string head(static_cast<size_t>(std::min<uint64_t>(file.size(), kTraceHead)), '\0');
+  SHARD_CHECK(file.ReadAt(0, std::as_writable_bytes(std::span(head))));
+  switch (FormOf(head)) {
+    case TraceForm::kTable:
+      return ReadTraceTable(file, options);
+    case TraceForm::kRuns:
+      return ReadTraceRuns(file, options);
+    case TraceForm::kExport:
+      return ReadTraceExport(file, options);
+    case TraceForm::kGzip:
+      return Error{Code::kUnsupported, Cat(file.name(), ": expected a trace, found gzip"),
+                   Cat("run gunzip --keep ", ShellWord(file.name()), " and name its output")};
+    case TraceForm::kNone:
+      break;
+  }
+  return Error{Code::kCorrupt,
+               Cat(file.name(), ": expected a trace of routing, found ",
+                   head.empty() ? "nothing" : Quoted(std::string_view(head).substr(0, 40))),
+               "docs/replay.md lists the formats"};
+}
+
 Result<RouteTrace> ReadRouteTrace(const std::string& path, const TraceOptions& options) {
   SHARD_TRY(const Source source, LocalSource(path));
   if (source.file.empty())
     return Error{Code::kInvalidArgument, Cat(path, ": expected a trace, found a directory")};
   SHARD_TRY(const ByteSourcePtr file, source.tree->Open(source.file));
-  std::string head(static_cast<size_t>(std::min<uint64_t>(file->size(), kTraceHead)), '\0');
-  SHARD_CHECK(file->ReadAt(0, std::as_writable_bytes(std::span(head))));
-  switch (FormOf(head)) {
-    case TraceForm::kTable:
-      return ReadTraceTable(*file, options);
-    case TraceForm::kRuns:
-      return ReadTraceRuns(*file, options);
-    case TraceForm::kExport:
-      return ReadTraceExport(*file, options);
-    case TraceForm::kGzip:
-      return Error{Code::kUnsupported, Cat(path, ": expected a trace, found gzip"),
-                   Cat("run gunzip --keep ", ShellWord(path), " and name its output")};
-    case TraceForm::kNone:
-      break;
-  }
-  return Error{Code::kCorrupt,
-               Cat(path, ": expected a trace of routing, found ",
-                   head.empty() ? "nothing" : Quoted(std::string_view(head).substr(0, 40))),
-               "docs/replay.md lists the formats"};
+  return ReadRouteTrace(*file, options);
 }
 
 ExpertScores ScoresFromTrace(const RouteTrace& trace) {

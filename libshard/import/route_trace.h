@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/byte_source.h"
 #include "libshard/base/result.h"
 #include "libshard/stats/expert_scores.h"
 #include "libshard/stats/statistics.h"
@@ -79,6 +80,8 @@ bool LooksLikeRouteTrace(std::string_view head);
 // The file may be hostile. kCorrupt names file and line: wrong numbers, ids beyond the experts, an
 // id twice in a step, steps out of order, no row at all. kMismatch when it is not a trace of
 // TraceOptions::layers, kUnsupported for another version.
+Result<RouteTrace> ReadRouteTrace(const ByteSource& file, const TraceOptions& options);
+// The same for a path on this machine.
 Result<RouteTrace> ReadRouteTrace(const std::string& path, const TraceOptions& options);
 
 // Adds the choices up: gates where the trace has them, else counts. Turns become sessions. The

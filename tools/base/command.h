@@ -43,6 +43,7 @@ extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;
 extern const Command kEval;
+extern const Command kReplay;
 
 using Commands = std::span<const Command* const>;
 
