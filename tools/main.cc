@@ -39,6 +39,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kProfile,       //
     &moepack::cli::kStatistics,    //
     &moepack::cli::kEval,          //
+    &moepack::cli::kReplay,        //
 };
 
 }  // namespace

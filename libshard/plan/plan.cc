@@ -1,6 +1,7 @@
 #include "libshard/plan/plan.h"
 
 #include "libshard/base/text.h"
+#include "libshard/plan/placement.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
@@ -71,6 +72,7 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   plan.uniform = IsUniform(plan);
   if (!options.scores) return plan;
   SHARD_TRY(plan.expectation, ExpectCapture(plan, *options.scores, basis));
+  plan.placement = PlacementFor(plan, *options.scores);
   return plan;
 }
 

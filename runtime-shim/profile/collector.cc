@@ -30,6 +30,7 @@ StatisticsCollector::StatisticsCollector(const ModelIdentity& model, std::option
 void StatisticsCollector::StartSession(const std::string& name, const std::string& bucket,
                                        const std::string& executor, const std::string& precision) {
   StartWindow();
+  session_start_ = before_;
   statistics_.sessions.push_back({name, bucket, executor, precision, {}});
 }
 
@@ -64,12 +65,24 @@ void StatisticsCollector::Observe(const RoutedBatch& batch) {
       layers.begin(), layers.end(), batch.layer,
       [](const MoeLayerShape& shape, uint32_t layer) { return shape.layer < layer; });
   if (found == layers.end() || found->layer != batch.layer) return;
+  if (trace_ != nullptr) Trace(batch);
   const size_t index = static_cast<size_t>(found - layers.begin());
   PhaseTally& tally = statistics_.sessions.back().phases[static_cast<size_t>(phase_)];
   for (uint32_t token = 0; token < batch.tokens; ++token) {
     Count(batch, token, tally.layers[index]);
     if (window_.IsSink(batch.first_position + token)) continue;
     CountPairs(batch.chosen[token], batch.expert_count, statistics_.co_selection[index]);
+  }
+}
+
+void StatisticsCollector::Trace(const RoutedBatch& batch) {
+  TraceStep step;
+  step.turn = static_cast<uint32_t>(statistics_.sessions.size() - 1);
+  step.phase = phase_;
+  const uint64_t first = before_ - session_start_ + batch.first_position;
+  for (uint32_t token = 0; token < batch.tokens; ++token) {
+    step.position = static_cast<uint32_t>(first + token);
+    trace_->Add(step, batch.layer, batch.chosen[token].ids, batch.chosen[token].weights);
   }
 }
 
