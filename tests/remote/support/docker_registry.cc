@@ -23,6 +23,14 @@ std::optional<DockerRegistry::Request> LoggedRequest(const std::string& line) {
 
 }  // namespace
 
+DockerRegistry::Settings DockerRegistry::WithPassword(const std::filesystem::path& file) {
+  // bcrypt of "confidential", as `htpasswd -B` makes it.
+  std::ofstream(file) << "me:$2b$04$BswKkXRj/lF7mmSHlkz7eeznJpZWfvEkOsuST4PrN3I8sMsygsR4O\n";
+  Settings settings;
+  settings.more = Cat("auth:\n  htpasswd:\n    realm: test\n    path: ", file.string(), "\n");
+  return settings;
+}
+
 DockerRegistry::DockerRegistry(const std::filesystem::path& directory, Settings settings)
     : directory_(directory), settings_(std::move(settings)) {
   std::filesystem::create_directories(directory_ / "storage");

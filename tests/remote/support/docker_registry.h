@@ -26,6 +26,8 @@ class DockerRegistry {
     int status = 0;
   };
 
+  // For those who log in as "me" with the password "confidential"; writes `file`, as htpasswd does.
+  static Settings WithPassword(const std::filesystem::path& file);
   static bool IsInstalled() { return !FindProgram("docker-registry").empty(); }
 
   // Keeps everything in `directory`, which is made. started() says whether it runs.
