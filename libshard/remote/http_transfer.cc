@@ -60,6 +60,9 @@ const char* FailureHint(CURLcode code, CURL* curl) {
     return "check the name in the address; for an authority that this machine does not know set "
            "SSL_CERT_FILE to its certificates, or name them with --cacert where the server is a "
            "registry";
+  if (code == CURLE_SSL_CONNECT_ERROR)
+    return "check that the server speaks https at this port, and that SSL_CERT_FILE or --cacert "
+           "has its authority, not an older one of the same name";
   if (code == CURLE_SSL_CERTPROBLEM)
     return "check the files of the client's certificate and its key: PEM, of one another, and the "
            "key "

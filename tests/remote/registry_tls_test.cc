@@ -2,7 +2,10 @@
 // tokens go by TLS only, whatever the two say.
 #include <gmock/gmock.h>
 
+#include "libshard/remote/http_client.h"
+#include "libshard/remote/url.h"
 #include "tests/remote/support/nginx.h"
+#include "tests/remote/support/quick_settings.h"
 #include "tests/remote/support/registry_commands.h"
 #include "tests/remote/support/test_authority.h"
 #include "tests/remote/support/token_issuer.h"
@@ -125,8 +128,24 @@ TEST_F(RegistryBehindTls, AnUnknownAuthorityIsRefusedBeforeAnythingIsSent) {
       "SSL_CERT_FILE to its certificates, or name them with --cacert where the server is a "
       "registry\n";
   ExpectUnavailable(Name(), kLogin, words, hint);
-  const TestAuthority other(workspace_ / "other");
+  const TestAuthority other(workspace_ / "other", "another authority");
   ExpectUnavailable(Name(), " --cacert other/ca.pem" + kLogin, words, hint);
+}
+
+// An authority that was made anew: OpenSSL then finds one of the right name, and says little.
+TEST_F(RegistryBehindTls, AnAuthorityOfTheSameNameIsAnotherOne) {
+  Start({});
+  const TestAuthority other(workspace_ / "other");
+  HttpSettings settings = QuickSettings();
+  settings.ca_file = other.Path("ca.pem");
+  HttpRequest ping;
+  ping.url = ParseUrl(Cat("https://localhost:", nginx_->port(), "/v2/")).value();
+  const auto reply = HttpClient(settings).Fetch(ping, 4096);
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Code::kUnavailable);
+  EXPECT_EQ(reply.error().hint,
+            "check that the server speaks https at this port, and that SSL_CERT_FILE or --cacert "
+            "has its authority, not an older one of the same name");
 }
 
 TEST_F(RegistryBehindTls, ACertificateForAnotherNameIsRefused) {

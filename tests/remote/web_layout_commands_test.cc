@@ -83,6 +83,13 @@ TEST_F(WebLayoutCommands, AServerWithoutALayoutIsNamed) {
   EXPECT_EQ(Moepack("publish out " + Layout(server_.origin())).status, 2);
 }
 
+TEST_F(WebLayoutCommands, HttpToOtherMachinesIsRefused) {
+  const ToolRun run = Moepack("pull " + Layout("http://models.example") + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected https, found http to models.example, which is not this "
+                                 "machine\nhint: use https, or --plain-http"));
+}
+
 TEST_F(WebLayoutCommands, RcloneServesOne) {
   const std::string rclone = FindProgram("rclone");
   if (rclone.empty()) GTEST_SKIP() << "rclone is not installed";

@@ -87,6 +87,19 @@ std::vector<DockerRegistry::Request> DockerRegistry::requests() const {
 
 void DockerRegistry::Forget() { forgotten_ = Log().size(); }
 
+// A blob is written first, then the file `link` in its repository.
+std::set<std::string> DockerRegistry::BlobsOf(const std::string& repository) const {
+  const std::filesystem::path layers =
+      directory_ / "storage/docker/registry/v2/repositories" / repository / "_layers/sha256";
+  std::set<std::string> digests;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(layers, none)) {
+    const auto size = std::filesystem::file_size(entry.path() / "link", none);
+    if (!none && size > 0) digests.insert(Cat("sha256:", entry.path().filename().string()));
+  }
+  return digests;
+}
+
 std::filesystem::path DockerRegistry::BlobPath(const std::string& digest) const {
   const std::string hex = digest.substr(digest.find(':') + 1);
   return directory_ / "storage/docker/registry/v2/blobs/sha256" / hex.substr(0, 2) / hex / "data";

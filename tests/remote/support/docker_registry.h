@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ class DockerRegistry {
   // program failed.
   bool CollectGarbage();
 
+  // The digests of the blobs that a repository has, without manifests.
+  std::set<std::string> BlobsOf(const std::string& repository) const;
   // Where it keeps the bytes of a blob.
   std::filesystem::path BlobPath(const std::string& digest) const;
 

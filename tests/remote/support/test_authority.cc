@@ -6,13 +6,12 @@
 
 #include <cstdio>
 #include <stdexcept>
+#include <utility>
 
 #include "libshard/base/text.h"
 
 namespace moepack::remote {
 namespace {
-
-constexpr const char* kAuthorityName = "authority of a test";
 
 struct FreeCertificate {
   void operator()(X509* certificate) const { X509_free(certificate); }
@@ -33,8 +32,8 @@ TestKey NewKey() {
   return key;
 }
 
-void SetName(X509_NAME* name, const char* common_name) {
-  const auto* text = reinterpret_cast<const unsigned char*>(common_name);
+void SetName(X509_NAME* name, const std::string& common_name) {
+  const auto* text = reinterpret_cast<const unsigned char*>(common_name.c_str());
   Must(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, text, -1, -1, 0) == 1, "name");
 }
 
@@ -45,7 +44,7 @@ void AddExtension(X509* certificate, int kind, const std::string& value) {
 }
 
 // Of version 3, without a signature.
-Certificate NewCertificate(const char* common_name, EVP_PKEY* key,
+Certificate NewCertificate(const std::string& name, const std::string& issuer, EVP_PKEY* key,
                            TestAuthority::Validity validity) {
   static long serial = 0;
   Certificate certificate(X509_new());
@@ -54,8 +53,8 @@ Certificate NewCertificate(const char* common_name, EVP_PKEY* key,
   Must(ASN1_INTEGER_set(X509_get_serialNumber(made), ++serial) == 1, "number");
   Must(X509_gmtime_adj(X509_getm_notBefore(made), validity.from.count()) != nullptr, "time");
   Must(X509_gmtime_adj(X509_getm_notAfter(made), validity.until.count()) != nullptr, "time");
-  SetName(X509_get_subject_name(made), common_name);
-  SetName(X509_get_issuer_name(made), kAuthorityName);
+  SetName(X509_get_subject_name(made), name);
+  SetName(X509_get_issuer_name(made), issuer);
   Must(X509_set_pubkey(made, key) == 1, "key of a certificate");
   return certificate;
 }
@@ -75,10 +74,10 @@ void SignAndWrite(X509* certificate, EVP_PKEY* authority, const std::filesystem:
 
 void FreeKey::operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 
-TestAuthority::TestAuthority(const std::filesystem::path& directory)
-    : directory_(directory), key_(NewKey()) {
+TestAuthority::TestAuthority(const std::filesystem::path& directory, std::string name)
+    : directory_(directory), name_(std::move(name)), key_(NewKey()) {
   std::filesystem::create_directories(directory_);
-  const Certificate own = NewCertificate(kAuthorityName, key(), kNow);
+  const Certificate own = NewCertificate(name_, name_, key(), kNow);
   AddExtension(own.get(), NID_basic_constraints, "critical,CA:TRUE");
   SignAndWrite(own.get(), key(), directory_ / "ca.pem");
 }
@@ -86,7 +85,7 @@ TestAuthority::TestAuthority(const std::filesystem::path& directory)
 void TestAuthority::Issue(const std::string& name, const std::string& names,
                           Validity validity) const {
   const TestKey key = NewKey();
-  const Certificate issued = NewCertificate(name.c_str(), key.get(), validity);
+  const Certificate issued = NewCertificate(name, name_, key.get(), validity);
   AddExtension(issued.get(), NID_subject_alt_name, names);
   SignAndWrite(issued.get(), key_.get(), directory_ / Cat(name, ".pem"));
   WritePem(directory_ / Cat(name, ".key"), [&](FILE* file) {

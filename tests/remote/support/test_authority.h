@@ -25,7 +25,8 @@ class TestAuthority {
   static constexpr Validity kFuture{std::chrono::hours(1), std::chrono::hours(2)};
 
   // Makes the directory, and in it ca.pem, which anybody may trust.
-  explicit TestAuthority(const std::filesystem::path& directory);
+  explicit TestAuthority(const std::filesystem::path& directory,
+                         std::string name = "authority of a test");
 
   // Writes NAME.pem and NAME.key for a server of these names ("DNS:localhost,IP:127.0.0.1").
   void Issue(const std::string& name, const std::string& names, Validity validity = kNow) const;
@@ -35,6 +36,7 @@ class TestAuthority {
 
  private:
   std::filesystem::path directory_;
+  std::string name_;
   TestKey key_;
 };
 
