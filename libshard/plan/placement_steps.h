@@ -38,9 +38,12 @@ struct GroupTokens {
   }
 };
 
-inline double SmoothedShare(uint64_t count, uint64_t total, uint64_t symbols) {
-  return (static_cast<double>(count) + kPlacementSmoothing) /
-         (static_cast<double>(total) + kPlacementSmoothing * static_cast<double>(symbols));
+// The share of a symbol among a group's tokens. Groups are scaled to the same total first: else a
+// token that nobody has seen would speak for the group with the fewest tokens. REQUIRES: total > 0.
+inline double SmoothedShare(uint64_t count, uint64_t total, const GroupTokens& tokens) {
+  const double scaled = static_cast<double>(count) * tokens.mean_total / static_cast<double>(total);
+  return (scaled + kPlacementSmoothing) /
+         (tokens.mean_total + kPlacementSmoothing * static_cast<double>(tokens.symbols));
 }
 
 // Leaves each session out once. Sessions that are the only ones of their group are passed over: the

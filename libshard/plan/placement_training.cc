@@ -48,6 +48,10 @@ GroupTokens AddUpTokens(const std::vector<Lesson>& lessons, size_t groups) {
     for (size_t group = 0; group < groups; ++group)
       tokens.other[group] += tokens.counts[row * groups + group];
   }
+  const uint64_t all = std::accumulate(tokens.totals.begin(), tokens.totals.end(), uint64_t{0});
+  const auto used = std::count_if(tokens.totals.begin(), tokens.totals.end(),
+                                  [](uint64_t total) { return total > 0; });
+  tokens.mean_total = static_cast<double>(all) / static_cast<double>(used);
   return tokens;
 }
 
@@ -67,8 +71,7 @@ class ShareScores {
     std::vector<double> scores(tokens_.groups);
     double sum = 0;
     for (const size_t group : used_) {
-      scores[group] =
-          FixedLog(SmoothedShare(counts[group], tokens_.totals[group], tokens_.symbols));
+      scores[group] = FixedLog(SmoothedShare(counts[group], tokens_.totals[group], tokens_));
       sum += scores[group];
     }
     for (const size_t group : used_) scores[group] -= sum / static_cast<double>(used_.size());
@@ -80,10 +83,10 @@ class ShareScores {
   double Information(const uint64_t* counts) const {
     double sum = 0, information = 0;
     for (const size_t group : used_)
-      sum += SmoothedShare(counts[group], tokens_.totals[group], tokens_.symbols);
+      sum += SmoothedShare(counts[group], tokens_.totals[group], tokens_);
     const double mean = sum / static_cast<double>(used_.size());
     for (const size_t group : used_) {
-      const double share = SmoothedShare(counts[group], tokens_.totals[group], tokens_.symbols);
+      const double share = SmoothedShare(counts[group], tokens_.totals[group], tokens_);
       information += share * FixedLog(share / mean);
     }
     return information;

@@ -35,11 +35,7 @@ std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens
 class WithoutSession {
  public:
   WithoutSession(const GroupTokens& tokens, const Lesson& lesson)
-      : tokens_(tokens),
-        lesson_(lesson),
-        totals_(tokens.totals),
-        other_(tokens.other),
-        symbols_(tokens.symbols) {
+      : tokens_(tokens), lesson_(lesson), totals_(tokens.totals), other_(tokens.other) {
     for (const auto& [id, own] : *lesson.counts) {
       const size_t row = tokens.Row(id);
       totals_[lesson.group] -= own;
@@ -47,7 +43,6 @@ class WithoutSession {
       if (total < kLeastTokenCount) {
         other_[lesson.group] -= own;
       } else if (total - own < kLeastTokenCount) {
-        --symbols_;
         for (size_t group = 0; group < tokens.groups; ++group)
           other_[group] += Count(row, own, group);
       }
@@ -60,8 +55,9 @@ class WithoutSession {
     const size_t row = tokens_.Row(id);
     const bool known = tokens_.Total(row) - own >= kLeastTokenCount;
     for (size_t group = 0; group < scores.size(); ++group) {
+      if (totals_[group] == 0) continue;  // a group without sessions
       const uint64_t count = known ? Count(row, own, group) : other_[group];
-      scores[group] += FixedLog(SmoothedShare(count, totals_[group], symbols_));
+      scores[group] += FixedLog(SmoothedShare(count, totals_[group], tokens_));
     }
   }
 
@@ -73,7 +69,6 @@ class WithoutSession {
   const GroupTokens& tokens_;
   const Lesson& lesson_;
   std::vector<uint64_t> totals_, other_;
-  uint64_t symbols_;
 };
 
 }  // namespace

@@ -17,14 +17,14 @@ struct SessionPlace {
   std::string session;
   std::string rule;  // "table", "probe" or "race"
   uint32_t group = 0;
-  std::optional<uint32_t> second;  // where the rule ranks all
+  std::optional<uint32_t> second = std::nullopt;  // where the rule ranks all
   // The lead over the second: nats for the table, a share of the gates for the probe, nats per
   // token for the race.
   double margin = 0;
-  std::optional<bool> sure;  // of the table
-  uint32_t tokens = 0;       // that were looked at
-  std::optional<double> known_share;
-  std::vector<std::optional<double>> scores;  // by group; empty for the race
+  std::optional<bool> sure = std::nullopt;  // of the table
+  uint32_t tokens = 0;                      // that were looked at
+  std::optional<double> known_share = std::nullopt;
+  std::vector<std::optional<double>> scores = {};  // by group; empty for the race
 };
 
 SessionPlace PlaceByTable(const std::string& session, const PlacementAnswer& answer);

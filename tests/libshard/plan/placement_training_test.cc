@@ -71,6 +71,17 @@ TEST(PlacementTraining, ScoresAreSmoothedLogProbabilitiesInSteps) {
   EXPECT_EQ(*std::max_element(table.tokens.scores.begin(), table.tokens.scores.end()), 127);
 }
 
+// Else whatever nobody has seen would go to the group with the fewest sessions.
+TEST(PlacementTraining, GroupsWithManySessionsAreNoLikelier) {
+  ExpertScores scores = SampleScores();
+  for (uint32_t number = 4; number < 20; ++number)
+    scores.sessions.push_back(SampleSession(0, number));
+  const PlacementTable table = Trained(scores);
+  EXPECT_THAT(table.sessions_by_group, ElementsAre(20, 4, 4));
+  EXPECT_EQ(Place(table, std::vector<uint32_t>{9999, 103}).margin, 0);
+  EXPECT_EQ(Place(table, std::vector<uint32_t>{13}).best, 1u);
+}
+
 TEST(PlacementTraining, ATokenThatIsSeenOnceHasNoRow) {
   ExpertScores scores = SampleScores();
   scores.sessions[1].token_counts.emplace_back(5000, 1);  // of group 1
@@ -159,6 +170,8 @@ TEST(PlacementTraining, TheTrialDoesNotPeek) {
   EXPECT_EQ(Place(table, std::vector<uint32_t>{1000, 1001}).best, 0u);
   EXPECT_THAT(table.trial.sessions, Ge(24u));
   EXPECT_EQ(table.trial.sure, 0u);
+  // Nor do tokens that nobody has seen speak for anyone.
+  EXPECT_EQ(Place(table, std::vector<uint32_t>{5, 6, 7}).margin, 0);
 }
 
 }  // namespace
