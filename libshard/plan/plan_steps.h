@@ -13,18 +13,16 @@ namespace moepack {
 // Sets scheme, groups[].owned and remainder with the partition that the options name. REQUIRES:
 // plan.layers is set.
 Status PartitionExperts(const PlanOptions& options, Plan& plan);
-// Sets overlay and overlay_version.
-Status ReadOverlayFile(const std::string& path, Plan& plan);
-// Sets groups[].fill so that all eligible counts equal the largest one.
+// Sets groups[].fill so that all groups hold as many experts of every layer as the largest one.
+// Overlays do not matter for it.
 Status FillUniformly(Plan& plan);
 
+// True if, with every overlay, all eligible counts are equal.
 bool IsUniform(const Plan& plan);
+// The overlays of the plan; where it has none, null, for the groups alone.
+std::vector<const OverlayPlan*> OverlaysOf(const Plan& plan);
 // Returns the experts of every layer that no group owns.
 LayerExperts Unowned(const Plan& plan);
-// True for 1 to 64 characters of [A-Za-z0-9._-] that do not begin with a dot. Overlay versions
-// become directory names.
-bool IsLabel(std::string_view text);
-
 // Refuses unknown keys in files that users write by hand, where they are typing mistakes. kCorrupt
 // names the key.
 Status CheckMembers(const std::string& where, const Json& value,

@@ -34,7 +34,7 @@ struct Arguments {
 Result<std::optional<PartBytes>> Sizes(const MoeModel& model, const Plan& plan) {
   if (model.checkpoint().names_only()) return std::optional<PartBytes>();
   SHARD_TRY(const auto files, SliceSafetensors(model, plan, {}));
-  return std::optional(BytesOfFiles(files, plan.groups.size()));
+  return std::optional(BytesOfFiles(files, plan));
 }
 
 Status CheckOutput(const Arguments& arguments) {
@@ -92,7 +92,8 @@ std::string Report(const Outcome& outcome) {
   std::string text =
       Cat(Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"), ", ",
           plan.scheme, plan.uniform ? ", uniform" : "");
-  if (!plan.overlay_version.empty()) text += Cat(", overlay ", Shown(plan.overlay_version));
+  if (const OverlayPlan* overlay = plan.current_overlay())
+    text += Cat(", overlay ", Shown(overlay->version));
   text += "\n" + NodeTable(plan, outcome.bytes);
   const uint64_t remainder = CountIds(plan.remainder);
   if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
@@ -105,11 +106,12 @@ std::string Report(const Outcome& outcome) {
 
 Json ReportJson(const Outcome& outcome) {
   const Plan& plan = outcome.plan;
+  const OverlayPlan* overlay = plan.current_overlay();
   return {{"source", outcome.arguments.source.shown()},
           {"family", outcome.model.family().name},
           {"scheme", plan.scheme},
           {"uniform", plan.uniform},
-          {"overlay_version", plan.overlay_version},
+          {"overlay_version", overlay == nullptr ? "" : overlay->version},
           {"nodes", NodesToJson(plan, outcome.bytes)},
           {"remainder_experts", CountIds(plan.remainder)},
           {"warnings", PlanWarnings(outcome.model, plan)},
