@@ -81,6 +81,12 @@ Status ReadOverlayFill(const JsonFields& fields, const LayerCounts& layers, Over
   return Ok();
 }
 
+// Fill of no group is written as no fill, so that equal overlays have equal versions.
+bool HasFill(const OverlayPlan& overlay) {
+  return std::any_of(overlay.fill.begin(), overlay.fill.end(),
+                     [](const LayerExperts& fill) { return CountIds(fill) > 0; });
+}
+
 Result<OverlayPlan> ReadOverlay(const std::string& where, const Json& value, const Plan& plan) {
   SHARD_CHECK(CheckObject(where, value));
   const JsonFields fields(value, where);
@@ -174,7 +180,7 @@ Json OverlayToJson(const OverlayPlan& overlay, const LayerCounts& layers) {
   out["version"] = overlay.version;
   out["parent"] = overlay.parent.empty() ? Json(nullptr) : Json(overlay.parent);
   out["experts"] = LayerExpertsToJson(overlay.experts, layers);
-  if (overlay.fill.empty()) return out;
+  if (!HasFill(overlay)) return out;
   Json fill = Json::array();
   for (const LayerExperts& experts : overlay.fill)
     fill.push_back(LayerExpertsToJson(experts, layers));
@@ -191,7 +197,7 @@ Json OverlaysToJson(const Plan& plan) {
 
 unsigned FormatMinorOf(const Plan& plan) {
   const auto is_new = [](const OverlayPlan& overlay) {
-    return !overlay.parent.empty() || !overlay.fill.empty();
+    return !overlay.parent.empty() || HasFill(overlay);
   };
   const bool more =
       plan.overlays.size() > 1 || std::any_of(plan.overlays.begin(), plan.overlays.end(), is_new);

@@ -24,6 +24,7 @@ std::string NextVersion(const Plan& plan, const std::string& parent) {
 Result<std::vector<ExpertScores>> ScoresOf(const Plan& plan, const OverlayRequest& request) {
   std::vector<ExpertScores> scores;
   for (const NamedScores& named : request.scores) {
+    SHARD_CHECK(CheckExpertScores(named.name, named.scores));
     SHARD_CHECK(CheckScoresFit(named.name, named.scores, plan.layers, ""));
     if (!scores.empty() && scores.front().basis != named.scores.basis) {
       const auto name = [](ScoreBasis basis) {
