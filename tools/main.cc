@@ -23,6 +23,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kJoin,          //
     &moepack::cli::kVerify,        //
     &moepack::cli::kDiff,          //
+    &moepack::cli::kOverlay,       //
     &moepack::cli::kAssemble,      //
     &moepack::cli::kPublish,       //
     &moepack::cli::kPull,          //

@@ -72,8 +72,9 @@ Result<Plan> PlanFromScores(const MoeModel& model, PlanOptions options,
   for (const uint32_t count : eligible) {
     std::vector<uint32_t>& rooms = options.rooms.emplace_back();
     for (const auto& [layer, expert_count] : layers) {
-      const auto overlay = static_cast<uint32_t>(IdsOf(overlaid.overlay, layer).size());
-      rooms.push_back(std::min(count, expert_count) - overlay);
+      const OverlayPlan* overlay = overlaid.current_overlay();
+      const size_t everywhere = overlay == nullptr ? 0 : IdsOf(overlay->experts, layer).size();
+      rooms.push_back(std::min(count, expert_count) - static_cast<uint32_t>(everywhere));
     }
   }
   return MakePlan(model, options);
@@ -94,12 +95,14 @@ Result<Plan> PlanForNodes(const MoeModel& model, const PlanOptions& options,
   const bool alike = std::all_of(eligible.begin(), eligible.end(),
                                  [&](uint32_t count) { return count == eligible.front(); });
   if (!alike) plan.scheme = kByNode;
+  const LayerExperts overlay =
+      plan.overlays.empty() ? LayerExperts() : plan.current_overlay()->experts;
   for (size_t node = 0; node < eligible.size(); ++node) {
     GroupPlan& group = plan.groups[node];
     group.fill.clear();
     for (const auto& [layer, expert_count] : layers) {
       if (!alike) group.owned[layer] = RunOf(eligible, node, expert_count);
-      ExpertIds fill = FillAfter(group.owned[layer], IdsOf(plan.overlay, layer), expert_count,
+      ExpertIds fill = FillAfter(group.owned[layer], IdsOf(overlay, layer), expert_count,
                                  std::min(eligible[node], expert_count));
       if (!fill.empty()) group.fill[layer] = std::move(fill);
     }

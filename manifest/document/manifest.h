@@ -21,7 +21,7 @@
 namespace moepack::manifest {
 
 inline constexpr const char* kFormatName = "moepack-distribution";
-inline constexpr unsigned kFormatMajor = 1, kFormatMinor = 0;
+inline constexpr unsigned kFormatMajor = 1;
 inline constexpr const char* kManifestFile = "distribution.json";
 // Beside it in a directory that `pull` made: what it was pulled from. No part of the distribution.
 inline constexpr const char* kPullLockFile = "pulled.json";
@@ -56,8 +56,8 @@ struct ModelRecord {
   uint64_t parameters_total = 0, parameters_active = 0;
 };
 
-// The versions that a node reports, for base model, partition and overlay: 16 hexadecimal digits
-// each, and "" without an overlay.
+// The versions that a node reports, for base model, partition and current overlay: 16 hexadecimal
+// digits each, and "" without an overlay.
 struct Versions {
   std::string model, shard, replica;
 };
@@ -120,6 +120,8 @@ struct Manifest {
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;
+  // Of the files of the current overlay.
+  uint64_t BytesOfOverlay() const;
   // True if the bundles are GGUF files. All bundles of a distribution have the same format; where
   // none is there, the recipe tells.
   bool is_gguf() const {

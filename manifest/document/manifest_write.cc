@@ -182,7 +182,8 @@ void AppendRecipe(const RecipeRecord& recipe, Json& tool) {
 
 Json HeadToJson(const Manifest& manifest) {
   Json out = {{"format", kFormatName}};
-  out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor);
+  out["format_version"] =
+      std::to_string(kFormatMajor) + "." + std::to_string(FormatMinorOf(manifest.plan));
   out["model"] = ModelToJson(manifest.model);
   out["versions"] = VersionsToJson(manifest.versions);
   out["partition"] = PartitionToJson(manifest.plan);
@@ -250,6 +251,17 @@ std::string ManifestDigest(const Manifest& manifest) {
   assert(done);
   static_cast<void>(done);
   return hash.Finish();
+}
+
+uint64_t ManifestBytes(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  const Status done = StreamManifest(manifest, [&](std::string_view text) {
+    bytes += text.size();
+    return Ok();
+  });
+  assert(done);
+  static_cast<void>(done);
+  return bytes;
 }
 
 Status WriteManifestFile(const InsideDirectory& directory, const Manifest& manifest) {

@@ -29,6 +29,7 @@ extern const Command kBuild;
 extern const Command kJoin;
 extern const Command kVerify;
 extern const Command kDiff;
+extern const Command kOverlay;
 extern const Command kAssemble;
 extern const Command kPublish;
 extern const Command kPull;

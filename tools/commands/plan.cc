@@ -52,7 +52,7 @@ Result<std::optional<NodeSizer>> MakeSizer(const PlannedModel& model, const Argu
 Result<std::optional<PartBytes>> Sizes(const std::optional<NodeSizer>& sizer, const Plan& plan) {
   if (!sizer) return std::optional<PartBytes>();
   SHARD_TRY(const auto files, sizer->BundleFiles(plan));
-  return std::optional(BytesOfFiles(files, plan.groups.size()));
+  return std::optional(BytesOfFiles(files, plan));
 }
 
 Status CheckOutput(const Arguments& arguments) {
@@ -112,7 +112,8 @@ std::string Report(const Outcome& outcome) {
   std::string text =
       Cat(Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"), ", ",
           plan.scheme, plan.uniform ? ", uniform" : "");
-  if (!plan.overlay_version.empty()) text += Cat(", overlay ", Shown(plan.overlay_version));
+  if (const OverlayPlan* overlay = plan.current_overlay())
+    text += Cat(", overlay ", Shown(overlay->version));
   text += "\n" + NodeTable(plan, outcome.bytes);
   if (plan.expectation) text += ExpectationText(*plan.expectation);
   if (!outcome.made.nodes.empty()) text += "\n" + FitText(outcome.made.nodes, *outcome.made.use);
@@ -128,11 +129,12 @@ std::string Report(const Outcome& outcome) {
 
 Json ReportJson(const Outcome& outcome) {
   const Plan& plan = outcome.made.plan;
+  const OverlayPlan* overlay = plan.current_overlay();
   Json document = {{"source", outcome.arguments.source.shown()},
                    {"family", outcome.model.family().name},
                    {"scheme", plan.scheme},
                    {"uniform", plan.uniform},
-                   {"overlay_version", plan.overlay_version},
+                   {"overlay_version", overlay == nullptr ? "" : overlay->version},
                    {"nodes", NodesToJson(plan, outcome.bytes)},
                    {"remainder_experts", CountIds(plan.remainder)},
                    {"warnings", PlanWarnings(outcome.model, plan)}};

@@ -27,9 +27,11 @@ void NotePromised(const PromisedModel& promised, const std::string& where) {
 }
 
 // What every node holds of some layer in any case.
-uint32_t MostEverywhere(const LayerExperts& experts) {
+uint32_t MostEverywhere(const Plan& plan) {
   size_t most = 0;
-  for (const auto& [layer, ids] : experts) most = std::max(most, ids.size());
+  if (plan.overlays.empty()) return 0;
+  for (const auto& [layer, ids] : plan.current_overlay()->experts)
+    most = std::max(most, ids.size());
   return static_cast<uint32_t>(most);
 }
 
@@ -40,9 +42,8 @@ Result<Plan> PlanForMachines(const PlannedModel& model, const NodeSizer& sizer,
   one.partition = "contiguous";
   one.scores = nullptr;
   SHARD_TRY(const Plan whole, MakePlan(model.planned(), one));
-  SHARD_TRY(const std::vector<NodeFit> fits,
-            FitNodes(model.sized(), sizer, machines.budgets, machines.extras,
-                     MostEverywhere(whole.overlay)));
+  SHARD_TRY(const std::vector<NodeFit> fits, FitNodes(model.sized(), sizer, machines.budgets,
+                                                      machines.extras, MostEverywhere(whole)));
   std::vector<uint32_t> eligible;
   for (const NodeFit& fit : fits) eligible.push_back(fit.need.eligible);
   return PlanForNodes(model.planned(), options, eligible);

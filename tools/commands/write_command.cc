@@ -146,7 +146,7 @@ Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& 
     arguments.container = types || gguf_source ? "gguf" : "safetensors";
   }
   SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
-  if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlay.empty()) {
+  if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlays.empty()) {
     return Error{Code::kInvalidArgument, "--overlay-type has no effect: the plan has no overlay",
                  "--overlay-file names the experts of an overlay"};
   }

@@ -94,10 +94,10 @@ void AddMachineOptions(CLI::App& app, MachineArguments& arguments) {
              "the other; --node then names these machines.")
           ->type_name("N")
           ->transform(AsCount(1, kMaxStages));
-  CLI::Option* sweep = app.add_flag(
-      "--sweep", arguments.sweep,
-      "Write no plan: compare numbers of groups (those of --groups) and recipes, best first. --node "
-      "says what one node has.");
+  CLI::Option* sweep = app.add_flag("--sweep", arguments.sweep,
+                                    "Write no plan: compare numbers of groups (those of --groups) "
+                                    "and recipes, best first. --node "
+                                    "says what one node has.");
   sweep->excludes(stages);
   app.add_option("--recipes", arguments.recipes,
                  "With --sweep: the recipes. Default: the source's own types and some usual ones.")

@@ -40,8 +40,10 @@ TEST(PlacementTraining, EveryLayerCountsAlike) {
 
 TEST(PlacementTraining, TheOverlayCountsForEveryGroup) {
   Plan plan = SamplePlacementPlan();
-  plan.overlay_version = "v1";
-  plan.overlay = {{0, {0, 1, 2, 3, 4, 5}}, {1, {0, 1, 2, 3, 4, 5}}};
+  plan.overlays = {{.version = "v1",
+                    .parent = "",
+                    .experts = {{0, {0, 1, 2, 3, 4, 5}}, {1, {0, 1, 2, 3, 4, 5}}},
+                    .fill = {}}};
   EXPECT_THAT(GroupsOfSessions(plan, SampleScores(1)), Each(Optional(0u)));
 }
 

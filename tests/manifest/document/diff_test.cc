@@ -63,12 +63,12 @@ TEST(DiffTest, NamesFillAndRemainder) {
 TEST(DiffTest, NamesAChangedOverlayAndWhatNeedNotBeCopied) {
   const sample::Distribution a = sample::Make();
   Plan plan = sample::MakePlan();
-  plan.overlay_version = "generalists-2";
-  plan.overlay[2] = {0, 5};
+  plan.overlays[0].version = "generalists-2";
+  plan.overlays[0].experts[2] = {4, 5};
   const sample::Distribution b = sample::Make(plan);
   const DiffReport report = DiffManifests(a.manifest, b.manifest);
   EXPECT_TRUE(Has(report, "overlay: version: generalists-1 -> generalists-2")) << Lines(report);
-  EXPECT_TRUE(Has(report, "overlay: layer 2, experts: 0 -> 0,5")) << Lines(report);
+  EXPECT_TRUE(Has(report, "overlay: layer 2, experts +4-5 -0: 0 -> 4-5")) << Lines(report);
   const uint64_t overlay = b.manifest.BytesOf(Role::kOverlay);
   EXPECT_EQ(report.changed_bytes, overlay);
   EXPECT_EQ(report.same_bytes, b.manifest.BytesOf(Role::kTrunk) + b.manifest.BytesOf(Role::kGroup));
@@ -194,7 +194,7 @@ TEST(DiffTest, NamesSectionsThatAreCarriedAndThoseOfNewerVersions) {
 
 TEST(DiffTest, GroupsChangesInAFixedOrder) {
   Plan plan = sample::MakePlan();
-  plan.overlay_version = "generalists-2";
+  plan.overlays[0].version = "generalists-2";
   plan.scheme = "modulo";
   sample::Distribution b = sample::Make(plan);
   b.manifest.model.revision = "v2";

@@ -22,7 +22,7 @@ TEST(ParseManifestTest, ReadsBackEveryFieldThatWasWritten) {
   EXPECT_EQ(read->model.scale, 2.5);
   EXPECT_EQ(read->model.license, made.manifest.model.license);
   EXPECT_EQ(read->plan.groups[0].fill, made.manifest.plan.groups[0].fill);
-  EXPECT_EQ(read->plan.overlay, made.manifest.plan.overlay);
+  EXPECT_EQ(read->plan.overlays, made.manifest.plan.overlays);
   ASSERT_EQ(read->bundles.size(), 5u);
   const TensorRecord& tensor = read->bundles[1].tensors.back();
   EXPECT_EQ(tensor.shape, (std::vector<uint64_t>{3, 4, 8}));
