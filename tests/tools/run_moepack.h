@@ -30,8 +30,8 @@ inline void WriteAll(const std::filesystem::path& path, const std::string& text)
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A directory with fixtures/tiny-moe, fixtures/tiny-overlay.json, fixtures/statistics and some text,
-// as in a clone.
+// A directory with fixtures/tiny-moe, tiny-overlay.json and statistics, and some text, as in a
+// clone.
 class Workspace {
  public:
   Workspace() {
