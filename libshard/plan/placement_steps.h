@@ -27,6 +27,7 @@ struct GroupTokens {
   std::vector<uint64_t> totals;  // [group]
   std::vector<uint64_t> other;  // [group]: of tokens that are seen less than kLeastTokenCount times
   uint64_t symbols = 1;         // tokens that are seen often enough, and "other"
+  double mean_total = 0;        // of the groups that have tokens
 
   // REQUIRES: the id is there.
   size_t Row(uint32_t id) const {
