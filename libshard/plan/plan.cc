@@ -62,7 +62,7 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
   if (!options.overlay_file.empty()) SHARD_CHECK(ReadOverlayFile(options.overlay_file, plan));
-  SHARD_TRY(const PlanBasis basis, BasisOf(options, plan));
+  SHARD_TRY(const PlanBasis basis, BasisOf(model, options, plan));
   SHARD_CHECK(PartitionExperts(options, basis, plan));
   if (options.uniform && options.rooms.empty())
     SHARD_CHECK(FillUniformly(plan, options.eligible.value_or(0)));
@@ -70,7 +70,7 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   SHARD_CHECK(CheckNotBeyond(plan, options.eligible));
   plan.uniform = IsUniform(plan);
   if (!options.scores) return plan;
-  SHARD_TRY(plan.expectation, ExpectCapture(plan, *options.scores, basis));
+  SHARD_TRY(plan.expectation, ExpectCapture(plan, basis));
   return plan;
 }
 
