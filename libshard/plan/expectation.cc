@@ -73,7 +73,8 @@ HeldSets SameSets(const SessionShares& shares, const std::vector<double>& sums,
   return sets;
 }
 
-// For each session the best of its captures, and the group of it; the lower group of equal ones.
+// For each session the best of its captures, and the group of it; of equal ones that which has the
+// fewest sessions so far, then the lowest.
 struct Found {
   std::vector<double> captures;
   std::vector<size_t> groups;
@@ -82,11 +83,17 @@ struct Found {
 Result<Found> BestOf(const SessionShares& shares, const HeldSets& sets) {
   SHARD_TRY(const std::vector<double> all, CaptureBySessionAndGroup(shares, sets));
   Found found;
+  std::vector<size_t> counts(sets.size());
   for (size_t session = 0; session < shares.session_count(); ++session) {
-    const auto row = all.begin() + static_cast<std::ptrdiff_t>(session * sets.size());
-    const auto best = std::max_element(row, row + static_cast<std::ptrdiff_t>(sets.size()));
-    found.captures.push_back(*best);
-    found.groups.push_back(static_cast<size_t>(best - row));
+    const double* const row = all.data() + session * sets.size();
+    size_t best = 0;
+    for (size_t group = 1; group < sets.size(); ++group) {
+      if (row[group] > row[best] || (row[group] == row[best] && counts[group] < counts[best]))
+        best = group;
+    }
+    ++counts[best];
+    found.captures.push_back(row[best]);
+    found.groups.push_back(best);
   }
   return found;
 }
@@ -154,8 +161,8 @@ PlanExpectation Described(const Plan& plan, const ExpertScores& scores, const Pl
 
 }  // namespace
 
-Result<PlanExpectation> ExpectCapture(const Plan& plan, const ExpertScores& scores,
-                                      const PlanBasis& basis) {
+Result<PlanExpectation> ExpectCapture(const Plan& plan, const PlanBasis& basis) {
+  const ExpertScores& scores = *basis.scores;
   PlanExpectation out = Described(plan, scores, basis);
   std::vector<double> sums;
   {

@@ -53,9 +53,8 @@ struct PlanExpectation {
   bool operator==(const PlanExpectation&) const = default;
 };
 
-// REQUIRES: the plan is complete, and the scores fit it. Numbers are rounded to six digits.
-Result<PlanExpectation> ExpectCapture(const Plan& plan, const ExpertScores& scores,
-                                      const PlanBasis& basis);
+// REQUIRES: the plan is complete, and the basis has scores. Numbers are rounded to six digits.
+Result<PlanExpectation> ExpectCapture(const Plan& plan, const PlanBasis& basis);
 
 // Captures better by less than this than one set for all say that sessions hardly differ.
 inline constexpr double kLeastGain = 0.03;

@@ -150,7 +150,7 @@ Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan
                    Cat("--partition ", partition.name, " needs --statistics FILE"),
                    "`moepack profile` measures them"};
     SHARD_CHECK(AsUserMistake(CheckGroupCount("plan", plan, options.groups)));
-    input.scores = options.scores.get();
+    input.scores = basis.scores.get();
     input.sessions = basis.split.training;
     input.pinned = basis.pinned;
     input.seed = options.seed;

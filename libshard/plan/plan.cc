@@ -47,8 +47,8 @@ Status CheckNotBeyond(const Plan& plan, std::optional<uint32_t> eligible) {
   return Ok();
 }
 
-ExpertOrder PreferenceOf(const PlanOptions& options) {
-  return options.scores ? OrderByScore({options.scores.get(), 1}) : ExpertOrder();
+ExpertOrder PreferenceOf(const PlanBasis& basis) {
+  return basis.scores ? OrderByScore({basis.scores.get(), 1}) : ExpertOrder();
 }
 
 // How many experts --eligible leaves for a group besides the overlay.
@@ -120,18 +120,18 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
     SHARD_TRY(OverlayPlan overlay, ReadOverlayFile(options.overlay_file, plan.layers));
     plan.overlays.push_back(std::move(overlay));
   }
-  SHARD_TRY(const PlanBasis basis, BasisOf(options, plan));
+  SHARD_TRY(const PlanBasis basis, BasisOf(model, options, plan));
   SHARD_CHECK(PartitionExperts(options, basis, plan));
   // It is no more than was asked for, so that the groups' version does not depend on the overlay.
   plan.uniform = options.uniform && options.rooms.empty();
   if (plan.uniform) SHARD_CHECK(FillUniformly(plan, LeastHeld(options, plan)));
   if (!plan.overlays.empty())
-    SHARD_CHECK(FillOverlay(plan, PreferenceOf(options), plan.overlays.front()));
+    SHARD_CHECK(FillOverlay(plan, PreferenceOf(basis), plan.overlays.front()));
   SHARD_CHECK(CheckEnoughEligible(plan));
   SHARD_CHECK(CheckNotBeyond(plan, options.eligible));
   if (!options.scores) return plan;
-  SHARD_TRY(plan.expectation, ExpectCapture(plan, *options.scores, basis));
-  plan.placement = PlacementFor(plan, *options.scores);
+  SHARD_TRY(plan.expectation, ExpectCapture(plan, basis));
+  plan.placement = PlacementFor(plan, *basis.scores);
   return plan;
 }
 

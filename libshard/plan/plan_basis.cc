@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
+#include "libshard/model/router_digest.h"
 #include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 
@@ -12,6 +13,48 @@ namespace {
 // The names of the files for messages.
 std::string NameOfScores(const PlanOptions& options) {
   return options.statistics_files.empty() ? "statistics" : Join(options.statistics_files, ", ");
+}
+
+// The scores with layers for multi-token prediction added at 0: runtimes leave them out, and so no
+// statistics have them. Sets of such layers then follow the ids.
+ExpertScores WithLayers(const ExpertScores& scores, const std::vector<MoeLayerShape>& added) {
+  ExpertScores out = scores;
+  out.layers.insert(out.layers.end(), added.begin(), added.end());
+  std::sort(out.layers.begin(), out.layers.end(),
+            [](const auto& a, const auto& b) { return a.layer < b.layer; });
+  for (size_t i = 0; i < out.layers.size(); ++i) {
+    const MoeLayerShape& layer = out.layers[i];
+    if (std::find(added.begin(), added.end(), layer) == added.end()) continue;
+    const auto at = static_cast<std::ptrdiff_t>(out.Offset(i));
+    for (SessionScores& session : out.sessions)
+      session.scores.insert(session.scores.begin() + at, layer.expert_count, 0.0f);
+    if (!out.co_selection.empty())
+      out.co_selection.emplace(out.co_selection.begin() + static_cast<std::ptrdiff_t>(i),
+                               PairCount(layer.expert_count));
+  }
+  return out;
+}
+
+std::shared_ptr<const ExpertScores> ScoresFor(const MoeModel& model,
+                                              const std::shared_ptr<const ExpertScores>& scores) {
+  std::vector<MoeLayerShape> added;
+  for (const MoeLayer& layer : model.layers()) {
+    const bool known =
+        std::any_of(scores->layers.begin(), scores->layers.end(),
+                    [&](const MoeLayerShape& shape) { return shape.layer == layer.layer; });
+    if (layer.mtp && !known) added.push_back({layer.layer, layer.expert_count, layer.top_k});
+  }
+  if (added.empty()) return scores;
+  return std::make_shared<const ExpertScores>(WithLayers(*scores, added));
+}
+
+// Reads the routers only where there is something to compare with.
+Status CheckSameModel(const std::string& where, const ExpertScores& scores, const MoeModel& model,
+                      const LayerCounts& layers) {
+  SHARD_CHECK(CheckScoresFit(where, scores, layers, ""));
+  if (scores.router_digest.empty()) return Ok();
+  SHARD_TRY(const std::string digest, RouterDigest(model));
+  return CheckScoresFit(where, scores, layers, digest);
 }
 
 Status CheckEveryLayerScored(const std::string& where, const ExpertScores& scores) {
@@ -107,16 +150,17 @@ Result<uint32_t> RoomOf(const PlanOptions& options, const Plan& plan, uint32_t l
 
 }  // namespace
 
-Result<PlanBasis> BasisOf(const PlanOptions& options, const Plan& plan) {
+Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, const Plan& plan) {
   if (!options.scores) return PlanBasis();
   const std::string where = NameOfScores(options);
-  const ExpertScores& scores = *options.scores;
-  SHARD_CHECK(CheckExpertScores(where, scores));
-  SHARD_CHECK(CheckScoresFit(where, scores, plan.layers, ""));
-  SHARD_CHECK(CheckEveryLayerScored(where, scores));
+  SHARD_CHECK(CheckExpertScores(where, *options.scores));
+  SHARD_CHECK(CheckEveryLayerScored(where, *options.scores));
+  PlanBasis basis;
+  basis.scores = ScoresFor(model, options.scores);
+  const ExpertScores& scores = *basis.scores;
+  SHARD_CHECK(CheckSameModel(where, scores, model, plan.layers));
   SHARD_CHECK(CheckEnoughTokens(where, scores));
   SHARD_CHECK(CheckSuperExperts(where, scores, plan.layers));
-  PlanBasis basis;
   basis.split = SplitSessions(scores, options.held_out);
   SHARD_TRY(basis.pinned, PinnedExperts(options, plan));
   return basis;

@@ -1,6 +1,7 @@
 // The steps of MakePlan, and the rules that they share with CheckPlan. Private to libshard/plan/.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,13 +14,15 @@ namespace moepack {
 
 // What MakePlan takes from the scores of the options; empty without scores.
 struct PlanBasis {
+  // Those of the options, with layers for multi-token prediction, which nothing measures, at 0.
+  std::shared_ptr<const ExpertScores> scores;
   SessionSplit split;
   LayerExperts pinned;  // held by every group, and not in the overlay
 };
 // Checks that the scores are of this model and say something about each of its layers, splits their
 // sessions, and reads what is to be pinned. REQUIRES: layers, top_k and overlay of the plan are
 // set.
-Result<PlanBasis> BasisOf(const PlanOptions& options, const Plan& plan);
+Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, const Plan& plan);
 // rooms[group][layer] as in PartitionInput: options.rooms, or the number of options.eligible for
 // all, or an equal part.
 Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, const Plan& plan);

@@ -80,6 +80,25 @@ TEST(PlanBasis, SuperExpertsAreExpertsOfTheModel) {
             "a.json, b.json: Super Experts: layer 1: expected an expert of the model, found 4");
 }
 
+// Runtimes leave blocks for multi-token prediction out, so statistics do not have them.
+TEST(PlanBasis, LayersForMultiTokenPredictionNeedNoScores) {
+  ExpertScores scores = SmallScores();
+  scores.co_selection.assign(2, std::vector<uint64_t>(PairCount(4), 1));
+  const MoeModel model = ModelForTest()
+                             .Layer({0, 4, 2, 10, false})
+                             .Layer({1, 4, 2, 10, false})
+                             .Layer({2, 4, 2, 10, true})
+                             .Build();
+  for (const char* partition : {"same", "session", "ranked", "coactivation"}) {
+    PlanOptions options = SmallOptions(scores);
+    options.partition = partition;
+    const auto plan = MakePlan(model, options);
+    ASSERT_TRUE(plan) << partition << ": " << plan.error().message;
+    EXPECT_EQ(Eligible(*plan, 1, 2).size(), 2u) << partition;
+    EXPECT_EQ(plan->expectation->concentration.size(), 3u);
+  }
+}
+
 TEST(PlanBasis, AnyPartitionMayBeMeasured) {
   PlanOptions options = SmallOptions(SmallScores());
   options.partition = "contiguous";
