@@ -4,12 +4,14 @@
 #include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 
 #include "libshard/base/digest.h"
 #include "libshard/base/local_tree.h"
 #include "libshard/base/staging.h"
 #include "libshard/base/text.h"
+#include "libshard/format/gguf.h"
 #include "manifest/document/damaged.h"
 #include "manifest/document/describe_model.h"
 #include "manifest/document/manifest_json.h"
@@ -146,14 +148,7 @@ class OverlayMaker {
   }
 
   Result<OverlayReport> Plan() {
-    if (missing_.model) {
-      missing_record_ = DescribeBundle(missing_.file, Unknown(missing_.file), Format());
-      OpenedBundle bundle;
-      bundle.model = before_.versions.model;
-      for (size_t i = 0; i < missing_.file.tensors.size(); ++i)
-        bundle.tensors.push_back({&missing_record_.tensors[i], missing_.file.tensors[i].entry});
-      sources_->Add(std::move(bundle));
-    }
+    if (missing_.model) SHARD_CHECK(AddUnwritten());
     SHARD_TRY(GatheredFile gathered, sources_->LayOut(overlay_, alignment_));
     SHARD_CHECK(Describe(gathered.file, Unknown(gathered.file)));
     return std::move(report_);
@@ -184,6 +179,23 @@ class OverlayMaker {
     report_.warnings = staging.warnings();
     if (scratch) SHARD_CHECK(scratch->Discard());
     return std::move(report_);
+  }
+
+  // Adds the experts from the source as they would be written.
+  Status AddUnwritten() {
+    const OutputFile& file = missing_.file;
+    missing_record_ = DescribeBundle(file, Unknown(file), Format());
+    OpenedBundle bundle;
+    bundle.model = missing_.model->Version("");
+    if (before_.is_gguf()) {
+      SHARD_TRY(GgufHeader header,
+                ParseGguf(file.path, std::as_bytes(std::span(file.prefix)), file.size));
+      bundle.metadata = std::move(header.metadata);
+    }
+    for (size_t i = 0; i < file.tensors.size(); ++i)
+      bundle.tensors.push_back({&missing_record_.tensors[i], file.tensors[i].entry});
+    sources_->Add(std::move(bundle));
+    return Ok();
   }
 
   // Writes the experts from the source into a file beside the output, from which they are copied as

@@ -110,7 +110,14 @@ const std::vector<Hostile>& HostileDocuments() {
       {"expert_in_two_groups", Set("/partition/groups/2/experts/*", "3-5"), "expert 3"},
       {"expert_in_no_group", Set("/partition/groups/2/experts/*", "4"), "remainder"},
       {"two_overlays", [](ordered_json& d) { d["overlays"].push_back(d["overlays"][0]); },
-       "at most one overlay"},
+       "overlay \"generalists-1\": version: expected once, found twice"},
+      {"parent_of_itself", Set("/overlays/0/parent", "generalists-1"),
+       "parent: expected another version, found itself"},
+      {"fill_of_too_few_groups",
+       [](ordered_json& d) {
+         d["overlays"][0]["fill"] = {{{"*", "5"}}, ordered_json::object()};
+       },
+       "fill: expected one entry for each of the 3 groups, found 2"},
       {"another_policy", Set("/routing/policy", "random"), "policy", Code::kUnsupported},
       {"another_mask_point", Set("/routing/mask_point", "scores"), "mask_point",
        Code::kUnsupported},

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "fixtures/generator.h"
+#include "libshard/base/local_tree.h"
 #include "manifest/node/assemble.h"
 #include "manifest/verify/requantize.h"
 #include "manifest/verify/verify.h"
@@ -193,9 +194,10 @@ TEST_F(MakeOverlayTest, OverlaysWithTypesOfTheirOwnDoNotTakeThoseOfGroups) {
   WriteOptions options = Gguf("Q4_0");
   options.gguf->recipe.overlay_type = "q8_0";
   Split("qwen3-moe", options);
-  EXPECT_THAT(Refusal(Holding("1,2")).message,
-              HasSubstr("experts 2: expected in a file of the distribution in the types of its "
-                        "overlays, found in none"));
+  EXPECT_THAT(
+      Refusal(Holding("1,2")).message,
+      HasSubstr("layer 0: experts 2,5: expected in a file of the distribution in the types of "
+                "its overlays, found in none"));
   OverlayOptions with_source = Holding("1,2");
   with_source.source.source = *LocalSource(dir_ / "source");
   Made(with_source);
