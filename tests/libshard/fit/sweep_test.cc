@@ -27,18 +27,18 @@ TEST(Sweep, WithoutABudgetNodesHoldTheirShare) {
 
 TEST(Sweep, WithABudgetWhatFitsComesFirstAndMoreExpertsBeforeFewer) {
   const ModelToFit fit;
-  SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0", "Q4_0"}};
+  SweepOptions options{.groups = {1, 2}, .recipes = {"Q8_0", "Q6_K"}};
   options.extras.buffers = 1000;
   options.budget = TotalOf(fit.Sizer("Q8_0"), 4) + 1000;
   const auto table = Sweep(fit.model(), options);
   ASSERT_TRUE(table) << table.error().message;
   const auto halves =
-      FitNodes(fit.model(), fit.Sizer("Q4_0"), {*options.budget}, options.extras, 0);
+      FitNodes(fit.model(), fit.Sizer("Q6_K"), {*options.budget}, options.extras, 0);
   ASSERT_TRUE(halves);
   const uint32_t eligible = halves->front().need.eligible;
   EXPECT_GT(eligible, 4u);
   EXPECT_LT(eligible, 8u);
-  EXPECT_EQ(TextOf(*table), Cat("2 Q4_0 ", eligible, "; 2 Q8_0 4; 1 Q8_0 8 no; 1 Q4_0 8 no; "));
+  EXPECT_EQ(TextOf(*table), Cat("2 Q6_K ", eligible, "; 2 Q8_0 4; 1 Q8_0 8 no; 1 Q6_K 8 no; "));
 }
 
 TEST(Sweep, CaptureDecidesBeforeTheNumberOfExperts) {
