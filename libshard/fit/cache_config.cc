@@ -12,7 +12,16 @@ namespace moepack {
 namespace {
 
 constexpr ConfigKeys kHeadSizeFields = {"head_dim", "attention_head_dim"};
-constexpr uint64_t kLlama4Period = 4;  // every fourth layer looks back over everything
+// What llama.cpp has built in for two architectures, whose configs need not say it: every
+// `period`-th layer looks back over everything, the others over `field` or, without it, `window`.
+struct UsualWindow {
+  std::string_view family;
+  uint64_t period;
+  const char* field;
+  uint32_t window;
+};
+constexpr UsualWindow kUsualWindows[] = {{"llama4", 4, "attention_chunk_size", 8192},
+                                         {"gpt-oss", 2, "sliding_window", 128}};
 
 bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -83,8 +92,10 @@ class ConfigCache {
       if (rule.role != "mamba" && rule.pattern.find(".conv.") == std::string::npos) continue;
       return Unknown(layer, "expected the kind of the layer (layer_types), found none");
     }
-    if (family_.name == "llama4" && (layer + 1) % kLlama4Period != 0) {
-      return Windowed(layer, {"attention_chunk_size"});
+    for (const UsualWindow& row : kUsualWindows) {
+      if (row.family == family_.name && (layer + 1) % row.period != 0) {
+        return Windowed(layer, {row.field}, row.window);
+      }
     }
     return Full(layer);
   }
@@ -131,7 +142,8 @@ class ConfigCache {
     return CacheLayer{.key = heads * size, .value = heads * (value > 0 ? value : size)};
   }
 
-  Result<CacheLayer> Windowed(uint32_t layer, ConfigKeys field) const {
+  // `usual` is the window of a config that names none; 0: it must name one.
+  Result<CacheLayer> Windowed(uint32_t layer, ConfigKeys field, uint32_t usual = 0) const {
     SHARD_TRY(uint64_t heads, KeyHeads(layer));
     SHARD_TRY(uint64_t size, HeadSize(layer));
     SHARD_TRY(uint64_t value, Size({"swa_v_head_dim", "v_head_dim"}));
@@ -141,10 +153,11 @@ class ConfigCache {
     if (own_size > 0) size = own_size;
     if (value == 0) value = size;
     SHARD_TRY(const auto window, config_.FindU32(field));
-    if (window.value_or(0) == 0) {
+    if (window.value_or(usual) == 0) {
       return Unknown(layer, Cat(*field.begin(), ": expected the tokens of the window, found none"));
     }
-    return CacheLayer{.key = heads * size, .value = heads * value, .window = *window};
+    return CacheLayer{
+        .key = heads * size, .value = heads * value, .window = window.value_or(usual)};
   }
 
   Result<CacheLayer> Linear(uint32_t layer) const {

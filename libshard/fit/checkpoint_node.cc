@@ -26,7 +26,8 @@ class CheckpointNode {
     for (const OutputFile& bundle : bundles) {
       for (const OutputTensor& tensor : bundle.tensors) {
         if (bundle.role == Role::kTrunk) {
-          trunk.tensors.push_back(TrunkTensor(tensor));
+          SHARD_TRY(OutputTensor kept, TrunkTensor(tensor));
+          trunk.tensors.push_back(std::move(kept));
         } else {
           experts.push_back(&tensor);
         }
@@ -54,9 +55,15 @@ class CheckpointNode {
   }
 
   // Router rows are cut to the eligible experts; everything else is copied unchanged.
-  OutputTensor TrunkTensor(const OutputTensor& tensor) {
+  Result<OutputTensor> TrunkTensor(const OutputTensor& tensor) {
     OutputTensor out = Copied(tensor);
     const TensorClass found = matcher_.Classify(tensor.entry.name);
+    if (found.rule != nullptr && found.rule->holds_expert_ids) {
+      return Error{Code::kUnsupported,
+                   Cat("tensor ", Quoted(tensor.entry.name),
+                       ": expected a router that scores experts, found a table that gives tokens "
+                       "fixed experts, some of which are not on this node")};
+    }
     const auto layer = found.layer ? plan_.layers.find(*found.layer) : plan_.layers.end();
     if (found.rule == nullptr || !found.rule->expert_axis || layer == plan_.layers.end()) {
       return out;

@@ -21,9 +21,9 @@ struct SweepOptions {
   std::vector<uint32_t> groups;      // each at least 1
   std::vector<std::string> recipes;  // "" for the source's own types
   bool all_recipes_named = false;    // a recipe that is not possible is an error, else a note
-  std::optional<uint64_t> budget;    // bytes of every node
-  NodeExtras extras;
-  ExpectedCapture capture;  // may be empty
+  std::optional<uint64_t> budget = std::nullopt;  // bytes of every node
+  NodeExtras extras = {};
+  ExpectedCapture capture = {};  // may be empty
 };
 
 struct SweepRow {

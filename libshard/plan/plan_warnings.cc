@@ -111,6 +111,18 @@ void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
                     " with the same experts on every node; --partition same needs no placement"));
 }
 
+// True when some node would have different numbers of eligible experts in its layers.
+bool LayersOfANodeDiffer(const Plan& plan) {
+  const uint32_t first = plan.layers.begin()->first;
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    const size_t count = Eligible(plan, group, first).size();
+    for (const auto& [layer, experts] : plan.layers) {
+      if (Eligible(plan, group, layer).size() != count) return true;
+    }
+  }
+  return false;
+}
+
 void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
   const auto [least, most] =
       std::minmax_element(plan.layers.begin(), plan.layers.end(),
@@ -119,9 +131,9 @@ void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
     out.push_back(Cat("layers differ in their number of experts: ", least->second, " in layer ",
                       least->first, ", ", most->second, " in layer ", most->first));
   }
-  if (!plan.uniform && !IsUniform(plan)) {
+  if (!plan.uniform && LayersOfANodeDiffer(plan)) {
     out.push_back(
-        "groups or layers differ in their number of eligible experts: stock llama.cpp takes one "
+        "layers of a node differ in their number of eligible experts: stock llama.cpp takes one "
         "count for all layers and cannot load such a node");
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "libshard/base/local_tree.h"
 #include "libshard/base/text.h"
 #include "libshard/fit/compute_bytes.h"
 #include "libshard/fit/node_plan.h"
@@ -24,6 +25,14 @@ void NotePromised(const PromisedModel& promised, const std::string& where) {
     notes.push_back(Cat("not in the sizes: ", part, ", whose shapes the config does not give"));
   }
   PrintNotes(notes);
+}
+
+// What the config of an index promises: the one that the options name, or the one beside it.
+Result<PromisedModel> PromisedBeside(const moepack::Source& index, ModelOptions options) {
+  if (options.config_file.empty()) return OpenPromised(index, kConfigName, options);
+  SHARD_TRY(const moepack::Source config, LocalSource(options.config_file));
+  options.config_file.clear();
+  return OpenPromised(config, config.file, options);
 }
 
 // What every node holds of some layer in any case.
@@ -72,17 +81,22 @@ Status AddStages(const NodeSizer& sizer, const Machines& machines, uint32_t stag
 Result<PlannedModel> OpenPlanned(const SourceArguments& arguments) {
   SHARD_TRY(const moepack::Source source, OpenSource(arguments.source, arguments.remote));
   PlannedModel out;
-  std::optional<std::string> config = ConfigAlone(source);
-  out.config_alone = config.has_value();
-  if (!config) {
-    SHARD_TRY(out.model, OpenModel(source, arguments));
-    if (!out.model->checkpoint().names_only() || !out.model->has_config()) return out;
-    if (!arguments.model.config_file.empty()) return out;
-    config = kConfigName;
+  if (const auto config = ConfigAlone(source)) {
+    out.config_alone = true;
+    SHARD_TRY(PromisedModel promised, OpenPromised(source, *config, arguments.model));
+    NotePromised(promised, source.tree->NameOf(*config));
+    out.promised = std::move(promised.model);
+    return out;
   }
-  SHARD_TRY(PromisedModel promised, OpenPromised(source, *config, arguments.model));
-  NotePromised(promised, source.tree->NameOf(*config));
-  out.promised = std::move(promised.model);
+  SHARD_TRY(out.model, OpenModel(source, arguments));
+  if (!out.model->checkpoint().names_only() || !out.model->has_config()) return out;
+  auto promised = PromisedBeside(source, arguments.model);
+  if (promised) {
+    NotePromised(*promised, out.model->config_path().string());
+    out.promised = std::move(promised->model);
+  } else {
+    PrintNotes({Cat("no sizes: ", promised.error().message)});
+  }
   return out;
 }
 
