@@ -68,6 +68,7 @@ SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& s
   SessionScores scores;
   scores.name = session.name;
   scores.bucket = session.bucket;
+  scores.token_counts = session.token_counts;
   std::vector<double> sums(shape.Offset(shape.layers.size()));
   for (const PhaseTally& phase : session.phases) {
     scores.tokens += phase.tokens;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
@@ -33,7 +32,7 @@ struct SessionScores {
   // layer i is at ExpertScores::Offset(i) + e. Finite and not negative.
   std::vector<float> scores;
   // Token id and how often the session has it, ascending; empty where the source does not say.
-  std::vector<std::pair<uint32_t, uint32_t>> token_counts;
+  TokenCounts token_counts;
   bool operator==(const SessionScores&) const = default;
 };
 

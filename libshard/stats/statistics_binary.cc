@@ -80,6 +80,17 @@ void WritePhase(const PhaseTally& phase, Writer& out) {
   }
 }
 
+// Ids ascend, so each is written as the distance from the least that it could be.
+void WriteTokenCounts(const TokenCounts& token_counts, Writer& out) {
+  out.Number(token_counts.size());
+  uint64_t least = 0;
+  for (const auto& [id, count] : token_counts) {
+    out.Number(id - least);
+    out.Number(count);
+    least = uint64_t{id} + 1;
+  }
+}
+
 // Bytes of the caller as a source.
 class SpanSource final : public ByteSource {
  public:
@@ -232,13 +243,31 @@ PhaseTally ReadPhase(const ModelIdentity& model, Reader& in) {
   return phase;
 }
 
-SessionTally ReadSession(const ModelIdentity& model, Reader& in) {
+// An entry takes at least two bytes.
+constexpr size_t kLeastTokenBytes = 2;
+
+TokenCounts ReadTokenCounts(Reader& in) {
+  const uint64_t size = in.Number(in.left() / kLeastTokenBytes, "more bytes");
+  TokenCounts token_counts;
+  uint64_t least = 0;
+  for (uint64_t i = 0; i < size && !in.problem(); ++i) {
+    const uint64_t id = least + in.Number(kMaxStatisticsTokenId, "the distance to a token id");
+    const uint64_t count = in.Number(UINT32_MAX, "a count below 2^32");
+    token_counts.emplace_back(static_cast<uint32_t>(std::min<uint64_t>(id, UINT32_MAX)),
+                              static_cast<uint32_t>(count));
+    least = id + 1;
+  }
+  return token_counts;
+}
+
+SessionTally ReadSession(const ModelIdentity& model, uint32_t version, Reader& in) {
   SessionTally session;
   for (std::string* text :
        {&session.name, &session.bucket, &session.executor, &session.precision}) {
     *text = in.Text();
   }
   for (PhaseTally& phase : session.phases) phase = ReadPhase(model, in);
+  if (version > kFirstStatisticsVersion) session.token_counts = ReadTokenCounts(in);
   return session;
 }
 
@@ -272,8 +301,8 @@ Result<std::string> DigestFrom(const ByteSource& source, uint64_t start) {
   return digest.Hex();
 }
 
-// The payload is hashed before any of it is believed.
-Status CheckHeader(const ByteSource& source) {
+// The payload is hashed before any of it is believed. Returns the version of the file.
+Result<uint32_t> CheckHeader(const ByteSource& source) {
   const std::string& where = source.name();
   std::array<std::byte, kHeaderBytes> bytes_of_header = {};
   const std::span<std::byte> bytes = bytes_of_header;
@@ -282,9 +311,7 @@ Status CheckHeader(const ByteSource& source) {
   if (source.size() < kHeaderBytes || !text.starts_with(kStatisticsMagic))
     return Error{Code::kCorrupt, Cat(where, ": expected statistics, found another file")};
   const uint32_t version = LoadLe<uint32_t>(bytes.subspan(8));
-  if (version != kStatisticsVersion)
-    return Error{Code::kUnsupported,
-                 Cat(where, ": version: expected ", kStatisticsVersion, ", found ", version)};
+  SHARD_CHECK(CheckStatisticsVersion(where, version));
   const uint64_t stated = LoadLe<uint64_t>(bytes.subspan(12));
   const uint64_t payload = source.size() - kHeaderBytes;
   if (stated != payload)
@@ -296,7 +323,7 @@ Status CheckHeader(const ByteSource& source) {
     return Error{Code::kCorrupt,
                  Cat(where, ": digest: expected that of the payload, found another"),
                  "the file is damaged: make it again"};
-  return Ok();
+  return version;
 }
 
 // All parts in one.
@@ -336,6 +363,7 @@ std::string StatisticsToBinary(const Statistics& statistics) {
       out.Text(*text);
     }
     for (const PhaseTally& phase : session.phases) WritePhase(phase, out);
+    WriteTokenCounts(session.token_counts, out);
   }
   for (const std::vector<uint64_t>& layer : statistics.co_selection) {
     for (const uint64_t count : layer) out.Number(count);
@@ -353,7 +381,7 @@ std::string StatisticsToBinary(const Statistics& statistics) {
 
 Status StreamStatistics(const ByteSource& source, StatisticsParts& parts) {
   const std::string& where = source.name();
-  SHARD_CHECK(CheckHeader(source));
+  SHARD_TRY(const uint32_t version, CheckHeader(source));
   Reader in(source, kHeaderBytes);
   const ModelIdentity model = ReadModel(in);
   if (in.problem()) return Broken(where, in);
@@ -362,7 +390,7 @@ Status StreamStatistics(const ByteSource& source, StatisticsParts& parts) {
   SessionChecks checks(where, model);
   const uint64_t sessions = in.Number();
   for (uint64_t i = 0; i < sessions && !in.problem(); ++i) {
-    SessionTally session = ReadSession(model, in);
+    SessionTally session = ReadSession(model, version, in);
     if (in.problem()) break;
     SHARD_CHECK(checks.Check(session));
     SHARD_CHECK(parts.Session(std::move(session)));

@@ -59,6 +59,26 @@ Status CheckPhase(const std::string& where, const ModelIdentity& model, const Ph
   return Ok();
 }
 
+Status CheckTokenCounts(const std::string& where, const SessionTally& session) {
+  const auto wrong = [&](const auto&... what) {
+    return Error{Code::kCorrupt, Cat(where, ": token_counts: ", what...)};
+  };
+  uint64_t sum = 0;
+  for (size_t i = 0; i < session.token_counts.size(); ++i) {
+    const auto& [id, count] = session.token_counts[i];
+    if (id > kMaxStatisticsTokenId)
+      return wrong("expected ids up to ", kMaxStatisticsTokenId, ", found ", id);
+    if (i > 0 && id <= session.token_counts[i - 1].first)
+      return wrong("expected ascending ids, found ", id, " after ",
+                   session.token_counts[i - 1].first);
+    if (count == 0) return wrong("id ", id, ": expected a count of at least 1, found 0");
+    sum += count;
+  }
+  const uint64_t tokens = session.phases[static_cast<size_t>(Phase::kPrefill)].tokens;
+  if (sum <= tokens) return Ok();
+  return wrong("expected at most the ", tokens, " tokens of the prefill, found ", sum);
+}
+
 }  // namespace
 
 Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) {
@@ -86,6 +106,12 @@ Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) 
   return Ok();
 }
 
+Status CheckStatisticsVersion(const std::string& where, uint64_t version) {
+  if (version >= kFirstStatisticsVersion && version <= kStatisticsVersion) return Ok();
+  return Error{Code::kUnsupported, Cat(where, ": version: expected ", kFirstStatisticsVersion,
+                                       " to ", kStatisticsVersion, ", found ", version)};
+}
+
 // Names of sessions must differ: merging tells by them what is there already.
 Status SessionChecks::Check(const SessionTally& session) {
   const std::string place = Cat(where_, ": session ", Quoted(session.name));
@@ -104,7 +130,7 @@ Status SessionChecks::Check(const SessionTally& session) {
     SHARD_CHECK(CheckPhase(Cat(place, ": ", kPhaseNames[i]), model_, session.phases[i]));
     tokens_ += session.phases[i].tokens;
   }
-  return Ok();
+  return CheckTokenCounts(place, session);
 }
 
 Status SessionChecks::CheckPairs(size_t index, const std::vector<uint64_t>& counts) const {

@@ -14,7 +14,9 @@
 
 namespace moepack {
 
-inline constexpr uint32_t kStatisticsVersion = 1;
+// Version 2 added the token counts of sessions; version 1 is still read.
+inline constexpr uint32_t kStatisticsVersion = 2;
+inline constexpr uint32_t kFirstStatisticsVersion = 1;
 inline constexpr std::string_view kStatisticsFormat = "moepack-statistics";
 inline constexpr std::string_view kStatisticsMagic = "MOESTATS";
 
@@ -42,10 +44,13 @@ class StatisticsParts {
 Status StreamStatistics(const ByteSource& source, StatisticsParts& parts);
 
 // Checks that names of sessions differ, layers ascend and have experts, tables have the right size,
-// counts of a layer add up to tokens x top-k, pairs do not exceed tokens, and no number is negative
-// or beyond the limits of statistics.h.
+// counts of a layer add up to tokens x top-k, pairs do not exceed tokens, token ids ascend and are
+// counted no more often than the prefill has tokens, and no number is negative or beyond the limits
+// of statistics.h.
 Status CheckStatistics(const std::string& where, const Statistics& statistics);
 Status CheckModelIdentity(const std::string& where, const ModelIdentity& model);
+// kUnsupported for a version that this moepack does not read.
+Status CheckStatisticsVersion(const std::string& where, uint64_t version);
 
 // CheckStatistics for readers that do not hold all sessions. Borrows the model.
 class SessionChecks {

@@ -38,7 +38,8 @@ class Workspace {
     std::filesystem::create_directories(path() / "fixtures");
     const std::filesystem::path source = MOEPACK_SOURCE_DIR "/fixtures";
     std::filesystem::copy(source / "tiny-moe", path() / "fixtures/tiny-moe");
-    std::filesystem::copy(source / "tiny-overlay.json", path() / "fixtures");
+    for (const char* overlay : {"tiny-overlay.json", "tiny-overlay-2.json"})
+      std::filesystem::copy(source / overlay, path() / "fixtures");
     std::filesystem::copy(source / "statistics", path() / "fixtures/statistics");
     std::filesystem::create_directories(path() / "docs");
     for (const char* text : {"README.md", "docs/architecture.md", "docs/cli.md"})
