@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "libshard/base/text.h"
+#include "libshard/import/score_table.h"
 #include "libshard/import/scores_file.h"
 
 namespace moepack {
@@ -16,8 +18,20 @@ constexpr std::array<const Exporter*, 6> kExporters = {
 
 constexpr double kLargestWhole = 1e6;
 
+// What its reader would refuse is not written. A table takes one value more than its numbers, and
+// a session some for its name and tokens.
 Result<std::string> WriteScoresFile(const ExpertScores& scores, const ExportOptions&) {
-  return WriteJson(ScoresToJson(scores));
+  constexpr size_t kOfSession = 16, kOfDocument = 64;
+  size_t values = kOfDocument + scores.warnings.size() + 8 * scores.layers.size();
+  for (const SessionScores& session : scores.sessions)
+    values +=
+        kOfSession + scores.layers.size() + session.scores.size() + 2 * session.token_counts.size();
+  for (const std::vector<uint64_t>& pairs : scores.co_selection) values += 1 + pairs.size();
+  if (values <= kMaxImportValues) return WriteJson(ScoresToJson(scores));
+  return Error{
+      Code::kUnsupported,
+      Cat("moepack-scores: expected at most ", kMaxImportValues, " numbers, found ", values),
+      "keep statistics of profile in their binary form"};
 }
 
 }  // namespace

@@ -98,10 +98,20 @@ std::string RepairWarning(const std::string& where, uint64_t ids, double share) 
              " % of the counts");
 }
 
+// The file has one number for all layers: that of the largest.
+Status CheckStatedExperts(const std::string& where, uint64_t stated, const ImportOptions& options) {
+  uint32_t most = 0;
+  for (const MoeLayerShape& layer : options.model) most = std::max(most, layer.expert_count);
+  if (stated == 0 || most == 0 || stated == most) return Ok();
+  return Error{Code::kMismatch, Cat(where, ": n_expert: expected ", most, ", found ", stated),
+               "statistics belong to one model"};
+}
+
 Result<ScoreTable> TableOf(const JsonFields& fields, const std::vector<HotLayer>& layers,
                            const ImportOptions& options) {
   SHARD_TRY(const uint64_t stated, fields.UnsignedOr("n_expert", 0));
   SHARD_TRY(const uint64_t used, fields.UnsignedOr("n_expert_used", 0));
+  SHARD_CHECK(CheckStatedExperts(fields.where(), stated, options));
   ScoreTable table;
   // Some versions put all choices of a run there.
   table.top_k = used <= stated ? static_cast<uint32_t>(std::min<uint64_t>(used, UINT32_MAX)) : 0;
@@ -115,11 +125,6 @@ Result<ScoreTable> TableOf(const JsonFields& fields, const std::vector<HotLayer>
                    Cat(fields.where(), ": n_expert: expected 1 to ", kMaxStatisticsExperts,
                        ", found ", expert_count),
                    "name the model, which says how many experts a layer has"};
-    if (shape != nullptr && stated > 0 && stated < expert_count)
-      return Error{Code::kMismatch,
-                   Cat(fields.where(), ": n_expert: expected at least the ", expert_count,
-                       " experts of layer ", shape->layer, ", found ", stated),
-                   "statistics belong to one model"};
     const auto beyond =
         std::distance(layers[i].counts.lower_bound(expert_count), layers[i].counts.end());
     ids += static_cast<uint64_t>(beyond);

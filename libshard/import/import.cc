@@ -16,10 +16,10 @@ namespace {
 // The first that looks like a file reads it, so those with a magic or a name of their own come
 // before those that are told by the look of their keys. Scores name the format that they were read
 // from, so they come before all.
-constexpr std::array<const Importer*, 10> kImporters = {
-    &kScoresImporter,      &kMoepackImporter,    &kImatrixImporter, &kReapTensorsImporter,
-    &kHotCacheImporter,    &kSglangImporter,     &kReapImporter,    &kVllmAscendImporter,
-    &kMeshRankingImporter, &kOldImatrixImporter,
+constexpr std::array<const Importer*, 11> kImporters = {
+    &kScoresImporter,   &kMoepackImporter,     &kImatrixImporter,    &kReapTensorsImporter,
+    &kHotCacheImporter, &kSglangImporter,      &kReapImporter,       &kVllmAscendImporter,
+    &kTraceImporter,    &kMeshRankingImporter, &kOldImatrixImporter,
 };
 
 std::string FormatNames() {

@@ -13,6 +13,7 @@ extern const Importer kHotCacheImporter;     // hot_cache.cc
 extern const Importer kMeshRankingImporter;  // mesh_ranking.cc
 extern const Importer kReapImporter;         // reap_scores.cc
 extern const Importer kReapTensorsImporter;  // reap_tensors.cc
+extern const Importer kTraceImporter;        // trace_scores.cc
 extern const Importer kSglangImporter;       // sglang_counts.cc
 extern const Importer kVllmAscendImporter;   // vllm_ascend.cc
 

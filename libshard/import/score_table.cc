@@ -12,10 +12,6 @@
 namespace moepack {
 namespace {
 
-// The largest documents are REAP's, with a matrix of pairs per layer that nobody needs.
-constexpr uint64_t kMaxImportBytes = 1u << 30;
-constexpr size_t kMaxImportValues = 32u << 20;
-
 std::string Place(const std::string& where, uint64_t layer) {
   return Cat(where, ": layer ", layer);
 }

@@ -37,6 +37,9 @@ Result<ExpertScores> ScoresFromTable(const std::string& where, ScoreTable table,
 // kMismatch when the options want another basis than the only one that the file has.
 Status CheckBasis(const std::string& where, ScoreBasis found, const ImportOptions& options);
 
+// The largest documents are REAP's, with a matrix of pairs per layer that nobody needs.
+inline constexpr uint64_t kMaxImportBytes = 1u << 30;
+inline constexpr size_t kMaxImportValues = 32u << 20;
 // Reads a file whole as JSON; what is too large to be one of these formats is kCorrupt.
 Result<Json> ReadImportJson(const ByteSource& file);
 // A list of numbers. `where` names it.

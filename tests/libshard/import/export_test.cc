@@ -73,6 +73,15 @@ TEST(Export, AllScoresReadBackAsTheyWere) {
   EXPECT_EQ(read.basis, scores.basis);
 }
 
+TEST(Export, ScoresThatNobodyCouldReadAreNotWritten) {
+  ExpertScores scores;
+  scores.layers = {{0, 4096, 1}};
+  scores.sessions.assign(8192, {"", "", 0, std::vector<float>(4096), {}});
+  const Error error = ExportError("moepack-scores", scores);
+  EXPECT_EQ(error.code, Code::kUnsupported);
+  EXPECT_EQ(error.message, "moepack-scores: expected at most 33554432 numbers, found 33693768");
+}
+
 TEST(Export, RanksPutTheLowestOfEqualIdsFirst) {
   EXPECT_EQ(Exported("vllm-ascend", SmallScores()), "{\"1\": [0, 1, 2]}\n{\"4\": [1, 2, 0]}\n");
 }

@@ -70,13 +70,16 @@ TEST(HotCache, WhatContradictsTheFormatIsRefusedByName) {
             "found \"llama.cpp.moe_layer_v9\"");
 }
 
-TEST(HotCache, FewerExpertsThanTheModelHasAreAnotherModel) {
+TEST(HotCache, AnotherNumberOfExpertsIsAnotherModel) {
   ImportOptions options;
   options.model = {{1, 4, 1}};
-  EXPECT_EQ(ImportError(HotCache(R"("n_expert": 2, "layers": [{"layer": 1, "experts": [[0, 1]]}])"),
-                        options)
-                .message,
-            "in: n_expert: expected at least the 4 experts of layer 1, found 2");
+  for (const char* stated : {"2", "8"}) {
+    const Error error = ImportError(HotCache("\"n_expert\": " + std::string(stated) +
+                                             R"(, "layers": [{"layer": 1, "experts": [[0, 1]]}])"),
+                                    options);
+    EXPECT_EQ(error.code, Code::kMismatch);
+    EXPECT_EQ(error.message, std::string("in: n_expert: expected 4, found ") + stated);
+  }
 }
 
 TEST(HotCache, ALayerTwiceIsRefused) {

@@ -26,7 +26,8 @@ TEST(Import, EveryFixtureIsRecognizedByItsContent) {
       {"reap.safetensors", "reap-tensors"},
       {"sglang.json", "sglang"},
       {"sglang-steps.json", "sglang"},
-      {"expert-list.jsonl", "vllm-ascend"}};
+      {"expert-list.jsonl", "vllm-ascend"},
+      {"route-trace.csv", "route-trace"}};
   for (const auto& [name, format] : expected) {
     const ExpertScores scores = Imported(name, ForTiny());
     EXPECT_EQ(scores.format, format) << name;
