@@ -64,7 +64,7 @@ ExpertScores Generate(const Size& size) {
         made.scores[size_t{layer} * size.experts + orders[layer][i]] = (is_shared ? 6
                                                                         : is_own  ? 10
                                                                                   : 1) *
-                                                                       noise * noise;
+                                                                       (0.5f + noise);
       }
     }
     scores.sessions.push_back(std::move(made));
