@@ -32,7 +32,7 @@ struct SessionScores {
   // layer i is at ExpertScores::Offset(i) + e. Finite and not negative.
   std::vector<float> scores;
   // Token id and how often the session has it, ascending; empty where the source does not say.
-  TokenCounts token_counts;
+  TokenCounts token_counts = {};
   bool operator==(const SessionScores&) const = default;
 };
 

@@ -59,7 +59,7 @@ struct SessionTally {
   std::string precision;             // formats of the weights, most bytes first: "q4_K+f32"
   std::array<PhaseTally, 2> phases;  // by Phase
   // Of the prefill, without sinks; empty where nobody counted them.
-  TokenCounts token_counts;
+  TokenCounts token_counts = {};
   bool operator==(const SessionTally&) const = default;
 };
 
