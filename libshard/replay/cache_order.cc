@@ -55,8 +55,18 @@ void FrequencyOrder::Use(std::span<const uint16_t> ids) {
   }
 }
 
-FixedOrder::FixedOrder(const std::vector<uint32_t>& best_first) : places_(best_first.size()) {
+FixedOrder::FixedOrder(const std::vector<uint32_t>& best_first)
+    : places_(best_first.size()), used_(best_first.size()) {
   for (uint32_t place = 0; place < best_first.size(); ++place) places_[best_first[place]] = place;
+}
+
+std::optional<uint32_t> FixedOrder::PlaceOf(uint16_t id) const {
+  if (!used_[id]) return std::nullopt;
+  return places_[id];
+}
+
+void FixedOrder::Use(std::span<const uint16_t> ids) {
+  for (const uint16_t id : ids) used_[id] = true;
 }
 
 }  // namespace moepack

@@ -56,11 +56,12 @@ class FixedOrder final : public CacheOrder {
  public:
   // `best_first` has every id once.
   explicit FixedOrder(const std::vector<uint32_t>& best_first);
-  std::optional<uint32_t> PlaceOf(uint16_t id) const override { return places_[id]; }
-  void Use(std::span<const uint16_t>) override {}
+  std::optional<uint32_t> PlaceOf(uint16_t id) const override;
+  void Use(std::span<const uint16_t> ids) override;
 
  private:
   std::vector<uint32_t> places_;  // by id
+  std::vector<bool> used_;        // by id
 };
 
 }  // namespace moepack

@@ -4,7 +4,7 @@
 // request is the experts of one token (or of several that run at once). All of them are looked up
 // first; those that are missing are read, into a buffer beside the slots, and then the policy
 // decides what stays. So there may be fewer slots than a token has experts, and no policy has to
-// keep what it read.
+// keep what it read. All caches begin empty.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace moepack {
 enum class CachePolicy : uint8_t {
   kLru,     // keeps what was used last
   kLfu,     // keeps what was used most often since the start; among equals the one used last
-  kStatic,  // holds the best experts of statistics, and never changes
+  kStatic,  // keeps the best experts of statistics, and no others
   kOracle,  // keeps what will be used soonest (Belady's MIN): no policy hits more
 };
 inline constexpr std::array kCachePolicyNames = {"lru", "lfu", "static", "oracle"};

@@ -31,7 +31,7 @@ void StatisticsCollector::StartSession(const std::string& name, const std::strin
                                        const std::string& executor, const std::string& precision) {
   StartWindow();
   session_start_ = before_;
-  statistics_.sessions.push_back({name, bucket, executor, precision, {}});
+  statistics_.sessions.push_back({name, bucket, executor, precision, {}, {}});
 }
 
 void StatisticsCollector::StartWindow() {

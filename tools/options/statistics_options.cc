@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "libshard/base/digest.h"
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
+#include "libshard/import/import.h"
 #include "libshard/plan/partition.h"
-#include "libshard/stats/statistics_file.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
@@ -57,16 +56,6 @@ void AddMeasuringOptions(CLI::App& app, CLI::Option* statistics, PlanOptions& op
       ->type_name("N")
       ->transform(AsCount(0, kMaxSeed))
       ->needs(statistics);
-}
-
-// The bytes of all files, one after the other.
-Result<std::string> DigestOf(const std::vector<std::string>& files) {
-  Xxh3 digest;
-  for (const std::string& file : files) {
-    SHARD_TRY(const std::string bytes, ReadTextFile(file, kMaxStatisticsBytes));
-    digest.Update(std::as_bytes(std::span(bytes)));
-  }
-  return digest.Hex();
 }
 
 }  // namespace
