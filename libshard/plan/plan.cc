@@ -1,6 +1,10 @@
 #include "libshard/plan/plan.h"
 
+#include <algorithm>
+
 #include "libshard/base/text.h"
+#include "libshard/plan/overlay_plan.h"
+#include "libshard/plan/placement.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
@@ -43,6 +47,17 @@ Status CheckNotBeyond(const Plan& plan, std::optional<uint32_t> eligible) {
   return Ok();
 }
 
+ExpertOrder PreferenceOf(const PlanBasis& basis) {
+  return basis.scores ? OrderByScore({basis.scores.get(), 1}) : ExpertOrder();
+}
+
+// How many experts --eligible leaves for a group besides the overlay.
+size_t LeastHeld(const PlanOptions& options, const Plan& plan) {
+  if (!options.eligible) return 0;
+  const size_t overlay = RoomOfOverlay(options, plan, plan.layers.begin()->first);
+  return *options.eligible - std::min<size_t>(overlay, *options.eligible);
+}
+
 }  // namespace
 
 LayerExperts HeldBy(const GroupPlan& group) {
@@ -51,9 +66,49 @@ LayerExperts HeldBy(const GroupPlan& group) {
   return held;
 }
 
-ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer) {
+const LayerExperts& FillOf(const OverlayPlan& overlay, size_t group) {
+  static const LayerExperts none;
+  return group < overlay.fill.size() ? overlay.fill[group] : none;
+}
+
+LayerExperts HeldBy(const OverlayPlan& overlay) {
+  LayerExperts held = overlay.experts;
+  for (const LayerExperts& fill : overlay.fill) {
+    for (const auto& [layer, ids] : fill) held[layer] = Union(held[layer], ids);
+  }
+  return held;
+}
+
+void KeepLayers(const LayerCounts& layers, OverlayPlan& overlay) {
+  const auto absent = [&](const auto& entry) { return !layers.contains(entry.first); };
+  std::erase_if(overlay.experts, absent);
+  bool any = false;
+  for (LayerExperts& fill : overlay.fill) {
+    std::erase_if(fill, absent);
+    any = any || CountIds(fill) > 0;
+  }
+  if (!any) overlay.fill.clear();
+}
+
+const OverlayPlan* Plan::current_overlay() const {
+  return overlays.empty() ? nullptr : &overlays.back();
+}
+
+const OverlayPlan* Plan::FindOverlay(std::string_view version) const {
+  const auto found = std::find_if(overlays.begin(), overlays.end(),
+                                  [&](const OverlayPlan& one) { return one.version == version; });
+  return found == overlays.end() ? nullptr : &*found;
+}
+
+ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, uint32_t layer) {
   const GroupPlan& own = plan.groups[group];
-  return Union(Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer)), IdsOf(plan.overlay, layer));
+  ExpertIds ids = Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
+  if (overlay == nullptr) return ids;
+  return Union(Union(ids, IdsOf(overlay->experts, layer)), IdsOf(FillOf(*overlay, group), layer));
+}
+
+ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer) {
+  return Eligible(plan, plan.current_overlay(), group, layer);
 }
 
 Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
@@ -61,16 +116,22 @@ Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options) {
   Plan plan;
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
-  if (!options.overlay_file.empty()) SHARD_CHECK(ReadOverlayFile(options.overlay_file, plan));
+  if (!options.overlay_file.empty()) {
+    SHARD_TRY(OverlayPlan overlay, ReadOverlayFile(options.overlay_file, plan.layers));
+    plan.overlays.push_back(std::move(overlay));
+  }
   SHARD_TRY(const PlanBasis basis, BasisOf(model, options, plan));
   SHARD_CHECK(PartitionExperts(options, basis, plan));
-  if (options.uniform && options.rooms.empty())
-    SHARD_CHECK(FillUniformly(plan, options.eligible.value_or(0)));
+  // It is no more than was asked for, so that the groups' version does not depend on the overlay.
+  plan.uniform = options.uniform && options.rooms.empty();
+  if (plan.uniform) SHARD_CHECK(FillUniformly(plan, LeastHeld(options, plan)));
+  if (!plan.overlays.empty())
+    SHARD_CHECK(FillOverlay(plan, PreferenceOf(basis), plan.overlays.front()));
   SHARD_CHECK(CheckEnoughEligible(plan));
   SHARD_CHECK(CheckNotBeyond(plan, options.eligible));
-  plan.uniform = IsUniform(plan);
   if (!options.scores) return plan;
   SHARD_TRY(plan.expectation, ExpectCapture(plan, basis));
+  plan.placement = PlacementFor(plan, *basis.scores);
   return plan;
 }
 

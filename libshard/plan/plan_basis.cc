@@ -121,22 +121,13 @@ Result<LayerExperts> PinnedExperts(const PlanOptions& options, const Plan& plan)
       pinned[layer] = Union(pinned[layer], ids);
     }
   }
-  for (auto& [layer, ids] : pinned) ids = Difference(ids, IdsOf(plan.overlay, layer));
+  for (auto& [layer, ids] : pinned) ids = Difference(ids, IdsOf(OverlayExperts(plan), layer));
   std::erase_if(pinned, [](const auto& entry) { return entry.second.empty(); });
   return pinned;
 }
 
 uint32_t EqualPart(uint32_t expert_count, uint32_t groups) {
   return expert_count / groups + (expert_count % groups > 0 ? 1 : 0);
-}
-
-// What the overlay takes of a node's room: where counts are equal, as much in every layer, because
-// nodes are filled up to the layer that has most of it.
-size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t layer) {
-  if (!options.uniform) return IdsOf(plan.overlay, layer).size();
-  size_t most = 0;
-  for (const auto& [other, ids] : plan.overlay) most = std::max(most, ids.size());
-  return most;
 }
 
 // Without --eligible a group holds as much as if the experts were divided among the groups.
@@ -173,6 +164,20 @@ Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, con
   basis.split = SplitSessions(scores, options.held_out);
   SHARD_TRY(basis.pinned, PinnedExperts(options, plan));
   return basis;
+}
+
+const LayerExperts& OverlayExperts(const Plan& plan) {
+  static const LayerExperts kNone;
+  const OverlayPlan* overlay = plan.current_overlay();
+  return overlay == nullptr ? kNone : overlay->experts;
+}
+
+size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t layer) {
+  const LayerExperts& experts = OverlayExperts(plan);
+  if (!options.uniform) return IdsOf(experts, layer).size();
+  size_t most = 0;
+  for (const auto& [other, ids] : experts) most = std::max(most, ids.size());
+  return most;
 }
 
 Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, const Plan& plan) {

@@ -32,21 +32,24 @@ Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, c
 uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group);
 
 // Sets scheme, groups[].owned and remainder with the partition that the options name. REQUIRES:
-// layers, top_k and overlay of the plan are set.
+// layers, top_k and overlays of the plan are set.
 Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan& plan);
-// Sets overlay and overlay_version.
-Status ReadOverlayFile(const std::string& path, Plan& plan);
-// Adds to groups[].fill so that all eligible counts equal the largest one, or `least` if that is
-// more.
+// Adds to groups[].fill so that all groups hold as many experts of every layer as the largest one,
+// or `least` if that is more. Overlays do not matter for it.
 Status FillUniformly(Plan& plan, size_t least = 0);
 
+// The experts of the current overlay; none without one.
+const LayerExperts& OverlayExperts(const Plan& plan);
+// What the current overlay takes of every node's room: as much in every layer where counts are
+// equal, because nodes are filled up to the layer that has most of it.
+size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t layer);
+
+// True if, with every overlay, all eligible counts are equal.
 bool IsUniform(const Plan& plan);
+// The overlays of the plan; where it has none, null, for the groups alone.
+std::vector<const OverlayPlan*> OverlaysOf(const Plan& plan);
 // Returns the experts of every layer that no group owns.
 LayerExperts Unowned(const Plan& plan);
-// True for 1 to 64 characters of [A-Za-z0-9._-] that do not begin with a dot. Overlay versions
-// become directory names.
-bool IsLabel(std::string_view text);
-
 // Refuses unknown keys in files that users write by hand, where they are typing mistakes. kCorrupt
 // names the key.
 Status CheckMembers(const std::string& where, const Json& value,
@@ -58,6 +61,11 @@ Status CheckObject(const std::string& where, const Json& value);
 Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups);
 Status CheckOneOwner(const std::string& where, const Plan& plan);
 Status CheckEligibleCounts(const std::string& where, const Plan& plan);
+
+// Read and check "stages" of plan.json; none is no error. Ranges of layers follow each other from
+// layer 0 and reach the last layer with experts.
+Status ReadStages(const std::string& path, const JsonFields& fields, Plan& plan);
+Status CheckStages(const std::string& where, const Plan& plan);
 
 // Turns kCorrupt into kInvalidArgument, because options that do not fit the model are a mistake of
 // the user and not a corrupt file.

@@ -15,7 +15,7 @@ Status CheckRoom(const PartitionInput& input, const Plan& plan, size_t group) {
   size_t index = 0;
   for (const auto& [layer, expert_count] : plan.layers) {
     const size_t pinned = IdsOf(input.pinned, layer).size();
-    const size_t overlay = IdsOf(plan.overlay, layer).size();
+    const size_t overlay = IdsOf(OverlayExperts(plan), layer).size();
     const size_t top_k = plan.top_k.at(layer);
     const size_t found = input.rooms[group][index++] + overlay;
     const size_t expected = top_k + pinned;
@@ -37,7 +37,7 @@ StrategyInput InputFor(const PartitionInput& input, const Plan& plan) {
   out.seed = input.seed;
   for (const auto& [layer, expert_count] : plan.layers) {
     out.pinned.push_back(IdsOf(input.pinned, layer));
-    out.barred.push_back(IdsOf(plan.overlay, layer));
+    out.barred.push_back(IdsOf(OverlayExperts(plan), layer));
   }
   return out;
 }

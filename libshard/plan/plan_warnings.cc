@@ -57,7 +57,10 @@ void WarnSmallGroups(const Plan& plan, std::vector<std::string>& out) {
 void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
   uint64_t lost = 0, layers = 0;
   for (const auto& [layer, ids] : plan.remainder) {
-    const size_t absent = Difference(ids, IdsOf(plan.overlay, layer)).size();
+    ExpertIds left = ids;
+    for (const OverlayPlan& overlay : plan.overlays)
+      left = Difference(left, IdsOf(overlay.experts, layer));
+    const size_t absent = left.size();
     lost += absent;
     layers += absent > 0;
   }
@@ -66,16 +69,25 @@ void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
       Cat("remainder: ", FormatCount(lost), " experts in ", layers, " layers are on no node"));
 }
 
+// What the overlay's bundle holds for its groups besides the overlay's experts.
+LayerExperts FillIn(const OverlayPlan& overlay) {
+  LayerExperts fill = HeldBy(overlay);
+  for (auto& [layer, ids] : fill) ids = Difference(ids, IdsOf(overlay.experts, layer));
+  return fill;
+}
+
 void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
   if (DecidesFromScores(plan.scheme)) return;  // groups share experts on purpose
   uint64_t experts = 0, bytes = 0;
-  for (const GroupPlan& group : plan.groups) {
+  const auto add = [&](const LayerExperts& fill) {
     for (const MoeLayer& layer : model.layers()) {
-      const uint64_t count = IdsOf(group.fill, layer.layer).size();
+      const uint64_t count = IdsOf(fill, layer.layer).size();
       experts += count;
       bytes += count * layer.expert_bytes;
     }
-  }
+  };
+  for (const GroupPlan& group : plan.groups) add(group.fill);
+  for (const OverlayPlan& overlay : plan.overlays) add(FillIn(overlay));
   if (experts == 0) return;
   // Without headers (an index alone) sizes are unknown.
   const std::string cost =
@@ -99,6 +111,18 @@ void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
                     " with the same experts on every node; --partition same needs no placement"));
 }
 
+// True when some node would have different numbers of eligible experts in its layers.
+bool LayersOfANodeDiffer(const Plan& plan) {
+  const uint32_t first = plan.layers.begin()->first;
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    const size_t count = Eligible(plan, group, first).size();
+    for (const auto& [layer, experts] : plan.layers) {
+      if (Eligible(plan, group, layer).size() != count) return true;
+    }
+  }
+  return false;
+}
+
 void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
   const auto [least, most] =
       std::minmax_element(plan.layers.begin(), plan.layers.end(),
@@ -107,9 +131,9 @@ void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
     out.push_back(Cat("layers differ in their number of experts: ", least->second, " in layer ",
                       least->first, ", ", most->second, " in layer ", most->first));
   }
-  if (!plan.uniform) {
+  if (!plan.uniform && LayersOfANodeDiffer(plan)) {
     out.push_back(
-        "groups or layers differ in their number of eligible experts: stock llama.cpp takes one "
+        "layers of a node differ in their number of eligible experts: stock llama.cpp takes one "
         "count for all layers and cannot load such a node");
   }
 }

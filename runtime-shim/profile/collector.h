@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "libshard/import/trace_write.h"
 #include "libshard/stats/statistics.h"
 #include "runtime-shim/profile/window_tokens.h"
 #include "runtime-shim/session/session.h"
@@ -18,6 +19,10 @@ class StatisticsCollector : public RoutingObserver {
  public:
   // `bos` is left out of everything but peaks, at any position.
   StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos);
+
+  // From now on every choice goes to `trace` as well, sinks included: sessions are its turns, and
+  // positions count through the windows of a session. Borrowed.
+  void TraceTo(TraceWriter& trace) { trace_ = &trace; }
 
   void StartSession(const std::string& name, const std::string& bucket, const std::string& executor,
                     const std::string& precision);
@@ -32,13 +37,16 @@ class StatisticsCollector : public RoutingObserver {
 
  private:
   void Count(const RoutedBatch& batch, uint32_t token, LayerTally& layer) const;
+  void Trace(const RoutedBatch& batch);
   void CountPairs(const Selection& chosen, uint32_t expert_count,
                   std::vector<uint64_t>& pairs) const;
 
   Statistics statistics_;
   Phase phase_ = Phase::kPrefill;
   WindowTokens window_;
-  uint64_t before_ = 0;  // the tokens of all earlier windows
+  uint64_t before_ = 0;         // the tokens of all earlier windows
+  uint64_t session_start_ = 0;  // those of all earlier sessions
+  TraceWriter* trace_ = nullptr;
 };
 
 }  // namespace moepack::runtime

@@ -29,6 +29,7 @@ extern const Command kBuild;
 extern const Command kJoin;
 extern const Command kVerify;
 extern const Command kDiff;
+extern const Command kOverlay;
 extern const Command kAssemble;
 extern const Command kPublish;
 extern const Command kPull;
@@ -39,10 +40,13 @@ extern const Command kTag;
 extern const Command kGc;
 extern const Command kKeygen;
 extern const Command kSign;
+extern const Command kPlace;
 extern const Command kRun;
 extern const Command kCheck;
 extern const Command kProfile;
 extern const Command kEval;
+extern const Command kStatistics;
+extern const Command kReplay;
 
 using Commands = std::span<const Command* const>;
 

@@ -10,7 +10,9 @@
 #include "libshard/base/text.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/write/output_path.h"
+#include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
+#include "runtime-shim/profile/trace_header.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
@@ -32,6 +34,7 @@ struct Arguments {
   RuntimeArguments runtime;
   TextArguments texts;
   std::optional<std::string> out;
+  std::string trace;  // "" for none
   std::vector<std::string> merge;
   uint32_t generate = 0;
   bool force = false, dry_run = false, json = false;
@@ -44,8 +47,7 @@ Error Refused(const std::string& out, const char* why, const char* hint) {
 }
 
 // Refused even with --force; links are followed.
-Status CheckNoInput(const Arguments& arguments) {
-  const std::string& out = *arguments.out;
+Status CheckNoInput(const Arguments& arguments, const std::string& out) {
   std::vector<std::string> inputs = arguments.merge;
   for (const auto* paths : {&arguments.texts.texts, &arguments.texts.tokens}) {
     inputs.insert(inputs.end(), paths->begin(), paths->end());
@@ -59,11 +61,11 @@ Status CheckNoInput(const Arguments& arguments) {
   return manifest::CheckOutputApart(out, arguments.runtime.source, {});
 }
 
-Status CheckFile(const Arguments& arguments) {
-  const std::string& out = *arguments.out;
+Status CheckFile(const Arguments& arguments, const std::string& out) {
+  SHARD_CHECK(CheckNoInput(arguments, out));
   std::error_code ignored;
   if (fs::is_directory(out, ignored))
-    return Refused(out, "is a directory", "-o takes the name of a file");
+    return Refused(out, "is a directory", "-o and --trace take the name of a file");
   const fs::path folder = fs::path(out).parent_path();
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     return Refused(out, "lies in a directory that does not exist", "make the directory first");
@@ -72,7 +74,13 @@ Status CheckFile(const Arguments& arguments) {
 }
 
 Status CheckOutput(const Arguments& arguments) {
-  if (!arguments.out) return Ok();
+  if (!arguments.trace.empty()) SHARD_CHECK(CheckFile(arguments, arguments.trace));
+  if (!arguments.out) {
+    if (!arguments.force || !arguments.trace.empty()) return Ok();
+    return Error{Code::kInvalidArgument, "--force requires --output or --trace"};
+  }
+  if (*arguments.out == arguments.trace)
+    return Refused(arguments.trace, "is --output and --trace", "choose two names");
   const std::string& out = *arguments.out;
   if (out == kStandardOutput) {
     if (!arguments.json) return Ok();
@@ -82,8 +90,7 @@ Status CheckOutput(const Arguments& arguments) {
   if (!out.ends_with(".json") && !out.ends_with(".bin"))
     return Error{Code::kInvalidArgument,
                  Cat("-o: expected a name that ends in .json or .bin, or -, found ", Quoted(out))};
-  SHARD_CHECK(CheckNoInput(arguments));
-  return CheckFile(arguments);
+  return CheckFile(arguments, out);
 }
 
 runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::Weights& weights) {
@@ -95,11 +102,26 @@ runtime::ProfileOptions OptionsFor(const Arguments& arguments, const runtime::We
   return options;
 }
 
-Result<Statistics> Collect(const LoadedModel& loaded, const std::vector<TokenSession>& sessions,
+std::vector<TraceTurn> TurnsOf(const std::vector<TokenSession>& sessions) {
+  std::vector<TraceTurn> turns;
+  for (const TokenSession& session : sessions) turns.push_back({session.name, session.bucket});
+  return turns;
+}
+
+Result<Statistics> Collect(const Arguments& arguments, const LoadedModel& loaded,
+                           const std::vector<TokenSession>& sessions,
                            runtime::ProfileOptions options) {
   const runtime::Model& model = *loaded.model;
   SHARD_TRY(const ModelIdentity identity, runtime::IdentifyModel(*loaded.weights, model.spec()));
   runtime::StatisticsCollector collector(identity, options.bos);
+  std::optional<TraceWriter> trace;
+  if (!arguments.trace.empty()) {
+    SHARD_TRY(TraceWriter made,
+              TraceWriter::Create(arguments.trace, runtime::TraceHeaderOf(*loaded.weights, identity,
+                                                                          TurnsOf(sessions))));
+    trace.emplace(std::move(made));
+    collector.TraceTo(*trace);
+  }
   const runtime::SessionOptions opening{options.context + options.generate, options.chunk,
                                         &collector};
   SHARD_TRY(const std::unique_ptr<runtime::Session> session,
@@ -118,6 +140,7 @@ Result<Statistics> Collect(const LoadedModel& loaded, const std::vector<TokenSes
     auto status = runtime::ProfileTokens(tokens.tokens, options, *session, collector);
     if (!status) return std::move(status).error().Within(Cat("session ", Quoted(tokens.name)));
   }
+  if (trace) SHARD_CHECK(trace->Finish());
   return collector.statistics();
 }
 
@@ -136,7 +159,7 @@ Result<int> Finish(const Arguments& arguments, const Statistics& statistics) {
   const bool standard = arguments.out == kStandardOutput;
   const std::string file = standard ? "" : arguments.out.value_or("");
   if (!file.empty()) SHARD_CHECK(WriteStatistics(file, statistics));
-  const ProfileReport report{statistics, Summarize(statistics), file};
+  const ProfileReport report{statistics, Summarize(statistics), file, arguments.trace};
   if (standard) {
     PrintMessage(ProfileText(report));
     SHARD_CHECK(WriteJsonText(StatisticsBytes(kStandardOutput, statistics)));
@@ -158,7 +181,7 @@ Result<int> Run(const Arguments& arguments) {
   SHARD_TRY(const std::vector<TokenSession> sessions,
             ReadSessions(arguments.texts, loaded.model->vocabulary(), TokenizeAs(loaded.weights)));
   SHARD_TRY(Statistics statistics,
-            Collect(loaded, sessions, OptionsFor(arguments, *loaded.weights)));
+            Collect(arguments, loaded, sessions, OptionsFor(arguments, *loaded.weights)));
   for (const std::string& path : arguments.merge) {
     SHARD_TRY(const Statistics other, ReadStatistics(path));
     SHARD_CHECK(MergeStatistics(path, other, statistics));
@@ -176,6 +199,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
          "Write the statistics here: NAME.json, or binary as NAME.bin. With \"-\" JSON goes to "
          "standard output and the report to standard error.")
       ->type_name("FILE");
+  app.add_option("--trace", arguments->trace,
+                 "Write every choice here, token by token, as a route_trace v1 CSV "
+                 "(docs/replay.md): 30 bytes for each expert, layer and token.")
+      ->type_name("FILE");
   app.add_option(
          "--merge", arguments->merge,
          "Add these statistics of the same model to the new ones. Their sessions must have other "
@@ -187,7 +214,6 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("N")
       ->transform(AsCount(0, kMaxGenerate));
   AddForce(app, arguments->force);
-  app.get_option("--force")->needs("--output");
   AddContext(app, "Longer sessions run in windows. Default: 512.", arguments->runtime);
   AddExecutor(app, arguments->runtime);
   StartSection(app, Section::kGeneral);

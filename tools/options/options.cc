@@ -19,6 +19,7 @@ namespace moepack::cli {
 namespace {
 
 constexpr uint64_t kMaxJobs = 1024;
+constexpr const char* kNoOverlay = "none";
 constexpr uint64_t kLeastMemory = 1u << 20;
 
 // The name of a file without its directory: distribution.json must not depend on where files were.
@@ -109,6 +110,17 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
                  "Read the config of a safetensors model from here instead of config.json beside "
                  "it.")
       ->type_name("FILE");
+}
+
+void AddOverlay(CLI::App& app, const char* help, OverlayArguments& arguments) {
+  app.add_option_function<std::string>(
+         "--overlay",
+         [&arguments](const std::string& text) {
+           arguments.none = text == kNoOverlay;
+           arguments.version = arguments.none ? "" : text;
+         },
+         help)
+      ->type_name("VERSION");
 }
 
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {

@@ -37,6 +37,13 @@ void AddModelOptions(CLI::App& app, ModelOptions& options);
 Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments& arguments);
 Result<MoeModel> OpenModel(const SourceArguments& arguments);
 
+// --overlay of commands that take a distribution: a version, or none.
+struct OverlayArguments {
+  std::string version;  // "": the current one
+  bool none = false;
+};
+void AddOverlay(CLI::App& app, const char* help, OverlayArguments& arguments);
+
 void AddJobs(CLI::App& app, size_t& jobs);
 void AddMemory(CLI::App& app, uint64_t& memory);
 // --chunk-map, which sets the size of its cells.

@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "libshard/base/digest.h"
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
+#include "libshard/import/import.h"
 #include "libshard/plan/partition.h"
-#include "libshard/stats/statistics_file.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/options/options.h"
@@ -57,16 +56,6 @@ void AddMeasuringOptions(CLI::App& app, CLI::Option* statistics, PlanOptions& op
       ->type_name("N")
       ->transform(AsCount(0, kMaxSeed))
       ->needs(statistics);
-}
-
-// The bytes of all files, one after the other.
-Result<std::string> DigestOf(const std::vector<std::string>& files) {
-  Xxh3 digest;
-  for (const std::string& file : files) {
-    SHARD_TRY(const std::string bytes, ReadTextFile(file, kMaxStatisticsBytes));
-    digest.Update(std::as_bytes(std::span(bytes)));
-  }
-  return digest.Hex();
 }
 
 }  // namespace
@@ -138,21 +127,12 @@ std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options) {
   return words;
 }
 
-Result<ExpertScores> ReadPlanScores(const std::vector<std::string>& files, const MoeModel&,
-                                    std::optional<ScoreBasis> score) {
-  SHARD_TRY(Statistics all, ReadStatistics(files.front()));
-  for (size_t i = 1; i < files.size(); ++i) {
-    SHARD_TRY(const Statistics more, ReadStatistics(files[i]));
-    SHARD_CHECK(MergeStatistics(files[i], more, all));
-  }
-  ExpertScores scores = ScoresFromStatistics(all, score);
-  SHARD_TRY(scores.digest, DigestOf(files));
-  return scores;
-}
-
 Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   if (options.statistics_files.empty()) return options;
-  SHARD_TRY(ExpertScores scores, ReadPlanScores(options.statistics_files, model, options.score));
+  ImportOptions import;
+  import.model = MeasuredLayers(model);
+  import.basis = options.score;
+  SHARD_TRY(ExpertScores scores, ReadExpertScores(options.statistics_files, import));
   PrintWarnings(scores.warnings);
   options.scores = std::make_shared<const ExpertScores>(std::move(scores));
   return options;

@@ -21,11 +21,6 @@ Status CheckStatisticsOptions(const PlanOptions& options);
 // As distribution.json records them: names of files without directories, and no defaults.
 std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options);
 
-// Reads the scores of all files, which must be of one model. `score`: which of the scores in them;
-// nothing for the one that predicts damage best. Fits to `model` are MakePlan's to check.
-Result<ExpertScores> ReadPlanScores(const std::vector<std::string>& files, const MoeModel& model,
-                                    std::optional<ScoreBasis> score);
-
 // Reads the statistics that the options name, prints their warnings, and makes the plan.
 Result<Plan> PlanFromOptions(const MoeModel& model, const PlanOptions& options);
 // The options with scores read; several plans may be made from them.

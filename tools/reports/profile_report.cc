@@ -91,7 +91,9 @@ uint64_t CountTokens(const std::vector<TokenSession>& sessions) {
 std::string ProfileText(const ProfileReport& report) {
   std::string text = BucketLines(report.summary) + "\n" + LayerLines(report.summary) + "\n" +
                      SuperExpertLines(report.summary) + Advice(report.summary);
-  if (!report.out.empty()) text += Cat("wrote ", Shown(report.out), "\n");
+  for (const std::string& file : {report.out, report.trace}) {
+    if (!file.empty()) text += Cat("wrote ", Shown(file), "\n");
+  }
   return text;
 }
 
@@ -116,7 +118,8 @@ Json ProfileJson(const ProfileReport& report) {
           {"layers", std::move(layers)},
           {"super_experts",
            report.summary.expert_count < kLeastPeaks ? Json(nullptr) : std::move(super_experts)},
-          {"output", report.out.empty() ? Json(nullptr) : Json(report.out)}};
+          {"output", report.out.empty() ? Json(nullptr) : Json(report.out)},
+          {"trace", report.trace.empty() ? Json(nullptr) : Json(report.trace)}};
 }
 
 std::string ProfilePlanText(const std::vector<TokenSession>& sessions, uint32_t generate) {

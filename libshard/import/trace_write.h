@@ -1,0 +1,47 @@
+// Writes a trace as route_trace v1 while a model runs, however long it becomes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libshard/base/file.h"
+#include "libshard/base/result.h"
+#include "libshard/import/route_trace.h"
+
+namespace moepack {
+
+struct TraceHeader {
+  std::string model, architecture;  // as the metadata names them
+  uint32_t layer_count = 0;         // blocks, with and without experts
+  std::vector<MoeLayerShape> layers;
+  std::vector<uint64_t> expert_bytes;  // of one expert, as `layers`; empty where unknown
+  std::vector<TraceTurn> turns;
+};
+
+class TraceWriter {
+ public:
+  // The file appears under its name with Finish; an existing one is replaced then. Until then it is
+  // an AtomicFile. kInvalidArgument for names that are no UTF-8.
+  static Result<TraceWriter> Create(const std::string& path, const TraceHeader& header);
+
+  // What one layer chose for one token, best first. The first error is kept for Finish.
+  void Add(const TraceStep& step, uint32_t layer, std::span<const uint32_t> expert_ids,
+           std::span<const float> weights);
+  Status Finish();
+  uint64_t choices() const { return choices_; }
+
+ private:
+  explicit TraceWriter(AtomicFile file) : file_(std::move(file)) {}
+  void Write();
+
+  AtomicFile file_;
+  std::string text_;  // not written yet
+  Status status_ = Ok();
+  uint64_t choices_ = 0;
+};
+
+}  // namespace moepack

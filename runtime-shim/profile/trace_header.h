@@ -1,0 +1,16 @@
+// What a trace says about the model that it was made with.
+#pragma once
+
+#include <vector>
+
+#include "libshard/import/trace_write.h"
+#include "libshard/stats/statistics.h"
+#include "runtime-shim/model/weights.h"
+
+namespace moepack::runtime {
+
+// REQUIRES: `model` is what IdentifyModel gave for `weights`, so that all experts are there.
+TraceHeader TraceHeaderOf(const Weights& weights, const ModelIdentity& model,
+                          std::vector<TraceTurn> turns);
+
+}  // namespace moepack::runtime

@@ -1,0 +1,95 @@
+#include <gmock/gmock.h>
+
+#include "tests/libshard/import/trace_files.h"
+
+namespace moepack {
+namespace {
+
+using ::testing::ElementsAre;
+
+class TraceExport : public TraceFiles {};
+
+// Two prompts: a token of prompt and one decoded; two of prompt.
+constexpr std::string_view kExport = R"({
+ "schema": "glm52-routing-trace-export/v2",
+ "note": {"layers": {"9": {"executed_topk": [[1]]}}},
+ "routing": {"n_expert_per_layer": 4, "k": 2},
+ "layers": {
+  "3": {"executed_topk": [[3, 1], [2, 1], [0, 1], [3, 2]],
+        "executed_scores": [[9.5, -1], [9, 8], [7, 6], [5, 4]]},
+  "12": {"executed_topk": [[0, 1], [1, 0], [2, 3], [3, 2]]}
+ },
+ "conditional": {"prompts": [
+  {"category": "code", "start_row": 0, "prefill_rows": 1, "decode_step_rows": 1, "end_row": 2},
+  {"category": "math", "start_row": 2, "prefill_rows": 2, "decode_step_rows": 0, "end_row": 4}]}
+})";
+
+TEST_F(TraceExport, PromptsAreTurns) {
+  const RouteTrace trace = MustRead(kExport);
+  EXPECT_EQ(trace.format, "glm52-routing-trace-export/v2");
+  EXPECT_THAT(trace.turns,
+              ElementsAre(TraceTurn{"prompt 0", "code"}, TraceTurn{"prompt 1", "math"}));
+  EXPECT_THAT(trace.steps,
+              ElementsAre(TraceStep{0, Phase::kPrefill, 0}, TraceStep{0, Phase::kDecode, 1},
+                          TraceStep{1, Phase::kPrefill, 0}, TraceStep{1, Phase::kPrefill, 1}));
+  ASSERT_EQ(trace.layers.size(), 2u);
+  EXPECT_EQ(trace.layers[0].shape, (MoeLayerShape{3, 4, 2}));
+  EXPECT_EQ(trace.layers[1].shape.layer, 12u);
+  EXPECT_THAT(trace.layers[1].expert_ids, ElementsAre(0, 1, 1, 0, 2, 3, 3, 2));
+  EXPECT_FALSE(trace.weighted()) << "selection scores are no gates";
+}
+
+TEST_F(TraceExport, WithoutPromptsAllRowsAreOne) {
+  const RouteTrace trace = MustRead(R"({"schema": "glm52-routing-trace-export/v2",
+    "layers": {"0": {"executed_topk": [[0], [1]]}}})");
+  EXPECT_EQ(trace.turns.size(), 1u);
+  EXPECT_EQ(trace.steps.size(), 2u);
+  EXPECT_EQ(trace.warnings.size(), 1u);
+}
+
+struct BadExport {
+  const char *from, *to, *message;
+};
+
+TEST_F(TraceExport, IsRefusedByPlace) {
+  const BadExport cases[] = {
+      {"\"12\"", "\"x\"", "t: layers: expected a number, found \"x\""},
+      {"\"12\"", "\"70000\"", "t: layers: expected a number, found \"70000\""},
+      {"[3, 1], [2", "[3, 5], [2", "t: layer 3: expert: expected less than 4, found 5"},
+      {"[3, 1], [2", "[3, -1], [2",
+       "t: layers: \"3\": executed_topk: expected an expert's id, found -1"},
+      {"[3, 1], [2", "[3, 4096], [2",
+       "t: layers: \"3\": executed_topk: expected an expert's id, found 4096"},
+      {"[3, 1], [2", "[3, null], [2",
+       "t: layers: \"3\": executed_topk: expected an expert's id, found null"},
+      {"[3, 1], [2", "[3, 3], [2",
+       "t: layer 3: step 0 of turn 0, prefill: expected every expert once, found 3 twice"},
+      {"[0, 1], [1, 0], [2", "[1, 0], [2",
+       "t: layers: \"12\": executed_topk: expected 4 rows, found 3"},
+      {"\"end_row\": 4", "\"end_row\": 3", "t: conditional: prompts: expected 4 rows, found 3"},
+      {"\"start_row\": 2", "\"start_row\": 1",
+       "t: conditional: prompts: expected rows from 2 to at most 4, found 1 to 4 with 2 of the "
+       "prompt"},
+      {"\"prefill_rows\": 2", "\"prefill_rows\": 3",
+       "t: conditional: prompts: expected rows from 2 to at most 4, found 2 to 4 with 3 of the "
+       "prompt"},
+      {"\"n_expert_per_layer\": 4", "\"n_expert_per_layer\": 0",
+       "t: experts: expected 1 to 4096, found 0"},
+  };
+  for (const BadExport& bad : cases) {
+    std::string text(kExport);
+    text.replace(text.find(bad.from), std::string_view(bad.from).size(), bad.to);
+    EXPECT_EQ(Refusal(text, Code::kCorrupt), bad.message);
+  }
+}
+
+TEST_F(TraceExport, AnotherVersionIsNotSupported) {
+  std::string text(kExport);
+  text.replace(text.find("/v2"), 3, "/v3");
+  EXPECT_EQ(Refusal(text, Code::kUnsupported),
+            "t: schema: expected \"glm52-routing-trace-export/v2\", found "
+            "\"glm52-routing-trace-export/v3\"");
+}
+
+}  // namespace
+}  // namespace moepack
