@@ -132,6 +132,7 @@ Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options) {
   ImportOptions import;
   import.model = MeasuredLayers(model);
   import.basis = options.score;
+  import.pairs = options.partition == "coactivation";  // they are large, and no other looks at them
   SHARD_TRY(ExpertScores scores, ReadExpertScores(options.statistics_files, import));
   PrintWarnings(scores.warnings);
   options.scores = std::make_shared<const ExpertScores>(std::move(scores));

@@ -108,23 +108,26 @@ TEST(StatisticsOptions, SeveralNumbersOfGroupsAreRead) {
   }
 }
 
-TEST(ReadPlanScores, AddsTheSessionsOfAllFilesAndDigestsThem) {
+TEST(StatisticsOptions, TheSessionsOfAllFilesAreRead) {
   const fixtures::TempDir directory;
-  const MoeModel model = ModelForTest().Layer({1, 4, 2, 10, false}).Build();
+  const MoeModel model =
+      ModelForTest().Layer({1, 4, 2, 10, false}).Layer({3, 3, 1, 10, false}).Build();
   Statistics first = SampleStatistics(), second = SampleStatistics();
   for (SessionTally& session : second.sessions) session.name += " again";
-  const std::vector<std::string> files = {directory / "a.json", directory / "b.bin"};
-  ASSERT_TRUE(WriteStatistics(files[0], first));
-  ASSERT_TRUE(WriteStatistics(files[1], second));
-  const ExpertScores scores = ReadPlanScores(files, model, ScoreBasis::kCount).value();
-  EXPECT_EQ(scores.sessions.size(), 4u);
-  EXPECT_EQ(scores.basis, ScoreBasis::kCount);
-  EXPECT_EQ(scores.digest.size(), 32u);
-  EXPECT_EQ(ReadPlanScores({files[0]}, model, {})->basis, ScoreBasis::kWeightedNorm);
-  EXPECT_NE(ReadPlanScores({files[0]}, model, {})->digest, scores.digest);
-  const auto twice = ReadPlanScores({files[0], files[0]}, model, {});
-  ASSERT_FALSE(twice);
-  EXPECT_THAT(twice.error().message, HasSubstr("a.json"));
+  const std::string a = directory / "a.json", b = directory / "b.bin";
+  ASSERT_TRUE(WriteStatistics(a, first));
+  ASSERT_TRUE(WriteStatistics(b, second));
+  PlanOptions options{.statistics_files = {a, b}, .score = ScoreBasis::kCount};
+  const PlanOptions read = WithScores(model, options).value();
+  EXPECT_EQ(read.scores->sessions.size(), 4u);
+  EXPECT_EQ(read.scores->basis, ScoreBasis::kCount);
+  EXPECT_EQ(read.scores->digest.size(), 32u);
+  options.score.reset();
+  EXPECT_EQ(WithScores(model, options)->scores->basis, ScoreBasis::kWeightedNorm);
+  options.statistics_files = {a};
+  EXPECT_NE(WithScores(model, options)->scores->digest, read.scores->digest);
+  options.statistics_files = {};
+  EXPECT_EQ(WithScores(model, options)->scores, nullptr);
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ TEST(ExpectationText, ComparesThePlanWithOthersOfItsSize) {
             "expected from moepack-statistics, 72 sessions (gate x norm of output), measured on 18 "
             "held out\n"
             "what a session uses and its node has, mean over layers\n"
-            "node                        sessions     mean      P25       P5\n"
-            "0                                 18   80.1 %   79.0 %   77.2 %\n"
-            "1                                  0        -        -        -\n"
-            "all                               18   80.1 %   79.0 %   77.2 %\n"
-            "if contiguous                     18   57.6 %   55.0 %   51.2 %\n"
-            "if all nodes had the same         18   78.3 %   77.0 %   75.4 %\n"
-            "if each session had its own       18  100.0 %  100.0 %  100.0 %\n");
+            "node                         sessions     mean      P25       P5\n"
+            "0                                  18   80.1 %   79.0 %   77.2 %\n"
+            "1                                   0        -        -        -\n"
+            "all                                18   80.1 %   79.0 %   77.2 %\n"
+            "if contiguous                      18   57.6 %   55.0 %   51.2 %\n"
+            "if all nodes had the same          18   78.3 %   77.0 %   75.4 %\n"
+            "if each session had its own        18  100.0 %  100.0 %  100.0 %\n");
 }
 
 TEST(ExpectationText, SaysWhatIsPinnedAndThatNothingWasHeldOut) {
