@@ -208,9 +208,14 @@ TEST_F(GgufAlignment, ADistributionThatMoepack0WroteVerifiesAndAssembles) {
 
 TEST_F(GgufAlignment, TheOptionGivesTheBytesOfMoepack0) {
   CopyOld();
-  WriteAll(workspace_ / "overlay.json", R"({"version": "one", "layers": {"*": "1"}})");
-  Run("build source --groups 2 --overlay-file overlay.json --quantize Q8_0 --alignment 4096 -o "
-      "new");
+  // Its groups were filled up with the overlay in mind, so the plan is the old one's.
+  Run("plan source --groups 2 -o plan.json");
+  auto plan = nlohmann::ordered_json::parse(ReadAll(workspace_ / "plan.json"));
+  const auto old = nlohmann::ordered_json::parse(ReadAll(kOld / "distribution.json"));
+  plan["partition"] = old["partition"];
+  plan["overlays"] = old["overlays"];
+  WriteAll(workspace_ / "plan.json", plan.dump());
+  Run("shard-experts source --plan plan.json --quantize Q8_0 --alignment 4096 -o new");
   for (const char* file :
        {"head/head.gguf", "trunk/trunk.gguf", "routers/routers.gguf", "groups/000/experts.gguf",
         "groups/001/experts.gguf", "overlays/one/experts.gguf"}) {

@@ -22,11 +22,11 @@ class Assemble : public testing::Test {
 TEST_F(Assemble, MakesACheckpointThatOpensAsAModelOfItsOwn) {
   const ToolRun run = workspace_.Moepack("assemble out --group 1 -o node");
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("group 1 with 7 experts per layer"));
+  EXPECT_THAT(run.out, HasSubstr("group 1 with 8 experts per layer"));
   const auto summary = workspace_.Json("list-tensors node --summary --json");
-  EXPECT_EQ(summary["experts"], 7);
+  EXPECT_EQ(summary["experts"], 8);
   EXPECT_EQ(summary["top_k"], 2);
-  EXPECT_EQ(nlohmann::json::parse(ReadAll(workspace_ / "node/config.json"))["num_experts"], 7);
+  EXPECT_EQ(nlohmann::json::parse(ReadAll(workspace_ / "node/config.json"))["num_experts"], 8);
 }
 
 TEST_F(Assemble, ADryRunWritesNothingAndPredictsEveryFile) {

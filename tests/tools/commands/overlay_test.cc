@@ -146,7 +146,8 @@ TEST_F(OverlayCommand, RefusesOptionsThatContradictOrHaveNoEffect) {
   EXPECT_THAT(Refusal("overlay out -o next"),
               HasSubstr("overlay: --overlay-file or --statistics is required"));
   const std::string file = "overlay out --overlay-file fixtures/tiny-overlay-2.json -o next ";
-  EXPECT_THAT(Refusal(file + "--statistics s.json"), HasSubstr("excludes"));
+  EXPECT_THAT(Refusal(file + "--statistics s.json"),
+              HasSubstr("--overlay-file and --statistics cannot be used together"));
   EXPECT_THAT(Refusal(file + "--size 3"), HasSubstr("--statistics"));
   EXPECT_THAT(Refusal(file + "--pre qwen2"), HasSubstr("--pre has no effect without --source"));
   EXPECT_THAT(Refusal(file + "--parent v0", 5), HasSubstr("overlay \"v0\": expected in the"));
@@ -167,7 +168,8 @@ TEST_F(OverlayCommand, DistributionsOfTheFormatBeforeAreWhatTheyWere) {
                         "d40176dc185ae06eb3292303\n"));
   Runs("verify out --against fixtures/tiny-moe");
   EXPECT_THAT(Runs("check out --threads 1").out, HasSubstr("check passed"));
-  const ToolRun next = Next();
+  WriteAll(workspace_ / "uneven.json", R"({"version": "uneven", "layers": {"*": "5,14"}})");
+  const ToolRun next = Runs("overlay out --overlay-file uneven.json -o next");
   EXPECT_THAT(next.out, HasSubstr("fill of group"));
   Runs("verify next --against fixtures/tiny-moe");
   Runs("assemble next --group 2 -o node");

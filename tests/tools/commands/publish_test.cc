@@ -64,7 +64,7 @@ TEST_F(PublishCommand, ToADirectoryPrintsFilesAndTheLinesToGoOn) {
   const ToolRun run = workspace_.Moepack("publish out --to-dir 'up load'");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\ngroups/002/experts.safetensors"));
-  EXPECT_THAT(run.out, HasSubstr("\nlaid out 24."));
+  EXPECT_THAT(run.out, HasSubstr("\nlaid out 27."));
   EXPECT_THAT(run.out, HasSubstr("\n  hf upload owner/name 'up load'\n"));
   EXPECT_THAT(run.out, HasSubstr("\n  moepack pull hf://owner/name --group 0 -o pulled-0\n"));
   EXPECT_EQ(workspace_.Moepack("verify 'up load' --strict").status, 0);

@@ -45,7 +45,7 @@ TEST_F(Run, WritesWhatFollowsThePromptAndSaysWhatItLoaded) {
   EXPECT_GT(run.out.size(), 5u);
   EXPECT_TRUE(run.out.ends_with('\n'));
   EXPECT_THAT(run.err, AllOf(HasSubstr("trunk"), HasSubstr("group 1"), HasSubstr("generalists-1"),
-                             HasSubstr("routers pick among 7 experts per layer"),
+                             HasSubstr("routers pick among 8 experts per layer"),
                              HasSubstr("versions: model "), HasSubstr("generated: 12 tokens")));
   EXPECT_THAT(run.err, Not(HasSubstr("group 0")));
 }
