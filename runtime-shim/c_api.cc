@@ -2,14 +2,18 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "libshard/base/text.h"
 #include "runtime-shim/moepack_runtime.h"
 #include "runtime-shim/session/node.h"
+#include "runtime-shim/session/placer.h"
 
 namespace runtime = moepack::runtime;
 
@@ -21,6 +25,10 @@ struct moepack_node {
 struct moepack_session {
   std::shared_ptr<const runtime::Node> node;  // outlives what borrows it
   std::unique_ptr<runtime::Generation> generation;
+};
+
+struct moepack_placer {
+  std::unique_ptr<const runtime::Placer> placer;
 };
 // NOLINTEND(readability-identifier-naming)
 
@@ -149,6 +157,43 @@ Status Detokenize(const Node& node, std::span<const uint32_t> tokens, std::strin
   return Ok();
 }
 
+// Where a placement goes: a struct of the caller's size, and an array that may be empty.
+struct PlacementOutput {
+  moepack_placement* placement;
+  std::span<double> scores;
+  size_t* count;
+};
+
+Status CheckPlacementOutput(const moepack_placer* placer, const PlacementOutput& out) {
+  if (placer == nullptr) return Missing("placer");
+  if (out.placement == nullptr) return Missing("placement");
+  if (out.count == nullptr) return Missing("count");
+  SHARD_CHECK(CheckArray("scores", out.scores.data(), out.scores.size()));
+  const size_t size = out.placement->struct_size;
+  if (size >= sizeof size && size <= (1u << 16)) return Ok();
+  return Error{Code::kInvalidArgument, Cat("placement: struct_size: expected ",
+                                           sizeof(moepack_placement), ", found ", size)};
+}
+
+// Writes no more than the caller's struct has.
+void WritePlacement(const PlacementAnswer& answer, const PlacementOutput& out) {
+  moepack_placement placement = {};
+  placement.struct_size = out.placement->struct_size;
+  placement.group = answer.best;
+  placement.second = answer.second;
+  placement.sure = answer.sure ? 1 : 0;
+  placement.tokens = answer.tokens;
+  placement.margin = answer.margin;
+  placement.known_share = answer.known_share;
+  std::memcpy(static_cast<void*>(out.placement), &placement,
+              std::min(placement.struct_size, sizeof placement));
+  std::vector<double> scores;
+  for (const std::optional<double>& score : answer.scores)
+    scores.push_back(score.value_or(-std::numeric_limits<double>::infinity()));
+  Fill(std::span<const double>(scores), out.scores);
+  *out.count = scores.size();
+}
+
 }  // namespace
 }  // namespace moepack::runtime
 
@@ -247,6 +292,51 @@ int moepack_probe_score(const moepack_node* node, const uint32_t* tokens, size_t
               node->node->ProbeScore({tokens, token_count}, moe_layers));
     runtime::Fill(std::span(found), std::span(scores, capacity));
     *count = found.size();
+    return Ok();
+  });
+}
+
+int moepack_placer_open(const char* distribution, moepack_placer** placer) {
+  return Guarded([&]() -> Status {
+    if (distribution == nullptr) return Missing("distribution");
+    if (placer == nullptr) return Missing("placer");
+    SHARD_TRY(std::unique_ptr<runtime::Placer> opened, runtime::Placer::Open(distribution));
+    *placer = new moepack_placer{std::move(opened)};
+    return Ok();
+  });
+}
+
+void moepack_placer_close(moepack_placer* placer) { delete placer; }
+
+uint32_t moepack_placer_groups(const moepack_placer* placer) {
+  return placer == nullptr ? 0 : static_cast<uint32_t>(placer->placer->groups());
+}
+
+int moepack_place_tokens(const moepack_placer* placer, const uint32_t* tokens, size_t token_count,
+                         moepack_placement* placement, double* scores, size_t capacity,
+                         size_t* count) {
+  return Guarded([&]() -> Status {
+    const runtime::PlacementOutput out{placement, {scores, capacity}, count};
+    SHARD_CHECK(runtime::CheckPlacementOutput(placer, out));
+    SHARD_CHECK(runtime::CheckArray("tokens", tokens, token_count));
+    SHARD_TRY(const moepack::PlacementAnswer answer,
+              placer->placer->Place(std::span(tokens, token_count)));
+    runtime::WritePlacement(answer, out);
+    return Ok();
+  });
+}
+
+int moepack_place_text(const moepack_placer* placer, const char* text, size_t bytes,
+                       moepack_placement* placement, double* scores, size_t capacity,
+                       size_t* count) {
+  return Guarded([&]() -> Status {
+    const runtime::PlacementOutput out{placement, {scores, capacity}, count};
+    SHARD_CHECK(runtime::CheckPlacementOutput(placer, out));
+    SHARD_CHECK(runtime::CheckArray("text", text, bytes));
+    SHARD_TRY(
+        const moepack::PlacementAnswer answer,
+        placer->placer->Place(bytes == 0 ? std::string_view() : std::string_view(text, bytes)));
+    runtime::WritePlacement(answer, out);
     return Ok();
   });
 }

@@ -82,6 +82,34 @@ int moepack_is_end(const moepack_node* node, uint32_t token);
 int moepack_probe_score(const moepack_node* node, const uint32_t* tokens, size_t token_count,
                         uint32_t moe_layers, double* scores, size_t capacity, size_t* count);
 
+/* Which group a session should go to, by the placement table of a distribution: no weights are
+ * loaded and nothing is run. A placer may be used by several threads at once. */
+typedef struct moepack_placer moepack_placer;
+/* MOEPACK_INVALID_ARGUMENT for a source that is no distribution or has no table. */
+int moepack_placer_open(const char* distribution, moepack_placer** placer);
+void moepack_placer_close(moepack_placer* placer);
+uint32_t moepack_placer_groups(const moepack_placer* placer);
+
+typedef struct moepack_placement {
+  size_t struct_size; /* set by the caller: sizeof of its struct */
+  uint32_t group;     /* the best */
+  uint32_t second;    /* the same where there is no other */
+  int32_t sure;       /* 0: the lead is too small; ask moepack_probe_score, or let groups race */
+  uint32_t tokens;    /* that were looked at */
+  double margin;      /* the lead over the second, in nats */
+  double known_share; /* of the tokens, those that the table knows */
+} moepack_placement;
+
+/* `scores` (may be NULL with a capacity of 0) gets one per group, in nats relative to each other;
+ * minus infinity for groups that the table never chooses. Only the first tokens count. Placing a
+ * text needs the tokenizer, which is in the head, or in the assets beside safetensors bundles. */
+int moepack_place_tokens(const moepack_placer* placer, const uint32_t* tokens, size_t token_count,
+                         moepack_placement* placement, double* scores, size_t capacity,
+                         size_t* count);
+int moepack_place_text(const moepack_placer* placer, const char* text, size_t bytes,
+                       moepack_placement* placement, double* scores, size_t capacity,
+                       size_t* count);
+
 typedef struct moepack_session_options {
   size_t struct_size;
   uint32_t context;  /* positions; 0 (default): 4096, or the model's own if that is less */

@@ -23,6 +23,7 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kJoin,          //
     &moepack::cli::kVerify,        //
     &moepack::cli::kDiff,          //
+    &moepack::cli::kOverlay,       //
     &moepack::cli::kAssemble,      //
     &moepack::cli::kPublish,       //
     &moepack::cli::kPull,          //
@@ -33,9 +34,11 @@ const moepack::cli::Command* const kCommands[] = {
     &moepack::cli::kGc,            //
     &moepack::cli::kKeygen,        //
     &moepack::cli::kSign,          //
+    &moepack::cli::kPlace,         //
     &moepack::cli::kRun,           //
     &moepack::cli::kCheck,         //
     &moepack::cli::kProfile,       //
+    &moepack::cli::kStatistics,    //
     &moepack::cli::kEval,          //
     &moepack::cli::kReplay,        //
 };

@@ -237,7 +237,14 @@ Status StagingDirectory::SayWhatIsKept(Status status) {
   return error;
 }
 
-Status StagingDirectory::Publish(bool replace) { return SayWhatIsKept(PublishDirectory(replace)); }
+Status StagingDirectory::Publish(bool replace) {
+  if (files_->IsStill(*root_, kFilesName)) return SayWhatIsKept(PublishDirectory(replace));
+  keep_ = true;  // what is there now is another run's
+  return Error{Code::kIo,
+               Cat(files_->path().string(), ": expected the directory that this run writes, found ",
+                   "another or none"),
+               "another process writes the same output, and the file system keeps no locks"};
+}
 
 Status StagingDirectory::PublishFiles(const std::vector<std::string>& names, bool replace) {
   return SayWhatIsKept(MoveFiles(names, replace));

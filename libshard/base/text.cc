@@ -61,6 +61,11 @@ std::string FormatParameters(uint64_t count) {
   return std::to_string(count);
 }
 
+std::string FormatShare(double share) {
+  const auto tenths = static_cast<uint64_t>(std::lround(share * 1000));
+  return Cat(tenths / 10, ".", tenths % 10, " %");
+}
+
 std::string ZeroPadded(uint64_t number, size_t digits) {
   const std::string text = std::to_string(number);
   return text.size() < digits ? std::string(digits - text.size(), '0') + text : text;

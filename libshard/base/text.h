@@ -28,6 +28,8 @@ std::string FormatCount(uint64_t count);
 // 235093634560 -> "235B", 1030000000000 -> "1T", 22190000 -> "22M": as model names spell parameter
 // counts.
 std::string FormatParameters(uint64_t count);
+// 0.9312 -> "93.1 %".
+std::string FormatShare(double share);
 // 7 with 3 digits -> "007".
 std::string ZeroPadded(uint64_t number, size_t digits);
 // {1, 2, 48} of shape [1, 2, 48].

@@ -7,14 +7,13 @@
 #include <cstdio>
 
 #include "libshard/base/text.h"
+#include "libshard/convert/license.h"
 #include "libshard/convert/model_card.h"
 #include "libshard/model/hf_config.h"
 
 namespace moepack {
 namespace {
 
-constexpr uint64_t kMaxCardBytes = 16u << 20;
-constexpr const char* kCard = "README.md";
 constexpr std::string_view kHub = "https://huggingface.co/";
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
@@ -76,11 +75,11 @@ void AddCard(const ModelCard& card, GgufMetadata& metadata) {
     const auto found = card.find(key);
     return found == card.end() ? std::vector<std::string>() : found->second;
   };
-  for (const auto& [field, key] :
-       {std::pair("license", "general.license"), std::pair("license_name", "general.license.name"),
-        std::pair("license_link", "general.license.link")}) {
-    const std::vector<std::string> found = values(field);
-    if (!found.empty()) metadata.Set(key, GgufValue::String(Join(found, ", ")));
+  const ModelLicense license = LicenseOfCard(card);
+  for (const auto& [text, key] :
+       {std::pair(&license.id, kLicenseKey), std::pair(&license.name, kLicenseNameKey),
+        std::pair(&license.link, kLicenseLinkKey)}) {
+    if (!text->empty()) metadata.Set(key, GgufValue::String(*text));
   }
   for (const auto& [field, key] :
        {std::pair("base_model", "general.base_model"), std::pair("datasets", "general.dataset")}) {
@@ -158,12 +157,7 @@ Status AddGeneralKeys(const SourceTree& tree, std::string_view architecture,
   metadata.Set("general.architecture", GgufValue::String(architecture));
   metadata.Set("general.type", GgufValue::String("model"));
   SHARD_CHECK(AddSampling(tree, metadata));
-  ModelCard card;
-  SHARD_TRY(const bool has_card, tree.Has(kCard));
-  if (has_card) {
-    SHARD_TRY(const std::string text, tree.ReadText(kCard, kMaxCardBytes));
-    card = ParseModelCard(text);
-  }
+  SHARD_TRY(const ModelCard card, ReadModelCard(tree));
   const std::string name = NameOf(card, names);
   if (!name.empty()) metadata.Set("general.name", GgufValue::String(name));
   AddCard(card, metadata);

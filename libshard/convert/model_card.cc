@@ -7,6 +7,8 @@
 namespace moepack {
 namespace {
 
+constexpr uint64_t kMaxCardBytes = 16u << 20;
+constexpr const char* kCard = "README.md";
 constexpr std::string_view kFence = "---";
 constexpr std::string_view kBlank = " \t\r";
 
@@ -73,6 +75,13 @@ ModelCard ParseModelCard(std::string_view text) {
     if (Trim(value).empty()) open = &values;
   }
   return card;
+}
+
+Result<ModelCard> ReadModelCard(const SourceTree& tree) {
+  SHARD_TRY(const bool there, tree.Has(kCard));
+  if (!there) return ModelCard();
+  SHARD_TRY(const std::string text, tree.ReadText(kCard, kMaxCardBytes));
+  return ParseModelCard(text);
 }
 
 }  // namespace moepack

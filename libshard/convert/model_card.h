@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "libshard/base/result.h"
+#include "libshard/base/source_tree.h"
+
 namespace moepack {
 
 // Top-level keys with a scalar or a list of scalars, all as text: `no` is Norwegian and not a
@@ -17,5 +20,7 @@ using ModelCard = std::map<std::string, std::vector<std::string>, std::less<>>;
 // YAML that cards are written in, and skips what it does not understand, because a card is not part
 // of the model.
 ModelCard ParseModelCard(std::string_view text);
+// Reads README.md of a model; empty where there is none.
+Result<ModelCard> ReadModelCard(const SourceTree& tree);
 
 }  // namespace moepack

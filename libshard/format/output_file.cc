@@ -1,6 +1,11 @@
 #include "libshard/format/output_file.h"
 
 namespace moepack {
+namespace {
+
+constexpr std::string_view kOverlays = "overlays/";
+
+}  // namespace
 
 std::string_view RoleName(Role role) {
   switch (role) {
@@ -18,6 +23,18 @@ std::string_view RoleName(Role role) {
       return "remainder";
   }
   return "";
+}
+
+std::string OverlayVersionOf(Role role, std::string_view path) {
+  const bool overlay = role == Role::kOverlay && path.starts_with(kOverlays);
+  if (!overlay) return "";
+  path.remove_prefix(kOverlays.size());
+  const size_t end = path.find('/');
+  return end == path.npos ? "" : std::string(path.substr(0, end));
+}
+
+std::string OverlayDirectory(std::string_view version) {
+  return std::string(kOverlays).append(version);
 }
 
 }  // namespace moepack

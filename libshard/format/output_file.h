@@ -97,6 +97,12 @@ struct OutputTensor {
 enum class Role : uint8_t { kHead, kTrunk, kRouters, kGroup, kOverlay, kRemainder };
 std::string_view RoleName(Role role);  // "head", "trunk", "routers", "group", ...
 
+// Files of role kOverlay lie below overlays/<version>/. Returns the version of such a path, and ""
+// for other roles and paths.
+std::string OverlayVersionOf(Role role, std::string_view path);
+// Returns "overlays/<version>".
+std::string OverlayDirectory(std::string_view version);
+
 struct OutputFile {
   std::string path;  // relative to the distribution, '/' between parts
   Role role = Role::kTrunk;

@@ -95,21 +95,6 @@ Status FillPart(const MoeModel& model, PartContent& part) {
   return Ok();
 }
 
-std::map<std::string, std::string> FileMetadata(const MoeModel& model, const Plan& plan,
-                                                const ExpertPart& part) {
-  std::map<std::string, std::string> metadata = {
-      {"format", "pt"},
-      {"moepack.model", model.Version("")},
-      {"moepack.role", std::string(RoleName(part.role))},
-  };
-  if (part.group) metadata["moepack.group"] = std::to_string(*part.group);
-  if (part.role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
-  if (part.role != Role::kTrunk) {
-    metadata["moepack.experts"] = LayerExpertsToJson(part.experts_by_layer, plan.layers).dump();
-  }
-  return metadata;
-}
-
 std::vector<OutputFile> CutIntoFiles(PartContent content, uint64_t limit,
                                      const std::map<std::string, std::string>& metadata) {
   if (content.tensors.empty()) return {};
@@ -177,9 +162,10 @@ std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, uint32_t axis, uin
   return out;
 }
 
-void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata) {
-  uint64_t residue = 0;
-  if (!file.tensors.empty() && !file.tensors[0].sources.empty()) {
+void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata,
+                       std::optional<uint64_t> start) {
+  uint64_t residue = start.value_or(0);
+  if (!start && !file.tensors.empty() && !file.tensors[0].sources.empty()) {
     // Source and output must agree modulo 4096 for OutputStream to share blocks.
     residue = file.tensors[0].sources[0].offset;
   }
@@ -206,7 +192,7 @@ Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Pl
   std::vector<OutputFile> files;
   for (PartContent& part : parts) {
     SHARD_CHECK(FillPart(model, part));
-    const auto metadata = FileMetadata(model, plan, part.part);
+    const auto metadata = SafetensorsPartMetadata(model.Version(""), part.part, plan.layers);
     for (OutputFile& file : CutIntoFiles(std::move(part), options.max_part_size, metadata)) {
       files.push_back(std::move(file));
     }

@@ -36,8 +36,8 @@ struct SliceOptions {
   uint64_t max_part_size = 0;  // bytes; 0: one file per part. A tensor is never cut.
 };
 
-// The files of a safetensors distribution, trunk first, then groups, overlay, remainder; tensors in
-// source order.
+// The files of a safetensors distribution, trunk first, then groups, overlays, remainder; tensors
+// in source order.
 Result<std::vector<OutputFile>> SliceSafetensors(const MoeModel& model, const Plan& plan,
                                                  const SliceOptions& options);
 
@@ -48,8 +48,9 @@ std::vector<SourceRange> SliceAxis(const TensorEntry& tensor, uint32_t axis, uin
                                    const ExpertIds& ids);
 
 // Sets entry.offset, prefix and size of a file whose tensors have names, types, shapes and bytes;
-// data starts at the place of the first source range modulo 4096, so that a file system with shared
-// extents can share them.
-void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata);
+// data starts at `start` modulo 4096, or where there is none at the place of the first source
+// range, so that a file system with shared extents can share them.
+void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string>& metadata,
+                       std::optional<uint64_t> start = std::nullopt);
 
 }  // namespace moepack

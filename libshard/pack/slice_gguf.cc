@@ -76,21 +76,6 @@ OutputTensor Named(const GgufTensor& tensor) {
   return out;
 }
 
-GgufMetadata PartMetadata(const GgufSlicing& input, const Plan& plan, const ExpertPart& part) {
-  GgufMetadata out;
-  out.Set("general.architecture", GgufValue::String(input.model.architecture()));
-  out.Set("moepack.model", GgufValue::String(input.version));
-  out.Set("moepack.role", GgufValue::String(RoleName(part.role)));
-  if (part.group) out.Set("moepack.group", GgufValue::U32(*part.group));
-  if (part.role == Role::kOverlay)
-    out.Set("moepack.overlay", GgufValue::String(plan.overlay_version));
-  if (!part.experts_by_layer.empty()) {
-    out.Set("moepack.experts",
-            GgufValue::String(LayerExpertsToJson(part.experts_by_layer, plan.layers).dump()));
-  }
-  return out;
-}
-
 // Those of the experts `ids`; each of the `expert_count` has equally many.
 template <class Range>
 std::vector<Range> RangesOf(const std::vector<Range>& ranges, uint32_t expert_count,
@@ -155,6 +140,10 @@ class PartSlicer {
   }
 
  private:
+  GgufMetadata Metadata(const ExpertPart& part) const {
+    return GgufPartMetadata({input_.model.architecture(), input_.version}, part, plan_.layers);
+  }
+
   const quant::Format* TypeIn(Role role, size_t tensor) const {
     const bool own = role == Role::kOverlay && tensor < input_.overlay_types.size();
     const quant::Format* type = own ? input_.overlay_types[tensor] : nullptr;
@@ -163,7 +152,7 @@ class PartSlicer {
 
   void AddFiles(const ExpertPart& part, const std::string& stem, std::vector<OutputTensor> tensors,
                 std::vector<OutputFile>& files) const {
-    const ContainerCost cost = GgufCost(PartMetadata(input_, plan_, part), input_.alignment);
+    const ContainerCost cost = GgufCost(Metadata(part), input_.alignment);
     std::vector<std::vector<OutputTensor>> lists = CutBySize(std::move(tensors), limit_, cost);
     const size_t count = lists.size();
     for (size_t i = 0; i < count; ++i) {
@@ -172,7 +161,7 @@ class PartSlicer {
       file.role = part.role;
       file.group = part.group;
       file.tensors = std::move(lists[i]);
-      GgufMetadata metadata = PartMetadata(input_, plan_, part);
+      GgufMetadata metadata = Metadata(part);
       // File 0 of a node's set is the head, so the parts of the trunk count from 1.
       if (part.role == Role::kTrunk)
         metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(i + 1)));
@@ -187,6 +176,21 @@ class PartSlicer {
 };
 
 }  // namespace
+
+GgufMetadata GgufPartMetadata(const GgufPartModel& model, const ExpertPart& part,
+                              const LayerCounts& layers) {
+  GgufMetadata out;
+  out.Set("general.architecture", GgufValue::String(model.architecture));
+  out.Set("moepack.model", GgufValue::String(model.version));
+  out.Set("moepack.role", GgufValue::String(RoleName(part.role)));
+  if (part.group) out.Set("moepack.group", GgufValue::U32(*part.group));
+  if (part.role == Role::kOverlay) out.Set("moepack.overlay", GgufValue::String(part.overlay));
+  if (!part.experts_by_layer.empty()) {
+    out.Set("moepack.experts",
+            GgufValue::String(LayerExpertsToJson(part.experts_by_layer, layers).dump()));
+  }
+  return out;
+}
 
 ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment) {
   constexpr uint64_t kPerTensor = 8 + 4 + 4 * 8 + 4 + 8;  // length, dimensions, type, offset
@@ -232,8 +236,8 @@ Plan PlanFor(const GgufModel& model, const Plan& plan) {
   Plan out = plan;
   std::erase_if(out.layers, absent);
   std::erase_if(out.top_k, absent);
-  std::erase_if(out.overlay, absent);
   std::erase_if(out.remainder, absent);
+  for (OverlayPlan& overlay : out.overlays) KeepLayers(out.layers, overlay);
   for (GroupPlan& group : out.groups) {
     std::erase_if(group.owned, absent);
     std::erase_if(group.fill, absent);

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libshard/base/result.h"
@@ -42,6 +43,13 @@ struct WholeGgufOptions {
 // The whole model as one file `<stem>.gguf`, or as a split set of tensor files of at most
 // `max_part_size` bytes. kUnsupported for a set of more than 65535 files.
 Result<std::vector<OutputFile>> WholeGguf(const GgufModel& model, const WholeGgufOptions& options);
+
+// What the file of a part says about itself.
+struct GgufPartModel {
+  std::string_view architecture, version;  // of the model, without revision
+};
+GgufMetadata GgufPartMetadata(const GgufPartModel& model, const ExpertPart& part,
+                              const LayerCounts& layers);
 
 // What a GGUF file with this metadata takes beside its tensors, with room for split keys.
 ContainerCost GgufCost(const GgufMetadata& metadata, uint64_t alignment);

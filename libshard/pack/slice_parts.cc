@@ -1,9 +1,29 @@
 #include "libshard/pack/slice_parts.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "libshard/base/bytes.h"
 #include "libshard/base/text.h"
 
 namespace moepack {
+
+namespace {
+
+// By their directories, as parts that several runs made are listed too.
+void AddOverlays(const Plan& plan, std::vector<ExpertPart>& parts) {
+  const size_t first = parts.size();
+  for (const OverlayPlan& overlay : plan.overlays) {
+    parts.push_back({Role::kOverlay, std::nullopt, OverlayDirectory(overlay.version),
+                     HeldBy(overlay), overlay.version});
+  }
+  std::sort(parts.begin() + static_cast<std::ptrdiff_t>(first), parts.end(),
+            [](const ExpertPart& a, const ExpertPart& b) {
+              return a.directory + "/" < b.directory + "/";
+            });
+}
+
+}  // namespace
 
 std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options) {
   std::vector<ExpertPart> parts;
@@ -11,15 +31,27 @@ std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& option
     if (!options.parts.WantsGroup(g)) continue;
     parts.push_back({Role::kGroup, g, Cat("groups/", ZeroPadded(g, 3)), HeldBy(plan.groups[g])});
   }
-  if (!plan.overlay_version.empty() && options.parts.WantsOverlay()) {
-    parts.push_back(
-        {Role::kOverlay, std::nullopt, Cat("overlays/", plan.overlay_version), plan.overlay});
-  }
+  if (options.parts.WantsOverlay()) AddOverlays(plan, parts);
   const bool remainder = options.parts.all ? options.keep_remainder : options.parts.remainder;
   if (remainder && CountIds(plan.remainder) > 0) {
     parts.push_back({Role::kRemainder, std::nullopt, "remainder", plan.remainder});
   }
   return parts;
+}
+
+std::map<std::string, std::string> SafetensorsPartMetadata(const std::string& model_version,
+                                                           const ExpertPart& part,
+                                                           const LayerCounts& layers) {
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"},
+      {"moepack.model", model_version},
+      {"moepack.role", std::string(RoleName(part.role))},
+  };
+  if (part.group) metadata["moepack.group"] = std::to_string(*part.group);
+  if (part.role == Role::kOverlay) metadata["moepack.overlay"] = part.overlay;
+  if (part.role != Role::kTrunk)
+    metadata["moepack.experts"] = LayerExpertsToJson(part.experts_by_layer, layers).dump();
+  return metadata;
 }
 
 std::vector<std::vector<OutputTensor>> CutBySize(std::vector<OutputTensor> tensors, uint64_t limit,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,9 +19,17 @@ struct ExpertPart {
   std::optional<uint32_t> group;  // for kGroup
   std::string directory;          // "groups/000"
   LayerExperts experts_by_layer;  // ids held
+  std::string overlay = {};       // version, for kOverlay
 };
-// Returns groups (with their fill), overlay and remainder, as far as the options want them.
+// Returns groups (with their fill), overlays (with theirs) and remainder, as far as the options
+// want them.
 std::vector<ExpertPart> ExpertParts(const Plan& plan, const SliceOptions& options);
+
+// What the file of a part says about itself, as `__metadata__`. `model_version` is without
+// revision.
+std::map<std::string, std::string> SafetensorsPartMetadata(const std::string& model_version,
+                                                           const ExpertPart& part,
+                                                           const LayerCounts& layers);
 
 // What a container adds to the bytes of its tensors.
 struct ContainerCost {

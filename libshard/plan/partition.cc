@@ -7,16 +7,10 @@
 
 #include "libshard/base/text.h"
 #include "libshard/plan/plan_steps.h"
+#include "libshard/plan/plan_strategies.h"
 
 namespace moepack {
 namespace {
-
-// Cuts `experts` ids into runs whose lengths differ by at most one, the longer ones first, and
-// returns the first id of run `group`: 16 in 3 gives 0, 6, 11. For group == groups it returns
-// `experts`.
-uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group) {
-  return group * (expert_count / groups) + std::min(group, expert_count % groups);
-}
 
 ExpertIds ContiguousRun(uint32_t expert_count, uint32_t groups, uint32_t group) {
   ExpertIds ids;
@@ -84,9 +78,18 @@ Status MakeExplicit(const PartitionInput& input, Plan& plan) {
 }
 
 constexpr std::array kPartitions = {
-    Partition{"contiguous", false, "0-5, 6-10, ...; the default", MakeByFormula<ContiguousRun>},
-    Partition{"modulo", false, "expert id modulo N", MakeByFormula<EveryNth>},
-    Partition{"explicit", true, "ids of every group and layer", MakeExplicit},
+    Partition{"contiguous", false, false, "0-5, 6-10, ...; the default",
+              MakeByFormula<ContiguousRun>},
+    Partition{"modulo", false, false, "expert id modulo N", MakeByFormula<EveryNth>},
+    Partition{"explicit", true, false, "ids of every group and layer", MakeExplicit},
+    Partition{"ranked", false, true, "groups of equal weight in what tokens choose",
+              MakeByScores<HoldRanked>},
+    Partition{"coactivation", false, true, "experts that tokens choose together",
+              MakeByScores<HoldTogether>},
+    Partition{"session", false, true, "the experts of sessions that are alike",
+              MakeByScores<HoldForSessions>},
+    Partition{"same", false, true, "the most used experts, the same on every node",
+              MakeByScores<HoldSame>},
 };
 
 // The name as users write it: "modulo", "explicit:FILE".
@@ -125,11 +128,35 @@ Result<PartitionChoice> ParsePartition(std::string_view text) {
                Cat("expected ", Listed(Spelling), ", found ", Quoted(text))};
 }
 
-Status PartitionExperts(const PlanOptions& options, Plan& plan) {
+bool DecidesFromScores(std::string_view scheme) {
+  return std::any_of(kPartitions.begin(), kPartitions.end(), [&](const Partition& partition) {
+    return partition.by_scores && partition.name == scheme;
+  });
+}
+
+uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group) {
+  return group * (expert_count / groups) + std::min(group, expert_count % groups);
+}
+
+Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan& plan) {
   auto choice = ParsePartition(options.partition);
   if (!choice) return std::move(choice).error().Within("plan: partition");
-  plan.scheme = choice->partition->name;
-  return choice->partition->make({options.groups, choice->file}, plan);
+  const Partition& partition = *choice->partition;
+  plan.scheme = partition.name;
+  PartitionInput input = {.groups = options.groups, .file = choice->file};
+  if (partition.by_scores) {
+    if (!options.scores)
+      return Error{Code::kInvalidArgument,
+                   Cat("--partition ", partition.name, " needs --statistics FILE"),
+                   "`moepack profile` measures them"};
+    SHARD_CHECK(AsUserMistake(CheckGroupCount("plan", plan, options.groups)));
+    input.scores = basis.scores.get();
+    input.sessions = basis.split.training;
+    input.pinned = basis.pinned;
+    input.seed = options.seed;
+    SHARD_TRY(input.rooms, RoomsOf(options, plan));
+  }
+  return partition.make(input, plan);
 }
 
 }  // namespace moepack

@@ -2,29 +2,41 @@
 // help and messages are made.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "libshard/base/result.h"
 #include "libshard/plan/plan.h"
 
 namespace moepack {
 
-// The input of a partition besides the model's layers. A partition that needs more, such as
-// statistics, gets a member here, and its command sets it.
+// The input of a partition besides the model's layers and overlay. A partition that needs more gets
+// a member here, and its command sets it.
 struct PartitionInput {
   uint32_t groups = 0;  // 0 when the file says how many
   std::string file;     // for a partition that takes one
+
+  // For partitions that decide from scores. They fit the model.
+  const ExpertScores* scores = nullptr;
+  std::vector<size_t> sessions = {};  // of `scores`, those to decide from
+  // rooms[group][i]: how many experts the group may hold in the i-th layer of the plan, besides the
+  // overlay's.
+  std::vector<std::vector<uint32_t>> rooms = {};
+  LayerExperts pinned = {};  // held by every group
+  uint64_t seed = 0;
 };
 
 struct Partition {
   std::string_view name;
   bool takes_file;        // spelled name:FILE; the file lists the groups
+  bool by_scores;         // decides from statistics
   std::string_view help;  // a few words that stand in brackets after the name
 
-  // Sets groups[].owned and remainder, and also scheme where it differs from the name. REQUIRES:
-  // plan.layers is set, and nothing else but plan.scheme.
+  // Sets groups[].owned and remainder, with scores also fill, and scheme where it differs from the
+  // name. REQUIRES: plan.layers, top_k and overlay are set, and nothing else but plan.scheme.
   Status (*make)(const PartitionInput& input, Plan& plan);
 };
 
@@ -39,5 +51,7 @@ struct PartitionChoice {
 // Parses the user's choice: "modulo", "explicit:groups.json". kInvalidArgument lists the
 // partitions.
 Result<PartitionChoice> ParsePartition(std::string_view text);
+// True for the name of a partition that decides from statistics.
+bool DecidesFromScores(std::string_view scheme);
 
 }  // namespace moepack

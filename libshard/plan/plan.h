@@ -3,36 +3,86 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
+#include "libshard/plan/expectation.h"
+#include "libshard/plan/placement_table.h"
+#include "libshard/stats/expert_scores.h"
 
 namespace moepack {
 
 struct GroupPlan {
-  LayerExperts owned;  // held by this group alone (and by the overlay, if it replicates them)
-  LayerExperts fill;   // added so that every eligible count is equal; owned by another group
+  LayerExperts owned;  // held by this group alone (and by an overlay, if it replicates them)
+  // What it holds besides, so that all groups hold equally many, whatever the overlay is, or
+  // because its sessions use it; owned by another group.
+  LayerExperts fill;
 };
 
 // Returns owned ∪ fill, the experts that the group's bundle stores.
 LayerExperts HeldBy(const GroupPlan& group);
+
+// Layers that one of several machines of a node runs, both ends included.
+struct StageRange {
+  uint32_t first_layer = 0, last_layer = 0;
+  bool operator==(const StageRange&) const = default;
+};
+
+// A version of the overlay: what every node holds besides its group.
+struct OverlayPlan {
+  std::string version;   // 1 to 64 of [A-Za-z0-9._-], the first not a dot; names its directory
+  std::string parent;    // the version that it was made from; "": none
+  LayerExperts experts;  // on every node
+  // By group, the experts that its nodes take from the overlay's bundle besides, so that every
+  // eligible count is equal. Empty when no group needs any.
+  std::vector<LayerExperts> fill;
+  bool operator==(const OverlayPlan&) const = default;
+};
+
+// True for 1 to 64 characters of [A-Za-z0-9._-] that do not begin with a dot. Overlay versions
+// become directory names.
+bool IsLabel(std::string_view text);
+
+// What a group takes from the overlay's bundle besides its experts.
+const LayerExperts& FillOf(const OverlayPlan& overlay, size_t group);
+// Returns experts ∪ the fill of all groups, the experts that the overlay's bundle stores.
+LayerExperts HeldBy(const OverlayPlan& overlay);
 
 struct Plan {
   std::string scheme;                  // a name of a Partition or the file's own word
   LayerCounts layers;                  // the MoE layers of the model and their expert counts
   std::map<uint32_t, uint32_t> top_k;  // per layer; 0: unknown
   std::vector<GroupPlan> groups;
-  std::string overlay_version;  // "" without an overlay
-  LayerExperts overlay;
+  // In the order in which they were made. The last is the current one; a node has one of them.
+  std::vector<OverlayPlan> overlays;
   LayerExperts remainder;  // owned by no group
-  bool uniform = false;    // |eligible(g, l)| is the same for all g and l
+  // With every overlay |eligible(g, l)| is the same for all g and l.
+  bool uniform = false;
+  // What sessions will find on their node; of plans that were made with statistics.
+  std::optional<PlanExpectation> expectation;
+  std::optional<PlacementTable> placement;  // which group a session should go to
+  std::vector<StageRange> stages = {};      // in order; none: one machine runs all layers
+
+  // The overlay that nodes get unless they ask for another version; null without overlays.
+  const OverlayPlan* current_overlay() const;
+  // The overlay of this version; null when there is none.
+  const OverlayPlan* FindOverlay(std::string_view version) const;
 };
 
-// Returns eligible(g, l) = owned ∪ fill ∪ overlay in ascending order: the experts that the router
-// of layer l may pick on node g.
+// Forgets all layers but these.
+void KeepLayers(const LayerCounts& layers, OverlayPlan& overlay);
+
+// Returns eligible(g, l) in ascending order, the experts that the router of layer l may pick on
+// node g: what the group holds, the overlay's experts, and its fill for the group.
+ExpertIds Eligible(const Plan& plan, const OverlayPlan* overlay, size_t group, uint32_t layer);
+// The same with the current overlay.
 ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
 
 struct PlanOptions {
@@ -40,11 +90,25 @@ struct PlanOptions {
   std::string partition = "contiguous";  // see ParsePartition in partition.h
   std::string overlay_file;              // "" for none
   bool uniform = true;
+
+  // What routers chose, and the files that it is from (for messages and records).
+  std::shared_ptr<const ExpertScores> scores = nullptr;
+  std::vector<std::string> statistics_files = {};
+  std::optional<ScoreBasis> score = std::nullopt;  // which score of the files
+  // How many experts of a layer each node may pick from, the overlay's included.
+  std::optional<uint32_t> eligible = std::nullopt;
+  // Instead of `eligible`, for nodes that differ: rooms[group][i] is how many experts the group may
+  // hold in the i-th layer besides the overlay's. Such a plan is not filled up.
+  std::vector<std::vector<uint32_t>> rooms = {};
+  bool pin_super = true;    // Super Experts go to every node
+  std::string pin_file;     // more of them; "" for none
+  uint32_t held_out = 200;  // of a thousand sessions, kept for measuring
+  uint64_t seed = 0;
 };
 
 // Decides which group holds which expert. kInvalidArgument for more groups than experts, an id out
 // of range, an expert in two groups, a group with fewer eligible experts than top-k, and when top-k
-// is not known.
+// is not known. kMismatch and kCorrupt for scores of another model or without sense.
 Result<Plan> MakePlan(const MoeModel& model, const PlanOptions& options);
 
 // Warns of what a user should know before terabytes are written: small groups, a remainder, fill,
@@ -58,6 +122,12 @@ Status CheckPlan(const std::string& where, const Plan& plan);
 // Writes "partition" and "overlays" as in plan.json and distribution.json.
 Json PartitionToJson(const Plan& plan);
 Json OverlaysToJson(const Plan& plan);
+// "stages"; an empty array where one machine runs all layers.
+Json StagesToJson(const Plan& plan);
+Json OverlayToJson(const OverlayPlan& overlay, const LayerCounts& layers);
+// Returns the minor version of the format that is needed for this: 1 for several overlays, a parent
+// or fill of an overlay, else 0.
+unsigned FormatMinorOf(const Plan& plan);
 // Reads both back; `layers` and `top_k` come from the model.
 Result<Plan> PlanFromJson(const std::string& where, const Json& document, const LayerCounts& layers,
                           const std::map<uint32_t, uint32_t>& top_k);

@@ -1,6 +1,7 @@
 // The rules that every plan obeys, whether it was made here or read from a file.
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "libshard/base/limits.h"
 #include "libshard/base/text.h"
@@ -35,13 +36,24 @@ Status CheckIds(const std::string& where, const LayerExperts& sets, const LayerC
   return Ok();
 }
 
+std::string OverlayPlace(const std::string& where, const OverlayPlan& overlay) {
+  return Cat(where, ": overlay ", Quoted(overlay.version));
+}
+
 Status CheckAllIds(const std::string& where, const Plan& plan) {
   for (size_t group = 0; group < plan.groups.size(); ++group) {
     const std::string place = Cat(where, ": group ", group);
     SHARD_CHECK(CheckIds(place, plan.groups[group].owned, plan.layers));
     SHARD_CHECK(CheckIds(place + ": fill", plan.groups[group].fill, plan.layers));
   }
-  SHARD_CHECK(CheckIds(where + ": overlay", plan.overlay, plan.layers));
+  for (const OverlayPlan& overlay : plan.overlays) {
+    const std::string place = OverlayPlace(where, overlay);
+    SHARD_CHECK(CheckIds(place, overlay.experts, plan.layers));
+    for (size_t group = 0; group < overlay.fill.size(); ++group) {
+      SHARD_CHECK(
+          CheckIds(Cat(place, ": fill of group ", group), overlay.fill[group], plan.layers));
+    }
+  }
   return CheckIds(where + ": remainder", plan.remainder, plan.layers);
 }
 
@@ -75,14 +87,51 @@ Status CheckFill(const std::string& where, const Plan& plan) {
   return Ok();
 }
 
-Status CheckOverlay(const std::string& where, const Plan& plan) {
-  const bool empty = CountIds(plan.overlay) == 0;
-  if (empty && plan.overlay_version.empty()) return Ok();
-  if (empty) return Error{Code::kCorrupt, where + ": overlay: expected expert ids, found none"};
-  if (IsLabel(plan.overlay_version)) return Ok();
-  return Error{Code::kCorrupt, Cat(where, ": overlay: version: expected 1 to ", kMaxLabel,
-                                   " of [A-Za-z0-9._-], the first not a dot, found ",
-                                   Quoted(plan.overlay_version))};
+// The fill of an overlay must be experts that the group would not have without it, and that may be
+// shipped.
+Status CheckOverlayFill(const std::string& place, const Plan& plan, const OverlayPlan& overlay) {
+  if (!overlay.fill.empty() && overlay.fill.size() != plan.groups.size()) {
+    return Error{Code::kCorrupt, Cat(place, ": fill: expected one entry for each of the ",
+                                     plan.groups.size(), " groups, found ", overlay.fill.size())};
+  }
+  for (size_t group = 0; group < overlay.fill.size(); ++group) {
+    const LayerExperts held = HeldBy(plan.groups[group]);
+    for (const auto& [layer, fill] : overlay.fill[group]) {
+      const ExpertIds barred = Union(Union(IdsOf(held, layer), IdsOf(overlay.experts, layer)),
+                                     IdsOf(plan.remainder, layer));
+      const ExpertIds allowed = Difference(fill, barred);
+      if (allowed == fill) continue;
+      return Error{Code::kCorrupt,
+                   Cat(place, ": fill of group ", group, ": layer ", layer,
+                       ": expected experts of other groups that are not in the overlay, found ",
+                       FormatIds(Difference(fill, allowed)))};
+    }
+  }
+  return Ok();
+}
+
+Status CheckLabel(const std::string& place, const char* key, const std::string& text) {
+  if (IsLabel(text)) return Ok();
+  return Error{Code::kCorrupt,
+               Cat(place, ": ", key, ": expected 1 to ", kMaxLabel,
+                   " of [A-Za-z0-9._-], the first not a dot, found ", Quoted(text))};
+}
+
+Status CheckOverlays(const std::string& where, const Plan& plan) {
+  std::set<std::string_view> versions;
+  for (const OverlayPlan& overlay : plan.overlays) {
+    const std::string place = OverlayPlace(where, overlay);
+    SHARD_CHECK(CheckLabel(place, "version", overlay.version));
+    if (!versions.insert(overlay.version).second)
+      return Error{Code::kCorrupt, Cat(place, ": version: expected once, found twice")};
+    if (!overlay.parent.empty()) SHARD_CHECK(CheckLabel(place, "parent", overlay.parent));
+    if (overlay.parent == overlay.version)
+      return Error{Code::kCorrupt, Cat(place, ": parent: expected another version, found itself")};
+    if (CountIds(overlay.experts) == 0)
+      return Error{Code::kCorrupt, Cat(place, ": expected expert ids, found none")};
+    SHARD_CHECK(CheckOverlayFill(place, plan, overlay));
+  }
+  return Ok();
 }
 
 // Records `group` as the owner of its experts of one layer; kCorrupt if one has an owner already.
@@ -149,13 +198,15 @@ Status CheckOneOwner(const std::string& where, const Plan& plan) {
 }
 
 Status CheckEligibleCounts(const std::string& where, const Plan& plan) {
-  for (size_t group = 0; group < plan.groups.size(); ++group) {
-    for (const auto& [layer, top_k] : plan.top_k) {
-      const size_t count = Eligible(plan, group, layer).size();
-      if (count >= top_k) continue;
-      return Error{Code::kCorrupt, Cat(where, ": group ", group, ": layer ", layer,
-                                       ": eligible experts: expected at least ", top_k,
-                                       " (experts per token), found ", count)};
+  for (const OverlayPlan* overlay : OverlaysOf(plan)) {
+    for (size_t group = 0; group < plan.groups.size(); ++group) {
+      for (const auto& [layer, top_k] : plan.top_k) {
+        const size_t count = Eligible(plan, overlay, group, layer).size();
+        if (count >= top_k) continue;
+        return Error{Code::kCorrupt, Cat(where, ": group ", group, ": layer ", layer,
+                                         ": eligible experts: expected at least ", top_k,
+                                         " (experts per token), found ", count)};
+      }
     }
   }
   return Ok();
@@ -167,7 +218,7 @@ Status CheckPlan(const std::string& where, const Plan& plan) {
   SHARD_CHECK(CheckOneOwner(where, plan));
   SHARD_CHECK(CheckCoverage(where, plan));
   SHARD_CHECK(CheckFill(where, plan));
-  SHARD_CHECK(CheckOverlay(where, plan));
+  SHARD_CHECK(CheckOverlays(where, plan));
   SHARD_CHECK(CheckEligibleCounts(where, plan));
   if (!plan.uniform || IsUniform(plan)) return Ok();
   return Error{Code::kCorrupt,

@@ -1,5 +1,5 @@
-// Gives all groups and layers the same number of eligible experts, because stock llama.cpp reads a
-// single expert_count.
+// Gives all groups and layers the same number of experts, because stock llama.cpp reads a single
+// expert_count. Overlays are not looked at: a group must keep its bytes when the overlay changes.
 #include <algorithm>
 
 #include "libshard/base/text.h"
@@ -8,29 +8,26 @@
 namespace moepack {
 namespace {
 
-// The experts that a group has in a layer before any fill.
-ExpertIds OwnAndOverlay(const Plan& plan, const GroupPlan& group, uint32_t layer) {
-  return Union(IdsOf(group.owned, layer), IdsOf(plan.overlay, layer));
+// The experts that a group has in a layer. A partition by scores has filled in what its groups
+// share.
+ExpertIds HeldIn(const GroupPlan& group, uint32_t layer) {
+  return Union(IdsOf(group.owned, layer), IdsOf(group.fill, layer));
 }
 
 size_t LargestCount(const Plan& plan) {
   size_t largest = 0;
   for (const GroupPlan& group : plan.groups) {
     for (const auto& [layer, experts] : plan.layers)
-      largest = std::max(largest, OwnAndOverlay(plan, group, layer).size());
+      largest = std::max(largest, HeldIn(group, layer).size());
   }
   return largest;
 }
 
 // Experts that are on no node cannot be fill: a user who left them out of every group does not want
 // them shipped.
-ExpertIds Unavailable(const Plan& plan, uint32_t layer) {
-  return Difference(IdsOf(plan.remainder, layer), IdsOf(plan.overlay, layer));
-}
-
 Status CheckReachable(const Plan& plan, size_t target) {
   for (const auto& [layer, experts] : plan.layers) {
-    const size_t available = experts - Unavailable(plan, layer).size();
+    const size_t available = experts - IdsOf(plan.remainder, layer).size();
     if (available >= target) continue;
     return Error{
         Code::kInvalidArgument,
@@ -47,11 +44,11 @@ Status CheckReachable(const Plan& plan, size_t target) {
 ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, size_t target) {
   const uint32_t experts = plan.layers.at(layer);
   const ExpertIds& owned = IdsOf(group.owned, layer);
-  const ExpertIds taken = Union(OwnAndOverlay(plan, group, layer), IdsOf(plan.remainder, layer));
-  const size_t have = OwnAndOverlay(plan, group, layer).size();
+  const ExpertIds held = HeldIn(group, layer);
+  const ExpertIds taken = Union(held, IdsOf(plan.remainder, layer));
   const uint32_t start = owned.empty() ? 0 : owned.back() + 1;
   ExpertIds fill;
-  for (uint32_t step = 0; step < experts && have + fill.size() < target; ++step) {
+  for (uint32_t step = 0; step < experts && held.size() + fill.size() < target; ++step) {
     const uint32_t id = (start + step) % experts;
     if (!Contains(taken, id)) fill.push_back(id);
   }
@@ -61,23 +58,32 @@ ExpertIds NextExperts(const Plan& plan, const GroupPlan& group, uint32_t layer, 
 
 }  // namespace
 
-Status FillUniformly(Plan& plan) {
-  const size_t target = LargestCount(plan);
+Status FillUniformly(Plan& plan, size_t least) {
+  const size_t target = std::max(LargestCount(plan), least);
   SHARD_CHECK(CheckReachable(plan, target));
   for (GroupPlan& group : plan.groups) {
     for (const auto& [layer, experts] : plan.layers) {
       ExpertIds fill = NextExperts(plan, group, layer, target);
-      if (!fill.empty()) group.fill[layer] = std::move(fill);
+      if (!fill.empty()) group.fill[layer] = Union(IdsOf(group.fill, layer), fill);
     }
   }
   return Ok();
 }
 
+std::vector<const OverlayPlan*> OverlaysOf(const Plan& plan) {
+  std::vector<const OverlayPlan*> overlays;
+  for (const OverlayPlan& overlay : plan.overlays) overlays.push_back(&overlay);
+  if (overlays.empty()) overlays.push_back(nullptr);
+  return overlays;
+}
+
 bool IsUniform(const Plan& plan) {
-  const size_t first = Eligible(plan, 0, plan.layers.begin()->first).size();
-  for (size_t group = 0; group < plan.groups.size(); ++group) {
-    for (const auto& [layer, experts] : plan.layers) {
-      if (Eligible(plan, group, layer).size() != first) return false;
+  for (const OverlayPlan* overlay : OverlaysOf(plan)) {
+    const size_t first = Eligible(plan, overlay, 0, plan.layers.begin()->first).size();
+    for (size_t group = 0; group < plan.groups.size(); ++group) {
+      for (const auto& [layer, experts] : plan.layers) {
+        if (Eligible(plan, overlay, group, layer).size() != first) return false;
+      }
     }
   }
   return true;

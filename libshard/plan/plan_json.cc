@@ -3,9 +3,13 @@
 //   "partition": {"scheme": "contiguous", "uniform": true,
 //                 "groups": [{"experts": {"*": "0-5"}, "fill": {}}, ...],
 //                 "remainder": {}},
-//   "overlays": [{"version": "generalists-1", "parent": null, "experts": {"0": "3,11"}}]
+//   "overlays": [{"version": "generalists-1", "parent": null, "experts": {"0": "3,11"},
+//                 "fill": [{"0": "12"}, {"0": "1"}, ...]}]
 //
-// There is at most one overlay. Members that a later minor version may add are ignored here.
+// plan.json may also have "expectation" (expectation.h), if the plan was made with statistics, and
+// "placement" (placement_json.cc), which distribution.json has in "routing". Version 1.0 had at
+// most one overlay, without parent and fill; plans that are no more than that are still written as
+// 1.0. Members that a later minor version may add are ignored here.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -17,13 +21,13 @@
 #include "libshard/base/unreadable.h"
 #include "libshard/base/utf8.h"
 #include "libshard/plan/partition.h"
+#include "libshard/plan/placement.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
 namespace {
 
 constexpr const char* kFormatName = "moepack-plan";
-constexpr const char* kFormatVersion = "1.0";
 constexpr std::string_view kMajorVersion = "1.";
 constexpr uint64_t kMaxPlanBytes = 256u << 20;
 
@@ -59,20 +63,54 @@ Status ReadPartition(const std::string& where, const Json& value, Plan& plan) {
   return Ok();
 }
 
-Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
-  if (value.empty()) return Ok();
-  if (value.size() > 1) {
-    return Error{Code::kCorrupt,
-                 Cat(where, ": expected at most one overlay, found ", value.size())};
+// Reading expands "*" once per group and overlay.
+Status CheckOverlayCount(const std::string& where, size_t found, const Plan& plan) {
+  uint64_t experts = 0;
+  for (const auto& [layer, count] : plan.layers) experts += count;
+  const uint64_t most = std::max<uint64_t>(1, kMaxPlanIds / (experts * plan.groups.size()));
+  if (found <= most) return Ok();
+  return Error{Code::kCorrupt, Cat(where, ": expected at most ", most, " overlays for ",
+                                   plan.groups.size(), " groups, found ", found)};
+}
+
+Status ReadOverlayFill(const JsonFields& fields, const LayerCounts& layers, OverlayPlan& overlay) {
+  SHARD_TRY(const Json* fill, fields.Array("fill"));
+  for (const Json& entry : *fill) {
+    const std::string where = Cat(fields.where(), ": fill of group ", overlay.fill.size());
+    SHARD_CHECK(CheckObject(where, entry));
+    SHARD_TRY(LayerExperts experts, LayerExpertsFromJson(where, entry, layers));
+    overlay.fill.push_back(std::move(experts));
   }
-  SHARD_CHECK(CheckObject(where, value.front()));
-  const JsonFields fields(value.front(), where);
-  SHARD_TRY(plan.overlay_version, fields.String("version"));
-  if (fields.Has("parent")) return fields.Wrong("parent", "null");
-  SHARD_TRY(plan.overlay, ReadExperts(fields, "experts", plan.layers));
-  // CheckPlan accepts a plan with neither version nor ids, because it has no overlay. Here the
-  // document promised one.
-  if (CountIds(plan.overlay) == 0) return fields.Wrong("experts", "at least one expert id");
+  return Ok();
+}
+
+// Fill of no group is written as no fill, so that equal overlays have equal versions.
+bool HasFill(const OverlayPlan& overlay) {
+  return std::any_of(overlay.fill.begin(), overlay.fill.end(),
+                     [](const LayerExperts& fill) { return CountIds(fill) > 0; });
+}
+
+Result<OverlayPlan> ReadOverlay(const std::string& where, const Json& value, const Plan& plan) {
+  SHARD_CHECK(CheckObject(where, value));
+  const JsonFields fields(value, where);
+  OverlayPlan overlay;
+  SHARD_TRY(overlay.version, fields.String("version"));
+  if (fields.Has("parent")) {
+    SHARD_TRY(overlay.parent, fields.String("parent"));
+    if (overlay.parent.empty()) return fields.Wrong("parent", "a version or null");
+  }
+  SHARD_TRY(overlay.experts, ReadExperts(fields, "experts", plan.layers));
+  if (CountIds(overlay.experts) == 0) return fields.Wrong("experts", "at least one expert id");
+  if (fields.Has("fill")) SHARD_CHECK(ReadOverlayFill(fields, plan.layers, overlay));
+  return overlay;
+}
+
+Status ReadOverlays(const std::string& where, const Json& value, Plan& plan) {
+  SHARD_CHECK(CheckOverlayCount(where, value.size(), plan));
+  for (const Json& entry : value) {
+    SHARD_TRY(OverlayPlan overlay, ReadOverlay(where, entry, plan));
+    plan.overlays.push_back(std::move(overlay));
+  }
   return Ok();
 }
 
@@ -90,8 +128,8 @@ Status CheckFormat(const JsonFields& fields) {
   if (format != kFormatName) return fields.Wrong("format", "\"moepack-plan\"");
   SHARD_TRY(const std::string version, fields.String("format_version"));
   if (version.starts_with(kMajorVersion)) return Ok();
-  return Error{Code::kUnsupported, Cat(fields.where(), ": format_version: expected ",
-                                       kFormatVersion, ", found ", Quoted(version))};
+  return Error{Code::kUnsupported,
+               Cat(fields.where(), ": format_version: expected 1.x, found ", Quoted(version))};
 }
 
 Status CheckSameModel(const JsonFields& fields, const MoeModel& model) {
@@ -140,15 +178,33 @@ Json PartitionToJson(const Plan& plan) {
   return partition;
 }
 
+Json OverlayToJson(const OverlayPlan& overlay, const LayerCounts& layers) {
+  Json out = Json::object();
+  out["version"] = overlay.version;
+  out["parent"] = overlay.parent.empty() ? Json(nullptr) : Json(overlay.parent);
+  out["experts"] = LayerExpertsToJson(overlay.experts, layers);
+  if (!HasFill(overlay)) return out;
+  Json fill = Json::array();
+  for (const LayerExperts& experts : overlay.fill)
+    fill.push_back(LayerExpertsToJson(experts, layers));
+  out["fill"] = std::move(fill);
+  return out;
+}
+
 Json OverlaysToJson(const Plan& plan) {
   Json overlays = Json::array();
-  if (plan.overlay_version.empty()) return overlays;
-  Json overlay = Json::object();
-  overlay["version"] = plan.overlay_version;
-  overlay["parent"] = nullptr;
-  overlay["experts"] = LayerExpertsToJson(plan.overlay, plan.layers);
-  overlays.push_back(std::move(overlay));
+  for (const OverlayPlan& overlay : plan.overlays)
+    overlays.push_back(OverlayToJson(overlay, plan.layers));
   return overlays;
+}
+
+unsigned FormatMinorOf(const Plan& plan) {
+  const auto is_new = [](const OverlayPlan& overlay) {
+    return !overlay.parent.empty() || HasFill(overlay);
+  };
+  const bool more =
+      plan.overlays.size() > 1 || std::any_of(plan.overlays.begin(), plan.overlays.end(), is_new);
+  return more ? 1 : 0;
 }
 
 Result<Plan> UncheckedPlanFromJson(const std::string& where, const Json& document,
@@ -176,13 +232,16 @@ Result<Plan> PlanFromJson(const std::string& where, const Json& document, const 
 Json PlanToJson(const MoeModel& model, const Plan& plan) {
   Json document = Json::object();
   document["format"] = kFormatName;
-  document["format_version"] = kFormatVersion;
+  document["format_version"] = Cat(kMajorVersion, FormatMinorOf(plan));
   Json& named = document["model"] = Json::object();
   named["version"] = model.Version("");
   named["family"] = model.family().name;
   named["source"] = DirectoryName(model.checkpoint().tree()->name());
   document["partition"] = PartitionToJson(plan);
   document["overlays"] = OverlaysToJson(plan);
+  if (plan.expectation) document["expectation"] = ExpectationToJson(*plan.expectation);
+  if (plan.placement) document["placement"] = PlacementToJson(*plan.placement);
+  if (!plan.stages.empty()) document["stages"] = StagesToJson(plan);
   return document;
 }
 
@@ -192,7 +251,7 @@ namespace {
 // number alone.
 bool FollowsItsScheme(const Plan& plan) {
   const Result<PartitionChoice> scheme = ParsePartition(plan.scheme);
-  if (!scheme) return true;
+  if (!scheme || scheme->partition->by_scores) return true;
   Plan rebuilt;
   rebuilt.layers = plan.layers;
   const PartitionInput input = {.groups = static_cast<uint32_t>(plan.groups.size()), .file = ""};
@@ -210,6 +269,16 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
   SHARD_CHECK(CheckSameModel(fields, model));
   SHARD_TRY(Plan plan, PlanFromJson(path, document, LayerCountsOf(model), TopKOf(model)));
   if (!FollowsItsScheme(plan)) plan.scheme = "explicit";
+  if (fields.Has("expectation")) {
+    SHARD_TRY(const Json* expectation, fields.Object("expectation"));
+    SHARD_TRY(plan.expectation, ExpectationFromJson(Cat(path, ": expectation"), *expectation,
+                                                    plan.groups.size(), plan.layers));
+  }
+  if (fields.Has("placement")) {
+    SHARD_TRY(plan.placement, PlacementFromJson(Cat(path, ": placement"), document["placement"],
+                                                plan.groups.size(), plan.layers));
+  }
+  SHARD_CHECK(ReadStages(path, fields, plan));
   return plan;
 }
 

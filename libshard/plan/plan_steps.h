@@ -1,30 +1,55 @@
 // The steps of MakePlan, and the rules that they share with CheckPlan. Private to libshard/plan/.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/plan/held_out.h"
 #include "libshard/plan/plan.h"
 
 namespace moepack {
 
-// Sets scheme, groups[].owned and remainder with the partition that the options name. REQUIRES:
-// plan.layers is set.
-Status PartitionExperts(const PlanOptions& options, Plan& plan);
-// Sets overlay and overlay_version.
-Status ReadOverlayFile(const std::string& path, Plan& plan);
-// Sets groups[].fill so that all eligible counts equal the largest one.
-Status FillUniformly(Plan& plan);
+// What MakePlan takes from the scores of the options; empty without scores.
+struct PlanBasis {
+  // Those of the options, with layers for multi-token prediction, which nothing measures, at 0.
+  std::shared_ptr<const ExpertScores> scores;
+  SessionSplit split;
+  LayerExperts pinned;  // held by every group, and not in the overlay
+};
+// Checks that the scores are of this model and say something about each of its layers, splits their
+// sessions, and reads what is to be pinned. REQUIRES: layers, top_k and overlay of the plan are
+// set.
+Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, const Plan& plan);
+// rooms[group][layer] as in PartitionInput: options.rooms, or the number of options.eligible for
+// all, or an equal part.
+Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, const Plan& plan);
 
+// Cuts ids into runs whose lengths differ by at most one, the longer ones first, and returns the
+// first id of run `group`: 16 in 3 gives 0, 6, 11. For group == groups it returns `expert_count`.
+uint32_t RunStart(uint32_t expert_count, uint32_t groups, uint32_t group);
+
+// Sets scheme, groups[].owned and remainder with the partition that the options name. REQUIRES:
+// layers, top_k and overlays of the plan are set.
+Status PartitionExperts(const PlanOptions& options, const PlanBasis& basis, Plan& plan);
+// Adds to groups[].fill so that all groups hold as many experts of every layer as the largest one,
+// or `least` if that is more. Overlays do not matter for it.
+Status FillUniformly(Plan& plan, size_t least = 0);
+
+// The experts of the current overlay; none without one.
+const LayerExperts& OverlayExperts(const Plan& plan);
+// What the current overlay takes of every node's room: as much in every layer where counts are
+// equal, because nodes are filled up to the layer that has most of it.
+size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t layer);
+
+// True if, with every overlay, all eligible counts are equal.
 bool IsUniform(const Plan& plan);
+// The overlays of the plan; where it has none, null, for the groups alone.
+std::vector<const OverlayPlan*> OverlaysOf(const Plan& plan);
 // Returns the experts of every layer that no group owns.
 LayerExperts Unowned(const Plan& plan);
-// True for 1 to 64 characters of [A-Za-z0-9._-] that do not begin with a dot. Overlay versions
-// become directory names.
-bool IsLabel(std::string_view text);
-
 // Refuses unknown keys in files that users write by hand, where they are typing mistakes. kCorrupt
 // names the key.
 Status CheckMembers(const std::string& where, const Json& value,
@@ -36,6 +61,11 @@ Status CheckObject(const std::string& where, const Json& value);
 Status CheckGroupCount(const std::string& where, const Plan& plan, size_t groups);
 Status CheckOneOwner(const std::string& where, const Plan& plan);
 Status CheckEligibleCounts(const std::string& where, const Plan& plan);
+
+// Read and check "stages" of plan.json; none is no error. Ranges of layers follow each other from
+// layer 0 and reach the last layer with experts.
+Status ReadStages(const std::string& path, const JsonFields& fields, Plan& plan);
+Status CheckStages(const std::string& where, const Plan& plan);
 
 // Turns kCorrupt into kInvalidArgument, because options that do not fit the model are a mistake of
 // the user and not a corrupt file.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "libshard/base/text.h"
+#include "libshard/plan/partition.h"
 #include "libshard/plan/plan_steps.h"
 
 namespace moepack {
@@ -56,7 +57,10 @@ void WarnSmallGroups(const Plan& plan, std::vector<std::string>& out) {
 void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
   uint64_t lost = 0, layers = 0;
   for (const auto& [layer, ids] : plan.remainder) {
-    const size_t absent = Difference(ids, IdsOf(plan.overlay, layer)).size();
+    ExpertIds left = ids;
+    for (const OverlayPlan& overlay : plan.overlays)
+      left = Difference(left, IdsOf(overlay.experts, layer));
+    const size_t absent = left.size();
     lost += absent;
     layers += absent > 0;
   }
@@ -65,21 +69,58 @@ void WarnRemainder(const Plan& plan, std::vector<std::string>& out) {
       Cat("remainder: ", FormatCount(lost), " experts in ", layers, " layers are on no node"));
 }
 
+// What the overlay's bundle holds for its groups besides the overlay's experts.
+LayerExperts FillIn(const OverlayPlan& overlay) {
+  LayerExperts fill = HeldBy(overlay);
+  for (auto& [layer, ids] : fill) ids = Difference(ids, IdsOf(overlay.experts, layer));
+  return fill;
+}
+
 void WarnFill(const MoeModel& model, const Plan& plan, std::vector<std::string>& out) {
+  if (DecidesFromScores(plan.scheme)) return;  // groups share experts on purpose
   uint64_t experts = 0, bytes = 0;
-  for (const GroupPlan& group : plan.groups) {
+  const auto add = [&](const LayerExperts& fill) {
     for (const MoeLayer& layer : model.layers()) {
-      const uint64_t count = IdsOf(group.fill, layer.layer).size();
+      const uint64_t count = IdsOf(fill, layer.layer).size();
       experts += count;
       bytes += count * layer.expert_bytes;
     }
-  }
+  };
+  for (const GroupPlan& group : plan.groups) add(group.fill);
+  for (const OverlayPlan& overlay : plan.overlays) add(FillIn(overlay));
   if (experts == 0) return;
   // Without headers (an index alone) sizes are unknown.
   const std::string cost =
       bytes == 0 ? "" : Cat(" and costs ", FormatBytes(bytes), " in the types of the source");
   out.push_back(Cat("fill: holding the same count everywhere repeats ", FormatCount(experts),
                     " experts", cost, "; --no-uniform leaves them out"));
+}
+
+// Expectations that should make users think again.
+void WarnExpectation(const Plan& plan, std::vector<std::string>& out) {
+  if (!plan.expectation) return;
+  const PlanExpectation& expected = *plan.expectation;
+  if (expected.held_out == 0)
+    out.push_back(
+        "expectation: measured on the sessions that the plan was made from, so new ones will find "
+        "less; --held-out keeps some apart, if there are several");
+  if (plan.groups.size() < 2 || plan.scheme == "same" || !DecidesFromScores(plan.scheme)) return;
+  if (expected.overall.mean - expected.same.mean >= kLeastGain) return;
+  out.push_back(Cat("small gain: sessions find ", FormatShare(expected.overall.mean),
+                    " of what they use on their node, and ", FormatShare(expected.same.mean),
+                    " with the same experts on every node; --partition same needs no placement"));
+}
+
+// True when some node would have different numbers of eligible experts in its layers.
+bool LayersOfANodeDiffer(const Plan& plan) {
+  const uint32_t first = plan.layers.begin()->first;
+  for (size_t group = 0; group < plan.groups.size(); ++group) {
+    const size_t count = Eligible(plan, group, first).size();
+    for (const auto& [layer, experts] : plan.layers) {
+      if (Eligible(plan, group, layer).size() != count) return true;
+    }
+  }
+  return false;
 }
 
 void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
@@ -90,9 +131,9 @@ void WarnDifferentCounts(const Plan& plan, std::vector<std::string>& out) {
     out.push_back(Cat("layers differ in their number of experts: ", least->second, " in layer ",
                       least->first, ", ", most->second, " in layer ", most->first));
   }
-  if (!plan.uniform) {
+  if (!plan.uniform && LayersOfANodeDiffer(plan)) {
     out.push_back(
-        "groups or layers differ in their number of eligible experts: stock llama.cpp takes one "
+        "layers of a node differ in their number of eligible experts: stock llama.cpp takes one "
         "count for all layers and cannot load such a node");
   }
 }
@@ -143,6 +184,7 @@ std::vector<std::string> PlanWarnings(const MoeModel& model, const Plan& plan) {
   WarnSmallGroups(plan, out);
   WarnRemainder(plan, out);
   WarnFill(model, plan, out);
+  WarnExpectation(plan, out);
   WarnDifferentCounts(plan, out);
   WarnRoutingGroups(model, plan, out);
   WarnHashRouting(model, out);

@@ -42,12 +42,27 @@ bool IsLasting(CURLcode code) {
   return std::find(std::begin(kLasting), std::end(kLasting), code) != std::end(kLasting);
 }
 
-const char* FailureHint(CURLcode code) {
+// What OpenSSL says of a certificate: X509_V_ERR_CERT_NOT_YET_VALID and
+// X509_V_ERR_CERT_HAS_EXPIRED.
+bool IsOutOfTime(CURL* curl) {
+  constexpr long kNotYetValid = 9, kHasExpired = 10;
+  long verified = 0;
+  Curl().easy_getinfo(curl, CURLINFO_SSL_VERIFYRESULT, &verified);
+  return verified == kNotYetValid || verified == kHasExpired;
+}
+
+const char* FailureHint(CURLcode code, CURL* curl) {
   if (code == CURLE_SSL_CACERT_BADFILE)
     return "check the files that CURL_CA_BUNDLE, SSL_CERT_FILE and SSL_CERT_DIR name";
+  if (code == CURLE_PEER_FAILED_VERIFICATION && IsOutOfTime(curl))
+    return "check the clock of this machine; if it is right, the server needs another certificate";
   if (code == CURLE_PEER_FAILED_VERIFICATION)
     return "check the name in the address; for an authority that this machine does not know set "
-           "SSL_CERT_FILE to its certificates";
+           "SSL_CERT_FILE to its certificates, or name them with --cacert where the server is a "
+           "registry";
+  if (code == CURLE_SSL_CONNECT_ERROR)
+    return "check that the server speaks https at this port, and that SSL_CERT_FILE or --cacert "
+           "has its authority, not an older one of the same name";
   if (code == CURLE_SSL_CERTPROBLEM)
     return "check the files of the client's certificate and its key: PEM, of one another, and the "
            "key "
@@ -267,7 +282,8 @@ Error HttpTransfer::Failure(CURLcode code) const {
                                settings_.stall_seconds, " s");
   }
   return {IsUnreachable(code) ? Code::kUnavailable : Code::kIo,
-          Cat(request_.name, ": ", request_.url.host, ": ", Shown(reason)), FailureHint(code)};
+          Cat(request_.name, ": ", request_.url.host, ": ", Shown(reason)),
+          FailureHint(code, curl_)};
 }
 
 TransferEnd HttpTransfer::Run() {

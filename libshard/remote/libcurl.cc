@@ -36,6 +36,7 @@ Opened Open() {
   Look(library, "curl_easy_reset", curl.easy_reset, opened.status);
   Look(library, "curl_easy_setopt", curl.easy_setopt, opened.status);
   Look(library, "curl_easy_perform", curl.easy_perform, opened.status);
+  Look(library, "curl_easy_getinfo", curl.easy_getinfo, opened.status);
   Look(library, "curl_easy_cleanup", curl.easy_cleanup, opened.status);
   Look(library, "curl_easy_strerror", curl.easy_strerror, opened.status);
   Look(library, "curl_slist_append", curl.slist_append, opened.status);

@@ -36,23 +36,6 @@ bool HasNorms(const Statistics& statistics) {
   return false;
 }
 
-SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& shape) {
-  SessionScores scores;
-  scores.name = session.name;
-  scores.bucket = session.bucket;
-  std::vector<double> sums(shape.Offset(shape.layers.size()));
-  for (const PhaseTally& phase : session.phases) {
-    scores.tokens += phase.tokens;
-    for (size_t i = 0; i < phase.layers.size(); ++i) {
-      const size_t offset = shape.Offset(i);
-      for (size_t e = 0; e < phase.layers[i].size(); ++e)
-        sums[offset + e] += ScoreOf(phase.layers[i][e], shape.basis);
-    }
-  }
-  for (const double sum : sums) scores.scores.push_back(static_cast<float>(sum));
-  return scores;
-}
-
 // Scores beyond a float's range are infinite once they are converted.
 Status CheckSession(const std::string& where, const ExpertScores& scores,
                     const SessionScores& session) {
@@ -79,6 +62,25 @@ size_t ExpertScores::Offset(size_t index) const {
   return std::accumulate(
       layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(index), size_t{0},
       [](size_t sum, const MoeLayerShape& layer) { return sum + layer.expert_count; });
+}
+
+SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& shape) {
+  SessionScores scores;
+  scores.name = session.name;
+  scores.bucket = session.bucket;
+  scores.token_counts = session.token_counts;
+  std::vector<double> sums(shape.Offset(shape.layers.size()));
+  for (const PhaseTally& phase : session.phases) {
+    scores.tokens += phase.tokens;
+    for (size_t i = 0; i < phase.layers.size(); ++i) {
+      const size_t offset = shape.Offset(i);
+      for (size_t e = 0; e < phase.layers[i].size(); ++e)
+        sums[offset + e] += ScoreOf(phase.layers[i][e], shape.basis);
+    }
+  }
+  scores.scores.reserve(sums.size());
+  for (const double sum : sums) scores.scores.push_back(static_cast<float>(sum));
+  return scores;
 }
 
 ExpertScores ScoresFromStatistics(const Statistics& statistics, std::optional<ScoreBasis> basis) {

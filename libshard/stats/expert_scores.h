@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "libshard/base/expert_ids.h"
@@ -33,7 +32,7 @@ struct SessionScores {
   // layer i is at ExpertScores::Offset(i) + e. Finite and not negative.
   std::vector<float> scores;
   // Token id and how often the session has it, ascending; empty where the source does not say.
-  std::vector<std::pair<uint32_t, uint32_t>> token_counts;
+  TokenCounts token_counts = {};
   bool operator==(const SessionScores&) const = default;
 };
 
@@ -64,6 +63,9 @@ struct ExpertScores {
 // Takes the scores of `basis` from statistics; prefill and decode are added up. Without `basis` it
 // takes kWeightedNorm where any is recorded, else kGateMass.
 ExpertScores ScoresFromStatistics(const Statistics& statistics, std::optional<ScoreBasis> basis);
+
+// The scores of one session; `shape` says layers and basis. REQUIRES: a session of these layers.
+SessionScores ScoresOfSession(const SessionTally& session, const ExpertScores& shape);
 
 // Checks that layers ascend, sessions have all scores, and every score is finite and not negative.
 // kCorrupt names `where`, session, layer and expert.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libshard/base/result.h"
@@ -14,6 +15,7 @@ namespace moepack {
 
 inline constexpr uint32_t kMaxStatisticsLayers = 65536;
 inline constexpr uint32_t kMaxStatisticsExperts = 4096;  // of one layer
+inline constexpr uint32_t kMaxStatisticsTokenId = (1u << 24) - 1;
 
 // The limit for the tokens of all sessions together. No count exceeds the tokens, so none
 // overflows.
@@ -48,11 +50,16 @@ struct PhaseTally {
   bool operator==(const PhaseTally&) const = default;
 };
 
+// Token id and how often it was seen, ascending by id.
+using TokenCounts = std::vector<std::pair<uint32_t, uint32_t>>;
+
 struct SessionTally {
   std::string name, bucket;
   std::string executor;              // "cpu"
   std::string precision;             // formats of the weights, most bytes first: "q4_K+f32"
   std::array<PhaseTally, 2> phases;  // by Phase
+  // Of the prefill, without sinks; empty where nobody counted them.
+  TokenCounts token_counts = {};
   bool operator==(const SessionTally&) const = default;
 };
 

@@ -9,6 +9,11 @@
 //   36-     payload
 //
 // The payload has the fields of statistics.h in their order; docs/statistics.md lists them.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "libshard/base/byte_source.h"
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/text.h"
@@ -75,15 +80,50 @@ void WritePhase(const PhaseTally& phase, Writer& out) {
   }
 }
 
-// Never reads past the end. The first thing that is missing or malformed is kept as problem(), and
-// everything after it reads as zero.
+// Ids ascend, so each is written as the distance from the least that it could be.
+void WriteTokenCounts(const TokenCounts& token_counts, Writer& out) {
+  out.Number(token_counts.size());
+  uint64_t least = 0;
+  for (const auto& [id, count] : token_counts) {
+    out.Number(id - least);
+    out.Number(count);
+    least = uint64_t{id} + 1;
+  }
+}
+
+// Bytes of the caller as a source.
+class SpanSource final : public ByteSource {
+ public:
+  SpanSource(const std::string& name, std::span<const std::byte> bytes)
+      : name_(name), bytes_(bytes) {}
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return bytes_.size(); }
+  const std::string& identity() const override { return name_; }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > bytes_.size() || out.size() > bytes_.size() - offset)
+      return EndsEarly(name_, offset, out.size(), bytes_.size() - offset);
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return Ok();
+  }
+  Status CheckUnchanged() const override { return Ok(); }
+
+ private:
+  const std::string& name_;
+  std::span<const std::byte> bytes_;
+};
+
+// Reads a source from `start` on, some of it at a time and never past its end. The first thing that
+// is missing, malformed or cannot be read is kept as problem(), and everything after it reads as
+// zero.
 class Reader {
  public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  Reader(const ByteSource& source, uint64_t start) : source_(source), next_(start) {}
 
   const char* problem() const { return problem_; }
-  bool at_end() const { return bytes_.empty(); }
-  size_t left() const { return bytes_.size(); }
+  // Why the source could not be read; Ok when it could.
+  const Status& status() const { return status_; }
+  bool at_end() const { return left() == 0; }
+  uint64_t left() const { return problem_ ? 0 : bytes_.size() + (source_.size() - next_); }
 
   uint64_t Number() {
     uint64_t value = 0;
@@ -119,17 +159,40 @@ class Reader {
   }
 
  private:
+  // `count` is at most kMaxText.
   std::span<const std::byte> Take(uint64_t count) {
-    if (count > bytes_.size()) {
-      Fail("more bytes");
-      return {};
-    }
+    if (count > bytes_.size() && !Refill(count)) return {};
     const auto taken = bytes_.first(count);
     bytes_ = bytes_.subspan(count);
     return taken;
   }
 
-  std::span<const std::byte> bytes_;
+  bool Refill(uint64_t count) {
+    if (count > left()) {
+      Fail("more bytes");
+      return false;
+    }
+    const size_t kept = bytes_.size();
+    std::vector<std::byte> window(kept + std::min<uint64_t>(source_.size() - next_, kWindow));
+    std::copy(bytes_.begin(), bytes_.end(), window.begin());
+    status_ = source_.ReadAt(next_, std::span(window).subspan(kept));
+    if (!status_) {
+      Fail("bytes that can be read");
+      return false;
+    }
+    next_ += window.size() - kept;
+    window_ = std::move(window);
+    bytes_ = window_;
+    return true;
+  }
+
+  static constexpr uint64_t kWindow = kMaxText;
+
+  const ByteSource& source_;
+  uint64_t next_ = 0;  // of the source, behind the window
+  std::vector<std::byte> window_;
+  std::span<const std::byte> bytes_;  // of the window, not taken yet
+  Status status_ = Ok();
   const char* problem_ = nullptr;
 };
 
@@ -180,52 +243,109 @@ PhaseTally ReadPhase(const ModelIdentity& model, Reader& in) {
   return phase;
 }
 
-SessionTally ReadSession(const ModelIdentity& model, Reader& in) {
+// An entry takes at least two bytes.
+constexpr size_t kLeastTokenBytes = 2;
+
+TokenCounts ReadTokenCounts(Reader& in) {
+  const uint64_t size = in.Number(in.left() / kLeastTokenBytes, "more bytes");
+  TokenCounts token_counts;
+  uint64_t least = 0;
+  for (uint64_t i = 0; i < size && !in.problem(); ++i) {
+    const uint64_t id = least + in.Number(kMaxStatisticsTokenId, "the distance to a token id");
+    const uint64_t count = in.Number(UINT32_MAX, "a count below 2^32");
+    token_counts.emplace_back(static_cast<uint32_t>(std::min<uint64_t>(id, UINT32_MAX)),
+                              static_cast<uint32_t>(count));
+    least = id + 1;
+  }
+  return token_counts;
+}
+
+SessionTally ReadSession(const ModelIdentity& model, uint32_t version, Reader& in) {
   SessionTally session;
   for (std::string* text :
        {&session.name, &session.bucket, &session.executor, &session.precision}) {
     *text = in.Text();
   }
   for (PhaseTally& phase : session.phases) phase = ReadPhase(model, in);
+  if (version > kFirstStatisticsVersion) session.token_counts = ReadTokenCounts(in);
   return session;
 }
 
-void ReadPairs(Statistics& statistics, Reader& in) {
-  for (const MoeLayerShape& shape : statistics.model.layers) {
-    const uint64_t pairs = PairCount(shape.expert_count);
-    if (pairs > in.left()) in.Fail("more bytes");
-    std::vector<uint64_t> counts;
-    for (uint64_t i = 0; i < pairs && !in.problem(); ++i) counts.push_back(in.Number());
-    statistics.co_selection.push_back(std::move(counts));
-    if (in.problem()) return;
+std::vector<uint64_t> ReadPairs(const MoeLayerShape& shape, Reader& in) {
+  const uint64_t pairs = PairCount(shape.expert_count);
+  std::vector<uint64_t> counts;
+  if (pairs > in.left()) {
+    in.Fail("more bytes");
+    return counts;
   }
+  counts.reserve(pairs);
+  for (uint64_t i = 0; i < pairs && !in.problem(); ++i) counts.push_back(in.Number());
+  return counts;
 }
 
-Error Broken(const std::string& where, const char* expected) {
-  return {Code::kCorrupt, Cat(where, ": payload: expected ", expected, ", found something else")};
+Error Broken(const std::string& where, const Reader& in) {
+  if (!in.status()) return in.status().error();
+  return {Code::kCorrupt,
+          Cat(where, ": payload: expected ", in.problem(), ", found something else")};
 }
 
-Result<std::span<const std::byte>> CheckHeader(const std::string& where,
-                                               std::span<const std::byte> bytes) {
+Result<std::string> DigestFrom(const ByteSource& source, uint64_t start) {
+  Xxh3 digest;
+  std::vector<std::byte> step(ScanStep(source));
+  for (uint64_t at = start; at < source.size();) {
+    const auto part = std::span(step).first(std::min<uint64_t>(source.size() - at, step.size()));
+    SHARD_CHECK(source.ReadAt(at, part));
+    digest.Update(part);
+    at += part.size();
+  }
+  return digest.Hex();
+}
+
+// The payload is hashed before any of it is believed. Returns the version of the file.
+Result<uint32_t> CheckHeader(const ByteSource& source) {
+  const std::string& where = source.name();
+  std::array<std::byte, kHeaderBytes> bytes_of_header = {};
+  const std::span<std::byte> bytes = bytes_of_header;
+  if (source.size() >= kHeaderBytes) SHARD_CHECK(source.ReadAt(0, bytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (bytes.size() < kHeaderBytes || !text.starts_with(kStatisticsMagic))
+  if (source.size() < kHeaderBytes || !text.starts_with(kStatisticsMagic))
     return Error{Code::kCorrupt, Cat(where, ": expected statistics, found another file")};
   const uint32_t version = LoadLe<uint32_t>(bytes.subspan(8));
-  if (version != kStatisticsVersion)
-    return Error{Code::kUnsupported,
-                 Cat(where, ": version: expected ", kStatisticsVersion, ", found ", version)};
+  SHARD_CHECK(CheckStatisticsVersion(where, version));
   const uint64_t stated = LoadLe<uint64_t>(bytes.subspan(12));
-  const auto payload = bytes.subspan(kHeaderBytes);
-  if (stated != payload.size())
+  const uint64_t payload = source.size() - kHeaderBytes;
+  if (stated != payload)
     return Error{Code::kCorrupt,
-                 Cat(where, ": payload: expected ", stated, " bytes, found ", payload.size())};
+                 Cat(where, ": payload: expected ", stated, " bytes, found ", payload)};
   const auto* digest = reinterpret_cast<const unsigned char*>(bytes.data()) + kDigestOffset;
-  if (Hex(digest, kHeaderBytes - kDigestOffset) != Xxh3Hex(payload))
+  SHARD_TRY(const std::string found, DigestFrom(source, kHeaderBytes));
+  if (Hex(digest, kHeaderBytes - kDigestOffset) != found)
     return Error{Code::kCorrupt,
                  Cat(where, ": digest: expected that of the payload, found another"),
                  "the file is damaged: make it again"};
-  return payload;
+  return version;
 }
+
+// All parts in one.
+class WholeStatistics final : public StatisticsParts {
+ public:
+  Status Model(const ModelIdentity& model) override {
+    statistics_.model = model;
+    return Ok();
+  }
+  Status Session(SessionTally session) override {
+    statistics_.sessions.push_back(std::move(session));
+    return Ok();
+  }
+  Status Pairs(std::vector<uint64_t> counts) override {
+    statistics_.co_selection.push_back(std::move(counts));
+    return Ok();
+  }
+  Statistics Take() { return std::move(statistics_); }
+
+ private:
+  Statistics statistics_;
+};
 
 unsigned char HexDigit(char c) {
   return static_cast<unsigned char>(c <= '9' ? c - '0' : c - 'a' + 10);
@@ -243,6 +363,7 @@ std::string StatisticsToBinary(const Statistics& statistics) {
       out.Text(*text);
     }
     for (const PhaseTally& phase : session.phases) WritePhase(phase, out);
+    WriteTokenCounts(session.token_counts, out);
   }
   for (const std::vector<uint64_t>& layer : statistics.co_selection) {
     for (const uint64_t count : layer) out.Number(count);
@@ -258,23 +379,38 @@ std::string StatisticsToBinary(const Statistics& statistics) {
   return file + payload;
 }
 
-Result<Statistics> StatisticsFromBinary(const std::string& where,
-                                        std::span<const std::byte> bytes) {
-  SHARD_TRY(const auto payload, CheckHeader(where, bytes));
-  Reader in(payload);
-  Statistics statistics;
-  statistics.model = ReadModel(in);
-  if (in.problem()) return Broken(where, in.problem());
-  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+Status StreamStatistics(const ByteSource& source, StatisticsParts& parts) {
+  const std::string& where = source.name();
+  SHARD_TRY(const uint32_t version, CheckHeader(source));
+  Reader in(source, kHeaderBytes);
+  const ModelIdentity model = ReadModel(in);
+  if (in.problem()) return Broken(where, in);
+  SHARD_CHECK(CheckModelIdentity(where, model));
+  SHARD_CHECK(parts.Model(model));
+  SessionChecks checks(where, model);
   const uint64_t sessions = in.Number();
   for (uint64_t i = 0; i < sessions && !in.problem(); ++i) {
-    statistics.sessions.push_back(ReadSession(statistics.model, in));
+    SessionTally session = ReadSession(model, version, in);
+    if (in.problem()) break;
+    SHARD_CHECK(checks.Check(session));
+    SHARD_CHECK(parts.Session(std::move(session)));
   }
-  ReadPairs(statistics, in);
+  for (size_t i = 0; i < model.layers.size() && !in.problem(); ++i) {
+    std::vector<uint64_t> counts = ReadPairs(model.layers[i], in);
+    if (in.problem()) break;
+    SHARD_CHECK(checks.CheckPairs(i, counts));
+    SHARD_CHECK(parts.Pairs(std::move(counts)));
+  }
   if (!in.problem() && !in.at_end()) in.Fail("nothing after the pairs");
-  if (in.problem()) return Broken(where, in.problem());
-  SHARD_CHECK(CheckStatistics(where, statistics));
-  return statistics;
+  if (in.problem()) return Broken(where, in);
+  return source.CheckUnchanged();
+}
+
+Result<Statistics> StatisticsFromBinary(const std::string& where,
+                                        std::span<const std::byte> bytes) {
+  WholeStatistics statistics;
+  SHARD_CHECK(StreamStatistics(SpanSource(where, bytes), statistics));
+  return statistics.Take();
 }
 
 }  // namespace moepack

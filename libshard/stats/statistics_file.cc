@@ -2,7 +2,6 @@
 
 #include <cfloat>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 
 #include "libshard/base/file.h"
@@ -14,6 +13,9 @@ namespace {
 // The largest file that is read. It is enough for ten thousand sessions of a large model.
 constexpr uint64_t kMaxBytes = uint64_t{16} << 30;
 constexpr size_t kDigestDigits = 32;
+constexpr const char* kOtherPairs =
+    ": co_selection: expected one count for each pair of experts of each layer, found another "
+    "number";
 
 // False for NaN as well, for which every comparison is false.
 bool IsSum(double value, double most) { return value >= 0 && value <= most; }
@@ -57,42 +59,24 @@ Status CheckPhase(const std::string& where, const ModelIdentity& model, const Ph
   return Ok();
 }
 
-// REQUIRES: tokens that CountTokens can count.
-Status CheckPairs(const std::string& where, const Statistics& statistics) {
-  const auto& layers = statistics.model.layers;
-  bool fit = statistics.co_selection.size() == layers.size();
-  for (size_t i = 0; fit && i < layers.size(); ++i) {
-    fit = statistics.co_selection[i].size() == PairCount(layers[i].expert_count);
+Status CheckTokenCounts(const std::string& where, const SessionTally& session) {
+  const auto wrong = [&](const auto&... what) {
+    return Error{Code::kCorrupt, Cat(where, ": token_counts: ", what...)};
+  };
+  uint64_t sum = 0;
+  for (size_t i = 0; i < session.token_counts.size(); ++i) {
+    const auto& [id, count] = session.token_counts[i];
+    if (id > kMaxStatisticsTokenId)
+      return wrong("expected ids up to ", kMaxStatisticsTokenId, ", found ", id);
+    if (i > 0 && id <= session.token_counts[i - 1].first)
+      return wrong("expected ascending ids, found ", id, " after ",
+                   session.token_counts[i - 1].first);
+    if (count == 0) return wrong("id ", id, ": expected a count of at least 1, found 0");
+    sum += count;
   }
-  if (!fit)
-    return Error{Code::kCorrupt, Cat(where,
-                                     ": co_selection: expected one count for each pair of "
-                                     "experts of each layer, found another number")};
-  uint64_t tokens = 0;
-  for (const SessionTally& session : statistics.sessions) {
-    for (const PhaseTally& phase : session.phases) tokens += phase.tokens;
-  }
-  for (size_t i = 0; i < layers.size(); ++i) {
-    for (const uint64_t count : statistics.co_selection[i]) {
-      if (count > tokens)
-        return Error{Code::kCorrupt,
-                     Cat(where, ": co_selection: layer ", layers[i].layer, ": expected at most ",
-                         tokens, " tokens for a pair, found ", count)};
-    }
-  }
-  return Ok();
-}
-
-// Names of sessions must differ: merging tells by them what is there already.
-Status CheckNames(const std::string& where, const Statistics& statistics) {
-  std::set<std::string_view> names;
-  for (const SessionTally& session : statistics.sessions) {
-    if (names.insert(session.name).second) continue;
-    return Error{Code::kCorrupt,
-                 Cat(where, ": session ", Quoted(session.name), ": expected once, found twice"),
-                 "its tokens would count twice: make the statistics again"};
-  }
-  return Ok();
+  const uint64_t tokens = session.phases[static_cast<size_t>(Phase::kPrefill)].tokens;
+  if (sum <= tokens) return Ok();
+  return wrong("expected at most the ", tokens, " tokens of the prefill, found ", sum);
 }
 
 }  // namespace
@@ -122,20 +106,55 @@ Status CheckModelIdentity(const std::string& where, const ModelIdentity& model) 
   return Ok();
 }
 
-Status CheckStatistics(const std::string& where, const Statistics& statistics) {
-  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
-  SHARD_CHECK(CheckNames(where, statistics));
-  if (!CountTokens(statistics.sessions))
-    return Error{Code::kCorrupt, Cat(where, ": tokens: expected at most ", kMaxStatisticsTokens,
-                                     " in all sessions, found more")};
-  for (const SessionTally& session : statistics.sessions) {
-    for (size_t i = 0; i < session.phases.size(); ++i) {
-      const std::string phase =
-          Cat(where, ": session ", Quoted(session.name), ": ", kPhaseNames[i]);
-      SHARD_CHECK(CheckPhase(phase, statistics.model, session.phases[i]));
+Status CheckStatisticsVersion(const std::string& where, uint64_t version) {
+  if (version >= kFirstStatisticsVersion && version <= kStatisticsVersion) return Ok();
+  return Error{Code::kUnsupported, Cat(where, ": version: expected ", kFirstStatisticsVersion,
+                                       " to ", kStatisticsVersion, ", found ", version)};
+}
+
+// Names of sessions must differ: merging tells by them what is there already.
+Status SessionChecks::Check(const SessionTally& session) {
+  const std::string place = Cat(where_, ": session ", Quoted(session.name));
+  if (!names_.insert(session.name).second)
+    return Error{Code::kCorrupt, Cat(place, ": expected once, found twice"),
+                 "its tokens would count twice: make the statistics again"};
+  for (const PhaseTally& phase : session.phases) {
+    for (const uint64_t tokens : {phase.tokens, phase.sinks}) {
+      if (tokens > kMaxStatisticsTokens - seen_)
+        return Error{Code::kCorrupt, Cat(where_, ": tokens: expected at most ",
+                                         kMaxStatisticsTokens, " in all sessions, found more")};
+      seen_ += tokens;
     }
   }
-  return CheckPairs(where, statistics);
+  for (size_t i = 0; i < session.phases.size(); ++i) {
+    SHARD_CHECK(CheckPhase(Cat(place, ": ", kPhaseNames[i]), model_, session.phases[i]));
+    tokens_ += session.phases[i].tokens;
+  }
+  return CheckTokenCounts(place, session);
+}
+
+Status SessionChecks::CheckPairs(size_t index, const std::vector<uint64_t>& counts) const {
+  const MoeLayerShape& layer = model_.layers[index];
+  if (counts.size() != PairCount(layer.expert_count))
+    return Error{Code::kCorrupt, Cat(where_, kOtherPairs)};
+  for (const uint64_t count : counts) {
+    if (count > tokens_)
+      return Error{Code::kCorrupt,
+                   Cat(where_, ": co_selection: layer ", layer.layer, ": expected at most ",
+                       tokens_, " tokens for a pair, found ", count)};
+  }
+  return Ok();
+}
+
+Status CheckStatistics(const std::string& where, const Statistics& statistics) {
+  SHARD_CHECK(CheckModelIdentity(where, statistics.model));
+  SessionChecks checks(where, statistics.model);
+  for (const SessionTally& session : statistics.sessions) SHARD_CHECK(checks.Check(session));
+  if (statistics.co_selection.size() != statistics.model.layers.size())
+    return Error{Code::kCorrupt, Cat(where, kOtherPairs)};
+  for (size_t i = 0; i < statistics.co_selection.size(); ++i)
+    SHARD_CHECK(checks.CheckPairs(i, statistics.co_selection[i]));
+  return Ok();
 }
 
 namespace {

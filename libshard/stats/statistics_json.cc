@@ -135,6 +135,31 @@ Result<PhaseTally> PhaseFromJson(const std::string& where, const Json& json,
   return phase;
 }
 
+Json TokenCountsToJson(const TokenCounts& token_counts) {
+  Json ids = Json::array(), counts = Json::array();
+  for (const auto& [id, count] : token_counts) {
+    ids.push_back(id);
+    counts.push_back(count);
+  }
+  return {{"ids", std::move(ids)}, {"counts", std::move(counts)}};
+}
+
+Result<TokenCounts> TokenCountsFromJson(const std::string& where, const Json& json) {
+  const JsonFields fields(json, where);
+  SHARD_TRY(const Json* ids, fields.Array("ids"));
+  SHARD_TRY(const Json* counts, Numbers(fields, "counts", ids->size()));
+  TokenCounts token_counts;
+  const auto small = [](const Json& value) {
+    return value.is_number_unsigned() && value.get<uint64_t>() <= UINT32_MAX;
+  };
+  for (size_t i = 0; i < ids->size(); ++i) {
+    if (!small((*ids)[i])) return fields.Wrong("ids", "numbers below 2^32");
+    if (!small((*counts)[i])) return fields.Wrong("counts", "numbers below 2^32");
+    token_counts.emplace_back((*ids)[i].get<uint32_t>(), (*counts)[i].get<uint32_t>());
+  }
+  return token_counts;
+}
+
 Result<SessionTally> SessionFromJson(const std::string& where, const Json& json,
                                      const ModelIdentity& model) {
   const JsonFields fields(json, where + ": sessions");
@@ -149,6 +174,11 @@ Result<SessionTally> SessionFromJson(const std::string& where, const Json& json,
         Cat(where, ": session ", Quoted(session.name), ": ", kPhaseNames[i]);
     SHARD_TRY(session.phases[i], PhaseFromJson(phase_where, *phase, model));
   }
+  if (!fields.Has("token_counts")) return session;
+  SHARD_TRY(const Json* token_counts, fields.Object("token_counts"));
+  SHARD_TRY(session.token_counts,
+            TokenCountsFromJson(Cat(where, ": session ", Quoted(session.name), ": token_counts"),
+                                *token_counts));
   return session;
 }
 
@@ -183,6 +213,8 @@ Json StatisticsToJson(const Statistics& statistics) {
     for (size_t i = 0; i < session.phases.size(); ++i) {
       json[kPhaseNames[i]] = PhaseToJson(statistics.model, session.phases[i]);
     }
+    if (!session.token_counts.empty())
+      json["token_counts"] = TokenCountsToJson(session.token_counts);
     sessions.push_back(std::move(json));
   }
   Json pairs = Json::array();
@@ -205,9 +237,7 @@ Result<Statistics> StatisticsFromJson(const std::string& where, const Json& docu
   SHARD_TRY(const std::string format, fields.String("format"));
   if (format != kStatisticsFormat) return fields.Wrong("format", "\"moepack-statistics\"");
   SHARD_TRY(const uint64_t version, fields.Unsigned("version"));
-  if (version != kStatisticsVersion)
-    return Error{Code::kUnsupported,
-                 Cat(where, ": version: expected ", kStatisticsVersion, ", found ", version)};
+  SHARD_CHECK(CheckStatisticsVersion(where, version));
   SHARD_TRY(const Json* model, fields.Object("model"));
   Statistics statistics;
   SHARD_TRY(statistics.model, ModelFromJson(where, *model));

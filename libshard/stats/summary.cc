@@ -35,27 +35,13 @@ LayerSummary SummarizeLayer(const MoeLayerShape& shape, const LayerTally& tally)
   return summary;
 }
 
-std::vector<SuperExpert> FindSuperExperts(const ModelIdentity& model, const TotalTally& total) {
-  std::vector<double> peaks;
+std::vector<std::vector<float>> PeaksOf(const TotalTally& total) {
+  std::vector<std::vector<float>> peaks;
   for (const LayerTally& layer : total.layers) {
-    for (const ExpertTally& expert : layer) peaks.push_back(expert.peak);
+    std::vector<float>& of_layer = peaks.emplace_back();
+    for (const ExpertTally& expert : layer) of_layer.push_back(expert.peak);
   }
-  std::vector<SuperExpert> found;
-  if (peaks.size() < kLeastPeaks) return found;
-  std::sort(peaks.begin(), peaks.end());
-  const double least =
-      std::max(SortedQuantile(peaks, kPeakQuantile), peaks.back() / kLargestOverPeak);
-  // The last block has experts in every family, so its number gives the number of blocks.
-  const uint64_t blocks = uint64_t{model.layers.back().layer} + 1;
-  for (size_t i = 0; i < total.layers.size(); ++i) {
-    const uint32_t layer = model.layers[i].layer;
-    if (uint64_t{layer} * 4 >= blocks * 3) continue;
-    for (uint32_t id = 0; id < total.layers[i].size(); ++id) {
-      const float peak = total.layers[i][id].peak;
-      if (double{peak} > least) found.push_back({layer, id, peak});
-    }
-  }
-  return found;
+  return peaks;
 }
 
 std::vector<BucketSummary> SummarizeBuckets(const std::vector<SessionTally>& sessions) {
@@ -74,6 +60,27 @@ std::vector<BucketSummary> SummarizeBuckets(const std::vector<SessionTally>& ses
 
 }  // namespace
 
+std::vector<SuperExpert> FindSuperExperts(const std::vector<MoeLayerShape>& layers,
+                                          const std::vector<std::vector<float>>& peaks) {
+  std::vector<double> all;
+  for (const std::vector<float>& layer : peaks) all.insert(all.end(), layer.begin(), layer.end());
+  std::vector<SuperExpert> found;
+  if (all.size() < kLeastPeaks) return found;
+  std::sort(all.begin(), all.end());
+  const double least = std::max(SortedQuantile(all, kPeakQuantile), all.back() / kLargestOverPeak);
+  // The last block has experts in every family, so its number gives the number of blocks.
+  const uint64_t blocks = uint64_t{layers.back().layer} + 1;
+  for (size_t i = 0; i < peaks.size(); ++i) {
+    const uint32_t layer = layers[i].layer;
+    if (uint64_t{layer} * 4 >= blocks * 3) continue;
+    for (uint32_t id = 0; id < peaks[i].size(); ++id) {
+      const float peak = peaks[i][id];
+      if (double{peak} > least) found.push_back({layer, id, peak});
+    }
+  }
+  return found;
+}
+
 bool StatisticsSummary::stable() const {
   return std::all_of(layers.begin(), layers.end(), [](const LayerSummary& layer) {
     return layer.split_half && *layer.split_half > kStableSplitHalf;
@@ -87,7 +94,7 @@ StatisticsSummary Summarize(const Statistics& statistics) {
     summary.layers.push_back(SummarizeLayer(statistics.model.layers[i], total.layers[i]));
     summary.expert_count += total.layers[i].size();
   }
-  summary.super_experts = FindSuperExperts(statistics.model, total);
+  summary.super_experts = FindSuperExperts(statistics.model.layers, PeaksOf(total));
   summary.buckets = SummarizeBuckets(statistics.sessions);
   return summary;
 }

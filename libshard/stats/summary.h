@@ -36,6 +36,11 @@ struct SuperExpert {
 
 inline constexpr size_t kLeastPeaks = 200;  // experts of all layers
 
+// By layer, then id. `peaks` has the largest output of each expert, in the order of `layers`.
+// REQUIRES: no NaN.
+std::vector<SuperExpert> FindSuperExperts(const std::vector<MoeLayerShape>& layers,
+                                          const std::vector<std::vector<float>>& peaks);
+
 struct BucketSummary {
   std::string bucket;
   uint64_t sessions = 0, prefill_tokens = 0, decode_tokens = 0;

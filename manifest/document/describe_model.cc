@@ -1,6 +1,8 @@
 #include "manifest/document/describe_model.h"
 
 #include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
 
 #include "libshard/base/text.h"
 #include "libshard/recipe/recipe_text.h"
@@ -70,6 +72,16 @@ void SetGroups(const MoeModel& model, ModelRecord& record) {
   record.expert_groups_used = routing.groups_used;
 }
 
+// What the plan expects, where documents have what was measured. This version carries both sections
+// without using them.
+std::shared_ptr<const Json> ExpectedSections(const PlanExpectation& expectation) {
+  const Json expected = ExpectationToJson(expectation);
+  auto sections = std::make_shared<Json>(Json::object());
+  (*sections)["calibration"] = expected["calibration"];
+  (*sections)["quality"] = Json{{"expected", expected["expected"]}};
+  return sections;
+}
+
 }  // namespace
 
 const char* ToolVersion() { return MOEPACK_VERSION; }
@@ -105,6 +117,7 @@ Manifest DescribeModel(const MoeModel& model, const Plan& plan, const std::strin
   out.versions = ComputeVersions(model.Version(revision), plan);
   out.plan = plan;
   out.tool_version = ToolVersion();
+  if (plan.expectation) out.original = ExpectedSections(*plan.expectation);
   return out;
 }
 

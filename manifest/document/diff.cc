@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "libshard/base/digest.h"
 #include "libshard/base/text.h"
 #include "manifest/document/diff_steps.h"
 #include "manifest/document/manifest_json.h"
@@ -101,17 +103,52 @@ void ComparePartitions(const Manifest& a, const Manifest& b, Changes& changes) {
   CompareFill(a, b, changes);
 }
 
-void CompareOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
-  if (a.plan.overlay_version != b.plan.overlay_version) {
-    changes.push_back({"overlay", "version", a.plan.overlay_version, b.plan.overlay_version});
-  }
+// Returns the overlay's experts of a layer, or its fill for one group.
+ExpertIds OverlayIds(const OverlayPlan* overlay, std::optional<size_t> group, uint32_t layer) {
+  if (overlay == nullptr) return {};
+  return IdsOf(group ? FillOf(*overlay, *group) : overlay->experts, layer);
+}
+
+// Compares the current overlays, of which nodes have one. "experts +8 -7": 8 came and 7 went.
+void CompareCurrentOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
+  const OverlayPlan *old_one = a.plan.current_overlay(), *new_one = b.plan.current_overlay();
   LayerChanges overlays;
+  const size_t groups = std::max(a.plan.groups.size(), b.plan.groups.size());
   for (uint32_t layer : LayersOf(a, b)) {
-    const std::string before = FormatIds(IdsOf(a.plan.overlay, layer));
-    const std::string after = FormatIds(IdsOf(b.plan.overlay, layer));
-    if (before != after) overlays.Add(layer, {"overlay", "experts", before, after});
+    const auto compare = [&](const std::string& name, std::optional<size_t> group) {
+      const ExpertIds before = OverlayIds(old_one, group, layer);
+      const ExpertIds after = OverlayIds(new_one, group, layer);
+      if (before == after) return;
+      std::string moved;
+      const ExpertIds came = moepack::Difference(after, before);
+      const ExpertIds went = moepack::Difference(before, after);
+      if (!came.empty()) moved += Cat(" +", FormatIds(came));
+      if (!went.empty()) moved += Cat(" -", FormatIds(went));
+      overlays.Add(layer, {"overlay", Cat(name, moved), FormatIds(before), FormatIds(after)});
+    };
+    compare("experts", std::nullopt);
+    for (size_t group = 0; group < groups; ++group) compare(Cat("fill of group ", group), group);
   }
   overlays.MoveTo(changes);
+}
+
+void CompareOverlays(const Manifest& a, const Manifest& b, Changes& changes) {
+  const auto current = [](const Manifest& manifest) {
+    const OverlayPlan* overlay = manifest.plan.current_overlay();
+    return overlay == nullptr ? std::string() : overlay->version;
+  };
+  const auto versions = [](const Manifest& manifest) {
+    std::vector<std::string> all;
+    for (const OverlayPlan& overlay : manifest.plan.overlays) all.push_back(overlay.version);
+    return moepack::Join(all, ", ");
+  };
+  const auto compare = [&](const char* name, const std::string& before, const std::string& after) {
+    if (before != after) changes.push_back({"overlay", name, before, after});
+  };
+  compare("version", current(a), current(b));
+  if (std::max(a.plan.overlays.size(), b.plan.overlays.size()) > 1)
+    compare("versions", versions(a), versions(b));
+  CompareCurrentOverlays(a, b, changes);
 }
 
 std::string TensorText(const TensorRecord& tensor) {
@@ -142,6 +179,21 @@ void CompareAllTensors(const Manifest& a, const Manifest& b, Changes& changes) {
     const auto found = before.find(bundle.file);
     if (found != before.end()) CompareTensors(*found->second, bundle, changes);
   }
+}
+
+// The routing rules, with digests in the place of the tables that are one long text.
+Json RoutingWithDigests(const Manifest& manifest) {
+  Json routing = RoutingToJson(manifest);
+  if (!manifest.plan.placement) return routing;
+  const auto shorten = [&](const char* section, const char* key) {
+    if (!routing["placement"].contains(section)) return;
+    Json& text = routing["placement"][section][key];
+    text = "xxh3 " + Xxh3Hex(std::as_bytes(std::span(text.get_ref<const std::string&>())));
+  };
+  shorten("tokens", "ids");
+  shorten("tokens", "scores");
+  shorten("centroids", "values");
+  return routing;
 }
 
 // Returns what has no comparison of its own: sections that are carried without being used,
@@ -177,7 +229,7 @@ DiffReport DiffManifests(const Manifest& a, const Manifest& b) {
   CompareModels(a, b, report.changes);
   ComparePartitions(a, b, report.changes);
   CompareOverlays(a, b, report.changes);
-  CompareFields("routing", RoutingToJson(a), RoutingToJson(b), {}, report.changes);
+  CompareFields("routing", RoutingWithDigests(a), RoutingWithDigests(b), {}, report.changes);
   CompareFiles("bundle", a.bundles, b.bundles, report.changes);
   CompareAllTensors(a, b, report.changes);
   CompareFiles("asset", a.assets, b.assets, report.changes);

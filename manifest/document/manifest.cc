@@ -50,6 +50,17 @@ uint64_t Manifest::BytesOf(Role role, std::optional<uint32_t> group) const {
   return bytes;
 }
 
+uint64_t Manifest::BytesOfOverlay() const {
+  const OverlayPlan* overlay = plan.current_overlay();
+  uint64_t bytes = 0;
+  for (const BundleRecord& bundle : bundles) {
+    const bool own = overlay != nullptr && bundle.role == Role::kOverlay &&
+                     OverlayVersionOf(bundle.role, bundle.file) == overlay->version;
+    bytes += own ? bundle.size : 0;
+  }
+  return bytes;
+}
+
 Result<std::string> ReadManifestText(const SourceTree& tree) {
   if (const auto there = tree.Has(kManifestFile); !there || !*there) {
     if (const auto other = OtherThingAt(tree)) {
@@ -78,8 +89,10 @@ Versions ComputeVersions(const std::string& model_version, const Plan& plan) {
   Versions versions;
   versions.model = model_version;
   versions.shard = VersionOf(model_version, PartitionToJson(plan));
-  if (!plan.overlay_version.empty()) {
-    versions.replica = VersionOf(model_version, OverlaysToJson(plan));
+  if (const OverlayPlan* overlay = plan.current_overlay()) {
+    moepack::Json section = moepack::Json::array();
+    section.push_back(OverlayToJson(*overlay, plan.layers));
+    versions.replica = VersionOf(model_version, section);
   }
   return versions;
 }

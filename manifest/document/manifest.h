@@ -13,6 +13,7 @@
 #include "libshard/base/json.h"
 #include "libshard/base/result.h"
 #include "libshard/base/source_tree.h"
+#include "libshard/convert/license.h"
 #include "libshard/model/model.h"
 #include "libshard/pack/slice.h"
 #include "libshard/plan/plan.h"
@@ -20,7 +21,7 @@
 namespace moepack::manifest {
 
 inline constexpr const char* kFormatName = "moepack-distribution";
-inline constexpr unsigned kFormatMajor = 1, kFormatMinor = 0;
+inline constexpr unsigned kFormatMajor = 1;
 inline constexpr const char* kManifestFile = "distribution.json";
 // Beside it in a directory that `pull` made: what it was pulled from. No part of the distribution.
 inline constexpr const char* kPullLockFile = "pulled.json";
@@ -40,6 +41,7 @@ struct SourceRecord {
 
 struct ModelRecord {
   std::string id, revision;  // as the user gave them; may be empty
+  ModelLicense license;      // as the model's authors state it; may be empty
   std::string family, architecture;
   std::string source_format;  // "safetensors" or "gguf"
   std::vector<SourceRecord> source;
@@ -54,8 +56,8 @@ struct ModelRecord {
   uint64_t parameters_total = 0, parameters_active = 0;
 };
 
-// The versions that a node reports, for base model, partition and overlay: 16 hexadecimal digits
-// each, and "" without an overlay.
+// The versions that a node reports, for base model, partition and current overlay: 16 hexadecimal
+// digits each, and "" without an overlay.
 struct Versions {
   std::string model, shard, replica;
 };
@@ -113,11 +115,13 @@ struct Manifest {
   uint64_t created = 0;  // seconds since the epoch; written only when SOURCE_DATE_EPOCH is set
 
   // Fields of the document this was read from that this version does not know, or carries without
-  // using them (stages, calibration, quality, routing.placement). WriteManifest writes them back,
-  // and UnknownFields (unknown_fields.h) says which are kept.
+  // using them (stages, calibration, quality, routing.placement by another rule than the table's).
+  // WriteManifest writes them back, and UnknownFields (unknown_fields.h) says which are kept.
   std::shared_ptr<const moepack::Json> original;
 
   uint64_t BytesOf(Role role, std::optional<uint32_t> group = std::nullopt) const;
+  // Of the files of the current overlay.
+  uint64_t BytesOfOverlay() const;
   // True if the bundles are GGUF files. All bundles of a distribution have the same format; where
   // none is there, the recipe tells.
   bool is_gguf() const {

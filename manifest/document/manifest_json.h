@@ -38,8 +38,8 @@ Result<std::map<uint32_t, uint32_t>> LayerNumbersFromJson(const std::string& whe
                                                           const Json& value,
                                                           const ExpertIds& layers, uint32_t limit);
 
-// Writes the masked-group policy. "placement" is the one that was read, by default {"rule":
-// "hash"}.
+// Writes the masked-group policy. "placement" is the plan's table, else the one that was read, by
+// default {"rule": "hash"}.
 Json RoutingToJson(const Manifest& manifest);
 
 // Write a bundle without its tensors, one tensor, and one asset.

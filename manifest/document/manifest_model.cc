@@ -1,5 +1,7 @@
 // The section "model".
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "libshard/base/text.h"
 #include "manifest/document/manifest_json.h"
@@ -49,6 +51,31 @@ Status ReadVerified(const JsonFields& fields, SourceRecord& source) {
                                    " by the digests beside it, found ", Quoted(found))};
 }
 
+// The members of "license", which has those that are not empty.
+template <class License>
+auto LicenseMembers(License& license) {
+  return std::array{std::pair("id", &license.id), std::pair("name", &license.name),
+                    std::pair("link", &license.link)};
+}
+
+Json LicenseToJson(const ModelLicense& license) {
+  Json out = Json::object();
+  for (const auto& [key, text] : LicenseMembers(license)) {
+    if (!text->empty()) out[key] = *text;
+  }
+  return out;
+}
+
+Status ReadLicense(const JsonFields& fields, ModelLicense& license) {
+  if (!fields.Has("license")) return Ok();
+  SHARD_TRY(const Json* value, fields.Object("license"));
+  const JsonFields members(*value, Cat(fields.where(), ": license"));
+  for (const auto& [key, text] : LicenseMembers(license)) {
+    SHARD_TRY(*text, members.StringOr(key, ""));
+  }
+  return Ok();
+}
+
 ExpertIds LayersOf(const LayerCounts& counts) {
   ExpertIds layers;
   for (const auto& [layer, count] : counts) layers.push_back(layer);
@@ -76,6 +103,7 @@ Result<SourceRecord> SourceFromJson(const std::string& where, const Json& value)
 Status ReadText(const JsonFields& fields, ModelRecord& model) {
   SHARD_TRY(model.id, fields.StringOr("id", ""));
   SHARD_TRY(model.revision, fields.StringOr("revision", ""));
+  SHARD_CHECK(ReadLicense(fields, model.license));
   SHARD_TRY(model.family, fields.String("family"));
   SHARD_TRY(model.architecture, fields.StringOr("architecture", ""));
   SHARD_TRY(model.source_format, fields.String("source_format"));
@@ -137,6 +165,7 @@ Status ReadExperts(const JsonFields& fields, ModelRecord& model) {
 
 Json ModelToJson(const ModelRecord& model) {
   Json out = {{"id", model.id}, {"revision", model.revision}, {"family", model.family}};
+  if (!model.license.empty()) out["license"] = LicenseToJson(model.license);
   out["architecture"] = model.architecture;
   out["source_format"] = model.source_format;
   Json& sources = out["source"] = Json::array();

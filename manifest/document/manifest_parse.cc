@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "libshard/base/text.h"
+#include "libshard/plan/placement.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 // Refuses other routing rules instead of ignoring them, because a node that masks by another rule
 // computes something else.
-Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
+Status CheckRules(const JsonFields& fields) {
   struct Rule {
     const char *key, *value;
   };
@@ -23,8 +24,20 @@ Status CheckRouting(const JsonFields& fields, const ModelRecord& model) {
     return Error{Code::kUnsupported, Cat(fields.where(), ": ", rule.key, ": expected \"",
                                          rule.value, "\", found ", Quoted(found))};
   }
-  SHARD_TRY(const Json* placement, fields.Object("placement"));
-  SHARD_CHECK(JsonFields(*placement, Cat(fields.where(), ": placement")).String("rule"));
+  return Ok();
+}
+
+// Other rules than the table's are carried as they are.
+Status ReadPlacement(const JsonFields& routing, Plan& plan) {
+  SHARD_TRY(const Json* placement, routing.Object("placement"));
+  const std::string where = Cat(routing.where(), ": placement");
+  SHARD_TRY(const std::string rule, JsonFields(*placement, where).String("rule"));
+  if (rule != kPlacementRule) return Ok();
+  SHARD_TRY(plan.placement, PlacementFromJson(where, *placement, plan.groups.size(), plan.layers));
+  return Ok();
+}
+
+Status CheckTopK(const JsonFields& fields, const ModelRecord& model) {
   ExpertIds layers;
   for (const auto& [layer, count] : model.moe_layers) layers.push_back(layer);
   SHARD_TRY(const Json* value, fields.Object("top_k"));
@@ -114,10 +127,11 @@ Json UnknownOfBundles(const Json& bundles, const Manifest& manifest) {
   return rest;
 }
 
-// "placement" is kept whole, since this version carries it without using it.
+// A "placement" by another rule than the table's is kept whole: this version carries it without
+// using it.
 std::shared_ptr<const Json> UnknownOfDocument(const Json& document, const Manifest& manifest) {
   Json known = HeadToJson(manifest);
-  known["routing"].erase("placement");
+  if (!manifest.plan.placement) known["routing"].erase("placement");
   known.update(TailToJson(manifest));
   known["bundles"] = nullptr;
   auto rest = std::make_shared<Json>(UnknownFields(document, known));
@@ -135,7 +149,10 @@ Status ReadHead(const JsonFields& fields, const Json& document, Manifest& manife
   SHARD_TRY(manifest.plan, UncheckedPlanFromJson(where, document, manifest.model.moe_layers,
                                                  manifest.model.top_k));
   SHARD_TRY(const Json* routing, fields.Object("routing"));
-  return CheckRouting(JsonFields(*routing, Cat(where, ": routing")), manifest.model);
+  const JsonFields rules(*routing, Cat(where, ": routing"));
+  SHARD_CHECK(CheckRules(rules));
+  SHARD_CHECK(ReadPlacement(rules, manifest.plan));
+  return CheckTopK(rules, manifest.model);
 }
 
 }  // namespace

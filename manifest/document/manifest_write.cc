@@ -8,6 +8,7 @@
 
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
+#include "libshard/plan/placement.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/unknown_fields.h"
 
@@ -159,6 +160,10 @@ Json RoutingToJson(const Manifest& manifest) {
   Json out = {{"policy", "masked-group"}, {"eligible", "group+fill+overlay"}};
   out["top_k"] = ModelToJson(manifest.model)["top_k"];
   out["mask_point"] = "logits";
+  if (manifest.plan.placement) {
+    out["placement"] = PlacementToJson(*manifest.plan.placement);
+    return out;
+  }
   const Json& unknown = UnknownOf(manifest);
   const bool kept = unknown.contains("routing") && unknown["routing"].contains("placement");
   out["placement"] = kept ? unknown["routing"]["placement"] : Json{{"rule", "hash"}};
@@ -177,12 +182,14 @@ void AppendRecipe(const RecipeRecord& recipe, Json& tool) {
 
 Json HeadToJson(const Manifest& manifest) {
   Json out = {{"format", kFormatName}};
-  out["format_version"] = std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor);
+  out["format_version"] =
+      std::to_string(kFormatMajor) + "." + std::to_string(FormatMinorOf(manifest.plan));
   out["model"] = ModelToJson(manifest.model);
   out["versions"] = VersionsToJson(manifest.versions);
   out["partition"] = PartitionToJson(manifest.plan);
   out["overlays"] = OverlaysToJson(manifest.plan);
   out["routing"] = RoutingToJson(manifest);
+  if (!manifest.plan.stages.empty()) out["stages"] = StagesToJson(manifest.plan);
   const Json& unknown = UnknownOf(manifest);
   for (const char* section : {"stages", "calibration", "quality"}) {
     if (unknown.contains(section)) out[section] = unknown[section];
@@ -244,6 +251,17 @@ std::string ManifestDigest(const Manifest& manifest) {
   assert(done);
   static_cast<void>(done);
   return hash.Finish();
+}
+
+uint64_t ManifestBytes(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  const Status done = StreamManifest(manifest, [&](std::string_view text) {
+    bytes += text.size();
+    return Ok();
+  });
+  assert(done);
+  static_cast<void>(done);
+  return bytes;
 }
 
 Status WriteManifestFile(const InsideDirectory& directory, const Manifest& manifest) {

@@ -15,6 +15,8 @@ using ManifestSink = std::function<Status(std::string_view text)>;
 Status StreamManifest(const Manifest& manifest, const ManifestSink& sink);
 // Returns the SHA-256 of the text of WriteManifest.
 std::string ManifestDigest(const Manifest& manifest);
+// How many bytes WriteManifest gives.
+uint64_t ManifestBytes(const Manifest& manifest);
 // Writes distribution.json with the text of WriteManifest, which is never in memory as a whole.
 Status WriteManifestFile(const InsideDirectory& directory, const Manifest& manifest);
 

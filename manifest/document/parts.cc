@@ -10,50 +10,65 @@ namespace {
 
 bool PlansExperts(const Plan& plan, const PartKey& part) {
   return std::any_of(plan.layers.begin(), plan.layers.end(), [&](const auto& layer) {
-    return !PartExperts(plan, part.first, part.second, layer.first).empty();
+    return !PartExperts(plan, part, layer.first).empty();
   });
 }
 
 // Returns the parts of a complete distribution. A remainder is written only on request.
 std::vector<PartKey> ExpectedParts(const Plan& plan, bool gguf) {
-  std::vector<PartKey> parts = {{Role::kTrunk, std::nullopt}};
-  if (gguf) {
-    parts = {
-        {Role::kHead, std::nullopt}, {Role::kTrunk, std::nullopt}, {Role::kRouters, std::nullopt}};
-  }
+  std::vector<PartKey> parts = {{Role::kTrunk}};
+  if (gguf) parts = {{Role::kHead}, {Role::kTrunk}, {Role::kRouters}};
   for (uint32_t group = 0; group < plan.groups.size(); ++group) {
     const PartKey part = {Role::kGroup, group};
     if (PlansExperts(plan, part)) parts.push_back(part);
   }
-  const PartKey overlay = {Role::kOverlay, std::nullopt};
-  if (PlansExperts(plan, overlay)) parts.push_back(overlay);
+  for (const OverlayPlan& overlay : plan.overlays) {
+    const PartKey part = {Role::kOverlay, std::nullopt, overlay.version};
+    if (PlansExperts(plan, part)) parts.push_back(part);
+  }
   return parts;
 }
 
 // Returns what shard-experts --only calls a part.
 std::string OnlyWord(const PartKey& part) {
-  if (part.second) return Cat("group:", *part.second);
-  const bool with_trunk = part.first == Role::kHead || part.first == Role::kRouters;
-  return std::string(RoleName(with_trunk ? Role::kTrunk : part.first));
+  if (part.group) return Cat("group:", *part.group);
+  const bool with_trunk = part.role == Role::kHead || part.role == Role::kRouters;
+  return std::string(RoleName(with_trunk ? Role::kTrunk : part.role));
 }
 
 }  // namespace
 
-ExpertIds PartExperts(const Plan& plan, Role role, std::optional<uint32_t> group, uint32_t layer) {
-  if (role == Role::kOverlay) return IdsOf(plan.overlay, layer);
-  if (role == Role::kRemainder) return IdsOf(plan.remainder, layer);
-  if (role != Role::kGroup || !group || *group >= plan.groups.size()) return {};
-  const GroupPlan& own = plan.groups[*group];
+PartKey PartOf(const BundleRecord& bundle) {
+  return {bundle.role, bundle.group, OverlayVersionOf(bundle.role, bundle.file)};
+}
+
+PartKey PartOf(const OutputFile& file) {
+  return {file.role, file.group, OverlayVersionOf(file.role, file.path)};
+}
+
+ExpertIds PartExperts(const Plan& plan, const PartKey& part, uint32_t layer) {
+  if (part.role == Role::kOverlay) {
+    const OverlayPlan* overlay = plan.FindOverlay(part.overlay);
+    if (overlay == nullptr) return {};
+    ExpertIds ids = IdsOf(overlay->experts, layer);
+    for (const LayerExperts& fill : overlay->fill) ids = Union(ids, IdsOf(fill, layer));
+    return ids;
+  }
+  if (part.role == Role::kRemainder) return IdsOf(plan.remainder, layer);
+  if (part.role != Role::kGroup || !part.group || *part.group >= plan.groups.size()) return {};
+  const GroupPlan& own = plan.groups[*part.group];
   return Union(IdsOf(own.owned, layer), IdsOf(own.fill, layer));
 }
 
-std::string PartText(Role role, std::optional<uint32_t> group) {
-  return group ? Cat("group ", *group) : std::string(RoleName(role));
+std::string PartText(const PartKey& part) {
+  if (part.group) return Cat("group ", *part.group);
+  const std::string role(RoleName(part.role));
+  return part.overlay.empty() ? role : Cat(role, " ", part.overlay);
 }
 
 std::vector<PartKey> AbsentParts(const Manifest& manifest) {
   std::set<PartKey> present;
-  for (const BundleRecord& bundle : manifest.bundles) present.insert({bundle.role, bundle.group});
+  for (const BundleRecord& bundle : manifest.bundles) present.insert(PartOf(bundle));
   std::vector<PartKey> absent = ExpectedParts(manifest.plan, manifest.is_gguf());
   std::erase_if(absent, [&](const PartKey& part) { return present.contains(part); });
   return absent;

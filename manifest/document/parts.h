@@ -1,23 +1,31 @@
 // The parts of a distribution: which there are, what each should hold, and which are absent.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "manifest/document/manifest.h"
 
 namespace moepack::manifest {
 
-// A part is all files of one role; of role kGroup, those of one group. Only that role has a group.
-using PartKey = std::pair<Role, std::optional<uint32_t>>;
+// A part is all files of one role; of role kGroup, those of one group; of role kOverlay, those of
+// one version.
+struct PartKey {
+  Role role = Role::kTrunk;
+  std::optional<uint32_t> group = std::nullopt;  // of kGroup
+  std::string overlay = {};                      // version, of kOverlay
+  auto operator<=>(const PartKey&) const = default;
+};
+PartKey PartOf(const BundleRecord& bundle);
+PartKey PartOf(const OutputFile& file);
 
 // Returns the ids that a part should hold in a layer.
-ExpertIds PartExperts(const Plan& plan, Role role, std::optional<uint32_t> group, uint32_t layer);
-// Returns "trunk", "group 1", "overlay".
-std::string PartText(Role role, std::optional<uint32_t> group);
+ExpertIds PartExperts(const Plan& plan, const PartKey& part, uint32_t layer);
+// Returns "trunk", "group 1", "overlay v1".
+std::string PartText(const PartKey& part);
 
 // Lists the parts without which a distribution is not complete and that have no file here. The
 // remainder is not among them, since it is written only on request.

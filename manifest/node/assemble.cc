@@ -16,6 +16,7 @@
 #include "libshard/model/hf_config.h"
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
+#include "manifest/document/use_overlay.h"
 #include "manifest/node/assemble_gguf.h"
 #include "manifest/node/node_config.h"
 #include "manifest/node/node_files.h"
@@ -256,6 +257,13 @@ Result<AssembleReport> AssembleCheckpoint(const SourceTreePtr& tree, Manifest ma
   return report;
 }
 
+Status ChooseOverlay(const std::string& distribution, const AssembleOptions& options,
+                     Manifest& manifest) {
+  if (options.with_overlay) return UseOverlay(distribution, options.overlay, manifest);
+  UseNoOverlay(manifest);
+  return Ok();
+}
+
 Result<AssembleReport> Assemble(const std::string& distribution, const std::string& out,
                                 const AssembleOptions& options) {
   if (!options.distribution) SHARD_CHECK(CheckOutsideDistribution(out, distribution));
@@ -264,6 +272,7 @@ Result<AssembleReport> Assemble(const std::string& distribution, const std::stri
   SHARD_TRY(const std::string text, ReadManifestText(*tree));
   SHARD_TRY(Manifest manifest, ParseManifest(tree->NameOf(kManifestFile), text));
   SHARD_CHECK(CheckGroup(distribution, options.group, manifest.plan.groups.size()));
+  SHARD_CHECK(ChooseOverlay(distribution, options, manifest));
   const NodeRecord record = DescribeNode(manifest, Sha256Hex(text), options.group);
   SHARD_CHECK(manifest.is_gguf() ? CheckForGguf(distribution, options)
                                  : CheckForSafetensors(distribution, options));

@@ -27,6 +27,8 @@ enum class NodeLayout : uint8_t { kSplit, kSingle };
 struct AssembleOptions {
   SourceTreePtr distribution;  // opened; null: a directory of this machine
   uint32_t group = 0;
+  std::string overlay;               // version of the overlay; "": the current one
+  bool with_overlay = true;          // false: the group alone
   std::optional<NodeLayout> layout;  // GGUF; none: a split set
   // GGUF split sets: how the trunk gets into them; none: kAuto
   std::optional<LinkKind> link;

@@ -98,7 +98,7 @@ Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifes
                                 uint32_t group) {
   NodeFiles out;
   bool found_group = false;
-  bool overlay = manifest.plan.overlay_version.empty();
+  bool overlay = manifest.plan.overlays.empty();
   for (const BundleRecord& bundle : manifest.bundles) {
     const bool trunk = bundle.role == Role::kTrunk;
     const bool own = bundle.role == Role::kGroup && bundle.group == group;

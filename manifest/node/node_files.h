@@ -26,7 +26,8 @@ struct NodeFiles {
   std::vector<const BundleRecord*> trunk_files;  // in order
 };
 
-// Opens trunk, group and overlay. kNotFound for a missing part. Borrows the manifest.
+// Opens trunk, group and overlay. kNotFound for a missing part. Borrows the manifest. REQUIRES:
+// UseOverlay left one version of the overlay, or none.
 Result<NodeFiles> OpenNodeFiles(const SourceTreePtr& distribution, const Manifest& manifest,
                                 uint32_t group);
 

@@ -134,7 +134,9 @@ class NodeCutter {
     const ExpertIds eligible = EligibleIn(*found.layer);
     const uint32_t id = *found.expert;
     const auto at = std::lower_bound(eligible.begin(), eligible.end(), id);
-    if (at == eligible.end() || *at != id) return NotEligible(tensor, id);
+    if (at == eligible.end() || *at != id) {
+      return IsFillOfOthers(*found.layer, id) ? Ok() : NotEligible(tensor, id);
+    }
     const auto local = static_cast<uint32_t>(at - eligible.begin());
     SHARD_TRY(const std::string name, RenumberExpert(matcher_, tensor.entry.name, local));
     ++tensors_of_[*found.layer][local];
@@ -166,6 +168,15 @@ class NodeCutter {
     for (const PartTensor* part : parts) out_.cut.push_back(*part);
     experts_.tensors.push_back(std::move(out));
     return Ok();
+  }
+
+  // The overlay's files also hold what it fills other groups up with.
+  bool IsFillOfOthers(uint32_t layer, uint32_t id) const {
+    const OverlayPlan* overlay = manifest_.plan.current_overlay();
+    return overlay != nullptr &&
+           std::any_of(overlay->fill.begin(), overlay->fill.end(), [&](const LayerExperts& fill) {
+             return moepack::Contains(moepack::IdsOf(fill, layer), id);
+           });
   }
 
   Error NotEligible(const PartTensor& tensor, uint32_t id) const {

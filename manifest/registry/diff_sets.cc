@@ -73,8 +73,8 @@ Status CompareNodes(const std::string& where, const OciManifest& a, const OciMan
   SHARD_TRY(const std::vector<uint32_t> groups, GroupsOf(where, b));
   for (const uint32_t group : groups) {
     if (only && *only != group) continue;
-    const std::vector<BlobRecord> wanted = SelectLayers(b.layers, {group}, true);
-    const std::vector<BlobRecord> there = SelectLayers(a.layers, {group}, true);
+    const std::vector<BlobRecord> wanted = SelectLayers(b.layers, {group}, CurrentOverlay(b));
+    const std::vector<BlobRecord> there = SelectLayers(a.layers, {group}, CurrentOverlay(a));
     diff.nodes.push_back({group, BytesOf(wanted), BytesOf(NewLayers(there, wanted))});
   }
   if (!only || !diff.nodes.empty()) return Ok();

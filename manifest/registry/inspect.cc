@@ -26,10 +26,11 @@ std::vector<Inspection::Part> PartsOf(const std::vector<BlobRecord>& layers) {
 
 Result<std::vector<Inspection::Node>> NodesOf(const std::string& where, const OciManifest& oci) {
   SHARD_TRY(const std::vector<uint32_t> groups, GroupsOf(where, oci));
-  const uint64_t shared = BytesOf(SelectLayers(oci.layers, {}, true));
+  const OverlayChoice overlay = CurrentOverlay(oci);
+  const uint64_t shared = BytesOf(SelectLayers(oci.layers, {}, overlay));
   std::vector<Inspection::Node> nodes;
   for (const uint32_t group : groups) {
-    const std::vector<BlobRecord> layers = SelectLayers(oci.layers, {group}, true);
+    const std::vector<BlobRecord> layers = SelectLayers(oci.layers, {group}, overlay);
     const uint64_t bytes = BytesOf(layers);
     nodes.push_back({group, layers.size(), bytes, bytes - shared});
   }

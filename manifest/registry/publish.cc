@@ -21,7 +21,7 @@ using manifest::Manifest;
 bool LacksOnlyGroups(const Manifest& manifest) {
   const auto absent = AbsentParts(manifest);
   return std::all_of(absent.begin(), absent.end(),
-                     [](const manifest::PartKey& part) { return part.first == Role::kGroup; });
+                     [](const manifest::PartKey& part) { return part.role == Role::kGroup; });
 }
 
 // Files that have the same content are one blob.

@@ -165,7 +165,10 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   const Pinned pinned = PinToLock(*store, from, lock, options);
   SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options));
   const std::string where = ShownReference(*store, from);
-  SHARD_CHECK(CheckOverlayVersion(where, set, options.overlay_version));
+  OverlayChoice overlay;
+  if (options.overlay) {
+    SHARD_TRY(overlay, ChooseOverlay(where, set, options.overlay_version));
+  }
   SHARD_TRY(const std::vector<uint32_t> groups,
             ChooseGroups(where, set, AskedGroups(*store, from, options, lock)));
   SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
@@ -177,7 +180,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   report.digest = set.digest;
   report.groups = groups;
   report.warnings = pinned.warnings;
-  SHARD_CHECK(files.MakePlan(SelectLayers(set, groups, options.overlay), out, target));
+  SHARD_CHECK(files.MakePlan(SelectLayers(set.oci.layers, groups, overlay), out, target));
   if (options.planned) options.planned(report);
   if (staging) {
     SHARD_CHECK(files.CheckSpace(out));

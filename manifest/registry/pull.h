@@ -39,7 +39,7 @@ struct PullOptions {
   // May be empty for a node view, which has one group, and for an output that was pulled before.
   std::vector<uint32_t> groups;
   bool overlay = true;
-  std::string overlay_version;  // which the set must have; "" for any
+  std::string overlay_version;  // which the set must have; "" for its current one
   // How bundles get into the output; small files are always copied, since people edit them.
   // REQUIRES: not kSymlink.
   manifest::LinkKind link = manifest::LinkKind::kAuto;

@@ -1,6 +1,7 @@
 #include "manifest/registry/pull_files.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <map>
 
@@ -179,21 +180,28 @@ Result<std::string> PullFiles::PlaceBytes(const Item& item, const InsideDirector
   return std::move(placed.sha256);
 }
 
+// A file gets its name once it is right: where the file system keeps no locks another run may have
+// published this directory meanwhile.
 Status PullFiles::PlaceOne(const Item& item, const StagingDirectory& staging,
                            ByteProgress& progress, PullReport::File& file) const {
   const InsideDirectory& files = staging.files();
-  SHARD_CHECK(files.Remove(file.name));  // left by an earlier run that was killed
   const fs::path path(file.name);
-  const std::string folder = path.parent_path().string();
+  const std::string folder = path.parent_path().string(), name = path.filename().string();
+  const std::string own = Cat(name, ".tmp-", getpid());
   SHARD_TRY(const InsideDirectory directory,
             folder.empty() ? InsideDirectory::Open(files.path()) : files.MakeDirectories(folder));
-  const auto sha256 = PlaceBytes(item, directory, path.filename().string(), progress, file);
+  SHARD_CHECK(directory.Remove(own));  // left by an earlier run that was killed
+  const auto sha256 = PlaceBytes(item, directory, own, progress, file);
   if (!sha256) {
+    (void)directory.Remove(own).has_value();
     if (sha256.error().code != Code::kNotFound) return sha256.error();
     SHARD_CHECK(store_.CheckBlob(item.layer));  // it was there a moment ago
     return sha256.error();
   }
-  if (DigestOf(*sha256) == item.layer.digest) return Ok();
+  if (DigestOf(*sha256) == item.layer.digest) {
+    SHARD_CHECK(directory.Move(own, directory, name, true));
+    return directory.Remove(own);  // which stays when both are links to the same file
+  }
   return Error{Code::kCorrupt,
                Cat(store_.NameOf(item.layer), ": content: expected ", item.layer.digest, ", found ",
                    DigestOf(*sha256)),

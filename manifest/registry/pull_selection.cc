@@ -5,6 +5,7 @@
 
 #include "libshard/base/text.h"
 #include "manifest/document/group_range.h"
+#include "manifest/document/use_overlay.h"
 
 namespace moepack::registry {
 namespace {
@@ -19,7 +20,8 @@ bool IsForEveryNode(std::string_view role) {
 }  // namespace
 
 std::vector<BlobRecord> SelectLayers(const std::vector<BlobRecord>& all,
-                                     const std::vector<uint32_t>& groups, bool overlay) {
+                                     const std::vector<uint32_t>& groups,
+                                     const OverlayChoice& overlay) {
   std::set<std::string> wanted;
   for (const uint32_t group : groups) wanted.insert(GroupText(group));
   std::vector<BlobRecord> layers;
@@ -27,15 +29,15 @@ std::vector<BlobRecord> SelectLayers(const std::vector<BlobRecord>& all,
     const std::string role = AnnotationOf(layer.annotations, kRoleKey);
     const bool of_group = role == RoleName(Role::kGroup) &&
                           wanted.contains(AnnotationOf(layer.annotations, kGroupKey));
-    const bool of_overlay = overlay && role == RoleName(Role::kOverlay);
+    const bool of_overlay = role == RoleName(Role::kOverlay) &&
+                            overlay == AnnotationOf(layer.annotations, kOverlayVersionKey);
     if (IsForEveryNode(role) || of_group || of_overlay) layers.push_back(layer);
   }
   return layers;
 }
 
-std::vector<BlobRecord> SelectLayers(const OpenedSet& set, const std::vector<uint32_t>& groups,
-                                     bool overlay) {
-  return SelectLayers(set.oci.layers, groups, overlay);
+OverlayChoice CurrentOverlay(const OciManifest& oci) {
+  return AnnotationOf(oci.annotations, kOverlayVersionKey);
 }
 
 Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const OpenedSet& set,
@@ -60,14 +62,15 @@ Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const Opene
   return asked;
 }
 
-Status CheckOverlayVersion(const std::string& where, const OpenedSet& set,
-                           const std::string& version) {
-  const std::string& found = set.manifest.plan.overlay_version;
-  if (version.empty() || found == version) return Ok();
-  return Error{Code::kInvalidArgument,
-               Cat(where, ": overlay: expected ", Quoted(version), ", found ",
-                   found.empty() ? "none" : Quoted(found)),
-               "a set has one overlay: name the tag of the set that has this one"};
+Result<OverlayChoice> ChooseOverlay(const std::string& where, const OpenedSet& set,
+                                    const std::string& version) {
+  const Plan& plan = set.manifest.plan;
+  if (version.empty()) return CurrentOverlay(set.oci);
+  if (plan.FindOverlay(version) != nullptr) return OverlayChoice(version);
+  return Error{
+      Code::kInvalidArgument,
+      Cat(where, ": overlay: expected ", Quoted(version), ", found ", manifest::OverlayList(plan)),
+      "name the tag of a set that has this one"};
 }
 
 }  // namespace moepack::registry

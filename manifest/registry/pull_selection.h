@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,14 +16,18 @@ namespace moepack::registry {
 Result<std::vector<uint32_t>> ChooseGroups(const std::string& where, const OpenedSet& set,
                                            std::vector<uint32_t> asked);
 
-// kInvalidArgument unless the set's overlay has this version; "" is satisfied by any.
-Status CheckOverlayVersion(const std::string& where, const OpenedSet& set,
-                           const std::string& version);
+// Which overlay a node gets: its version, "" where the set has none; nullopt for a node without.
+using OverlayChoice = std::optional<std::string>;
+// The overlay that was asked for; "" asks for the current one. kInvalidArgument for one that the
+// set does not have.
+Result<OverlayChoice> ChooseOverlay(const std::string& where, const OpenedSet& set,
+                                    const std::string& version);
+// The current overlay of a set or view, as its annotations say.
+OverlayChoice CurrentOverlay(const OciManifest& oci);
 
-// What every node has, and of groups and overlay what was asked for; in the order of `layers`.
+// What every node has, and of groups and overlays what was asked for; in the order of `layers`.
 std::vector<BlobRecord> SelectLayers(const std::vector<BlobRecord>& layers,
-                                     const std::vector<uint32_t>& groups, bool overlay);
-std::vector<BlobRecord> SelectLayers(const OpenedSet& set, const std::vector<uint32_t>& groups,
-                                     bool overlay);
+                                     const std::vector<uint32_t>& groups,
+                                     const OverlayChoice& overlay);
 
 }  // namespace moepack::registry

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -75,7 +76,7 @@ using Division = std::map<PartKey, std::vector<size_t>>;
 Division DivisionOf(const Manifest& manifest) {
   std::map<PartKey, std::vector<const BundleRecord*>> parts;
   for (const BundleRecord& bundle : manifest.bundles) {
-    parts[{bundle.role, bundle.group}].push_back(&bundle);
+    parts[PartOf(bundle)].push_back(&bundle);
   }
   Division division;
   for (auto& [part, bundles] : parts) {
@@ -86,20 +87,27 @@ Division DivisionOf(const Manifest& manifest) {
   return division;
 }
 
-// Lays a file out again after it was divided. Only trunk files have a number of their own
-// (split.no).
-Status LayOutAgain(const OutputFile& whole, size_t number, uint64_t alignment, OutputFile& file) {
+// How a file is laid out again.
+struct LayoutAgain {
+  size_t number = 1;  // of the file in its part
+  uint64_t alignment = 0;
+  std::optional<uint64_t> start = std::nullopt;  // of the tensors of safetensors; none: the usual
+};
+
+// Lays a file out again after it was divided or put into another order. Only trunk files have a
+// number of their own (split.no).
+Status LayOutAgain(const OutputFile& whole, const LayoutAgain& how, OutputFile& file) {
   const auto prefix = std::as_bytes(std::span(whole.prefix));
   if (!whole.path.ends_with(".gguf")) {
     SHARD_TRY(const SafetensorsHeader header, ParseSafetensors(whole.path, prefix, whole.size));
-    LayOutSafetensors(file, header.metadata);
+    LayOutSafetensors(file, header.metadata, how.start);
     return Ok();
   }
   SHARD_TRY(GgufHeader header, ParseGguf(whole.path, prefix, whole.size));
   if (whole.role == Role::kTrunk) {
-    header.metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(number)));
+    header.metadata.Set(kSplitNoKey, GgufValue::U16(static_cast<uint16_t>(how.number)));
   }
-  LayOutGguf(file, header.metadata, alignment);
+  LayOutGguf(file, header.metadata, how.alignment);
   return Ok();
 }
 
@@ -121,9 +129,48 @@ Status Divide(OutputFile whole, const std::vector<size_t>& counts, uint64_t alig
     const auto end = next + static_cast<std::ptrdiff_t>(count);
     file.tensors.assign(next, end);
     next = end;
-    SHARD_CHECK(LayOutAgain(whole, i + 1, alignment, file));
+    SHARD_CHECK(LayOutAgain(whole, {i + 1, alignment}, file));
     out.push_back(std::move(file));
   }
+  return Ok();
+}
+
+// The records of a part's tensors, in their order.
+std::vector<const TensorRecord*> RecordsOf(const Manifest& manifest, const PartKey& part) {
+  std::vector<const BundleRecord*> bundles;
+  for (const BundleRecord& bundle : manifest.bundles) {
+    if (PartOf(bundle) == part) bundles.push_back(&bundle);
+  }
+  std::sort(bundles.begin(), bundles.end(),
+            [](const auto* a, const auto* b) { return a->file < b->file; });
+  std::vector<const TensorRecord*> records;
+  for (const BundleRecord* bundle : bundles) {
+    for (const TensorRecord& tensor : bundle->tensors) records.push_back(&tensor);
+  }
+  return records;
+}
+
+// The order of tensors in an overlay, and where they start in a page, is the writer's choice: who
+// puts one together of other parts does not know the source's. A part with other tensors is left
+// alone.
+Status OrderAsRecorded(const Manifest& manifest, uint64_t alignment, OutputFile& file) {
+  const std::vector<const TensorRecord*> records = RecordsOf(manifest, PartOf(file));
+  if (records.size() != file.tensors.size()) return Ok();
+  std::map<std::string_view, size_t> places;
+  for (size_t i = 0; i < records.size(); ++i) places.emplace(records[i]->name, i);
+  std::vector<const OutputTensor*> order(records.size());
+  for (const OutputTensor& tensor : file.tensors) {
+    const auto place = places.find(tensor.entry.name);
+    if (place == places.end() || order[place->second] != nullptr) return Ok();
+    order[place->second] = &tensor;
+  }
+  OutputFile ordered;
+  ordered.path = file.path;
+  ordered.role = file.role;
+  for (const OutputTensor* tensor : order) ordered.tensors.push_back(*tensor);
+  const uint64_t start = records.empty() ? 0 : records[0]->offset;
+  SHARD_CHECK(LayOutAgain(file, {1, alignment, start}, ordered));
+  file = std::move(ordered);
   return Ok();
 }
 
@@ -133,7 +180,8 @@ Status DivideAll(const Manifest& manifest, uint64_t alignment, std::vector<Outpu
   const Division division = DivisionOf(manifest);
   std::vector<OutputFile> out;
   for (OutputFile& file : files) {
-    const auto known = division.find({file.role, file.group});
+    if (file.role == Role::kOverlay) SHARD_CHECK(OrderAsRecorded(manifest, alignment, file));
+    const auto known = division.find(PartOf(file));
     if (known == division.end() || known->second.size() < 2) {
       out.push_back(std::move(file));
     } else {

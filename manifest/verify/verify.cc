@@ -10,6 +10,7 @@
 #include "manifest/document/group_range.h"
 #include "manifest/document/manifest_json.h"
 #include "manifest/document/parents.h"
+#include "manifest/document/use_overlay.h"
 #include "manifest/verify/verify_rules.h"
 
 namespace moepack::manifest {
@@ -21,18 +22,32 @@ constexpr const char* kSchemaRule = "manifest-schema";
 constexpr const char* kOriginRule = "source-origin";
 constexpr size_t kMaxFindingsPerRule = 20;
 
-// True for what --group asks for: these groups, the parts that every node has, and the small files.
-bool IsChosen(const BundleRecord& bundle, const std::vector<uint32_t>& groups) {
+// The overlay that is looked at alone; "" for all.
+std::string ChosenOverlay(const Plan& plan, const VerifyOptions& options) {
+  const OverlayPlan* current = plan.current_overlay();
+  if (!options.overlay.empty() || options.groups.empty() || current == nullptr)
+    return options.overlay;
+  return current->version;
+}
+
+// True for what --group and --overlay ask for: these groups, this overlay, the parts that every
+// node has, and the small files.
+bool IsChosen(const BundleRecord& bundle, const Plan& plan, const VerifyOptions& options) {
+  const std::vector<uint32_t>& groups = options.groups;
+  if (bundle.role == Role::kOverlay) {
+    const std::string chosen = ChosenOverlay(plan, options);
+    return options.with_overlay && (chosen.empty() || PartOf(bundle).overlay == chosen);
+  }
   if (groups.empty()) return true;
   if (bundle.role == Role::kRemainder) return false;
   return bundle.role != Role::kGroup ||
          std::find(groups.begin(), groups.end(), bundle.group) != groups.end();
 }
 
-std::vector<CheckedFile> FilesOf(const Manifest& manifest, const std::vector<uint32_t>& groups) {
+std::vector<CheckedFile> FilesOf(const Manifest& manifest, const VerifyOptions& options) {
   std::vector<CheckedFile> files;
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (!IsChosen(bundle, groups)) continue;
+    if (!IsChosen(bundle, manifest.plan, options)) continue;
     files.push_back({bundle.file, bundle.size, bundle.sha256, &bundle, true, {}});
   }
   for (const AssetRecord& asset : manifest.assets) {
@@ -164,7 +179,9 @@ Result<VerifyReport> VerifyDistribution(const std::string& directory,
   NoteOrigin(*manifest, report);
   if (options.whole) CheckWhole(*manifest, report);
   SHARD_CHECK(CheckGroups(directory, *manifest, options, report));
-  std::vector<CheckedFile> files = FilesOf(*manifest, options.groups);
+  if (!options.overlay.empty())
+    SHARD_CHECK(FindOverlay(directory, options.overlay, manifest->plan));
+  std::vector<CheckedFile> files = FilesOf(*manifest, options);
   SHARD_CHECK(CheckFiles(tree, *manifest, files, report.findings));
   if (tree.LocalPath("")) {
     AddRules(kFileRules, report);

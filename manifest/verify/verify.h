@@ -36,7 +36,11 @@ struct VerifyOptions {
   std::string pre;                         // ConvertOptions::pre, as when it was written
   std::string digest;                      // SHA-256 that distribution.json must have, "" for any
   std::vector<uint32_t> groups;            // only these; the others need not be there. Empty: all
-  bool cold = false;                       // read past the page cache
+  // Only this version of the overlay; the others need not be there. "": the current one with
+  // `groups`, else all. kNotFound for one that the manifest lacks.
+  std::string overlay;
+  bool with_overlay = true;  // false: no overlay need be there
+  bool cold = false;         // read past the page cache
   size_t jobs = 0;
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

@@ -19,7 +19,7 @@ namespace {
 void CheckComplete(const Manifest& manifest, RuleFindings& findings) {
   std::vector<std::string> absent;
   for (const PartKey& part : AbsentParts(manifest)) {
-    absent.push_back(PartText(part.first, part.second));
+    absent.push_back(PartText(part));
   }
   if (absent.empty()) return;
   if (!manifest.complete) {
@@ -92,7 +92,7 @@ Holdings CollectHoldings(const Manifest& manifest) {
   Holdings out;
   for (const BundleRecord& bundle : manifest.bundles) {
     if (bundle.role < Role::kGroup) continue;
-    const PartKey part = {bundle.role, bundle.group};
+    const PartKey part = PartOf(bundle);
     out.parts.insert(part);
     for (const TensorRecord& tensor : bundle.tensors) {
       if (!tensor.layer || tensor.expert_ids.empty()) continue;
@@ -113,11 +113,10 @@ void CheckHeldIds(const Manifest& manifest, const Holdings& holdings, RuleFindin
     for (const auto& [layer, count] : manifest.plan.layers) {
       const auto held = holdings.ids.find({part, layer});
       const ExpertIds found = held == holdings.ids.end() ? ExpertIds() : held->second;
-      const ExpertIds expected = PartExperts(manifest.plan, part.first, part.second, layer);
+      const ExpertIds expected = PartExperts(manifest.plan, part, layer);
       if (found == expected) continue;
-      findings.Error(Cat(PartText(part.first, part.second), ", layer ", layer,
-                         ": experts: expected \"", FormatIds(expected), "\", found \"",
-                         FormatIds(found), "\""));
+      findings.Error(Cat(PartText(part), ", layer ", layer, ": experts: expected \"",
+                         FormatIds(expected), "\", found \"", FormatIds(found), "\""));
     }
   }
 }
@@ -129,8 +128,8 @@ void CheckHeldTensors(const Holdings& holdings, RuleFindings& findings) {
       const auto found = shapes.find(shape);
       const uint32_t count = found == shapes.end() ? 0 : found->second;
       if (count == 1) continue;
-      findings.Error(Cat(PartText(part.first, part.second), ", layer ", layer, ", expert ", expert,
-                         ": tensor ", Quoted(shape), ": expected once, found ", count, " times"));
+      findings.Error(Cat(PartText(part), ", layer ", layer, ", expert ", expert, ": tensor ",
+                         Quoted(shape), ": expected once, found ", count, " times"));
     }
   }
 }

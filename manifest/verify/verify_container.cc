@@ -55,7 +55,7 @@ void CompareTensors(const BundleRecord& bundle, const std::vector<TensorEntry>& 
 std::string ExpertsText(const Manifest& manifest, const BundleRecord& bundle) {
   LayerExperts experts;
   for (const auto& [layer, count] : manifest.plan.layers) {
-    experts[layer] = PartExperts(manifest.plan, bundle.role, bundle.group, layer);
+    experts[layer] = PartExperts(manifest.plan, PartOf(bundle), layer);
   }
   return LayerExpertsToJson(experts, manifest.plan.layers).dump();
 }
@@ -70,7 +70,7 @@ void CompareMetadata(const Manifest& manifest, const BundleRecord& bundle, const
   expected["moepack.role"] = RoleName(bundle.role);
   if (bundle.group) expected["moepack.group"] = Cat(*bundle.group);
   if (bundle.role == Role::kOverlay) {
-    expected["moepack.overlay"] = manifest.plan.overlay_version;
+    expected["moepack.overlay"] = PartOf(bundle).overlay;
   }
   if (bundle.role >= Role::kGroup) {
     expected["moepack.experts"] = ExpertsText(manifest, bundle);

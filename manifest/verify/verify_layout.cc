@@ -31,7 +31,7 @@ class LayoutCheck {
       : files_(files), tensors_("source-tensors", findings), headers_("source-headers", findings) {
     for (const OutputFile& file : expected) {
       expected_[file.path] = &file;
-      parts_[{file.role, file.group}].push_back(&file);
+      parts_[PartOf(file)].push_back(&file);
     }
   }
 
@@ -40,11 +40,10 @@ class LayoutCheck {
       if (file.bundle == nullptr) continue;
       const auto found = expected_.find(file.file);
       const OutputFile* expected = found == expected_.end() ? nullptr : found->second;
-      const bool same_part = expected != nullptr && expected->role == file.bundle->role &&
-                             expected->group == file.bundle->group;
+      const bool same_part = expected != nullptr && PartOf(*expected) == PartOf(*file.bundle);
       if (!same_part) {
         tensors_.Error(Cat("file: expected one that the source and the plan give ",
-                           PartText(file.bundle->role, file.bundle->group), ", found another"),
+                           PartText(PartOf(*file.bundle)), ", found another"),
                        file.file);
         continue;
       }
@@ -61,13 +60,13 @@ class LayoutCheck {
   void CheckAllMet() {
     for (const CheckedFile& file : files_) {
       if (file.bundle == nullptr) continue;
-      const auto part = parts_.find({file.bundle->role, file.bundle->group});
+      const auto part = parts_.find(PartOf(*file.bundle));
       if (part == parts_.end()) continue;
       for (const OutputFile* expected : part->second) {
         if (met_.contains(expected->path)) continue;
-        tensors_.Error(Cat(PartText(expected->role, expected->group),
-                           ": expected this file, found none in the manifest"),
-                       expected->path);
+        tensors_.Error(
+            Cat(PartText(PartOf(*expected)), ": expected this file, found none in the manifest"),
+            expected->path);
       }
       parts_.erase(part);
     }

@@ -19,11 +19,12 @@ constexpr const char* kModelRule = "node-model";
 constexpr const char* kExpertsRule = "node-experts";
 
 Status CheckOptions(const std::string& directory, const VerifyOptions& options) {
-  const char* option = options.whole              ? "--complete"
-                       : !options.against.empty() ? "--against"
-                       : !options.groups.empty()  ? "--group"
-                       : !options.digest.empty()  ? "--digest"
-                                                  : nullptr;
+  const char* option = options.whole                                       ? "--complete"
+                       : !options.against.empty()                          ? "--against"
+                       : !options.groups.empty()                           ? "--group"
+                       : !options.overlay.empty() || !options.with_overlay ? "--overlay"
+                       : !options.digest.empty()                           ? "--digest"
+                                                                           : nullptr;
   if (option == nullptr) return Ok();
   return Error{Code::kInvalidArgument, Cat(option, " has no effect: ", directory, " is a node"),
                "verify the distribution that the node was assembled from"};

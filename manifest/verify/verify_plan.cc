@@ -1,6 +1,7 @@
 // Rules about which part holds which expert. CheckPlan stops at the first broken rule, but a
 // verifier has to name all of them.
 #include <array>
+#include <set>
 
 #include "libshard/base/text.h"
 #include "manifest/verify/verify_rules.h"
@@ -64,31 +65,87 @@ void CheckFill(const Manifest& manifest, RuleFindings& findings) {
   }
 }
 
-void CheckOverlay(const Manifest& manifest, RuleFindings& findings) {
-  const bool ids = CountIds(manifest.plan.overlay) != 0;
-  const bool version = !manifest.plan.overlay_version.empty();
-  if (ids != version) {
-    findings.Error(Cat("overlay: expected a version and expert ids, or neither, found ",
-                       ids ? "ids without a version" : "a version without ids"));
+// A node has one overlay, so each of them is looked at alone; without any, the groups are.
+struct OverlayCase {
+  const OverlayPlan* overlay = nullptr;
+  std::string where;  // in front of findings: "", or "overlay v1, " where there are several
+};
+
+std::vector<OverlayCase> OverlayCases(const Plan& plan) {
+  std::vector<OverlayCase> cases;
+  for (const OverlayPlan& overlay : plan.overlays)
+    cases.push_back(
+        {&overlay, plan.overlays.size() > 1 ? Cat("overlay ", overlay.version, ", ") : ""});
+  if (cases.empty()) cases.emplace_back();
+  return cases;
+}
+
+void CheckOverlayFill(const Plan& plan, const OverlayPlan& overlay, RuleFindings& findings) {
+  if (!overlay.fill.empty() && overlay.fill.size() != plan.groups.size()) {
+    findings.Error(Cat("overlay ", overlay.version, ": fill: expected one entry for each of the ",
+                       plan.groups.size(), " groups, found ", overlay.fill.size()));
+    return;
+  }
+  for (size_t group = 0; group < overlay.fill.size(); ++group) {
+    const LayerExperts held = HeldBy(plan.groups[group]);
+    for (const auto& [layer, fill] : overlay.fill[group]) {
+      const ExpertIds barred = Union(Union(IdsOf(held, layer), IdsOf(overlay.experts, layer)),
+                                     IdsOf(plan.remainder, layer));
+      const ExpertIds wrong = moepack::Difference(fill, moepack::Difference(fill, barred));
+      if (wrong.empty()) continue;
+      findings.Error(Cat("overlay ", overlay.version, ", group ", group, ", layer ", layer,
+                         ": fill: expected experts of other groups that are not in the overlay, "
+                         "found ",
+                         FormatIds(wrong)));
+    }
+  }
+}
+
+void CheckOverlays(const Manifest& manifest, RuleFindings& findings) {
+  const Plan& plan = manifest.plan;
+  std::set<std::string_view> versions;
+  for (const OverlayPlan& overlay : plan.overlays) {
+    if (!IsLabel(overlay.version)) {
+      findings.Error(
+          Cat("overlay: version: expected 1 to 64 of [A-Za-z0-9._-], the first not a "
+              "dot, found ",
+              Quoted(overlay.version)));
+    }
+    if (!versions.insert(overlay.version).second)
+      findings.Error(
+          Cat("overlay ", Quoted(overlay.version), ": version: expected once, found twice"));
+    if (overlay.parent == overlay.version ||
+        (!overlay.parent.empty() && !IsLabel(overlay.parent))) {
+      findings.Error(Cat("overlay ", Quoted(overlay.version),
+                         ": parent: expected the name of another version, found ",
+                         Quoted(overlay.parent)));
+    }
+    CheckOverlayFill(plan, overlay, findings);
   }
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (bundle.role != Role::kOverlay) continue;
-    const std::string directory = Cat("overlays/", manifest.plan.overlay_version, "/");
-    if (version && bundle.file.starts_with(directory)) continue;
+    if (bundle.role != Role::kOverlay || versions.contains(PartOf(bundle).overlay)) continue;
+    std::vector<std::string> expected;
+    for (const OverlayPlan& overlay : plan.overlays)
+      expected.push_back(Quoted(OverlayDirectory(overlay.version) + "/"));
     findings.Error(
-        Cat("overlay: expected a file below ", Quoted(directory), ", found ", Quoted(bundle.file)),
+        Cat("overlay: expected ",
+            expected.empty() ? "no file" : "a file below " + moepack::Join(expected, " or "),
+            ", found ", Quoted(bundle.file)),
         bundle.file);
   }
 }
 
 void CheckEligible(const Manifest& manifest, RuleFindings& findings) {
-  for (const auto& [layer, top_k] : manifest.plan.top_k) {
-    for (size_t group = 0; group < manifest.plan.groups.size(); ++group) {
-      const size_t eligible = Eligible(manifest.plan, group, layer).size();
-      if (eligible >= top_k) continue;
-      findings.Error(Cat("group ", group, ", layer ", layer,
-                         ": eligible experts: expected at least ", top_k, " (top-k), found ",
-                         eligible));
+  const Plan& plan = manifest.plan;
+  for (const OverlayCase& one : OverlayCases(plan)) {
+    for (const auto& [layer, top_k] : plan.top_k) {
+      for (size_t group = 0; group < plan.groups.size(); ++group) {
+        const size_t eligible = Eligible(plan, one.overlay, group, layer).size();
+        if (eligible >= top_k) continue;
+        findings.Error(Cat(one.where, "group ", group, ", layer ", layer,
+                           ": eligible experts: expected at least ", top_k, " (top-k), found ",
+                           eligible));
+      }
     }
   }
 }
@@ -96,13 +153,16 @@ void CheckEligible(const Manifest& manifest, RuleFindings& findings) {
 void CheckUniform(const Manifest& manifest, RuleFindings& findings) {
   const Plan& plan = manifest.plan;
   if (!plan.uniform || plan.groups.empty() || plan.layers.empty()) return;
-  const size_t expected = Eligible(plan, 0, plan.layers.begin()->first).size();
-  for (const auto& [layer, experts] : plan.layers) {
-    for (size_t group = 0; group < plan.groups.size(); ++group) {
-      const size_t found = Eligible(plan, group, layer).size();
-      if (found == expected) continue;
-      findings.Error(Cat("group ", group, ", layer ", layer, ": eligible experts: expected ",
-                         expected, " as in every group and layer, found ", found));
+  for (const OverlayCase& one : OverlayCases(plan)) {
+    const size_t expected = Eligible(plan, one.overlay, 0, plan.layers.begin()->first).size();
+    for (const auto& [layer, experts] : plan.layers) {
+      for (size_t group = 0; group < plan.groups.size(); ++group) {
+        const size_t found = Eligible(plan, one.overlay, group, layer).size();
+        if (found == expected) continue;
+        findings.Error(Cat(one.where, "group ", group, ", layer ", layer,
+                           ": eligible experts: expected ", expected,
+                           " as in every group and layer, found ", found));
+      }
     }
   }
 }
@@ -123,7 +183,7 @@ constexpr std::array kPlanRules = {
     StructureRule{"expert-accounted", CheckAccounted},
     StructureRule{"no-duplicate-experts", CheckNoDuplicates},
     StructureRule{"fill-not-owned", CheckFill},
-    StructureRule{"overlay-consistent", CheckOverlay},
+    StructureRule{"overlay-consistent", CheckOverlays},
     StructureRule{"eligible-at-least-top-k", CheckEligible},
     StructureRule{"uniform", CheckUniform},
     StructureRule{"versions", CheckVersions},

@@ -33,9 +33,10 @@ class Matcher {
       return {};
     }
     const auto index = static_cast<size_t>(entry - model_.checkpoint().tensors().data());
-    holders_[{bundle.role, bundle.group}][index] += 1;
+    const PartKey part = PartOf(bundle);
+    holders_[part][index] += 1;
     const ModelTensor& known = model_.tensors()[index];
-    const ExpertIds ids = ExpectedIds(known, bundle.role, bundle.group);
+    const ExpertIds ids = ExpectedIds(known, part);
     if (!SameTensor(bundle, tensor, known, ids)) return {};
     return Geometry(known, ids, shards);
   }
@@ -44,19 +45,19 @@ class Matcher {
   void CheckPlaces() {
     for (const auto& [part, counts] : holders_) {
       for (size_t index = 0; index < model_.tensors().size(); ++index) {
-        const bool expected = Belongs(model_.tensors()[index], part.first, part.second);
+        const bool expected = Belongs(model_.tensors()[index], part);
         const auto found = counts.find(index);
         const uint32_t count = found == counts.end() ? 0 : found->second;
         if (count == (expected ? 1 : 0)) continue;
-        findings_.Error(Cat(PartText(part.first, part.second), ": expected ",
-                            expected ? "once" : "elsewhere", ", found ", count, " times"),
+        findings_.Error(Cat(PartText(part), ": expected ", expected ? "once" : "elsewhere",
+                            ", found ", count, " times"),
                         "", model_.entry(model_.tensors()[index]).name);
       }
     }
   }
 
   // Notes a listed part, so that one without any tensors is compared as well.
-  void AddPart(const BundleRecord& bundle) { holders_[{bundle.role, bundle.group}]; }
+  void AddPart(const BundleRecord& bundle) { holders_[PartOf(bundle)]; }
 
  private:
   uint32_t ExpertsOf(const ModelTensor& tensor) const {
@@ -66,18 +67,18 @@ class Matcher {
 
   // Returns the ids of `tensor` that a part should hold; empty for tensors without an expert axis
   // or id.
-  ExpertIds ExpectedIds(const ModelTensor& tensor, Role role, std::optional<uint32_t> group) const {
+  ExpertIds ExpectedIds(const ModelTensor& tensor, const PartKey& part) const {
     if (tensor.part != Part::kExpert || !tensor.layer) return {};
-    const ExpertIds ids = PartExperts(manifest_.plan, role, group, *tensor.layer);
+    const ExpertIds ids = PartExperts(manifest_.plan, part, *tensor.layer);
     if (!tensor.expert) return tensor.axis ? ids : ExpertIds();
     const uint32_t expert = *tensor.expert;
     return Contains(ids, expert) ? ExpertIds{expert} : ExpertIds();
   }
 
-  bool Belongs(const ModelTensor& tensor, Role role, std::optional<uint32_t> group) const {
-    if (tensor.part != Part::kExpert) return role == Role::kTrunk;
+  bool Belongs(const ModelTensor& tensor, const PartKey& part) const {
+    if (tensor.part != Part::kExpert) return part.role == Role::kTrunk;
     if (!tensor.layer) return false;
-    const ExpertIds ids = PartExperts(manifest_.plan, role, group, *tensor.layer);
+    const ExpertIds ids = PartExperts(manifest_.plan, part, *tensor.layer);
     return tensor.expert ? Contains(ids, *tensor.expert) : !ids.empty();
   }
 

@@ -67,8 +67,9 @@ void CheckSourceRecords(const Manifest& manifest, const MoeModel& model, RuleFin
   }
 }
 
-// Compares every field of "model" except those with their own rules and those that the user chose:
-// the id, which is free, and the revision, which is part of the model version.
+// Compares every field of "model" except those with their own rules, those that the user chose (the
+// id, which is free, and the revision, which is part of the model version), and the licence, which
+// authors may state later or otherwise for the same weights.
 void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& findings) {
   const ModelRecord& record = manifest.model;
   const Json expected =
@@ -79,7 +80,7 @@ void CheckFacts(const Manifest& manifest, const MoeModel& model, RuleFindings& f
   };
   Json keys = expected;
   keys.update(found);
-  for (const char* own : {"source", "moe_layers", "experts", "top_k"}) keys.erase(own);
+  for (const char* own : {"source", "license", "moe_layers", "experts", "top_k"}) keys.erase(own);
   for (const auto& [key, value] : keys.items()) {
     if (expected.contains(key) == found.contains(key) && expected[key] == found[key]) continue;
     findings.Error(Cat("model.", key, ": expected ", text(expected, key), " (the source), found ",

@@ -93,8 +93,8 @@ Status CheckNoLinks(const InsideDirectory& directory, const Manifest& existing,
   return Ok();
 }
 
-bool IsPart(const BundleRecord& record, Role role, std::optional<uint32_t> group) {
-  return record.role == role && record.group == group;
+bool IsPart(const BundleRecord& record, const OutputFile& file) {
+  return PartOf(record) == PartOf(file);
 }
 
 // All parts must have the same alignment: a reader that needs pages needs them in old and new parts
@@ -103,9 +103,8 @@ Status CheckSameAlignment(const std::string& out, const Manifest& existing,
                           const std::vector<OutputFile>& files, uint64_t expected) {
   const LocalTree tree(out);
   for (const BundleRecord& record : existing.bundles) {
-    const bool replaced = std::any_of(files.begin(), files.end(), [&](const auto& file) {
-      return IsPart(record, file.role, file.group);
-    });
+    const bool replaced = std::any_of(files.begin(), files.end(),
+                                      [&](const auto& file) { return IsPart(record, file); });
     if (replaced) continue;
     const Result<uint64_t> found = AlignmentOf(tree, record);
     if (!found && found.error().code != Code::kNotFound) return found.error();
@@ -125,9 +124,9 @@ Status CheckSameAlignment(const std::string& out, const Manifest& existing,
 Status CheckPartsAreNew(const std::string& out, const Manifest& existing,
                         const std::vector<OutputFile>& files, bool force) {
   for (const OutputFile& file : files) {
-    const auto there = std::find_if(
-        existing.bundles.begin(), existing.bundles.end(),
-        [&](const BundleRecord& record) { return IsPart(record, file.role, file.group); });
+    const auto there =
+        std::find_if(existing.bundles.begin(), existing.bundles.end(),
+                     [&](const BundleRecord& record) { return IsPart(record, file); });
     if (force || there == existing.bundles.end()) continue;
     return Error{Code::kInvalidArgument,
                  Cat(out, ": the part of ", file.path, " is already there, in ", there->file),
@@ -254,6 +253,7 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
   Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
+  SHARD_TRY(fresh.model.license, LicenseOf(model));
   if (!options.gguf) FreeTensors(model);  // what is copied needs them no more
   fresh.command = options.command;
   fresh.recipe = files.recipe;

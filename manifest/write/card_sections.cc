@@ -1,5 +1,6 @@
 #include "manifest/write/card_sections.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -78,12 +79,17 @@ std::string MeasuredText(const Manifest& manifest) {
   const Figures quality = FiguresOf(manifest, "quality");
   const Figures calibration = FiguresOf(manifest, "calibration");
   std::string out = "\n## Quality of the split\n\n";
-  if (quality.empty()) {
+  // What the plan expects of statistics is no measurement of the split.
+  const bool measured = std::any_of(quality.begin(), quality.end(), [](const auto& figure) {
+    return !figure.first.starts_with("expected.");
+  });
+  if (!measured) {
     out +=
         "Not measured. `moepack eval . --text FILE` measures on held-out text what the split "
         "costs.\n\n";
   }
-  out += FigureTable("measured", quality) + FigureTable("calibration", calibration);
+  out += FigureTable(measured ? "measured" : "expected of statistics", quality) +
+         FigureTable("calibration", calibration);
   out.pop_back();
   return out;
 }

@@ -1,6 +1,7 @@
 #include "manifest/write/front_matter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
@@ -48,6 +49,12 @@ std::string FrontMatter(const Manifest& manifest) {
   if (const std::string base = BaseModel(manifest.model); !base.empty()) {
     out += Cat("base_model: ", YamlText(base), "\n");
     if (IsQuantizedHere(manifest)) out += "base_model_relation: quantized\n";
+  }
+  const ModelLicense& license = manifest.model.license;
+  for (const auto& [key, text] :
+       {std::pair("license", &license.id), std::pair("license_name", &license.name),
+        std::pair("license_link", &license.link)}) {
+    if (!text->empty()) out += Cat(key, ": ", YamlText(*text), "\n");
   }
   if (manifest.is_gguf()) out += "library_name: gguf\n";
   out += "tags:\n  - moe\n  - mixture-of-experts\n  - moepack\n";

@@ -152,7 +152,7 @@ class PartsJoiner {
     const Manifest& manifest = added.manifest;
     std::map<PartKey, std::vector<BundleRecord*>> parts;
     for (BundleRecord& bundle : added.manifest.bundles) {
-      parts[{bundle.role, bundle.group}].push_back(&bundle);
+      parts[PartOf(bundle)].push_back(&bundle);
     }
     const RecordIndex unknown = IndexRecords(*manifest.original, "bundles");
     for (auto& [part, files] : parts) {
@@ -183,7 +183,7 @@ class PartsJoiner {
   Status CheckSamePart(const Added& added, const Files& there,
                        const std::vector<BundleRecord*>& files) const {
     const BundleRecord& first = bundles_[there[0]];
-    const std::string part = PartText(first.role, first.group);
+    const std::string part = PartText(PartOf(first));
     const std::string hint = Cat("expected as in ", inputs_[from_.at(first.file)].from,
                                  ", which holds this part too: leave out the input that is wrong");
     if (there.size() != files.size()) {

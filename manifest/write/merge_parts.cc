@@ -5,13 +5,12 @@
 #include <tuple>
 
 #include "libshard/base/text.h"
+#include "manifest/document/parts.h"
 
 namespace moepack::manifest {
 namespace {
 
-bool SamePart(const BundleRecord& a, const BundleRecord& b) {
-  return a.role == b.role && a.group == b.group;
-}
+bool SamePart(const BundleRecord& a, const BundleRecord& b) { return PartOf(a) == PartOf(b); }
 
 // The options that one run may have and another may lack, in the order of a command line.
 constexpr const char* kOptionsOfSomeParts[] = {"--keep-remainder", "--hash-source",

@@ -3,6 +3,7 @@
 
 #include "libshard/base/quote.h"
 #include "libshard/base/text.h"
+#include "manifest/document/parts.h"
 #include "manifest/write/bundle.h"
 #include "manifest/write/card_sections.h"
 #include "manifest/write/front_matter.h"
@@ -10,15 +11,15 @@
 namespace moepack::manifest {
 namespace {
 
-std::string PartRow(const Manifest& manifest, Role role, std::optional<uint32_t> group,
-                    const std::string& name) {
-  const uint64_t bytes = manifest.BytesOf(role, group);
-  if (bytes == 0) return "";
+std::string PartRow(const Manifest& manifest, const PartKey& part, const std::string& name) {
+  uint64_t bytes = 0;
   std::string files;
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (bundle.role != role || bundle.group != group) continue;
+    if (PartOf(bundle) != part) continue;
+    bytes += bundle.size;
     files += Cat(files.empty() ? "" : ", ", MarkdownCode(bundle.file));
   }
+  if (bytes == 0) return "";
   return Cat("| ", name, " | ", files, " | ", FormatBytes(bytes), " |\n");
 }
 
@@ -42,8 +43,8 @@ std::string EligibleCounts(const Plan& plan, size_t group) {
 
 std::string NodeTable(const Manifest& manifest) {
   const Plan& plan = manifest.plan;
-  const uint64_t everywhere = manifest.BytesOf(Role::kHead) + manifest.BytesOf(Role::kTrunk) +
-                              manifest.BytesOf(Role::kOverlay);
+  const uint64_t everywhere =
+      manifest.BytesOf(Role::kHead) + manifest.BytesOf(Role::kTrunk) + manifest.BytesOfOverlay();
   std::string out =
       "| node | experts its routers may pick, per layer | bytes |\n| --- | --- | --- |\n";
   for (uint32_t g = 0; g < plan.groups.size(); ++g) {
@@ -76,8 +77,8 @@ std::string LeadText(const Manifest& manifest) {
       "whose routers pick only among the experts it holds.\n\n");
   out += Cat("- model version ", MarkdownCode(manifest.versions.model), ", partition ",
              MarkdownCode(manifest.versions.shard));
-  if (!manifest.versions.replica.empty()) {
-    out += Cat(", overlay ", MarkdownCode(manifest.plan.overlay_version), " (",
+  if (const OverlayPlan* overlay = manifest.plan.current_overlay()) {
+    out += Cat(", overlay ", MarkdownCode(overlay->version), " (",
                MarkdownCode(manifest.versions.replica), ")");
   }
   if (!manifest.recipe.name.empty()) out += Cat("\n- types: ", MarkdownText(manifest.recipe.name));
@@ -115,16 +116,25 @@ std::string UseText(const Manifest& manifest) {
   return out;
 }
 
+// Where several versions lie side by side, nodes get the current one.
+std::string OverlayName(const Plan& plan, const OverlayPlan& overlay) {
+  if (plan.overlays.size() == 1) return "overlay";
+  const bool current = &overlay == plan.current_overlay();
+  return Cat("overlay ", MarkdownCode(overlay.version), current ? " (current)" : "");
+}
+
 std::string FilesText(const Manifest& manifest) {
   std::string out = "\n## Files\n\n| part | files | bytes |\n| --- | --- | --- |\n";
-  out += PartRow(manifest, Role::kHead, std::nullopt, "metadata");
-  out += PartRow(manifest, Role::kTrunk, std::nullopt, "trunk");
-  out += PartRow(manifest, Role::kRouters, std::nullopt, "routers, whole");
+  out += PartRow(manifest, {Role::kHead}, "metadata");
+  out += PartRow(manifest, {Role::kTrunk}, "trunk");
+  out += PartRow(manifest, {Role::kRouters}, "routers, whole");
   for (uint32_t g = 0; g < manifest.plan.groups.size(); ++g) {
-    out += PartRow(manifest, Role::kGroup, g, Cat("group ", g));
+    out += PartRow(manifest, {Role::kGroup, g}, Cat("group ", g));
   }
-  out += PartRow(manifest, Role::kOverlay, std::nullopt, "overlay");
-  out += PartRow(manifest, Role::kRemainder, std::nullopt, "remainder");
+  for (const OverlayPlan& overlay : manifest.plan.overlays)
+    out += PartRow(manifest, {Role::kOverlay, std::nullopt, overlay.version},
+                   OverlayName(manifest.plan, overlay));
+  out += PartRow(manifest, {Role::kRemainder}, "remainder");
   return out +
          "\n`distribution.json` describes every tensor with its digest; `assets/` holds config and "
          "tokenizer.\n\n## Nodes\n\n" +

@@ -7,6 +7,7 @@
 #include "libshard/base/text.h"
 #include "runtime-shim/eval/token_scores.h"
 #include "runtime-shim/profile/windows.h"
+#include "runtime-shim/session/placer.h"
 
 namespace moepack::runtime {
 namespace {
@@ -84,6 +85,8 @@ class Evaluator {
     measure.name = session.name;
     measure.bucket = session.bucket;
     measure.groups.resize(groups_.size());
+    if (input_.placement)
+      measure.placed = Place(*input_.placement, WithoutBos(session.tokens, input_.bos));
     const std::vector<Window> windows =
         SplitWindows(session.tokens, options_.context, input_.bos, options_.score_half);
     for (const Window& window : windows) SHARD_CHECK(Score(window, measure));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libshard/base/result.h"
+#include "libshard/plan/placement.h"
 #include "runtime-shim/eval/capture.h"
 #include "runtime-shim/eval/loops.h"
 #include "runtime-shim/session/session.h"
@@ -22,6 +23,7 @@ struct Participant {
   std::string label;
   LayerExperts eligible;
   std::function<Result<std::unique_ptr<Session>>(RoutingObserver*)> open;
+  std::optional<uint32_t> group = std::nullopt;  // of the distribution
 };
 
 struct EvalInput {
@@ -29,6 +31,7 @@ struct EvalInput {
   std::optional<Participant> full;       // F: the weights of the groups, unmasked
   std::vector<Participant> groups;       // M
   LayerRouters routers;
+  std::optional<PlacementTable> placement;  // of the distribution
   std::optional<uint32_t> bos;
   std::function<bool(uint32_t id)> is_end;  // ends a generation
 };
@@ -62,9 +65,10 @@ struct GroupMeasure {
 
 struct SessionMeasure {
   std::string name, bucket;
-  std::vector<double> reference, full;  // log-probabilities; empty without such a run
-  Comparison quantization;              // KL(R || F)
-  std::vector<GroupMeasure> groups;     // as EvalInput::groups
+  std::vector<double> reference, full;    // log-probabilities; empty without such a run
+  Comparison quantization;                // KL(R || F)
+  std::vector<GroupMeasure> groups;       // as EvalInput::groups
+  std::optional<PlacementAnswer> placed;  // by the table, with a placement
   std::optional<LoopResult> reference_loop, full_loop;
 };
 

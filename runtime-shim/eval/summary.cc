@@ -117,7 +117,7 @@ EvalRow SummarizeRow(const std::string& label, std::span<const SessionMeasure> m
   return row;
 }
 
-SessionChoice Choose(const SessionMeasure& measure, uint32_t race_tokens) {
+SessionChoice Choose(const EvalInput& input, const SessionMeasure& measure, uint32_t race_tokens) {
   SessionChoice choice;
   choice.name = measure.name;
   choice.bucket = measure.bucket;
@@ -134,6 +134,10 @@ SessionChoice Choose(const SessionMeasure& measure, uint32_t race_tokens) {
   const auto least = std::min_element(choice.divergences.begin(), choice.divergences.end());
   choice.by_kld = static_cast<uint32_t>(least - choice.divergences.begin());
   choice.race = RunRace(runners, race_tokens);
+  choice.placed = measure.placed;
+  for (uint32_t i = 0; choice.placed && i < input.groups.size(); ++i) {
+    if (input.groups[i].group == choice.placed->best) choice.by_table = i;
+  }
   return choice;
 }
 
@@ -196,7 +200,7 @@ EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionM
   if (input.groups.empty()) return summary;
   std::vector<Pick> by_capture, by_kld, raced;
   for (const SessionMeasure& measure : measures) {
-    summary.sessions.push_back(Choose(measure, race_tokens));
+    summary.sessions.push_back(Choose(input, measure, race_tokens));
     const SessionChoice& choice = summary.sessions.back();
     by_capture.push_back(&measure.groups[choice.by_capture]);
     by_kld.push_back(&measure.groups[choice.by_kld]);
@@ -210,6 +214,7 @@ EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionM
     summary.assignments.push_back(SummarizeAssignment(summary.sessions, group));
   }
   RankGroups(summary);
+  if (input.placement) summary.rules = SummarizeRules(summary.sessions);
   summary.best_by_capture = SummarizeRow("best by capture", measures, by_capture);
   summary.best_by_kld = SummarizeRow("best by KLD", measures, by_kld);
   summary.raced = SummarizeRow("race winner", measures, raced);

@@ -55,6 +55,15 @@ struct EvalBase {
   std::optional<LoopRate> loops;
 };
 
+// How well a rule chooses the group of each session, beside the choice with the lowest divergence.
+struct RuleFigures {
+  std::string rule;
+  uint64_t sessions = 0;  // for which it names a group that was run
+  double accuracy = 0;    // share of them with the same choice
+  double regret = 0;      // mean of what its choices diverge more, in nats per token
+  std::optional<uint64_t> sure, sure_right;  // of a table: answers that it is sure of
+};
+
 // The group that suits a session. Capture and divergence need not agree.
 struct SessionChoice {
   std::string name, bucket;
@@ -64,6 +73,8 @@ struct SessionChoice {
   std::vector<double> divergences;  // mean KL(F || M) per group, without F KL(R || M)
   uint32_t by_kld = 0;              // the group with the smallest
   RaceResult race;
+  std::optional<PlacementAnswer> placed;  // by the table
+  std::optional<uint32_t> by_table;       // its place among the groups that were run
 };
 
 // A group's capture on the sessions that are assigned to it by capture, and on the others.
@@ -86,7 +97,12 @@ struct EvalSummary {
   // The numbers of sessions for which the race, or the divergence, chooses the same group as
   // capture.
   uint64_t agreements = 0, kld_agreements = 0;
+  // Of the table, the race, capture, and a group at random; empty without a placement table.
+  std::vector<RuleFigures> rules;
 };
+
+// Compares the ways to choose a group. REQUIRES: sessions of SummarizeEvaluation.
+std::vector<RuleFigures> SummarizeRules(std::span<const SessionChoice> sessions);
 
 // Summarizes. REQUIRES: `measures` is what Evaluate returned for `input`.
 EvalSummary SummarizeEvaluation(const EvalInput& input, std::span<const SessionMeasure> measures,

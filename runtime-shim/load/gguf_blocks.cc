@@ -31,8 +31,8 @@ Plan RunningBlocks::Trim(Plan plan) const {
   const auto absent = [&](const auto& entry) { return entry.first >= layers_; };
   std::erase_if(plan.layers, absent);
   std::erase_if(plan.top_k, absent);
-  std::erase_if(plan.overlay, absent);
   std::erase_if(plan.remainder, absent);
+  for (OverlayPlan& overlay : plan.overlays) moepack::KeepLayers(plan.layers, overlay);
   for (GroupPlan& group : plan.groups) {
     std::erase_if(group.owned, absent);
     std::erase_if(group.fill, absent);

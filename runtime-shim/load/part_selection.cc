@@ -5,6 +5,7 @@
 #include "libshard/base/file.h"
 #include "libshard/base/text.h"
 #include "manifest/document/group_range.h"
+#include "manifest/document/use_overlay.h"
 
 namespace moepack::runtime {
 
@@ -75,20 +76,21 @@ bool HasOverlayDirectory(const Split& split, const std::string& version) {
   return files && !files->empty();
 }
 
-Status AddOverlay(const std::string& version, Split& split) {
-  const Plan& plan = split.manifest.plan;
-  const std::string& has = plan.overlay_version;
-  if (has.empty() || (!version.empty() && version != has)) {
-    const bool newer = !version.empty() && HasOverlayDirectory(split, version);
-    return Error{
-        Code::kNotFound,
-        Cat(split.path, ": overlay", version.empty() ? "" : " ",
-            version.empty() ? "" : Quoted(version), ": expected in the manifest, found ",
-            has.empty() ? "none" : "only ", has.empty() ? "" : Quoted(has)),
-        newer ? "its files are there, but the manifest is older: get the manifest again" : ""};
-  }
-  SelectedSet set{"overlay " + has, std::nullopt, true, FilesOf(split.manifest, Role::kOverlay),
-                  plan.overlay};
+// Drops records of other overlays, so nothing may point to records before.
+Status UseOverlay(const std::string& version, Split& split) {
+  Status used = manifest::UseOverlay(split.path, version, split.manifest);
+  if (used) return used;
+  Error error = std::move(used).error();
+  if (HasOverlayDirectory(split, version))
+    error.hint = "its files are there, but the manifest is older: get the manifest again";
+  return error;
+}
+
+// The set holds the overlay's fill of all groups, too; a node's mask leaves out that of others.
+Status AddOverlay(Split& split) {
+  const OverlayPlan& overlay = *split.manifest.plan.current_overlay();
+  SelectedSet set{"overlay " + overlay.version, std::nullopt, true,
+                  FilesOf(split.manifest, Role::kOverlay), HeldBy(overlay)};
   if (set.files.empty()) return Absent(split, set.label);
   split.parts.sets.push_back(std::move(set));
   return Ok();
@@ -112,11 +114,13 @@ Status AddTrunk(Split& split) {
 }  // namespace
 
 Status SelectParts(const LoadOptions& options, Split& split) {
+  const bool named = !options.overlay_version.empty();
+  const bool has = !split.manifest.plan.overlays.empty();
+  const bool wanted = options.overlay && (named || has);
+  if (wanted) SHARD_CHECK(UseOverlay(options.overlay_version, split));
   SHARD_CHECK(AddTrunk(split));
   SHARD_CHECK(SelectGroups(options.groups, split));
-  const bool named = !options.overlay_version.empty();
-  const bool has = !split.manifest.plan.overlay_version.empty();
-  return options.overlay && (named || has) ? AddOverlay(options.overlay_version, split) : Ok();
+  return wanted ? AddOverlay(split) : Ok();
 }
 
 }  // namespace moepack::runtime

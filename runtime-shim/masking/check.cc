@@ -168,7 +168,7 @@ Result<std::vector<uint32_t>> Check::Groups() const {
 
 // True if nodes are assembled. An assembled node always includes the overlay of its distribution.
 bool Check::Assembles() const {
-  return options_.assembled && (options_.load.overlay || parts_->plan->overlay_version.empty());
+  return options_.assembled && (options_.load.overlay || parts_->plan->overlays.empty());
 }
 
 void Check::Advance(uint64_t tokens) {
@@ -206,6 +206,7 @@ Status Check::CheckAssembled(CheckedNode& node) {
   const std::string directory = (scratch.path() / "node").string();
   manifest::AssembleOptions assemble;
   assemble.group = node.group;
+  assemble.overlay = options_.load.overlay_version;
   if (!gguf_) assemble.family_file = options_.load.model.family_file;
   if (options_.load.jobs != 0) assemble.pack.jobs = options_.load.jobs;
   const auto assembled = manifest::AssembleNode(distribution_, directory, assemble);
@@ -218,6 +219,7 @@ Status Check::CheckAssembled(CheckedNode& node) {
   }
   LoadOptions load = options_.load;
   load.verify = false;
+  load.overlay_version.clear();  // it is merged into the node
   SHARD_TRY(std::shared_ptr<const Weights> weights, LoadWeights(directory, load));
   LayerExperts eligible = EligibleExperts(*weights, std::nullopt, true);
   SHARD_TRY(const std::unique_ptr<Model> model, Model::Load(std::move(weights), *executor_));

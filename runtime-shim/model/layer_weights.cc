@@ -156,7 +156,7 @@ class SetBuilder {
       : set_(set), spec_(spec), slots_(path, set.tensors, executor) {}
 
   Result<DeviceSet> Build() {
-    DeviceSet device{set_.label, set_.overlay, set_.experts_by_layer, {}, {}, 0};
+    DeviceSet device{set_.label, set_.experts_by_layer, {}, {}, 0};
     device.layers.resize(spec_.layers);
     for (const auto& [layer, ids] : set_.experts_by_layer) {
       if (layer >= spec_.layers || ids.empty() || slots_.failed()) continue;

@@ -46,7 +46,6 @@ using LayerExpertTable = std::vector<const MlpWeights*>;
 // A set of experts on the executor.
 struct DeviceSet {
   std::string label;
-  bool overlay = false;
   LayerExperts experts_by_layer;
   // For each layer, in the order of its ids.
   std::vector<std::vector<MlpWeights>> layers;

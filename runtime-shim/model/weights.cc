@@ -29,10 +29,15 @@ const ExpertSet* Weights::FindOverlay() const {
 }
 
 LayerExperts EligibleExperts(const Weights& weights, std::optional<uint32_t> group, bool overlay) {
-  const bool all = !weights.plan || !group;
   LayerExperts eligible;
+  if (weights.plan && group) {
+    const bool loaded = overlay && weights.FindOverlay() != nullptr;
+    const OverlayPlan* with = loaded ? weights.plan->current_overlay() : nullptr;
+    for (const auto& [layer, expert_count] : weights.plan->layers)
+      eligible[layer] = Eligible(*weights.plan, with, *group, layer);
+    return eligible;
+  }
   for (const ExpertSet& set : weights.sets) {
-    if (!all && set.group != group && !(set.overlay && overlay)) continue;
     for (const auto& [layer, ids] : set.experts_by_layer) {
       eligible[layer] = Union(eligible[layer], ids);
     }

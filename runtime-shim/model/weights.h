@@ -56,7 +56,8 @@ struct Weights {
   std::vector<HostTensor> trunk;  // everything but routed experts; routers are whole
   std::vector<ExpertSet> sets;
   LayerCounts moe_layers;  // layer -> experts that its router has
-  // A distribution's plan, and the versions that a node reports.
+  // A distribution's plan, of whose overlays only the loaded one is left, and the versions that a
+  // node reports.
   std::optional<Plan> plan;
   std::string model_version, shard_version, replica_version;
   std::vector<LoadedPart> parts;
@@ -96,9 +97,9 @@ Result<std::shared_ptr<const Weights>> LoadWeights(const moepack::Source& source
 Result<std::shared_ptr<const Weights>> LoadWeights(const std::string& source,
                                                    const LoadOptions& options);
 
-// Returns what a node of `group` may pick in each layer: the ids of the group's set and, if
-// `overlay`, of the overlay's. Without a plan, and without a group, it is everything that is
-// loaded.
+// Returns what a node of `group` may pick in each layer, as the plan says: with the loaded overlay,
+// or if `overlay` is false without any. Without a plan, and without a group, it is everything that
+// is loaded.
 LayerExperts EligibleExperts(const Weights& weights, std::optional<uint32_t> group, bool overlay);
 
 }  // namespace moepack::runtime

@@ -3,6 +3,26 @@
 #include <algorithm>
 
 namespace moepack::runtime {
+namespace {
+
+// Adds tokens, which are sorted in place, in one pass over the counts.
+void AddTokenCounts(std::vector<uint32_t>& tokens, TokenCounts& counts) {
+  std::sort(tokens.begin(), tokens.end());
+  TokenCounts sum;
+  auto old = counts.begin();
+  for (auto at = tokens.begin(); at != tokens.end();) {
+    const uint32_t id = *at;
+    const auto end = std::upper_bound(at, tokens.end(), id);
+    while (old != counts.end() && old->first < id) sum.push_back(*old++);
+    const uint32_t before = old != counts.end() && old->first == id ? (old++)->second : 0;
+    sum.emplace_back(id, before + static_cast<uint32_t>(end - at));
+    at = end;
+  }
+  sum.insert(sum.end(), old, counts.end());
+  counts = std::move(sum);
+}
+
+}  // namespace
 
 StatisticsCollector::StatisticsCollector(const ModelIdentity& model, std::optional<uint32_t> bos)
     : statistics_(EmptyStatistics(model)), window_(bos) {}
@@ -11,7 +31,7 @@ void StatisticsCollector::StartSession(const std::string& name, const std::strin
                                        const std::string& executor, const std::string& precision) {
   StartWindow();
   session_start_ = before_;
-  statistics_.sessions.push_back({name, bucket, executor, precision, {}});
+  statistics_.sessions.push_back({name, bucket, executor, precision, {}, {}});
 }
 
 void StatisticsCollector::StartWindow() {
@@ -29,9 +49,13 @@ void StatisticsCollector::Feeding(Phase phase, std::span<const uint32_t> tokens)
   }
   uint32_t position = window_.size();
   window_.Add(tokens);
-  for (; position < window_.size(); ++position) {
-    ++(window_.IsSink(position) ? tally.sinks : tally.tokens);
+  std::vector<uint32_t> counted;
+  for (const uint32_t token : tokens) {
+    const bool sink = window_.IsSink(position++);
+    ++(sink ? tally.sinks : tally.tokens);
+    if (!sink && phase == Phase::kPrefill) counted.push_back(token);
   }
+  AddTokenCounts(counted, statistics_.sessions.back().token_counts);
 }
 
 // The layer's place in the list is searched for each batch; layers are few.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "libshard/base/result.h"
@@ -18,7 +17,5 @@ namespace moepack::runtime {
 Result<ModelIdentity> IdentifyModel(const Weights& weights, const ModelSpec& spec);
 // Returns the formats of all tensors, most bytes first, without those below 1 % of the bytes.
 std::string PrecisionOf(const Weights& weights);
-// Returns tokenizer.ggml.bos_token_id.
-std::optional<uint32_t> BosToken(const GgufMetadata& metadata);
 
 }  // namespace moepack::runtime

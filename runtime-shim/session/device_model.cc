@@ -80,17 +80,6 @@ uint64_t DeviceModel::widest_expert() const {
   return widest;
 }
 
-Status DeviceModel::ReplaceOverlay(ExpertSet overlay) {
-  SHARD_CHECK(CheckRoom(overlay.bytes(), overlay.label));
-  SHARD_TRY(DeviceSet device, UploadSet(weights_->path, overlay, spec_, executor_));
-  SHARD_CHECK(executor_.Finish());
-  SHARD_CHECK(CheckMappedFiles());
-  std::erase_if(sets_, [](const DeviceSet& set) { return set.overlay; });
-  sets_.push_back(std::move(device));
-  replaced_ = std::move(overlay);
-  return Ok();
-}
-
 // Groups come before the overlay. An expert that several sets hold is the same in all of them, so
 // the order does not matter.
 LayerExpertTable DeviceModel::LoadedExperts(uint32_t layer) const {

@@ -23,7 +23,6 @@ class DeviceModel final : public Model {
   Executor& executor() const override { return executor_; }
   uint64_t device_bytes() const override;
   uint32_t vocabulary() const override { return trunk_.embedding.rows; }
-  Status ReplaceOverlay(ExpertSet overlay) override;
 
   const DeviceTrunk& trunk() const { return trunk_; }
   uint64_t widest_expert() const;
@@ -40,7 +39,6 @@ class DeviceModel final : public Model {
   Executor& executor_;
   DeviceTrunk trunk_;
   std::vector<DeviceSet> sets_;
-  ExpertSet replaced_;  // the overlay that replaced the loaded one
 };
 
 }  // namespace moepack::runtime

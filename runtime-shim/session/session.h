@@ -33,9 +33,6 @@ class Model {
   virtual Executor& executor() const = 0;
   virtual uint64_t device_bytes() const = 0;
   virtual uint32_t vocabulary() const = 0;
-  // Replaces the loaded overlay; trunk and groups stay. Running sessions use the old one and must
-  // end first.
-  virtual Status ReplaceOverlay(ExpertSet overlay) = 0;
 };
 
 // What one MoE layer chose and computed for a batch of tokens.

@@ -74,8 +74,10 @@ moepack::Plan RandomPlan(Random& random) {
   plan.groups.resize(groups);
   plan.remainder = RandomOwned(random, plan.layers, groups, plan.groups);
   if (random.Below(2) == 0) {
-    plan.overlay_version = "v-" + std::to_string(random.Below(100));
-    plan.overlay[plan.layers.begin()->first] = {0};
+    moepack::OverlayPlan& overlay = plan.overlays.emplace_back();
+    overlay.version = "v-" + std::to_string(random.Below(100));
+    overlay.parent = random.Below(2) == 0 ? "" : "before";
+    overlay.experts[plan.layers.begin()->first] = {0};
   }
   return plan;
 }

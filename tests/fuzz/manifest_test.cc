@@ -12,8 +12,7 @@ constexpr const char* kWhere = "damaged/distribution.json";
 std::vector<std::string> Seeds() {
   sample::Distribution whole = sample::Make();
   moepack::Plan plain = sample::MakePlan();
-  plain.overlay = {};
-  plain.overlay_version = "";
+  plain.overlays.clear();
   for (moepack::GroupPlan& group : plain.groups) group.fill = {};
   sample::Distribution part = sample::Make(plain);
   part.Remove("groups/001/experts.safetensors");

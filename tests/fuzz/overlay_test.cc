@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fixtures/temp_dir.h"
-#include "libshard/plan/plan_steps.h"
+#include "libshard/plan/overlay_plan.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -16,8 +16,9 @@ std::vector<std::string> Seeds() {
 }
 
 std::string OverlayProblem(const moepack::Plan& plan) {
-  if (moepack::CountIds(plan.overlay) == 0) return "an overlay of nothing";
-  for (const auto& [layer, ids] : plan.overlay) {
+  const moepack::OverlayPlan& overlay = plan.overlays[0];
+  if (moepack::CountIds(overlay.experts) == 0) return "an overlay of nothing";
+  for (const auto& [layer, ids] : overlay.experts) {
     if (!kLayers.contains(layer)) return "a layer that the model has not";
     if (!ids.empty() && ids.back() >= kLayers.at(layer)) return "an id that the layer has not";
   }
@@ -26,9 +27,7 @@ std::string OverlayProblem(const moepack::Plan& plan) {
   document["overlays"] = moepack::OverlaysToJson(plan);
   const auto again = moepack::UncheckedPlanFromJson(kName, document, kLayers, {});
   if (!again) return moepack::Cat("refused after writing: ", again.error().message);
-  const bool same =
-      again->overlay == plan.overlay && again->overlay_version == plan.overlay_version;
-  return same ? "" : "another overlay after writing";
+  return again->overlays == plan.overlays ? "" : "another overlay after writing";
 }
 
 std::string Check(std::string_view input) {
@@ -38,8 +37,10 @@ std::string Check(std::string_view input) {
   plan.scheme = "contiguous";
   plan.layers = kLayers;
   plan.groups.resize(1);
-  const moepack::Status read = moepack::ReadOverlayFile((dir / kName).string(), plan);
-  return read ? OverlayProblem(plan) : fuzz::ErrorProblem(read.error(), kName);
+  const auto read = moepack::ReadOverlayFile((dir / kName).string(), kLayers);
+  if (!read) return fuzz::ErrorProblem(read.error(), kName);
+  plan.overlays = {*read};
+  return OverlayProblem(plan);
 }
 
 constexpr fuzz::Target kTarget{Check, Seeds};

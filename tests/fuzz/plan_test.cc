@@ -23,7 +23,9 @@ std::vector<std::string> Seeds() {
              {"experts": {"0": "0,2,4", "1": "0", "3": "0"}, "fill": {"1": "1"}},
              {"experts": {"0": "1,3", "1": "1-2", "3": "1-2"}, "fill": {}}],
              "remainder": {"0": "5", "1": "3-5", "3": "3"}},
-             "overlays": [{"version": "v1", "parent": null, "experts": {"0": "5", "1": "0"}}]})"};
+             "overlays": [{"version": "v1", "parent": null, "experts": {"0": "5", "1": "0"}},
+             {"version": "v2", "parent": "v1", "experts": {"*": "0"},
+              "fill": [{"0": "1"}, {"3": "3"}]}]})"};
 }
 
 Json ToJson(const moepack::Plan& plan) {
@@ -37,8 +39,10 @@ std::string PlanProblem(const moepack::Plan& plan) {
   if (const auto status = moepack::CheckPlan(kWhere, plan); !status) return status.error().message;
   for (const auto& [layer, count] : plan.layers) {
     for (size_t group = 0; group < plan.groups.size(); ++group) {
-      const moepack::ExpertIds ids = moepack::Eligible(plan, group, layer);
-      if (!ids.empty() && ids.back() >= count) return "an eligible id that the layer has not";
+      for (const moepack::OverlayPlan& overlay : plan.overlays) {
+        const moepack::ExpertIds ids = moepack::Eligible(plan, &overlay, group, layer);
+        if (!ids.empty() && ids.back() >= count) return "an eligible id that the layer has not";
+      }
     }
   }
   const Json written = ToJson(plan);

@@ -1,4 +1,6 @@
 // The page that publishes to a registry, with a docker-registry of this machine.
+#include <cstdlib>
+
 #include "tests/remote/support/docker_registry.h"
 #include "tests/remote/support/scoped_variable.h"
 #include "tests/tools/documented_page.h"
@@ -20,6 +22,8 @@ TEST_F(DocumentedRegistry, TheWalkthroughIsWhatTheCommandsPrint) {
   DockerRegistry registry(home_ / "registry");
   ASSERT_TRUE(registry.started()) << registry.Log();
   Stand("localhost:5000", registry.host());
+  if (std::system(MOEPACK_SOURCE_DIR "/tests/peer/install.sh") == 0)
+    Link(MOEPACK_SOURCE_DIR "/build/peer/node_modules", "node_modules");
   RunPage("docs/registry-walkthrough.md");
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 
 #include "libshard/base/parallel.h"
 #include "libshard/base/text.h"
@@ -244,10 +245,10 @@ TEST_F(RemoteBody, ASecretBodyIsNotQuotedFromItsAnswer) {
 }
 
 TEST_F(RemoteBody, AServerThatTakesNothingIsAStalledTransfer) {
-  std::mutex mutex;
-  mutex.lock();
-  server_.SetBodyFault([&](const FakeRequest&) {
-    const std::lock_guard wait(mutex);
+  std::promise<void> client_gave_up;
+  // The server's thread may look at it after this test has ended, so it has a share of its own.
+  server_.SetBodyFault([over = client_gave_up.get_future().share()](const FakeRequest&) {
+    over.wait();
     return BodyPlan{0};
   });
   HttpSettings settings = QuickSettings();
@@ -255,7 +256,7 @@ TEST_F(RemoteBody, AServerThatTakesNothingIsAStalledTransfer) {
   HttpRequest request = Request("PUT", "/x");
   request.body = Noted(Text(24 << 20));
   const HttpTry attempt = QuickClient(settings)->FetchOnce(request, 100);
-  mutex.unlock();
+  client_gave_up.set_value();
   ASSERT_TRUE(attempt.error);
   EXPECT_TRUE(attempt.transient);
   EXPECT_THAT(attempt.error->message,

@@ -101,6 +101,45 @@ TEST_F(RemoteCommands, ListingFetchesHeadersOnly) {
   EXPECT_LE(weights, 3u * 131072);  // three shards
 }
 
+// 60 GB in a file with holes: a header of 60 tensors, and nothing behind it.
+TEST_F(RemoteCommands, ListingALargeFileFetchesItsHeaderOnly) {
+  constexpr uint64_t kTensors = 60, kBytes = 1'000'000'000;
+  std::string header = "{";
+  for (uint64_t i = 0; i < kTensors; ++i) {
+    header += Cat(i == 0 ? "" : ",", "\"model.layers.0.block_sparse_moe.experts.", i,
+                  R"(.w1.weight":{"dtype":"BF16","shape":[1000,500000],"data_offsets":[)",
+                  i * kBytes, ",", (i + 1) * kBytes, "]}");
+  }
+  header += "}";
+  uint64_t length = header.size();
+  std::string file(reinterpret_cast<const char*>(&length), sizeof(length));
+  file += header;
+  cli::WriteAll(workspace_ / "large/x.safetensors", file);
+  std::filesystem::resize_file(workspace_ / "large/x.safetensors", file.size() + kTensors * kBytes);
+  server_.ServeDirectory("/large/", workspace_ / "large");
+  const ToolRun run = Moepack("list-tensors " + server_.origin() + "/large/x.safetensors");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("60 tensors, 60.0 GB"));
+  EXPECT_LT(server_.bytes(), 1'000'000u);
+}
+
+// The header of each shard, the experts of one group, and the gaps between them.
+TEST_F(RemoteCommands, OneGroupFetchesItsTensorsOnly) {
+  const ToolRun run = Moepack("build " + address() + " --groups 8 --only group:7 -o out");
+  ASSERT_EQ(run.status, 0) << run.err;
+  const uint64_t wanted =
+      std::filesystem::file_size(workspace_ / "out/groups/007/experts.safetensors");
+  uint64_t weights = 0;
+  for (const FakeRequest& request : server_.requests()) {
+    if (request.method == "GET" && request.path.ends_with(".safetensors")) {
+      ASSERT_TRUE(request.Range());
+      weights += request.Range()->second - request.Range()->first + 1;
+    }
+  }
+  EXPECT_GE(weights, wanted);
+  EXPECT_LT(weights, wanted + wanted / 4 + 3 * 131072);
+}
+
 TEST_F(RemoteCommands, SecretsAreInNoMessageAndNoFile) {
   const std::string secret = "http://me:s3cret@" + server_.origin().substr(7);
   const ToolRun run = Build("'" + secret + "/tiny-moe/?token=s3cret'", "far --json");

@@ -80,13 +80,7 @@ class RegistryPasswords : public RegistryLogin {
   void SetUp() override {
     RegistryLogin::SetUp();
     if (IsSkipped()) return;
-    // bcrypt of "confidential", as `htpasswd -B` makes it.
-    fixtures::WriteFile(dir_ / "users",
-                        "me:$2b$04$BswKkXRj/lF7mmSHlkz7eeznJpZWfvEkOsuST4PrN3I8sMsygsR4O\n");
-    DockerRegistry::Settings settings;
-    settings.more =
-        Cat("auth:\n  htpasswd:\n    realm: test\n    path: ", (dir_ / "users").string(), "\n");
-    Start(settings);
+    Start(DockerRegistry::WithPassword(dir_ / "users"));
   }
 };
 

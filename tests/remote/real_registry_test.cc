@@ -14,6 +14,7 @@
 #include "manifest/registry/server/upload_journal.h"
 #include "tests/remote/support/docker_registry.h"
 #include "tests/remote/support/fault_server.h"
+#include "tests/remote/support/nginx.h"
 #include "tests/remote/support/no_credentials.h"
 #include "tests/remote/support/quick_settings.h"
 
@@ -331,20 +332,11 @@ class RealProxy : public RealRegistry {
     ASSERT_TRUE(nginx_->started()) << fixtures::ReadFile(dir_ / "nginx.log");
   }
   std::vector<std::string> Command(uint16_t port) {
-    const std::string dir = (dir_ / "nginx").string();
-    fs::create_directories(dir);
-    std::string paths;
-    for (const char* kind : {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"})
-      paths += Cat(kind, "_temp_path ", dir, "/", kind, ";\n");
-    fixtures::WriteFile(
-        dir_ / "nginx/nginx.conf",
-        Cat("daemon off;\nmaster_process off;\npid ", dir, "/pid;\nerror_log ", dir,
-            "/error.log;\nevents {}\nhttp {\naccess_log off;\n", paths,
-            "server {\nlisten 127.0.0.1:", port, ";\nclient_max_body_size 1m;\nlocation / {\n",
-            "proxy_pass http://", registry_->host(), ";\nproxy_set_header Host $http_host;\n",
-            "proxy_request_buffering off;\nproxy_http_version 1.1;\n}\n}\n}\n"));
-    return {remote::FindProgram("nginx"), "-p", dir, "-e", dir + "/error.log", "-c",
-            dir + "/nginx.conf"};
+    return remote::NginxCommand(
+        dir_ / "nginx", port, "",
+        Cat("client_max_body_size 1m;\nlocation / {\nproxy_pass http://", registry_->host(),
+            ";\nproxy_set_header Host $http_host;\nproxy_request_buffering off;\n",
+            "proxy_http_version 1.1;\n}"));
   }
   std::optional<remote::RealServer> nginx_;
 };

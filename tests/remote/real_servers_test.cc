@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "libshard/base/text.h"
+#include "tests/remote/support/nginx.h"
 #include "tests/remote/support/real_server.h"
 #include "tests/remote/support/remote_commands.h"
 
@@ -47,17 +48,10 @@ class RealNginx : public RealServers {
   // `listen` stands behind the port, `more` among the directives of the server.
   std::vector<std::string> Command(uint16_t port, const std::string& listen,
                                    const std::string& more) const {
-    const std::string dir = (workspace_ / "nginx").string();
-    std::string paths;
-    for (const char* kind : {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"})
-      paths += Cat(kind, "_temp_path ", dir, "/", kind, ";\n");
-    WriteAll(workspace_ / "nginx/nginx.conf",
-             Cat("daemon off;\nmaster_process off;\npid ", dir, "/pid;\nerror_log ", dir,
-                 "/error.log;\nevents {}\nhttp {\naccess_log off;\n", paths,
-                 "default_type application/octet-stream;\nserver {\nlisten 127.0.0.1:", port, " ",
-                 listen, ";\nroot ", (workspace_ / "fixtures").string(), ";\nautoindex on;\n", more,
-                 "\n}\n}\n"));
-    return {FindProgram("nginx"), "-p", dir, "-e", dir + "/error.log", "-c", dir + "/nginx.conf"};
+    const std::string server =
+        Cat("root ", (workspace_ / "fixtures").string(), ";\nautoindex on;\n", more);
+    return NginxCommand(workspace_ / "nginx", port, listen, server,
+                        "access_log off;\ndefault_type application/octet-stream;\n");
   }
   void Start(const std::string& listen = "", const std::string& more = "") {
     nginx_.emplace([&](uint16_t port) { return Command(port, listen, more); },

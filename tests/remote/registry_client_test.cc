@@ -34,8 +34,8 @@ class RegistryReads : public UploadTestBase {
     return manifest ? Error{} : manifest.error();
   }
   std::shared_ptr<ServerStore> Store() {
-    return std::make_shared<ServerStore>(std::make_shared<const RegistryClient>(Client()),
-                                         UploadOptions());
+    std::shared_ptr<const RegistryClient> client(new RegistryClient(Client()));
+    return std::make_shared<ServerStore>(std::move(client), UploadOptions());
   }
   static std::string Read(const ServerStore& store, const std::string& bytes) {
     const auto source = store.blobs().Open(store.FileOf(BlobOf(bytes)));

@@ -181,8 +181,12 @@ TEST_F(RegistryCommands, SkopeoCopiesFromHereToALayoutAndToAnotherRegistry) {
   const auto pulled =
       workspace_.Json("pull oci://" + other.host() + "/team/model:v1 --group 1 -o pulled --json");
   EXPECT_EQ(pulled["digest"], published["digest"]);
-  // A layout that skopeo wrote is published from by skopeo's form of reference, and pulled from.
+  // A layout that skopeo wrote is pulled from, and copied to a registry.
   Runs("pull layout:layout:v1 --group 0 -o from-layout");
+  const auto copied =
+      workspace_.Json("copy layout:layout:v1 " + Ref("v2", "from/skopeo") + " --json");
+  EXPECT_EQ(copied["digest"], published["digest"]);
+  Runs("pull " + Ref("v2", "from/skopeo") + " --group 2 -o copied");
 }
 
 // Whoever cleans the registry takes nothing that a later version still names.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "libshard/base/text.h"
+#include "tests/remote/support/nginx.h"
 #include "tests/remote/support/real_server.h"
 #include "tests/remote/support/remote_commands.h"
 
@@ -82,6 +83,13 @@ TEST_F(WebLayoutCommands, AServerWithoutALayoutIsNamed) {
   EXPECT_EQ(Moepack("publish out " + Layout(server_.origin())).status, 2);
 }
 
+TEST_F(WebLayoutCommands, HttpToOtherMachinesIsRefused) {
+  const ToolRun run = Moepack("pull " + Layout("http://models.example") + " --group 1 -o pulled");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_THAT(run.err, HasSubstr("expected https, found http to models.example, which is not this "
+                                 "machine\nhint: use https, or --plain-http"));
+}
+
 TEST_F(WebLayoutCommands, RcloneServesOne) {
   const std::string rclone = FindProgram("rclone");
   if (rclone.empty()) GTEST_SKIP() << "rclone is not installed";
@@ -100,21 +108,11 @@ TEST_F(WebLayoutCommands, RcloneServesOne) {
 }
 
 TEST_F(WebLayoutCommands, NginxServesOne) {
-  const std::string nginx = FindProgram("nginx");
-  if (nginx.empty()) GTEST_SKIP() << "nginx is not installed";
-  const std::string dir = (workspace_ / "nginx").string();
+  if (FindProgram("nginx").empty()) GTEST_SKIP() << "nginx is not installed";
   const RealServer server(
       [&](uint16_t port) {
-        std::string paths;
-        for (const char* kind : {"client_body", "proxy", "fastcgi", "uwsgi", "scgi"})
-          paths += Cat(kind, "_temp_path ", dir, "/", kind, ";\n");
-        cli::WriteAll(
-            dir + "/nginx.conf",
-            Cat("daemon off;\nmaster_process off;\npid ", dir, "/pid;\nevents {}\nhttp {\n",
-                "access_log off;\n", paths, "server {\nlisten 127.0.0.1:", port, ";\nroot ",
-                (workspace_ / "web").string(), ";\n}\n}\n"));
-        return std::vector<std::string>{
-            nginx, "-p", dir, "-e", dir + "/error.log", "-c", dir + "/nginx.conf"};
+        return NginxCommand(workspace_ / "nginx", port, "",
+                            Cat("root ", (workspace_ / "web").string(), ";"));
       },
       workspace_ / "server.log");
   ASSERT_TRUE(server.started()) << cli::ReadAll(workspace_ / "server.log");

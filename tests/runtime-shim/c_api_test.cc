@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime-shim/moepack_runtime.h"
+#include "tests/runtime-shim/placed_node.h"
 #include "tests/runtime-shim/tiny_node.h"
 
 namespace moepack::runtime {
@@ -186,6 +187,79 @@ TEST_F(CInterface, TheLastErrorIsTheThreadsOwn) {
   std::thread([&] { other = moepack_last_error(); }).join();
   EXPECT_EQ(other, "");
   EXPECT_STRNE(moepack_last_error(), "");
+}
+
+class CPlacer : public PlacedDistribution {
+ protected:
+  CPlacer() { placement_.struct_size = sizeof placement_; }
+  ~CPlacer() override { moepack_placer_close(placer_); }
+  moepack_placer* Placer() {
+    EXPECT_EQ(moepack_placer_open(path().c_str(), &placer_), MOEPACK_OK) << moepack_last_error();
+    return placer_;
+  }
+
+  moepack_placer* placer_ = nullptr;
+  moepack_placement placement_ = {};
+  double scores_[3] = {};
+  size_t count_ = 0;
+};
+
+TEST_F(CPlacer, PlacesTokensAndTexts) {
+  ASSERT_NE(Placer(), nullptr);
+  EXPECT_EQ(moepack_placer_groups(placer_), 3u);
+  const uint32_t tokens[] = {102, 7};
+  ASSERT_EQ(moepack_place_tokens(placer_, tokens, 2, &placement_, scores_, 3, &count_), MOEPACK_OK)
+      << moepack_last_error();
+  EXPECT_EQ(placement_.group, 2u);
+  EXPECT_EQ(placement_.second, 0u);
+  EXPECT_EQ(placement_.sure, 1);
+  EXPECT_EQ(placement_.tokens, 2u);
+  EXPECT_EQ(placement_.margin, 3);
+  EXPECT_EQ(placement_.known_share, 0.5);
+  EXPECT_EQ(count_, 3u);
+  EXPECT_EQ(scores_[2], 2);
+  ASSERT_EQ(moepack_place_text(placer_, "int", 3, &placement_, nullptr, 0, &count_), MOEPACK_OK)
+      << moepack_last_error();
+  EXPECT_GT(placement_.tokens, 0u);
+  EXPECT_EQ(count_, 3u);
+}
+
+// A program built with an older header has a shorter struct.
+TEST_F(CPlacer, WritesNoMoreThanTheCallersStruct) {
+  Placer();
+  placement_.margin = 77;
+  placement_.struct_size = offsetof(moepack_placement, margin);
+  const uint32_t token = 101;
+  ASSERT_EQ(moepack_place_tokens(placer_, &token, 1, &placement_, nullptr, 0, &count_), MOEPACK_OK);
+  EXPECT_EQ(placement_.group, 1u);
+  EXPECT_EQ(placement_.margin, 77);
+}
+
+TEST_F(CPlacer, ErrorsHaveAStatusAndAText) {
+  const uint32_t token = 101;
+  EXPECT_EQ(moepack_placer_open(nullptr, &placer_), MOEPACK_INVALID_ARGUMENT);
+  EXPECT_STREQ(moepack_last_error(), "distribution: expected a pointer, found NULL");
+  EXPECT_EQ(moepack_placer_open("/no/such/place", &placer_), MOEPACK_NOT_FOUND);
+  EXPECT_EQ(moepack_placer_open(path().c_str(), nullptr), MOEPACK_INVALID_ARGUMENT);
+  EXPECT_EQ(moepack_placer_groups(nullptr), 0u);
+  EXPECT_EQ(moepack_place_tokens(nullptr, &token, 1, &placement_, scores_, 3, &count_),
+            MOEPACK_INVALID_ARGUMENT);
+  EXPECT_STREQ(moepack_last_error(), "placer: expected a pointer, found NULL");
+  Placer();
+  EXPECT_EQ(moepack_place_tokens(placer_, &token, 1, nullptr, scores_, 3, &count_),
+            MOEPACK_INVALID_ARGUMENT);
+  EXPECT_EQ(moepack_place_tokens(placer_, &token, 1, &placement_, nullptr, 3, &count_),
+            MOEPACK_INVALID_ARGUMENT);
+  EXPECT_STREQ(moepack_last_error(), "scores: expected a pointer, found NULL");
+  EXPECT_EQ(moepack_place_tokens(placer_, nullptr, 0, &placement_, scores_, 3, &count_),
+            MOEPACK_INVALID_ARGUMENT);
+  EXPECT_THAT(moepack_last_error(), HasSubstr("at least 1 token"));
+  EXPECT_EQ(moepack_place_text(placer_, nullptr, 3, &placement_, scores_, 3, &count_),
+            MOEPACK_INVALID_ARGUMENT);
+  placement_.struct_size = 0;
+  EXPECT_EQ(moepack_place_tokens(placer_, &token, 1, &placement_, scores_, 3, &count_),
+            MOEPACK_INVALID_ARGUMENT);
+  EXPECT_THAT(moepack_last_error(), HasSubstr("placement: struct_size: expected"));
 }
 
 TEST(CInterfaceVersion, IsThatOfTheHeader) {

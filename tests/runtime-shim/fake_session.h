@@ -16,7 +16,6 @@ class FakeModel : public Model {
   Executor& executor() const override { throw std::logic_error("a fake has no executor"); }
   uint64_t device_bytes() const override { return 0; }
   uint32_t vocabulary() const override { return 4; }
-  Status ReplaceOverlay(ExpertSet) override { return Ok(); }
 
   ModelSpec spec_;
   Weights weights_;

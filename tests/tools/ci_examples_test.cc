@@ -15,11 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-using Lines = std::vector<std::string>;
+using TextLines = std::vector<std::string>;
 
-Lines LinesOfExample(const std::string& name) {
+TextLines LinesOfExample(const std::string& name) {
   std::istringstream text(ReadAll(fs::path(MOEPACK_SOURCE_DIR) / "docs/examples/ci" / name));
-  Lines lines;
+  TextLines lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
 }
@@ -30,8 +30,8 @@ size_t IndentOf(const std::string& line) {
 }
 
 // The lines below line `at` that are indented further than it.
-Lines Below(const Lines& lines, size_t at) {
-  Lines found;
+TextLines Below(const TextLines& lines, size_t at) {
+  TextLines found;
   for (size_t i = at + 1; i < lines.size(); ++i) {
     if (!lines[i].empty() && IndentOf(lines[i]) <= IndentOf(lines[at])) break;
     found.push_back(lines[i]);
@@ -40,7 +40,7 @@ Lines Below(const Lines& lines, size_t at) {
 }
 
 // The plain values below a key at the top: "env" or "variables".
-std::map<std::string, std::string> Variables(const Lines& lines, const std::string& key) {
+std::map<std::string, std::string> Variables(const TextLines& lines, const std::string& key) {
   std::map<std::string, std::string> variables;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (lines[i] != key + ":") continue;
@@ -55,7 +55,7 @@ std::map<std::string, std::string> Variables(const Lines& lines, const std::stri
 }
 
 // What stands below "run: |", without its indentation.
-std::vector<std::string> GithubSteps(const Lines& lines) {
+std::vector<std::string> GithubSteps(const TextLines& lines) {
   std::vector<std::string> steps;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!lines[i].ends_with(" run: |")) continue;
@@ -68,7 +68,7 @@ std::vector<std::string> GithubSteps(const Lines& lines) {
 }
 
 // The entries below "script:", each of which may go on in the next line; one script a job.
-std::vector<std::string> GitlabJobs(const Lines& lines) {
+std::vector<std::string> GitlabJobs(const TextLines& lines) {
   std::vector<std::string> jobs;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (lines[i] != "  script:") continue;
@@ -150,7 +150,7 @@ class CiExamples : public testing::Test {
 };
 
 TEST_F(CiExamples, EveryStepOfTheGithubWorkflowRuns) {
-  const Lines lines = LinesOfExample("github-actions.yml");
+  const TextLines lines = LinesOfExample("github-actions.yml");
   Take(Variables(lines, "env"));
   Set("SIGNING_KEY", ReadAll(workspace_ / "release.key"));
   const auto steps = GithubSteps(lines);
@@ -161,7 +161,7 @@ TEST_F(CiExamples, EveryStepOfTheGithubWorkflowRuns) {
 }
 
 TEST_F(CiExamples, EveryLineOfTheGitlabPipelineRuns) {
-  const Lines lines = LinesOfExample("gitlab-ci.yml");
+  const TextLines lines = LinesOfExample("gitlab-ci.yml");
   Take(Variables(lines, "variables"));
   Set("SIGNING_KEY", workspace_ / "release.key");
   Set("CI_REGISTRY_USER", "user");
@@ -177,7 +177,7 @@ TEST_F(CiExamples, EveryLineOfTheGitlabPipelineRuns) {
 // The limit of the examples is too strict for the small model: that is what the gate is for.
 TEST_F(CiExamples, TheGateStopsASplitThatCostsTooMuch) {
   for (const char* name : {"github-actions.yml", "gitlab-ci.yml"}) {
-    const Lines lines = LinesOfExample(name);
+    const TextLines lines = LinesOfExample(name);
     variables_.erase("KLD_LIMIT");
     const bool github = std::string(name).starts_with("github");
     Take(Variables(lines, github ? "env" : "variables"));

@@ -11,10 +11,10 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const char* const kCommands[] = {"list-tensors", "plan",    "shard-experts", "quantize", "build",
-                                 "join",         "verify",  "diff",          "assemble", "publish",
-                                 "pull",         "ls",      "keygen",        "sign",     "run",
-                                 "check",        "profile", "eval"};
+const char* const kCommands[] = {
+    "list-tensors", "plan",    "shard-experts", "quantize", "build", "join", "verify",
+    "diff",         "overlay", "assemble",      "publish",  "pull",  "ls",   "keygen",
+    "sign",         "run",     "check",         "profile",  "eval"};
 
 TEST(CommandLine, WithoutArgumentsTheOverviewIsAUsageError) {
   const ToolRun run = Workspace().Moepack("");

@@ -10,13 +10,15 @@
 //   <!-- run: COMMAND -->      runs it first, and does not look at what it prints
 //   <!-- figures vary -->      numbers with a decimal point are not compared
 //   <!-- not run: REASON -->   leaves the block alone
+//   <!-- needs: COMMAND -->    leaves it alone, with a notice, where the command fails
 //
-// A JSON block after "Save it as `NAME`:" is written to that file.
+// A block of another language after "Save it as `NAME`:" is written to that file.
 // Long because tests/tools and tests/remote both compile it, and only headers are shared.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <iostream>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -98,6 +100,7 @@ inline std::string PageText(const std::string& page) {
 struct Block {
   size_t line = 0;  // of the document
   Lines setup, text;
+  std::string needs;  // a command; "" for none
   bool figures_vary = false;
 };
 
@@ -111,6 +114,10 @@ class DocumentedPage : public testing::Test {
 
   // Runs every block of a page of the source tree.
   void RunPage(const std::string& page);
+  // Gives a file or directory of this machine a name in the directory where commands run.
+  void Link(const std::filesystem::path& to, const std::string& name) {
+    std::filesystem::create_directory_symlink(to, workspace_ / name);
+  }
   // What the page calls `shown` is `real` when its commands run.
   void Stand(const std::string& shown, const std::string& real) {
     shown_ = shown;
@@ -138,6 +145,11 @@ class DocumentedPage : public testing::Test {
   }
 
   void RunBlock(const Block& block) {
+    if (!block.needs.empty() && (Run(block.needs), status_ != 0)) {
+      std::cout << "NOT RUN: " << page_ << ", block at line " << block.line << ", which needs `"
+                << block.needs << "`\n";
+      return;
+    }
     for (const std::string& command : block.setup) {
       const std::string log = Run(command);
       ASSERT_EQ(status_, 0) << command << "\n" << log;
@@ -173,7 +185,7 @@ inline void DocumentedPage::RunPage(const std::string& page) {
   const Lines lines = LinesOf(PageText(page));
   Block next;
   bool left_alone = false;
-  std::string file;  // that the next JSON block is saved as
+  std::string file;  // that the next block is saved as
   for (size_t i = 0; i < lines.size(); ++i) {
     constexpr std::string_view kSave = "Save it as `";
     const size_t save = lines[i].find(kSave);
@@ -183,12 +195,13 @@ inline void DocumentedPage::RunPage(const std::string& page) {
     }
     if (const auto setup = CommentOf(lines[i], "run: ")) next.setup.push_back(*setup);
     left_alone = left_alone || CommentOf(lines[i], "not run: ");
+    if (const auto needs = CommentOf(lines[i], "needs: ")) next.needs = *needs;
     next.figures_vary = next.figures_vary || CommentOf(lines[i], "figures vary");
     if (!lines[i].starts_with("```")) continue;
     const std::string kind = lines[i].substr(3);
     next.line = i + 1;
     while (++i < lines.size() && lines[i] != "```") next.text.push_back(lines[i]);
-    if (kind == "json" && !file.empty()) {
+    if (kind != "console" && !file.empty()) {
       std::string text;
       for (const std::string& line : next.text) text += line + "\n";
       WriteAll(workspace_ / std::exchange(file, ""), text);

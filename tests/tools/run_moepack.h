@@ -30,14 +30,17 @@ inline void WriteAll(const std::filesystem::path& path, const std::string& text)
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A directory with fixtures/tiny-moe, fixtures/tiny-overlay.json and some text, as in a clone.
+// A directory with fixtures/tiny-moe, tiny-overlay.json and statistics, and some text, as in a
+// clone.
 class Workspace {
  public:
   Workspace() {
     std::filesystem::create_directories(path() / "fixtures");
     const std::filesystem::path source = MOEPACK_SOURCE_DIR "/fixtures";
     std::filesystem::copy(source / "tiny-moe", path() / "fixtures/tiny-moe");
-    std::filesystem::copy(source / "tiny-overlay.json", path() / "fixtures");
+    for (const char* overlay : {"tiny-overlay.json", "tiny-overlay-2.json"})
+      std::filesystem::copy(source / overlay, path() / "fixtures");
+    std::filesystem::copy(source / "statistics", path() / "fixtures/statistics");
     std::filesystem::create_directories(path() / "docs");
     for (const char* text : {"README.md", "docs/architecture.md", "docs/cli.md"})
       std::filesystem::copy(source.parent_path() / text, path() / text);

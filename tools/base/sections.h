@@ -13,6 +13,7 @@ enum class Section : uint8_t {
   kSelection,
   kSummary,
   kSplit,
+  kMachines,
   kTypes,
   kOutput,
   kText,
@@ -24,10 +25,20 @@ enum class Section : uint8_t {
 };
 
 // One title per Section, in the order in which help shows them.
-inline constexpr std::array<const char*, 13> kSectionTitles = {
-    "Input",  "Registry", "Selection",  "Summary", "Split",  "Conversion and quantization",
-    "Output", "Text",     "Generation", "Scoring", "Checks", "Resources",
-    "General"};
+inline constexpr std::array<const char*, 14> kSectionTitles = {"Input",
+                                                               "Registry",
+                                                               "Selection",
+                                                               "Summary",
+                                                               "Split",
+                                                               "Machines",
+                                                               "Conversion and quantization",
+                                                               "Output",
+                                                               "Text",
+                                                               "Generation",
+                                                               "Scoring",
+                                                               "Checks",
+                                                               "Resources",
+                                                               "General"};
 
 // Options that are added to `app` from now on belong to this section.
 inline void StartSection(CLI::App& app, Section section) {

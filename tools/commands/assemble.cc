@@ -28,6 +28,7 @@ namespace {
 struct Arguments {
   std::string distribution, out;
   manifest::AssembleOptions assemble;
+  OverlayArguments overlay;
   RemoteArguments remote;
   bool json = false;
 };
@@ -82,6 +83,8 @@ struct Outcome {
 Result<Outcome> AssembleWithProgress(const Arguments& arguments) {
   Progress progress("assembling");
   manifest::AssembleOptions options = arguments.assemble;
+  options.overlay = arguments.overlay.version;
+  options.with_overlay = !arguments.overlay.none;
   options.pack.progress = [&](const PackProgress& state) {
     progress.Update(state.done_bytes, state.total_bytes);
   };
@@ -160,6 +163,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("G")
       ->transform(AsCount(0, kMaxGroups - 1))
       ->required();
+  AddOverlay(app,
+             "The version of the overlay that the node gets, or none for the group alone. Default: "
+             "the current one, which is the last that was made.",
+             arguments->overlay);
   app.add_option("--family", options.family_file,
                  "safetensors: the table that the model was split with, if its family is not built "
                  "in.")

@@ -25,14 +25,6 @@ struct Arguments : WriteArguments {
   bool prove = false, no_verify = false, cold = false;
 };
 
-std::vector<std::string> RecordCommand(const Arguments& arguments) {
-  std::vector<std::string> words = {"build"};
-  for (const auto& more : {RecordPlanOptions(arguments.plan), RecordWriteOptions(arguments)}) {
-    words.insert(words.end(), more.begin(), more.end());
-  }
-  return words;
-}
-
 // Empty with --no-verify.
 Result<std::optional<manifest::VerifyReport>> Verify(const Arguments& arguments,
                                                      const moepack::Source& source,
@@ -131,17 +123,17 @@ Json Document(const Outcome& outcome) {
 
 Result<int> Run(Arguments& arguments) {
   StopBetweenPieces();
-  SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_CHECK(CheckPlanOrFile(arguments));
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
   SHARD_TRY(MoeModel model, OpenModel(source, arguments.source));
   const uint64_t source_bytes = SizeOfFiles(model.checkpoint());
-  SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
+  SHARD_TRY(const Plan plan, FindPlan(model, arguments));
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
-  arguments.write.command = RecordCommand(arguments);
+  arguments.write.command = RecordCommand("build", arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
@@ -159,7 +151,7 @@ Result<int> Run(Arguments& arguments) {
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
-  AddPlanOptions(app, arguments->plan);
+  AddPlanOrFile(app, *arguments);
   AddWriteOptions(app, *arguments);
   StartSection(app, Section::kChecks);
   CLI::Option* prove = app.add_flag(

@@ -6,6 +6,7 @@
 #include "libshard/base/descriptor.h"
 #include "libshard/base/text.h"
 #include "manifest/document/manifest.h"
+#include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
 #include "tools/base/command.h"
 #include "tools/base/exit_code.h"
@@ -48,11 +49,12 @@ uint32_t ChunkFor(uint32_t vocabulary) {
 }
 
 runtime::Participant Participate(const std::string& label, const runtime::Model& model,
-                                 LayerExperts eligible, const EvalOptions& options) {
+                                 LayerExperts eligible, const EvalOptions& options,
+                                 std::optional<uint32_t> group = std::nullopt) {
   const auto open = [&model, eligible, &options](runtime::RoutingObserver* observer) {
     return runtime::Session::Open(model, eligible, {options.context, options.chunk, observer});
   };
-  return {label, std::move(eligible), open};
+  return {label, std::move(eligible), open, group};
 }
 
 bool HoldsAll(const runtime::Weights& weights, const LayerExperts& loaded) {
@@ -81,11 +83,13 @@ EvalInput MakeInput(const LoadedModel& loaded, const LoadedModel* against,
         Participate("reference", *against->model,
                     runtime::EligibleExperts(*against->weights, std::nullopt, true), options);
   }
+  if (weights.plan) input.placement = weights.plan->placement;
   const size_t groups = weights.plan ? weights.plan->groups.size() : 0;
   for (uint32_t group = 0; group < groups; ++group) {
     if (!weights.FindGroup(group)) continue;
     input.groups.push_back(Participate(Cat("group ", group), *loaded.model,
-                                       runtime::EligibleExperts(weights, group, true), options));
+                                       runtime::EligibleExperts(weights, group, true), options,
+                                       group));
   }
   return input;
 }

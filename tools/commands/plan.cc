@@ -13,8 +13,14 @@
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
+#include "tools/commands/plan_machines.h"
+#include "tools/options/machine_options.h"
 #include "tools/options/options.h"
+#include "tools/options/statistics_options.h"
+#include "tools/reports/expectation_report.h"
+#include "tools/reports/fit_report.h"
 #include "tools/reports/node_report.h"
+#include "tools/reports/plan_comparison.h"
 
 namespace moepack::cli {
 namespace plan_command {
@@ -26,15 +32,27 @@ constexpr uint64_t kMaxPlanFile = 256u << 20;
 struct Arguments {
   SourceArguments source;
   PlanOptions plan;
+  std::vector<uint32_t> groups;  // several are compared
+  MachineArguments machines;
   std::string out = "plan.json";
+  bool out_given = false;
   bool force = false, dry_run = false, json = false;
 };
 
-// Sizes come from the layout that shard-experts would write; a names-only checkpoint has none.
-Result<std::optional<PartBytes>> Sizes(const MoeModel& model, const Plan& plan) {
-  if (model.checkpoint().names_only()) return std::optional<PartBytes>();
-  SHARD_TRY(const auto files, SliceSafetensors(model, plan, {}));
-  return std::optional(BytesOfFiles(files, plan.groups.size()));
+// Lays out what build would write; none for a checkpoint without sizes when none are asked for.
+Result<std::optional<NodeSizer>> MakeSizer(const PlannedModel& model, const Arguments& arguments) {
+  SHARD_TRY(const auto types, TypesOf(arguments.machines));
+  const bool sizeless = model.sized().checkpoint().names_only();
+  if (sizeless && !types && !arguments.machines.wanted()) return std::optional<NodeSizer>();
+  SHARD_TRY(NodeSizer sizer, NodeSizer::Make(model.sized(), types));
+  PrintNotes(sizer.notes());
+  return std::optional(std::move(sizer));
+}
+
+Result<std::optional<PartBytes>> Sizes(const std::optional<NodeSizer>& sizer, const Plan& plan) {
+  if (!sizer) return std::optional<PartBytes>();
+  SHARD_TRY(const auto files, sizer->BundleFiles(plan));
+  return std::optional(BytesOfFiles(files, plan));
 }
 
 Status CheckOutput(const Arguments& arguments) {
@@ -67,7 +85,9 @@ Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
                       "choose another output; inputs are never overwritten"};
   std::vector<std::string> inputs = {arguments.source.model.family_file,
                                      arguments.source.model.config_file,
-                                     arguments.plan.overlay_file};
+                                     arguments.plan.overlay_file, arguments.plan.pin_file};
+  inputs.insert(inputs.end(), arguments.plan.statistics_files.begin(),
+                arguments.plan.statistics_files.end());
   const size_t colon = arguments.plan.partition.find(':');
   if (colon != std::string::npos) inputs.push_back(arguments.plan.partition.substr(colon + 1));
   for (const std::string& input : inputs) {
@@ -82,18 +102,22 @@ Status CheckNotInput(const Arguments& arguments, const fs::path& root) {
 struct Outcome {
   const Arguments& arguments;
   const MoeModel& model;
-  const Plan& plan;
+  const MachinePlan& made;
   const PartBytes* bytes;
   uint64_t document_bytes;
 };
 
 std::string Report(const Outcome& outcome) {
-  const Plan& plan = outcome.plan;
+  const Plan& plan = outcome.made.plan;
   std::string text =
       Cat(Shown(outcome.model.family().name), ": ", Plural(plan.groups.size(), "group"), ", ",
           plan.scheme, plan.uniform ? ", uniform" : "");
-  if (!plan.overlay_version.empty()) text += Cat(", overlay ", Shown(plan.overlay_version));
+  if (const OverlayPlan* overlay = plan.current_overlay())
+    text += Cat(", overlay ", Shown(overlay->version));
   text += "\n" + NodeTable(plan, outcome.bytes);
+  if (plan.expectation) text += ExpectationText(*plan.expectation);
+  if (!outcome.made.nodes.empty()) text += "\n" + FitText(outcome.made.nodes, *outcome.made.use);
+  if (!outcome.made.stages.empty()) text += "\n" + StagesText(outcome.made.stages);
   const uint64_t remainder = CountIds(plan.remainder);
   if (remainder > 0) text += Cat("on no node: ", Plural(remainder, "expert"), " (all layers)\n");
   if (outcome.arguments.out != kStandardOutput) {
@@ -104,34 +128,69 @@ std::string Report(const Outcome& outcome) {
 }
 
 Json ReportJson(const Outcome& outcome) {
-  const Plan& plan = outcome.plan;
-  return {{"source", outcome.arguments.source.shown()},
-          {"family", outcome.model.family().name},
-          {"scheme", plan.scheme},
-          {"uniform", plan.uniform},
-          {"overlay_version", plan.overlay_version},
-          {"nodes", NodesToJson(plan, outcome.bytes)},
-          {"remainder_experts", CountIds(plan.remainder)},
-          {"warnings", PlanWarnings(outcome.model, plan)},
-          {"output",
-           {{"file", outcome.arguments.out},
-            {"bytes", outcome.document_bytes},
-            {"written", !outcome.arguments.dry_run}}}};
+  const Plan& plan = outcome.made.plan;
+  const OverlayPlan* overlay = plan.current_overlay();
+  Json document = {{"source", outcome.arguments.source.shown()},
+                   {"family", outcome.model.family().name},
+                   {"scheme", plan.scheme},
+                   {"uniform", plan.uniform},
+                   {"overlay_version", overlay == nullptr ? "" : overlay->version},
+                   {"nodes", NodesToJson(plan, outcome.bytes)},
+                   {"remainder_experts", CountIds(plan.remainder)},
+                   {"warnings", PlanWarnings(outcome.model, plan)}};
+  document["expectation"] = plan.expectation ? ExpectationToJson(*plan.expectation) : Json(nullptr);
+  if (!outcome.made.nodes.empty())
+    document["memory"] = FitJson(outcome.made.nodes, *outcome.made.use);
+  if (!outcome.made.stages.empty()) document["stages"] = StagesJson(outcome.made.stages);
+  document["output"] = {{"file", outcome.arguments.out},
+                        {"bytes", outcome.document_bytes},
+                        {"written", !outcome.arguments.dry_run}};
+  return document;
 }
 
-Result<int> Run(const Arguments& arguments) {
+// Several numbers of groups beside each other; nothing is written.
+Result<int> Compare(const Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
-  SHARD_CHECK(CheckOutput(arguments));
-  SHARD_TRY(const MoeModel model, OpenModel(arguments.source));
+  if (arguments.machines.wanted())
+    return Error{Code::kInvalidArgument,
+                 "several numbers of groups and options about machines cannot be used together",
+                 "--sweep compares what fits a node"};
+  if (arguments.out_given)
+    return Error{Code::kInvalidArgument, "-o and several numbers of groups cannot be used together",
+                 "compare first, then write the plan of one number"};
+  SHARD_TRY(const PlannedModel opened, OpenPlanned(arguments.source));
+  const MoeModel& model = opened.planned();
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
-  const auto root = model.checkpoint().tree()->LocalPath("");
-  SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
-  SHARD_TRY(const Plan plan, MakePlan(model, arguments.plan));
-  SHARD_TRY(const auto bytes, Sizes(model, plan));
-  PrintWarnings(PlanWarnings(model, plan));
+  SHARD_TRY(const auto sizer, MakeSizer(opened, arguments));
+  SHARD_TRY(PlanOptions options, WithScores(model, arguments.plan));
+  std::vector<ComparedPlan> plans;
+  for (const uint32_t groups : arguments.groups) {
+    options.groups = groups;
+    SHARD_TRY(Plan plan, MakePlan(model, options));
+    SHARD_TRY(auto bytes, Sizes(sizer, plan));
+    std::vector<std::string> warnings;
+    for (const std::string& warning : PlanWarnings(model, plan))
+      warnings.push_back(Cat(Plural(groups, "group"), ": ", warning));
+    PrintWarnings(warnings);
+    plans.push_back({std::move(plan), std::move(bytes), std::move(warnings)});
+  }
+  SHARD_CHECK(arguments.json ? WriteJsonResult({{"plans", ComparisonJson(plans)}})
+                             : WriteResult(ComparisonTable(plans)));
+  return kExitDone;
+}
 
-  SHARD_TRY(const std::string document, PlanText(model, plan));
-  const Outcome outcome{arguments, model, plan, bytes ? &*bytes : nullptr, document.size()};
+// A plan is bound to the weights of a checkpoint, of which a config alone tells nothing.
+Status CheckWritable(const PlannedModel& model, const Arguments& arguments) {
+  if (!model.config_alone || arguments.dry_run) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(arguments.source.shown(),
+                   ": expected a checkpoint to write a plan for, found "
+                   "its config alone"),
+               "--dry-run prints what the plan would be"};
+}
+
+Result<int> Write(const Outcome& outcome, const std::string& document) {
+  const Arguments& arguments = outcome.arguments;
   if (arguments.out == kStandardOutput) {
     std::string report = Report(outcome);
     report.pop_back();
@@ -145,19 +204,55 @@ Result<int> Run(const Arguments& arguments) {
   return kExitDone;
 }
 
+Result<int> Run(Arguments& arguments) {
+  SHARD_CHECK(CheckMachineOptions(arguments.machines, arguments.plan.groups));
+  if (arguments.machines.sweep) {
+    return RunSweep(arguments.source, arguments.machines, arguments.plan, arguments.groups,
+                    arguments.json);
+  }
+  if (arguments.groups.size() > 1) return Compare(arguments);
+  if (arguments.plan.groups == 0 && arguments.machines.stages == 0) {
+    SHARD_TRY(const auto nodes, ParseNodes(arguments.machines.nodes));
+    arguments.plan.groups = static_cast<uint32_t>(nodes.size());
+  }
+  SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_CHECK(CheckOutput(arguments));
+  SHARD_TRY(const PlannedModel opened, OpenPlanned(arguments.source));
+  SHARD_CHECK(CheckWritable(opened, arguments));
+  const MoeModel& model = opened.planned();
+  NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
+  const auto root = model.checkpoint().tree()->LocalPath("");
+  SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
+  SHARD_TRY(const auto sizer, MakeSizer(opened, arguments));
+  SHARD_TRY(const PlanOptions options, WithScores(model, arguments.plan));
+  SHARD_TRY(const MachinePlan made,
+            MakeMachinePlan(opened, sizer ? &*sizer : nullptr, arguments.machines, options));
+  SHARD_TRY(const auto bytes, Sizes(sizer, made.plan));
+  PrintWarnings(PlanWarnings(model, made.plan));
+
+  SHARD_TRY(const std::string document, PlanText(model, made.plan));
+  return Write({arguments, model, made, bytes ? &*bytes : nullptr, document.size()}, document);
+}
+
 std::function<Result<int>()> Bind(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   AddSource(app, arguments->source);
-  AddPlanOptions(app, arguments->plan);
+  AddPlanOptions(app, arguments->plan, arguments->groups);
+  AddMachineOptions(app, arguments->machines);
   StartSection(app, Section::kOutput);
-  app.add_option("-o,--output", arguments->out,
-                 "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
-                 "and the report to standard error.")
-      ->type_name("FILE");
+  CLI::Option* out =
+      app.add_option(
+             "-o,--output", arguments->out,
+             "Write the plan here. Default: plan.json. With \"-\" it goes to standard output "
+             "and the report to standard error.")
+          ->type_name("FILE");
   AddForce(app, arguments->force);
   AddDryRun(app, arguments->dry_run);
   AddJson(app, arguments->json);
-  return [arguments] { return Run(*arguments); };
+  return [arguments, out] {
+    arguments->out_given = out->count() > 0;
+    return Run(*arguments);
+  };
 }
 
 }  // namespace
@@ -166,8 +261,11 @@ std::function<Result<int>()> Bind(CLI::App& app) {
 constinit const Command kPlan = {
     "plan",
     "Decides which experts each node holds and writes plan.json",
-    "Every expert belongs to one group; an overlay replicates some of them on every node. The plan "
-    "is plain JSON: shard-experts --plan takes it as it is or edited. Nothing but headers is read.",
+    "Every expert belongs to one group; an overlay replicates some of them on every node. With "
+    "--statistics a partition decides from what the model's routers choose, groups may share "
+    "experts, and the report tells what new sessions will find on their node. The plan is plain "
+    "JSON: build --plan and shard-experts --plan take it as it is or edited. Nothing but headers "
+    "is read.",
     {"moepack plan fixtures/tiny-moe --groups 3 -o plan.json",
      "moepack plan fixtures/tiny-moe --groups 4 --overlay-file fixtures/tiny-overlay.json -o -"},
     plan_command::Bind};

@@ -10,6 +10,7 @@
 #include "libshard/base/text.h"
 #include "libshard/stats/statistics_file.h"
 #include "manifest/write/output_path.h"
+#include "runtime-shim/model/bos_token.h"
 #include "runtime-shim/profile/identity.h"
 #include "runtime-shim/profile/trace_header.h"
 #include "tools/base/command.h"

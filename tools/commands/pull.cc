@@ -150,6 +150,7 @@ Status Assemble(const Arguments& arguments, Outcome& outcome) {
   Progress progress("assembling");
   manifest::AssembleOptions options;
   options.group = outcome.report.groups[0];
+  options.overlay = arguments.pull.overlay_version;
   options.force = arguments.pull.force;
   options.pack.jobs = arguments.pull.pack.jobs;
   options.pack.progress = [&](const PackProgress& state) {
@@ -194,8 +195,8 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
   app.add_option("--overlay", arguments->overlay,
-                 "auto: with the overlay that belongs to the set (the default); none: without; a "
-                 "version: with it, and the set must have this one.")
+                 "auto: with the current overlay of the set (the default); none: without; a "
+                 "version: with this one, which the set must have.")
       ->type_name("WHICH");
   StartSection(app, Section::kChecks);
   CLI::Option* key =

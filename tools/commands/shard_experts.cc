@@ -6,7 +6,6 @@
 #include "tools/base/exit_code.h"
 #include "tools/base/interrupt.h"
 #include "tools/base/output.h"
-#include "tools/base/sections.h"
 #include "tools/commands/write_command.h"
 #include "tools/options/source.h"
 #include "tools/reports/write_report.h"
@@ -15,29 +14,9 @@ namespace moepack::cli {
 namespace shard_experts_command {
 namespace {
 
-struct Arguments : WriteArguments {
-  std::string plan_file;
-};
-
-Result<Plan> FindPlan(const MoeModel& model, const Arguments& arguments) {
-  if (!arguments.plan_file.empty()) return ReadPlanFile(arguments.plan_file, model);
-  return MakePlan(model, arguments.plan);
-}
-
-std::vector<std::string> RecordCommand(const Arguments& arguments) {
-  std::vector<std::string> words = {"shard-experts"};
-  const auto append = [&](const std::vector<std::string>& more) {
-    words.insert(words.end(), more.begin(), more.end());
-  };
-  append(arguments.plan_file.empty() ? RecordPlanOptions(arguments.plan)
-                                     : std::vector<std::string>{"--plan"});
-  append(RecordWriteOptions(arguments));
-  return words;
-}
-
-Result<int> Run(Arguments& arguments) {
+Result<int> Run(WriteArguments& arguments) {
   StopBetweenPieces();
-  if (arguments.plan_file.empty()) SHARD_CHECK(CheckPlanOptions(arguments.plan));
+  SHARD_CHECK(CheckPlanOrFile(arguments));
   SHARD_TRY(const moepack::Source source,
             OpenSource(arguments.source.source, arguments.source.remote));
   arguments.write.side_files = SideFiles::Note(source.tree, arguments.source.model.config_file);
@@ -47,7 +26,7 @@ Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(ChooseParts(plan, arguments));
   SHARD_CHECK(ChooseContainer(model, plan, arguments));
   PrintWarnings(PlanWarnings(model, plan));
-  arguments.write.command = RecordCommand(arguments);
+  arguments.write.command = RecordCommand("shard-experts", arguments);
   SHARD_CHECK(CheckRecorded(arguments.write.command));
   if (arguments.dry_run) return RunDryRun(model, plan, arguments);
 
@@ -60,17 +39,9 @@ Result<int> Run(Arguments& arguments) {
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WriteArguments>();
   AddSource(app, arguments->source);
-  StartSection(app, Section::kSplit);
-  CLI::Option* plan = app.add_option("--plan", arguments->plan_file,
-                                     "Use this plan (from `moepack plan`) instead of --groups, "
-                                     "--partition, --overlay-file and --uniform.")
-                          ->type_name("FILE");
-  AddPlanOptions(app, arguments->plan);
-  for (const char* name : {"--groups", "--partition", "--overlay-file", "--uniform"}) {
-    plan->excludes(app.get_option(name));
-  }
+  AddPlanOrFile(app, *arguments);
   AddWriteOptions(app, *arguments);
   return [arguments] { return Run(*arguments); };
 }

@@ -29,6 +29,7 @@ constexpr std::string_view kDigestPrefix = "sha256:";
 struct Arguments {
   std::string directory;
   manifest::VerifyOptions verify;
+  OverlayArguments overlay;
   ModelOptions model;
   RemoteArguments remote;
   SignatureArguments signatures;
@@ -89,6 +90,8 @@ Result<int> Run(Arguments& arguments) {
   }
   SHARD_CHECK(CheckRegistryUse(arguments.signatures.registry, arguments.directory));
   arguments.verify.digests = !arguments.no_digests;
+  arguments.verify.overlay = arguments.overlay.version;
+  arguments.verify.with_overlay = !arguments.overlay.none;
   arguments.verify.family_file = arguments.model.family_file;
   arguments.verify.config_file = arguments.model.config_file;
   SHARD_CHECK(OpenDistribution(arguments));
@@ -137,6 +140,10 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->type_name("G")
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
+  AddOverlay(app,
+             "Of the overlays check only this version, or none; the others need not be there. "
+             "Default: all; with --group the current one.",
+             arguments->overlay);
   app.add_option("--digest", arguments->verify.digest,
                  "The SHA-256 that distribution.json must have, as build and shard-experts print "
                  "it. With it, and with every digest in it checked, nothing can have changed.")

@@ -11,6 +11,7 @@
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
 #include "tools/options/source.h"
+#include "tools/options/statistics_options.h"
 #include "tools/reports/write_report.h"
 
 namespace moepack::cli {
@@ -63,7 +64,46 @@ void AddRunOptions(CLI::App& app, WriteArguments& arguments) {
   AddJson(app, arguments.json);
 }
 
+std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
+  std::vector<std::string> words;
+  const manifest::WriteOptions& write = arguments.write;
+  if (write.gguf) {
+    words = RecordQuantizeOptions("--quantize", arguments.quantize);
+    words.insert(words.begin(), {"--format", "gguf"});
+  }
+  // A remainder that --only makes is recorded like the one of a whole run.
+  const bool remainder = write.slice.keep_remainder || write.slice.parts.remainder;
+  if (remainder) words.push_back("--keep-remainder");
+  if (write.slice.max_part_size > 0)
+    words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
+  if (write.hash_source) words.push_back("--hash-source");
+  if (write.verify_source) words.push_back("--verify-source");
+  if (write.pack.cell_bytes > 0) words.push_back("--chunk-map");
+  return words;
+}
+
 }  // namespace
+
+void AddPlanOrFile(CLI::App& app, WriteArguments& arguments) {
+  AddPlanOptions(app, arguments.plan);
+  CLI::Option* plan = app.add_option("--plan", arguments.plan_file,
+                                     "Use this plan (from `moepack plan`) instead of --groups, "
+                                     "--partition, --overlay-file, --uniform, --statistics and "
+                                     "--eligible.")
+                          ->type_name("FILE");
+  for (const char* name :
+       {"--groups", "--partition", "--overlay-file", "--uniform", "--statistics", "--eligible"})
+    plan->excludes(app.get_option(name));
+}
+
+Status CheckPlanOrFile(const WriteArguments& arguments) {
+  return arguments.plan_file.empty() ? CheckPlanOptions(arguments.plan) : Ok();
+}
+
+Result<Plan> FindPlan(const MoeModel& model, const WriteArguments& arguments) {
+  if (!arguments.plan_file.empty()) return ReadPlanFile(arguments.plan_file, model);
+  return PlanFromOptions(model, arguments.plan);
+}
 
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments) {
   StartSection(app, Section::kOutput);
@@ -106,7 +146,7 @@ Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& 
     arguments.container = types || gguf_source ? "gguf" : "safetensors";
   }
   SHARD_CHECK(CheckQuantizeOptions(arguments.quantize));
-  if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlay.empty()) {
+  if (!arguments.quantize.options.recipe.overlay_type.empty() && plan.overlays.empty()) {
     return Error{Code::kInvalidArgument, "--overlay-type has no effect: the plan has no overlay",
                  "--overlay-file names the experts of an overlay"};
   }
@@ -166,21 +206,14 @@ Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArgume
   return kExitDone;
 }
 
-std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
-  std::vector<std::string> words;
-  const manifest::WriteOptions& write = arguments.write;
-  if (write.gguf) {
-    words = RecordQuantizeOptions("--quantize", arguments.quantize);
-    words.insert(words.begin(), {"--format", "gguf"});
-  }
-  // A remainder that --only makes is recorded like the one of a whole run.
-  const bool remainder = write.slice.keep_remainder || write.slice.parts.remainder;
-  if (remainder) words.push_back("--keep-remainder");
-  if (write.slice.max_part_size > 0)
-    words.insert(words.end(), {"--max-part-size", std::to_string(write.slice.max_part_size)});
-  if (write.hash_source) words.push_back("--hash-source");
-  if (write.verify_source) words.push_back("--verify-source");
-  if (write.pack.cell_bytes > 0) words.push_back("--chunk-map");
+std::vector<std::string> RecordCommand(const char* command, const WriteArguments& arguments) {
+  std::vector<std::string> words = {command};
+  const auto append = [&](const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+  };
+  append(arguments.plan_file.empty() ? RecordPlanOptions(arguments.plan)
+                                     : std::vector<std::string>{"--plan"});
+  append(RecordWriteOptions(arguments));
   return words;
 }
 

@@ -14,6 +14,7 @@ namespace moepack::cli {
 struct WriteArguments {
   SourceArguments source;
   PlanOptions plan;
+  std::string plan_file;  // instead of `plan`; "" for none
   std::string out;
   manifest::WriteOptions write;
   std::string container;  // --format, "" until ChooseContainer
@@ -22,8 +23,13 @@ struct WriteArguments {
   bool dry_run = false, json = false;
 };
 
-// Adds -o and the options that say how to write; the command adds those that say what to write
-// (groups, plan, parts).
+// Adds --plan and the options that it stands for.
+void AddPlanOrFile(CLI::App& app, WriteArguments& arguments);
+// Refuses options that make no plan, before the source is opened.
+Status CheckPlanOrFile(const WriteArguments& arguments);
+Result<Plan> FindPlan(const MoeModel& model, const WriteArguments& arguments);
+
+// Adds -o and the options that say how to write.
 void AddWriteOptions(CLI::App& app, WriteArguments& arguments);
 
 // Sets arguments.write.slice.parts by --only.
@@ -43,7 +49,8 @@ Result<TimedWrite> WriteWithProgress(MoeModel model, const Plan& plan,
 // Plans the files and prints them with their sizes; nothing is written.
 Result<int> RunDryRun(const MoeModel& model, const Plan& plan, const WriteArguments& arguments);
 
-// The options that decide the bytes, as distribution.json records them: no paths, no --jobs.
-std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments);
+// The command line as distribution.json records it: the options that decide the bytes, without
+// paths and --jobs.
+std::vector<std::string> RecordCommand(const char* command, const WriteArguments& arguments);
 
 }  // namespace moepack::cli

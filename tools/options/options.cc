@@ -13,17 +13,45 @@
 #include "tools/base/output.h"
 #include "tools/base/progress.h"
 #include "tools/base/sections.h"
+#include "tools/options/statistics_options.h"
 
 namespace moepack::cli {
 namespace {
 
 constexpr uint64_t kMaxJobs = 1024;
+constexpr const char* kNoOverlay = "none";
 constexpr uint64_t kLeastMemory = 1u << 20;
 
 // The name of a file without its directory: distribution.json must not depend on where files were.
 std::string PartitionProblem(const std::string& text) {
   const auto choice = ParsePartition(text);
   return choice ? "" : choice.error().message;
+}
+
+// "3", "2,4,8".
+std::string GroupCountsProblem(const std::string& text) {
+  for (const std::string& number : moepack::Split(text, ',')) {
+    const std::optional<uint64_t> value = ParseUint(number);
+    if (!value || *value < 1 || *value > kMaxGroups)
+      return Cat("expected ", number == text ? "a number" : "numbers", " from 1 to ", kMaxGroups,
+                 ", found ", Quoted(text));
+  }
+  return "";
+}
+
+// What --groups leaves open.
+void AddDivision(CLI::App& app, PlanOptions& options) {
+  app.add_option("--partition", options.partition,
+                 Cat("How each layer's experts are divided: ", PartitionHelp(), "."))
+      ->type_name("KIND")
+      ->check(PartitionProblem);
+  app.add_option("--overlay-file", options.overlay_file,
+                 "Replicate the experts that this JSON file names, per layer, on every node.")
+      ->type_name("FILE");
+  app.add_flag("--uniform,!--no-uniform", options.uniform,
+               "Fill groups up until every node can pick from equally many experts in every layer, "
+               "which stock runtimes need. On unless --no-uniform is given.");
+  AddStatisticsOptions(app, options);
 }
 
 // A node's trunk may be elsewhere: then its digest is checked first.
@@ -82,6 +110,17 @@ void AddModelOptions(CLI::App& app, ModelOptions& options) {
                  "Read the config of a safetensors model from here instead of config.json beside "
                  "it.")
       ->type_name("FILE");
+}
+
+void AddOverlay(CLI::App& app, const char* help, OverlayArguments& arguments) {
+  app.add_option_function<std::string>(
+         "--overlay",
+         [&arguments](const std::string& text) {
+           arguments.none = text == kNoOverlay;
+           arguments.version = arguments.none ? "" : text;
+         },
+         help)
+      ->type_name("VERSION");
 }
 
 void AddSource(CLI::App& app, SourceArguments& arguments, const char* more) {
@@ -163,20 +202,28 @@ void AddPlanOptions(CLI::App& app, PlanOptions& options) {
                  "lists them.")
       ->type_name("N")
       ->transform(AsCount(1, kMaxGroups));
-  app.add_option("--partition", options.partition,
-                 Cat("How each layer's experts are divided: ", PartitionHelp(), "."))
-      ->type_name("KIND")
-      ->check(PartitionProblem);
-  app.add_option("--overlay-file", options.overlay_file,
-                 "Replicate the experts that this JSON file names, per layer, on every node.")
-      ->type_name("FILE");
-  app.add_flag("--uniform,!--no-uniform", options.uniform,
-               "Fill groups up until every node can pick from equally many experts in every layer, "
-               "which stock runtimes need. On unless --no-uniform is given.");
+  AddDivision(app, options);
+}
+
+void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& groups) {
+  StartSection(app, Section::kSplit);
+  app.add_option_function<std::string>(
+         "--groups",
+         [&](const std::string& text) {
+           for (const std::string& number : moepack::Split(text, ','))
+             groups.push_back(static_cast<uint32_t>(*ParseUint(number)));
+           options.groups = groups.front();
+         },
+         "Number of expert groups: one per node. Needed unless the file of --partition lists them. "
+         "Several numbers, as in 2,4,8, are compared, and no plan is written.")
+      ->type_name("N,...")
+      ->check(GroupCountsProblem);
+  AddDivision(app, options);
 }
 
 Status CheckPlanOptions(const PlanOptions& options) {
   SHARD_TRY(const PartitionChoice choice, ParsePartition(options.partition));
+  SHARD_CHECK(CheckStatisticsOptions(options));
   if (options.groups > 0 || choice.partition->takes_file) return Ok();
   return Error{Code::kInvalidArgument, "--groups is required",
                "one group per node: try --groups 2"};
@@ -201,6 +248,8 @@ std::vector<std::string> RecordPlanOptions(const PlanOptions& options) {
     words.insert(words.end(), {"--overlay-file", FileName(options.overlay_file)});
   }
   words.push_back(options.uniform ? "--uniform" : "--no-uniform");
+  const std::vector<std::string> more = RecordStatisticsOptions(options);
+  words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 

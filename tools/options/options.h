@@ -37,6 +37,13 @@ void AddModelOptions(CLI::App& app, ModelOptions& options);
 Result<MoeModel> OpenModel(const moepack::Source& source, const SourceArguments& arguments);
 Result<MoeModel> OpenModel(const SourceArguments& arguments);
 
+// --overlay of commands that take a distribution: a version, or none.
+struct OverlayArguments {
+  std::string version;  // "": the current one
+  bool none = false;
+};
+void AddOverlay(CLI::App& app, const char* help, OverlayArguments& arguments);
+
 void AddJobs(CLI::App& app, size_t& jobs);
 void AddMemory(CLI::App& app, uint64_t& memory);
 // --chunk-map, which sets the size of its cells.
@@ -47,8 +54,11 @@ void AddDryRun(CLI::App& app, bool& dry_run);
 void AddTensors(CLI::App& app, bool& tensors);
 void AddForce(CLI::App& app, bool& force);
 
-// --groups, --partition, --overlay-file, --uniform.
+// --groups, --partition, --overlay-file, --uniform, and those of statistics_options.h.
 void AddPlanOptions(CLI::App& app, PlanOptions& options);
+// The same for a command that takes several numbers of groups: they go to `groups`, of which
+// options.groups gets the first.
+void AddPlanOptions(CLI::App& app, PlanOptions& options, std::vector<uint32_t>& groups);
 // Only an explicit partition says by itself how many groups there are.
 Status CheckPlanOptions(const PlanOptions& options);
 // These options as distribution.json records them, without paths.

@@ -37,8 +37,10 @@ void AddRuntimeSource(CLI::App& app, const char* name, const char* help,
   StartSection(app, Section::kInput);
   CLI::Option* none = app.add_flag("--no-overlay", arguments.no_overlay,
                                    "Leave the overlay of a distribution out, if it has one.");
-  app.add_option("--overlay", arguments.load.overlay_version,
-                 "Load this version of the overlay. Default: the newest that the manifest names.")
+  app.add_option(
+         "--overlay", arguments.load.overlay_version,
+         "Load this version of the overlay. Default: the current one, which is the last that "
+         "was made.")
       ->type_name("VERSION")
       ->excludes(none);
   AddModelOptions(app, arguments.load.model);

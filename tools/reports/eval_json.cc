@@ -87,6 +87,16 @@ Json GroupsJson(const EvalReport& report) {
   return groups;
 }
 
+Json PlacedJson(const runtime::EvalSummary& summary, const runtime::SessionChoice& session) {
+  const PlacementAnswer& answer = *session.placed;
+  return {{"group", answer.best},
+          {"label", session.by_table ? Json(summary.groups[*session.by_table].label) : Json()},
+          {"margin", answer.margin},
+          {"sure", answer.sure},
+          {"tokens", answer.tokens},
+          {"known_share", answer.known_share}};
+}
+
 Json SessionsJson(const runtime::EvalSummary& summary) {
   Json sessions = Json::array();
   for (const runtime::SessionChoice& session : summary.sessions) {
@@ -101,8 +111,24 @@ Json SessionsJson(const runtime::EvalSummary& summary) {
                          {{"winner", summary.groups[session.race.winner].label},
                           {"tokens", session.race.tokens},
                           {"margin", session.race.margin}}}});
+    if (session.placed) sessions.back()["placed"] = PlacedJson(summary, session);
   }
   return sessions;
+}
+
+Json RulesJson(const runtime::EvalSummary& summary) {
+  if (summary.rules.empty()) return nullptr;
+  Json rules = Json::array();
+  for (const runtime::RuleFigures& rule : summary.rules) {
+    rules.push_back(
+        {{"rule", rule.rule},
+         {"sessions", rule.sessions},
+         {"accuracy", rule.accuracy},
+         {"regret", rule.regret},
+         {"sure", OrNull(rule.sure, [](uint64_t count) { return Json(count); })},
+         {"sure_right", OrNull(rule.sure_right, [](uint64_t count) { return Json(count); })}});
+  }
+  return rules;
 }
 
 // Over all sessions; the two may differ.
@@ -134,6 +160,7 @@ Json EvalJson(const EvalReport& report) {
           {"sessions", SessionsJson(summary)},
           {"race_agreements", summary.agreements},
           {"kld_agreements", summary.kld_agreements},
+          {"placement", RulesJson(summary)},
           {"failed_gates", report.failed}};
 }
 

@@ -156,6 +156,19 @@ std::string SessionTable(const EvalSummary& summary) {
                     ".\n");
 }
 
+// Without a placement table there is nothing to compare.
+std::string RulesText(const EvalSummary& summary) {
+  if (summary.rules.empty()) return "";
+  Table table({"choice of the group", ">sessions", ">as lowest KLD", ">regret", ">sure", ">right"});
+  for (const runtime::RuleFigures& rule : summary.rules) {
+    table.Row({rule.rule, FormatCount(rule.sessions), Share(rule.accuracy), Digits(rule.regret, 4),
+               rule.sure ? FormatCount(*rule.sure) : "-",
+               rule.sure ? FormatCount(*rule.sure_right) : "-"});
+  }
+  return table.Render() +
+         "Regret: nats per token by which the chosen group diverges more than the best one.\n\n";
+}
+
 // Over all sessions. What captures most need not lose least, so both are named.
 std::string BestGroupsText(const EvalSummary& summary) {
   const EvalRow& most = summary.groups[summary.most_capture];
@@ -216,7 +229,7 @@ std::string EvalText(const EvalReport& report) {
   std::string text = LikelihoodTable(summary) + "\n" + DamageText(report);
   if (!summary.groups.empty()) {
     text += CaptureTable(summary) + "\n" + CaptureLayers(summary) + "\n" + SessionTable(summary) +
-            "\n" + BestGroupsText(summary);
+            "\n" + RulesText(summary) + BestGroupsText(summary);
   }
   text += YardstickText(summary);
   for (const std::string& failure : report.failed) text += "gate failed: " + Shown(failure) + "\n";

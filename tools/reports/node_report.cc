@@ -21,6 +21,19 @@ std::string RangeText(const CountRange& range) {
 
 Json RangeJson(const CountRange& range) { return {{"least", range.least}, {"most", range.most}}; }
 
+// The node's fill, most of which its group has, and some of which the current overlay.
+ExpertIds NodeFill(const Plan& plan, size_t group, uint32_t layer) {
+  const ExpertIds& own = moepack::IdsOf(plan.groups[group].fill, layer);
+  const OverlayPlan* overlay = plan.current_overlay();
+  if (overlay == nullptr) return own;
+  return Union(own, moepack::IdsOf(moepack::FillOf(*overlay, group), layer));
+}
+
+ExpertIds NodeOverlay(const Plan& plan, uint32_t layer) {
+  const OverlayPlan* overlay = plan.current_overlay();
+  return overlay == nullptr ? ExpertIds() : moepack::IdsOf(overlay->experts, layer);
+}
+
 }  // namespace
 
 NodeExperts CountNodeExperts(const Plan& plan, size_t group) {
@@ -28,20 +41,23 @@ NodeExperts CountNodeExperts(const Plan& plan, size_t group) {
   bool first = true;
   for (const auto& [layer, expert_count] : plan.layers) {
     Include(node.owned, moepack::IdsOf(plan.groups[group].owned, layer).size(), first);
-    Include(node.fill, moepack::IdsOf(plan.groups[group].fill, layer).size(), first);
-    Include(node.overlay, moepack::IdsOf(plan.overlay, layer).size(), first);
+    Include(node.fill, NodeFill(plan, group, layer).size(), first);
+    Include(node.overlay, NodeOverlay(plan, layer).size(), first);
     Include(node.eligible, Eligible(plan, group, layer).size(), first);
     first = false;
   }
   return node;
 }
 
-PartBytes BytesOfFiles(const std::vector<OutputFile>& files, size_t groups) {
+PartBytes BytesOfFiles(const std::vector<OutputFile>& files, const Plan& plan) {
   PartBytes bytes;
-  bytes.groups.resize(groups);
+  bytes.groups.resize(plan.groups.size());
+  const OverlayPlan* overlay = plan.current_overlay();
   for (const OutputFile& file : files) {
     if (file.role == Role::kTrunk || file.role == Role::kHead) bytes.trunk += file.size;
-    if (file.role == Role::kOverlay) bytes.overlay += file.size;
+    const bool current =
+        overlay != nullptr && OverlayVersionOf(file.role, file.path) == overlay->version;
+    if (current) bytes.overlay += file.size;
     if (file.role == Role::kRemainder) bytes.remainder += file.size;
     if (file.group) bytes.groups[*file.group] += file.size;
   }
@@ -51,7 +67,7 @@ PartBytes BytesOfFiles(const std::vector<OutputFile>& files, size_t groups) {
 PartBytes BytesOfManifest(const manifest::Manifest& manifest) {
   PartBytes bytes;
   bytes.trunk = manifest.BytesOf(Role::kTrunk) + manifest.BytesOf(Role::kHead);
-  bytes.overlay = manifest.BytesOf(Role::kOverlay);
+  bytes.overlay = manifest.BytesOfOverlay();
   bytes.remainder = manifest.BytesOf(Role::kRemainder);
   for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
     bytes.groups.push_back(manifest.BytesOf(Role::kGroup, group));

@@ -18,17 +18,18 @@ struct CountRange {
 };
 
 struct NodeExperts {
-  CountRange owned, fill, overlay, eligible;  // per layer
+  CountRange owned, fill, overlay, eligible;  // per layer; with the current overlay and its fill
 };
 NodeExperts CountNodeExperts(const Plan& plan, size_t group);
 
-// Bytes of the files of every part; groups that were not written are 0.
+// Bytes of the files of every part, of overlays the current one; groups that were not written are
+// 0.
 struct PartBytes {
   uint64_t trunk = 0, overlay = 0, remainder = 0;
   std::vector<uint64_t> groups;
   uint64_t Node(size_t group) const { return trunk + overlay + groups[group]; }
 };
-PartBytes BytesOfFiles(const std::vector<OutputFile>& files, size_t groups);
+PartBytes BytesOfFiles(const std::vector<OutputFile>& files, const Plan& plan);
 PartBytes BytesOfManifest(const manifest::Manifest& manifest);
 
 // One line per node. Without `bytes` (a names-only checkpoint) sizes are "-".

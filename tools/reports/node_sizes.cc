@@ -71,7 +71,7 @@ class Sizer {
 
   void AddFiles(size_t plan, const std::vector<OutputFile>& files) {
     const size_t groups = plans_[plan].groups.size();
-    const PartBytes bytes = BytesOfFiles(files, groups);
+    const PartBytes bytes = BytesOfFiles(files, plans_[plan]);
     uint64_t largest = 0;
     for (size_t group = 0; group < groups; ++group) largest = std::max(largest, bytes.Node(group));
     out_.rows[plan].bytes.push_back(largest);

@@ -119,7 +119,7 @@ std::string DryRunText(const DryRun& run) {
   for (const manifest::Asset& asset : run.files.assets) {
     table.Row({"assets/" + asset.name, "-", FormatCount(asset.size)});
   }
-  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
+  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan);
   const std::string types = run.files.types.empty() ? "" : TypeTable(run.files.types) + "\n";
   return Cat(
       types, table.Render(), "\n", run.files.recipe.name.empty() ? "" : BitsByPart(run.files.files),
@@ -142,7 +142,7 @@ Json DryRunJson(const DryRun& run) {
                      {"group", nullptr},
                      {"bytes", asset.size}});
   }
-  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan.groups.size());
+  const PartBytes bytes = BytesOfFiles(run.files.files, run.plan);
   Json document = {{"output", run.out},
                    {"dry_run", true},
                    {"files", std::move(files)},

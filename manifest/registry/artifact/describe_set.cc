@@ -7,6 +7,7 @@
 #include "libshard/base/text.h"
 #include "manifest/document/parts.h"
 #include "manifest/registry/artifact/reference.h"
+#include "manifest/registry/artifact/spdx.h"
 
 namespace moepack::registry {
 namespace {
@@ -49,7 +50,7 @@ BlobRecord BundleLayer(const Manifest& manifest, const BundleRecord& bundle) {
                                RoleName(bundle.role));
   if (bundle.group) layer.annotations[kGroupKey] = GroupText(*bundle.group);
   if (bundle.role == Role::kOverlay) {
-    layer.annotations[kOverlayVersionKey] = manifest.plan.overlay_version;
+    layer.annotations[kOverlayVersionKey] = manifest::PartOf(bundle).overlay;
     layer.annotations[kOverlayGroupsKey] = GroupList(GroupsThere(manifest));
   }
   return layer;
@@ -60,12 +61,23 @@ void AddPart(const Manifest& manifest, const manifest::PartKey& part,
              std::vector<BlobRecord>& layers) {
   const size_t first = layers.size();
   for (const BundleRecord& bundle : manifest.bundles) {
-    if (manifest::PartKey(bundle.role, bundle.group) == part)
-      layers.push_back(BundleLayer(manifest, bundle));
+    if (manifest::PartOf(bundle) == part) layers.push_back(BundleLayer(manifest, bundle));
   }
   const size_t count = layers.size() - first;
   for (size_t i = 0; count > 1 && i < count; ++i)
     layers[first + i].annotations[kPartKey] = Cat(i + 1, "/", count);
+}
+
+// All that a manifest may have of a role; of overlays in the order in which they were made.
+std::vector<manifest::PartKey> PartsOf(const Manifest& manifest, Role role) {
+  std::vector<manifest::PartKey> parts;
+  for (uint32_t group = 0; role == Role::kGroup && group < manifest.plan.groups.size(); ++group)
+    parts.push_back({role, group});
+  for (const OverlayPlan& overlay : manifest.plan.overlays) {
+    if (role == Role::kOverlay) parts.push_back({role, std::nullopt, overlay.version});
+  }
+  if (role != Role::kGroup && role != Role::kOverlay) parts.push_back({role});
+  return parts;
 }
 
 std::vector<BlobRecord> DescribeLayers(const Manifest& manifest, const SmallFiles& files,
@@ -76,12 +88,8 @@ std::vector<BlobRecord> DescribeLayers(const Manifest& manifest, const SmallFile
   for (const AssetRecord& asset : manifest.assets) layers.push_back(AssetLayer(asset));
   for (const Role role : kLayerRoles) {
     if (role == Role::kRemainder && only_group) continue;
-    if (role != Role::kGroup) {
-      AddPart(manifest, {role, std::nullopt}, layers);
-      continue;
-    }
-    for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
-      if (!only_group || *only_group == group) AddPart(manifest, {role, group}, layers);
+    for (const manifest::PartKey& part : PartsOf(manifest, role)) {
+      if (!only_group || !part.group || *only_group == *part.group) AddPart(manifest, part, layers);
     }
   }
   if (files.readme) layers.push_back(FileLayer(kDocType, kReadmeFile, *files.readme, kDocRole));
@@ -107,11 +115,13 @@ OciManifest Describe(const Manifest& manifest, const SmallFiles& files,
   notes["org.opencontainers.image.version"] = VersionText(manifest.versions);
   if (!manifest.model.revision.empty())
     notes["org.opencontainers.image.revision"] = manifest.model.revision;
+  if (const auto names = SpdxNames(manifest.model.license); !names.empty())
+    notes["org.opencontainers.image.licenses"] = moepack::Join(names, " AND ");
   notes.emplace(kSchemaKey, kSetSchema);
   notes[kSetIdKey] = SetId(manifest);
   notes[kGroupsKey] = only_group ? GroupText(*only_group) : GroupList(GroupsThere(manifest));
-  if (!manifest.plan.overlay_version.empty())
-    notes[kOverlayVersionKey] = manifest.plan.overlay_version;
+  if (const OverlayPlan* overlay = manifest.plan.current_overlay())
+    notes[kOverlayVersionKey] = overlay->version;
   notes[kDistributionKey] = files.distribution.digest;
   if (const std::string created = CreatedText(manifest); !created.empty())
     notes["org.opencontainers.image.created"] = created;
@@ -138,7 +148,7 @@ std::vector<uint32_t> GroupsThere(const Manifest& manifest) {
   const std::vector<manifest::PartKey> absent = AbsentParts(manifest);
   std::vector<uint32_t> groups;
   for (uint32_t group = 0; group < manifest.plan.groups.size(); ++group) {
-    const manifest::PartKey part(Role::kGroup, group);
+    const manifest::PartKey part{Role::kGroup, group};
     if (std::find(absent.begin(), absent.end(), part) == absent.end()) groups.push_back(group);
   }
   return groups;

@@ -19,7 +19,8 @@ inline constexpr const char* kRoleKey = "org.moepack.role";
 inline constexpr const char* kGroupKey = "org.moepack.group";
 inline constexpr const char* kPartKey =
     "org.moepack.part";  // "1/3", where a part has several files
-inline constexpr const char* kOverlayVersionKey = "org.moepack.overlay.version";  // manifests too
+inline constexpr const char* kOverlayVersionKey =
+    "org.moepack.overlay.version";  // manifests too: the current one
 inline constexpr const char* kOverlayGroupsKey = "org.moepack.overlay.groups";
 // On manifests:
 inline constexpr const char* kSchemaKey = "org.moepack.schema";
@@ -54,7 +55,7 @@ std::string GroupText(uint64_t group);
 std::vector<uint32_t> GroupsThere(const manifest::Manifest& manifest);
 
 // The manifest without its config. Layers in this order: distribution.json, assets, head, trunk,
-// routers, groups, overlay, remainder, README.md. Depends on nothing but its arguments.
+// routers, groups, overlays, remainder, README.md. Depends on nothing but its arguments.
 OciManifest DescribeSet(const manifest::Manifest& manifest, const SmallFiles& files);
 // The same with the layers of one node. `set_digest` is that of the set's manifest.
 OciManifest DescribeView(const manifest::Manifest& manifest, const SmallFiles& files,

@@ -9,6 +9,7 @@
 #include "libshard/base/text.h"
 #include "manifest/document/source_place.h"
 #include "manifest/registry/artifact/describe_set.h"
+#include "manifest/registry/artifact/spdx.h"
 
 namespace moepack::registry {
 namespace {
@@ -78,6 +79,8 @@ std::string ConfigText(const manifest::Manifest& manifest, const std::vector<Blo
   AddText(descriptor, "version", VersionText(manifest.versions));
   AddText(descriptor, "sourceURL", manifest::SourceUrlOf(manifest.model));
   AddText(descriptor, "revision", RevisionOf(manifest.model));
+  if (const auto names = SpdxNames(manifest.model.license); !names.empty())
+    descriptor["licenses"] = names;
   Json config = Json::object();
   AddText(config, "architecture", manifest.model.architecture);
   config["format"] = manifest.is_gguf() ? "gguf" : "safetensors";

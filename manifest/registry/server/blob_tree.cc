@@ -1,5 +1,7 @@
 #include "manifest/registry/server/blob_tree.h"
 
+#include <utility>
+
 #include "libshard/base/text.h"
 #include "manifest/registry/artifact/reference.h"
 
@@ -32,9 +34,17 @@ BlobTree::BlobTree(std::shared_ptr<const RegistryClient> client)
 
 std::string BlobTree::FileOf(const std::string& digest) { return Cat(kBlobFolder, HexOf(digest)); }
 
-void BlobTree::Know(const std::string& digest, uint64_t size) const {
+void BlobTree::Know(const std::string& digest, uint64_t size, std::string name) const {
   const std::lock_guard lock(mutex_);
-  sizes_[digest] = size;
+  known_[digest] = {size, std::move(name)};
+}
+
+std::string BlobTree::NameOf(const std::string& file) const {
+  const std::string digest = DigestOfFile(file);
+  if (digest.empty()) return RemoteTree::NameOf(file);
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(digest);
+  return known == known_.end() ? Cat(registry_->name(), ": blob ", digest) : known->second.name;
 }
 
 Result<std::vector<std::string>> BlobTree::List(const std::string&, std::string_view) const {
@@ -57,7 +67,8 @@ Result<ByteSourcePtr> BlobTree::OpenNew(const std::string& file) const {
   place.locate = LocateBlob(registry_, digest);
   {
     const std::lock_guard lock(mutex_);
-    if (const auto known = sizes_.find(digest); known != sizes_.end()) place.size = known->second;
+    if (const auto known = known_.find(digest); known != known_.end())
+      place.size = known->second.size;
   }
   if (!place.size) {
     SHARD_TRY(const std::optional<Present> present, registry_->HeadBlob(digest));

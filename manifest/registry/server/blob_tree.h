@@ -22,9 +22,11 @@ class BlobTree final : public remote::RemoteTree {
 
   // "blobs/sha256/<digits>" of "sha256:<digits>".
   static std::string FileOf(const std::string& digest);
-  // The registry has just said that it has this blob, so that opening it need not ask.
-  void Know(const std::string& digest, uint64_t size) const;
+  // The registry has just said that it has this blob, so that opening it need not ask. `name` is
+  // what messages call it.
+  void Know(const std::string& digest, uint64_t size, std::string name) const;
 
+  std::string NameOf(const std::string& file) const override;
   // Nothing: a registry lists no blobs.
   Result<std::vector<std::string>> List(const std::string& folder,
                                         std::string_view suffix) const override;
@@ -36,7 +38,11 @@ class BlobTree final : public remote::RemoteTree {
  private:
   std::shared_ptr<const RegistryClient> registry_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, uint64_t> sizes_;  // by digests
+  struct Known {
+    uint64_t size = 0;
+    std::string name;
+  };
+  mutable std::map<std::string, Known> known_;  // by digests
 };
 
 }  // namespace moepack::registry

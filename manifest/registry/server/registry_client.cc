@@ -347,13 +347,17 @@ Result<Url> RegistryClient::LocationOf(const HttpReply& reply, const std::string
   url->password.clear();
   if (url->scheme == reply.url.scheme || url->scheme == "https") return *std::move(url);
   if (url->host != reply.url.host) {
-    return Error{Code::kIo, Cat(what, ": Location: expected https, found http to ", url->host),
-                 "the registry leads to an address that anybody in between can read"};
+    return Error{
+        Code::kIo, Cat(what, ": Location: expected https, found http to ", url->host),
+        "anybody in between can read what goes to that address; if it is the registry's own, "
+        "its proxy should send Host and X-Forwarded-Proto"};
   }
-  client_->settings().warn(
-      Cat(what,
-          ": the registry answers https with an http address, which is taken for https: its "
-          "proxy should send X-Forwarded-Proto"));
+  if (!warned_.exchange(true)) {
+    client_->settings().warn(
+        Cat(what,
+            ": the registry answers https with an http address, which is taken for https: its "
+            "proxy should send X-Forwarded-Proto"));
+  }
   url->scheme = "https";
   if (url->port == 80) url->port = reply.url.port;
   return *std::move(url);

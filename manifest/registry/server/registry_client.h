@@ -2,6 +2,7 @@
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -81,7 +82,7 @@ class RegistryClient {
   Result<std::optional<UploadSession>> Mount(const std::string& digest,
                                              const std::string& from) const;
   // Where the answer to an upload's request says that it goes on. http that takes the place of
-  // https on the same host is a proxy's mistake, and https again, with a warning.
+  // https on the same host is a proxy's mistake, and https again, with one warning.
   Result<remote::Url> LocationOf(const remote::HttpReply& reply, const std::string& what) const;
 
   // One try. After a refusal `renewed` says that the next has other credentials.
@@ -109,6 +110,7 @@ class RegistryClient {
   Repository repository_;
   std::string name_;
   AuthorizerPtr authorizer_;
+  mutable std::atomic<bool> warned_{false};  // of http in the place of https
 };
 
 }  // namespace moepack::registry

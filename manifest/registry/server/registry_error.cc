@@ -33,6 +33,16 @@ std::string FirstError(const remote::HttpReply& reply) {
   return Cat(code, ": ", Quoted(message.substr(0, kMostWords)));
 }
 
+// What a page of a proxy is called: `: "502 Bad Gateway"`, or "".
+std::string TitleOf(const remote::HttpReply& reply) {
+  constexpr std::string_view kBegin = "<title>", kEnd = "</title>";
+  const std::string page = Lower(reply.body);
+  const size_t begin = page.find(kBegin), end = page.find(kEnd);
+  if (!reply.quotable || begin == page.npos || end == page.npos || end < begin) return "";
+  const size_t from = begin + kBegin.size();
+  return Cat(": ", Quoted(reply.body.substr(from, std::min(end - from, kMostWords))));
+}
+
 Error Denied(const RefusedRequest& refused, int status, const std::string& words) {
   const bool anonymous = refused.credentials == Credentials().Shown();
   return {Code::kIo,
@@ -66,7 +76,7 @@ std::string RegistryWords(const remote::HttpReply& reply) {
   if (const std::string error = FirstError(reply); !error.empty()) return error;
   const bool page = reply.Field("content-type").find("html") != std::string_view::npos ||
                     Lower(reply.body.substr(0, kMostWords)).find("<html") != std::string::npos;
-  if (page) return "a web page";
+  if (page) return Cat("a web page", TitleOf(reply));
   return reply.quotable ? Quoted(reply.body.substr(0, kMostWords)) : "";
 }
 

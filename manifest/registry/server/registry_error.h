@@ -17,8 +17,8 @@ struct RefusedRequest {
 };
 
 // The code and message of the error JSON that the specification asks for, or how a text begins:
-// `MANIFEST_UNKNOWN: "manifest unknown"`. "" where nothing of it may be shown, "a web page" for
-// what proxies answer.
+// `MANIFEST_UNKNOWN: "manifest unknown"`. "" where nothing of it may be shown, "a web page" with
+// its title for what proxies answer.
 std::string RegistryWords(const remote::HttpReply& reply);
 // kNotFound for 404, kUnavailable where another try may succeed, else kIo.
 Error RegistryError(const RefusedRequest& refused, const remote::HttpReply& reply);

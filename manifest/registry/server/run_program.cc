@@ -22,7 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostInput = 4096;  // a pipe holds it without a reader
 constexpr size_t kMostErrors = 4096;
 constexpr int kLookAgain = 20;  // ms
 
@@ -163,7 +162,7 @@ class RunningProgram {
 
 Result<ProgramRun> RunProgram(const std::vector<std::string>& words, std::string_view input,
                               const ProgramLimits& limits) {
-  assert(!words.empty() && input.size() <= kMostInput);
+  assert(!words.empty() && input.size() <= kMostProgramInput);
   const std::string& name = words[0];
   SHARD_TRY(Descriptor in, PipeWith(name, input));
   SHARD_TRY(Pipe out, MakePipe(name));

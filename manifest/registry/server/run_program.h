@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "libshard/base/result.h"
 
 namespace moepack::registry {
+
+inline constexpr size_t kMostProgramInput = 4096;  // bytes; a pipe holds them without a reader
 
 struct ProgramLimits {
   std::chrono::milliseconds time{15'000};
@@ -21,11 +24,11 @@ struct ProgramRun {
 };
 
 // Looks for `words[0]` in PATH and runs it with the other words: without a shell, with no open file
-// but its three streams, in a process group of its own. `input`, at most 4 KiB, is its standard
-// input. Of what it prints as errors the first 4 KiB are kept. When this returns the program has
-// ended: it is killed, with all of its group, as it takes too long or prints too much. Errors:
-// kNotFound when there is no such program, kUnavailable for one that is too slow, kCorrupt for one
-// that prints too much, kIo, kInterrupted. They begin with words[0].
+// but its three streams, in a process group of its own. `input`, at most kMostProgramInput, is its
+// standard input. Of what it prints as errors the first 4 KiB are kept. When this returns the
+// program has ended: it is killed, with all of its group, as it takes too long or prints too much.
+// Errors: kNotFound when there is no such program, kUnavailable for one that is too slow, kCorrupt
+// for one that prints too much, kIo, kInterrupted. They begin with words[0].
 Result<ProgramRun> RunProgram(const std::vector<std::string>& words, std::string_view input,
                               const ProgramLimits& limits = {});
 

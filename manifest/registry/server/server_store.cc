@@ -70,7 +70,7 @@ Status ServerStore::CheckBlob(const BlobRecord& blob) const {
   }
   if (!present->size) return Ok();
   if (*present->size != blob.size) return WrongSize(NameOf(blob), blob.size, *present->size);
-  blobs_.Know(blob.digest, blob.size);
+  blobs_.Know(blob.digest, blob.size, NameOf(blob));
   return Ok();
 }
 

@@ -267,15 +267,19 @@ Result<Added> OciLayout::AddFile(const SourceTree& from, const std::string& file
     added.how = "fetched";
     return added;
   }
-  SHARD_TRY(const PlacedFile placed, PlaceFile(from, file, ingest, name, link, read));
-  if (DigestOf(placed.sha256) != blob.digest) {
+  const Result<PlacedFile> placed = PlaceFile(from, file, ingest, name, link, read);
+  if (!placed) {  // a disk that is full is not left so
+    (void)ingest.Remove(name).has_value();
+    return placed.error();
+  }
+  if (DigestOf(placed->sha256) != blob.digest) {
     SHARD_CHECK(ingest.Remove(name));
     return Error{Code::kMismatch, Cat(from.NameOf(file), ": sha256: expected ", HexOf(blob.digest),
-                                      ", found ", placed.sha256)};
+                                      ", found ", placed->sha256)};
   }
-  const bool own_file = placed.how != manifest::LinkKind::kHardlink;
+  const bool own_file = placed->how != manifest::LinkKind::kHardlink;
   SHARD_CHECK(Settle(Cat(kIngestFolder, "/", name), blob, own_file));
-  added.how = manifest::LinkName(placed.how);
+  added.how = manifest::LinkName(placed->how);
   return added;
 }
 

@@ -149,6 +149,25 @@ TEST(StagingDirectory, PublishesOnlyWhatThisRunMeantToWrite) {
   EXPECT_THAT(Names(dir / "out"), ElementsAre("assets/tokenizer.json"));
 }
 
+// As another run does where the file system grants every lock.
+TEST(StagingDirectory, WhatAnotherRunPublishedIsLeftAlone) {
+  const fixtures::TempDir dir;
+  {
+    auto staging = StagingDirectory::Start(dir / "out", "id");
+    ASSERT_TRUE(staging);
+    fixtures::WriteFile(dir / "out.partial/files/f", "of another run");
+    fs::rename(dir / "out.partial/files", dir / "out");
+    const Status refused = staging->Publish(true);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kIo);
+    EXPECT_EQ(refused.error().message,
+              (dir / "out.partial/files").string() +
+                  ": expected the directory that this run writes, found another or none");
+    EXPECT_THAT(refused.error().hint, HasSubstr("the file system keeps no locks"));
+  }
+  EXPECT_EQ(fixtures::ReadFile(dir / "out/f"), "of another run");
+}
+
 TEST(StagingDirectory, WhatAKillDuringCleanUpLeftIsTakenForOurs) {
   const std::string journal = "moepack-journal 1 id\n";
   using Files = std::vector<std::pair<std::string, std::string>>;

@@ -49,8 +49,7 @@ Plan TwoGroups() {
   plan.groups[0].owned = {{0, {0, 1}}};
   plan.groups[1].owned = {{0, {2, 3}}};
   plan.groups[1].fill = {{0, {0}}};
-  plan.overlay_version = "v1";
-  plan.overlay = {{0, {1}}};
+  plan.overlays = {{"v1", "", {{0, {1}}}, {}}};
   return plan;
 }
 

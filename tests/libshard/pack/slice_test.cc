@@ -140,7 +140,7 @@ TEST_F(TinySlice, NamesItsFilesAsTheDesignSays) {
   EXPECT_THAT(Paths({}),
               ElementsAre("trunk/trunk.safetensors", "groups/000/experts.safetensors",
                           "groups/001/experts.safetensors", "groups/002/experts.safetensors",
-                          HasSubstr("overlays/" + plan_.overlay_version + "/experts")));
+                          HasSubstr("overlays/" + plan_.overlays[0].version + "/experts")));
 }
 
 TEST_F(TinySlice, WritesOnlyTheSelectedParts) {

@@ -13,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 // All of them: a message lists them.
-constexpr const char* kSpellings[] = {"contiguous", "modulo", "explicit:FILE"};
+constexpr const char* kSpellings[] = {"contiguous",   "modulo",  "explicit:FILE", "ranked",
+                                      "coactivation", "session", "same"};
 
 TEST(Partitions, HaveOneNameEachAndAreInTheHelp) {
   std::set<std::string_view> names;
@@ -38,16 +39,18 @@ TEST(Partitions, AreListedWhereTheTextNamesNone) {
     const auto choice = ParsePartition(text);
     ASSERT_FALSE(choice) << text;
     EXPECT_EQ(choice.error().code, Code::kInvalidArgument);
-    EXPECT_EQ(choice.error().message, Cat("expected ", kSpellings[0], ", ", kSpellings[1], " or ",
-                                          kSpellings[2], ", found ", Quoted(text)));
+    EXPECT_EQ(choice.error().message,
+              Cat("expected contiguous, modulo, explicit:FILE, ranked, coactivation, session or "
+                  "same, found ",
+                  Quoted(text)));
   }
 }
 
-// Those that need no file.
+// Those that need neither a file nor statistics.
 TEST(Partitions, GiveEveryExpertOneOwner) {
   for (const char* spelling : kSpellings) {
     const Partition& partition = *ParsePartition(spelling)->partition;
-    if (partition.takes_file) continue;
+    if (partition.takes_file || partition.by_scores) continue;
     Plan plan;
     plan.layers = {{0, 16}, {3, 10}};
     ASSERT_TRUE(partition.make({.groups = 3, .file = ""}, plan)) << partition.name;
@@ -63,6 +66,13 @@ TEST(Partitions, GiveEveryExpertOneOwner) {
       EXPECT_EQ(*owned.rbegin(), experts - 1) << partition.name;
     }
   }
+}
+
+TEST(Partitions, SayWhetherTheyDecideFromStatistics) {
+  for (const char* name : {"ranked", "coactivation", "session", "same"})
+    EXPECT_TRUE(DecidesFromScores(name)) << name;
+  for (const char* name : {"contiguous", "modulo", "explicit", "by-language", ""})
+    EXPECT_FALSE(DecidesFromScores(name)) << name;
 }
 
 }  // namespace

@@ -51,8 +51,12 @@ TEST(CheckPlan, RefusesIdsOutOfRangeEverywhere) {
   plan.remainder[0] = {8};
   EXPECT_THAT(Broken(plan), HasSubstr("remainder: layer 0"));
   plan = SoundPlan();
-  plan.overlay[3] = {0};
-  EXPECT_THAT(Broken(plan), HasSubstr("overlay: layer 3: expected a layer with routed experts"));
+  plan.overlays = {{"v1", "", {{3, {0}}}, {}}};
+  EXPECT_THAT(Broken(plan),
+              HasSubstr("overlay \"v1\": layer 3: expected a layer with routed experts"));
+  plan.overlays = {{"v1", "", {{0, {0}}}, {{}, {{0, {8}}}}}};
+  EXPECT_THAT(Broken(plan),
+              HasSubstr("overlay \"v1\": fill of group 1: layer 0: expected ids below 8, found 8"));
 }
 
 TEST(CheckPlan, RefusesIdsThatDoNotAscend) {
@@ -86,12 +90,12 @@ TEST(CheckPlan, RefusesFillOfTheGroupsOwnOrOfTheRemainder) {
 TEST(CheckPlan, RefusesAnOverlayWithoutVersionOrWithoutExperts) {
   Plan plan = SoundPlan();
   plan.uniform = false;
-  plan.overlay[0] = {0};
-  EXPECT_THAT(Broken(plan), HasSubstr("overlay: version"));
-  plan.overlay_version = "v1";
+  plan.overlays = {{"", "", {{0, {0}}}, {}}};
+  EXPECT_THAT(Broken(plan), HasSubstr("overlay \"\": version: expected 1 to 64"));
+  plan.overlays[0].version = "v1";
   EXPECT_EQ(Broken(plan), "accepted");
-  plan.overlay.clear();
-  EXPECT_THAT(Broken(plan), HasSubstr("overlay: expected expert ids, found none"));
+  plan.overlays[0].experts.clear();
+  EXPECT_THAT(Broken(plan), HasSubstr("overlay \"v1\": expected expert ids, found none"));
 }
 
 TEST(CheckPlan, RefusesABrokenPromiseOfUniformity) {

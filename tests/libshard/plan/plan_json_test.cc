@@ -33,8 +33,7 @@ Plan FullPlan() {
   plan.groups[1].owned = {{0, {3, 4, 5}}, {1, {5, 6}}};
   plan.groups[1].fill = {{1, {1}}};
   plan.remainder = {{0, {6, 7}}, {1, {3, 4, 7}}};
-  plan.overlay_version = "generalists-1";
-  plan.overlay = {{0, {7}}, {1, {7}}};
+  plan.overlays = {{"generalists-1", "", {{0, {7}}, {1, {7}}}, {}}};
   plan.uniform = true;
   return plan;
 }
@@ -60,8 +59,7 @@ void ExpectEqual(const Plan& a, const Plan& b) {
     EXPECT_EQ(a.groups[i].owned, b.groups[i].owned);
     EXPECT_EQ(a.groups[i].fill, b.groups[i].fill);
   }
-  EXPECT_EQ(a.overlay_version, b.overlay_version);
-  EXPECT_EQ(a.overlay, b.overlay);
+  EXPECT_EQ(a.overlays, b.overlays);
   EXPECT_EQ(a.remainder, b.remainder);
   EXPECT_EQ(a.uniform, b.uniform);
 }
@@ -76,10 +74,42 @@ TEST(PlanJson, WritesRangesPerLayerInAFixedOrder) {
             R"([{"version":"generalists-1","parent":null,"experts":{"*":"7"}}])");
 }
 
+PlacementTable TwoGroupTable() {
+  PlacementTable table;
+  table.sessions_by_group = {3, 4};
+  table.tokens.scale = 0.5;
+  table.tokens.ids = {7};
+  table.tokens.scores = {-3, 3};
+  table.tokens.other = {0, 0};
+  return table;
+}
+
+TEST(PlanJson, CarriesThePlacementTable) {
+  const fixtures::TempDir dir;
+  Plan plan = FullPlan();
+  plan.placement = TwoGroupTable();
+  const auto text = PlanText(Model(), plan);
+  ASSERT_TRUE(text) << text.error().message;
+  ASSERT_TRUE(WriteTextFile((dir / "plan.json").string(), *text));
+  const auto read = ReadPlanFile((dir / "plan.json").string(), Model());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->placement, plan.placement);
+  EXPECT_EQ(PlanToJson(Model(), FullPlan()).contains("placement"), false);
+}
+
+TEST(PlanJson, APlacementOfOtherGroupsIsRefused) {
+  Plan plan = FullPlan();
+  plan.placement = TwoGroupTable();
+  plan.placement->sessions_by_group.push_back(1);
+  const auto text = PlanText(Model(), plan);
+  ASSERT_FALSE(text);
+  EXPECT_THAT(text.error().message,
+              HasSubstr("plan.json: placement: sessions: expected 2 groups, found 3"));
+}
+
 TEST(PlanJson, WritesNoOverlayAsAnEmptyArray) {
   Plan plan = FullPlan();
-  plan.overlay_version.clear();
-  plan.overlay.clear();
+  plan.overlays.clear();
   EXPECT_EQ(OverlaysToJson(plan).dump(), "[]");
 }
 
@@ -94,8 +124,7 @@ TEST(PlanJson, ReadsAnOverlayWithoutParent) {
   document["overlays"][0].erase("parent");
   const auto plan = Read(document);
   ASSERT_TRUE(plan) << plan.error().message;
-  EXPECT_EQ(plan->overlay, FullPlan().overlay);
-  EXPECT_EQ(plan->overlay_version, FullPlan().overlay_version);
+  EXPECT_EQ(plan->overlays, FullPlan().overlays);
 }
 
 TEST(PlanJson, IgnoresMembersOfLaterMinorVersions) {
@@ -134,10 +163,26 @@ TEST(PlanJson, RefusesDocumentsOfAnotherShape) {
       {"/partition/remainder", "null", "partition: remainder: expected an object"},
       {"/overlays", "null", "d.json: overlays: expected an array"},
       {"/overlays", "[1]", "d.json: overlays: expected an object"},
-      {"/overlays", "[{}, {}]", "overlays: expected at most one overlay, found 2"},
+      {"/overlays", "[{}, {}]", "overlays: version: expected a string"},
       {"/overlays/0/version", "null", "overlays: version: expected a string"},
-      {"/overlays/0/version", "\"..\"", "overlay: version: expected 1 to 64"},
-      {"/overlays/0/parent", "\"v0\"", "overlays: parent: expected null"},
+      {"/overlays/0/version", "\"..\"", "overlay \"..\": version: expected 1 to 64"},
+      {"/overlays/0/parent", "\"\"", "overlays: parent: expected a version or null"},
+      {"/overlays/0/parent", "\"a b\"", "parent: expected 1 to 64"},
+      {"/overlays/0/parent", "\"generalists-1\"", "parent: expected another version, found itself"},
+      {"/overlays/1", R"({"version": "generalists-1", "experts": {"*": "7"}})",
+       "overlay \"generalists-1\": version: expected once, found twice"},
+      {"/overlays/0/fill", "{}", "overlays: fill: expected an array"},
+      {"/overlays/0/fill", "[7]", "overlays: fill of group 0: expected an object"},
+      {"/overlays/0/fill", R"([{"*": "5"}])",
+       "fill: expected one entry for each of the 2 groups, found 1"},
+      {"/overlays/0/fill", R"([{"*": "5"}, {"1": "9"}])",
+       "fill of group 1: layer 1: expert ids: expected ids from 0 to 7"},
+      {"/overlays/0/fill", R"([{"0": "2"}, {}])",
+       "fill of group 0: layer 0: expected experts of other groups that are not in the overlay, "
+       "found 2"},
+      {"/overlays/0/fill", R"([{"0": "6"}, {}])", "not in the overlay, found 6"},
+      {"/overlays/0/fill", R"([{"0": "7"}, {}])", "not in the overlay, found 7"},
+      {"/overlays/0/fill", R"([{"0": "5"}, {}])", "uniform: expected one eligible count"},
       {"/overlays/0/experts", "{}", "overlays: experts: expected at least one expert id"},
       {"/overlays/0/experts", R"({"0":"7"})", "uniform: expected one eligible count"},
   };

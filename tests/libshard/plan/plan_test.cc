@@ -115,10 +115,12 @@ TEST_F(PlanTest, AnOverlayExpertThatAGroupOwnsCountsOnceAndIsMadeUpFor) {
   const Plan plan = MakePlan(ModelForTest().Layers(1, 8, 2).Build(), options).value();
   // Group 0 owns 0-3 and adds 4; group 1 owns 4-7 and adds 0 and 1.
   EXPECT_EQ(FormatIds(Eligible(plan, 0, 0)), "0-5");
-  EXPECT_EQ(FillText(plan, 0, 0), "5");
+  EXPECT_EQ(FillText(plan, 0, 0), "");
+  EXPECT_EQ(FormatIds(IdsOf(FillOf(*plan.current_overlay(), 0), 0)), "5");
   EXPECT_EQ(FormatIds(Eligible(plan, 1, 0)), "0-1,4-7");
   EXPECT_EQ(FillText(plan, 1, 0), "");
-  EXPECT_EQ(plan.overlay_version, "v1");
+  EXPECT_EQ(FormatIds(IdsOf(FillOf(*plan.current_overlay(), 1), 0)), "");
+  EXPECT_EQ(plan.current_overlay()->version, "v1");
   EXPECT_TRUE(plan.uniform);
   ExpectSound(plan);
 }
@@ -201,8 +203,10 @@ TEST_F(PlanTest, RefusesMoreGroupsTimesExpertsThanAPlanMayHave) {
 TEST_F(PlanTest, RefusesAnUnknownPartitionAndListsTheKnownOnes) {
   const Error error = ErrorOf(ModelForTest().Layers(1, 8, 2).Build(), Groups(2, "random"));
   EXPECT_EQ(error.code, Code::kInvalidArgument);
-  EXPECT_THAT(error.message,
-              HasSubstr("expected contiguous, modulo or explicit:FILE, found \"random\""));
+  EXPECT_THAT(
+      error.message,
+      HasSubstr("expected contiguous, modulo, explicit:FILE, ranked, coactivation, session or "
+                "same, found \"random\""));
 }
 
 TEST_F(PlanTest, RefusesAModelWithoutTopK) {
@@ -220,7 +224,7 @@ TEST_F(PlanTest, RefusesFewerEligibleExpertsThanTheRouterPicks) {
   EXPECT_THAT(error.message, HasSubstr("group 0: layer 0: eligible experts: expected at least 6"));
   EXPECT_THAT(error.message, HasSubstr("found 4"));
   EXPECT_THAT(error.hint, HasSubstr("fewer groups or a larger overlay"));
-  // Group 0 owns both of 0 and 1, so it is fill that brings it to 6.
+  // Group 0 owns both of 0 and 1, so it is the overlay's fill that brings it to 6.
   options.overlay_file = Overlay(R"({"version": "v1", "layers": {"*": "0-1"}})");
   EXPECT_TRUE(MakePlan(model, options));
 }
@@ -261,7 +265,7 @@ TEST_F(PlanTest, TakesOverlayVersionsOfUpTo64Characters) {
   options.overlay_file = overlay(std::string(64, 'a'));
   const auto longest = MakePlan(model, options);
   ASSERT_TRUE(longest) << longest.error().message;
-  EXPECT_EQ(longest->overlay_version, std::string(64, 'a'));
+  EXPECT_EQ(longest->current_overlay()->version, std::string(64, 'a'));
   options.overlay_file = overlay(std::string(65, 'a'));
   const auto too_long = MakePlan(model, options);
   ASSERT_FALSE(too_long);

@@ -79,6 +79,13 @@ TEST_F(PlanWarningsTest, WarnsOfLayersAndEligibleSetsThatDiffer) {
   EXPECT_THAT(WarningsOf(model, options), Contains(HasSubstr("number of eligible experts")));
 }
 
+TEST_F(PlanWarningsTest, NodesMayDifferAsLongAsTheLayersOfEachDoNot) {
+  PlanOptions options = WarnedGroups(3);
+  options.uniform = false;  // 6, 5 and 5 experts in every layer
+  const auto warnings = WarningsOf(ModelForTest().Layers(3, 16, 2).Build(), options);
+  EXPECT_THAT(warnings, Not(Contains(HasSubstr("number of eligible experts"))));
+}
+
 TEST_F(PlanWarningsTest, WarnsWhenRoutingGroupsAreCut) {
   ModelConfig config;
   config.routing.groups = 4;

@@ -27,6 +27,7 @@ inline Statistics SampleStatistics() {
   prefill.layers[0][3] = {100, 0.1, 0, 3.3e8, 1e30f};
   prefill.layers[1][0] = {300, 300, 128, 12, 1};
   prefill.layers[1][2].peak = 7;
+  session.token_counts = {{0, 1}, {3, 200}, {70000, 90}};
   statistics.sessions = {session, {"b", "", "cuda", "f32", {}}};
   statistics.co_selection[0] = {1, 0, 300, 5, 0, 200};
   return statistics;

@@ -9,6 +9,7 @@
 #include "libshard/base/bytes.h"
 #include "libshard/base/digest.h"
 #include "libshard/base/file.h"
+#include "libshard/base/text.h"
 #include "tests/libshard/stats/sample.h"
 
 namespace moepack {
@@ -19,9 +20,9 @@ using ::testing::HasSubstr;
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 // The binary with its payload changed and the header made to fit again.
-std::string WithPayload(const std::string& payload) {
+std::string WithPayload(const std::string& payload, uint32_t version = kStatisticsVersion) {
   std::string file(kStatisticsMagic);
-  moepack::AppendLe(file, kStatisticsVersion);
+  moepack::AppendLe(file, version);
   moepack::AppendLe(file, uint64_t{payload.size()});
   const std::string hex = moepack::Xxh3Hex(Bytes(payload));
   for (size_t i = 0; i < hex.size(); i += 2) {
@@ -134,9 +135,67 @@ TEST(StatisticsFile, NoTableIsLargerThanItsBytesAllow) {
 
 TEST(StatisticsFile, AnotherVersionIsUnsupported) {
   std::string file = StatisticsToBinary(SampleStatistics());
-  file[8] = 2;
+  file[8] = 3;
   EXPECT_EQ(BinaryError(file).code, Code::kUnsupported);
-  EXPECT_EQ(JsonError([](Json& json) { json["version"] = 2u; }).code, Code::kUnsupported);
+  EXPECT_EQ(BinaryError(file).message, "stats.bin: version: expected 1 to 2, found 3");
+  EXPECT_EQ(JsonError([](Json& json) { json["version"] = 3u; }).message,
+            "stats.json: version: expected 1 to 2, found 3");
+  EXPECT_EQ(JsonError([](Json& json) { json["version"] = 0u; }).code, Code::kUnsupported);
+}
+
+TEST(StatisticsFile, VersionOneHasNoTokenCountsAndIsStillRead) {
+  Statistics statistics = SampleStatistics();
+  statistics.sessions.pop_back();
+  statistics.sessions[0].token_counts.clear();
+  std::string payload = StatisticsToBinary(statistics).substr(36);
+  // The number of token ids, 0, stands in front of the pairs, which take eleven bytes.
+  payload.erase(payload.size() - 12, 1);
+  const std::string file = WithPayload(payload, kFirstStatisticsVersion);
+  const auto read = StatisticsFromBinary("old.bin", Bytes(file));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, statistics);
+  Json document = StatisticsToJson(statistics);
+  document["version"] = 1u;
+  const auto again = StatisticsFromJson("old.json", document);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(*again, statistics);
+}
+
+TEST(StatisticsFile, TokenCountsThatMakeNoSenseAreRefused) {
+  const std::string where = "session \"a.txt\": token_counts: ";
+  const auto json_error = [](const Json& ids, const Json& counts) {
+    return JsonError([&](Json& json) {
+             json["sessions"][0]["token_counts"] = {{"ids", ids}, {"counts", counts}};
+           })
+        .message;
+  };
+  // As a document has them: what is not negative is unsigned.
+  const auto list = [](const std::vector<int64_t>& values) {
+    Json array = Json::array();
+    for (const int64_t value : values)
+      array.push_back(value < 0 ? Json(value) : Json(static_cast<uint64_t>(value)));
+    return array;
+  };
+  EXPECT_EQ(json_error(list({7, 7}), list({1, 1})),
+            Cat("stats.json: ", where, "expected ascending ids, found 7 after 7"));
+  EXPECT_EQ(json_error(list({7}), list({0})),
+            Cat("stats.json: ", where, "id 7: expected a count of at least 1, found 0"));
+  EXPECT_EQ(
+      json_error(list({1, 7}), list({200, 101})),
+      Cat("stats.json: ", where, "expected at most the 300 tokens of the prefill, found 301"));
+  EXPECT_EQ(json_error(list({1 << 24}), list({1})),
+            Cat("stats.json: ", where, "expected ids up to 16777215, found 16777216"));
+  EXPECT_EQ(json_error(list({1, 7}), list({1})),
+            Cat("stats.json: ", where, "counts: expected 2 numbers, found 1"));
+  EXPECT_THAT(json_error(list({-1}), list({1})), HasSubstr("ids: expected numbers below 2^32"));
+  EXPECT_THAT(json_error(list({1}), list({-1})), HasSubstr("counts: expected numbers below 2^32"));
+  Statistics beyond = SampleStatistics();
+  beyond.sessions[0].token_counts = {{1u << 24, 1}};
+  EXPECT_THAT(BinaryError(StatisticsToBinary(beyond)).message,
+              HasSubstr("expected the distance to a token id"));
+  beyond.sessions[0].token_counts = {{1u << 23, 1}, {(1u << 24) + 9, 1}};
+  EXPECT_EQ(BinaryError(StatisticsToBinary(beyond)).message,
+            Cat("stats.bin: ", where, "expected ids up to 16777215, found 16777225"));
 }
 
 TEST(StatisticsFile, AnotherDocumentIsRefused) {

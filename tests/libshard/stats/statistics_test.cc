@@ -29,6 +29,7 @@ TEST(Statistics, MergingAppendsSessionsAndAddsPairs) {
   ASSERT_EQ(all.sessions.size(), 4u);
   EXPECT_EQ(all.sessions[2].name, "a.txt2");
   EXPECT_EQ(all.sessions[2].phases, SampleStatistics().sessions[0].phases);
+  EXPECT_EQ(all.sessions[2].token_counts, SampleStatistics().sessions[0].token_counts);
   EXPECT_EQ(all.co_selection[0][2], 600u);
 }
 

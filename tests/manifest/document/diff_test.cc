@@ -63,12 +63,12 @@ TEST(DiffTest, NamesFillAndRemainder) {
 TEST(DiffTest, NamesAChangedOverlayAndWhatNeedNotBeCopied) {
   const sample::Distribution a = sample::Make();
   Plan plan = sample::MakePlan();
-  plan.overlay_version = "generalists-2";
-  plan.overlay[2] = {0, 5};
+  plan.overlays[0].version = "generalists-2";
+  plan.overlays[0].experts[2] = {4, 5};
   const sample::Distribution b = sample::Make(plan);
   const DiffReport report = DiffManifests(a.manifest, b.manifest);
   EXPECT_TRUE(Has(report, "overlay: version: generalists-1 -> generalists-2")) << Lines(report);
-  EXPECT_TRUE(Has(report, "overlay: layer 2, experts: 0 -> 0,5")) << Lines(report);
+  EXPECT_TRUE(Has(report, "overlay: layer 2, experts +4-5 -0: 0 -> 4-5")) << Lines(report);
   const uint64_t overlay = b.manifest.BytesOf(Role::kOverlay);
   EXPECT_EQ(report.changed_bytes, overlay);
   EXPECT_EQ(report.same_bytes, b.manifest.BytesOf(Role::kTrunk) + b.manifest.BytesOf(Role::kGroup));
@@ -139,6 +139,27 @@ TEST(DiffTest, NamesAnotherPlacementOfSessions) {
   EXPECT_EQ(TextOf(report)[0], "routing: placement: {\"rule\":\"hash\"} -> {\"rule\":\"race\"}");
 }
 
+TEST(DiffTest, ShowsPlacementTablesByTheirDigests) {
+  Manifest a = sample::Make().manifest;
+  PlacementTable table;
+  table.sessions_by_group = {1, 2, 3};
+  table.tokens.scale = 1;
+  table.tokens.other = {0, 0, 0};
+  for (uint32_t id = 0; id < 1000; ++id) {
+    table.tokens.ids.push_back(id);
+    for (int8_t score : {1, 0, -1}) table.tokens.scores.push_back(score);
+  }
+  a.plan.placement = table;
+  Manifest b = a;
+  EXPECT_TRUE(DiffManifests(a, b).changes.empty());
+  b.plan.placement->tokens.scores[17] = 5;
+  const DiffReport report = DiffManifests(a, b);
+  ASSERT_EQ(report.changes.size(), 1u) << Lines(report);
+  const std::string text = TextOf(report)[0];
+  EXPECT_LT(text.size(), 800u);
+  EXPECT_NE(text.find("\"scores\":\"xxh3 "), std::string::npos) << text;
+}
+
 TEST(DiffTest, NamesRecipeToolVersionAndImatrix) {
   const Manifest a = sample::Make().manifest;
   Manifest b = a;
@@ -173,7 +194,7 @@ TEST(DiffTest, NamesSectionsThatAreCarriedAndThoseOfNewerVersions) {
 
 TEST(DiffTest, GroupsChangesInAFixedOrder) {
   Plan plan = sample::MakePlan();
-  plan.overlay_version = "generalists-2";
+  plan.overlays[0].version = "generalists-2";
   plan.scheme = "modulo";
   sample::Distribution b = sample::Make(plan);
   b.manifest.model.revision = "v2";

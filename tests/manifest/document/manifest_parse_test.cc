@@ -12,6 +12,7 @@ using nlohmann::ordered_json;
 TEST(ParseManifestTest, ReadsBackEveryFieldThatWasWritten) {
   sample::Distribution made = sample::Make();
   made.manifest.created = 5;
+  made.manifest.model.license = {"other", "own", "https://example.com/LICENSE"};
   made.Bundle("trunk/trunk.safetensors").tensors[0].source = "embed.weight";
   const auto read = ParseManifest("x", WriteManifest(made.manifest));
   ASSERT_TRUE(read) << read.error().message;
@@ -19,8 +20,9 @@ TEST(ParseManifestTest, ReadsBackEveryFieldThatWasWritten) {
   EXPECT_EQ(read->model.moe_layers, made.manifest.model.moe_layers);
   EXPECT_EQ(read->model.top_k, made.manifest.model.top_k);
   EXPECT_EQ(read->model.scale, 2.5);
+  EXPECT_EQ(read->model.license, made.manifest.model.license);
   EXPECT_EQ(read->plan.groups[0].fill, made.manifest.plan.groups[0].fill);
-  EXPECT_EQ(read->plan.overlay, made.manifest.plan.overlay);
+  EXPECT_EQ(read->plan.overlays, made.manifest.plan.overlays);
   ASSERT_EQ(read->bundles.size(), 5u);
   const TensorRecord& tensor = read->bundles[1].tensors.back();
   EXPECT_EQ(tensor.shape, (std::vector<uint64_t>{3, 4, 8}));
@@ -108,11 +110,22 @@ const std::vector<Hostile>& HostileDocuments() {
       {"expert_in_two_groups", Set("/partition/groups/2/experts/*", "3-5"), "expert 3"},
       {"expert_in_no_group", Set("/partition/groups/2/experts/*", "4"), "remainder"},
       {"two_overlays", [](ordered_json& d) { d["overlays"].push_back(d["overlays"][0]); },
-       "at most one overlay"},
+       "overlay \"generalists-1\": version: expected once, found twice"},
+      {"parent_of_itself", Set("/overlays/0/parent", "generalists-1"),
+       "parent: expected another version, found itself"},
+      {"fill_of_too_few_groups",
+       [](ordered_json& d) {
+         d["overlays"][0]["fill"] = {{{"*", "5"}}, ordered_json::object()};
+       },
+       "fill: expected one entry for each of the 3 groups, found 2"},
       {"another_policy", Set("/routing/policy", "random"), "policy", Code::kUnsupported},
       {"another_mask_point", Set("/routing/mask_point", "scores"), "mask_point",
        Code::kUnsupported},
       {"placement_without_rule", Set("/routing/placement", ordered_json::object()), "rule"},
+      {"placement_of_other_groups",
+       Set("/routing/placement",
+           {{"rule", "table"}, {"prefix_tokens", 32}, {"margin", 2}, {"sessions", {3, 4}}}),
+       "routing: placement: sessions: expected 3 groups, found 2"},
       {"stages_as_object", Set("/stages", ordered_json::object()), "stages: expected an array"},
       {"quality_as_text", Set("/quality", "good"), "quality: expected an object"},
       {"complete_as_number", Set("/complete", 1), "complete: expected true or false"},

@@ -62,7 +62,7 @@ TEST(VersionsTest, AreDigestsOfWhatTheyStandFor) {
 TEST(VersionsTest, ChangeWithWhatTheyStandForAndWithNothingElse) {
   const Versions before = ComputeVersions("0123456789abcdef", sample::MakePlan());
   Plan plan = sample::MakePlan();
-  plan.overlay[1] = {0, 5};
+  plan.overlays[0].experts[1] = {0, 5};
   const Versions overlay = ComputeVersions("0123456789abcdef", plan);
   EXPECT_EQ(overlay.shard, before.shard);
   EXPECT_NE(overlay.replica, before.replica);
@@ -76,8 +76,7 @@ TEST(VersionsTest, ChangeWithWhatTheyStandForAndWithNothingElse) {
 
 TEST(VersionsTest, HaveNoReplicaWithoutAnOverlay) {
   Plan plan = sample::MakePlan();
-  plan.overlay.clear();
-  plan.overlay_version.clear();
+  plan.overlays.clear();
   EXPECT_EQ(ComputeVersions("0123456789abcdef", plan).replica, "");
 }
 

@@ -62,6 +62,27 @@ TEST(WriteManifestTest, LeavesOutWhatDoesNotApply) {
   EXPECT_TRUE(document["model"]["source"][1].contains("sha256"));
 }
 
+TEST(WriteManifestTest, CarriesThePlacementTableInRouting) {
+  Manifest manifest = sample::Make().manifest;
+  PlacementTable table;
+  table.sessions_by_group = {1, 2, 3};
+  table.tokens.scale = 0.125;
+  table.tokens.ids = {5, 9};
+  table.tokens.scores = {1, 0, -1, 2, 2, -4};
+  table.tokens.other = {0, 0, 0};
+  manifest.plan.placement = table;
+  const std::string text = WriteManifest(manifest);
+  auto document = nlohmann::ordered_json::parse(text);
+  EXPECT_EQ(document["routing"]["placement"]["rule"], "table");
+  document["routing"]["placement"]["later"] = {1, 2};
+  const auto read = ParseManifest("x", document.dump());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->plan.placement, table);
+  // What a later version adds is kept.
+  const auto again = nlohmann::ordered_json::parse(WriteManifest(*read));
+  EXPECT_EQ(again["routing"]["placement"], document["routing"]["placement"]);
+}
+
 TEST(WriteManifestTest, WritesTheTimeOnlyWhenThereIsOne) {
   Manifest manifest = sample::Make().manifest;
   const auto tool = [&] { return ordered_json::parse(WriteManifest(manifest))["tool"]; };

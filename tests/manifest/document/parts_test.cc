@@ -16,8 +16,7 @@ Manifest PartsSample() {
   manifest.plan.layers = {{0, 4}};
   manifest.plan.groups.resize(2);
   manifest.plan.groups[0].owned[0] = {0, 1, 2, 3};
-  manifest.plan.overlay_version = "v1";
-  manifest.plan.overlay[0] = {1};
+  manifest.plan.overlays = {{"v1", "", {{0, {1}}}, {}}};
   return manifest;
 }
 
@@ -25,6 +24,7 @@ BundleRecord Bundle(Role role, std::optional<uint32_t> group = std::nullopt) {
   BundleRecord record;
   record.role = role;
   record.group = group;
+  if (role == Role::kOverlay) record.file = "overlays/v1/experts.safetensors";
   record.format = "safetensors";
   return record;
 }

@@ -73,7 +73,7 @@ inline std::string Noise(size_t count, uint32_t seed) {
 
 inline ExpertIds IdsIn(const moepack::Plan& plan, Role role, std::optional<uint32_t> group,
                        uint32_t layer) {
-  if (role == Role::kOverlay) return moepack::IdsOf(plan.overlay, layer);
+  if (role == Role::kOverlay) return moepack::IdsOf(moepack::HeldBy(plan.overlays.back()), layer);
   if (role == Role::kRemainder) return moepack::IdsOf(plan.remainder, layer);
   if (role == Role::kTrunk) return {};
   const moepack::GroupPlan& own = plan.groups.at(group.value());
@@ -82,7 +82,8 @@ inline ExpertIds IdsIn(const moepack::Plan& plan, Role role, std::optional<uint3
 
 inline std::string PathOf(const moepack::Plan& plan, Role role, std::optional<uint32_t> group) {
   if (role == Role::kTrunk) return "trunk/trunk.safetensors";
-  if (role == Role::kOverlay) return "overlays/" + plan.overlay_version + "/experts.safetensors";
+  if (role == Role::kOverlay)
+    return "overlays/" + plan.overlays.back().version + "/experts.safetensors";
   if (role == Role::kRemainder) return "remainder/experts.safetensors";
   return "groups/00" + std::to_string(group.value()) + "/experts.safetensors";
 }
@@ -94,7 +95,7 @@ inline fixtures::Metadata MetadataOf(const moepack::manifest::Manifest& manifest
                                  {"moepack.model", manifest.versions.model},
                                  {"moepack.role", std::string(RoleName(role))}};
   if (group) metadata["moepack.group"] = std::to_string(*group);
-  if (role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlay_version;
+  if (role == Role::kOverlay) metadata["moepack.overlay"] = plan.overlays.back().version;
   if (role == Role::kTrunk) return metadata;
   moepack::LayerExperts experts;
   for (const auto& [layer, count] : plan.layers) experts[layer] = IdsIn(plan, role, group, layer);
@@ -146,14 +147,15 @@ inline moepack::Plan MakePlan() {
   plan.layers = {{1, 6}, {2, 6}};
   plan.top_k = {{1, 2}, {2, 2}};
   plan.groups.resize(3);
+  plan.overlays.resize(1);
+  plan.overlays[0].version = "generalists-1";
   for (uint32_t layer : {1u, 2u}) {
     for (uint32_t group = 0; group < 3; ++group) {
       plan.groups[group].owned[layer] = {2 * group, 2 * group + 1};
     }
     plan.groups[0].fill[layer] = {2};
-    plan.overlay[layer] = {0};
+    plan.overlays[0].experts[layer] = {0};
   }
-  plan.overlay_version = "generalists-1";
   plan.uniform = true;
   return plan;
 }
@@ -217,7 +219,7 @@ inline Distribution Make(const moepack::Plan& plan = MakePlan()) {
   for (uint32_t group = 0; group < plan.groups.size(); ++group) {
     AddBundle(out, Role::kGroup, group, ExpertTensors(plan, Role::kGroup, group));
   }
-  if (!plan.overlay_version.empty()) {
+  if (!plan.overlays.empty()) {
     AddBundle(out, Role::kOverlay, std::nullopt, ExpertTensors(plan, Role::kOverlay, std::nullopt));
   }
   AddAsset(out, "config.json", "{}\n");

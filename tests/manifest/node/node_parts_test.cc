@@ -124,7 +124,7 @@ TEST_F(NodePartsTest, APackedTensorThatIsNotAMultipleOfItsExpertsIsAMismatch) {
   const Error error = Refusal();
   EXPECT_EQ(error.code, Code::kMismatch);
   EXPECT_THAT(error.message,
-              HasSubstr("shape: expected 5 experts along the first axis, found [4, "));
+              HasSubstr("shape: expected 4 experts along the first axis, found [3, "));
 }
 
 TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {
@@ -135,6 +135,7 @@ TEST_F(NodePartsTest, AnExplicitExpertThatIsNotEligibleIsAMismatch) {
     for (auto& [layer, ids] : plan.groups[1].owned) ids = {2, 4, 5};
     plan.groups[0].fill.clear();
     plan.groups[1].fill.clear();
+    plan.overlays[0].fill.clear();
     plan.uniform = false;
     manifest.versions = ComputeVersions(manifest.versions.model, plan);
   });

@@ -75,11 +75,12 @@ Plan PlanFor(const MoeModel& model) {
   plan.layers = LayerCountsOf(model);
   plan.top_k = TopKOf(model);
   plan.groups.resize(2);
+  plan.overlays.resize(1);
+  plan.overlays[0].version = "v1";
   for (const auto& [layer, experts] : plan.layers) {
     for (uint32_t id = 0; id < experts; ++id) plan.groups[id % 2].owned[layer].push_back(id);
-    plan.overlay[layer] = {0, 1, experts - 1};
+    plan.overlays[0].experts[layer] = {0, 1, experts - 1};
   }
-  plan.overlay_version = "v1";
   return plan;
 }
 

@@ -101,12 +101,27 @@ const std::vector<Breakage>& Breakages() {
        "group 0, layer 1: fill: expected experts of other groups, found 1"},
       {"overlay-consistent",
        [](D& d) {
-         d.Remove("overlays/generalists-1/experts.safetensors");
-         sample::AddBundle(d, Role::kOverlay, std::nullopt,
-                           sample::ExpertTensors(d.manifest.plan, Role::kOverlay, std::nullopt),
-                           "overlays/other/experts.safetensors");
+         d.manifest.plan.overlays[0].parent = "generalists-1";
+         d.UpdateVersions();
        },
-       "expected a file below \"overlays/generalists-1/\""},
+       "overlay \"generalists-1\": parent: expected the name of another version, found "
+       "\"generalists-1\""},
+      {"overlay-consistent",
+       [](D& d) {
+         d.manifest.plan.overlays[0].fill = {{{1, {0}}}, {}, {}};
+         d.UpdateVersions();
+       },
+       "overlay generalists-1, group 0, layer 1: fill: expected experts of other groups that are "
+       "not in the overlay, found 0"},
+      {"overlay-consistent",
+       [](D& d) {
+         d.manifest.plan.overlays[0].fill = {{{1, {0}}}, {}};
+         d.UpdateVersions();
+       },
+       "overlay generalists-1: fill: expected one entry for each of the 3 groups, found 2"},
+      {"overlay-consistent",
+       [](D& d) { d.manifest.plan.overlays.push_back(d.manifest.plan.overlays[0]); },
+       "overlay \"generalists-1\": version: expected once, found twice"},
       {"eligible-at-least-top-k",
        [](D& d) { d.manifest.plan.top_k[2] = d.manifest.model.top_k[2] = 4; },
        "group 0, layer 2: eligible experts: expected at least 4 (top-k), found 3"},
@@ -198,6 +213,21 @@ TEST(VerifyTest, FindsEachBrokenRuleAndNothingElse) {
     EXPECT_FALSE(report.passed());
     EXPECT_NE(TextOf(report).find(breakage.message), std::string::npos) << TextOf(report);
   }
+}
+
+TEST(VerifyTest, FindsAFileOfNoVersionOfTheOverlay) {
+  sample::Distribution made = sample::Make();
+  made.Remove("overlays/generalists-1/experts.safetensors");
+  sample::AddBundle(made, Role::kOverlay, std::nullopt,
+                    sample::ExpertTensors(made.manifest.plan, Role::kOverlay, std::nullopt),
+                    "overlays/other/experts.safetensors");
+  const VerifyReport report = VerifySample(made);
+  EXPECT_TRUE(BrokenRules(report).contains("overlay-consistent"));
+  EXPECT_NE(TextOf(report).find("overlay: expected a file below \"overlays/generalists-1/\", found "
+                                "\"overlays/other/experts.safetensors\""),
+            std::string::npos)
+      << TextOf(report);
+  EXPECT_NE(TextOf(report).find("found none for overlay generalists-1"), std::string::npos);
 }
 
 TEST(VerifyTest, FindsIdsThatTheLayerDoesNotHave) {

@@ -37,6 +37,16 @@ TEST(FrontMatter, OfQuantizedBundlesNamesBaseModelRelationAndLibrary) {
             "---\n");
 }
 
+TEST(FrontMatter, StatesTheLicenceOfTheBaseModel) {
+  Manifest manifest = Quantized();
+  manifest.model.license = {"other", "glm \"5\"", "https://example.com/LICENSE"};
+  EXPECT_THAT(FrontMatter(manifest), HasSubstr("license: \"other\"\n"
+                                               "license_name: \"glm \\\"5\\\"\"\n"
+                                               "license_link: \"https://example.com/LICENSE\"\n"));
+  const ModelCard card = ParseModelCard(FrontMatter(manifest));
+  EXPECT_THAT(card.at("license"), ElementsAre("other"));
+}
+
 // The Hub has no word for a model whose bytes were cut and not changed.
 TEST(FrontMatter, OfCopiedBytesClaimsNoRelation) {
   const std::string text = FrontMatter(sample::Make().manifest);

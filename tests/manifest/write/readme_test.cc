@@ -106,8 +106,7 @@ TEST(DistributionReadme, SeveralFilesOfAPartShareItsRow) {
 
 TEST(DistributionReadme, WithoutIdAndOverlayTheFamilyNamesIt) {
   Plan plan = sample::MakePlan();
-  plan.overlay_version = "";
-  plan.overlay.clear();
+  plan.overlays.clear();
   sample::Distribution made = sample::Make(plan);
   made.manifest.model.id = "";
   const std::string text = DistributionReadme(made.manifest);

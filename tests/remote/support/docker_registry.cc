@@ -23,6 +23,14 @@ std::optional<DockerRegistry::Request> LoggedRequest(const std::string& line) {
 
 }  // namespace
 
+DockerRegistry::Settings DockerRegistry::WithPassword(const std::filesystem::path& file) {
+  // bcrypt of "confidential", as `htpasswd -B` makes it.
+  std::ofstream(file) << "me:$2b$04$BswKkXRj/lF7mmSHlkz7eeznJpZWfvEkOsuST4PrN3I8sMsygsR4O\n";
+  Settings settings;
+  settings.more = Cat("auth:\n  htpasswd:\n    realm: test\n    path: ", file.string(), "\n");
+  return settings;
+}
+
 DockerRegistry::DockerRegistry(const std::filesystem::path& directory, Settings settings)
     : directory_(directory), settings_(std::move(settings)) {
   std::filesystem::create_directories(directory_ / "storage");
@@ -78,6 +86,19 @@ std::vector<DockerRegistry::Request> DockerRegistry::requests() const {
 }
 
 void DockerRegistry::Forget() { forgotten_ = Log().size(); }
+
+// A blob is written first, then the file `link` in its repository.
+std::set<std::string> DockerRegistry::BlobsOf(const std::string& repository) const {
+  const std::filesystem::path layers =
+      directory_ / "storage/docker/registry/v2/repositories" / repository / "_layers/sha256";
+  std::set<std::string> digests;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(layers, none)) {
+    const auto size = std::filesystem::file_size(entry.path() / "link", none);
+    if (!none && size > 0) digests.insert(Cat("sha256:", entry.path().filename().string()));
+  }
+  return digests;
+}
 
 std::filesystem::path DockerRegistry::BlobPath(const std::string& digest) const {
   const std::string hex = digest.substr(digest.find(':') + 1);

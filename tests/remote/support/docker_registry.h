@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class DockerRegistry {
     int status = 0;
   };
 
+  // For those who log in as "me" with the password "confidential"; writes `file`, as htpasswd does.
+  static Settings WithPassword(const std::filesystem::path& file);
   static bool IsInstalled() { return !FindProgram("docker-registry").empty(); }
 
   // Keeps everything in `directory`, which is made. started() says whether it runs.
@@ -50,6 +53,8 @@ class DockerRegistry {
   // program failed.
   bool CollectGarbage();
 
+  // The digests of the blobs that a repository has, without manifests.
+  std::set<std::string> BlobsOf(const std::string& repository) const;
   // Where it keeps the bytes of a blob.
   std::filesystem::path BlobPath(const std::string& digest) const;
 

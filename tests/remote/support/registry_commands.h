@@ -21,10 +21,11 @@ class RegistryCommands : public testing::Test {
  protected:
   void SetUp() override {
     if (!DockerRegistry::IsInstalled()) GTEST_SKIP() << "docker-registry is not installed";
-    registry_.emplace(workspace_ / "registry");
+    registry_.emplace(workspace_ / "registry", RegistrySettings());
     ASSERT_TRUE(registry_->started()) << registry_->Log();
     Build("fixtures/tiny-overlay.json", "out");
   }
+  virtual DockerRegistry::Settings RegistrySettings() const { return {}; }
   void Build(const std::string& overlay, const std::string& out) {
     Runs("build fixtures/tiny-moe --groups 3 --overlay-file " + overlay + " --quantize Q4_K_M -o " +
          out);
@@ -79,6 +80,8 @@ class RegistryCommands : public testing::Test {
   ScopedVariable home_{"HOME", workspace_ / "home"}, docker_{"DOCKER_CONFIG", workspace_ / "none"},
       runtime_{"XDG_RUNTIME_DIR", workspace_ / "none"},
       config_{"XDG_CONFIG_HOME", workspace_ / "none"}, state_{"XDG_STATE_HOME", ""},
+      login_file_{"REGISTRY_AUTH_FILE", ""}, login_user_{"MOEPACK_REGISTRY_USERNAME", ""},
+      login_password_{"MOEPACK_REGISTRY_PASSWORD", ""}, login_token_{"MOEPACK_REGISTRY_TOKEN", ""},
       proxy_{"http_proxy", ""}, all_proxy_{"all_proxy", ""};
 };
 

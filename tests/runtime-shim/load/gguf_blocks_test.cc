@@ -35,10 +35,12 @@ TEST(LoadGgufBlocks, TheLastBlocksDoNotRun) {
   Plan plan;
   plan.layers = plan.top_k = {{2, 8}, {3, 8}};
   plan.groups.resize(1);
-  plan.groups[0].owned = plan.overlay = {{2, {0}}, {3, {0}}};
+  plan.groups[0].owned = {{2, {0}}, {3, {0}}};
+  plan.overlays = {{"v1", "", plan.groups[0].owned, {{{3, {1}}}}}};
   plan = blocks->Trim(plan);
   EXPECT_EQ(plan.layers.size(), 1u);
-  EXPECT_EQ(plan.overlay.size(), 1u);
+  EXPECT_EQ(plan.overlays[0].experts.size(), 1u);
+  EXPECT_TRUE(plan.overlays[0].fill.empty());
   EXPECT_EQ(plan.groups[0].owned.size(), 1u);
 }
 

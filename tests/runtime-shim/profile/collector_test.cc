@@ -83,6 +83,17 @@ TEST_F(Collector, KeepsDecodeApart) {
   EXPECT_EQ(Tally(Phase::kDecode).layers[0][0].count, 1u);
 }
 
+TEST_F(Collector, CountsTheTokensOfThePrefillWithoutSinks) {
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{7, 9, 8, kBos, 9});
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{10, 9, 2});
+  collector_.Feeding(Phase::kDecode, std::vector<uint32_t>{8, 8});
+  EXPECT_EQ(collector_.statistics().sessions.back().token_counts,
+            (TokenCounts{{2, 1}, {8, 1}, {9, 3}, {10, 1}}));
+  collector_.StartSession("t", "code", "cpu", "f32");
+  collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>{5, 6});
+  EXPECT_EQ(collector_.statistics().sessions.back().token_counts, (TokenCounts{{6, 1}}));
+}
+
 TEST_F(Collector, TheSecondRunOfTokensIsTheOddHalf) {
   collector_.Feeding(Phase::kPrefill, std::vector<uint32_t>(kRunTokens + 1, 7));
   const Batch batch = {

@@ -18,7 +18,7 @@ Plan SmallPlan() {
   plan.groups[0].owned = {{0, {0, 1}}, {1, {0, 1}}};
   plan.groups[1].owned = {{0, {2, 3}}, {1, {2}}};
   plan.groups[1].fill = {{1, {0}}};
-  plan.overlay = {{0, {0}}};
+  plan.overlays = {{"v1", "", {{0, {0}}}, {}}};
   return plan;
 }
 
@@ -43,7 +43,8 @@ TEST(NodeReport, SumsTheFilesOfEveryPart) {
     files[i].size = 10 + i;
   }
   files[2].group = 1;
-  const PartBytes bytes = BytesOfFiles(files, 2);
+  files[3].path = "overlays/v1/experts.safetensors";
+  const PartBytes bytes = BytesOfFiles(files, SmallPlan());
   EXPECT_EQ(bytes.trunk, 21u);
   EXPECT_EQ(bytes.overlay, 13u);
   EXPECT_EQ(bytes.remainder, 14u);

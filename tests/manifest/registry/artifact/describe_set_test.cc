@@ -27,8 +27,7 @@ Manifest ThreeGroups() {
   made.plan.layers = {{0, 8}};
   made.plan.groups.resize(3);
   for (uint32_t group = 0; group < 3; ++group) made.plan.groups[group].owned[0] = {group};
-  made.plan.overlay[0] = {4};
-  made.plan.overlay_version = "v2";
+  made.plan.overlays = {{"v2", "", {{0, {4}}}, {}}};
   const auto add = [&](Role role, std::optional<uint32_t> group, const char* file, char digit) {
     made.bundles.push_back({role, group, file, "safetensors", 7, std::string(64, digit), {}, {}});
   };
@@ -107,7 +106,8 @@ TEST(DescribeSet, TheSetIdIsThatOfTrunkAndGroups) {
     return AnnotationOf(DescribeSet(made, kFiles).annotations, kSetIdKey);
   };
   Manifest other = ThreeGroups();
-  other.plan.overlay_version = "v3";
+  other.plan.overlays[0].version = "v3";
+  other.bundles.back().file = "overlays/v3/o";
   other.bundles.back().sha256 = std::string(64, 'f');
   EXPECT_EQ(id(other), id(ThreeGroups()));
   other.bundles[0].sha256 = std::string(64, 'f');

@@ -62,6 +62,19 @@ Manifest KnowsAll() {
   return manifest;
 }
 
+TEST(ModelConfig, ListsLicencesByTheirSpdxIdentifiers) {
+  Manifest manifest = KnowsAll();
+  manifest.model.license = {"apache-2.0, llama3", "", ""};
+  EXPECT_EQ(ConfigOf(manifest)["descriptor"]["licenses"].dump(),
+            R"(["Apache-2.0","LicenseRef-llama3"])");
+  const SmallFiles files = {{"sha256:" + std::string(64, 'd'), 10}, std::nullopt};
+  EXPECT_EQ(DescribeSet(manifest, files).annotations.at("org.opencontainers.image.licenses"),
+            "Apache-2.0 AND LicenseRef-llama3");
+  manifest.model.license = {};
+  EXPECT_FALSE(
+      DescribeSet(manifest, files).annotations.contains("org.opencontainers.image.licenses"));
+}
+
 TEST(ModelConfig, HasOnlyKeysOfTheSchema) {
   ConfigOf(sample::Make().manifest);
   const auto config = ConfigOf(KnowsAll());

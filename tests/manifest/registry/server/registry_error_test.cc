@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "libshard/base/text.h"
+
 namespace moepack::registry {
 namespace {
 
@@ -42,11 +44,26 @@ TEST(RegistryWords, OtherTextIsQuotedAndPagesAreNot) {
             R"("{\"errors\":[{\"code\":\"<b>\"}]}")");
 }
 
+TEST(RegistryWords, OfAPageTheTitleIsQuoted) {
+  const auto words = [](const std::string& page) {
+    return RegistryWords(RefusingReply(502, page, "text/html"));
+  };
+  EXPECT_EQ(words("<html>\r\n<head><TITLE>502 Bad Gateway</TITLE></head>\r\n"),
+            "a web page: \"502 Bad Gateway\"");
+  EXPECT_EQ(words("<html><title>\x1b[31m</title>"), "a web page: \"\\x1b[31m\"");
+  EXPECT_EQ(words(Cat("<html><title>", std::string(999, 'x'), "</title>")),
+            Cat("a web page: \"", std::string(200, 'x'), "\""));
+  EXPECT_EQ(words("</title><html><title>"), "a web page");
+  EXPECT_EQ(words("<html><title>502"), "a web page");
+}
+
 TEST(RegistryWords, WhatRepeatsSecretsIsNotShown) {
   HttpReply reply =
       RefusingReply(400, R"({"errors":[{"code":"DENIED","message":"token s3cret"}]})");
   reply.quotable = false;
   EXPECT_EQ(RegistryWords(reply), "DENIED");
+  reply.body = "<html><title>token s3cret</title>";
+  EXPECT_EQ(RegistryWords(reply), "a web page");
   reply.body = "token s3cret";
   EXPECT_EQ(RegistryWords(reply), "");
 }

@@ -1,7 +1,10 @@
 #include "manifest/registry/store/oci_layout.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+
+#include <csignal>
 
 #include "fixtures/temp_dir.h"
 #include "libshard/base/digest.h"
@@ -79,6 +82,22 @@ TEST_F(OciLayoutTest, AFileOfOtherBytesIsNotAdded) {
     EXPECT_FALSE(fs::exists(BlobPath("same bytes")));
     EXPECT_TRUE(fs::is_empty(dir_ / "layout/ingest"));
   }
+}
+
+TEST_F(OciLayoutTest, OfAFileThatCannotBeWrittenNothingStays) {
+  OciLayout layout = Made();
+  const auto before = signal(SIGXFSZ, SIG_IGN);
+  rlimit usual = {};
+  getrlimit(RLIMIT_FSIZE, &usual);
+  const rlimit small = {4, usual.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const auto added = Add(layout, LinkKind::kCopy);
+  setrlimit(RLIMIT_FSIZE, &usual);
+  signal(SIGXFSZ, before);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().code, Code::kIo);
+  EXPECT_TRUE(fs::is_empty(dir_ / "layout/ingest"));
+  EXPECT_TRUE(Add(layout, LinkKind::kCopy));
 }
 
 TEST_F(OciLayoutTest, WhatIsThereIsHashedAndMendedIfItIsDamaged) {

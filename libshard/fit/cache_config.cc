@@ -1,0 +1,224 @@
+// Reads the cache's shape from config.json. Fields are those of the published configs
+// (docs/families.md).
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "libshard/check/promise.h"
+#include "libshard/fit/cache_shape.h"
+#include "libshard/model/config_fields.h"
+
+namespace moepack {
+namespace {
+
+constexpr ConfigKeys kHeadSizeFields = {"head_dim", "attention_head_dim"};
+// What llama.cpp has built in for two architectures, whose configs need not say it: every
+// `period`-th layer looks back over everything, the others over `field` or, without it, `window`.
+struct UsualWindow {
+  std::string_view family;
+  uint64_t period;
+  const char* field;
+  uint32_t window;
+};
+constexpr UsualWindow kUsualWindows[] = {{"llama4", 4, "attention_chunk_size", 8192},
+                                         {"gpt-oss", 2, "sliding_window", 128}};
+
+bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+class ConfigCache {
+ public:
+  ConfigCache(const HfConfig& config, const ModelConfig& model, const Family& family)
+      : config_(config), model_(model), family_(family) {}
+
+  Result<CacheShape> Read() {
+    std::vector<CheckFinding> ignored;  // contradictions are the business of the check
+    SHARD_TRY(promise_, ReadPromise(config_, "", model_, family_, ignored));
+    swapped_ = config_.Has({"hybrid_layer_pattern"});  // MiMo: 1 is a window, 0 is none
+    CacheShape shape;
+    SHARD_TRY(const auto shared, config_.FindU32({"num_kv_shared_layers"}));
+    const uint32_t own = model_.layers - std::min(model_.layers, shared.value_or(0));
+    for (uint32_t layer = 0; layer < model_.layers; ++layer) {
+      CacheLayer kept;
+      if (layer < own) {
+        SHARD_TRY(kept, Of(layer, promise_.layers[layer].attention));
+      }
+      kept.layer = layer;
+      shape.push_back(kept);
+    }
+    return shape;
+  }
+
+ private:
+  // A size is at most kMaxModelCount, so that products of three stay exact.
+  Result<uint64_t> Size(ConfigKeys keys) const {
+    SHARD_TRY(const auto size, config_.FindU32(keys));
+    if (size.value_or(0) <= kMaxModelCount) return uint64_t{size.value_or(0)};
+    return config_.Wrong(*config_.Find(keys), Cat("at most ", kMaxModelCount));
+  }
+  // The numbers of a kind of layer that has this field.
+  Result<uint64_t> Needed(uint32_t layer, ConfigKeys keys) const {
+    SHARD_TRY(const uint64_t size, Size(keys));
+    if (size > 0) return size;
+    return Unknown(layer, Cat(*keys.begin(), ": expected a size, found none"));
+  }
+  Error Unknown(uint32_t layer, const std::string& what) const {
+    return {Code::kUnsupported,
+            Cat(config_.where(), ": layer ", layer, ": size of the cache: ", what),
+            "without --node and --context a plan needs no cache"};
+  }
+
+  Result<CacheLayer> Of(uint32_t layer, const std::string& kind) const {
+    if (IsOneOf(kind, {"linear_attention"})) return Linear(layer);
+    if (IsOneOf(kind, {"mamba", "M"})) return Mamba(layer);
+    if (IsOneOf(kind, {"moe", "E", "mlp", "-"})) return CacheLayer{};
+    if (kind == "conv") return ShortConvolution(layer);
+    if (kind == "chunked_attention") return Windowed(layer, {"attention_chunk_size"});
+    const bool listed_window = swapped_ && kind == "1";
+    if (listed_window || kind == "sliding_attention") return Windowed(layer, {"sliding_window"});
+    const bool listed_full = kind == (swapped_ ? "0" : "1");
+    if (kind.empty()) return Unnamed(layer);
+    if (listed_full || IsOneOf(kind, {"full_attention", "attention", "*"})) return Full(layer);
+    return Unknown(layer, Cat("expected a known kind of attention, found ", Quoted(kind)));
+  }
+
+  // Layers of configs that name no kinds: attention, but for three families.
+  Result<CacheLayer> Unnamed(uint32_t layer) const {
+    SHARD_TRY(const uint64_t period, Size({"attn_layer_period"}));
+    SHARD_TRY(const uint64_t offset, Size({"attn_layer_offset"}));
+    if (period > 0) return layer % period == offset ? Full(layer) : Mamba(layer);
+    for (const TensorRule& rule : family_.rules) {
+      if (rule.role != "mamba" && rule.pattern.find(".conv.") == std::string::npos) continue;
+      return Unknown(layer, "expected the kind of the layer (layer_types), found none");
+    }
+    for (const UsualWindow& row : kUsualWindows) {
+      if (row.family == family_.name && (layer + 1) % row.period != 0) {
+        return Windowed(layer, {row.field}, row.window);
+      }
+    }
+    return Full(layer);
+  }
+
+  // llama.cpp computes latent attention in its absorbed form.
+  Result<CacheLayer> Latent() const {
+    CacheLayer kept;
+    SHARD_TRY(const uint64_t indexer, Size({"index_head_dim"}));
+    kept.key = promise_.latent->rank + promise_.latent->rope + indexer;
+    return kept;
+  }
+
+  Result<uint64_t> KeyHeads(uint32_t layer) const {
+    SHARD_TRY(const uint64_t heads, Size(fields::kKeyHeads));
+    if (heads > 0) return heads;
+    const auto nested = config_.Find({"attn_config"});  // DBRX
+    if (nested && nested->value->is_object() && nested->value->contains("kv_n_heads")) {
+      const Json& count = (*nested->value)["kv_n_heads"];
+      if (count.is_number_unsigned() && count.get<uint64_t>() <= kMaxModelCount) {
+        return count.get<uint64_t>();
+      }
+    }
+    return Needed(layer, fields::kHeads);  // multi-head attention names no others
+  }
+
+  Result<uint64_t> HeadSize(uint32_t layer) const {
+    SHARD_TRY(const uint64_t size, Size(kHeadSizeFields));
+    if (size > 0) return size;
+    SHARD_TRY(const uint64_t hidden, Needed(layer, fields::kHiddenSize));
+    SHARD_TRY(const uint64_t heads, Needed(layer, fields::kHeads));
+    if (hidden % heads == 0) return hidden / heads;
+    return Unknown(layer, "head_dim: expected a size, found none");
+  }
+
+  Result<CacheLayer> Full(uint32_t layer) const {
+    if (promise_.latent) return Latent();
+    SHARD_TRY(uint64_t heads, KeyHeads(layer));
+    SHARD_TRY(uint64_t size, HeadSize(layer));
+    SHARD_TRY(const uint64_t wide_heads, Size({"num_global_key_value_heads"}));
+    SHARD_TRY(const uint64_t wide, Size({"global_head_dim"}));
+    if (wide_heads > 0) heads = wide_heads;
+    if (wide > 0) size = wide;
+    SHARD_TRY(const uint64_t value, Size({"v_head_dim"}));
+    return CacheLayer{.key = heads * size, .value = heads * (value > 0 ? value : size)};
+  }
+
+  // `usual` is the window of a config that names none; 0: it must name one.
+  Result<CacheLayer> Windowed(uint32_t layer, ConfigKeys field, uint32_t usual = 0) const {
+    SHARD_TRY(uint64_t heads, KeyHeads(layer));
+    SHARD_TRY(uint64_t size, HeadSize(layer));
+    SHARD_TRY(uint64_t value, Size({"swa_v_head_dim", "v_head_dim"}));
+    SHARD_TRY(const uint64_t own_heads, Size({"swa_num_key_value_heads"}));
+    SHARD_TRY(const uint64_t own_size, Size({"swa_head_dim"}));
+    if (own_heads > 0) heads = own_heads;
+    if (own_size > 0) size = own_size;
+    if (value == 0) value = size;
+    SHARD_TRY(const auto window, config_.FindU32(field));
+    if (window.value_or(usual) == 0) {
+      return Unknown(layer, Cat(*field.begin(), ": expected the tokens of the window, found none"));
+    }
+    return CacheLayer{
+        .key = heads * size, .value = heads * value, .window = window.value_or(usual)};
+  }
+
+  Result<CacheLayer> Linear(uint32_t layer) const {
+    SHARD_TRY(const uint64_t key_heads, Needed(layer, {"linear_num_key_heads"}));
+    SHARD_TRY(const uint64_t value_heads, Needed(layer, {"linear_num_value_heads"}));
+    SHARD_TRY(const uint64_t key, Needed(layer, {"linear_key_head_dim"}));
+    SHARD_TRY(const uint64_t value, Needed(layer, {"linear_value_head_dim"}));
+    SHARD_TRY(const uint64_t kernel, Needed(layer, {"linear_conv_kernel_dim"}));
+    const uint64_t channels = 2 * key_heads * key + value_heads * value;
+    return CacheLayer{.state = (kernel - 1) * channels + value_heads * value * key};
+  }
+
+  // Mamba-2 has heads and groups; Jamba's Mamba-1 is `mamba_expand` times as wide as the model.
+  Result<CacheLayer> Mamba(uint32_t layer) const {
+    SHARD_TRY(const uint64_t numbers, Needed(layer, {"ssm_state_size", "mamba_d_state"}));
+    SHARD_TRY(const uint64_t kernel, Needed(layer, {"conv_kernel", "mamba_d_conv"}));
+    SHARD_TRY(const uint64_t heads, Size({"mamba_num_heads", "mamba_n_heads"}));
+    SHARD_TRY(const uint64_t size, Size({"mamba_head_dim", "mamba_d_head"}));
+    SHARD_TRY(const uint64_t groups, Size({"n_groups", "mamba_n_groups"}));
+    uint64_t inner = heads * size;
+    if (inner == 0) {
+      SHARD_TRY(const uint64_t hidden, Needed(layer, fields::kHiddenSize));
+      SHARD_TRY(const uint64_t times, Needed(layer, {"mamba_expand", "expand"}));
+      inner = hidden * times;
+    }
+    return CacheLayer{.state = (kernel - 1) * (inner + 2 * groups * numbers) + inner * numbers};
+  }
+
+  Result<CacheLayer> ShortConvolution(uint32_t layer) const {
+    SHARD_TRY(const uint64_t hidden, Needed(layer, fields::kHiddenSize));
+    SHARD_TRY(const uint64_t kernel, Needed(layer, {"conv_L_cache"}));
+    return CacheLayer{.state = hidden * (kernel - 1)};
+  }
+
+  const HfConfig& config_;
+  const ModelConfig& model_;
+  const Family& family_;
+  ModelPromise promise_;
+  bool swapped_ = false;
+};
+
+}  // namespace
+
+Result<CacheShape> ConfigCacheShape(const HfConfig& config, const ModelConfig& model,
+                                    const Family& family) {
+  return ConfigCache(config, model, family).Read();
+}
+
+Result<CacheShape> ReadCacheShape(const MoeModel& model) {
+  const std::string where = model.config_path().string();
+  if (model.checkpoint().is_gguf()) {
+    return GgufCacheShape(where, model.checkpoint().metadata());
+  }
+  if (!model.has_config()) {
+    return Error{Code::kUnsupported,
+                 Cat(model.checkpoint().source().string(),
+                     ": size of the cache: expected config.json, found none"),
+                 "put it beside the checkpoint or name it with --config"};
+  }
+  SHARD_TRY(const HfConfig config, HfConfig::Parse(where, model.config_text()));
+  return ConfigCacheShape(config, model.config(), model.family());
+}
+
+}  // namespace moepack

@@ -1,0 +1,53 @@
+// How many experts of every layer fit on each of the machines that a user has.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/fit/node_bytes.h"
+#include "libshard/model/model.h"
+#include "libshard/plan/plan.h"
+
+namespace moepack {
+
+// What a node needs besides its weights; the same on all nodes.
+struct NodeExtras {
+  uint64_t cache = 0;    // keys and values of all its sessions
+  uint64_t buffers = 0;  // estimated, or what --reserve keeps
+};
+
+// What a node that may pick from `eligible` experts of every layer needs, part by part.
+struct NodeNeed {
+  uint32_t eligible = 0;
+  NodeBytes weights;
+  NodeExtras extras;
+  uint64_t total() const { return weights.total() + extras.cache + extras.buffers; }
+};
+
+struct NodeFit {
+  uint64_t budget = 0;  // bytes of the machine
+  NodeNeed need;
+};
+
+// For each budget, the most experts per layer that fit it. All layers of a node have one count, as
+// stock runtimes need; nodes may differ. `least` is what every node holds in any case: the
+// overlay's or pinned experts of the layer that has most of them.
+// kInvalidArgument for a budget that is too small for top-k (or `least`) experts; the message adds
+// its parts up and says how much is missing. Errors of NodeSizer::Node otherwise.
+Result<std::vector<NodeFit>> FitNodes(const MoeModel& model, const NodeSizer& sizer,
+                                      const std::vector<uint64_t>& budgets,
+                                      const NodeExtras& extras, uint32_t least);
+
+// Measures the nodes of a finished plan. With budgets (one per group, or none) kInvalidArgument, as
+// above, for a node that does not fit.
+Result<std::vector<NodeFit>> MeasureNodes(const NodeSizer& sizer, const Plan& plan,
+                                          const std::vector<uint64_t>& budgets,
+                                          const NodeExtras& extras);
+
+// "node 2 (16 GB): trunk 9.1 GB + cache 2 GB + buffers 300 MB + 8 experts per layer 6.2 GB = 17.6
+// GB: 1.6 GB too much". `why` follows the number of experts: " (top-k)", or "".
+std::string TooMuch(size_t node, const NodeFit& fit, const std::string& why);
+
+}  // namespace moepack

@@ -1,0 +1,141 @@
+#include "libshard/fit/stages.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "libshard/base/text.h"
+
+namespace moepack {
+namespace {
+
+// The least possible load of the fullest stage, by dynamic programming over the number of stages
+// and of layers that they cover.
+class StageDivider {
+ public:
+  StageDivider(const StageInput& input, uint32_t stages) : input_(input), stages_(stages) {
+    std::set<uint32_t> numbers;
+    for (const auto& [layer, bytes] : input.bytes.layers) numbers.insert(layer);
+    for (const auto& [layer, bytes] : input.cache) numbers.insert(layer);
+    layers_.assign(numbers.begin(), numbers.end());
+    weights_.push_back(0);
+    cache_.push_back(0);
+    for (const uint32_t layer : layers_) {
+      weights_.push_back(weights_.back() + WeightsOf(layer));
+      cache_.push_back(cache_.back() + CacheOf(layer));
+    }
+  }
+
+  Result<std::vector<StageNeed>> Divide() {
+    if (stages_ == 0 || stages_ > layers_.size()) {
+      return Error{Code::kInvalidArgument, Cat("--stages: expected 1 to ", layers_.size(),
+                                               ", the layers of the model, found ", stages_)};
+    }
+    FillTable();
+    std::vector<StageNeed> needs(stages_);
+    size_t end = layers_.size();
+    for (uint32_t stage = stages_; stage-- > 0;) {
+      const size_t begin = stage == 0 ? 0 : from_[stage][end];
+      needs[stage] = Need(stage, begin, end);
+      end = begin;
+    }
+    SHARD_CHECK(CheckFit(needs));
+    return needs;
+  }
+
+ private:
+  uint64_t WeightsOf(uint32_t layer) const {
+    const auto found = input_.bytes.layers.find(layer);
+    if (found == input_.bytes.layers.end()) return 0;
+    return found->second.trunk + found->second.expert * input_.eligible;
+  }
+  uint64_t CacheOf(uint32_t layer) const {
+    const auto found = input_.cache.find(layer);
+    return found == input_.cache.end() ? 0 : found->second;
+  }
+
+  // Of the layers at [begin, end). REQUIRES: begin < end.
+  StageNeed Need(uint32_t stage, size_t begin, size_t end) const {
+    StageNeed need;
+    // A layer of which nothing is known to lie in it, as of some configs alone, has a stage too.
+    need.range.first_layer = begin == 0 ? 0 : layers_[begin - 1] + 1;
+    need.range.last_layer = layers_[end - 1];
+    need.weights = weights_[end] - weights_[begin];
+    need.cache = cache_[end] - cache_[begin];
+    need.buffers = input_.buffers;
+    if (begin == 0) need.weights += input_.bytes.before;
+    if (end == layers_.size()) {
+      need.weights += input_.bytes.after;
+      if (input_.bytes.tied && begin > 0) need.weights += input_.bytes.embedding;
+    }
+    if (!input_.budgets.empty()) need.budget = input_.budgets[stage];
+    return need;
+  }
+
+  double Load(uint32_t stage, size_t begin, size_t end) const {
+    const StageNeed need = Need(stage, begin, end);
+    const auto bytes = static_cast<double>(need.total());
+    return need.budget == 0 ? bytes : bytes / static_cast<double>(need.budget);
+  }
+
+  // best[end]: the load of the fullest of the first stages, which cover the layers before `end`.
+  // Over `begin`, best[begin] grows and the load of the next stage shrinks, so that the larger of
+  // them is least beside the point where they cross.
+  void FillTable() {
+    const size_t count = layers_.size();
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    std::vector<double> best(count + 1, kNever);
+    for (size_t end = 1; end <= count; ++end) best[end] = Load(0, 0, end);
+    from_.assign(stages_, std::vector<size_t>(count + 1, 0));
+    for (uint32_t stage = 1; stage < stages_; ++stage) {
+      std::vector<double> next(count + 1, kNever);
+      for (size_t end = stage + 1; end <= count; ++end) {
+        size_t low = stage, high = end - 1;
+        while (low < high) {
+          const size_t middle = low + (high - low) / 2;
+          if (best[middle] >= Load(stage, middle, end)) {
+            high = middle;
+          } else {
+            low = middle + 1;
+          }
+        }
+        for (const size_t begin : {std::max<size_t>(stage, low - 1), low}) {
+          const double load = std::max(best[begin], Load(stage, begin, end));
+          if (load >= next[end]) continue;
+          next[end] = load;
+          from_[stage][end] = begin;
+        }
+      }
+      best = std::move(next);
+    }
+  }
+
+  Status CheckFit(const std::vector<StageNeed>& needs) const {
+    for (size_t i = 0; i < needs.size(); ++i) {
+      const StageNeed& need = needs[i];
+      if (need.budget == 0 || need.total() <= need.budget) continue;
+      return Error{Code::kInvalidArgument,
+                   Cat("stage ", i, " (", FormatBytes(need.budget), "): layers ",
+                       need.range.first_layer, " to ", need.range.last_layer, ": weights ",
+                       FormatBytes(need.weights), " + cache ", FormatBytes(need.cache),
+                       " + buffers ", FormatBytes(need.buffers), " = ", FormatBytes(need.total()),
+                       ": ", FormatBytes(need.total() - need.budget), " too much"),
+                   "more stages, more groups or a smaller recipe make each of them smaller"};
+    }
+    return Ok();
+  }
+
+  const StageInput& input_;
+  const uint32_t stages_;
+  std::vector<uint32_t> layers_;
+  std::vector<uint64_t> weights_, cache_;  // of the layers before each place
+  std::vector<std::vector<size_t>> from_;  // [stage][end] -> begin
+};
+
+}  // namespace
+
+Result<std::vector<StageNeed>> DivideIntoStages(const StageInput& input, uint32_t stages) {
+  return StageDivider(input, stages).Divide();
+}
+
+}  // namespace moepack

@@ -1,0 +1,121 @@
+#include "libshard/fit/sweep.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "libshard/base/text.h"
+
+namespace moepack {
+namespace {
+
+// The fewest experts and the largest top-k of the layers that the format keeps.
+struct Extent {
+  uint32_t experts = UINT32_MAX, top_k = 1;
+};
+
+Extent ExtentOf(const MoeModel& model, const NodeSizer& sizer) {
+  Plan all;
+  all.layers = LayerCountsOf(model);
+  all.top_k = TopKOf(model);
+  const Plan there = sizer.PlanOf(all);
+  Extent extent;
+  for (const auto& [layer, count] : there.layers) extent.experts = std::min(extent.experts, count);
+  for (const auto& [layer, top_k] : there.top_k) extent.top_k = std::max(extent.top_k, top_k);
+  return extent;
+}
+
+std::optional<QuantizeOptions> TypesOf(const std::string& recipe) {
+  if (recipe.empty()) return std::nullopt;
+  QuantizeOptions options;
+  options.recipe.recipe = recipe;
+  return options;
+}
+
+class Sweeper {
+ public:
+  Sweeper(const MoeModel& model, const SweepOptions& options) : model_(model), options_(options) {}
+
+  Result<SweepTable> Run() {
+    for (const std::string& recipe : options_.recipes) {
+      const Status added = AddRecipe(recipe);
+      if (added) continue;
+      if (options_.all_recipes_named) return added.error();
+      table_.notes.push_back(
+          Cat(recipe.empty() ? "source" : recipe, ": left out: ", added.error().message));
+    }
+    if (table_.rows.empty()) {
+      return Error{Code::kInvalidArgument,
+                   "--sweep: expected a number of groups and a recipe that "
+                   "the model can have, found none",
+                   table_.notes.empty() ? "" : table_.notes.back()};
+    }
+    Order();
+    return std::move(table_);
+  }
+
+ private:
+  Status AddRecipe(const std::string& recipe) {
+    SHARD_TRY(const NodeSizer sizer, NodeSizer::Make(model_, TypesOf(recipe)));
+    for (const std::string& note : sizer.notes()) {
+      const bool said =
+          std::find(table_.notes.begin(), table_.notes.end(), note) != table_.notes.end();
+      if (!said) table_.notes.push_back(note);
+    }
+    const Extent extent = ExtentOf(model_, sizer);
+    std::optional<NodeNeed> fitting;
+    if (options_.budget) {
+      const auto fits = FitNodes(model_, sizer, {*options_.budget}, options_.extras, 0);
+      if (fits) fitting = fits->front().need;
+    }
+    std::vector<SweepRow> rows;
+    for (const uint32_t groups : options_.groups) {
+      const uint32_t share = (extent.experts + groups - 1) / groups;
+      if (groups > extent.experts || (!options_.budget && share < extent.top_k)) continue;
+      SHARD_TRY(SweepRow row, Row(sizer, extent, share, fitting));
+      row.recipe = recipe;
+      row.groups = groups;
+      row.fits =
+          !options_.budget || (fitting && uint64_t{fitting->eligible} * groups >= extent.experts);
+      if (options_.capture) row.capture = options_.capture(groups, row.need.eligible);
+      rows.push_back(std::move(row));
+    }
+    table_.rows.insert(table_.rows.end(), rows.begin(), rows.end());
+    return Ok();
+  }
+
+  // What the node needs with all that fits it, or else with its share of the experts.
+  Result<SweepRow> Row(const NodeSizer& sizer, const Extent& extent, uint32_t share,
+                       const std::optional<NodeNeed>& fitting) const {
+    SweepRow row;
+    row.need.eligible = std::max(share, extent.top_k);
+    if (fitting && fitting->eligible >= share) {
+      row.need = *fitting;
+      return row;
+    }
+    row.need.extras = options_.extras;
+    SHARD_TRY(row.need.weights, sizer.NodeOf(row.need.eligible));
+    return row;
+  }
+
+  void Order() {
+    if (!options_.budget && !options_.capture) return;
+    const auto key = [](const SweepRow& row) {
+      return std::make_tuple(!row.fits, -row.capture.value_or(0), -int64_t{row.need.eligible},
+                             UINT64_MAX - row.need.weights.total(), row.groups);
+    };
+    std::stable_sort(table_.rows.begin(), table_.rows.end(),
+                     [&](const SweepRow& a, const SweepRow& b) { return key(a) < key(b); });
+  }
+
+  const MoeModel& model_;
+  const SweepOptions& options_;
+  SweepTable table_;
+};
+
+}  // namespace
+
+Result<SweepTable> Sweep(const MoeModel& model, const SweepOptions& options) {
+  return Sweeper(model, options).Run();
+}
+
+}  // namespace moepack

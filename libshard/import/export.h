@@ -1,0 +1,65 @@
+// Expert scores as files that other tools read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/plan/plan.h"
+#include "libshard/stats/expert_scores.h"
+
+namespace moepack {
+
+// How a byte budget for hot experts is spent: the same on every layer, or on the best experts of
+// all layers, so that layers whose scores are concentrated get more.
+enum class HotWeighting : uint8_t { kFlat, kMass };
+inline constexpr std::array kHotWeightingNames = {"flat", "mass"};
+
+struct ExportOptions {
+  std::optional<uint64_t> budget;             // bytes of hot experts
+  std::map<uint32_t, uint64_t> expert_bytes;  // of one expert, by layer; for the budget
+  HotWeighting weighting = HotWeighting::kFlat;
+  const Plan* plan = nullptr;  // where a placement is written
+};
+
+struct Exporter {
+  std::string_view name;
+  const char* writes;               // for help: no capital, no full stop
+  std::optional<ScoreBasis> basis;  // what its readers count, to be read unless a user says else
+  bool takes_budget = false, needs_plan = false;
+  // REQUIRES: scores that pass CheckExpertScores; a plan where it is needed.
+  Result<std::string> (*write)(const ExpertScores& scores, const ExportOptions& options);
+};
+
+std::span<const Exporter* const> Exporters();
+// Null when there is no such format.
+const Exporter* FindExporter(std::string_view name);
+
+extern const Exporter kHotCacheExporter;         // export_hot_cache.cc
+extern const Exporter kSglangExporter;           // export_sglang.cc
+extern const Exporter kKtransformersExporter;    // export_sglang.cc
+extern const Exporter kSglangPlacementExporter;  // export_sglang.cc
+extern const Exporter kVllmAscendExporter;       // export_vllm_ascend.cc
+extern const Exporter kScoresExporter;           // export.cc
+
+// One expert of one layer; `index` into ExpertScores::layers.
+struct RankedId {
+  size_t index = 0;
+  uint32_t expert = 0;
+  double score = 0;
+};
+// The experts of a layer by descending score, equal ones by ascending id. `sums` as SumOfScores.
+std::vector<RankedId> RankLayer(const ExpertScores& scores, const std::vector<double>& sums,
+                                size_t index);
+
+// Sums as whole numbers, which all of these formats keep: counts as they are, other scores scaled
+// so that the largest of all layers is a million and none above 0 becomes 0.
+std::vector<uint64_t> WholeSums(const ExpertScores& scores);
+
+}  // namespace moepack

@@ -1,0 +1,142 @@
+// Counts per expert from importance matrices of llama.cpp. Its GGUF form has, for every packed
+// expert tensor, `<name>.counts` of one number per expert: how many tokens chose it. The sums of
+// squares, which are nearly all of the file, are not read.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "libshard/base/bytes.h"
+#include "libshard/base/text.h"
+#include "libshard/format/read_header.h"
+#include "libshard/import/importers.h"
+#include "libshard/import/score_table.h"
+
+namespace moepack {
+namespace {
+
+constexpr std::string_view kCountsEnd = ".weight.counts";
+// gate and up have the same input, and down the same experts, so any of them will do.
+constexpr std::array<std::string_view, 4> kExpertTensors = {"ffn_gate_exps", "ffn_up_exps",
+                                                            "ffn_gate_up_exps", "ffn_down_exps"};
+
+// The layer of "blk.<layer>.<kind>.weight.counts"; no value for other names.
+std::optional<uint64_t> LayerOfCounts(std::string_view name) {
+  constexpr std::string_view kBlock = "blk.";
+  if (!name.starts_with(kBlock) || !name.ends_with(kCountsEnd)) return std::nullopt;
+  name.remove_prefix(kBlock.size());
+  name.remove_suffix(kCountsEnd.size());
+  const size_t dot = name.find('.');
+  if (dot == name.npos) return std::nullopt;
+  const std::string_view kind = name.substr(dot + 1);
+  if (std::find(kExpertTensors.begin(), kExpertTensors.end(), kind) == kExpertTensors.end())
+    return std::nullopt;
+  return ParseUint(name.substr(0, dot));
+}
+
+Error OneCount(const std::string& where, const std::string& thing) {
+  return {Code::kUnsupported,
+          Cat(where, ": ", thing,
+              ": expected one count per expert, found one for all of them, which says nothing of "
+              "which experts were chosen"),
+          "llama-imatrix writes counts per expert in its GGUF form (--output-format gguf)"};
+}
+
+Result<std::vector<double>> ReadCounts(const ByteSource& file, const TensorEntry& tensor) {
+  const std::string thing = Cat("tensor ", Quoted(tensor.name));
+  if (tensor.format == nullptr || tensor.format->name != "f32" ||
+      tensor.bytes > kMaxStatisticsExperts * sizeof(float) || tensor.bytes == 0)
+    return Error{Code::kCorrupt,
+                 Cat(file.name(), ": ", thing, ": expected 1 to ", kMaxStatisticsExperts,
+                     " F32 values, found ", tensor.bytes, " bytes of ", tensor.dtype)};
+  std::vector<float> values(tensor.bytes / sizeof(float));
+  if (values.size() == 1) return OneCount(file.name(), thing);
+  SHARD_CHECK(file.ReadAt(tensor.offset, std::as_writable_bytes(std::span(values))));
+  std::vector<double> counts;
+  for (const float value : values) counts.push_back(std::round(double{value}));
+  return counts;
+}
+
+// "imatrix.chunk_count" chunks of "imatrix.chunk_size" tokens; 0 where a key is missing.
+uint64_t TokensOf(const GgufMetadata& metadata) {
+  const auto chunks = metadata.Uint("imatrix.chunk_count");
+  const auto size = metadata.Uint("imatrix.chunk_size");
+  return chunks && size ? CheckedMul(*chunks, *size).value_or(0) : 0;
+}
+
+Status CheckIsImatrix(const std::string& where, const GgufMetadata& metadata) {
+  const auto type = metadata.String("general.type");
+  if (type.value_or("") == "imatrix") return Ok();
+  return Error{Code::kUnsupported, Cat(where, ": general.type: expected \"imatrix\", found ",
+                                       type ? Quoted(*type) : "none")};
+}
+
+// The router chose this many experts for a token, if the counts are of these tokens.
+uint32_t TopKOfCounts(const std::vector<double>& counts, uint64_t tokens) {
+  double sum = 0;
+  for (const double count : counts) sum += count;
+  const double top_k = tokens > 0 ? sum / static_cast<double>(tokens) : 0;
+  const bool whole =
+      top_k >= 1 && top_k == std::floor(top_k) && top_k <= static_cast<double>(counts.size());
+  return whole ? static_cast<uint32_t>(top_k) : 0;
+}
+
+Result<ExpertScores> ReadImatrixCounts(const ByteSource& file, const ImportOptions& options) {
+  const std::string& where = file.name();
+  SHARD_CHECK(CheckBasis(where, ScoreBasis::kCount, options));
+  SHARD_TRY(const GgufHeader header, ReadGgufHeader(file, where));
+  SHARD_CHECK(CheckIsImatrix(where, header.metadata));
+  std::map<uint64_t, std::vector<double>> counts_by_layer;
+  std::vector<uint64_t> different;
+  for (const TensorEntry& tensor : header.tensors) {
+    const auto layer = LayerOfCounts(tensor.name);
+    if (!layer) continue;
+    SHARD_TRY(std::vector<double> counts, ReadCounts(file, tensor));
+    const auto [known, added] = counts_by_layer.try_emplace(*layer, counts);
+    if (!added && known->second != counts) different.push_back(*layer);
+  }
+  if (counts_by_layer.empty())
+    return Error{Code::kUnsupported,
+                 Cat(where,
+                     ": expected counts of ffn_gate_exps, ffn_up_exps or ffn_down_exps, "
+                     "found none"),
+                 "this importance matrix is of a model without experts"};
+  ScoreTable table;
+  table.tokens = TokensOf(header.metadata);
+  table.top_k = TopKOfCounts(counts_by_layer.begin()->second, table.tokens);
+  for (auto& [layer, counts] : counts_by_layer) table.rows.push_back({layer, std::move(counts)});
+  if (!different.empty())
+    table.warnings.push_back(Cat(where, ": layer ", different.front(),
+                                 ": counts of its tensors differ; the first one is taken"));
+  return ScoresFromTable(where, std::move(table), options);
+}
+
+Result<ExpertScores> RefuseOldImatrix(const ByteSource& file, const ImportOptions&) {
+  return OneCount(file.name(), "legacy importance matrix");
+}
+
+bool LooksLikeGguf(std::string_view head) { return head.starts_with("GGUF"); }
+
+// It has no magic: a number of entries, the length of the first name, and the name.
+bool LooksLikeOldImatrix(std::string_view head) {
+  constexpr uint32_t kMostEntries = 1u << 20, kLongestName = 256;
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(head));
+  if (bytes.size() < 2 * sizeof(uint32_t)) return false;
+  const auto entries = LoadLe<uint32_t>(bytes);
+  const auto length = LoadLe<uint32_t>(bytes.subspan(sizeof(uint32_t)));
+  const std::string_view name = head.substr(2 * sizeof(uint32_t), length);
+  return entries > 0 && entries <= kMostEntries && length <= kLongestName &&
+         name.size() == length && name.ends_with(".weight");
+}
+
+}  // namespace
+
+constinit const Importer kImatrixImporter = {
+    "imatrix", "importance matrices of llama.cpp (GGUF): how many tokens chose each expert",
+    LooksLikeGguf, ReadImatrixCounts};
+
+constinit const Importer kOldImatrixImporter = {
+    "imatrix-legacy", "the .dat form of these, which is refused: it has no counts per expert",
+    LooksLikeOldImatrix, RefuseOldImatrix};
+
+}  // namespace moepack

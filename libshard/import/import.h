@@ -1,0 +1,61 @@
+// Expert scores from the files of other tools and from our own, whatever the format. Files are
+// hostile until they are read; docs/statistics-formats.md says what each format loses.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libshard/base/byte_source.h"
+#include "libshard/base/result.h"
+#include "libshard/model/model.h"
+#include "libshard/stats/expert_scores.h"
+
+namespace moepack {
+
+struct ImportOptions {
+  // The layers of the model that the scores are for, ascending; empty where it is not known. Some
+  // formats do not say how many layers or experts there are and are refused without it.
+  std::vector<MoeLayerShape> model;
+  std::optional<ScoreBasis> basis;  // refused where a file does not have it
+  bool pairs = true;                // false: leave ExpertScores::co_selection out, to save memory
+  std::string format;               // a name of Importers(); "" for what the content looks like
+};
+
+// One format; a file of its own defines it, and import.cc lists it.
+struct Importer {
+  std::string_view name;
+  const char* reads;  // what it reads, for help: no capital, no full stop
+  // `head` is the first kImportHead bytes of the file, or all of a shorter one.
+  bool (*looks_like)(std::string_view head);
+  // Returns one table, or the sessions of the file. `format`, `digest` and empty names of sessions
+  // are set by the caller, which also checks the result.
+  Result<ExpertScores> (*read)(const ByteSource& file, const ImportOptions& options);
+};
+inline constexpr size_t kImportHead = 64u << 10;
+
+// All formats; the first that looks like a file reads it.
+std::span<const Importer* const> Importers();
+// Null when there is no such format.
+const Importer* FindImporter(std::string_view name);
+
+// Reads one file. The result passes CheckExpertScores and, with a model, CheckScoresFit; no layer
+// is without any score. kUnsupported for a format that is not known or holds no counts, kMismatch
+// for another model, kInvalidArgument for what the options lack, kCorrupt for all else.
+Result<ExpertScores> ReadExpertScores(const ByteSource& file, const ImportOptions& options);
+// Reads local files and joins them: all sessions in the order of the files. A session whose name is
+// there already is kInvalidArgument; other layers, bases or routers are kMismatch. The digest of
+// several files is that of their digests. REQUIRES: a path.
+Result<ExpertScores> ReadExpertScores(const std::vector<std::string>& paths,
+                                      const ImportOptions& options);
+
+// Appends the sessions of `other`, as above. Co-selection stays only where both have it.
+Status JoinScores(const std::string& where, ExpertScores other, ExpertScores& into);
+
+// The layers that a model's statistics cover: all but those of multi-token prediction, which take
+// no part in a forward pass.
+std::vector<MoeLayerShape> MeasuredLayers(const MoeModel& model);
+
+}  // namespace moepack

@@ -1,0 +1,21 @@
+// ExpertScores as a file of our own: what convert and merge write of other tools' files, with all
+// that the planner reads.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/json.h"
+#include "libshard/stats/expert_scores.h"
+
+namespace moepack {
+
+inline constexpr uint32_t kScoresVersion = 1;
+inline constexpr std::string_view kScoresFormat = "moepack-scores";
+
+// Floats are written with all their digits, so that reading gives the same scores. `format` and
+// `digest` of the scores are recorded as those of their source.
+Json ScoresToJson(const ExpertScores& scores);
+// The document may be hostile. The result still has to pass CheckExpertScores.
+Result<ExpertScores> ScoresFromJson(const std::string& where, const Json& document);
+
+}  // namespace moepack

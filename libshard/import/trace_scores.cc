@@ -1,0 +1,24 @@
+// Scores of traces of routing, whose choices are added up.
+#include "libshard/import/importers.h"
+#include "libshard/import/route_trace.h"
+#include "libshard/import/score_table.h"
+
+namespace moepack {
+namespace {
+
+Result<ExpertScores> ReadTraceScores(const ByteSource& file, const ImportOptions& options) {
+  TraceOptions trace_options;
+  trace_options.layers = options.model;
+  SHARD_TRY(const RouteTrace trace, ReadRouteTrace(file, trace_options));
+  ExpertScores scores = ScoresFromTrace(trace);
+  SHARD_CHECK(CheckBasis(file.name(), scores.basis, options));
+  return scores;
+}
+
+}  // namespace
+
+constinit const Importer kTraceImporter = {
+    "route-trace", "traces of routing, token by token: route_trace v1 and other forms",
+    LooksLikeRouteTrace, ReadTraceScores};
+
+}  // namespace moepack

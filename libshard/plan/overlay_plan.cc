@@ -1,0 +1,69 @@
+// What an overlay holds: as a file lists it, or the best by their scores.
+#include "libshard/plan/overlay_plan.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "libshard/base/text.h"
+#include "libshard/plan/plan_steps.h"
+
+namespace moepack {
+namespace {
+
+// {"version": "generalists-1", "layers": {"*": "3,97", "7": "1-2"}}.
+Result<OverlayPlan> OverlayFromJson(const std::string& path, const Json& document,
+                                    const LayerCounts& counts) {
+  SHARD_CHECK(CheckMembers(path, document, {"version", "layers"}));
+  const JsonFields fields(document, path);
+  OverlayPlan overlay;
+  SHARD_TRY(overlay.version, fields.String("version"));
+  if (!IsLabel(overlay.version)) {
+    return fields.Wrong("version", "1 to 64 of [A-Za-z0-9._-], the first not a dot");
+  }
+  SHARD_TRY(const Json* layers, fields.Object("layers"));
+  SHARD_TRY(overlay.experts, LayerExpertsFromJson(Cat(path, ": layers"), *layers, counts));
+  if (CountIds(overlay.experts) == 0) return fields.Wrong("layers", "at least one expert id");
+  return overlay;
+}
+
+}  // namespace
+
+Result<OverlayPlan> ReadOverlayFile(const std::string& path, const LayerCounts& layers) {
+  SHARD_TRY(const Json document, ReadJsonFile(path));
+  return AsUserMistake(OverlayFromJson(path, document, layers));
+}
+
+ExpertOrder OrderByScore(std::span<const ExpertScores> scores) {
+  std::vector<double> sums(scores.front().Offset(scores.front().layers.size()));
+  for (const ExpertScores& file : scores) {
+    const std::vector<double> own = SumOfScores(file);
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += own[i];
+  }
+  ExpertOrder order;
+  for (size_t i = 0; i < scores.front().layers.size(); ++i) {
+    const MoeLayerShape& layer = scores.front().layers[i];
+    const double* first = sums.data() + scores.front().Offset(i);
+    std::vector<uint32_t>& ids = order[layer.layer];
+    ids.resize(layer.expert_count);
+    std::iota(ids.begin(), ids.end(), 0u);
+    std::stable_sort(ids.begin(), ids.end(),
+                     [&](uint32_t a, uint32_t b) { return first[a] > first[b]; });
+  }
+  return order;
+}
+
+LayerExperts FirstOf(const ExpertOrder& order, const LayerCounts& sizes) {
+  LayerExperts out;
+  for (const auto& [layer, ids] : order) {
+    const auto size = sizes.find(layer);
+    if (size == sizes.end() || size->second == 0) continue;
+    const size_t count = std::min<size_t>(size->second, ids.size());
+    ExpertIds& best = out[layer];
+    best.assign(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(count));
+    std::sort(best.begin(), best.end());
+  }
+  return out;
+}
+
+}  // namespace moepack

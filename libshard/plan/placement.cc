@@ -1,0 +1,120 @@
+#include "libshard/plan/placement.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "libshard/base/text.h"
+
+namespace moepack {
+namespace {
+
+const int8_t* ScoresOfToken(const TokenScoreTable& table, uint32_t id) {
+  const auto found = std::lower_bound(table.ids.begin(), table.ids.end(), id);
+  if (found == table.ids.end() || *found != id) return nullptr;
+  return table.scores.data() + static_cast<size_t>(found - table.ids.begin()) * table.other.size();
+}
+
+// Sets best, second and margin from the scores.
+void RankPlaces(double least_margin, PlacementAnswer& answer) {
+  std::vector<uint32_t> order;
+  for (uint32_t group = 0; group < answer.scores.size(); ++group) {
+    if (answer.scores[group]) order.push_back(group);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return *answer.scores[a] > *answer.scores[b]; });
+  answer.best = order.empty() ? 0 : order[0];
+  answer.second = order.size() < 2 ? answer.best : order[1];
+  if (order.size() >= 2) answer.margin = *answer.scores[order[0]] - *answer.scores[order[1]];
+  answer.sure = answer.tokens > 0 && answer.margin >= least_margin;
+}
+
+double CosineOf(std::span<const double> roots, const uint8_t* centroid) {
+  double dot = 0, of_roots = 0, of_centroid = 0;
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const double value = centroid[i];
+    dot += roots[i] * value;
+    of_roots += roots[i] * roots[i];
+    of_centroid += value * value;
+  }
+  const double norms = std::sqrt(of_roots) * std::sqrt(of_centroid);
+  return norms > 0 ? dot / norms : 0;
+}
+
+}  // namespace
+
+PlacementAnswer Place(const PlacementTable& table, std::span<const uint32_t> tokens) {
+  const size_t groups = table.groups();
+  tokens = tokens.first(std::min<size_t>(tokens.size(), table.prefix_tokens));
+  // Whole steps are added up, so the order of tokens and groups cannot matter.
+  std::vector<int64_t> steps(groups);
+  PlacementAnswer answer;
+  uint64_t known = 0;
+  for (const uint32_t id : tokens) {
+    const int8_t* row = ScoresOfToken(table.tokens, id);
+    known += row != nullptr;
+    if (row == nullptr) row = table.tokens.other.data();
+    for (size_t group = 0; group < groups; ++group) steps[group] += row[group];
+  }
+  answer.tokens = static_cast<uint32_t>(tokens.size());
+  if (!tokens.empty())
+    answer.known_share = static_cast<double>(known) / static_cast<double>(tokens.size());
+  answer.scores.resize(groups);
+  for (size_t group = 0; group < groups; ++group) {
+    if (table.sessions_by_group[group] == 0) continue;
+    answer.scores[group] = static_cast<double>(steps[group]) * table.tokens.scale;
+  }
+  RankPlaces(table.margin, answer);
+  return answer;
+}
+
+Result<std::vector<std::optional<double>>> CompareCentroids(const PlacementTable& table,
+                                                            const LayerCounts& layers,
+                                                            std::span<const float> scores) {
+  if (!table.centroids)
+    return Error{Code::kInvalidArgument, "placement: centroids: expected some, found none"};
+  uint64_t expected = 0;
+  for (const auto& [layer, expert_count] : layers) expected += expert_count;
+  if (scores.size() != expected)
+    return Error{Code::kInvalidArgument,
+                 Cat("placement: scores: expected ", expected, ", found ", scores.size())};
+  const size_t of_group = table.centroids->values.size() / std::max<size_t>(table.groups(), 1);
+  std::vector<double> sums(table.groups());
+  size_t at = 0;
+  uint32_t counted = 0;
+  for (const auto& [layer, expert_count] : layers) {
+    if (counted == table.centroids->layers) break;
+    if (at + expert_count > of_group)
+      return Error{Code::kInvalidArgument,
+                   Cat("placement: layer ", layer, ": expected ", of_group - at,
+                       " experts or fewer, found ", expert_count)};
+    ++counted;
+    std::vector<double> roots;
+    for (const float score : scores.subspan(at, expert_count)) roots.push_back(std::sqrt(score));
+    for (size_t group = 0; group < sums.size(); ++group)
+      sums[group] += CosineOf(roots, table.centroids->values.data() + group * of_group + at);
+    at += expert_count;
+  }
+  std::vector<std::optional<double>> cosines(table.groups());
+  for (size_t group = 0; group < sums.size(); ++group) {
+    if (table.sessions_by_group[group] > 0 && counted > 0) cosines[group] = sums[group] / counted;
+  }
+  return cosines;
+}
+
+double FixedLog(double x) {
+  int exponent = 0;
+  double fraction = std::frexp(x, &exponent);
+  constexpr double kHalfRoot = 0.70710678118654752;
+  if (fraction < kHalfRoot) {
+    fraction *= 2;
+    --exponent;
+  }
+  // ln(f) = 2 artanh(z) with z = (f - 1) / (f + 1); |z| <= 0.172, so z^26 is below 1e-19.
+  const double z = (fraction - 1) / (fraction + 1), square = z * z;
+  double sum = 0;
+  for (int power = 25; power >= 1; power -= 2) sum = sum * square + 1.0 / power;
+  constexpr double kLog2 = 0.69314718055994531;
+  return 2 * z * sum + exponent * kLog2;
+}
+
+}  // namespace moepack

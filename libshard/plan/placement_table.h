@@ -1,0 +1,58 @@
+// What a distribution knows of which group suits a session, without a model: scores of token ids,
+// and what the sessions of each group look like to the routers. It is plain data; placement.h makes
+// and asks it, docs/placement.md explains it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace moepack {
+
+inline constexpr uint32_t kPlacementPrefix = 32;  // tokens, by default
+inline constexpr uint32_t kMaxPlacementPrefix = 1u << 20;
+inline constexpr double kPlacementMargin = 2;  // nats, by default: odds of 7 to 1
+inline constexpr double kMaxPlacementMargin = 1e6;
+
+// How often the table was right about sessions that it had not seen: each was left out once, and a
+// prefix drawn from its tokens.
+struct PlacementTrial {
+  uint64_t sessions = 0, right = 0;
+  uint64_t sure = 0, sure_right = 0;  // of them, those with a lead of `margin` or more
+  bool operator==(const PlacementTrial&) const = default;
+};
+
+// Scores in steps of `scale` nats: the log-probability of a token in the sessions of a group, less
+// the mean over the groups that have sessions. Those of the other groups are 0.
+struct TokenScoreTable {
+  double scale = 0;
+  std::vector<uint32_t> ids;   // ascending
+  std::vector<int8_t> scores;  // [token][group]
+  std::vector<int8_t> other;   // [group]: of any token that has no row
+  uint64_t left_out = 0;       // tokens that deserved a row and got none, for want of room
+  bool operator==(const TokenScoreTable&) const = default;
+};
+
+// For each group the mean over its sessions of the root of each expert's share of its layer's
+// score, in steps of 1/255. It has the first `layers` MoE layers.
+struct PlacementCentroids {
+  uint32_t layers = 0;
+  std::vector<uint8_t> values;  // [group][layer][expert]
+  bool operator==(const PlacementCentroids&) const = default;
+};
+
+struct PlacementTable {
+  uint32_t prefix_tokens = kPlacementPrefix;  // of a session that are looked at
+  double margin = kPlacementMargin;           // a smaller lead, in nats, is no answer
+  // Training sessions of each group. A group without any is never chosen; two at least have some.
+  std::vector<uint32_t> sessions_by_group;
+  PlacementTrial trial;
+  TokenScoreTable tokens;
+  std::optional<PlacementCentroids> centroids;
+
+  size_t groups() const { return sessions_by_group.size(); }
+  bool operator==(const PlacementTable&) const = default;
+};
+
+}  // namespace moepack

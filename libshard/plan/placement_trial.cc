@@ -1,0 +1,101 @@
+// Tries the placement table on sessions that it has not seen, by leaving each of them out of the
+// counts once.
+#include <algorithm>
+
+#include "libshard/plan/placement_steps.h"
+
+namespace moepack {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood 2014): the same numbers everywhere.
+uint64_t NextRandom(uint64_t& state) {
+  uint64_t z = state += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+// Draws entries of a session's counts, as often as they were seen, with replacement: statistics do
+// not say how its text began.
+std::vector<size_t> DrawPrefix(const TokenCounts& counts, uint32_t prefix_tokens) {
+  std::vector<uint64_t> ends;
+  uint64_t sum = 0;
+  for (const auto& [id, count] : counts) ends.push_back(sum += count);
+  std::vector<size_t> drawn;
+  uint64_t state = 0;
+  for (uint64_t i = 0; i < std::min<uint64_t>(prefix_tokens, sum); ++i) {
+    const uint64_t place = NextRandom(state) % sum;
+    drawn.push_back(
+        static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), place) - ends.begin()));
+  }
+  return drawn;
+}
+
+// The counts without one session.
+class WithoutSession {
+ public:
+  WithoutSession(const GroupTokens& tokens, const Lesson& lesson)
+      : tokens_(tokens), lesson_(lesson), totals_(tokens.totals), other_(tokens.other) {
+    for (const auto& [id, own] : *lesson.counts) {
+      const size_t row = tokens.Row(id);
+      totals_[lesson.group] -= own;
+      const uint64_t total = tokens.Total(row);
+      if (total < kLeastTokenCount) {
+        other_[lesson.group] -= own;
+      } else if (total - own < kLeastTokenCount) {
+        for (size_t group = 0; group < tokens.groups; ++group)
+          other_[group] += Count(row, own, group);
+      }
+    }
+  }
+
+  // Adds to `scores` the log-probabilities of one of the session's own tokens.
+  void Add(size_t entry, std::vector<double>& scores) const {
+    const auto& [id, own] = (*lesson_.counts)[entry];
+    const size_t row = tokens_.Row(id);
+    const bool known = tokens_.Total(row) - own >= kLeastTokenCount;
+    for (size_t group = 0; group < scores.size(); ++group) {
+      if (totals_[group] == 0) continue;  // a group without sessions
+      const uint64_t count = known ? Count(row, own, group) : other_[group];
+      scores[group] += FixedLog(SmoothedShare(count, totals_[group], tokens_));
+    }
+  }
+
+ private:
+  uint64_t Count(size_t row, uint64_t own, size_t group) const {
+    return tokens_.CountsOf(row)[group] - (group == lesson_.group ? own : 0);
+  }
+
+  const GroupTokens& tokens_;
+  const Lesson& lesson_;
+  std::vector<uint64_t> totals_, other_;
+};
+
+}  // namespace
+
+PlacementTrial TryPlacement(const std::vector<Lesson>& lessons, const GroupTokens& tokens,
+                            const std::vector<uint32_t>& sessions_by_group,
+                            const PlacementOptions& options) {
+  PlacementTrial trial;
+  for (const Lesson& lesson : lessons) {
+    if (sessions_by_group[lesson.group] < 2) continue;
+    const WithoutSession rest(tokens, lesson);
+    std::vector<double> scores(tokens.groups);
+    for (const size_t entry : DrawPrefix(*lesson.counts, options.prefix_tokens))
+      rest.Add(entry, scores);
+    std::vector<std::pair<double, uint32_t>> ranked;
+    for (uint32_t group = 0; group < tokens.groups; ++group) {
+      if (sessions_by_group[group] > 0) ranked.emplace_back(-scores[group], group);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    const bool right = ranked[0].second == lesson.group;
+    const bool sure = ranked[1].first - ranked[0].first >= options.margin;
+    ++trial.sessions;
+    trial.right += right;
+    trial.sure += sure;
+    trial.sure_right += sure && right;
+  }
+  return trial;
+}
+
+}  // namespace moepack

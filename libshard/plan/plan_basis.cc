@@ -1,0 +1,193 @@
+// What a plan is made from besides the model: scores, pins, and how many experts a node may hold.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "libshard/base/text.h"
+#include "libshard/model/router_digest.h"
+#include "libshard/plan/partition.h"
+#include "libshard/plan/plan_steps.h"
+
+namespace moepack {
+namespace {
+
+// The names of the files for messages.
+std::string NameOfScores(const PlanOptions& options) {
+  return options.statistics_files.empty() ? "statistics" : Join(options.statistics_files, ", ");
+}
+
+// The scores with layers for multi-token prediction added at 0: runtimes leave them out, and so no
+// statistics have them. Sets of such layers then follow the ids.
+ExpertScores WithLayers(const ExpertScores& scores, const std::vector<MoeLayerShape>& added) {
+  ExpertScores out = scores;
+  out.layers.insert(out.layers.end(), added.begin(), added.end());
+  std::sort(out.layers.begin(), out.layers.end(),
+            [](const auto& a, const auto& b) { return a.layer < b.layer; });
+  for (size_t i = 0; i < out.layers.size(); ++i) {
+    const MoeLayerShape& layer = out.layers[i];
+    if (std::find(added.begin(), added.end(), layer) == added.end()) continue;
+    const auto at = static_cast<std::ptrdiff_t>(out.Offset(i));
+    for (SessionScores& session : out.sessions)
+      session.scores.insert(session.scores.begin() + at, layer.expert_count, 0.0f);
+    if (!out.co_selection.empty())
+      out.co_selection.emplace(out.co_selection.begin() + static_cast<std::ptrdiff_t>(i),
+                               PairCount(layer.expert_count));
+  }
+  return out;
+}
+
+std::shared_ptr<const ExpertScores> ScoresFor(const MoeModel& model,
+                                              const std::shared_ptr<const ExpertScores>& scores) {
+  std::vector<MoeLayerShape> added;
+  for (const MoeLayer& layer : model.layers()) {
+    const bool known =
+        std::any_of(scores->layers.begin(), scores->layers.end(),
+                    [&](const MoeLayerShape& shape) { return shape.layer == layer.layer; });
+    if (layer.mtp && !known) added.push_back({layer.layer, layer.expert_count, layer.top_k});
+  }
+  if (added.empty()) return scores;
+  return std::make_shared<const ExpertScores>(WithLayers(*scores, added));
+}
+
+// Reads the routers only where there is something to compare with.
+Status CheckSameModel(const std::string& where, const ExpertScores& scores, const MoeModel& model,
+                      const LayerCounts& layers) {
+  SHARD_CHECK(CheckScoresFit(where, scores, layers, ""));
+  if (scores.router_digest.empty()) return Ok();
+  SHARD_TRY(const std::string digest, RouterDigest(model));
+  return CheckScoresFit(where, scores, layers, digest);
+}
+
+Status CheckEveryLayerScored(const std::string& where, const ExpertScores& scores) {
+  const std::vector<double> sums = SumOfScores(scores);
+  for (size_t i = 0; i < scores.layers.size(); ++i) {
+    const auto first = sums.begin() + static_cast<std::ptrdiff_t>(scores.Offset(i));
+    const auto end = first + scores.layers[i].expert_count;
+    if (std::any_of(first, end, [](double sum) { return sum > 0; })) continue;
+    return Error{Code::kCorrupt,
+                 Cat(where, ": layer ", scores.layers[i].layer,
+                     ": scores: expected one above 0, found none"),
+                 "nothing is known of this layer: profile all layers"};
+  }
+  return Ok();
+}
+
+// A source that does not count tokens has 0.
+Status CheckEnoughTokens(const std::string& where, const ExpertScores& scores) {
+  uint64_t tokens = 0;
+  for (const SessionScores& session : scores.sessions) tokens += session.tokens;
+  const auto largest = std::max_element(
+      scores.layers.begin(), scores.layers.end(),
+      [](const auto& a, const auto& b) { return a.expert_count < b.expert_count; });
+  if (tokens == 0 || tokens >= largest->expert_count) return Ok();
+  return Error{Code::kInvalidArgument,
+               Cat(where, ": tokens: expected at least ", largest->expert_count,
+                   ", the experts of layer ", largest->layer, ", found ", tokens),
+               "profile more text"};
+}
+
+Status CheckSuperExperts(const std::string& where, const ExpertScores& scores,
+                         const LayerCounts& layers) {
+  for (const auto& [layer, ids] : scores.super_experts) {
+    const auto count = layers.find(layer);
+    for (const uint32_t id : ids) {
+      if (count != layers.end() && id < count->second) continue;
+      return Error{Code::kCorrupt, Cat(where, ": Super Experts: layer ", layer,
+                                       ": expected an expert of the model, found ", id)};
+    }
+  }
+  return Ok();
+}
+
+// {"layers": {"*": "3,97"}}; a "version", as overlay files have one, is ignored.
+Result<LayerExperts> ReadPins(const std::string& path, const LayerCounts& layers) {
+  SHARD_TRY(const Json document, ReadJsonFile(path));
+  SHARD_CHECK(CheckMembers(path, document, {"version", "layers"}));
+  const JsonFields fields(document, path);
+  SHARD_TRY(const Json* by_layer, fields.Object("layers"));
+  SHARD_TRY(LayerExperts pins, LayerExpertsFromJson(Cat(path, ": layers"), *by_layer, layers));
+  if (CountIds(pins) == 0) return fields.Wrong("layers", "at least one expert id");
+  return pins;
+}
+
+Result<LayerExperts> PinnedExperts(const PlanOptions& options, const Plan& plan) {
+  LayerExperts pinned;
+  if (!options.pin_file.empty()) {
+    SHARD_TRY(pinned, AsUserMistake(ReadPins(options.pin_file, plan.layers)));
+  }
+  if (options.pin_super) {
+    for (auto [layer, ids] : options.scores->super_experts) {
+      std::sort(ids.begin(), ids.end());
+      ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+      pinned[layer] = Union(pinned[layer], ids);
+    }
+  }
+  for (auto& [layer, ids] : pinned) ids = Difference(ids, IdsOf(OverlayExperts(plan), layer));
+  std::erase_if(pinned, [](const auto& entry) { return entry.second.empty(); });
+  return pinned;
+}
+
+uint32_t EqualPart(uint32_t expert_count, uint32_t groups) {
+  return expert_count / groups + (expert_count % groups > 0 ? 1 : 0);
+}
+
+// Without --eligible a group holds as much as if the experts were divided among the groups.
+Result<uint32_t> RoomOf(const PlanOptions& options, const Plan& plan, uint32_t layer) {
+  const uint32_t expert_count = plan.layers.at(layer);
+  const auto overlay = static_cast<uint32_t>(RoomOfOverlay(options, plan, layer));
+  uint32_t part = EqualPart(expert_count, options.groups);
+  for (const auto& [other, count] : plan.layers) {
+    if (options.uniform) part = std::max(part, EqualPart(count, options.groups));
+  }
+  const uint32_t wanted = options.eligible.value_or(part + overlay);
+  if (wanted > expert_count && options.uniform && options.eligible)
+    return Error{Code::kInvalidArgument,
+                 Cat("plan: layer ", layer, ": eligible experts: expected at most ", expert_count,
+                     ", all that the layer has, found ", wanted),
+                 "lower --eligible, or use --no-uniform"};
+  const uint32_t eligible = std::min(wanted, expert_count);
+  return eligible - std::min(overlay, eligible);
+}
+
+}  // namespace
+
+Result<PlanBasis> BasisOf(const MoeModel& model, const PlanOptions& options, const Plan& plan) {
+  if (!options.scores) return PlanBasis();
+  const std::string where = NameOfScores(options);
+  SHARD_CHECK(CheckExpertScores(where, *options.scores));
+  SHARD_CHECK(CheckEveryLayerScored(where, *options.scores));
+  PlanBasis basis;
+  basis.scores = ScoresFor(model, options.scores);
+  const ExpertScores& scores = *basis.scores;
+  SHARD_CHECK(CheckSameModel(where, scores, model, plan.layers));
+  SHARD_CHECK(CheckEnoughTokens(where, scores));
+  SHARD_CHECK(CheckSuperExperts(where, scores, plan.layers));
+  basis.split = SplitSessions(scores, options.held_out);
+  SHARD_TRY(basis.pinned, PinnedExperts(options, plan));
+  return basis;
+}
+
+const LayerExperts& OverlayExperts(const Plan& plan) {
+  static const LayerExperts kNone;
+  const OverlayPlan* overlay = plan.current_overlay();
+  return overlay == nullptr ? kNone : overlay->experts;
+}
+
+size_t RoomOfOverlay(const PlanOptions& options, const Plan& plan, uint32_t layer) {
+  const LayerExperts& experts = OverlayExperts(plan);
+  if (!options.uniform) return IdsOf(experts, layer).size();
+  size_t most = 0;
+  for (const auto& [other, ids] : experts) most = std::max(most, ids.size());
+  return most;
+}
+
+Result<std::vector<std::vector<uint32_t>>> RoomsOf(const PlanOptions& options, const Plan& plan) {
+  if (!options.rooms.empty()) return options.rooms;
+  std::vector<uint32_t> rooms;
+  for (const auto& [layer, expert_count] : plan.layers) {
+    SHARD_TRY(const uint32_t room, RoomOf(options, plan, layer));
+    rooms.push_back(room);
+  }
+  return std::vector<std::vector<uint32_t>>(options.groups, rooms);
+}
+
+}  // namespace moepack

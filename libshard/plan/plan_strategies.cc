@@ -1,0 +1,113 @@
+#include "libshard/plan/plan_strategies.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "libshard/base/text.h"
+#include "libshard/plan/plan_steps.h"
+#include "libshard/strategies/session_shares.h"
+
+namespace moepack {
+namespace {
+
+// `rooms` leaves out the overlay, which every node holds besides.
+Status CheckRoom(const PartitionInput& input, const Plan& plan, size_t group) {
+  size_t index = 0;
+  for (const auto& [layer, expert_count] : plan.layers) {
+    const size_t pinned = IdsOf(input.pinned, layer).size();
+    const size_t overlay = IdsOf(OverlayExperts(plan), layer).size();
+    const size_t top_k = plan.top_k.at(layer);
+    const size_t found = input.rooms[group][index++] + overlay;
+    const size_t expected = top_k + pinned;
+    if (found >= std::min<size_t>(expected, expert_count) && found >= pinned + overlay) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("plan: group ", group, ": layer ", layer,
+                     ": eligible experts: expected at least ", std::max(expected, pinned + overlay),
+                     " (", top_k, " per token and ", pinned, " pinned), found ", found),
+                 "raise --eligible, use fewer groups, or pin fewer"};
+  }
+  return Ok();
+}
+
+StrategyInput InputFor(const PartitionInput& input, const Plan& plan) {
+  StrategyInput out;
+  out.scores = input.scores;
+  out.sessions = input.sessions;
+  out.rooms = input.rooms;
+  out.seed = input.seed;
+  for (const auto& [layer, expert_count] : plan.layers) {
+    out.pinned.push_back(IdsOf(input.pinned, layer));
+    out.barred.push_back(IdsOf(OverlayExperts(plan), layer));
+  }
+  return out;
+}
+
+// uses[group][offset + expert]: how much the sessions that find most in the group use the expert.
+Result<std::vector<std::vector<double>>> UsesByGroup(const SessionShares& shares,
+                                                     const HeldSets& held) {
+  SHARD_TRY(const std::vector<double> captures, CaptureBySessionAndGroup(shares, held));
+  std::vector<uint32_t> group_of_session;
+  for (size_t session = 0; session < shares.session_count(); ++session) {
+    const auto row = captures.begin() + static_cast<std::ptrdiff_t>(session * held.size());
+    const auto best = std::max_element(row, row + static_cast<std::ptrdiff_t>(held.size()));
+    group_of_session.push_back(static_cast<uint32_t>(best - row));
+  }
+  return SumShares(shares, group_of_session, held.size());
+}
+
+bool AllHoldTheSame(const HeldSets& held, size_t layer) {
+  return std::all_of(held.begin(), held.end(),
+                     [&](const auto& group) { return group[layer] == held[0][layer]; });
+}
+
+// `use(group)` is how much the group uses the expert.
+template <class Use>
+std::optional<size_t> OwnerOf(uint32_t id, size_t layer, const HeldSets& held, const Use& use,
+                              const std::vector<size_t>& owned) {
+  std::optional<size_t> owner;
+  for (size_t group = 0; group < held.size(); ++group) {
+    if (!Contains(held[group][layer], id)) continue;
+    if (owner && use(group) < use(*owner)) continue;
+    if (owner && use(group) == use(*owner) && owned[group] >= owned[*owner]) continue;
+    owner = group;
+  }
+  return owner;
+}
+
+void AddLayer(const SessionShares& shares, size_t index, uint32_t layer, const HeldSets& held,
+              const std::vector<std::vector<double>>& uses, Plan& plan) {
+  // Where no group differs, sessions could go to any.
+  const bool same = AllHoldTheSame(held, index);
+  std::vector<size_t> owned(held.size());
+  for (uint32_t id = 0; id < shares.expert_count(index); ++id) {
+    const auto use = [&](size_t group) {
+      return same ? 0 : uses[group][shares.offset(index) + id];
+    };
+    const auto owner = OwnerOf(id, index, held, use, owned);
+    if (!owner) continue;
+    ++owned[*owner];
+    for (size_t group = 0; group < held.size(); ++group) {
+      if (!Contains(held[group][index], id)) continue;
+      GroupPlan& own = plan.groups[group];
+      (group == *owner ? own.owned : own.fill)[layer].push_back(id);
+    }
+  }
+}
+
+}  // namespace
+
+Status MakeByStrategy(Strategy strategy, const PartitionInput& input, Plan& plan) {
+  for (size_t group = 0; group < input.rooms.size(); ++group)
+    SHARD_CHECK(CheckRoom(input, plan, group));
+  SHARD_TRY(const HeldSets held, strategy(InputFor(input, plan)));
+  const SessionShares shares(*input.scores, InCanonicalOrder(*input.scores, input.sessions));
+  SHARD_TRY(const auto uses, UsesByGroup(shares, held));
+  plan.groups.resize(held.size());
+  size_t index = 0;
+  for (const auto& [layer, expert_count] : plan.layers)
+    AddLayer(shares, index++, layer, held, uses, plan);
+  plan.remainder = Unowned(plan);
+  return Ok();
+}
+
+}  // namespace moepack

@@ -1,0 +1,40 @@
+// Cuts a weighted graph into parts of given sizes so that little weight lies between parts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "libshard/base/expert_ids.h"
+
+namespace moepack {
+
+// Weights between all pairs of `size` nodes, symmetric.
+class PairWeights {
+ public:
+  explicit PairWeights(size_t size) : size_(size), weights_(size * size) {}
+
+  size_t size() const { return size_; }
+  int64_t At(size_t a, size_t b) const { return weights_[a * size_ + b]; }
+  void Set(size_t a, size_t b, int64_t weight) {
+    weights_[a * size_ + b] = weight;
+    weights_[b * size_ + a] = weight;
+  }
+
+ private:
+  size_t size_;
+  std::vector<int64_t> weights_;
+};
+
+// Returns the part of every node; part p has sizes[p] nodes. Parts grow around seeds by the largest
+// weight to them, or, from every other start, are dealt at random; then pairs of nodes trade places
+// while that moves weight inside (Kernighan and Lin 1970, with single exchanges). The best of
+// `restarts` starts counts; parts of equal size are numbered by their lowest node. REQUIRES: the
+// sizes add up to weights.size(); sums of weights fit.
+std::vector<uint32_t> CutBalanced(const PairWeights& weights, const std::vector<size_t>& sizes,
+                                  size_t restarts, uint64_t seed);
+
+// The weight of the pairs whose nodes are in one part.
+int64_t WeightInside(const PairWeights& weights, const std::vector<uint32_t>& part);
+
+}  // namespace moepack

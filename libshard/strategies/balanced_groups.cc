@@ -1,0 +1,130 @@
+#include "libshard/strategies/balanced_groups.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace moepack {
+namespace {
+
+constexpr size_t kMostSweeps = 8;
+
+class Assignment {
+ public:
+  Assignment(const std::vector<double>& values, size_t groups, size_t most)
+      : values_(values),
+        groups_(groups),
+        most_(most),
+        group_(values.size() / groups),
+        sizes_(groups) {}
+
+  void Choose() {
+    std::vector<size_t> order(group_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<double> lead(group_.size());
+    for (size_t session = 0; session < lead.size(); ++session) lead[session] = LeadOf(session);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return lead[a] > lead[b]; });
+    for (const size_t session : order) Put(session, BestWithRoom(session));
+  }
+
+  // An empty group gets the session that loses least by it.
+  void FillEmpty() {
+    for (uint32_t group = 0; group < groups_; ++group) {
+      if (sizes_[group] > 0) continue;
+      size_t moved = group_.size();
+      double least = std::numeric_limits<double>::infinity();
+      for (size_t session = 0; session < group_.size(); ++session) {
+        const double loss = Value(session, group_[session]) - Value(session, group);
+        if (sizes_[group_[session]] < 2 || loss >= least) continue;
+        least = loss;
+        moved = session;
+      }
+      --sizes_[group_[moved]];
+      Put(moved, group);
+    }
+  }
+
+  void Improve() {
+    bool full = false;
+    for (const size_t size : sizes_) full = full || size >= most_;
+    if (!full) return;  // every session has the group it likes best
+    for (size_t sweep = 0; sweep < kMostSweeps && Sweep(); ++sweep) {
+    }
+  }
+
+  std::vector<uint32_t> Take() && { return std::move(group_); }
+
+ private:
+  double Value(size_t session, size_t group) const { return values_[session * groups_ + group]; }
+
+  // How much better the best group is than the next.
+  double LeadOf(size_t session) const {
+    double best = -std::numeric_limits<double>::infinity(), next = best;
+    for (size_t group = 0; group < groups_; ++group) {
+      const double value = Value(session, group);
+      next = std::max(next, std::min(best, value));
+      best = std::max(best, value);
+    }
+    return groups_ > 1 ? best - next : 0;
+  }
+
+  uint32_t BestWithRoom(size_t session) const {
+    uint32_t best = 0;
+    double value = -std::numeric_limits<double>::infinity();
+    for (uint32_t group = 0; group < groups_; ++group) {
+      if (sizes_[group] >= most_ || Value(session, group) <= value) continue;
+      value = Value(session, group);
+      best = group;
+    }
+    return best;
+  }
+
+  void Put(size_t session, uint32_t group) {
+    group_[session] = group;
+    ++sizes_[group];
+  }
+
+  bool Sweep() {
+    bool changed = false;
+    for (size_t a = 0; a < group_.size(); ++a) {
+      for (uint32_t group = 0; group < groups_; ++group) {
+        if (sizes_[group] >= most_ || sizes_[group_[a]] < 2) continue;
+        if (Value(a, group) <= Value(a, group_[a])) continue;
+        --sizes_[group_[a]];
+        Put(a, group);
+        changed = true;
+      }
+      for (size_t b = 0; b < a; ++b) {
+        const uint32_t of_a = group_[a], of_b = group_[b];
+        if (of_a == of_b) continue;
+        if (Value(a, of_b) + Value(b, of_a) <= Value(a, of_a) + Value(b, of_b)) continue;
+        std::swap(group_[a], group_[b]);
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  const std::vector<double>& values_;
+  size_t groups_, most_;
+  std::vector<uint32_t> group_;
+  std::vector<size_t> sizes_;
+};
+
+}  // namespace
+
+size_t MostSessions(size_t sessions, size_t groups) {
+  return (3 * sessions + 2 * groups - 1) / (2 * groups);
+}
+
+std::vector<uint32_t> BalancedGroups(const std::vector<double>& values, size_t groups,
+                                     size_t most) {
+  Assignment assignment(values, groups, most);
+  assignment.Choose();
+  assignment.FillEmpty();
+  assignment.Improve();
+  return std::move(assignment).Take();
+}
+
+}  // namespace moepack

@@ -1,0 +1,35 @@
+// A generator of our own, because those of the standard library draw other numbers elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace moepack {
+
+// SplitMix64 (Steele, Lea, Flood 2014), with the constants of its published form.
+class SplitMix64 {
+ public:
+  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+
+  uint64_t Next() {
+    state_ += 0x9e3779b97f4a7c15;
+    uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  // Every number below `end` is equally likely. REQUIRES: end > 0.
+  uint64_t Below(uint64_t end) {
+    constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+    const uint64_t refused = (kMost % end + 1) % end;
+    uint64_t drawn = Next();
+    while (drawn > kMost - refused) drawn = Next();
+    return drawn % end;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace moepack

@@ -1,0 +1,100 @@
+#include "manifest/overlay/decide_overlay.h"
+
+#include <algorithm>
+
+#include "libshard/base/text.h"
+#include "libshard/plan/overlay_plan.h"
+#include "manifest/document/use_overlay.h"
+
+namespace moepack::manifest {
+namespace {
+
+// "generalists-1" gives "generalists-2", and "mine" gives "mine-2".
+std::string NextVersion(const Plan& plan, const std::string& parent) {
+  if (parent.empty()) return "1";
+  const size_t digits = parent.find_last_not_of("0123456789") + 1;
+  std::string stem = parent.substr(0, digits);
+  const auto last = ParseUint(parent.substr(digits));
+  uint64_t number = last ? *last + 1 : 2;
+  if (!last) stem += "-";
+  while (plan.FindOverlay(Cat(stem, number)) != nullptr) ++number;
+  return Cat(stem, number);
+}
+
+Result<std::vector<ExpertScores>> ScoresOf(const Plan& plan, const OverlayRequest& request) {
+  std::vector<ExpertScores> scores;
+  for (const NamedScores& named : request.scores) {
+    SHARD_CHECK(CheckExpertScores(named.name, named.scores));
+    SHARD_CHECK(CheckScoresFit(named.name, named.scores, plan.layers, ""));
+    if (!scores.empty() && scores.front().basis != named.scores.basis) {
+      const auto name = [](ScoreBasis basis) {
+        return kScoreBasisNames[static_cast<size_t>(basis)];
+      };
+      return Error{Code::kInvalidArgument,
+                   Cat(named.name, ": score: expected ", name(scores.front().basis), " as in ",
+                       request.scores.front().name, ", found ", name(named.scores.basis)),
+                   "scores of one kind can be added up"};
+    }
+    scores.push_back(named.scores);
+  }
+  return scores;
+}
+
+Result<LayerCounts> SizesOf(const std::string& where, const Plan& plan,
+                            const OverlayRequest& request, const OverlayPlan* parent) {
+  if (!request.size && parent == nullptr) {
+    return Error{Code::kInvalidArgument,
+                 Cat(where,
+                     ": overlay: expected one whose number of experts the new one takes "
+                     "over, found none"),
+                 "--size says how many experts of every layer it holds"};
+  }
+  LayerCounts sizes;
+  for (const auto& [layer, expert_count] : plan.layers) {
+    sizes[layer] = request.size.value_or(
+        parent == nullptr ? 0 : static_cast<uint32_t>(IdsOf(parent->experts, layer).size()));
+    if (sizes[layer] <= expert_count) continue;
+    return Error{Code::kInvalidArgument,
+                 Cat("--size: expected at most ", expert_count, ", the experts of layer ", layer,
+                     ", found ", sizes[layer])};
+  }
+  return sizes;
+}
+
+}  // namespace
+
+Result<OverlayPlan> DecideOverlay(const std::string& where, const Plan& plan,
+                                  const OverlayRequest& request) {
+  const OverlayPlan* parent = plan.current_overlay();
+  if (!request.parent.empty()) {
+    SHARD_TRY(parent, FindOverlay(where, request.parent, plan));
+  }
+  OverlayPlan overlay;
+  ExpertOrder order;
+  if (!request.file.empty()) {
+    SHARD_TRY(overlay, ReadOverlayFile(request.file, plan.layers));
+  } else {
+    SHARD_TRY(const std::vector<ExpertScores> scores, ScoresOf(plan, request));
+    SHARD_TRY(const LayerCounts sizes, SizesOf(where, plan, request, parent));
+    order = OrderByScore(scores);
+    overlay.experts = FirstOf(order, sizes);
+  }
+  overlay.parent = parent == nullptr ? "" : parent->version;
+  if (!request.version.empty()) overlay.version = request.version;
+  if (overlay.version.empty()) overlay.version = NextVersion(plan, overlay.parent);
+  if (!IsLabel(overlay.version)) {
+    return Error{Code::kInvalidArgument,
+                 Cat("--version: expected 1 to 64 of [A-Za-z0-9._-], the first not a dot, found ",
+                     Quoted(overlay.version))};
+  }
+  if (plan.FindOverlay(overlay.version) != nullptr) {
+    return Error{Code::kInvalidArgument,
+                 Cat(where, ": overlay ", Quoted(overlay.version),
+                     ": expected a new version, found one that is there"),
+                 "name another with --version"};
+  }
+  SHARD_CHECK(FillOverlay(plan, order, overlay));
+  return overlay;
+}
+
+}  // namespace moepack::manifest

@@ -1,0 +1,36 @@
+// Decides what a new version of a distribution's overlay holds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/plan/plan.h"
+#include "libshard/stats/expert_scores.h"
+
+namespace moepack::manifest {
+
+struct NamedScores {
+  std::string name;  // of the file, for messages
+  ExpertScores scores;
+};
+
+struct OverlayRequest {
+  std::string file;                 // an overlay file; "": the best by `scores`
+  std::vector<NamedScores> scores;  // several are added up
+  std::optional<uint32_t> size;     // experts per layer, with scores; none: as many as the parent
+  // "": that of the file, else that of the parent with its last number raised by one.
+  std::string version;
+  std::string parent;  // "": the current overlay, if there is one
+};
+
+// Returns the overlay with its fill. `where` is the distribution. kNotFound for a parent that is
+// not there; kInvalidArgument for a version that is there already, scores that do not fit each
+// other, and a size that is not known or larger than a layer; kMismatch for scores of another
+// model; else the errors of ReadOverlayFile and FillOverlay.
+Result<OverlayPlan> DecideOverlay(const std::string& where, const Plan& plan,
+                                  const OverlayRequest& request);
+
+}  // namespace moepack::manifest

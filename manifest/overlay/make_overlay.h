@@ -1,0 +1,55 @@
+// Makes a new version of a distribution's overlay. Trunk, routers and groups stay as they are.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/pack/pack.h"
+#include "manifest/document/diff.h"
+#include "manifest/document/manifest.h"
+#include "manifest/overlay/decide_overlay.h"
+#include "manifest/overlay/missing_experts.h"
+#include "manifest/write/link_file.h"
+
+namespace moepack::manifest {
+
+struct OverlayOptions {
+  OverlayRequest request;
+  OverlaySource source;        // where experts come from that no file of the distribution holds
+  std::optional<size_t> keep;  // how many older versions the output keeps, the newest; none: all
+  // How bundles get into the output; assets are always copied. REQUIRES: not kSymlink.
+  LinkKind link = LinkKind::kAuto;
+  PackOptions pack;
+  bool force = false;    // replace an existing output
+  bool dry_run = false;  // say what would be written
+};
+
+struct OverlayReport {
+  struct File {
+    std::string name;
+    uint64_t bytes = 0;
+    std::string link = {};  // "hardlink", ...; "" for what is written anew, and in a dry run
+    bool carried = true;    // from the distribution
+  };
+  Manifest manifest;  // of the output; the new overlay is the current one
+  std::vector<File> files;
+  std::vector<Change> changes;        // from the overlay that was the current one
+  uint64_t source_experts = 0;        // that came from the source, counted in every layer
+  std::vector<std::string> dropped;   // versions that the output does not keep
+  std::vector<std::string> warnings;  // about what was left on the disk
+  uint64_t total_bytes() const;
+  uint64_t new_bytes() const;  // of what is not carried
+};
+
+// Writes to `out` what `distribution` holds, linked, with the new overlay. Its experts are copied
+// from the groups and overlays that hold them, in whatever types these have; what none holds is
+// made from the source. What is copied is compared with its digests (kMismatch); linked files that
+// nothing is taken from are not read. kNotFound for a file of the distribution that is not there,
+// kInvalidArgument without the source where it is needed.
+Result<OverlayReport> MakeOverlay(const std::string& distribution, const std::string& out,
+                                  const OverlayOptions& options);
+
+}  // namespace moepack::manifest

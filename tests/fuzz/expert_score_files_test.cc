@@ -1,0 +1,19 @@
+// The formats of expert scores that are no JSON documents.
+#include "tests/fuzz/expert_scores.h"
+
+namespace {
+
+std::string Fixture(const char* name) {
+  return fuzz::ReadBytes(std::filesystem::path(MOEPACK_SOURCE_DIR "/fixtures/statistics") / name);
+}
+
+std::vector<std::string> Seeds() {
+  return {Fixture("imatrix.gguf"), Fixture("reap.safetensors"), Fixture("mesh-headings.csv"),
+          Fixture("mesh-cache.csv"), Fixture("expert-list.jsonl")};
+}
+
+constexpr fuzz::Target kTarget{fuzz::CheckScores, Seeds};
+
+}  // namespace
+
+FUZZ_TARGET(FuzzExpertScoreFiles, kTarget)

@@ -1,0 +1,28 @@
+// ReadExpertScores as a target: what is read of any bytes can be used.
+#pragma once
+
+#include "libshard/base/memory_tree.h"
+#include "libshard/import/export.h"
+#include "libshard/import/import.h"
+#include "tests/fuzz/target.h"
+
+namespace fuzz {
+
+inline constexpr const char* kScoresWhere = "damaged.scores";
+
+// All scores are there, and every format can be written.
+inline std::string CheckScores(std::string_view input) {
+  const moepack::MemorySource file(kScoresWhere, std::string(input));
+  const auto scores = moepack::ReadExpertScores(file, {});
+  if (!scores) return ErrorProblem(scores.error(), kScoresWhere);
+  if (!moepack::CheckExpertScores(kScoresWhere, *scores))
+    return "scores that do not pass their check";
+  for (const moepack::Exporter* exporter : moepack::Exporters()) {
+    if (exporter->needs_plan) continue;
+    const auto text = exporter->write(*scores, {});
+    if (text && text->empty()) return "a format without text";
+  }
+  return "";
+}
+
+}  // namespace fuzz

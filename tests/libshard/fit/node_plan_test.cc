@@ -1,0 +1,66 @@
+#include "libshard/fit/node_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/libshard/fit/model_to_fit.h"
+#include "tests/libshard/model/model_for_test.h"
+
+namespace moepack {
+namespace {
+
+MoeModel SixteenExperts() { return ModelForTest().Family("qwen3-moe").Layers(2, 16, 2).Build(); }
+
+Plan MadeFor(const MoeModel& model, const std::vector<uint32_t>& eligible) {
+  const auto plan = PlanForNodes(model, {}, eligible);
+  EXPECT_TRUE(plan) << plan.error().message;
+  return plan ? *plan : Plan();
+}
+
+TEST(NodePlan, LargerNodesOwnLongerRunsAndAllAreFilledUp) {
+  const Plan plan = MadeFor(SixteenExperts(), {12, 6, 6});
+  EXPECT_EQ(plan.scheme, "contiguous-by-node");
+  EXPECT_FALSE(plan.uniform);
+  EXPECT_EQ(FormatIds(plan.groups[0].owned.at(1)), "0-7");
+  EXPECT_EQ(FormatIds(plan.groups[1].owned.at(1)), "8-11");
+  EXPECT_EQ(FormatIds(plan.groups[2].owned.at(1)), "12-15");
+  EXPECT_EQ(FormatIds(Eligible(plan, 0, 0)), "0-11");
+  EXPECT_EQ(FormatIds(Eligible(plan, 1, 0)), "8-13");
+  EXPECT_EQ(FormatIds(Eligible(plan, 2, 0)), "0-1,12-15");
+}
+
+TEST(NodePlan, EqualNodesShareAsAPlanByNumberDoes) {
+  const MoeModel model = SixteenExperts();
+  const Plan plan = MadeFor(model, {8, 8, 8});
+  EXPECT_EQ(plan.scheme, "contiguous");
+  EXPECT_TRUE(plan.uniform);
+  EXPECT_EQ(FormatIds(plan.groups[0].owned.at(0)), "0-5");
+  EXPECT_EQ(FormatIds(Eligible(plan, 2, 0)), "0-2,11-15");
+  for (size_t node = 0; node < 3; ++node) EXPECT_EQ(Eligible(plan, node, 1).size(), 8u);
+}
+
+TEST(NodePlan, APlanForNodesIsReadBackAsItIs) {
+  const MoeModel model = SixteenExperts();
+  for (const std::vector<uint32_t>& eligible : {std::vector<uint32_t>{12, 4}, {16, 16}, {9, 7}}) {
+    const auto text = PlanText(model, MadeFor(model, eligible));
+    EXPECT_TRUE(text) << text.error().message;
+  }
+}
+
+TEST(NodePlan, OtherPartitionsStayAsTheyAreByNumber) {
+  const auto plan = PlanForNodes(SixteenExperts(), ByNumber(2, "modulo"), {12, 6});
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ(plan->scheme, "modulo");
+  EXPECT_EQ(Eligible(*plan, 0, 0).size(), 8u);
+}
+
+TEST(NodePlan, NodesWithoutRoomForEveryExpertAreRefused) {
+  const auto plan = PlanForNodes(SixteenExperts(), {}, {8, 7});
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(plan.error().message,
+            "nodes: layer 0: expected room for all 16 experts, found room for 15 on all nodes "
+            "together");
+}
+
+}  // namespace
+}  // namespace moepack

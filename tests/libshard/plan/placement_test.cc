@@ -1,0 +1,96 @@
+#include "libshard/plan/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/libshard/plan/placement_sample.h"
+
+namespace moepack {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Eq;
+using ::testing::Optional;
+
+PlacementAnswer AnswerFor(const std::vector<uint32_t>& tokens) {
+  return Place(SampleTable(), tokens);
+}
+
+TEST(Placement, AddsUpTheScoresOfTheFirstTokens) {
+  // 70000 stands behind the prefix of four tokens, and 5 has no row.
+  const PlacementAnswer answer = AnswerFor({3, 3, 200, 5, 70000});
+  EXPECT_THAT(answer.scores, ElementsAre(Optional(3.75), Eq(std::nullopt), Optional(-3.75)));
+  EXPECT_EQ(answer.best, 0u);
+  EXPECT_EQ(answer.second, 2u);
+  EXPECT_EQ(answer.margin, 7.5);
+  EXPECT_TRUE(answer.sure);
+  EXPECT_EQ(answer.tokens, 4u);
+  EXPECT_EQ(answer.known_share, 0.75);
+}
+
+TEST(Placement, ALeadBelowTheMarginIsNotSure) {
+  const PlacementAnswer answer = AnswerFor({200, 200});
+  EXPECT_EQ(answer.best, 0u);
+  EXPECT_EQ(answer.margin, 1);
+  EXPECT_TRUE(answer.sure);
+  EXPECT_FALSE(AnswerFor({200}).sure);
+}
+
+TEST(Placement, ATieGoesToTheLowestGroupAndIsNotSure) {
+  const PlacementAnswer answer = AnswerFor({3, 4, 4});
+  EXPECT_EQ(answer.best, 0u);
+  EXPECT_EQ(answer.second, 2u);
+  EXPECT_EQ(answer.margin, 0);
+  EXPECT_FALSE(answer.sure);
+}
+
+TEST(Placement, WithoutATokenNothingIsSure) {
+  PlacementTable table = SampleTable();
+  table.margin = 0;
+  const PlacementAnswer answer = Place(table, {});
+  EXPECT_FALSE(answer.sure);
+  EXPECT_EQ(answer.tokens, 0u);
+  EXPECT_EQ(answer.known_share, 0);
+}
+
+TEST(Placement, AGroupWithoutSessionsIsNeverChosen) {
+  PlacementTable table = SampleTable();
+  for (size_t row = 0; row < 4; ++row) table.tokens.scores[row * 3 + 1] = 127;
+  EXPECT_NE(Place(table, std::vector<uint32_t>{3, 4}).best, 1u);
+}
+
+TEST(Placement, CentroidsAreComparedByCosine) {
+  const std::vector<float> first = {9, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1};
+  const auto cosines = CompareCentroids(SampleTable(), {{0, 6}, {1, 6}}, first);
+  ASSERT_TRUE(cosines) << cosines.error().message;
+  EXPECT_NEAR(*(*cosines)[0], 255 / std::sqrt(255.0 * 255 + 5 * 81), 1e-12);
+  EXPECT_EQ((*cosines)[1], std::nullopt);
+  EXPECT_NEAR(*(*cosines)[2], 9 / std::sqrt(255.0 * 255 + 5 * 81), 1e-12);
+}
+
+TEST(Placement, CentroidsThatAreNotThereOrDoNotFitAreRefused) {
+  const auto few = CompareCentroids(SampleTable(), {{0, 6}, {1, 6}}, std::vector<float>(7));
+  ASSERT_FALSE(few);
+  EXPECT_EQ(few.error().message, "placement: scores: expected 12, found 7");
+  const auto other = CompareCentroids(SampleTable(), {{0, 7}, {1, 5}}, std::vector<float>(12));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message, "placement: layer 0: expected 6 experts or fewer, found 7");
+  PlacementTable without = SampleTable();
+  without.centroids.reset();
+  const auto none = CompareCentroids(without, {{0, 6}}, std::vector<float>(6));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(none.error().message, "placement: centroids: expected some, found none");
+}
+
+TEST(Placement, TheFixedLogarithmIsTheLogarithm) {
+  for (double x = 1e-12; x < 1e12; x *= 1.7) {
+    EXPECT_NEAR(FixedLog(x), std::log(x), 1e-15 * std::max(1.0, std::abs(std::log(x)))) << x;
+  }
+  EXPECT_EQ(FixedLog(1), 0);
+}
+
+}  // namespace
+}  // namespace moepack

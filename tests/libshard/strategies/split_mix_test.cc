@@ -1,0 +1,27 @@
+#include "libshard/strategies/split_mix.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace moepack {
+namespace {
+
+// The first numbers for seed 1234567 as other implementations publish them.
+TEST(SplitMix64, DrawsThePublishedNumbers) {
+  SplitMix64 random(1234567);
+  EXPECT_EQ(random.Next(), 6457827717110365317u);
+  EXPECT_EQ(random.Next(), 3203168211198807973u);
+  EXPECT_EQ(random.Next(), 9817491932198370423u);
+}
+
+TEST(SplitMix64, NumbersBelowAnEndAreAllDrawn) {
+  SplitMix64 random(7);
+  std::vector<int> drawn(5);
+  for (int i = 0; i < 1000; ++i) ++drawn[random.Below(5)];
+  for (const int count : drawn) EXPECT_NEAR(count, 200, 60);
+  EXPECT_EQ(random.Below(1), 0u);
+}
+
+}  // namespace
+}  // namespace moepack

@@ -1,0 +1,64 @@
+// Two pulls into one output on a file system that grants every lock, as some on networks do.
+#include <gmock/gmock.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "tests/manifest/registry/layout_sample.h"
+
+namespace {
+
+bool every_lock_is_granted = false;
+
+}  // namespace
+
+// In the place of the C library's.
+extern "C" int flock(int file, int operation) noexcept {
+  return every_lock_is_granted ? 0 : static_cast<int>(syscall(SYS_flock, file, operation));
+}
+
+namespace moepack::registry {
+namespace {
+
+class PullWithoutLocksTest : public LayoutSample {
+ protected:
+  void SetUp() override { PublishOne(); }
+  // Begins to pull a moment later.
+  pid_t StartPull(unsigned microseconds) {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    every_lock_is_granted = true;
+    usleep(microseconds);
+    _exit(PullGroups({1}, Ref()) ? 0 : 1);
+  }
+  static bool Succeeded(pid_t child) {
+    int status = 0;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+};
+
+TEST_F(PullWithoutLocksTest, WhatOneSaysItPulledIsThere) {
+  constexpr int kRounds = 50;
+  ASSERT_TRUE(PullGroups({1}, Ref(), "alone"));
+  const auto expected = tiny::Tree(dir_ / "alone");
+  std::mt19937 random(18);
+  int succeeded = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const pid_t one = StartPull(0);
+    const pid_t other = StartPull(static_cast<unsigned>(random() % 10'000));
+    const bool first = Succeeded(one), second = Succeeded(other);
+    succeeded += first || second ? 1 : 0;
+    // One that failed may have been about to say that it did not.
+    if (!first && !second && !std::filesystem::exists(dir_ / "out")) continue;
+    EXPECT_TRUE(tiny::Tree(dir_ / "out") == expected) << "round " << round;
+    std::filesystem::remove_all(dir_ / "out");
+    std::filesystem::remove_all(dir_ / "out.partial");
+  }
+  EXPECT_GT(succeeded, kRounds / 2);
+}
+
+}  // namespace
+}  // namespace moepack::registry

@@ -1,0 +1,178 @@
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+class OverlayCommand : public testing::Test {
+ protected:
+  void Build(const std::string& options = "") {
+    Runs(
+        "build fixtures/tiny-moe --groups 3 --overlay-file fixtures/tiny-overlay.json -o out "
+        "--no-verify " +
+        options);
+  }
+  ToolRun Runs(const std::string& arguments) {
+    const ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, 0) << arguments << "\n" << run.out << run.err;
+    return run;
+  }
+  ToolRun Next(const std::string& options = "") {
+    return Runs("overlay out --overlay-file fixtures/tiny-overlay-2.json -o next " + options);
+  }
+  std::string Refusal(const std::string& arguments, int status = 2) {
+    const std::string before = workspace_.Listing();
+    const ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, status) << arguments;
+    EXPECT_EQ(workspace_.Listing(), before);
+    return run.err;
+  }
+  Workspace workspace_;
+};
+
+TEST_F(OverlayCommand, SaysWhatCameAndWentAndWritesNothingElse) {
+  for (const char* bundles : {"", "--quantize Q4_K_M"}) {
+    SCOPED_TRACE(bundles);
+    Build(bundles);
+    const ToolRun run = Next();
+    EXPECT_THAT(run.out, HasSubstr("overlay generalists-1 -> generalists-2\n"
+                                   "  layer 1, experts +8 -7\n"));
+    EXPECT_THAT(run.out, testing::ContainsRegex("\ntrunk/trunk[.a-z]+ +[0-9,]+  hardlink\n"));
+    EXPECT_THAT(run.out,
+                testing::ContainsRegex("\noverlays/generalists-2/experts[.a-z]+ +[0-9,]+  new\n"));
+    Runs("verify next --against fixtures/tiny-moe");
+    const ToolRun diff = Runs("diff out next");
+    EXPECT_THAT(diff.out, HasSubstr("overlay  layer 1, experts +8 -7"));
+    EXPECT_THAT(diff.out, Not(HasSubstr("groups/")));
+    EXPECT_THAT(diff.out, Not(HasSubstr("trunk/")));
+    for (const char* name : {"out", "next"}) fs::remove_all(workspace_ / name);
+  }
+}
+
+TEST_F(OverlayCommand, EveryVersionAssemblesVerifiesAndGivesTheMaskedModel) {
+  Build();
+  Next();
+  Runs("verify next");
+  Runs("verify next --group 1");
+  Runs("verify next --group 1 --overlay generalists-1");
+  Runs("assemble next --group 1 -o node-2");
+  Runs("assemble next --group 1 --overlay generalists-1 -o node-1");
+  Runs("assemble next --group 1 --overlay none -o node-0");
+  Runs("assemble out --group 1 -o node-was");
+  for (const char* node : {"node-0", "node-1", "node-2"}) Runs(std::string("verify ") + node);
+  const auto versions = [&](const std::string& node) {
+    return nlohmann::json::parse(ReadAll(workspace_ / node / "moepack_node.json"))["versions"];
+  };
+  EXPECT_EQ(versions("node-1"), versions("node-was"));
+  EXPECT_EQ(versions("node-2")["shard"], versions("node-1")["shard"]);
+  EXPECT_NE(versions("node-2")["replica"], versions("node-1")["replica"]);
+  EXPECT_EQ(versions("node-0")["replica"], "");
+  EXPECT_THAT(Runs("check next --threads 1").out, HasSubstr("check passed: 9 nodes"));
+  EXPECT_THAT(Runs("check next --threads 1 --overlay generalists-1").out,
+              HasSubstr("check passed: 9 nodes"));
+  EXPECT_THAT(Runs("run next --group 1 --overlay generalists-1 --tokens 5,6,7 -n 1").err,
+              HasSubstr("overlay generalists-1 "));
+  EXPECT_THAT(Refusal("run next --group 1 --overlay v9 --tokens 5 -n 1", 5),
+              HasSubstr("overlay \"v9\": expected in the manifest, found only \"generalists-1\", "
+                        "\"generalists-2\""));
+  EXPECT_THAT(Refusal("verify next --overlay v9", 5), HasSubstr("overlay \"v9\": expected"));
+  EXPECT_THAT(Refusal("verify node-1 --overlay v9"), HasSubstr("--overlay has no effect"));
+}
+
+TEST_F(OverlayCommand, PublishedItMovesAlone) {
+  Build("--quantize Q8_0");
+  Next();
+  Runs("publish out layout:models:v1 --moving-tag live");
+  const ToolRun published = Runs("publish next layout:models:v2 --moving-tag live");
+  EXPECT_THAT(published.out, testing::ContainsRegex("\ngroups/001/experts.gguf +[0-9,]+  there\n"));
+  Runs("pull layout:models:v2 --group 1 -o current");
+  EXPECT_FALSE(fs::exists(workspace_ / "current/overlays/generalists-1"));
+  Runs("verify current --group 1");
+  Runs("pull layout:models:v2 --group 1 --overlay generalists-1 -o older --assemble node-1");
+  EXPECT_FALSE(fs::exists(workspace_ / "older/overlays/generalists-2"));
+  Runs("verify older --group 1 --overlay generalists-1");
+  Runs("assemble out --group 1 -o node-was");
+  EXPECT_EQ(ReadAll(workspace_ / "node-1/node-00003-of-00003.gguf"),
+            ReadAll(workspace_ / "node-was/node-00003-of-00003.gguf"));
+  EXPECT_THAT(Refusal("pull layout:models:v2 --group 1 --overlay v9 -o other"),
+              HasSubstr("overlay: expected \"v9\", found \"generalists-1\", \"generalists-2\""));
+}
+
+TEST_F(OverlayCommand, StatisticsChooseTheBestOfEveryLayer) {
+  Build();
+  Runs("profile fixtures/tiny-moe --text README.md --context 64 -o s.json");
+  const auto report = workspace_.Json("overlay out --statistics s.json -o next --json");
+  EXPECT_EQ(report["overlay"]["version"], "generalists-2");
+  EXPECT_EQ(report["overlay"]["parent"], "generalists-1");
+  EXPECT_EQ(report["source_experts"], 0);
+  EXPECT_THAT(report["versions"], ElementsAre("generalists-1", "generalists-2"));
+  std::set<std::string> fresh;
+  for (const auto& file : report["files"]) {
+    if (file["new"] == true) fresh.insert(file["file"].get<std::string>());
+  }
+  EXPECT_THAT(fresh, ElementsAre("README.md", "distribution.json",
+                                 "overlays/generalists-2/experts.safetensors"));
+  Runs("verify next --against fixtures/tiny-moe");
+  const auto sized = workspace_.Json(
+      "overlay out --statistics s.json --size 3 --version big --keep 0 -o big --json");
+  EXPECT_THAT(sized["dropped"], ElementsAre("generalists-1"));
+  EXPECT_THAT(sized["versions"], ElementsAre("big"));
+  Runs("verify big --against fixtures/tiny-moe");
+}
+
+TEST_F(OverlayCommand, ADryRunWritesNothingAndGivesTheSameSizes) {
+  Build();
+  const std::string before = workspace_.Listing();
+  const auto planned = workspace_.Json(
+      "overlay out --overlay-file fixtures/tiny-overlay-2.json -o next --dry-run --json");
+  EXPECT_EQ(workspace_.Listing(), before);
+  const auto made =
+      workspace_.Json("overlay out --overlay-file fixtures/tiny-overlay-2.json -o next --json");
+  EXPECT_EQ(planned["bytes"], made["bytes"]);
+  EXPECT_EQ(planned["new_bytes"], made["new_bytes"]);
+}
+
+TEST_F(OverlayCommand, RefusesOptionsThatContradictOrHaveNoEffect) {
+  Build();
+  EXPECT_THAT(Refusal("overlay out -o next"),
+              HasSubstr("overlay: --overlay-file or --statistics is required"));
+  const std::string file = "overlay out --overlay-file fixtures/tiny-overlay-2.json -o next ";
+  EXPECT_THAT(Refusal(file + "--statistics s.json"), HasSubstr("excludes"));
+  EXPECT_THAT(Refusal(file + "--size 3"), HasSubstr("--statistics"));
+  EXPECT_THAT(Refusal(file + "--pre qwen2"), HasSubstr("--pre has no effect without --source"));
+  EXPECT_THAT(Refusal(file + "--parent v0", 5), HasSubstr("overlay \"v0\": expected in the"));
+  EXPECT_THAT(Refusal("overlay out --overlay-file fixtures/tiny-overlay.json -o next"),
+              HasSubstr("overlay \"generalists-1\": expected a new version"));
+  EXPECT_THAT(Refusal("overlay out --overlay-file fixtures/tiny-overlay-2.json -o out"),
+              HasSubstr("out"));
+}
+
+// What an older moepack planned and wrote is planned, written, verified and run as it was.
+TEST_F(OverlayCommand, DistributionsOfTheFormatBeforeAreWhatTheyWere) {
+  const fs::path plan = MOEPACK_SOURCE_DIR "/fixtures/tiny-plan-1.0.json";
+  const ToolRun made =
+      Runs("shard-experts fixtures/tiny-moe --plan '" + plan.string() + "' -o out");
+  // The digest that the moepack of 2026-11-22 printed.
+  EXPECT_THAT(made.out,
+              HasSubstr("distribution.json sha256:0305017975e059eb6267533fe493dd9d04679f72"
+                        "d40176dc185ae06eb3292303\n"));
+  Runs("verify out --against fixtures/tiny-moe");
+  EXPECT_THAT(Runs("check out --threads 1").out, HasSubstr("check passed"));
+  const ToolRun next = Next();
+  EXPECT_THAT(next.out, HasSubstr("fill of group"));
+  Runs("verify next --against fixtures/tiny-moe");
+  Runs("assemble next --group 2 -o node");
+  Runs("assemble next --group 2 --overlay generalists-1 -o node-was");
+}
+
+}  // namespace
+}  // namespace moepack::cli

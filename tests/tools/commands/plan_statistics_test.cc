@@ -1,0 +1,140 @@
+// Plans from statistics, from profile to distribution.
+#include <gmock/gmock.h>
+
+#include "tests/tools/run_moepack.h"
+
+namespace moepack::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::json;
+
+constexpr const char* kSessionPlan =
+    " fixtures/tiny-moe --groups 3 --statistics s.json --partition session --eligible 8 ";
+
+// Twenty sessions of two kinds: the project's documents and parts of a config.
+class PlanFromStatistics : public testing::Test {
+ protected:
+  PlanFromStatistics() {
+    const std::string prose = ReadAll(workspace_ / "docs/architecture.md");
+    const std::string code = ReadAll(workspace_ / "fixtures/tiny-moe/tokenizer.json");
+    std::string lines;
+    for (size_t i = 0; i < 10; ++i) {
+      lines += Line("prose", i, prose.substr(i * 1000, 800));
+      lines += Line("json", i, code.substr(i * 1000, 800));
+    }
+    WriteAll(workspace_ / "texts.jsonl", lines);
+    const ToolRun run =
+        workspace_.Moepack("profile fixtures/tiny-moe --text texts.jsonl -o s.json");
+    EXPECT_EQ(run.status, 0) << run.err;
+  }
+  static std::string Line(const std::string& bucket, size_t number, const std::string& text) {
+    return Json{{"text", text}, {"session", bucket + std::to_string(number)}, {"bucket", bucket}}
+               .dump(-1, ' ', true, Json::error_handler_t::replace) +
+           "\n";
+  }
+  void ExpectRefused(const std::string& arguments, const std::string& message, int status = 2) {
+    const ToolRun run = workspace_.Moepack(arguments);
+    EXPECT_EQ(run.status, status) << arguments << "\n" << run.err;
+    EXPECT_THAT(run.err, HasSubstr(message)) << arguments;
+    EXPECT_EQ(run.out, "") << arguments;
+  }
+
+  Workspace workspace_;
+};
+
+TEST_F(PlanFromStatistics, TellsWhatSessionsWillFindBeforeAByteIsWritten) {
+  const ToolRun run = workspace_.Moepack(std::string("plan") + kSessionPlan + "-o plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("3 groups, session, uniform\n"));
+  EXPECT_THAT(run.out, HasSubstr("expected from moepack-statistics, 16 sessions (gate x norm of "
+                                 "output), measured on 4 held out\n"));
+  EXPECT_THAT(run.out, HasSubstr("if each session had its own"));
+  const Json plan = Json::parse(ReadAll(workspace_ / "plan.json"));
+  const Json& expected = plan["expectation"]["expected"];
+  EXPECT_EQ(expected["sessions"], 4);
+  EXPECT_GT(expected["mean"].get<double>(), expected["contiguous"]["mean"].get<double>());
+  EXPECT_LE(expected["mean"].get<double>(), expected["oracle"]["mean"].get<double>());
+  EXPECT_EQ(plan["expectation"]["calibration"]["digest"].get<std::string>().size(), 32u);
+}
+
+TEST_F(PlanFromStatistics, ADistributionKeepsWhatThePlanExpects) {
+  ASSERT_EQ(workspace_.Moepack(std::string("plan") + kSessionPlan + "-o plan.json").status, 0);
+  ASSERT_EQ(workspace_.Moepack("shard-experts fixtures/tiny-moe --plan plan.json -o a").status, 0);
+  const ToolRun built = workspace_.Moepack(std::string("build") + kSessionPlan + "-o b");
+  ASSERT_EQ(built.status, 0) << built.err;
+  const Json plan = Json::parse(ReadAll(workspace_ / "plan.json"));
+  for (const char* name : {"a", "b"}) {
+    const Json document =
+        Json::parse(ReadAll(workspace_ / (std::string(name) + "/distribution.json")));
+    EXPECT_EQ(document["partition"]["scheme"], "session");
+    EXPECT_EQ(document["calibration"], plan["expectation"]["calibration"]) << name;
+    EXPECT_EQ(document["quality"]["expected"], plan["expectation"]["expected"]) << name;
+    EXPECT_THAT(ReadAll(workspace_ / (std::string(name) + "/README.md")),
+                HasSubstr("| expected of statistics | |"));
+  }
+  const Json command = Json::parse(ReadAll(workspace_ / "b/distribution.json"))["tool"]["command"];
+  EXPECT_THAT(command.dump(), HasSubstr(R"("--statistics","s.json","--eligible","8")"));
+}
+
+TEST_F(PlanFromStatistics, EveryPartitionMayBePlannedAndMeasured) {
+  for (const std::string partition : {"ranked", "coactivation", "same", "contiguous"}) {
+    const Json json = workspace_.Json(
+        "plan fixtures/tiny-moe --groups 3 --statistics s.json "
+        "--eligible 8 --dry-run --json --partition " +
+        partition);
+    EXPECT_EQ(json["scheme"], partition);
+    EXPECT_EQ(json["nodes"][2]["eligible"]["most"], 8) << partition;
+    EXPECT_GT(json["expectation"]["expected"]["mean"].get<double>(), 0.3) << partition;
+  }
+}
+
+TEST_F(PlanFromStatistics, SeveralNumbersOfGroupsAreCompared) {
+  const std::string before = workspace_.Listing();
+  const ToolRun run = workspace_.Moepack(
+      "plan fixtures/tiny-moe --groups 2,3 --statistics s.json --partition session --eligible 8");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("groups  eligible  largest node   found"));
+  EXPECT_THAT(run.out, HasSubstr("\n     2         8  "));
+  EXPECT_THAT(run.out, HasSubstr("\n     3         8  "));
+  EXPECT_EQ(workspace_.Listing(), before);
+  const Json json = workspace_.Json("plan fixtures/tiny-moe --groups 2,3 --json");
+  EXPECT_EQ(json["plans"].size(), 2u);
+  EXPECT_FALSE(json["plans"][0].contains("expectation"));
+  ExpectRefused("plan fixtures/tiny-moe --groups 2,3 -o p.json",
+                "-o and several numbers of groups cannot be used together");
+}
+
+TEST_F(PlanFromStatistics, WhatCannotBePlannedIsRefused) {
+  ExpectRefused("plan fixtures/tiny-moe --groups 3 --partition session",
+                "--partition session needs --statistics FILE");
+  ExpectRefused(
+      "plan fixtures/tiny-moe --groups 16 --statistics s.json --partition session "
+      "--held-out 0.5",
+      "statistics: sessions to plan from: expected at least 16, one per group, found 10");
+  ExpectRefused(
+      "plan fixtures/tiny-moe --groups 3 --statistics s.json --partition same "
+      "--eligible 1",
+      "eligible experts: expected at least 2 (2 per token and 0 pinned), found 1");
+  ExpectRefused("plan fixtures/tiny-moe --groups 3 --eligible 4",
+                "expected at most 4 as "
+                "--eligible says, found 6");
+  ExpectRefused("plan fixtures/tiny-moe --groups 3 --statistics s.json --force -o s.json",
+                "s.json is also an input");
+}
+
+// The routers of another checkpoint with the same shapes.
+TEST_F(PlanFromStatistics, StatisticsOfAnotherModelAreRefusedByTheirRouters) {
+  std::string text = ReadAll(workspace_ / "s.json");
+  const size_t at = text.find("\"router_digest\": \"") + 18;
+  const std::string digest = text.substr(at, 32);
+  text.replace(at, 32, std::string(32, '0'));
+  WriteAll(workspace_ / "other.json", text);
+  ExpectRefused("plan fixtures/tiny-moe --groups 2 --statistics other.json",
+                "other.json: router digest: expected " + digest + ", found " + std::string(32, '0'),
+                6);
+}
+
+}  // namespace
+}  // namespace moepack::cli

@@ -1,0 +1,131 @@
+#include "tools/options/statistics_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "fixtures/temp_dir.h"
+#include "libshard/stats/statistics_file.h"
+#include "tests/libshard/model/model_for_test.h"
+#include "tests/libshard/stats/sample.h"
+#include "tools/options/options.h"
+
+namespace moepack::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string ProblemOf(PlanOptions& options, std::vector<std::string> words) {
+  CLI::App app;
+  AddPlanOptions(app, options);
+  std::reverse(words.begin(), words.end());
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StatisticsOptions, AreReadAndRecordedWithoutPaths) {
+  PlanOptions options;
+  ASSERT_EQ(ProblemOf(options,
+                      {"--groups", "3", "--partition", "session", "--statistics", "/home/me/a.json",
+                       "/b.bin", "--score", "gate", "--eligible", "12", "--pin", "/tmp/pins.json",
+                       "--no-pin-super", "--held-out", "0.25", "--seed", "7"}),
+            "");
+  EXPECT_EQ(options.score, ScoreBasis::kGateMass);
+  EXPECT_EQ(options.eligible, 12u);
+  EXPECT_EQ(options.held_out, 250u);
+  EXPECT_FALSE(options.pin_super);
+  EXPECT_THAT(RecordStatisticsOptions(options),
+              ElementsAre("--statistics", "a.json", "--statistics", "b.bin", "--score", "gate",
+                          "--eligible", "12", "--pin", "pins.json", "--no-pin-super", "--held-out",
+                          "0.25", "--seed", "7"));
+}
+
+TEST(StatisticsOptions, DefaultsAreNotRecorded) {
+  EXPECT_THAT(RecordStatisticsOptions({}), IsEmpty());
+}
+
+TEST(StatisticsOptions, WrongValuesSayWhatWasExpected) {
+  PlanOptions options;
+  EXPECT_THAT(ProblemOf(options, {"--statistics", "a", "--score", "mass"}),
+              HasSubstr("expected one of count, gate, reap, found \"mass\""));
+  for (const char* share : {"1", "-0.1", "x", "0.2x", "nan"})
+    EXPECT_THAT(ProblemOf(options, {"--statistics", "a", "--held-out", share}),
+                HasSubstr("expected a share from 0 to 0.9, found"))
+        << share;
+  EXPECT_THAT(ProblemOf(options, {"--eligible", "0"}), HasSubstr("expected a number from 1"));
+}
+
+TEST(StatisticsOptions, WhatMeasuresStatisticsNeedsThem) {
+  for (const char* option : {"--score", "--pin", "--held-out", "--seed"}) {
+    PlanOptions options;
+    const std::string value = std::string(option) == "--score" ? "gate" : "0";
+    EXPECT_THAT(ProblemOf(options, {option, value}), HasSubstr("--statistics")) << option;
+  }
+}
+
+TEST(StatisticsOptions, ContradictionsAreRefused) {
+  PlanOptions options{.groups = 2, .partition = "session"};
+  EXPECT_EQ(CheckPlanOptions(options).error().message,
+            "--partition session needs --statistics FILE");
+  options.statistics_files = {"s.json"};
+  EXPECT_TRUE(CheckPlanOptions(options));
+  options.partition = "modulo";
+  options.pin_file = "pins.json";
+  EXPECT_EQ(CheckPlanOptions(options).error().message,
+            "--pin and --partition modulo cannot be used together");
+  options.pin_file = "";
+  options.eligible = 4;
+  options.uniform = false;
+  EXPECT_EQ(CheckPlanOptions(options).error().message,
+            "--eligible and --no-uniform cannot be used together with --partition modulo");
+}
+
+TEST(StatisticsOptions, SeveralNumbersOfGroupsAreRead) {
+  for (const auto& [text, expected] :
+       {std::pair<std::string, std::vector<uint32_t>>{"3", {3}}, {"2,4,8", {2, 4, 8}}}) {
+    PlanOptions options;
+    std::vector<uint32_t> groups;
+    CLI::App app;
+    AddPlanOptions(app, options, groups);
+    app.parse("--groups " + text);
+    EXPECT_EQ(groups, expected);
+    EXPECT_EQ(options.groups, expected[0]);
+  }
+  for (const char* wrong : {"2,", "0,3", "2;3", "65537"}) {
+    PlanOptions options;
+    std::vector<uint32_t> groups;
+    CLI::App app;
+    AddPlanOptions(app, options, groups);
+    EXPECT_THROW(app.parse(std::string("--groups ") + wrong), CLI::ParseError) << wrong;
+  }
+}
+
+TEST(ReadPlanScores, AddsTheSessionsOfAllFilesAndDigestsThem) {
+  const fixtures::TempDir directory;
+  const MoeModel model = ModelForTest().Layer({1, 4, 2, 10, false}).Build();
+  Statistics first = SampleStatistics(), second = SampleStatistics();
+  for (SessionTally& session : second.sessions) session.name += " again";
+  const std::vector<std::string> files = {directory / "a.json", directory / "b.bin"};
+  ASSERT_TRUE(WriteStatistics(files[0], first));
+  ASSERT_TRUE(WriteStatistics(files[1], second));
+  const ExpertScores scores = ReadPlanScores(files, model, ScoreBasis::kCount).value();
+  EXPECT_EQ(scores.sessions.size(), 4u);
+  EXPECT_EQ(scores.basis, ScoreBasis::kCount);
+  EXPECT_EQ(scores.digest.size(), 32u);
+  EXPECT_EQ(ReadPlanScores({files[0]}, model, {})->basis, ScoreBasis::kWeightedNorm);
+  EXPECT_NE(ReadPlanScores({files[0]}, model, {})->digest, scores.digest);
+  const auto twice = ReadPlanScores({files[0], files[0]}, model, {});
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(twice.error().message, HasSubstr("a.json"));
+}
+
+}  // namespace
+}  // namespace moepack::cli

@@ -1,0 +1,61 @@
+// The parts of `plan` that are about machines.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/check/promised_model.h"
+#include "libshard/fit/cache_shape.h"
+#include "libshard/fit/fit_nodes.h"
+#include "libshard/fit/node_bytes.h"
+#include "libshard/fit/stages.h"
+#include "libshard/fit/sweep.h"
+#include "libshard/plan/plan.h"
+#include "tools/options/machine_options.h"
+#include "tools/options/options.h"
+
+namespace moepack::cli {
+
+// A model to plan for, and the one that gives sizes: itself, or, where only names of tensors are
+// there, what its config promises.
+struct PlannedModel {
+  std::optional<MoeModel> model;
+  std::optional<MoeModel> promised;  // gives the sizes, if there
+  bool config_alone = false;         // `promised` is the model; no plan of it can be written
+  const MoeModel& planned() const { return model ? *model : *promised; }
+  const MoeModel& sized() const { return promised ? *promised : *model; }
+};
+// Opens a checkpoint, an index or a config alone; prints warnings and what sizes are from.
+Result<PlannedModel> OpenPlanned(const SourceArguments& arguments);
+
+struct Machines {
+  std::vector<uint64_t> budgets;  // may be empty
+  CacheUse use;
+  NodeExtras extras;
+  std::map<uint32_t, uint64_t> cache_by_layer;
+};
+// kUnsupported when the size of the cache is not known and there are budgets; without budgets that
+// is a warning.
+Result<Machines> PrepareMachines(const MoeModel& model, const MachineArguments& arguments);
+
+// A plan, and what its nodes need.
+struct MachinePlan {
+  Plan plan;
+  std::vector<NodeFit> nodes;     // of --node and --context
+  std::vector<StageNeed> stages;  // of --stages
+  std::optional<CacheUse> use;
+};
+// The plan of the options, for machines if any are named. `sizer` may be null where neither
+// machines nor stages are asked for.
+Result<MachinePlan> MakeMachinePlan(const PlannedModel& model, const NodeSizer* sizer,
+                                    const MachineArguments& arguments, const PlanOptions& options);
+
+// --sweep over `groups`, or the usual numbers when there are none. With statistics, captures are
+// those of the options' partition.
+Result<int> RunSweep(const SourceArguments& source, const MachineArguments& arguments,
+                     const PlanOptions& plan, const std::vector<uint32_t>& groups, bool json);
+
+}  // namespace moepack::cli

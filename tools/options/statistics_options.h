@@ -1,0 +1,29 @@
+// The options of a plan that decides from statistics.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/result.h"
+#include "libshard/model/model.h"
+#include "libshard/plan/plan.h"
+#include "libshard/stats/expert_scores.h"
+
+namespace moepack::cli {
+
+// --statistics, --score, --eligible, --pin, --pin-super, --held-out, --seed.
+void AddStatisticsOptions(CLI::App& app, PlanOptions& options);
+// Refuses what cannot go together: kInvalidArgument.
+Status CheckStatisticsOptions(const PlanOptions& options);
+// As distribution.json records them: names of files without directories, and no defaults.
+std::vector<std::string> RecordStatisticsOptions(const PlanOptions& options);
+
+// Reads the statistics that the options name, prints their warnings, and makes the plan.
+Result<Plan> PlanFromOptions(const MoeModel& model, const PlanOptions& options);
+// The options with scores read; several plans may be made from them.
+Result<PlanOptions> WithScores(const MoeModel& model, PlanOptions options);
+
+}  // namespace moepack::cli

@@ -1,0 +1,30 @@
+// What machines need and have, and comparisons of groups and recipes, as tables and as JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/fit/cache_shape.h"
+#include "libshard/fit/fit_nodes.h"
+#include "libshard/fit/stages.h"
+#include "libshard/fit/sweep.h"
+
+namespace moepack::cli {
+
+// "4 sessions of 32,768 tokens in q8_0".
+std::string CacheUseText(const CacheUse& use);
+
+// One line per node. The columns of machine and rest are left out without budgets.
+std::string FitText(const std::vector<NodeFit>& fits, const CacheUse& use);
+moepack::Json FitJson(const std::vector<NodeFit>& fits, const CacheUse& use);
+
+// One line per stage.
+std::string StagesText(const std::vector<StageNeed>& stages);
+moepack::Json StagesJson(const std::vector<StageNeed>& stages);
+
+// One line per row; with a budget it says which fit, and with captures how much each captures.
+std::string SweepText(const SweepTable& table, const SweepOptions& options);
+moepack::Json SweepJson(const SweepTable& table, const SweepOptions& options);
+
+}  // namespace moepack::cli

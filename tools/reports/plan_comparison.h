@@ -1,0 +1,25 @@
+// Plans of several numbers of groups beside each other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libshard/base/json.h"
+#include "libshard/plan/plan.h"
+#include "tools/reports/node_report.h"
+
+namespace moepack::cli {
+
+struct ComparedPlan {
+  Plan plan;
+  std::optional<PartBytes> bytes;  // nothing for a names-only checkpoint
+  std::vector<std::string> warnings;
+};
+
+// One line per plan; what sessions find only where plans have expectations.
+std::string ComparisonTable(const std::vector<ComparedPlan>& plans);
+moepack::Json ComparisonJson(const std::vector<ComparedPlan>& plans);
+
+}  // namespace moepack::cli

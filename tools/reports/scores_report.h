@@ -1,0 +1,15 @@
+// What `moepack statistics show` prints of expert scores.
+#pragma once
+
+#include <string>
+
+#include "libshard/base/json.h"
+#include "libshard/stats/expert_scores.h"
+
+namespace moepack::cli {
+
+// Format, sessions by bucket, a line per layer, and Super Experts. Warnings are not in it.
+std::string ScoresText(const ExpertScores& scores);
+Json ScoresReportJson(const ExpertScores& scores);
+
+}  // namespace moepack::cli
