@@ -1,0 +1,209 @@
+#include "libshard/pack/type_budget.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "libshard/base/parallel.h"
+#include "libshard/base/text.h"
+#include "libshard/pack/type_damage.h"
+#include "libshard/recipe/bit_budget.h"
+#include "libshard/recipe/recipe_types.h"
+
+namespace moepack {
+namespace {
+
+constexpr std::array kExpertTypes = {"q2_K", "q3_K", "iq4_xs", "q4_K", "q5_K", "q6_K", "q8_0"};
+constexpr std::array kTrunkTypes = {"q4_K", "q5_K", "q6_K", "q8_0"};
+
+bool Has(const GgufTensor& tensor, std::string_view piece) {
+  return tensor.name.find(piece) != std::string::npos;
+}
+
+const char* PartOf(const GgufTensor& tensor) {
+  if (tensor.part == Part::kExpert) return Has(tensor, "ffn_down") ? "down" : "gate, up";
+  if (!tensor.layer) return tensor.name == "token_embd.weight" ? "embedding" : "output";
+  if (tensor.part == Part::kShared || Has(tensor, "_shexp")) return "shared";
+  return Has(tensor, ".ffn_") ? "dense" : "attention";
+}
+
+// The tensors that share a type, and the types that they may have.
+struct BudgetGroup {
+  std::optional<uint32_t> layer;
+  std::string part;
+  std::vector<size_t> tensors;
+  std::vector<const quant::Format*> types;
+  std::vector<std::vector<double>> damages;  // by tensor, then type
+};
+
+std::vector<const quant::Format*> TypesFor(const GgufTensor& tensor) {
+  std::vector<const quant::Format*> types;
+  if (tensor.part == Part::kExpert) {
+    for (const char* name : kExpertTypes) types.push_back(KnownType(name));
+  } else {
+    for (const char* name : kTrunkTypes) types.push_back(KnownType(name));
+  }
+  return types;
+}
+
+std::vector<BudgetGroup> GroupsOf(const GgufModel& model) {
+  std::map<std::tuple<bool, uint32_t, std::string>, BudgetGroup> groups;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const GgufTensor& tensor = model.tensors[i];
+    if (!MayChange(tensor)) continue;
+    const char* part = PartOf(tensor);
+    BudgetGroup& group = groups[{tensor.layer.has_value(), tensor.layer.value_or(0), part}];
+    if (group.tensors.empty()) {
+      group.layer = tensor.layer;
+      group.part = part;
+      group.types = TypesFor(tensor);
+    }
+    // What the recipe chose stays possible.
+    if (tensor.type->encode != nullptr && tensor.type->decode != nullptr &&
+        std::find(group.types.begin(), group.types.end(), tensor.type) == group.types.end())
+      group.types.push_back(tensor.type);
+    group.tensors.push_back(i);
+  }
+  std::vector<BudgetGroup> list;
+  for (auto& [key, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
+uint64_t BytesAs(const GgufTensor& tensor, const quant::Format* type) {
+  GgufTensor copy;
+  copy.shape = tensor.shape;
+  copy.type = FallbackFor(type, tensor.row_values());
+  return copy.bytes();
+}
+
+// How many tokens took part in each slice, where the importance matrix knows it.
+std::span<const float> SliceWeights(const TypedGguf& base, const GgufTensor& tensor) {
+  if (!base.imatrix || tensor.shape.size() < 3) return {};
+  const auto entry = base.imatrix->entries.find(tensor.name);
+  if (entry == base.imatrix->entries.end() || entry->second.counts.size() != tensor.shape[0])
+    return {};
+  return entry->second.counts;
+}
+
+class TypeSpending {
+ public:
+  TypeSpending(const MoeModel& model, const TypedGguf& base, const TypeBudgetOptions& options)
+      : model_(model), base_(base), options_(options), groups_(GroupsOf(base.model)) {}
+
+  Result<TypeBudget> Spend() {
+    SHARD_CHECK(OpenSources());
+    SHARD_CHECK(Measure());
+    uint64_t kept = 0;
+    for (const GgufTensor& tensor : base_.model.tensors) {
+      if (!MayChange(tensor)) kept += tensor.bytes();
+    }
+    if (kept > options_.bytes)
+      return Error{Code::kInvalidArgument,
+                   Cat("budget: expected at least ", FormatCount(kept),
+                       " bytes for what no recipe changes, found ", FormatCount(options_.bytes))};
+    SHARD_TRY(const BitPlan plan, SpendBits(Items(), options_.bytes - kept));
+    TypeBudget budget;
+    budget.bytes = kept + plan.bytes;
+    budget.damage = plan.damage;
+    budget.bound = plan.bound;
+    for (size_t i = 0; i < groups_.size(); ++i) AddPart(i, plan.chosen[i], budget);
+    AddRules(plan, budget);
+    return budget;
+  }
+
+ private:
+  const GgufTensor& At(size_t index) const { return base_.model.tensors[index]; }
+
+  Status OpenSources() {
+    if (model_.checkpoint().names_only() || model_.checkpoint().promised())
+      return Error{Code::kUnsupported, Cat(model_.checkpoint().source().string(),
+                                           ": expected weights to measure, found names alone")};
+    for (const SourceFile& file : model_.checkpoint().files()) {
+      SHARD_TRY(ByteSourcePtr source, OpenUnchanged(file));
+      sources_.push_back(std::move(source));
+    }
+    return Ok();
+  }
+
+  Status Measure() {
+    return ParallelFor(groups_.size(), options_.jobs, [&](size_t g) -> Status {
+      BudgetGroup& group = groups_[g];
+      for (const size_t index : group.tensors) {
+        SHARD_CHECK(CheckInterrupt());
+        const GgufTensor& tensor = At(index);
+        std::vector<const quant::Format*> types;
+        for (const quant::Format* type : group.types)
+          types.push_back(FallbackFor(type, tensor.row_values()));
+        SHARD_TRY(std::vector<double> damage,
+                  MeasureDamage(tensor, types,
+                                {sources_, SliceWeights(base_, tensor), options_.sample_rows}));
+        group.damages.push_back(std::move(damage));
+      }
+      return Ok();
+    });
+  }
+
+  BitChoice ChoiceOf(const BudgetGroup& group, size_t type) const {
+    BitChoice choice;
+    for (size_t i = 0; i < group.tensors.size(); ++i) {
+      choice.bytes += BytesAs(At(group.tensors[i]), group.types[type]);
+      choice.damage += group.damages[i][type];
+    }
+    return choice;
+  }
+
+  std::vector<BitItem> Items() const {
+    std::vector<BitItem> items;
+    for (const BudgetGroup& group : groups_) {
+      items.emplace_back();
+      for (size_t type = 0; type < group.types.size(); ++type)
+        items.back().push_back(ChoiceOf(group, type));
+    }
+    return items;
+  }
+
+  void AddPart(size_t index, size_t type, TypeBudget& budget) const {
+    const BudgetGroup& group = groups_[index];
+    const BitChoice choice = ChoiceOf(group, type);
+    budget.parts.push_back({group.layer, group.part, std::string(group.types[type]->name),
+                            choice.bytes, choice.damage});
+  }
+
+  // One rule for all layers in which tensors of one kind have one type:
+  // ^blk\.(0|3)\.ffn_up_exps\.weight$=q4_K
+  void AddRules(const BitPlan& plan, TypeBudget& budget) const {
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>> layers;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      const std::string type(groups_[i].types[plan.chosen[i]]->name);
+      for (const size_t index : groups_[i].tensors) {
+        const GgufTensor& tensor = At(index);
+        const std::string block = tensor.layer ? Cat("blk.", *tensor.layer, ".") : "";
+        const bool in_block = !block.empty() && tensor.name.starts_with(block);
+        auto& list = layers[{tensor.name.substr(in_block ? block.size() : 0), type}];
+        if (in_block) list.push_back(Cat(*tensor.layer));
+      }
+    }
+    for (const auto& [key, list] : layers) {
+      std::string pattern = "^";
+      if (!list.empty()) pattern += Cat("blk\\.(", Join(list, "|"), ")\\.");
+      for (const char c : key.first) pattern += c == '.' ? std::string("\\.") : std::string(1, c);
+      budget.tensor_types.push_back(Cat(pattern, "$=", key.second));
+    }
+  }
+
+  const MoeModel& model_;
+  const TypedGguf& base_;
+  const TypeBudgetOptions& options_;
+  std::vector<BudgetGroup> groups_;
+  std::vector<ByteSourcePtr> sources_;
+};
+
+}  // namespace
+
+Result<TypeBudget> SpendTypes(const MoeModel& model, const TypedGguf& base,
+                              const TypeBudgetOptions& options) {
+  return TypeSpending(model, base, options).Spend();
+}
+
+}  // namespace moepack

@@ -1,0 +1,38 @@
+// How much noise a type adds to what a weight matrix computes, measured on some of its rows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "libshard/base/byte_source.h"
+#include "libshard/base/result.h"
+#include "libshard/convert/gguf_model.h"
+#include "quant/format.h"
+
+namespace moepack {
+
+struct DamageSample {
+  // The files of the model's checkpoint, in its order.
+  std::span<const ByteSourcePtr> sources;
+  // How often each slice (expert) takes part, relative to each other; empty: all alike.
+  std::span<const float> slice_weights;
+  uint32_t rows = 64;  // that are read and encoded, evenly spread; all if there are fewer
+};
+
+// Returns, for each type, the mean square of the error that it brings into the matrix's output,
+// relative to the mean square of the output:
+//
+//   sum over rows r and columns c of m(c) (w(r, c) - w'(r, c))^2
+//   ------------------------------------------------------------
+//            sum over rows r and columns c of m(c) w(r, c)^2
+//
+// where w' is w encoded and decoded again, with the tensor's importance where it has one, and m(c)
+// the mean square of input c: that importance, or 1. It takes inputs for uncorrelated, so it is an
+// estimate. 0 for a matrix of zeros. kCorrupt for values that are not finite; errors of reading.
+// REQUIRES: the types have encoder and decoder, and rows are whole blocks of them.
+Result<std::vector<double>> MeasureDamage(const GgufTensor& tensor,
+                                          std::span<const quant::Format* const> types,
+                                          const DamageSample& sample);
+
+}  // namespace moepack
