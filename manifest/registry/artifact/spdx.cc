@@ -44,7 +44,7 @@ constexpr std::array<std::string_view, 29> kSpdx = {
 };
 
 // SPDX allows letters, digits, '-' and '.' in a LicenseRef.
-std::string Reference(std::string_view name) {
+std::string LicenseReference(std::string_view name) {
   std::string out = "LicenseRef-";
   for (const char c : name) {
     const bool allowed = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.';
@@ -60,13 +60,13 @@ std::vector<std::string> SpdxNames(const ModelLicense& license) {
   for (const std::string& part : Split(license.id, ',')) {
     const std::string id = part.starts_with(' ') ? part.substr(1) : part;
     if (id.empty()) continue;
-    std::string name = Reference(id == "other" && !license.name.empty() ? license.name : id);
+    std::string name = LicenseReference(id == "other" && !license.name.empty() ? license.name : id);
     for (const std::string_view spdx : kSpdx) {
       if (Lower(spdx) == Lower(id)) name = spdx;
     }
     names.push_back(std::move(name));
   }
-  if (names.empty() && !license.name.empty()) names.push_back(Reference(license.name));
+  if (names.empty() && !license.name.empty()) names.push_back(LicenseReference(license.name));
   return names;
 }
 
