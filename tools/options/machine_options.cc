@@ -94,10 +94,10 @@ void AddMachineOptions(CLI::App& app, MachineArguments& arguments) {
              "the other; --node then names these machines.")
           ->type_name("N")
           ->transform(AsCount(1, kMaxStages));
-  CLI::Option* sweep = app.add_flag("--sweep", arguments.sweep,
-                                    "Write no plan: compare numbers of groups (those of --groups) "
-                                    "and recipes, best first. --node "
-                                    "says what one node has.");
+  CLI::Option* sweep = app.add_flag(
+      "--sweep", arguments.sweep,
+      "Write no plan: compare the numbers of --groups (default: 1,2,3,4,6,8) and recipes, best "
+      "first. --node says what one node has.");
   sweep->excludes(stages);
   app.add_option("--recipes", arguments.recipes,
                  "With --sweep: the recipes. Default: the source's own types and some usual ones.")
@@ -175,7 +175,10 @@ Result<CacheUse> CacheUseOf(const MachineArguments& arguments) {
 
 Result<std::optional<QuantizeOptions>> TypesOf(const MachineArguments& arguments) {
   SHARD_TRY(QuantizeOptions options, ReadQuantizeOptions(arguments.quantize));
-  if (!WantsTypes(arguments.quantize)) return std::optional<QuantizeOptions>();
+  if (!WantsTypes(arguments.quantize)) {
+    if (options.alignment == kGgufDefaultAlignment) return std::optional<QuantizeOptions>();
+    return NoEffect("--alignment", "without types", "name a recipe too, such as --recipe Q8_0");
+  }
   return std::optional(std::move(options));
 }
 

@@ -102,7 +102,7 @@ TEST(PlanMachines, AConfigAloneTellsSizesAndGetsNoPlan) {
 TEST(PlanMachines, ASweepComparesGroupsAndRecipes) {
   const Workspace workspace;
   const auto json = workspace.Json(
-      "plan fixtures/tiny-moe --sweep --group-counts 1,2,4 --recipes Q8_0,Q4_K_M --node 6MB "
+      "plan fixtures/tiny-moe --sweep --groups 1,2,4 --recipes Q8_0,Q4_K_M --node 6MB "
       "--reserve 0 --json");
   ASSERT_EQ(json["rows"].size(), 6u);
   EXPECT_TRUE(json["rows"][0]["fits"]);

@@ -75,6 +75,21 @@ TEST(MachineOptions, WhatHasNoEffectIsRefused) {
   EXPECT_EQ(Refusal(arguments, 0), "");
 }
 
+TEST(MachineOptions, TypesAreThoseOfARecipeOrNone) {
+  MachineArguments arguments;
+  const auto none = TypesOf(arguments);
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(none->has_value());
+  arguments.quantize.options.alignment = 4096;
+  const auto aligned = TypesOf(arguments);
+  ASSERT_FALSE(aligned);
+  EXPECT_EQ(aligned.error().message, "--alignment has no effect without types");
+  arguments.quantize.options.recipe.recipe = "Q8_0";
+  const auto types = TypesOf(arguments);
+  ASSERT_TRUE(types && types->has_value());
+  EXPECT_EQ((*types)->alignment, 4096u);
+}
+
 TEST(MachineOptions, TheCacheIsForOneSessionOf4096TokensUnlessAsked) {
   const auto usual = CacheUseOf({});
   ASSERT_TRUE(usual);
