@@ -46,8 +46,7 @@ struct OverlayPlan {
   bool operator==(const OverlayPlan&) const = default;
 };
 
-// True for 1 to 64 characters of [A-Za-z0-9._-] that do not begin with a dot. Overlay versions
-// become directory names.
+// Whether text may be a version: 1 to 64 characters of [A-Za-z0-9._-], the first not a dot.
 bool IsLabel(std::string_view text);
 
 // What a group takes from the overlay's bundle besides its experts.
@@ -88,7 +87,7 @@ ExpertIds Eligible(const Plan& plan, size_t group, uint32_t layer);
 struct PlanOptions {
   uint32_t groups = 0;                   // 0 where the partition's file lists them
   std::string partition = "contiguous";  // see ParsePartition in partition.h
-  std::string overlay_file;              // "" for none
+  std::string overlay_file = "";         // "" for none
   bool uniform = true;
 
   // What routers chose, and the files that it is from (for messages and records).
@@ -100,9 +99,9 @@ struct PlanOptions {
   // Instead of `eligible`, for nodes that differ: rooms[group][i] is how many experts the group may
   // hold in the i-th layer besides the overlay's. Such a plan is not filled up.
   std::vector<std::vector<uint32_t>> rooms = {};
-  bool pin_super = true;    // Super Experts go to every node
-  std::string pin_file;     // more of them; "" for none
-  uint32_t held_out = 200;  // of a thousand sessions, kept for measuring
+  bool pin_super = true;      // Super Experts go to every node
+  std::string pin_file = "";  // more of them; "" for none
+  uint32_t held_out = 200;    // of a thousand sessions, kept for measuring
   uint64_t seed = 0;
 };
 

@@ -230,6 +230,17 @@ std::string StagingIdentity(const MoeModel& model, const WritePlan& files) {
   return Sha256Hex(identity);
 }
 
+// The manifest as it stands before any file is written.
+Result<Manifest> DescribeRun(const MoeModel& model, const WritePlan& files,
+                             const WriteOptions& options) {
+  Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
+  SHARD_TRY(fresh.model.license, LicenseOf(model));
+  fresh.command = options.command;
+  fresh.recipe = files.recipe;
+  SHARD_TRY(fresh.created, SourceDateEpoch());
+  return fresh;
+}
+
 }  // namespace
 
 Status CheckTarget(const MoeModel& model, const std::string& out) {
@@ -252,12 +263,8 @@ Result<WriteReport> WriteDistribution(MoeModel model, const Plan& plan, const st
       SideFiles::Note(model.checkpoint().tree(), model.config_path().string()));
   SHARD_TRY(WritePlan files, PlanDistribution(model, plan, options));
   WriteReport report;
-  Manifest fresh = DescribeModel(model, files.plan, options.model_id, options.revision);
-  SHARD_TRY(fresh.model.license, LicenseOf(model));
+  SHARD_TRY(Manifest fresh, DescribeRun(model, files, options));
   if (!options.gguf) FreeTensors(model);  // what is copied needs them no more
-  fresh.command = options.command;
-  fresh.recipe = files.recipe;
-  SHARD_TRY(fresh.created, SourceDateEpoch());
   const std::string format = options.gguf ? "gguf" : "safetensors";
   SHARD_CHECK(ReadBackPlanned(fresh, files.files, format));
   const fs::path target = TargetOf(out, options);

@@ -19,8 +19,8 @@
 
 namespace split {
 
-// Role and group of the bundle, tensor, expert id (-1: the tensor has no expert axis).
-using PieceName = std::tuple<moepack::Role, std::optional<uint32_t>, std::string, int64_t>;
+// Part of the distribution, tensor, expert id (-1: the tensor has no expert axis).
+using PieceName = std::tuple<moepack::manifest::PartKey, std::string, int64_t>;
 struct Piece {
   std::string dtype, bytes;
   bool operator==(const Piece&) const = default;
@@ -28,8 +28,8 @@ struct Piece {
 using Pieces = std::map<PieceName, Piece>;
 
 inline std::string PieceText(const PieceName& name) {
-  return moepack::Cat(moepack::manifest::PartText(std::get<0>(name), std::get<1>(name)), " ",
-                      std::get<2>(name), " expert ", std::get<3>(name));
+  return moepack::Cat(moepack::manifest::PartText(std::get<0>(name)), " ", std::get<1>(name),
+                      " expert ", std::get<2>(name));
 }
 
 // A tensor with ids holds an equal part for each, the expert axis being the slowest one.
@@ -37,7 +37,7 @@ inline void AddPieces(const moepack::manifest::BundleRecord& bundle,
                       const moepack::manifest::TensorRecord& tensor, const std::string& bytes,
                       Pieces& pieces) {
   const auto name = [&](int64_t id) {
-    return PieceName{bundle.role, bundle.group, tensor.name, id};
+    return PieceName{moepack::manifest::PartOf(bundle), tensor.name, id};
   };
   if (tensor.expert_ids.empty()) pieces[name(-1)] = {tensor.dtype, bytes};
   const size_t part = tensor.expert_ids.empty() ? 0 : bytes.size() / tensor.expert_ids.size();

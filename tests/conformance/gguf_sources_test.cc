@@ -101,10 +101,10 @@ void ExpectPiecesOf(const fs::path& gguf, const Pieces& pieces) {
   ASSERT_TRUE(whole) << whole.error().message;
   const std::string file = fixtures::ReadFile(gguf);
   for (const auto& [name, piece] : pieces) {
-    const moepack::TensorEntry* entry = whole->Find(std::get<2>(name));
+    const moepack::TensorEntry* entry = whole->Find(std::get<1>(name));
     ASSERT_NE(entry, nullptr) << split::PieceText(name);
     ASSERT_EQ(piece.dtype, entry->dtype) << split::PieceText(name);
-    const int64_t id = std::get<3>(name);
+    const int64_t id = std::get<2>(name);
     const uint64_t bytes = id < 0 ? entry->bytes : entry->bytes / entry->shape[0];
     const uint64_t at = entry->offset + (id < 0 ? 0 : static_cast<uint64_t>(id) * bytes);
     ASSERT_TRUE(piece.bytes == file.substr(at, bytes)) << split::PieceText(name);

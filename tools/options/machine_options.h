@@ -31,8 +31,8 @@ struct MachineArguments {
 // The context for which --node plans unless --context is given.
 inline constexpr uint64_t kUsualContext = 4096;
 
-// --node, --reserve, --context, --sessions, --kv-type, --stages, --sweep, --recipes, and the options that choose types. Options of `app` that contradict --node are
-// excluded.
+// Adds --node, --reserve, --context, --sessions, --kv-type, --stages, --sweep, --recipes, and the
+// options that choose types. Options of `app` that contradict --node are excluded.
 void AddMachineOptions(CLI::App& app, MachineArguments& arguments);
 
 // The bytes of each machine: {"24GB", "16GBx3"} are four. kInvalidArgument, naming --node, for text

@@ -10,10 +10,10 @@
 namespace moepack {
 namespace {
 
-const LayerCounts kLayers = {{0, kSampleExperts}, {1, kSampleExperts}};
+const LayerCounts kTableLayers = {{0, kSampleExperts}, {1, kSampleExperts}};
 
 Result<PlacementTable> Read(const Json& document) {
-  return PlacementFromJson("d.json: placement", document, 3, kLayers);
+  return PlacementFromJson("d.json: placement", document, 3, kTableLayers);
 }
 
 std::string Refusal(const std::function<void(Json&)>& change) {

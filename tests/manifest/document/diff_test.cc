@@ -147,7 +147,7 @@ TEST(DiffTest, ShowsPlacementTablesByTheirDigests) {
   table.tokens.other = {0, 0, 0};
   for (uint32_t id = 0; id < 1000; ++id) {
     table.tokens.ids.push_back(id);
-    for (int8_t score : {1, 0, -1}) table.tokens.scores.push_back(score);
+    table.tokens.scores.insert(table.tokens.scores.end(), {1, 0, -1});
   }
   a.plan.placement = table;
   Manifest b = a;
