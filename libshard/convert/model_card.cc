@@ -78,8 +78,9 @@ ModelCard ParseModelCard(std::string_view text) {
 }
 
 Result<ModelCard> ReadModelCard(const SourceTree& tree) {
-  SHARD_TRY(const bool there, tree.Has(kCard));
-  if (!there) return ModelCard();
+  // A server may refuse what it does not have; its tree's list takes that for absent.
+  SHARD_TRY(const std::vector<std::string> cards, tree.List("", kCard));
+  if (std::find(cards.begin(), cards.end(), kCard) == cards.end()) return ModelCard();
   SHARD_TRY(const std::string text, tree.ReadText(kCard, kMaxCardBytes));
   return ParseModelCard(text);
 }

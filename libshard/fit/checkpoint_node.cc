@@ -87,6 +87,8 @@ class CheckpointNode {
       if (parts[0] != tensor) continue;
       const TensorClass found = matcher_.Classify(tensor->entry.name);
       if (found.rule != nullptr && found.expert) {
+        // An overlay's file holds what it adds to other groups too.
+        if (!Contains(Eligible(plan_, group_, *found.layer), *found.expert)) continue;
         SHARD_TRY(OutputTensor renamed, Renumbered(*tensor, found));
         file.tensors.push_back(std::move(renamed));
       } else if (tensor->expert_ids.empty()) {

@@ -298,6 +298,7 @@ std::string SafetensorsHeaderWriter::Finish(uint64_t data_start_residue) && {
   while (end % kPage != residue) end += kHeaderAlignment;
   text_.resize(end, ' ');
   StoreLe<uint64_t>(end - kLengthBytes, std::as_writable_bytes(std::span(text_)));
+  text_.shrink_to_fit();  // headers of a hundred thousand tensors are kept until files are written
   return std::move(text_);
 }
 

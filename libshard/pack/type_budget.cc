@@ -70,11 +70,15 @@ std::vector<BudgetGroup> GroupsOf(const GgufModel& model) {
   return list;
 }
 
-uint64_t BytesAs(const GgufTensor& tensor, const quant::Format* type) {
-  GgufTensor copy;
-  copy.shape = tensor.shape;
-  copy.type = FallbackFor(type, tensor.row_values());
-  return copy.bytes();
+// By layer, how many of its experts the largest node may pick from; empty without a plan.
+std::map<uint32_t, uint64_t> HeldByLargest(const Plan* plan) {
+  std::map<uint32_t, uint64_t> held;
+  if (plan == nullptr) return held;
+  for (const auto& [layer, experts] : plan->layers) {
+    for (size_t group = 0; group < plan->groups.size(); ++group)
+      held[layer] = std::max<uint64_t>(held[layer], Eligible(*plan, group, layer).size());
+  }
+  return held;
 }
 
 // How many tokens took part in each slice, where the importance matrix knows it.
@@ -89,14 +93,18 @@ std::span<const float> SliceWeights(const TypedGguf& base, const GgufTensor& ten
 class TypeSpending {
  public:
   TypeSpending(const MoeModel& model, const TypedGguf& base, const TypeBudgetOptions& options)
-      : model_(model), base_(base), options_(options), groups_(GroupsOf(base.model)) {}
+      : model_(model),
+        base_(base),
+        options_(options),
+        groups_(GroupsOf(base.model)),
+        held_(HeldByLargest(options.plan)) {}
 
   Result<TypeBudget> Spend() {
     SHARD_CHECK(OpenSources());
     SHARD_CHECK(Measure());
     uint64_t kept = 0;
     for (const GgufTensor& tensor : base_.model.tensors) {
-      if (!MayChange(tensor)) kept += tensor.bytes();
+      if (!MayChange(tensor)) kept += BytesAs(tensor, tensor.type);
     }
     if (kept > options_.bytes)
       return Error{Code::kInvalidArgument,
@@ -114,6 +122,16 @@ class TypeSpending {
 
  private:
   const GgufTensor& At(size_t index) const { return base_.model.tensors[index]; }
+
+  // Of the tensor as a node has it: experts and rows of the router are those that it may pick.
+  uint64_t BytesAs(const GgufTensor& tensor, const quant::Format* type) const {
+    GgufTensor stored;
+    stored.shape = tensor.shape;
+    stored.type = FallbackFor(type, tensor.row_values());
+    const auto held = tensor.layer ? held_.find(*tensor.layer) : held_.end();
+    if (held != held_.end() && tensor.expert_count > 0) stored.shape[0] = held->second;
+    return stored.bytes();
+  }
 
   Status OpenSources() {
     if (model_.checkpoint().names_only() || model_.checkpoint().promised())
@@ -196,6 +214,7 @@ class TypeSpending {
   const TypedGguf& base_;
   const TypeBudgetOptions& options_;
   std::vector<BudgetGroup> groups_;
+  std::map<uint32_t, uint64_t> held_;
   std::vector<ByteSourcePtr> sources_;
 };
 

@@ -9,14 +9,16 @@
 
 #include "libshard/base/result.h"
 #include "libshard/model/model.h"
+#include "libshard/plan/plan.h"
 #include "libshard/recipe/quantize.h"
 
 namespace moepack {
 
 struct TypeBudgetOptions {
-  uint64_t bytes = 0;         // of the data of all tensors of the whole model
-  uint32_t sample_rows = 64;  // of every matrix (DamageSample)
-  size_t jobs = 0;            // threads
+  uint64_t bytes = 0;          // of the data of all tensors
+  const Plan* plan = nullptr;  // they are those of its largest node; null: of the whole model
+  uint32_t sample_rows = 64;   // of every matrix (DamageSample)
+  size_t jobs = 0;             // threads
 };
 
 // What shares one type: the gate and up experts of a layer, its down experts, its attention, its
@@ -38,7 +40,8 @@ struct TypeBudget {
 
 // `base` is the model with the types of a recipe: matrices that no recipe changes keep theirs, and
 // the others may keep theirs if that is best. Experts may become q2_K to q8_0, the trunk q4_K to
-// q8_0: it is small and every token needs it. Bytes are exact.
+// q8_0: it is small and every token needs it. Bytes are exact; those of a plan's node are of the
+// largest eligible count of every layer.
 //
 // kInvalidArgument when the smallest types have more bytes, with what is missing; errors of reading
 // and of MeasureDamage. kUnsupported for a checkpoint without data.

@@ -15,6 +15,8 @@
 #include "libshard/model/model.h"
 #include "libshard/plan/expectation.h"
 #include "libshard/plan/placement_table.h"
+#include "libshard/plan/stage_range.h"
+#include "libshard/plan/type_plan.h"
 #include "libshard/stats/expert_scores.h"
 
 namespace moepack {
@@ -28,12 +30,6 @@ struct GroupPlan {
 
 // Returns owned ∪ fill, the experts that the group's bundle stores.
 LayerExperts HeldBy(const GroupPlan& group);
-
-// Layers that one of several machines of a node runs, both ends included.
-struct StageRange {
-  uint32_t first_layer = 0, last_layer = 0;
-  bool operator==(const StageRange&) const = default;
-};
 
 // A version of the overlay: what every node holds besides its group.
 struct OverlayPlan {
@@ -66,8 +62,9 @@ struct Plan {
   bool uniform = false;
   // What sessions will find on their node; of plans that were made with statistics.
   std::optional<PlanExpectation> expectation;
-  std::optional<PlacementTable> placement;  // which group a session should go to
-  std::vector<StageRange> stages = {};      // in order; none: one machine runs all layers
+  std::optional<PlacementTable> placement;       // which group a session should go to
+  std::vector<StageRange> stages = {};           // in order; none: one machine runs all layers
+  std::optional<TypePlan> types = std::nullopt;  // that bundles get
 
   // The overlay that nodes get unless they ask for another version; null without overlays.
   const OverlayPlan* current_overlay() const;

@@ -7,9 +7,10 @@
 //                 "fill": [{"0": "12"}, {"0": "1"}, ...]}]
 //
 // plan.json may also have "expectation" (expectation.h), if the plan was made with statistics, and
-// "placement" (placement_json.cc), which distribution.json has in "routing". Version 1.0 had at
-// most one overlay, without parent and fill; plans that are no more than that are still written as
-// 1.0. Members that a later minor version may add are ignored here.
+// "placement" (placement_json.cc), which distribution.json has in "routing", and "types"
+// (type_plan.h). Version 1.0 had at most one overlay, without parent and fill; plans that are no
+// more than that are still written as 1.0. Members that a later minor version may add are ignored
+// here.
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -242,6 +243,7 @@ Json PlanToJson(const MoeModel& model, const Plan& plan) {
   if (plan.expectation) document["expectation"] = ExpectationToJson(*plan.expectation);
   if (plan.placement) document["placement"] = PlacementToJson(*plan.placement);
   if (!plan.stages.empty()) document["stages"] = StagesToJson(plan);
+  if (plan.types) document["types"] = TypePlanToJson(*plan.types);
   return document;
 }
 
@@ -279,6 +281,10 @@ Result<Plan> ParsePlan(const std::string& path, std::string_view text, const Moe
                                                 plan.groups.size(), plan.layers));
   }
   SHARD_CHECK(ReadStages(path, fields, plan));
+  if (fields.Has("types")) {
+    SHARD_TRY(const Json* types, fields.Object("types"));
+    SHARD_TRY(plan.types, TypePlanFromJson(Cat(path, ": types"), *types));
+  }
   return plan;
 }
 

@@ -34,6 +34,7 @@ constexpr const char* kUsualNames[] = {"model.safetensors.index.json",
                                        "processor_config.json",
                                        "video_preprocessor_config.json",
                                        "hf_quant_config.json",
+                                       "README.md",
                                        "LICENSE",
                                        "LICENSE.txt",
                                        "NOTICE"};

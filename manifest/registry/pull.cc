@@ -28,15 +28,16 @@ std::string LockedName(const Store& store, const Reference& from) {
 // What the output was pulled from goes before what a tag names by now.
 struct Pinned {
   Reference reference;
-  bool locked = false;
+  bool same = false;    // the output was pulled from there
+  bool locked = false;  // so its digest was taken
   std::vector<std::string> warnings;
 };
 Pinned PinToLock(const Store& store, const Reference& from, const std::optional<PullLock>& lock,
                  const PullOptions& options) {
   Pinned pinned;
   pinned.reference = from;
-  const bool same = lock && lock->reference == LockedName(store, from);
-  if (!same || options.update || options.force || !from.digest.empty()) return pinned;
+  pinned.same = lock && lock->reference == LockedName(store, from);
+  if (!pinned.same || options.update || options.force || !from.digest.empty()) return pinned;
   const auto now = store.FindTag(from.tag_or_default());
   pinned.reference = from.With(from.tag, lock->digest);
   pinned.locked = true;
@@ -69,10 +70,20 @@ Result<OpenedSet> OpenPinned(const Store& store, const Pinned& pinned, const Pul
 }
 
 // Without groups those that the output has of the same reference.
-std::vector<uint32_t> AskedGroups(const Store& store, const Reference& from,
-                                  const PullOptions& options, const std::optional<PullLock>& lock) {
-  const bool same = lock && lock->reference == LockedName(store, from);
-  return options.groups.empty() && same ? lock->groups : options.groups;
+std::vector<uint32_t> AskedGroups(const PullOptions& options, const Pinned& pinned,
+                                  const std::optional<PullLock>& lock) {
+  return options.groups.empty() && pinned.same ? lock->groups : options.groups;
+}
+
+// Without a word about overlays the one that the output has, and of another set the current one.
+Result<OverlayChoice> AskedOverlay(const std::string& where, const OpenedSet& set,
+                                   const PullOptions& options, const Pinned& pinned,
+                                   const std::optional<PullLock>& lock) {
+  if (!options.overlay) return OverlayChoice();
+  if (!options.overlay_version.empty() || !lock || !pinned.same)
+    return ChooseOverlay(where, set, options.overlay_version);
+  if (pinned.locked || !lock->overlay) return lock->overlay;
+  return CurrentOverlay(set.oci);
 }
 
 std::string StagingIdentityOf(const std::string& digest, const std::vector<uint32_t>& groups) {
@@ -95,11 +106,11 @@ Status Extend(const std::string& out, const PullReport& report, StagingDirectory
 
 // The lock of an output that is extended also names what it had.
 PullLock MakeLock(const Store& store, const Reference& from, const PullReport& report,
-                  const PullTarget& target, bool overlay) {
+                  const PullTarget& target, const OverlayChoice& overlay) {
   PullLock lock{LockedName(store, from), report.digest, report.groups, overlay};
   if (target.lock && report.extended) {
     lock.groups.insert(lock.groups.end(), target.lock->groups.begin(), target.lock->groups.end());
-    lock.overlay = lock.overlay || target.lock->overlay;
+    if (!lock.overlay) lock.overlay = target.lock->overlay;
   }
   std::sort(lock.groups.begin(), lock.groups.end());
   lock.groups.erase(std::unique(lock.groups.begin(), lock.groups.end()), lock.groups.end());
@@ -165,12 +176,9 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   const Pinned pinned = PinToLock(*store, from, lock, options);
   SHARD_TRY(const OpenedSet set, OpenPinned(*store, pinned, options));
   const std::string where = ShownReference(*store, from);
-  OverlayChoice overlay;
-  if (options.overlay) {
-    SHARD_TRY(overlay, ChooseOverlay(where, set, options.overlay_version));
-  }
+  SHARD_TRY(const OverlayChoice overlay, AskedOverlay(where, set, options, pinned, lock));
   SHARD_TRY(const std::vector<uint32_t> groups,
-            ChooseGroups(where, set, AskedGroups(*store, from, options, lock)));
+            ChooseGroups(where, set, AskedGroups(options, pinned, lock)));
   SHARD_TRY(const PullTarget target, LookAtTarget(out, set.distribution_text));
   const bool replaces = options.force || options.update || options.dry_run;
   if (target.state == PullTarget::State::kOther)
@@ -184,7 +192,7 @@ Result<PullReport> Pull(const Reference& from, const std::string& out, const Pul
   if (options.planned) options.planned(report);
   if (staging) {
     SHARD_CHECK(files.CheckSpace(out));
-    const PullLock written = MakeLock(*store, from, report, target, options.overlay);
+    const PullLock written = MakeLock(*store, from, report, target, overlay);
     SHARD_CHECK(WriteOutput(*store, out, options, written, *staging, files));
   }
   return std::move(report);

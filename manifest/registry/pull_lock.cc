@@ -34,7 +34,9 @@ Result<PullLock> LockFrom(const JsonFields& fields) {
   SHARD_TRY(lock.digest, fields.String("digest"));
   if (!IsDigest(lock.digest)) return fields.Wrong("digest", "sha256: and 64 hexadecimal digits");
   SHARD_TRY(lock.groups, GroupsOf(fields));
-  SHARD_TRY(lock.overlay, fields.Bool("overlay"));
+  lock.overlay.reset();
+  if (!fields.Has("overlay")) return lock;
+  SHARD_TRY(lock.overlay, fields.String("overlay"));
   return lock;
 }
 
@@ -45,7 +47,7 @@ std::string WriteLock(const PullLock& lock) {
                     {"reference", lock.reference},
                     {"digest", lock.digest},
                     {"groups", lock.groups},
-                    {"overlay", lock.overlay}});
+                    {"overlay", lock.overlay ? Json(*lock.overlay) : Json(nullptr)}});
 }
 
 Result<PullLock> ParseLock(const std::string& where, std::string_view text) {

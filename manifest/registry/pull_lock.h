@@ -15,7 +15,8 @@ struct PullLock {
   std::string reference;  // with its tag, without digest and secrets
   std::string digest;     // of the manifest
   std::vector<uint32_t> groups;
-  bool overlay = true;
+  // The version of the overlay, "" where the set has none; none for an output without overlay.
+  std::optional<std::string> overlay = "";
 
   bool operator==(const PullLock&) const = default;
 };

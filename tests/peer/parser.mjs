@@ -140,7 +140,7 @@ await check('the whole model cut into parts is a set of the same tensors', async
 });
 
 await checkNode('groups', await checkDistribution('groups', []), 6);
-await checkNode('overlay', await checkDistribution('overlay', overlay, ['overlay']), 7);
+await checkNode('overlay', await checkDistribution('overlay', overlay, ['overlay']), 8);
 await checkNode('parts', await checkDistribution('parts', CUT), 6);
 
 finish();

@@ -20,7 +20,10 @@ std::vector<std::string> PagesWithBlocks() {
   return pages;
 }
 
-class DocumentedOutput : public DocumentedPage, public testing::WithParamInterface<std::string> {};
+class DocumentedOutput : public DocumentedPage, public testing::WithParamInterface<std::string> {
+ protected:
+  DocumentedOutput() { Link(MOEPACK_SOURCE_DIR "/build/peer/node_modules", "node_modules"); }
+};
 
 TEST_P(DocumentedOutput, IsWhatTheCommandsPrint) { RunPage(GetParam()); }
 

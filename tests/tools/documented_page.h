@@ -106,11 +106,7 @@ struct Block {
 
 class DocumentedPage : public testing::Test {
  protected:
-  DocumentedPage() {
-    const std::filesystem::path texts = MOEPACK_SOURCE_DIR "/fixtures/texts";
-    std::filesystem::copy(texts, workspace_ / "fixtures/texts");
-    std::filesystem::create_symlink(MOEPACK_BINARY, tools_ / "moepack");
-  }
+  DocumentedPage() { std::filesystem::create_symlink(MOEPACK_BINARY, tools_ / "moepack"); }
 
   // Runs every block of a page of the source tree.
   void RunPage(const std::string& page);

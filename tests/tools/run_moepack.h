@@ -30,8 +30,8 @@ inline void WriteAll(const std::filesystem::path& path, const std::string& text)
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A directory with fixtures/tiny-moe, tiny-overlay.json and statistics, and some text, as in a
-// clone.
+// A directory with fixtures/tiny-moe, tiny-overlay.json, statistics and texts, and some documents,
+// as in a clone.
 class Workspace {
  public:
   Workspace() {
@@ -40,7 +40,8 @@ class Workspace {
     std::filesystem::copy(source / "tiny-moe", path() / "fixtures/tiny-moe");
     for (const char* overlay : {"tiny-overlay.json", "tiny-overlay-2.json"})
       std::filesystem::copy(source / overlay, path() / "fixtures");
-    std::filesystem::copy(source / "statistics", path() / "fixtures/statistics");
+    for (const char* folder : {"statistics", "texts"})
+      std::filesystem::copy(source / folder, path() / "fixtures" / folder);
     std::filesystem::create_directories(path() / "docs");
     for (const char* text : {"README.md", "docs/architecture.md", "docs/cli.md"})
       std::filesystem::copy(source.parent_path() / text, path() / text);

@@ -95,7 +95,8 @@ class Placing {
 
   Result<SessionPlace> ByModel(const TokenSession& session) {
     SHARD_CHECK(OpenModel());
-    const uint32_t prefix = placer_ ? placer_->table().prefix_tokens : kPlacementPrefix;
+    const std::optional<PlacementTable>& table = node_->weights().plan->placement;
+    const uint32_t prefix = table ? table->prefix_tokens : kPlacementPrefix;
     // Nothing predicts the first token, and the probe leaves it out.
     const auto tokens = std::span(session.tokens)
                             .first(std::min<size_t>(session.tokens.size(), size_t{prefix} + 1));

@@ -14,9 +14,11 @@
 #include "tools/base/output.h"
 #include "tools/base/sections.h"
 #include "tools/commands/plan_machines.h"
+#include "tools/options/budget_options.h"
 #include "tools/options/machine_options.h"
 #include "tools/options/options.h"
 #include "tools/options/statistics_options.h"
+#include "tools/reports/budget_report.h"
 #include "tools/reports/expectation_report.h"
 #include "tools/reports/fit_report.h"
 #include "tools/reports/node_report.h"
@@ -34,6 +36,7 @@ struct Arguments {
   PlanOptions plan;
   std::vector<uint32_t> groups;  // several are compared
   MachineArguments machines;
+  BudgetArguments budget;
   std::string out = "plan.json";
   bool out_given = false;
   bool force = false, dry_run = false, json = false;
@@ -103,6 +106,7 @@ struct Outcome {
   const Arguments& arguments;
   const MoeModel& model;
   const MachinePlan& made;
+  const TypeBudget* types;  // null without --budget
   const PartBytes* bytes;
   uint64_t document_bytes;
 };
@@ -115,6 +119,8 @@ std::string Report(const Outcome& outcome) {
   if (const OverlayPlan* overlay = plan.current_overlay())
     text += Cat(", overlay ", Shown(overlay->version));
   text += "\n" + NodeTable(plan, outcome.bytes);
+  if (outcome.types != nullptr)
+    text += "\n" + BudgetText(*outcome.types, *outcome.arguments.budget.bytes);
   if (plan.expectation) text += ExpectationText(*plan.expectation);
   if (!outcome.made.nodes.empty()) text += "\n" + FitText(outcome.made.nodes, *outcome.made.use);
   if (!outcome.made.stages.empty()) text += "\n" + StagesText(outcome.made.stages);
@@ -139,6 +145,8 @@ Json ReportJson(const Outcome& outcome) {
                    {"remainder_experts", CountIds(plan.remainder)},
                    {"warnings", PlanWarnings(outcome.model, plan)}};
   document["expectation"] = plan.expectation ? ExpectationToJson(*plan.expectation) : Json(nullptr);
+  if (outcome.types != nullptr)
+    document["types"] = BudgetJson(*outcome.types, *outcome.arguments.budget.bytes);
   if (!outcome.made.nodes.empty())
     document["memory"] = FitJson(outcome.made.nodes, *outcome.made.use);
   if (!outcome.made.stages.empty()) document["stages"] = StagesJson(outcome.made.stages);
@@ -151,9 +159,10 @@ Json ReportJson(const Outcome& outcome) {
 // Several numbers of groups beside each other; nothing is written.
 Result<int> Compare(const Arguments& arguments) {
   SHARD_CHECK(CheckPlanOptions(arguments.plan));
-  if (arguments.machines.wanted())
+  if (arguments.machines.wanted() || arguments.budget.bytes)
     return Error{Code::kInvalidArgument,
-                 "several numbers of groups and options about machines cannot be used together",
+                 "several numbers of groups and options about machines or --budget cannot be used "
+                 "together",
                  "--sweep compares what fits a node"};
   if (arguments.out_given)
     return Error{Code::kInvalidArgument, "-o and several numbers of groups cannot be used together",
@@ -204,6 +213,29 @@ Result<int> Write(const Outcome& outcome, const std::string& document) {
   return kExitDone;
 }
 
+struct Planned {
+  MachinePlan made;
+  std::optional<TypeBudget> types;
+  std::optional<NodeSizer> sizer;
+};
+
+// Machines are filled by sizes. A budget chooses types, from which sizes follow, once it is known
+// who holds what.
+Result<Planned> MakePlanned(const PlannedModel& opened, const PlanOptions& options,
+                            Arguments& arguments) {
+  Planned out;
+  if (!arguments.budget.bytes) {
+    SHARD_TRY(out.sizer, MakeSizer(opened, arguments));
+  }
+  SHARD_TRY(out.made, MakeMachinePlan(opened, out.sizer ? &*out.sizer : nullptr, arguments.machines,
+                                      options));
+  if (!arguments.budget.bytes) return out;
+  SHARD_TRY(out.types, PinTypes(opened.planned(), arguments.budget, arguments.machines.quantize,
+                                out.made.plan));
+  SHARD_TRY(out.sizer, MakeSizer(opened, arguments));
+  return out;
+}
+
 Result<int> Run(Arguments& arguments) {
   SHARD_CHECK(CheckMachineOptions(arguments.machines, arguments.plan.groups));
   if (arguments.machines.sweep) {
@@ -223,15 +255,16 @@ Result<int> Run(Arguments& arguments) {
   NoteTraffic(*model.checkpoint().tree(), SizeOfFiles(model.checkpoint()));
   const auto root = model.checkpoint().tree()->LocalPath("");
   SHARD_CHECK(CheckNotInput(arguments, root.value_or("")));
-  SHARD_TRY(const auto sizer, MakeSizer(opened, arguments));
   SHARD_TRY(const PlanOptions options, WithScores(model, arguments.plan));
-  SHARD_TRY(const MachinePlan made,
-            MakeMachinePlan(opened, sizer ? &*sizer : nullptr, arguments.machines, options));
-  SHARD_TRY(const auto bytes, Sizes(sizer, made.plan));
+  SHARD_TRY(const Planned planned, MakePlanned(opened, options, arguments));
+  const MachinePlan& made = planned.made;
+  SHARD_TRY(const auto bytes, Sizes(planned.sizer, made.plan));
   PrintWarnings(PlanWarnings(model, made.plan));
 
   SHARD_TRY(const std::string document, PlanText(model, made.plan));
-  return Write({arguments, model, made, bytes ? &*bytes : nullptr, document.size()}, document);
+  return Write({arguments, model, made, planned.types ? &*planned.types : nullptr,
+                bytes ? &*bytes : nullptr, document.size()},
+               document);
 }
 
 std::function<Result<int>()> Bind(CLI::App& app) {
@@ -239,6 +272,7 @@ std::function<Result<int>()> Bind(CLI::App& app) {
   AddSource(app, arguments->source);
   AddPlanOptions(app, arguments->plan, arguments->groups);
   AddMachineOptions(app, arguments->machines);
+  AddBudgetOptions(app, arguments->budget);
   StartSection(app, Section::kOutput);
   CLI::Option* out =
       app.add_option(

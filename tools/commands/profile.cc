@@ -79,7 +79,7 @@ Status CheckOutput(const Arguments& arguments) {
     if (!arguments.force || !arguments.trace.empty()) return Ok();
     return Error{Code::kInvalidArgument, "--force requires --output or --trace"};
   }
-  if (*arguments.out == arguments.trace)
+  if (!arguments.trace.empty() && *arguments.out == arguments.trace)
     return Refused(arguments.trace, "is --output and --trace", "choose two names");
   const std::string& out = *arguments.out;
   if (out == kStandardOutput) {

@@ -195,8 +195,9 @@ std::function<Result<int>()> Bind(CLI::App& app) {
       ->allow_extra_args(false)
       ->transform(AsCount(0, kMaxGroups - 1));
   app.add_option("--overlay", arguments->overlay,
-                 "auto: with the current overlay of the set (the default); none: without; a "
-                 "version: with this one, which the set must have.")
+                 "auto: with the overlay that an output has which was pulled before, else the "
+                 "current one of the set (the default); none: without; a version: with this one, "
+                 "which the set must have.")
       ->type_name("WHICH");
   StartSection(app, Section::kChecks);
   CLI::Option* key =

@@ -339,8 +339,8 @@ constinit const Command kReplay = {
     "with --model the bytes read per token from where the experts lie, for caches that keep what "
     "was used last (lru), most often (lfu), a fixed set (static), or what will be used soonest "
     "(oracle), which no cache can beat.",
-    {"moepack replay fixtures/traces/tiny-moe.csv --model fixtures/tiny-moe --slots 2,4,8",
-     "moepack replay fixtures/traces/tiny-moe.csv --policy lru,oracle --json"},
+    {"moepack replay fixtures/statistics/route-trace.csv --model fixtures/tiny-moe --slots 2,4,8",
+     "moepack replay fixtures/statistics/route-trace.csv --policy lru,oracle --json"},
     replay_command::Bind};
 
 }  // namespace moepack::cli

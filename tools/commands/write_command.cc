@@ -82,6 +82,19 @@ std::vector<std::string> RecordWriteOptions(const WriteArguments& arguments) {
   return words;
 }
 
+// The options then say what the plan says.
+Status TakePinnedTypes(const TypePlan& types, WriteArguments& arguments) {
+  if (ChoosesTypes(arguments.quantize) || arguments.container == "safetensors")
+    return Error{Code::kInvalidArgument,
+                 Cat(arguments.plan_file,
+                     ": expected no options that choose types or keep the source's, because the "
+                     "plan pins the types"),
+                 "leave them out, or remove \"types\" from the plan"};
+  arguments.quantize.options.recipe.recipe = types.recipe;
+  arguments.quantize.options.recipe.tensor_types = types.tensor_types;
+  return Ok();
+}
+
 }  // namespace
 
 void AddPlanOrFile(CLI::App& app, WriteArguments& arguments) {
@@ -140,6 +153,7 @@ Status ChooseParts(const Plan& plan, WriteArguments& arguments) {
 }
 
 Status ChooseContainer(const MoeModel& model, const Plan& plan, WriteArguments& arguments) {
+  if (plan.types) SHARD_CHECK(TakePinnedTypes(*plan.types, arguments));
   const bool gguf_source = model.checkpoint().is_gguf();
   const bool types = WantsTypes(arguments.quantize);
   if (arguments.container.empty()) {

@@ -48,14 +48,13 @@ std::string AlignmentProblem(std::string& text) {
   return "";
 }
 
-// Whether anything says what to quantize to.
+}  // namespace
+
 bool ChoosesTypes(const QuantizeArguments& arguments) {
   const RecipeOptions& recipe = arguments.options.recipe;
   return !recipe.recipe.empty() || !arguments.rule_files.empty() ||
          RecipeText(recipe) != RecipeText({});
 }
-
-}  // namespace
 
 void AddImatrix(CLI::App& app, std::string& file) {
   app.add_option("--imatrix", file,

@@ -27,6 +27,8 @@ void AddPre(CLI::App& app, std::string& name);
 void AddConvertOptions(CLI::App& app, ConvertOptions& options);
 void AddAlignment(CLI::App& app, uint64_t& alignment);
 
+// Whether anything says what to quantize to.
+bool ChoosesTypes(const QuantizeArguments& arguments);
 // Whether an option was given that only GGUF bundles can follow.
 bool WantsTypes(const QuantizeArguments& arguments);
 // kInvalidArgument for options that would be ignored: an importance matrix, or leave to requantize,

@@ -54,7 +54,8 @@ TEST_F(LicenseOfModel, ComesFromTheReadmeOfSafetensors) {
 }
 
 TEST_F(LicenseOfModel, NamesACardThatCannotBeRead) {
-  std::filesystem::create_directory(dir_ / "model" / "README.md");
+  fixtures::WriteFile(dir_ / "model" / "README.md", "");
+  std::filesystem::resize_file(dir_ / "model" / "README.md", uint64_t{17} << 20);
   const auto license = Read();
   ASSERT_FALSE(license);
   EXPECT_NE(license.error().message.find("README.md"), std::string::npos)

@@ -48,8 +48,8 @@ TEST(CacheShape, OfGroupedAttentionIsKeyHeadsTimesHeadSize) {
   const CacheShape shape = Shape(ConfigText("Qwen3MoeForCausalLM", Attention(48, 32, 4, 128)));
   ASSERT_EQ(shape.size(), 48u);
   EXPECT_EQ(shape[7], (CacheLayer{.layer = 7, .key = 512, .value = 512}));
-  EXPECT_EQ(Bytes(shape, 32768, 1, "f16"), 98'304u * 32768);
-  EXPECT_EQ(Bytes(shape, 32768, 4, "q8_0"), 98'304u / 64 * 34 * 32768 * 4);
+  EXPECT_EQ(Bytes(shape, 32768, 1, "f16"), uint64_t{98'304} * 32768);
+  EXPECT_EQ(Bytes(shape, 32768, 4, "q8_0"), uint64_t{98'304} / 64 * 34 * 32768 * 4);
 }
 
 TEST(CacheShape, AContextIsRoundedUpTo256Tokens) {

@@ -39,8 +39,8 @@ TEST(FitNodes, AMachineBelowTopKIsRefusedWithWhatItLacks) {
   EXPECT_EQ(fits.error().message,
             Cat("node 1 (", FormatBytes(needed - 50'000), "): trunk ",
                 FormatBytes(two->head + two->trunk),
-                " + cache 3 MB + buffers 1 MB + 2 experts per layer (top-k) ",
-                FormatBytes(two->experts), " = ", FormatBytes(needed), ": 50 kB too much"));
+                " + cache 3.00 MB + buffers 1.00 MB + 2 experts per layer (top-k) ",
+                FormatBytes(two->experts), " = ", FormatBytes(needed), ": 50.0 kB too much"));
 }
 
 TEST(FitNodes, WhatEveryNodeHoldsIsTheLeast) {

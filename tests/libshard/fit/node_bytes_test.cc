@@ -72,7 +72,12 @@ TEST(NodeBytes, NodesWithDifferentCountsInLayersAreRefused) {
 }
 
 TEST(NodeBytes, OfNamesAloneAreNotKnown) {
-  const MoeModel model = ModelForTest().Family("qwen3-moe").Layers(1, 4, 2).NamesOnly().Build();
+  const MoeModel model = ModelForTest()
+                             .Family("qwen3-moe")
+                             .Layers(1, 4, 2)
+                             .Tensor({.pattern = "x"}, {}, "F32", {4})
+                             .NamesOnly()
+                             .Build();
   const auto sizer = NodeSizer::Make(model, std::nullopt);
   ASSERT_FALSE(sizer);
   EXPECT_EQ(sizer.error().code, Code::kNotFound);

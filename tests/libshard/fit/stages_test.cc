@@ -95,8 +95,8 @@ TEST(Stages, AStageThatDoesNotFitIsRefusedWithItsParts) {
   ASSERT_FALSE(needs);
   EXPECT_EQ(needs.error().code, Code::kInvalidArgument);
   EXPECT_EQ(needs.error().message,
-            "stage 0 (1.5 MB): layers 0 to 0: weights 1 MB + cache 500 kB + buffers 200 kB = 1.7 "
-            "MB: 200 kB too much");
+            "stage 0 (1.50 MB): layers 0 to 0: weights 1.00 MB + cache 500 kB + buffers 200 kB = "
+            "1.70 MB: 200 kB too much");
 }
 
 TEST(Stages, MoreThanTheLayersAreRefused) {

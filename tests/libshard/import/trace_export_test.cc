@@ -66,7 +66,9 @@ TEST_F(TraceExport, IsRefusedByPlace) {
        "t: layer 3: step 0 of turn 0, prefill: expected every expert once, found 3 twice"},
       {"[0, 1], [1, 0], [2", "[1, 0], [2",
        "t: layers: \"12\": executed_topk: expected 4 rows, found 3"},
-      {"\"end_row\": 4", "\"end_row\": 3", "t: conditional: prompts: expected 4 rows, found 3"},
+      {"\"end_row\": 4", "\"end_row\": 3",
+       "t: conditional: prompts: expected rows from 2 to at most 4, found 2 to 3 with 2 of the "
+       "prompt"},
       {"\"start_row\": 2", "\"start_row\": 1",
        "t: conditional: prompts: expected rows from 2 to at most 4, found 1 to 4 with 2 of the "
        "prompt"},

@@ -16,8 +16,13 @@ TEST(RouterDigest, IsThatOfStatistics) {
 }
 
 TEST(RouterDigest, IsUnknownWhereNothingCanBeRead) {
-  EXPECT_EQ(RouterDigest(ModelForTest().Layers(2, 4, 1).Build()).value(), "");
-  EXPECT_EQ(RouterDigest(ModelForTest().Layers(2, 4, 1).NamesOnly().Build()).value(), "");
+  ModelTensor router;
+  router.layer = 0;
+  ModelForTest model;
+  model.Layers(2, 4, 1).Tensor({.pattern = "gate", .part = Part::kRouter, .role = "router"}, router,
+                               "F32", {4, 8});
+  EXPECT_EQ(RouterDigest(model.Build()).value(), "");
+  EXPECT_EQ(RouterDigest(model.NamesOnly().Build()).value(), "");
 }
 
 }  // namespace

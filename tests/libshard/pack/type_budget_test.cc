@@ -82,6 +82,25 @@ TEST_F(TypeBudgets, TheSameInputGivesTheSameRules) {
   EXPECT_EQ(once->tensor_types, again->tensor_types);
 }
 
+TEST_F(TypeBudgets, OfAPlanAreThoseOfItsLargestNode) {
+  PlanOptions halves;
+  halves.groups = 2;
+  const auto plan = MakePlan(*model_, halves);
+  ASSERT_TRUE(plan) << plan.error().message;
+  TypeBudgetOptions options;
+  options.bytes = BytesOf(Typed({})) / 2;
+  options.plan = &*plan;
+  options.sample_rows = 16;
+  options.jobs = 1;
+  const auto budget = SpendTypes(*model_, Typed({}), options);
+  ASSERT_TRUE(budget) << budget.error().message;
+  EXPECT_LE(budget->bytes, options.bytes);
+  uint64_t bytes = 0;
+  for (const GgufTensor& tensor : Typed(budget->tensor_types).model.tensors)
+    bytes += tensor.expert_count > 0 ? tensor.bytes() / 2 : tensor.bytes();
+  EXPECT_EQ(budget->bytes, bytes);
+}
+
 TEST_F(TypeBudgets, TooFewBytesAreRefused) {
   const auto least = Spend(1'000'000);
   ASSERT_FALSE(least);

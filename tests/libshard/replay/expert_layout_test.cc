@@ -4,6 +4,7 @@
 
 #include "libshard/base/text.h"
 #include "libshard/model/model.h"
+#include "tests/libshard/model/model_for_test.h"
 
 namespace moepack {
 namespace {
@@ -55,27 +56,14 @@ TEST(ExpertLayout, AnotherModelIsRefused) {
 }
 
 TEST(ExpertLayout, AnIndexAloneHasNoPlaces) {
-  const auto model = MoeModel::Open(fs::path(Cat(kTiny, "/model.safetensors.index.json")));
-  ASSERT_TRUE(model);
-  const auto ranges = RangesOf(*model);
+  const MoeModel model =
+      ModelForTest().Layers(1, 4, 2).Tensor({.pattern = "x"}, {}, "F32", {4}).NamesOnly().Build();
+  const auto ranges = RangesOf(model);
   ASSERT_FALSE(ranges);
   EXPECT_EQ(ranges.error().code, Code::kUnsupported);
   EXPECT_EQ(ranges.error().message,
-            Cat(kTiny,
-                "/model.safetensors.index.json: expected tensors with their places in "
-                "files, found names alone"));
-}
-
-TEST(ExpertLayout, SlotsThatFitAreThoseOfTheLargestExperts) {
-  const ExpertLayout layout = {{{10, 0, 0}, {12, 0, 0}}, {{5, 0, 0}, {5, 0, 0}, {5, 0, 0}}};
-  EXPECT_EQ(BytesOfSlots(1, layout), 17u);
-  EXPECT_EQ(BytesOfSlots(2, layout), 34u);
-  EXPECT_EQ(BytesOfSlots(3, layout), 39u);
-  EXPECT_EQ(SlotsWithin(16, layout), std::nullopt);
-  EXPECT_EQ(SlotsWithin(17, layout), 1u);
-  EXPECT_EQ(SlotsWithin(33, layout), 1u);
-  EXPECT_EQ(SlotsWithin(38, layout), 2u);
-  EXPECT_EQ(SlotsWithin(1000, layout), 3u);
+            Cat(model.checkpoint().source().string(),
+                ": expected tensors with their places in files, found names alone"));
 }
 
 }  // namespace

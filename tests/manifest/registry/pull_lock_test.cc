@@ -8,13 +8,18 @@ namespace {
 using testing::HasSubstr;
 
 PullLock Sample() {
-  return {"oci://host.example/team/model:v1", "sha256:" + std::string(64, 'a'), {0, 7}, true};
+  return {"oci://host.example/team/model:v1", "sha256:" + std::string(64, 'a'), {0, 7}, "v2"};
 }
 
 TEST(PullLock, WhatIsWrittenIsReadBack) {
   const auto read = ParseLock("pulled.json", WriteLock(Sample()));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, Sample());
+  PullLock without = Sample();
+  without.overlay.reset();
+  const auto second = ParseLock("pulled.json", WriteLock(without));
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(*second, without);
 }
 
 TEST(PullLock, RefusesWhatItDidNotWrite) {
@@ -29,7 +34,7 @@ TEST(PullLock, RefusesWhatItDidNotWrite) {
       {"[0, 7]", "[0, -7]", "groups: expected a list of group numbers"},
       {"[0, 7]", "[0, 4294967296]", "groups: expected a list of group numbers"},
       {"[0, 7]", "7", "groups: expected"},
-      {"true", "\"yes\"", "overlay: expected"},
+      {"\"v2\"", "true", "overlay: expected"},
       {"\"reference\"", "\"other\"", "reference: expected"},
   };
   for (const auto& one : cases) {

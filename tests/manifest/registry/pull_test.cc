@@ -118,7 +118,17 @@ TEST_F(PullTest, WithoutTheOverlayItsFileIsLeftOut) {
   options.overlay = false;
   ASSERT_TRUE(PullGroups({1}, Ref(), "out", options));
   EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
+  EXPECT_TRUE(Read("out/pulled.json")["overlay"].is_null());
+  // The output stays as it was asked for.
   Pulls({1}, Ref());
+  EXPECT_FALSE(fs::exists(dir_ / "out/overlays"));
+  ASSERT_TRUE(PullGroups({1}, Ref(), "with"));
+  const std::string version = Read("with/pulled.json")["overlay"];
+  EXPECT_NE(version, "");
+  options.overlay = true;
+  options.overlay_version = version;
+  ASSERT_TRUE(PullGroups({1}, Ref(), "out", options));
+  EXPECT_EQ(Read("out/pulled.json")["overlay"], version);
   EXPECT_TRUE(Verifies({1}));
 }
 

@@ -27,8 +27,8 @@ TEST_F(PlaceCommand, SaysWhichGroupAndHowSure) {
   const ToolRun run = Place("--tokens 102,7 101,102");
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.out,
-            "session   group  second       lead  sure  tokens   known  by\n"
-            "tokens 1      2       0  3.00 nats  yes        2  50.0 %  table\n"
+            "session   group  second       lead  sure  tokens    known  by\n"
+            "tokens 1      2       0  3.00 nats  yes        2   50.0 %  table\n"
             "tokens 2      1       2  0.00 nats  no         2  100.0 %  table\n");
   EXPECT_THAT(run.err, HasSubstr("the table is not sure of 1 of 2 sessions: --fallback race"));
 }
@@ -94,8 +94,10 @@ TEST_F(PlaceCommand, RefusesWhatMakesNoSense) {
   };
   EXPECT_THAT(refusal(""), HasSubstr("--text, --tokens or --prompt is required"));
   EXPECT_THAT(refusal("--prompt ''"), HasSubstr("--prompt is empty"));
-  EXPECT_THAT(refusal("--prompt x --tokens 1"), HasSubstr("--prompt excludes --tokens"));
-  EXPECT_THAT(refusal("--prompt x --rule hash"), HasSubstr("table, probe or race"));
+  EXPECT_THAT(refusal("--prompt x --tokens 1"),
+              HasSubstr("--tokens and --prompt cannot be used together"));
+  EXPECT_THAT(refusal("--prompt x --rule hash"),
+              HasSubstr("expected one of table, probe, race, found \"hash\""));
   EXPECT_THAT(refusal("--prompt x --rule race --fallback probe"),
               HasSubstr("--fallback has no effect: --rule race always answers"));
   EXPECT_THAT(refusal("--prompt x --threads 1"),

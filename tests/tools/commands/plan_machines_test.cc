@@ -16,12 +16,12 @@ uint64_t FileBytes(const Workspace& workspace, const std::string& path) {
 TEST(PlanMachines, MemoryIsThatOfTheAssembledNodeCacheAndBuffers) {
   const Workspace workspace;
   const std::string plan =
-      "plan fixtures/tiny-moe --node 6MB --node 4MBx2 --reserve 100k "
+      "plan fixtures/tiny-moe --node 7MB --node 5MBx2 --reserve 100k "
       "--recipe Q8_0 --context 256 --json";
   const auto json = workspace.Json(plan);
   const auto& nodes = json["memory"]["nodes"];
   ASSERT_EQ(nodes.size(), 3u);
-  EXPECT_EQ(nodes[0]["machine"], 6'000'000);
+  EXPECT_EQ(nodes[0]["machine"], 7'000'000);
   EXPECT_GT(nodes[0]["experts_per_layer"], nodes[1]["experts_per_layer"]);
   EXPECT_EQ(nodes[1]["experts_per_layer"], nodes[2]["experts_per_layer"]);
   EXPECT_EQ(json["scheme"], "contiguous-by-node");
@@ -45,10 +45,11 @@ TEST(PlanMachines, MemoryIsThatOfTheAssembledNodeCacheAndBuffers) {
 }
 
 TEST(PlanMachines, AMachineThatIsTooSmallIsRefusedWithTheMissingBytes) {
-  const ToolRun run =
-      Workspace().Moepack("plan fixtures/tiny-moe --node 6MB --node 2MB --reserve 0 --recipe Q8_0");
+  const ToolRun run = Workspace().Moepack(
+      "plan fixtures/tiny-moe --node 6MB --node 2MB --reserve 0 "
+      "--recipe Q8_0 --context 256");
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.err, HasSubstr("node 1 (2 MB): trunk "));
+  EXPECT_THAT(run.err, HasSubstr("node 1 (2.00 MB): trunk "));
   EXPECT_THAT(run.err, HasSubstr(" too much\n"));
 }
 
@@ -103,7 +104,7 @@ TEST(PlanMachines, ASweepComparesGroupsAndRecipes) {
   const Workspace workspace;
   const auto json = workspace.Json(
       "plan fixtures/tiny-moe --sweep --groups 1,2,4 --recipes Q8_0,Q4_K_M --node 6MB "
-      "--reserve 0 --json");
+      "--reserve 0 --context 256 --json");
   ASSERT_EQ(json["rows"].size(), 6u);
   EXPECT_TRUE(json["rows"][0]["fits"]);
   EXPECT_EQ(json["rows"][0]["recipe"], "Q4_K_M");

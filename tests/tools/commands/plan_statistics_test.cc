@@ -110,7 +110,7 @@ TEST_F(PlanFromStatistics, WhatCannotBePlannedIsRefused) {
   ExpectRefused("plan fixtures/tiny-moe --groups 3 --partition session",
                 "--partition session needs --statistics FILE");
   ExpectRefused(
-      "plan fixtures/tiny-moe --groups 16 --statistics s.json --partition session "
+      "plan fixtures/tiny-moe --groups 16 --eligible 4 --statistics s.json --partition session "
       "--held-out 0.5",
       "statistics: sessions to plan from: expected at least 16, one per group, found 10");
   ExpectRefused(

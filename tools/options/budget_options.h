@@ -1,0 +1,26 @@
+// --budget of plan: types that fit into a number of bytes.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <optional>
+
+#include "libshard/pack/type_budget.h"
+#include "tools/options/quantize_options.h"
+
+namespace moepack::cli {
+
+struct BudgetArguments {
+  std::optional<uint64_t> bytes;
+  size_t jobs = 0;
+};
+
+// --budget, --jobs. Options of `app` that --budget contradicts are excluded.
+void AddBudgetOptions(CLI::App& app, BudgetArguments& arguments);
+
+// Chooses types for the largest node of the plan, pins them in it and makes `quantize` choose them.
+// REQUIRES: --budget was given. Errors of PrepareGguf and SpendTypes.
+Result<TypeBudget> PinTypes(const MoeModel& model, const BudgetArguments& arguments,
+                            QuantizeArguments& quantize, Plan& plan);
+
+}  // namespace moepack::cli
