@@ -285,7 +285,13 @@ SafetensorsHeaderWriter::SafetensorsHeaderWriter(const std::map<std::string, std
   text_ += Cat(Quote(std::string(kMetadataKey)), ":{", pairs, "}");
 }
 
+void SafetensorsHeaderWriter::Expect(const TensorEntry& tensor) {
+  expected_ += EntryText(tensor, expected_data_).size() + 1;
+  expected_data_ += tensor.bytes;
+}
+
 void SafetensorsHeaderWriter::Add(const TensorEntry& tensor) {
+  if (text_.capacity() < expected_) text_.reserve(text_.size() + expected_ + kPage);
   if (text_.back() != '{') text_ += ",";
   text_ += EntryText(tensor, next_);
   next_ += tensor.bytes;
@@ -298,7 +304,6 @@ std::string SafetensorsHeaderWriter::Finish(uint64_t data_start_residue) && {
   while (end % kPage != residue) end += kHeaderAlignment;
   text_.resize(end, ' ');
   StoreLe<uint64_t>(end - kLengthBytes, std::as_writable_bytes(std::span(text_)));
-  text_.shrink_to_fit();  // headers of a hundred thousand tensors are kept until files are written
   return std::move(text_);
 }
 

@@ -40,12 +40,16 @@ Result<SafetensorsHeader> ParseSafetensors(const std::string& path, std::span<co
 class SafetensorsHeaderWriter {
  public:
   explicit SafetensorsHeaderWriter(const std::map<std::string, std::string>& metadata);
+  // May be called for all tensors, in order, before the first is added: the text is then as large
+  // as it will be from the start. Growing would leave holes in memory, of the size of the header.
+  void Expect(const TensorEntry& tensor);
   void Add(const TensorEntry& tensor);
   std::string Finish(uint64_t data_start_residue = 0) &&;
 
  private:
   std::string text_;   // the start of the file; the length is set at the end
   uint64_t next_ = 0;  // offset of the next tensor
+  uint64_t expected_ = 0, expected_data_ = 0;
 };
 // Does the same for a list.
 std::string BuildSafetensorsHeader(const std::vector<TensorEntry>& tensors,

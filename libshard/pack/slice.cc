@@ -170,6 +170,7 @@ void LayOutSafetensors(OutputFile& file, const std::map<std::string, std::string
     residue = file.tensors[0].sources[0].offset;
   }
   SafetensorsHeaderWriter writer(metadata);
+  for (const OutputTensor& tensor : file.tensors) writer.Expect(tensor.entry);
   for (const OutputTensor& tensor : file.tensors) writer.Add(tensor.entry);
   file.prefix = std::move(writer).Finish(residue);
   file.size = file.prefix.size();
